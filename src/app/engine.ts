@@ -8,6 +8,7 @@ import type { StopView } from "../service/accounts.ts";
 import type { Plan } from "../service/settings.ts";
 import { type Store, type StoreHooks, StoreRefused } from "../store/port.ts";
 import type { Inspecting, StoreReading } from "../store/reading.ts";
+import type { Presence } from "../store/redis/server.ts";
 import type { PlannedSome, Rules } from "../store/rules.ts";
 import type { StorageSettings } from "../store/settings.ts";
 
@@ -61,6 +62,8 @@ export interface PlanningBacklog {
 export interface OpenOptions {
   /** `command`: a command that uses the store for a moment. */
   readonly role: Role | "command";
+  /** Id of this process; default: a new one. */
+  readonly instance?: string | undefined;
   readonly rules: Rules;
   readonly hooks: StoreHooks;
   /** Default: the system's, or for a shared store, the store's. */
@@ -76,5 +79,7 @@ export interface ReadingEngine {
   readonly breakersOf: BreakersOf;
   /** The quota stops of an account, where processes share them. */
   readonly quotaStops?: (account: string, baseUrl: string, plan: Plan) => Promise<readonly StopView[]>;
+  /** The processes that use it now, where processes share it. */
+  readonly processes?: () => Promise<readonly Presence[]>;
   close(): Promise<void>;
 }

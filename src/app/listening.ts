@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Listener, ListenFilter, ListenPort } from "../control/listen-stream.ts";
-import { relayVersion } from "../deliver/destinations/url.ts";
 import type { Clock } from "../model/clock.ts";
 import { parseEnvelope } from "../model/envelope.ts";
 import { RelayError } from "../model/errors.ts";
 import { shownName } from "../model/mask.ts";
+import { relayVersion } from "../model/version.ts";
 import { automationRequest } from "../receive/verify-request.ts";
 import { compileGlobs } from "../route/match.ts";
 import { type Where, whereSchema } from "../route/settings.ts";

@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import type { AccountSettings } from "../config/schema.ts";
 import type { AuditReport } from "../model/audit.ts";
 import { systemClock } from "../model/system-clock.ts";
+import { relayVersion } from "../model/version.ts";
 import { callKinds } from "../service/limits/slots.ts";
 import { carryOver } from "../store/migrate/carry.ts";
 import { countBoth, type KindCount } from "../store/migrate/check.ts";
@@ -98,7 +99,14 @@ async function carryAndCheck(
 }
 
 async function connect(storage: RedisSettings): Promise<RedisConnection> {
-  const presence = { id: randomUUID(), role: "command", host: hostname(), pid: process.pid, since: Date.now() } as const;
+  const presence = {
+    id: randomUUID(),
+    role: "command",
+    host: hostname(),
+    pid: process.pid,
+    version: relayVersion(),
+    since: Date.now(),
+  } as const;
   const connection = connectRedis(
     storage,
     { clock: createRedisClock(systemClock), presence, name: "wamid-relay migrate" },

@@ -7,6 +7,7 @@ import type { Clock } from "../model/clock.ts";
 import { isProxyRoute } from "../model/delivery.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
 import { systemClock } from "../model/system-clock.ts";
+import { relayVersion } from "../model/version.ts";
 import { type AccountState, quotaReasons } from "../service/limits/account.ts";
 import { planCaps, planId } from "../service/limits/caps.ts";
 import { quotaUntil } from "../service/limits/stops.ts";
@@ -18,7 +19,7 @@ import { keysOf } from "../store/redis/keys.ts";
 import { createRedisStore, type RedisStore } from "../store/redis/open.ts";
 import { createReader } from "../store/redis/read.ts";
 import { checkReadable, checkSchema, refuseUnfinished } from "../store/redis/schema.ts";
-import { createRedisClock } from "../store/redis/server.ts";
+import { createRedisClock, readPresences } from "../store/redis/server.ts";
 import { createRedisBreaker, createRedisCaps, createRedisRate, readRedisBreakers } from "../store/redis/shared-limits.ts";
 import { createWorkQueue, type WorkQueue } from "../store/redis/work-queue.ts";
 import type { RedisSettings } from "../store/settings.ts";
@@ -40,11 +41,11 @@ const doubtMs = 360_000;
  */
 export async function openRedis(
   storage: RedisSettings,
-  { role, rules, hooks, clock = createRedisClock(systemClock) }: OpenOptions,
+  { role, instance = randomUUID(), rules, hooks, clock = createRedisClock(systemClock) }: OpenOptions,
 ): Promise<Engine> {
   const { prefix } = storage;
-  const holder = randomUUID();
-  const presence = { id: holder, role, host: hostname(), pid: process.pid, since: clock.now() };
+  const holder = instance;
+  const presence = { id: holder, role, host: hostname(), pid: process.pid, version: relayVersion(), since: clock.now() };
   const doubt = createDoubt(clock);
   let isKnown = false;
   const connection = connectRedis(
@@ -193,6 +194,7 @@ export async function openRedisForReading(storage: RedisSettings): Promise<Readi
     inspecting,
     now: clock.now,
     breakersOf: sharedBreakers(connection, prefix),
+    processes: () => connection.run((redis) => readPresences(redis, prefix)),
     async quotaStops(account, baseUrl, plan) {
       const known = await createRedisCaps(connection, prefix, account, baseUrl).read();
       if (known === null) return [];

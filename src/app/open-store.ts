@@ -14,9 +14,9 @@ export async function openStore(storage: StorageSettings, options: OpenOptions):
     const { openRedis } = await import("./open-redis.ts");
     return openRedis(storage, options);
   }
-  const { rules, hooks, clock = systemClock } = options;
+  const { instance, rules, hooks, clock = systemClock } = options;
   const { openSqliteStore } = await import("../store/sqlite/open.ts");
-  const store = openSqliteStore(storage.path, rules, hooks);
+  const store = openSqliteStore(storage.path, rules, hooks, instance);
   const breakersOf = breakersInFile(store.read, clock.now);
   return {
     store,

@@ -2,17 +2,18 @@ import { randomInt } from "node:crypto";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
-import { changedParts, type Settings } from "../config/schema.ts";
+import { changedParts, restartParts, type Settings } from "../config/schema.ts";
 import { type Authorize, createAuthorize } from "../control/auth.ts";
 import { addOperateRoutes } from "../control/operate.ts";
 import { addControlRoutes } from "../control/routes.ts";
 import { createDestinations, redactAnswer, redactAnswers } from "../deliver/destinations/create.ts";
-import { createUrlDestination, relayVersion } from "../deliver/destinations/url.ts";
+import { createUrlDestination } from "../deliver/destinations/url.ts";
 import { createDispatcher } from "../deliver/dispatcher.ts";
 import { createProxy } from "../deliver/proxy.ts";
 import type { Clock } from "../model/clock.ts";
 import { createRedactor } from "../model/redact.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
+import { relayVersion } from "../model/version.ts";
 import { createHealth } from "../observe/health.ts";
 import { createLogger, createPrivacy, type Logger, type LogStream, type Privacy } from "../observe/logger.ts";
 import { createMetrics } from "../observe/metrics.ts";
@@ -26,6 +27,7 @@ import { checkRole, type Role } from "./engine.ts";
 import { createExplaining } from "./explaining.ts";
 import { createGaugeReader } from "./gauges.ts";
 import { apiHook, badTokenHook, laneHooks, planningFailed, receiverHooks, storeHooks } from "./hooks.ts";
+import { createInstance, viewInstance } from "./instance.ts";
 import { createListening } from "./listening.ts";
 import { openStore, storeName } from "./open-store.ts";
 import { startPlanning } from "./planning.ts";
@@ -87,6 +89,7 @@ export async function createRelay({
   const cleanup = new AsyncDisposableStack();
   cleanup.defer(() => stream.end());
 
+  const instance = createInstance(Date.now());
   const redactor = createRedactor(settings);
   const log = createLogger(settings.log, stream, redactor);
   cleanup.defer(() => log.info("stopped"));
@@ -105,6 +108,7 @@ export async function createRelay({
   let supervisor: Supervisor | undefined;
   const { store, clock, backlog, lanes, caps, breakersOf, endPause } = await openStore(settings.storage, {
     role: dispatch ? role : "command",
+    instance: instance.instance,
     rules,
     hooks: storeHooks({ ...watchers, health, arriving: arrivals.expected, recovered: () => supervisor?.retry() }),
     clock: given,
@@ -200,6 +204,7 @@ export async function createRelay({
     storing: health.storing,
   });
 
+  const inEffect = (): Settings => ({ ...settings, ...Object.fromEntries(restartParts.map((part) => [part, initial[part]])) });
   let authorize: Authorize = createAuthorize(settings.control.tokens);
   const web = createWebServer(
     settings.server,
@@ -214,9 +219,10 @@ export async function createRelay({
     apiHook(() => metrics),
   );
   web.server.on("connection", arrivals.opened);
-  addOperateRoutes(http, { health: () => ({ ...health.report(), alarms: service.alarms(), stops: service.stops() }), metrics });
-  if (receives) {
+  addOperateRoutes(http, { instance, health: () => ({ ...health.report(), alarms: service.alarms(), stops: service.stops() }), metrics });
+  if (role !== "work") {
     addControlRoutes(http, {
+      instance: () => viewInstance(instance, role, inEffect(), store.read),
       authorize: () => authorize,
       badToken: badTokenHook({ ...watchers, now: clock.now, address, limit: () => settings.control.badTokenLimit }),
       sending: service.sending,
@@ -270,6 +276,8 @@ export async function createRelay({
         {
           host: address.address,
           port: address.port,
+          instance: instance.instance,
+          version: instance.version,
           ...(role === "both" ? {} : { role }),
           store: storeName(settings.storage),
           sources: Object.keys(settings.sources),
@@ -280,7 +288,7 @@ export async function createRelay({
       return address;
     },
     reload(next) {
-      const fixed = changedParts(settings, next, ["server", "storage", "log", "traces"]);
+      const fixed = changedParts(settings, next, restartParts);
       settings = next;
       // First, so that every secret is known before it can appear in a text.
       redactor.reload(next);

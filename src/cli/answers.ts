@@ -7,6 +7,7 @@ import {
   eventPageSchema,
   eventSchema,
   explainedSchema,
+  instanceSchema,
   reconciledSchema,
   reconcilePlanSchema,
   replayCountSchema,
@@ -24,6 +25,7 @@ import { auditProgressSchema, auditSchema } from "../model/audit.ts";
 const answers = {
   event: eventSchema,
   delivery: deliverySchema,
+  instance: instanceSchema,
   eventDetail: eventDetailSchema,
   events: eventPageSchema,
   deliveries: deliveryPageSchema,

@@ -9,7 +9,7 @@ interface Options extends SettingsOptions {
   readonly json?: boolean;
 }
 
-/** Adds `doctor`. Exit code 1 when a check fails; warnings alone leave it 0. */
+/** Adds `doctor`. Exit code 1 when a check fails; warnings and skipped checks leave it 0. */
 export function build(command: Command, io: Io): void {
   withConfigOption(command)
     .option("--deep", "read the whole store for damage; takes a while")
@@ -19,7 +19,8 @@ export function build(command: Command, io: Io): void {
       "after",
       `
 Changes nothing (in Redis it writes a key that goes after a second), sends no event, and may run beside the relay. With each account's API key it asks the
-messaging service once (GET /me). Each line is ok, warn or fail; the exit code is 1 when anything fails.
+messaging service once (GET /me). With a token that has the scope read it compares the running relay
+with the settings file: version, store, settings, secrets. Each line is ok, warn, fail or skip (not checked, and why). The exit code is 1 when anything fails.
 
 Examples:
   wamid-relay doctor
@@ -31,7 +32,9 @@ Examples:
 
 async function doctor({ config, envFile, deep = false, offline = false, json = false }: Options, io: Io): Promise<void> {
   const { runChecks } = await import("./doctor/run.ts");
-  const checks = await runChecks({ config, env: io.env, envFile, deep, offline });
+  const found = await runChecks({ config, env: io.env, envFile, deep, offline });
+  // Last, so that they read as one list.
+  const checks = [...found.filter(({ level }) => level !== "skip"), ...found.filter(({ level }) => level === "skip")];
   const failed = checks.filter(({ level }) => level === "fail").length;
   if (json) io.out(printableJson({ ok: failed === 0, checks }));
   else {

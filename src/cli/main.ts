@@ -1,15 +1,13 @@
-import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
+import { relayVersion } from "../model/version.ts";
 import { commands } from "./commands.ts";
 import { CommandFailed, type Io, processIo } from "./io.ts";
-
-const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
 
 /** The command line with all names and summaries; `loaded` alone has its options and can run. */
 export async function createProgram(io: Io, loaded: string | undefined): Promise<Command> {
   const program = new Command("wamid-relay")
     .description("Relay and event-processing worker for a WhatsApp-style messaging service")
-    .version(version)
+    .version(relayVersion())
     .showHelpAfterError("(add --help for the whole story)")
     .exitOverride()
     .configureOutput({ writeOut: (text) => io.out(text.trimEnd()), writeErr: (text) => io.err(text.trimEnd()) })

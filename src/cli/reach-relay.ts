@@ -92,7 +92,7 @@ async function ownRelay(config: string, settings: Settings, scope: Scope): Promi
   // A Redis is any process's to write into; what listens here may only work, and have no control API.
   if (settings.storage.driver === "redis") return openStore(settings, scope);
   const url = ownAddress(settings.server);
-  const found = url === null ? "nobody" : await probeListener(url);
+  const found = url === null ? "nobody" : (await probeListener(url)).kind;
   if (url === null || found === "nobody") {
     try {
       return await openStore(settings, scope);
@@ -205,13 +205,23 @@ function requester(exchange: Exchange, token: string | null, url: string): Contr
   };
 }
 
-/** Whether a relay listens at `url`. Sends no token: another server may listen on that port. */
-export async function probeListener(url: string): Promise<"relay" | "nobody" | "stranger"> {
+/** What listens on a port. */
+export type Listener =
+  | { readonly kind: "nobody" }
+  | { readonly kind: "stranger" }
+  | { readonly kind: "relay"; readonly instance: string; readonly version: string };
+
+/** What listens at `url`. Sends no token: another server may listen on that port. */
+export async function probeListener(url: string, withinMs = answerWithinMs): Promise<Listener> {
   try {
-    const json = parsedBody(await fetcher(url)("GET", "/readyz", {}, undefined));
-    return typeof json === "object" && json !== null && "ready" in json && "draining" in json ? "relay" : "stranger";
+    const { instance, version } = (parsedBody(await fetcher(url, withinMs)("GET", "/healthz", {}, undefined)) ?? {}) as Record<
+      string,
+      unknown
+    >;
+    if (typeof instance !== "string" || typeof version !== "string") return { kind: "stranger" };
+    return { kind: "relay", instance, version };
   } catch (error) {
-    if (error instanceof Unreachable && error.refused) return "nobody";
+    if (error instanceof Unreachable && error.refused) return { kind: "nobody" };
     throw error;
   }
 }

@@ -157,6 +157,9 @@ export type TokenSettings = Settings["control"]["tokens"][number];
 /** For zod. Settings are read once or twice in a process: compiling code for that takes longer than it saves. */
 export const readOnce = { jitless: true } as const;
 
+/** A reload does not change these: a running process keeps them. */
+export const restartParts = ["server", "storage", "log", "traces"] as const satisfies readonly (keyof Settings)[];
+
 /** Those of `parts` in which two settings differ, including their secrets. */
 export function changedParts<P extends keyof Settings>(before: Settings, after: Settings, parts: readonly P[]): P[] {
   return parts.filter((part) => textOf(before[part]) !== textOf(after[part]));

@@ -1,19 +1,27 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import { accountResumedSchema, resumedSchema, type SecretUseView, secretUsesSchema } from "../model/answers.ts";
+import {
+  accountResumedSchema,
+  type InstanceView,
+  instanceSchema,
+  resumedSchema,
+  type SecretUseView,
+  secretUsesSchema,
+} from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
 import { toAnswer } from "../model/view.ts";
 import { type Allow, addEndpoint } from "./endpoint.ts";
 
 interface OperateParts {
+  readonly instance: Pick<InstanceView, "instance" | "version">;
   /** `alarms` and `stops` do not affect readiness. */
   readonly health: () => { readonly ready: boolean; readonly alarms: readonly unknown[]; readonly stops: readonly unknown[] };
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
 }
 
 /** `/healthz`, `/readyz` and `/metrics`: they need no token and hold nothing private. */
-export function addOperateRoutes(app: FastifyInstance, { health, metrics }: OperateParts): void {
-  app.get("/healthz", async () => ({ status: "ok" }));
+export function addOperateRoutes(app: FastifyInstance, { instance: { instance, version }, health, metrics }: OperateParts): void {
+  app.get("/healthz", async () => ({ status: "ok", instance, version }));
 
   app.get("/readyz", async (_request, reply) => {
     const report = health();
@@ -88,4 +96,21 @@ const secrets = {
 /** `GET /v1/secrets`. */
 export function addSecretsRoute(app: FastifyInstance, secretUses: SecretsPort, allow: Allow): void {
   addEndpoint(app, allow, secrets, async () => toAnswer(secretUsesSchema, { data: await secretUses() }));
+}
+
+export type InstancePort = () => Promise<InstanceView>;
+
+const instance = {
+  method: "GET",
+  path: "/v1/instance",
+  name: "getInstance",
+  scope: "read",
+  summary: "This process: its version, its store and digests of its settings",
+  description: "`wamid-relay doctor` compares them with a settings file. No digest discloses a setting.",
+  answers: { 200: { text: "The process that answered.", schema: instanceSchema } },
+} as const;
+
+/** `GET /v1/instance`. */
+export function addInstanceRoute(app: FastifyInstance, view: InstancePort, allow: Allow): void {
+  addEndpoint(app, allow, instance, async () => toAnswer(instanceSchema, await view()));
 }

@@ -10,7 +10,7 @@ import { addExplainRoute, type ExplainPort } from "./explain.ts";
 import { addListenRoutes } from "./listen.ts";
 import type { ListenPort } from "./listen-stream.ts";
 import { addTrackedRoutes, type TrackedReading } from "./messages.ts";
-import { addResumeRoutes, addSecretsRoute, type ResumePort, type SecretsPort } from "./operate.ts";
+import { addInstanceRoute, addResumeRoutes, addSecretsRoute, type InstancePort, type ResumePort, type SecretsPort } from "./operate.ts";
 import { addReconcileRoute, type ReconcilePort } from "./reconcile.ts";
 import { addReplayRoute, type ReplayPort } from "./replay.ts";
 import { addSendingRoutes, type SendingPort } from "./sending.ts";
@@ -42,6 +42,7 @@ interface ControlParts {
   readonly explain: ExplainPort;
   readonly listening: ListenPort;
   readonly secretUses: SecretsPort;
+  readonly instance: InstancePort;
   readonly authorize: () => Authorize;
   readonly badToken: BadTokenHook;
 }
@@ -57,13 +58,14 @@ export function addReadingRoutes(app: FastifyInstance, reading: Reading, allow: 
 /** The control API under `/v1`. */
 export function addControlRoutes(
   app: FastifyInstance,
-  { control, sending, reconcile, audit, explain, listening, secretUses, authorize, badToken }: ControlParts,
+  { control, sending, reconcile, audit, explain, listening, secretUses, instance, authorize, badToken }: ControlParts,
 ): void {
   const allow = createAllow(authorize, badToken);
   // First, so that its hook sees every other route.
   addOpenApiRoute(app, listening.version, allow);
   addReadingRoutes(app, control, allow);
   addSecretsRoute(app, secretUses, allow);
+  addInstanceRoute(app, instance, allow);
   addRetryRoute(app, control, allow);
   addReplayRoute(app, control, allow);
   addResumeRoutes(app, control, allow);

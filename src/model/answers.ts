@@ -375,4 +375,27 @@ export const startedRunSchema = z.object({
 });
 export type StartedRun = z.infer<typeof startedRunSchema>;
 
+export const instanceSchema = z.object({
+  /** Of this process: a restart gives another one. */
+  instance: z.string(),
+  version: z.string(),
+  pid: z.number(),
+  host: z.string(),
+  role: z.enum(["receive", "both"]),
+  startedAt: time,
+  store: z.object({
+    driver: z.enum(["sqlite", "redis"]),
+    /** The file, or the address and prefix of Redis without user and password. */
+    place: z.string(),
+    /** Identifies the stored data; null while Redis is unavailable. */
+    data: text,
+    /** Device and inode of the file; null for Redis. */
+    file: text,
+  }),
+  /** A keyed digest of each setting in effect; null while Redis is unavailable. */
+  settings: z.array(z.object({ path: z.string(), digest: z.string() })).nullable(),
+});
+export type InstanceView = View<typeof instanceSchema>;
+export type RelayInstance = z.infer<typeof instanceSchema>;
+
 export const cursorSchema = z.object({ name: z.string(), seq: z.number() });

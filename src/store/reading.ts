@@ -40,6 +40,8 @@ export interface StoreReading {
   readonly runs: RunReading;
   readonly stories: StoryReading;
   readonly listen: ListenReading;
+  /** Random; stored once, with the first data. Null: no relay has opened the store yet. */
+  dataId(): MaybePromise<string | null>;
   secretUses(): MaybePromise<readonly StoredSecretUse[]>;
   /** Routes with open or dead deliveries, or whose destination is stopped. */
   backlog(): MaybePromise<readonly RouteBacklog[]>;

@@ -2,7 +2,8 @@
 export interface Finding {
   /** Name of the check. */
   readonly check: string;
-  readonly level: "ok" | "warn" | "fail";
+  /** `skip`: not checked, for the reason in `message`. */
+  readonly level: "ok" | "warn" | "fail" | "skip";
   readonly message: string;
   /** The remedy, where the message does not name it. */
   readonly todo?: string;
@@ -18,6 +19,10 @@ export function warn(check: string, message: string, todo: string): Finding {
 
 export function fail(check: string, message: string, todo: string): Finding {
   return { check, level: "fail", message, todo };
+}
+
+export function skip(check: string, message: string): Finding {
+  return { check, level: "skip", message };
 }
 
 /** Bytes for a person: `1.4 GiB`. */

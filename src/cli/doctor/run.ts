@@ -1,13 +1,15 @@
 import { existsSync, statSync } from "node:fs";
 import type { ReadingEngine } from "../../app/engine.ts";
+import { fileIdentity, storePlace } from "../../app/instance.ts";
 import { breakersInFile, openStoreForReading } from "../../app/open-store.ts";
 import type { Settings } from "../../config/schema.ts";
 import { StoreRefused } from "../../store/port.ts";
 import type { RedisSettings } from "../../store/settings.ts";
 import { isLocked } from "../../store/sqlite/lock.ts";
-import { ownAddress } from "../reach-relay.ts";
-import { type Finding, fail, ok, spanText, warn } from "./finding.ts";
-import { checkDestinations, checkRelay, checkServices, judgeStops, type SeenStop, type Skew } from "./network.ts";
+import type { StoredSecretUse } from "../../store/views.ts";
+import { type Finding, fail, ok, skip, spanText, warn } from "./finding.ts";
+import { checkDestinations, checkServices, judgeStops, type Skew } from "./network.ts";
+import { checkRelay, knownSecrets, type OwnStore, type SeenStop } from "./relay.ts";
 import { checkSettings, judgeSecrets } from "./settings.ts";
 import { checkHolder, checkIntegrity, checkQuarantine, checkSpace, checkStoreFiles, judgeBacklog, openStoreToCheck } from "./store.ts";
 
@@ -28,13 +30,11 @@ export async function runChecks({ config, env, envFile, deep, offline }: DoctorO
   if (settings === null) return findings;
   const { storage } = settings;
   const store = storage.driver === "sqlite" ? checkStore(settings, storage.path, deep) : await checkShared(storage, settings);
-  let seen: readonly SeenStop[] = [];
+  const { own } = store;
   const [relay, destinations, services] = await Promise.all([
-    checkRelay(ownAddress(settings.server), store.isHeld, (stops) => {
-      seen = stops;
-    }),
-    offline ? { findings: [], skews: [] } : checkDestinations(settings),
-    offline ? [] : checkServices(settings),
+    checkRelay(config, settings, own),
+    offline ? { findings: [skip("destination", "--offline")], skews: [] } : checkDestinations(settings),
+    offline ? [skip("service", "--offline")] : checkServices(settings),
   ]);
   const now = Date.now();
   const clock = judgeClock({
@@ -47,11 +47,12 @@ export async function runChecks({ config, env, envFile, deep, offline }: DoctorO
   return [
     ...findings,
     ...store.files,
-    relay,
+    ...relay.findings,
     ...store.rows,
+    ...judgeSecrets(settings.sources, store.secretUses, store.now, knownSecrets(settings.sources, relay.digests, own.dataId)),
     ...destinations.findings,
     ...services,
-    ...judgeStops(store.stops ?? seen),
+    ...judgeStops(store.stops ?? relay.stops),
     ...clock,
   ];
 }
@@ -59,17 +60,21 @@ export async function runChecks({ config, env, envFile, deep, offline }: DoctorO
 interface StoreFindings {
   readonly files: readonly Finding[];
   readonly rows: readonly Finding[];
-  readonly isHeld: boolean;
+  readonly own: OwnStore;
+  readonly secretUses: readonly StoredSecretUse[];
+  /** By the clock of the store, in unix ms. */
+  readonly now: number;
   readonly newestEventAt: number | null;
   /** Quota stops of accounts, where processes share them; absent: `/readyz` shows them. */
   readonly stops?: readonly SeenStop[];
 }
 
 /** Many relays share a Redis: one that runs may be on another machine. */
-async function checkShared(storage: RedisSettings, { routes, sources, accounts }: Settings): Promise<StoreFindings> {
+async function checkShared(storage: RedisSettings, { routes, accounts }: Settings): Promise<StoreFindings> {
   const { checkRedis } = await import("./redis.ts");
   const files = await checkRedis(storage);
-  const found = { files, rows: [], isHeld: false, newestEventAt: null };
+  const nothing: OwnStore = { place: storePlace(storage), file: null, dataId: null, isHeld: false, users: null };
+  const found = { files, rows: [], own: nothing, secretUses: [], now: Date.now(), newestEventAt: null };
   if (files.some(({ check, level }) => check === "redis" && level === "fail")) return found;
   const { store, refused } = await openShared(storage);
   if (store === null) return { ...found, files: [...files, refused] };
@@ -81,8 +86,10 @@ async function checkShared(storage: RedisSettings, { routes, sources, accounts }
         baseUrl === undefined ? [] : ((await store.quotaStops?.(name, baseUrl, plan)) ?? []),
       ),
     );
-    const rows = [...judgeBacklog(backlog, routes, breakers, now), ...judgeSecrets(sources, secretUses, now)];
-    return { ...found, rows, stops: stops.flat() };
+    const processes = (await store.processes?.()) ?? null;
+    const users = processes?.map(({ id, pid, host }) => ({ id, text: `process ${pid} on ${host}` })) ?? null;
+    const own = { ...nothing, dataId: await store.read.dataId(), users };
+    return { ...found, rows: [...judgeBacklog(backlog, routes, breakers, now)], own, secretUses, now, stops: stops.flat() };
   } finally {
     await store.close();
   }
@@ -98,30 +105,37 @@ async function openShared(storage: RedisSettings): Promise<{ store: ReadingEngin
   }
 }
 
-function checkStore({ retention, routes, sources }: Settings, path: string, deep: boolean): StoreFindings {
+function checkStore({ storage, retention, routes }: Settings, path: string, deep: boolean): StoreFindings {
   const files = checkStoreFiles(path, process.getuid?.());
-  if (!existsSync(path)) return { files, rows: [], isHeld: false, newestEventAt: null };
+  const held = isLocked(path);
+  const nothing: OwnStore = {
+    place: storePlace(storage),
+    file: fileIdentity(path),
+    dataId: null,
+    isHeld: held === true,
+    users: held === false ? [] : null,
+  };
+  const found = { files, rows: [], own: nothing, secretUses: [], now: Date.now(), newestEventAt: null };
+  if (!existsSync(path)) return found;
   const { reader, findings } = openStoreToCheck(path);
-  if (reader === null) return { files: [...files, ...findings], rows: [], isHeld: false, newestEventAt: null };
+  if (reader === null) return { ...found, files: [...files, ...findings] };
   try {
-    const now = Date.now();
+    const { now } = found;
     const bounds = reader.events.bounds();
     const holder = checkHolder(path, reader);
     return {
       files: [...files, ...findings, holder.finding, checkSpace(path, reader, now, retention.events), checkIntegrity(reader, deep)],
-      rows: [
-        ...judgeBacklog(reader.backlog(), routes, breakersInFile(reader, () => now)(routes), now),
-        checkQuarantine(reader),
-        ...judgeSecrets(sources, reader.secretUses(), now),
-      ],
-      isHeld: holder.isHeld,
+      rows: [...judgeBacklog(reader.backlog(), routes, breakersInFile(reader, () => now)(routes), now), checkQuarantine(reader)],
+      own: { ...nothing, dataId: reader.dataId(), isHeld: holder.isHeld, users: holder.users },
+      secretUses: reader.secretUses(),
+      now,
       newestEventAt: bounds === null ? null : reader.file.receivedAt(bounds.newest),
     };
   } catch (error) {
     const { code, message } = error as { code?: string; message: string };
     if (code?.startsWith("SQLITE_") !== true) throw error;
     const finding = fail("integrity", `the store cannot be read: ${message} (${code})`, "restore a copy, or use sqlite3's .recover");
-    return { files: [...files, ...findings, finding], rows: [], isHeld: isLocked(path) === true, newestEventAt: null };
+    return { ...found, files: [...files, ...findings, finding] };
   } finally {
     reader.close();
   }

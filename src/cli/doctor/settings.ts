@@ -68,22 +68,38 @@ function* secretsIn(value: unknown): Generator<Secret> {
  */
 const quietMs = 24 * 3_600_000;
 
-/** Which secret of each source still verifies events, and which is safe to drop. */
-export function judgeSecrets(sources: Settings["sources"], secretUses: readonly StoredSecretUse[], now: number): Finding[] {
+/**
+ * Which secret of each source still verifies events, and which is safe to drop. `known`: whether the running relay knows each
+ * secret of a source; null: that was not checked.
+ */
+export function judgeSecrets(
+  sources: Settings["sources"],
+  secretUses: readonly StoredSecretUse[],
+  now: number,
+  known: ReadonlyMap<string, readonly boolean[]> | null = null,
+): Finding[] {
   const uses = secretUsage(sources, secretUses).filter(({ place }) => place !== null);
   return Object.keys(sources).flatMap((source) => {
     const own = uses.filter((use) => use.source === source);
     return own.map((use) => {
       const others = own.filter((other) => other !== use).map(({ lastAt }) => lastAt ?? 0);
-      return judgeUse(use, own.indexOf(use) === 0, Math.max(0, ...others), now);
+      const at = own.indexOf(use);
+      return judgeUse(use, at === 0, Math.max(0, ...others), now, known?.get(source)?.[at] ?? null);
     });
   });
 }
 
 /** `othersAt`: last use of another secret of the source; 0: never, or there is no other. */
-function judgeUse(use: SecretUseView, isFirst: boolean, othersAt: number, now: number): Finding {
+function judgeUse(use: SecretUseView, isFirst: boolean, othersAt: number, now: number, isKnown: boolean | null): Finding {
   const check = "secrets";
   const name = `${use.source}: ${use.place?.split(".").at(-1)} (${use.secret})`;
+  if (isKnown === false) {
+    return fail(
+      check,
+      `${name}: the running relay does not have it, and answers 401 to webhooks signed with it`,
+      "reload or restart the relay; give the secret to the service only after that",
+    );
+  }
   if (use.lastAt === null) {
     if (othersAt === 0) return ok(check, `${name} has verified nothing yet`);
     // The settings name the new one first.
@@ -91,7 +107,9 @@ function judgeUse(use: SecretUseView, isFirst: boolean, othersAt: number, now: n
     return warn(
       check,
       `${name} has verified nothing: the service does not sign with it yet`,
-      "give it to the service; keep the other one until then",
+      isKnown === null
+        ? "start or reload the relay with it first; then give it to the service, and keep the other one until it signs"
+        : "the running relay has it: give it to the service, and keep the other one until it signs",
     );
   }
   const silentMs = now - use.lastAt;

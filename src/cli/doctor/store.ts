@@ -6,7 +6,8 @@ import { StoreRefused } from "../../store/port.ts";
 import { isLocked } from "../../store/sqlite/lock.ts";
 import { openReader, type StoreReader } from "../../store/sqlite/read.ts";
 import type { RouteBacklog } from "../../store/views.ts";
-import { bytesText, type Finding, fail, ok, spanText, warn } from "./finding.ts";
+import { bytesText, type Finding, fail, ok, skip, spanText, warn } from "./finding.ts";
+import type { StoreUser } from "./relay.ts";
 
 /** A delivery due for longer than this is not merely in a queue. */
 const overdueMs = 15 * 60_000;
@@ -25,21 +26,26 @@ export function openStoreToCheck(path: string): {
   }
 }
 
-export function checkHolder(path: string, reader: StoreReader): { readonly isHeld: boolean; readonly finding: Finding } {
+export function checkHolder(
+  path: string,
+  reader: StoreReader,
+): { readonly isHeld: boolean; readonly users: readonly StoreUser[] | null; readonly finding: Finding } {
   const held = isLocked(path);
   if (held === null) {
-    return { isHeld: false, finding: warn("holder", `${path}.lock cannot be read`, "run doctor as the user of the relay") };
+    return { isHeld: false, users: null, finding: warn("holder", `${path}.lock cannot be read`, "run doctor as the user of the relay") };
   }
   const last = reader.file.holder();
+  const id = reader.file.instance();
   return {
     isHeld: held,
+    users: !held ? [] : id === null ? null : [{ id, text: last ?? "a process" }],
     finding: ok("holder", held ? `held by ${last ?? "a relay"}` : `held by nobody${last === null ? "" : `; last by ${last}`}`),
   };
 }
 
 /** `deep`: has SQLite read the whole file. */
 export function checkIntegrity(reader: StoreReader, deep: boolean): Finding {
-  if (!deep) return ok("integrity", "not looked at; --deep reads the whole file");
+  if (!deep) return skip("integrity", "--deep reads the whole file");
   const damage = reader.file.findDamage();
   if (damage === null) return ok("integrity", "the whole file is in order");
   return fail("integrity", `the file is damaged: ${damage}`, "stop the relay, and restore a copy or use sqlite3's .recover");

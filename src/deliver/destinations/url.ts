@@ -1,5 +1,5 @@
-import { readFileSync } from "node:fs";
 import { keptResponseBytes } from "../../model/delivery.ts";
+import { relayVersion } from "../../model/version.ts";
 import type { UrlDestinationSettings } from "../settings.ts";
 import { type ConnectorOptions, createConnections, createConnector } from "./connections.ts";
 import { createDeliveryHeaders } from "./delivery-headers.ts";
@@ -52,9 +52,3 @@ const neverSent: UrlOutcome = {
   tookMs: 0,
   response: Buffer.from("the relay was shutting down"),
 };
-
-/** Of package.json. */
-export function relayVersion(): string {
-  const text = readFileSync(new URL("../../../package.json", import.meta.url), "utf8");
-  return (JSON.parse(text) as { version: string }).version;
-}

@@ -12,6 +12,7 @@ import { createReadListen } from "./read-listen.ts";
 import { createReadMessages, createReadRuns, createReadSubjects } from "./read-messages.ts";
 import { createCountStats, createReadBacklog, createReadUsage } from "./read-stats.ts";
 import { createReadStories, createReadUnplanned, createReadWaiting } from "./read-stories.ts";
+import { readDataId } from "./schema.ts";
 
 /** All reads of the store. Call `changed` when this process changes stored data other than by accepting. */
 export function createReader(keys: Keys, link: RedisLink) {
@@ -32,6 +33,7 @@ export function createReader(keys: Keys, link: RedisLink) {
     stories: createReadStories(keys, link, waiting),
     listen,
     secretUses: createReadUsage(keys, link),
+    dataId: () => link.run((redis) => readDataId(redis, keys)),
     backlog: createReadBacklog(keys, link),
     unplanned: createReadUnplanned(keys, link),
   };

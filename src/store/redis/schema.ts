@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { StoreRefused } from "../port.ts";
 import type { Redis } from "./client.ts";
-import { keysOf } from "./keys.ts";
+import { type Keys, keysOf } from "./keys.ts";
 import { rowJson } from "./rows.ts";
 
 /** Version of the stored format (keys.ts). Raise it with a change that an older version would misread. */
@@ -24,6 +24,11 @@ export async function checkSchema(redis: Redis, prefix: string): Promise<string>
 export async function checkReadable(redis: Redis, prefix: string): Promise<void> {
   const found = await redis.get(keysOf(prefix).of("schema"));
   if (found !== null) nameIn(found, prefix);
+}
+
+/** The name of the data under these keys; null: no relay has used them yet. */
+export async function readDataId(redis: Redis, keys: Keys): Promise<string | null> {
+  return (await redis.get(keys.of("schema")))?.split(" ")[1] ?? null;
 }
 
 function nameIn(mark: string, prefix: string): string {

@@ -74,6 +74,7 @@ export interface Presence {
   readonly role: "receive" | "work" | "both" | "command";
   readonly host: string;
   readonly pid: number;
+  readonly version: string;
   /** Unix ms it was started. */
   readonly since: number;
 }

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import Database from "better-sqlite3";
 import { StoreRefused } from "../port.ts";
@@ -24,9 +25,10 @@ function listMigrations(): Migration[] {
 
 /**
  * Opens the file for the process that holds its lock, and creates or migrates it. Throws {@link StoreRefused} when the file
- * is newer, another program's, damaged, or not writable. `holder` names the process in the error of a second one.
+ * is newer, another program's, damaged, or not writable. `holder` describes the process in the error of a second one, and
+ * `instance` identifies it.
  */
-export function openForWriting(path: string, holder: string): Db {
+export function openForWriting(path: string, holder: string, instance: string): Db {
   const fresh = !existsSync(path);
   return guarded(path, () => {
     // SQLite treats an empty file as a new one and deletes its log.
@@ -50,7 +52,10 @@ export function openForWriting(path: string, holder: string): Db {
       migrate(db, path);
       checkQuickly(db, path);
       // SQLite opens a read-only file too: only a write shows that it can be written.
-      db.prepare("INSERT INTO meta (key, value) VALUES ('holder', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value").run(holder);
+      db.prepare(
+        "INSERT INTO meta (key, value) VALUES ('holder', ?), ('instance', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+      ).run(holder, instance);
+      db.prepare("INSERT INTO meta (key, value) VALUES ('id', ?) ON CONFLICT (key) DO NOTHING").run(randomUUID());
       return db;
     } catch (error) {
       db.close();

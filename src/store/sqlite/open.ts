@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import Database from "better-sqlite3";
 import type { Alarm, AlarmChange } from "../../model/alarm.ts";
@@ -33,13 +34,13 @@ export type SqliteStore = Port<ReturnType<typeof openSqliteStore>>;
 
 /**
  * The embedded engine: one file, one writing process, one transaction per turn of the event loop. Throws `StoreRefused`
- * when it cannot open the file. Later, writes reject with `StoreUnavailable` while the file cannot be written.
+ * when it cannot open the file. `instance`: the id of this process. Later, writes reject with `StoreUnavailable` while the file cannot be written.
  */
-export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
+export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, instance: string = randomUUID()) {
   const lock = lockFile(path, () => holderOf(path));
   const db = (() => {
     try {
-      return openForWriting(path, `process ${process.pid} on ${hostname()}`);
+      return openForWriting(path, `process ${process.pid} on ${hostname()}`, instance);
     } catch (error) {
       lock.release();
       throw error;

@@ -19,12 +19,14 @@ export function createReader(db: Db, names: Names = createNames(db)) {
   const events = createReadEvents(db, names, createPlans(db));
   const listen = createReadListen(db, names);
   const reading = createReading(db);
+  const dataId = db.prepare<[], string>("SELECT value FROM meta WHERE key = 'id'").pluck();
   return {
     events,
     deliveries: createReadDeliveries(db, names, events),
     messages: createReadMessages(db, names),
     runs: createReadRuns(db, names),
     file: createReadFile(db),
+    dataId: (): string | null => dataId.get() ?? null,
     stories: createReadStories(db, names),
     listen: {
       ...listen,
@@ -75,10 +77,13 @@ export function createReadFile(db: Db) {
   const quarantined = db.prepare<[], number>(`SELECT count(*) FROM events WHERE disposition = ${dispositionCode.quarantined}`).pluck();
 
   const holder = db.prepare<[], string>("SELECT value FROM meta WHERE key = 'holder'").pluck();
+  const instance = db.prepare<[], string>("SELECT value FROM meta WHERE key = 'instance'").pluck();
 
   return {
     /** The process that opened the file last for writing, such as `process 123 on host`. */
     holder: (): string | null => holder.get() ?? null,
+    /** Id of that process. */
+    instance: (): string | null => instance.get() ?? null,
     schemaVersion: (): number => db.pragma("user_version", { simple: true }) as number,
     /** Bytes of the file without its free pages. */
     usedBytes(): number {

@@ -84,6 +84,7 @@ test("tries each account's key once, and reports whether it works", { tags: ["sl
     `fail moved: what answers at ${at("moved")} is not the service (301)`,
     `fail silent: no answer from ${at("silent")} within 5 s`,
     "fail away: no answer from http://127.0.0.1:1 (ECONNREFUSED)",
+    "skip main, half: no baseUrl or no apiKey",
   ]);
   const todo = (name: string) => checks.find(({ message }) => message.startsWith(`${name}:`))?.todo;
   expect(todo("revoked")).toContain("accounts.revoked.apiKey");
@@ -105,7 +106,13 @@ test("--offline calls neither the service nor destinations", async () => {
     const { code, out } = await runOn(relay, "doctor", "--json", ...more);
     return [code, (JSON.parse(out) as { checks: Check[] }).checks.filter(({ check }) => check === "service" || check === "destination")];
   };
-  expect(await checksOf("--offline")).toEqual([0, []]);
+  expect(await checksOf("--offline")).toMatchObject([
+    0,
+    [
+      { check: "destination", level: "skip", message: "--offline" },
+      { check: "service", level: "skip", message: "--offline" },
+    ],
+  ]);
   expect([service.asked.length, downstream.arrivals.length]).toEqual([0, 0]);
   expect(await checksOf()).toMatchObject([
     0,

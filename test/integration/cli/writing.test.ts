@@ -202,7 +202,7 @@ test("reports another server on the relay's port, and does not send it the token
   const { code, out, err } = await runOn(relay, "replay");
   expect([code, out]).toEqual([1, ""]);
   expect(err).toMatch(/^wamid-relay: what listens at \S+ is no wamid-relay; give the relay's address with --relay\n$/);
-  expect(downstream.arrivals.map(({ path }) => path)).toEqual(["/readyz"]);
+  expect(downstream.arrivals.map(({ path }) => path)).toEqual(["/healthz"]);
 });
 
 test("a writing command creates no store", async () => {

@@ -127,6 +127,7 @@ test("the examples have the shape of real answers", async () => {
     ["GET /v1/explain/{name}", [await get(`/v1/explain/${events.data[0]?.id}`)]],
     ["GET /v1/audit", [await get("/v1/audit?wait=30"), offenderShape]],
     ["GET /v1/secrets", [await get("/v1/secrets")]],
+    ["GET /v1/instance", [await get("/v1/instance")]],
     [
       "POST /v1/replay",
       [

@@ -31,7 +31,7 @@ export function watch(settings: RedisSettings, hooks: RedisHooks = {}, clock: Cl
     {
       clock,
       random: () => 0.5,
-      presence: { id: Math.random().toString(36), role: "both", host: "test", pid: process.pid, since: Date.now() },
+      presence: { id: Math.random().toString(36), role: "both", host: "test", pid: process.pid, version: "0", since: Date.now() },
     },
     { ...hooks, moved: (state) => moves.push(standing(state)) },
   );

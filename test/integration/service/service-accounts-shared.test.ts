@@ -31,7 +31,7 @@ async function join(storageUrl: string, main: Record<string, unknown>) {
     parseSettings(JSON.stringify({ accounts: { main: of }, storage: { driver: "redis", url: storageUrl } }), "f", {});
   const settings = read(main);
   const storage = settings.storage as RedisSettings;
-  const presence = { id: crypto.randomUUID(), role: "both" as const, host: "here", pid: process.pid, since: Date.now() };
+  const presence = { id: crypto.randomUUID(), role: "both" as const, host: "here", pid: process.pid, version: "0", since: Date.now() };
   const connection = connectRedis(storage, { clock: systemClock, presence });
   await connection.opened();
   const dispatched: unknown[] = [];

@@ -16,7 +16,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** The errors of opening the file for writing and for reading. */
 function refusals(): (string | null)[] {
-  return [() => openForWriting(path, "a test"), () => openForReading(path)].map((open) => {
+  return [() => openForWriting(path, "a test", "an-instance"), () => openForReading(path)].map((open) => {
     try {
       open().close();
       return null;
@@ -34,7 +34,7 @@ function change(sql: string): void {
 }
 
 test("refuses a file with a newer schema and names both versions", () => {
-  openForWriting(path, "a test").close();
+  openForWriting(path, "a test", "an-instance").close();
   expect(refusals()).toEqual([null, null]);
   const db = new Database(path);
   const known = db.pragma("user_version", { simple: true }) as number;
