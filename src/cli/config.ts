@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import type { Command } from "commander";
-import { type Fault, SettingsError } from "../config/fault.ts";
+import { type Fault, faultLine, SettingsError } from "../config/fault.ts";
 import type { Settings } from "../config/schema.ts";
 import type { Warning } from "../config/warnings.ts";
 import { CommandFailed, type Io } from "./io.ts";
@@ -83,8 +83,9 @@ function count(parts: object, what: string): string {
 
 async function print(options: FileOptions, io: Io): Promise<void> {
   const { printableSettings, printSettings } = await import("../config/print.ts");
-  const { readSettings } = await import("./settings-option.ts");
-  const settings = readSettings(options, io);
+  const { readForLooking } = await import("./settings-option.ts");
+  const { settings, missing } = readForLooking(options, io);
+  for (const fault of missing) io.err(`note: ${faultLine(fault)}`);
   io.out(options.json === true ? JSON.stringify(printableSettings(settings), null, 2) : printSettings(settings).trimEnd());
 }
 

@@ -35,7 +35,9 @@ export async function withReading<T>(
   use: (client: ControlClient) => Promise<T>,
 ): Promise<T> {
   const remote = remoteRelay(command, options, io);
-  return using(remote ?? (await openForLooking(await settingsOf(options, io))), use);
+  if (remote !== null) return using(remote, use);
+  const { readForLooking } = await import("./settings-option.ts");
+  return using(await openForLooking(readForLooking(options, io).settings), use);
 }
 
 /**

@@ -1,13 +1,22 @@
 import { faultLine, SettingsError } from "../config/fault.ts";
-import { loadSettings } from "../config/load.ts";
+import { loadForReading, loadSettings, type ReadableSettings } from "../config/load.ts";
 import type { Settings } from "../config/schema.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import type { SettingsOptions } from "./options.ts";
 
 /** The settings of `--config`, with `${…}` from `io.env` and `--env-file`. Throws {@link CommandFailed} that lists all faults, one a line. */
 export function readSettings({ config: path, envFile }: SettingsOptions, io: Io): Settings {
+  return orFailed(path, () => loadSettings(path, io.env, envFile));
+}
+
+/** Like {@link readSettings}, for commands that only look ({@link loadForReading}). */
+export function readForLooking({ config: path, envFile }: SettingsOptions, io: Io): ReadableSettings {
+  return orFailed(path, () => loadForReading(path, io.env, envFile));
+}
+
+function orFailed<T>(path: string, load: () => T): T {
   try {
-    return loadSettings(path, io.env, envFile);
+    return load();
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
     throw new CommandFailed(settingsFailureText(path, error));

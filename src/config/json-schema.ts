@@ -91,9 +91,12 @@ export function shapesUnder(shapes: readonly JsonSchema[], key: PropertyKey): Js
   });
 }
 
+/** The shapes that the value at a path may have. */
+export function shapesAt(path: SettingsPath): JsonSchema[] {
+  return path.reduce<JsonSchema[]>(shapesUnder, shapesOf(inputSchema()));
+}
+
 /** The keys of all shapes at a path. */
 export function knownKeys(path: SettingsPath): Set<string> {
-  let shapes = shapesOf(inputSchema());
-  for (const key of path) shapes = shapesUnder(shapes, key);
-  return new Set(shapes.flatMap((shape) => Object.keys(shape.properties ?? {})));
+  return new Set(shapesAt(path).flatMap((shape) => Object.keys(shape.properties ?? {})));
 }

@@ -1,10 +1,13 @@
 import { isUtf8 } from "node:buffer";
+import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import type { z } from "zod";
+import { MissingSecret, Secret } from "../model/secret.ts";
 import { checkReferences } from "./check-references.ts";
 import { readVariables } from "./env-file.ts";
-import { type Fault, pathText, SettingsError, type SettingsPath } from "./fault.ts";
+import { type Fault, faultLine, pathText, SettingsError, type SettingsPath } from "./fault.ts";
+import { shapesAt } from "./json-schema.ts";
 import { readOnce, type Settings, settingsSchema } from "./schema.ts";
 import { type Environment, type Finding, type Place, placeKey, readTree, scalarOf, type Tree } from "./tree.ts";
 import { findingsOf, issueText } from "./wording.ts";
@@ -17,6 +20,25 @@ const largestFile = 1024 * 1024;
  * Throws only {@link SettingsError}, with all faults.
  */
 export function loadSettings(path: string, env: Environment, envFile?: string | undefined): Settings {
+  return parseSettings(readText(path), path, readVariables(path, { env, envFile }));
+}
+
+/** Settings of which values may be missing. */
+export interface ReadableSettings {
+  readonly settings: Settings;
+  /** Values whose variable is not set, or whose file cannot be read. */
+  readonly missing: readonly Fault[];
+}
+
+/**
+ * Like {@link loadSettings}, for commands that only look: a user without the relay's secrets may run them. Only `storage` must be
+ * complete. Elsewhere a missing secret fails when it is revealed. Another missing value is left out, and the entry that needs it.
+ */
+export function loadForReading(path: string, env: Environment, envFile?: string | undefined): ReadableSettings {
+  return parseForReading(readText(path), path, readVariables(path, { env, envFile }));
+}
+
+function readText(path: string): string {
   const fault = (message: string) => new SettingsError([{ path: "", message, source: path }]);
   let bytes: Buffer;
   try {
@@ -26,7 +48,7 @@ export function loadSettings(path: string, env: Environment, envFile?: string | 
   }
   if (bytes.length > largestFile) throw fault("is larger than 1 MiB: is this the settings file?");
   if (!isUtf8(bytes)) throw fault("is not UTF-8 text");
-  return parseSettings(bytes.toString("utf8"), path, readVariables(path, { env, envFile }));
+  return bytes.toString("utf8");
 }
 
 function readErrorText(code: string | undefined): string {
@@ -38,6 +60,83 @@ function readErrorText(code: string | undefined): string {
 
 /** Like {@link loadSettings}, for text and variables already read. `file` is the file name in faults; `${file:…}` is relative to it. */
 export function parseSettings(text: string, file: string, env: Environment): Settings {
+  const { settings, tree, findings } = readSettings(text, file, env);
+  if (settings === null || findings.length > 0) throw new SettingsError(toFaults(findings, tree, file));
+  return settings;
+}
+
+/** Like {@link loadForReading}, for text and variables already read. */
+export function parseForReading(text: string, file: string, env: Environment): ReadableSettings {
+  const { settings, tree, findings } = readSettings(text, file, env);
+  const missing = findings.filter(({ isMissing, path }) => isMissing === true && path[0] !== "storage");
+  const followsFrom = (path: SettingsPath) => missing.some((each) => path.every((key, depth) => key === each.path[depth]));
+  const others = findings.filter((finding) => !missing.includes(finding) && !followsFrom(finding.path));
+  if (others.length > 0) throw new SettingsError(toFaults(others, tree, file));
+  const faults = missing.map((finding) => toFaults([finding], tree, file)[0] as Fault);
+  const complete =
+    settings ??
+    withoutValues(
+      tree.value,
+      missing.map(({ path }, index) => [path, faults[index] as Fault]),
+    );
+  if (complete === null) throw new SettingsError(toFaults(findings, tree, file));
+  return { settings: complete, missing: faults };
+}
+
+/**
+ * Settings in which a {@link MissingSecret} stands for each missing secret. Other missing values are left out; so is the entry that
+ * cannot be without one. Null when that is not enough. Changes `value`.
+ */
+function withoutValues(value: unknown, missing: readonly (readonly [SettingsPath, Fault])[]): Settings | null {
+  const options = { ...readOnce };
+  const standIns = new Map<string, MissingSecret>();
+  // From the end, so that places in lists stay what they are.
+  for (const [path, fault] of missing.toReversed()) {
+    if (!isSecret(path)) remove(value, path);
+    else {
+      const standIn = randomBytes(32).toString("hex");
+      standIns.set(standIn, new MissingSecret(faultLine(fault)));
+      change(value, path, () => standIn);
+    }
+  }
+  const faulty = new Set((settingsSchema.safeParse(value, options).error?.issues ?? []).map(({ path }) => placeKey(entryOf(path))));
+  for (const entry of missing.map(([path]) => entryOf(path)).toReversed()) if (faulty.delete(placeKey(entry))) remove(value, entry);
+  const { data = null } = settingsSchema.safeParse(value, options);
+  return replaceSecrets(data, standIns) as Settings | null;
+}
+
+function isSecret(path: SettingsPath): boolean {
+  return shapesAt(path).some(({ title }) => title === "secret");
+}
+
+function replaceSecrets(value: unknown, standIns: ReadonlyMap<string, MissingSecret>): unknown {
+  if (value instanceof Secret) return standIns.get(value.reveal()) ?? value;
+  if (Array.isArray(value)) return value.map((item) => replaceSecrets(item, standIns));
+  if (typeof value !== "object" || value === null || Object.getPrototypeOf(value) !== Object.prototype) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, replaceSecrets(item, standIns)]));
+}
+
+/** `routes[1]`, `sources.main` or `control.tokens[0]` of a path below it. */
+function entryOf(path: SettingsPath): SettingsPath {
+  return path.slice(0, path[0] === "control" ? 3 : 2);
+}
+
+function remove(root: unknown, path: SettingsPath): void {
+  const parent = path.slice(0, -1).reduce(child, root);
+  const key = path.at(-1);
+  if (Array.isArray(parent) && typeof key === "number") parent.splice(key, 1);
+  else if (typeof parent === "object" && parent !== null && key !== undefined) Reflect.deleteProperty(parent, key);
+}
+
+interface ReadSettings {
+  readonly tree: Tree;
+  /** Null when there are findings. */
+  readonly settings: Settings | null;
+  readonly findings: readonly Finding[];
+}
+
+/** Throws {@link SettingsError} for what is no mapping of settings at all. */
+function readSettings(text: string, file: string, env: Environment): ReadSettings {
   const tree = readTree(text, env, dirname(file));
   const faults = (findings: readonly Finding[]) => new SettingsError(toFaults(findings, tree, file));
   if (!tree.readable) throw faults(tree.findings);
@@ -55,8 +154,8 @@ export function parseSettings(text: string, file: string, env: Environment): Set
     ...(parsed.success ? [] : findingsOf(parsed.error.issues).map((finding) => withoutHidden(finding, tree.places))),
     ...checkReferences(tree.value),
   ];
-  if (!parsed.success || findings.length > 0) throw faults(withoutFollowing(findings, tree));
-  return parsed.data;
+  const isValid = parsed.success && findings.length === 0;
+  return { tree, settings: isValid ? parsed.data : null, findings: withoutFollowing(findings, tree) };
 }
 
 /** `routes:` with every entry commented out counts as missing. Top level only: an empty `secret:` must not pass. */

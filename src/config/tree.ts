@@ -35,6 +35,8 @@ export interface Finding {
   readonly offset?: number;
   /** True when the key is wrong, not its value. */
   readonly isAboutKey?: boolean;
+  /** True when the value is in a variable that is not set, or in a file that cannot be read. */
+  readonly isMissing?: boolean;
   /** True when the message comes from a schema and may quote the value. */
   readonly mayQuote?: boolean;
 }
@@ -155,7 +157,7 @@ function createReader(fillIn: (text: string) => Substituted, findings: Finding[]
 
   function readText(text: string, quoted: boolean, path: SettingsPath, offset: number): string {
     const filled = fillIn(text);
-    for (const message of filled.problems) findings.push({ path, message, offset });
+    for (const message of filled.problems) findings.push({ path, message, offset, isMissing: filled.missing.includes(message) });
     const variable = filled.whole && filled.problems.length === 0 ? (quoted ? "quoted" : "plain") : "none";
     const keyOffset = places.get(placeKey(path))?.keyOffset ?? offset;
     const hidden = filled.hidden.filter((part) => part !== "");
@@ -209,6 +211,8 @@ interface Substituted {
   readonly whole: boolean;
   /** Faults of the variables, quoting names only. */
   readonly problems: readonly string[];
+  /** Those of the faults that say that a variable is not set or a file cannot be read. */
+  readonly missing: readonly string[];
 }
 
 const variable =
@@ -221,10 +225,15 @@ const largestSecretFile = 64 * 1024;
  * gives the text of a file; its path may contain `${NAME}`. `$${` gives `${`. Filled-in text is not substituted again. Never throws.
  */
 export function substitute(text: string, env: Environment, folder = "."): Substituted {
-  if (!text.includes("${")) return { text, origins: [], hidden: [], whole: false, problems: [] };
+  if (!text.includes("${")) return { text, origins: [], hidden: [], whole: false, problems: [], missing: [] };
   const origins: string[] = [];
   const hidden: string[] = [];
   const problems: string[] = [];
+  const missing: string[] = [];
+  const miss = (problem: string) => {
+    problems.push(problem);
+    missing.push(problem);
+  };
   let whole = false;
   const filled = text.replace(variable, (found, path: string | undefined, name: string | undefined, fallback: string | undefined) => {
     if (found === "$${") return "${";
@@ -234,7 +243,7 @@ export function substitute(text: string, env: Environment, folder = "."): Substi
       const read =
         inPath.problems.length > 0 ? { problem: inPath.problems.join("; ") } : readSecretFile(resolve(folder, inPath.text), path);
       if (read.problem !== undefined) {
-        problems.push(read.problem);
+        miss(read.problem);
         return found;
       }
       origins.push(found);
@@ -248,7 +257,7 @@ export function substitute(text: string, env: Environment, folder = "."): Substi
     whole = found === text;
     const given = Object.hasOwn(env, name) ? env[name] : undefined;
     if (given === undefined && fallback === undefined) {
-      problems.push(`needs the environment variable ${name}, which is not set`);
+      miss(`needs the environment variable ${name}, which is not set`);
       return found;
     }
     const useDefault = fallback !== undefined && (given === undefined || given === "");
@@ -257,7 +266,7 @@ export function substitute(text: string, env: Environment, folder = "."): Substi
     hidden.push(value);
     return value;
   });
-  return { text: filled, origins, hidden, whole, problems };
+  return { text: filled, origins, hidden, whole, problems, missing };
 }
 
 type FileText = { readonly text: string; readonly problem?: undefined } | { readonly problem: string };

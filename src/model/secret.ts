@@ -32,6 +32,25 @@ export class Secret {
   }
 }
 
+/** Stands for a secret that this process cannot read, where it may not be needed. */
+export class MissingSecret extends Secret {
+  /** A line that names the setting and its variable or file. */
+  readonly why: string;
+
+  constructor(why: string) {
+    super("");
+    this.why = why;
+  }
+
+  override reveal(): string {
+    throw new Error(this.why);
+  }
+
+  override fingerprint(): string {
+    return "not available";
+  }
+}
+
 /** Begins what `wamid-relay init` writes for a secret that it does not know. */
 export const placeholderPrefix = "replace-me-";
 

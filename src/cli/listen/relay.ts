@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { Agent } from "undici";
+import { MissingSecret } from "../../model/secret.ts";
 import { durationSchema } from "../../model/units.ts";
 import { CommandFailed, type Io } from "../io.ts";
 import { checkedOption, type RelayOptions, relayUrl, type SettingsOptions, time } from "../options.ts";
@@ -43,13 +44,14 @@ export async function relayAddress(command: Command, options: AddressOptions, io
 
 /** With `--relay` no settings are read, nor what reads them loaded. */
 async function ownRelay(options: SettingsOptions, io: Io): Promise<RelayAddress> {
-  const { readSettings } = await import("../settings-option.ts");
-  const url = ownAddress(readSettings(options, io).server);
+  const { readForLooking } = await import("../settings-option.ts");
+  const url = ownAddress(readForLooking(options, io).settings.server);
   if (url === null) throw new CommandFailed("server.port is 0, so the relay's address is not known: give it with --relay");
   const token = (): string => {
-    const found = readSettings(options, io).control.tokens.find(({ scopes }) => scopes.includes("listen"));
+    const found = readForLooking(options, io).settings.control.tokens.find(({ scopes }) => scopes.includes("listen"));
     if (found === undefined)
       throw new CommandFailed(`no token in ${options.config} has the scope listen (control.tokens); add one, or use --relay`);
+    if (found.token instanceof MissingSecret) throw new CommandFailed(found.token.why);
     return found.token.reveal();
   };
   token();
