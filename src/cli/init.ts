@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { CommandFailed, type Io } from "./io.ts";
-import { defaultSettingsPath, givenArgument } from "./options.ts";
+import { givenArgument } from "./options.ts";
 import { printable, printableJson } from "./output.ts";
 
 const drivers = ["sqlite", "redis"] as const;
@@ -445,7 +445,7 @@ function commandText(words: string, settings: string, io: Io): string {
   const isLocal = projectOf(dirname(settings)) !== null || npm === "exec";
   const program = script === "relay" ? "npm run -s relay --" : isLocal ? "npx wamid-relay" : "wamid-relay";
   const path = fromHere(settings);
-  if (path === defaultSettingsPath.split("/").join(sep)) return `${program} ${words}`;
+  if (path === "relay.yaml") return `${program} ${words}`;
   return `${program} ${words} --config ${/^[\w./\\:@+-]+$/.test(path) ? path : JSON.stringify(path)}`;
 }
 

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { type Command, InvalidArgumentError, Option } from "commander";
 
 /** A non-empty argument: an empty one comes from an unset variable of a script, and would name no resource. */
@@ -6,8 +7,13 @@ export function givenArgument(text: string): string {
   return text;
 }
 
-/** Default of `--config`, relative to the working directory. */
-export const defaultSettingsPath = "config/relay.yaml";
+/** Files in the working directory that are the default of `--config`: the first that exists, else the last. */
+const settingsPaths = ["relay.yaml", "config/relay.yaml"] as const;
+
+/** Default of `--config`. */
+export function defaultSettingsPath(): string {
+  return settingsPaths.find((path) => existsSync(path)) ?? settingsPaths[1];
+}
 
 /** Default folder of your own fixtures. */
 export const ownFixtures = "fixtures";
@@ -21,7 +27,7 @@ export interface SettingsOptions {
 /** Adds `--config <path>` and `--env-file <path>` ({@link SettingsOptions}). Returns the command. */
 export function withConfigOption(command: Command): Command {
   return command
-    .option("-c, --config <path>", "settings file", defaultSettingsPath)
+    .option("-c, --config <path>", "settings file", defaultSettingsPath())
     .option("--env-file <path>", "file with variables for the settings (default: .env beside the settings file, if it exists)");
 }
 

@@ -3,9 +3,7 @@ import { expect, test } from "vitest";
 import { runBench } from "./run-bench.ts";
 
 // The bench itself fails when an event is not stored, not planned, or not delivered and settled.
-test("redis-size measures an event that is accepted, planned and delivered, and a message", {
-  timeout: 120_000,
-}, async () => {
+test("redis-size measures an event that is accepted, planned and delivered, and a message", async () => {
   const { bench, figures, ratios } = await runBench("redis-size.ts", ["--short"]);
   expect(bench).toBe("redis-size");
   const { memoryBytes, aofBytesPerEvent, redisMicroseconds, bodyBytes } = figures as Record<string, Record<string, number>> & {

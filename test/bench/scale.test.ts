@@ -6,9 +6,7 @@ import { runBench } from "./run-bench.ts";
 type Part = Record<"workers" | "redis" | "sink", Spread>;
 
 // The bench itself fails when an event is not planned, or does not arrive.
-test("scale drains by one worker, one that plans as well, a hand-written one and several, and sees every event arrive", {
-  timeout: 120_000,
-}, async () => {
+test("scale drains by one worker, one that plans as well, a hand-written one and several, and sees every event arrive", async () => {
   const { bench, figures, ratios } = await runBench("scale.ts", ["--short"]);
   expect(bench).toBe("scale");
   const { drained, paced } = figures as {

@@ -101,9 +101,7 @@ test("the Compose commands of README.md and compose.yaml name existing services"
 });
 
 // No Docker engine runs where these tests do: the same commands, environments and settings, as processes.
-test("the processes of compose.yaml accept an event at either receiver, deliver it once, and continue without one worker", {
-  timeout: 60_000,
-}, async () => {
+test("the processes of compose.yaml accept an event at either receiver, deliver it once, and continue without one worker", async () => {
   const downstream = await openDownstream();
   const secrets = {
     WEBHOOK_SECRET: "webhook-secret-of-compose",

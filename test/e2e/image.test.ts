@@ -52,7 +52,7 @@ test("the steps of the image build a relay that starts without development packa
     const [, check] = /\n {2}CMD (\["node", "-e".*\])\n/.exec(dockerfile) ?? [];
     const [, ...probe] = JSON.parse(check as string) as string[];
     await expect
-      .poll(async () => (await run(process.execPath, probe, { env }).catch(() => null)) !== null, { timeout: 20_000, interval: 200 })
+      .poll(async () => (await run(process.execPath, probe, { env }).catch(() => null)) !== null, { timeout: 250_000, interval: 200 })
       .toBe(true);
     expect(existsSync(join(folder, "data/relay.db"))).toBe(true);
   } finally {

@@ -66,7 +66,7 @@ test("init, sandbox and serve: the first event arrives with a signature that the
     ...["sandbox", "--port", String(sandboxPort), "--secret", secret, "--key", key, "--speed", "100"],
     ...["--webhook", `http://127.0.0.1:${port}/webhooks/main`],
   );
-  const relay = start(folder, "serve", "--config", "relay.yaml");
+  const relay = start(folder, "serve");
   await until("the relay listens", () => relay.output().includes('"listening"'));
   await until("the sandbox plays", () => sandbox.output().includes("Ctrl-C"));
   const sent = await fetch(`http://127.0.0.1:${sandboxPort}/api/v1/messages`, {

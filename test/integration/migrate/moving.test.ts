@@ -14,9 +14,7 @@ import { runCli } from "../../harness/run-cli.ts";
 import { runHere } from "../../harness/run-here.ts";
 import { until } from "../../harness/until.ts";
 
-test("a relay moves from its file to Redis: deliveries continue in order, all data is there, and the sums match", {
-  timeout: 60_000,
-}, async () => {
+test("a relay moves from its file to Redis: deliveries continue in order, all data is there, and the sums match", async () => {
   const redis = await redisForTest();
   const downstream = await openDownstream();
   downstream.fail({ status: 500 });
