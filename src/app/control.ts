@@ -4,12 +4,13 @@ import type { Control } from "../control/routes.ts";
 import type { Registration, RegistrationOutcome } from "../control/track.ts";
 import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import { unknownName } from "../model/nearest.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
 import type { ReleasedEvent, Store } from "../store/port.ts";
 import type { AcceptOutcome } from "../store/rules.ts";
 import { conflictError, type MessageRegistration } from "../track/registration.ts";
 import type { Engine } from "./engine.ts";
-import { createReadingPort } from "./reading.ts";
+import { createReadingPort, knownSources } from "./reading.ts";
 import { createReleasing, createReplaying } from "./replaying.ts";
 
 /** How far the clocks may differ, in ms, for the time when a message was sent. */
@@ -34,7 +35,7 @@ interface ControlPortParts {
 /** The account that a request names, or the only one of the settings. Throws `bad_request` for another one, and for a choice. */
 export function chooseAccount(given: string | undefined, accounts: readonly string[]): string {
   if (given !== undefined && !accounts.includes(given)) {
-    throw new RelayError("bad_request", `no account "${given}" in the settings`, accounts);
+    throw new RelayError("bad_request", unknownName("account", given, accounts), accounts);
   }
   const account = given ?? onlyAccount(accounts);
   if (account !== undefined) return account;
@@ -66,7 +67,13 @@ export function createControlPort(parts: ControlPortParts): Control {
   }
 
   function refuseUnknownRoute({ route }: { route?: string | undefined }): void {
-    if (route !== undefined && !isRouted(route)) throw new RelayError("not_found", `no route "${route}" in the settings`, routeNames());
+    if (route !== undefined && !isRouted(route)) throw new RelayError("not_found", unknownName("route", route, routeNames()), routeNames());
+  }
+
+  async function refuseUnknownSource({ disposition, source }: ReplayQuery): Promise<void> {
+    if (disposition !== "quarantined" || source === undefined) return;
+    const known = await knownSources(settings(), store.read);
+    if (!known.includes(source)) throw new RelayError("not_found", unknownName("source", source, known), known);
   }
 
   /** Ignoring a criterion would replay everything. */
@@ -114,8 +121,14 @@ export function createControlPort(parts: ControlPortParts): Control {
       const stopped = await store.read.stories.stopReason(route);
       return { id, route, state: retried.state, previousState, stopped, pausedUntil: (await breakers()).get(route)?.pausedUntil ?? null };
     },
-    countReplay: async (filter) => replayOf(filter).count(filter),
-    replay: async (filter, cursor, limit) => replayOf(filter).replay(filter, cursor, limit),
+    async countReplay(filter) {
+      await refuseUnknownSource(filter);
+      return replayOf(filter).count(filter);
+    },
+    async replay(filter, cursor, limit) {
+      await refuseUnknownSource(filter);
+      return replayOf(filter).replay(filter, cursor, limit);
+    },
     async register(given) {
       const accounts = accountNames();
       const registrations = given.map((registration) => checked(registration, accounts));
@@ -145,12 +158,16 @@ export function createControlPort(parts: ControlPortParts): Control {
     },
     async resume(name) {
       const route = settings().routes.find((each) => each.name === name);
-      if (route === undefined) return null;
+      if (route === undefined) throw new RelayError("not_found", unknownName("route", name, routeNames()), routeNames());
       // The lane before the store, in the order in which a pause is stored: a later pause is kept.
       const endedHere = dispatcher.endPause(name);
       const ended = await endPause(route);
       return (await store.resume(name)) || ended || endedHere;
     },
-    resumeAccount: async (account) => (accountNames().includes(account) ? resumeAccount(account) : null),
+    async resumeAccount(account) {
+      const known = accountNames();
+      if (!known.includes(account)) throw new RelayError("not_found", unknownName("account", account, known), known);
+      return resumeAccount(account);
+    },
   };
 }

@@ -3,10 +3,10 @@ import type { Listener, ListenFilter, ListenPort } from "../control/listen-strea
 import type { Clock } from "../model/clock.ts";
 import { parseEnvelope } from "../model/envelope.ts";
 import { RelayError } from "../model/errors.ts";
+import { compileGlobs } from "../model/glob.ts";
 import { shownName } from "../model/mask.ts";
 import { relayVersion } from "../model/version.ts";
 import { automationRequest } from "../receive/verify-request.ts";
-import { compileGlobs } from "../route/match.ts";
 import { type Where, whereSchema } from "../route/settings.ts";
 import { type Condition, compileWhere } from "../route/where.ts";
 import type { Store } from "../store/port.ts";

@@ -8,7 +8,9 @@ import type { TrackedReading } from "../control/messages.ts";
 import { addReadingRoutes, type Reading } from "../control/routes.ts";
 import type { EventView, ListedEventView } from "../model/answers.ts";
 import type { AuditProgress, AuditReport } from "../model/audit.ts";
+import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import { unknownName } from "../model/nearest.ts";
 import type { Inspecting, StoreReading } from "../store/reading.ts";
 import type { SeqBounds } from "../store/views.ts";
 import { createExplaining } from "./explaining.ts";
@@ -19,15 +21,16 @@ import { openStoreForReading } from "./open-store.ts";
  * Throws `StoreRefused` when the store cannot be opened. `failed` receives the cause of an answer 500.
  */
 export async function createReadingApi(
-  { storage, routes }: Pick<Settings, "storage" | "routes">,
+  settings: Pick<Settings, "storage" | "routes" | "sources">,
   failed: (error: unknown) => void,
 ): Promise<{ readonly http: FastifyInstance; close(): Promise<void> }> {
+  const { storage, routes } = settings;
   const { read, inspecting, now, breakersOf, close } = await openStoreForReading(storage);
   const http = createHttp(null, failed);
   const noToken = () => async () => {};
   addReadingRoutes(http, createReadingPort(read, inspecting), noToken);
   addExplainRoute(http, createExplaining({ read, now, breakers: () => breakersOf(routes) }), noToken);
-  addAuditRoute(http, createAuditing({ inspecting, now, isRunning: false }), noToken);
+  addAuditRoute(http, createAuditing({ inspecting, now, isRunning: false, sources: () => knownSources(settings, read) }), noToken);
   return {
     http,
     async close() {
@@ -175,6 +178,16 @@ interface AuditingParts {
   readonly now: () => number;
   /** A relay works on the store. */
   readonly isRunning: boolean;
+  readonly sources: () => MaybePromise<readonly string[]>;
+}
+
+/** The sources of the settings, then those whose events are or were in the store. */
+export async function knownSources(
+  settings: Pick<Settings, "sources">,
+  { secretUses }: Pick<StoreReading, "secretUses">,
+): Promise<string[]> {
+  const stored = (await secretUses()).map(({ source }) => source);
+  return [...new Set([...Object.keys(settings.sources), ...stored])];
 }
 
 interface Audit {
@@ -188,7 +201,7 @@ const mostOffenders = 100;
 const keptMs = 120_000;
 
 /** Audits in progress, one for each filter. */
-export function createAuditing({ inspecting, now, isRunning }: AuditingParts): AuditPort {
+export function createAuditing({ inspecting, now, isRunning, sources }: AuditingParts): AuditPort {
   const audits = new Map<string, Audit>();
 
   function start(key: string, filter: Parameters<AuditPort["audit"]>[0]): Audit {
@@ -209,6 +222,10 @@ export function createAuditing({ inspecting, now, isRunning }: AuditingParts): A
 
   return {
     async audit(filter, waitMs) {
+      const { source } = filter;
+      const known = source === undefined ? [] : await sources();
+      // The sums of no events always match, so a misspelled source would pass.
+      if (source !== undefined && !known.includes(source)) throw new RelayError("not_found", unknownName("source", source, known), known);
       const key = JSON.stringify([filter.from, filter.to, filter.source]);
       const audit = audits.get(key) ?? start(key, filter);
       const report = await within(audit.ended, waitMs);

@@ -2,6 +2,7 @@ import type { Settings } from "../config/schema.ts";
 import type { ReconcilePort } from "../control/reconcile.ts";
 import type { Clock } from "../model/clock.ts";
 import { RelayError } from "../model/errors.ts";
+import { unknownName } from "../model/nearest.ts";
 import { isSentByWebhook } from "../model/statuses.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
@@ -71,6 +72,8 @@ export function createReconciling(parts: ReconcilingParts) {
     const all = reconciler.accounts();
     if (account === undefined) return all;
     if (all.includes(account)) return [account];
+    const known = Object.keys(settings().accounts);
+    if (!known.includes(account)) throw new RelayError("bad_request", unknownName("account", account, known), known);
     throw new RelayError("bad_request", `the account "${account}" has no baseUrl and apiKey in the settings`, all);
   }
 

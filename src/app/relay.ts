@@ -31,7 +31,7 @@ import { createInstance, viewInstance } from "./instance.ts";
 import { createListening } from "./listening.ts";
 import { openStore, storeName } from "./open-store.ts";
 import { startPlanning } from "./planning.ts";
-import { createAuditing } from "./reading.ts";
+import { createAuditing, knownSources } from "./reading.ts";
 import { createRules, inboundSources, proxiedSources } from "./rules.ts";
 import { createServiceSide } from "./service.ts";
 import { createSupervisor, type Supervisor } from "./supervise.ts";
@@ -228,7 +228,12 @@ export async function createRelay({
       sending: service.sending,
       reconcile: service.reconcile,
       explain: createExplaining({ read: store.read, now: clock.now, breakers }),
-      audit: createAuditing({ inspecting: store.inspecting, now: clock.now, isRunning: dispatch }),
+      audit: createAuditing({
+        inspecting: store.inspecting,
+        now: clock.now,
+        isRunning: dispatch,
+        sources: () => knownSources(settings, store.read),
+      }),
       listening: listening.port,
       control: createControlPort({
         store,

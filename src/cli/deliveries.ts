@@ -1,7 +1,7 @@
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { deliveryStates } from "../model/states.ts";
 import type { Io } from "./io.ts";
-import { count, type RelayOptions, withRelayOptions } from "./options.ts";
+import { choice, count, type RelayOptions, withRelayOptions } from "./options.ts";
 import { printableJson, privateView, tableLines, timeText } from "./output.ts";
 
 interface Options extends RelayOptions {
@@ -18,7 +18,7 @@ export function build(command: Command, io: Io): void {
   const list = withRelayOptions(command.command("list")).description("list deliveries, those of the newest events first");
   list
     .option("--route <name>", "of this route")
-    .addOption(new Option("--state <word>", "in this state; dead ones are the dead letters").choices(deliveryStates))
+    .addOption(choice("--state <word>", "in this state; dead ones are the dead letters", deliveryStates))
     .option("--limit <count>", "at most so many", count, 50)
     .option("--before <place>", "go on after a page: the next that it gave")
     .option("--show-pii", "show ids in clear that hold a wamid or a phone number")
@@ -38,9 +38,16 @@ Examples:
 async function listDeliveries(command: Command, options: Options, io: Io): Promise<void> {
   const [{ maskedDelivery }, { readPages, withReading }] = await Promise.all([import("./event-report.ts"), import("./reach-relay.ts")]);
   const { route, state, before, limit } = options;
-  const found = await withReading(command, options, io, (client) => readPages(client, "deliveries", { route, state, before }, limit));
+  const { names, ...found } = await withReading(command, options, io, async (client) => ({
+    names: client.names ?? null,
+    ...(await readPages(client, "deliveries", { route, state, before }, limit)),
+  }));
   const view = privateView(options.showPii);
   const shown = found.data.map((each) => maskedDelivery(each, view));
+  if (shown.length === 0 && found.next === null && route !== undefined) {
+    const { hintLines } = await import("./hints.ts");
+    for (const line of hintLines({ routes: [route] }, names)) io.err(line);
+  }
   if (options.json === true) {
     io.out(printableJson({ ...found, data: shown }));
     return;

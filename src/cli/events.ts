@@ -2,11 +2,20 @@ import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { brotliDecompressSync, gunzipSync, inflateSync } from "node:zlib";
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { type DeliveryState, dispositions } from "../model/states.ts";
 import type { Answer } from "./answers.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { count, givenArgument, ownFixtures, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
+import {
+  choice,
+  count,
+  givenArgument,
+  ownFixtures,
+  type RelayOptions,
+  type TimeOptions,
+  timeOptions,
+  withRelayOptions,
+} from "./options.ts";
 import { printableJson, privateView, tableLines, timeText } from "./output.ts";
 
 interface ListOptions extends RelayOptions, TimeOptions {
@@ -37,7 +46,7 @@ export function build(command: Command, io: Io): void {
     .option("--source <name>", "from this source")
     .option("--account <name>", "of this account")
     .option("--status <word>", "with this status, such as failed")
-    .addOption(new Option("--disposition <word>", "with this disposition").choices(dispositions))
+    .addOption(choice("--disposition <word>", "with this disposition", dispositions))
     .option("--wamid <wamid>", "about this message");
   for (const option of timeOptions()) list.addOption(option);
   list
@@ -131,9 +140,18 @@ async function listEvents(command: Command, options: ListOptions, io: Io): Promi
     before: before?.toString(),
     ...timeFilter(command, options, Date.now()),
   };
-  const found = await withReading(command, options, io, (client) => readPages(client, "events", query, limit));
+  const { names, ...found } = await withReading(command, options, io, async (client) => ({
+    names: client.names ?? null,
+    ...(await readPages(client, "events", query, limit)),
+  }));
   const view = privateView(options.showPii);
   const shown = found.data.map((each) => maskedEvent(each, view));
+  if (shown.length === 0 && found.next === null) {
+    const { hintLines } = await import("./hints.ts");
+    const several = (word: string | undefined) => (word === undefined ? [] : [word]);
+    const given = { events: several(event), statuses: several(status), sources: several(source), accounts: several(account) };
+    for (const line of hintLines(given, names)) io.err(line);
+  }
   if (options.json === true) {
     io.out(printableJson({ data: shown, next: found.next, unseen: found.unseen }));
     return;

@@ -1,8 +1,8 @@
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import type { Answer } from "./answers.ts";
 import { attemptText, maskedRouted, maskedText, movement, planner, responseText, unseenLine, verdictLine } from "./event-report.ts";
 import type { Io } from "./io.ts";
-import { count, givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
+import { choice, count, givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
 import { type PrivateView, printable, printableJson, privateView, timeText } from "./output.ts";
 
 type Story = Answer<"story">;
@@ -22,7 +22,7 @@ interface Options extends RelayOptions {
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
     .argument("<name>", "wamid, event id or seq, reference, run id, or the service's id", givenArgument)
-    .addOption(new Option("--as <what>", "what the name is, where it could be several things").choices(["event", "message", "run"]))
+    .addOption(choice("--as <what>", "what the name is, where it could be several things", ["event", "message", "run"]))
     .option("--account <name>", "the account, where several have something of this name")
     .option("--limit <count>", "at most so many events of each message", count, 50)
     .option("--after <seq>", "only events after this one: the last of the page before", count)

@@ -101,6 +101,9 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
 
   if (options.printSecret === true)
     io.out(options.json === true ? JSON.stringify({ type: "secret", secret }) : `posts are signed with ${secret}`);
+  const { hintLines } = await import("./hints.ts");
+  const wordsOf = (text: string | undefined) => (text ?? "").split(",").flatMap((word) => word.trim() || []);
+  for (const line of hintLines({ events: wordsOf(options.events), statuses: wordsOf(options.status) }, null)) io.err(line);
   const hasKeys = options.json !== true && io.isTerminal && process.stdin.isTTY === true;
   const stop = stopSignal();
   await runListen(io, {

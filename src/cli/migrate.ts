@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { MigrationReport } from "../app/migrate.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { type SettingsOptions, withConfigOption } from "./options.ts";
+import { choice, type SettingsOptions, withConfigOption } from "./options.ts";
 import { printable, printableJson, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 
@@ -23,7 +23,7 @@ export function build(command: Command, io: Io): void {
         .argParser(sqliteFile)
         .makeOptionMandatory(),
     )
-    .addOption(new Option("--to <redis>", "where to: the Redis that the settings name").choices(["redis"]).makeOptionMandatory())
+    .addOption(choice("--to <redis>", "where to: the Redis that the settings name", ["redis"]).makeOptionMandatory())
     .option("--json", "print {result, finishedAt, counts, audit, tookMs} as JSON")
     .addHelpText(
       "after",

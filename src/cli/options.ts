@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { nearest } from "../model/nearest.ts";
 
 /** A non-empty argument: an empty one comes from an unset variable of a script, and would name no resource. */
 export function givenArgument(text: string): string {
@@ -57,6 +58,16 @@ export function timeOptions(): Option[] {
     new Option("--to <time>", "received before this time").argParser(time),
     new Option("--since <duration>", "received within this time until now, such as 30m, 2h, 7d").conflicts("from"),
   ];
+}
+
+/** An option that takes one of some words, and suggests the nearest for another. */
+export function choice(flags: string, description: string, words: readonly string[]): Option {
+  return new Option(flags, description).choices(words).argParser((text) => {
+    if (words.includes(text)) return text;
+    const candidate = nearest(text, words);
+    const hint = candidate === undefined ? "" : ` Did you mean ${candidate}?`;
+    throw new InvalidArgumentError(`Allowed choices are ${words.join(", ")}.${hint}`);
+  });
 }
 
 /** A whole number from 1, for options. */

@@ -24,7 +24,24 @@ export interface ControlClient {
   request(method: "GET" | "POST", path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<ControlAnswer>;
   /** True when the command opened the store itself, because no relay runs. */
   readonly isStore?: true;
+  /** Only where the settings were read. */
+  readonly names?: SettingsNames;
   close(): Promise<void>;
+}
+
+/** Names that the settings give. */
+export interface SettingsNames {
+  readonly sources: readonly string[];
+  readonly accounts: readonly string[];
+  /** With those of proxied exchanges. */
+  readonly routes: readonly string[];
+}
+
+function namesOf({ sources, accounts, routes }: Settings): SettingsNames {
+  const proxied = Object.entries(sources).flatMap(([name, source]) =>
+    "mode" in source && source.mode === "proxy" ? [`proxy:${name}`] : [],
+  );
+  return { sources: Object.keys(sources), accounts: Object.keys(accounts), routes: [...routes.map(({ name }) => name), ...proxied] };
 }
 
 /** Runs `use` on the store of the settings, beside relays that may run, or on the relay at `--relay`. */
@@ -275,6 +292,7 @@ async function openForLooking(settings: Settings): Promise<ControlClient> {
   );
   const request = requester(injector(api.http), null, settings.storage.driver);
   return {
+    names: namesOf(settings),
     async request(method, path, body) {
       const answer = await request(method, path, body);
       if (fault !== null) throw new CommandFailed(`${storeName(settings.storage)} cannot be read: ${(fault as Error).message}`);

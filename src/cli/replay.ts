@@ -4,7 +4,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import type { infer as ZodInfer } from "zod";
 import type { Answer } from "./answers.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
-import { checkedOption, count, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
+import { checkedOption, choice, count, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
 import { printable, printableJson } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 import type { ControlClient } from "./reach-relay.ts";
@@ -32,12 +32,13 @@ const askFrom = 1_000;
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
     .option("--route <name>", "of this route only")
-    .addOption(new Option("--state <word>", "which ones").choices(["dead", "delivered", "any"]).default("dead"))
+    .addOption(choice("--state <word>", "which ones", ["dead", "delivered", "any"]).default("dead"))
     .addOption(
-      new Option(
+      choice(
         "--disposition <word>",
         "of events with this disposition: filtered and ignored ones are judged anew, quarantined ones released",
-      ).choices(["routed", "filtered", "ignored", "quarantined"]),
+        ["routed", "filtered", "ignored", "quarantined"],
+      ),
     )
     .option("--source <name>", "with --disposition quarantined: received by this source")
     .option("--event <seq>", "with --disposition quarantined: this one alone", count)

@@ -1,12 +1,12 @@
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { type Role, roles } from "../app/engine.ts";
 import { SettingsError } from "../config/fault.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
-import { type SettingsOptions, withConfigOption } from "./options.ts";
+import { choice, type SettingsOptions, withConfigOption } from "./options.ts";
 
 export function build(command: Command, io: Io): void {
   withConfigOption(command)
-    .addOption(new Option("--role <role>", "with storage.driver redis, what this process does").choices(roles).default("both"))
+    .addOption(choice("--role <role>", "with storage.driver redis, what this process does", roles).default("both"))
     .addHelpText(
       "after",
       `

@@ -1,5 +1,7 @@
 import { type DestinationSettings, signingSecrets, type UrlDestinationSettings } from "../deliver/settings.ts";
+import { kindHint, statusHint } from "../model/known-words.ts";
 import { readRedisUrl } from "../model/redis.ts";
+import type { Match } from "../route/settings.ts";
 import { pathText } from "./fault.ts";
 import { isLoopbackHost, isPrivateHost } from "./private-address.ts";
 import type { AccountSettings, Settings } from "./schema.ts";
@@ -38,12 +40,25 @@ export function warnings(settings: Settings): Warning[] {
   }
   if (settings.log.pii === "clear") warn(["log", "pii"], "logs will show people's phone numbers");
   for (const [index, route] of settings.routes.entries()) {
+    warnAboutWords(route.match, ["routes", index, "match"], warn);
     const path = ["routes", index, "to"];
     if ("url" in route.to) warnAboutUrl(route.to, path, warn);
     else warnAboutRedis(route.to, path, warn);
   }
   warnAboutSecrets(settings, warn);
   return found;
+}
+
+/** The service may add statuses and kinds, so an unknown one is no fault. */
+function warnAboutWords({ statuses = [], events }: Match, path: readonly (string | number)[], warn: Warn): void {
+  for (const [index, word] of statuses.entries()) {
+    const hint = statusHint(word);
+    if (hint !== null) warn([...path, "statuses", index], `is not a status that the service's document names (${hint})`);
+  }
+  for (const [index, pattern] of events.entries()) {
+    const hint = kindHint(pattern);
+    if (hint !== null) warn([...path, "events", index], `matches no event kind that the service's document names (${hint})`);
+  }
 }
 
 function warnAboutUrl(to: UrlDestinationSettings, path: readonly (string | number)[], warn: Warn): void {

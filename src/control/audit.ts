@@ -28,6 +28,7 @@ const audit = {
     200: { text: "The report.", schema: auditSchema },
     202: { text: "How far it is: asked again with the same query, the same audit goes on.", schema: auditProgressSchema },
   },
+  errors: ["not_found"],
 } as const;
 
 /** `GET /v1/audit`: docs/audit.md. */

@@ -8,7 +8,6 @@ import {
   type SecretUseView,
   secretUsesSchema,
 } from "../model/answers.ts";
-import { RelayError } from "../model/errors.ts";
 import { toAnswer } from "../model/view.ts";
 import { type Allow, addEndpoint } from "./endpoint.ts";
 
@@ -32,10 +31,10 @@ export function addOperateRoutes(app: FastifyInstance, { instance: { instance, v
 }
 
 export interface ResumePort {
-  /** Null when the route is not in the settings; else whether its destination was stopped or paused. */
-  resume(route: string): Promise<boolean | null>;
-  /** Null when the account is not in the settings; else the quota stops that it ended. */
-  resumeAccount(account: string): Promise<readonly string[] | null>;
+  /** Whether the route's destination was stopped or paused. Throws `not_found` for a route that is not in the settings. */
+  resume(route: string): Promise<boolean>;
+  /** The quota stops that it ended. Throws `not_found` for an account that is not in the settings. */
+  resumeAccount(account: string): Promise<readonly string[]>;
 }
 
 const resume = {
@@ -65,13 +64,11 @@ const resumeAccount = {
 export function addResumeRoutes(app: FastifyInstance, port: ResumePort, allow: Allow): void {
   addEndpoint(app, allow, resume, async ({ params: { route } }) => {
     const resumed = await port.resume(route);
-    if (resumed === null) throw new RelayError("not_found", "no such route in the settings");
     return { route, resumed };
   });
 
   addEndpoint(app, allow, resumeAccount, async ({ params: { account } }) => {
     const ended = await port.resumeAccount(account);
-    if (ended === null) throw new RelayError("not_found", "no such account in the settings");
     return { account, resumed: ended.length > 0, ended: [...ended] };
   });
 }

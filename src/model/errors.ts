@@ -8,7 +8,7 @@ export const errorCodes = {
   bad_signature: { status: 401, meaning: "The signature is missing, malformed or stale, or matches none of the source's secrets." },
   unauthorized: { status: 401, meaning: "The bearer token is missing or unknown." },
   forbidden: { status: 403, meaning: "The token does not have the scope that the endpoint needs." },
-  not_found: { status: 404, meaning: "No such path, source, event, delivery or message." },
+  not_found: { status: 404, meaning: "No such path, source, route, account, event, delivery or message." },
   method_not_allowed: { status: 405, meaning: "The path exists, but not for this method; the `Allow` header lists its methods." },
   request_timeout: { status: 408, meaning: "The request was not complete within `server.requestTimeout`; the connection is closed." },
   conflict: { status: 409, meaning: "The request conflicts with the current state, which `details` describes." },

@@ -43,6 +43,13 @@ function at(row: readonly number[], column: number): number {
   return row[column] ?? Number.POSITIVE_INFINITY;
 }
 
+/** Names what there is beside what was probably meant: for names of the settings. */
+export function unknownName(what: string, name: string, known: readonly string[]): string {
+  const candidate = nearest(name, known);
+  const meant = candidate === undefined ? "" : `did you mean ${candidate}? `;
+  return `unknown ${what} "${name}" (${meant}${known.length === 0 ? `there are no ${what}s` : `there are: ${known.join(", ")}`})`;
+}
+
 /** `did you mean main?`, else the list of what there is. `known` is not empty, or `nothing` says so. */
 export function suggestion(word: string, known: readonly string[], nothing = "there are none"): string {
   const candidate = nearest(word, known);

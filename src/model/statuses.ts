@@ -43,6 +43,19 @@ export const runStatuses = {
 } as const satisfies Readonly<Record<string, RunStatusRule>>;
 export type RunStatus = keyof typeof runStatuses;
 
+/** Every status word of messages and runs. */
+export const statusWords: readonly string[] = [...new Set([...Object.keys(messageStatuses), ...Object.keys(runStatuses)])];
+
+/**
+ * The kinds of events that are known: those of the service's document, and that of an automation's request. The document
+ * leaves others open.
+ */
+export const eventKinds: readonly string[] = [
+  "message.status",
+  ...Object.values(runStatuses).flatMap(({ event }) => event ?? []),
+  "automation.request",
+];
+
 type Rules<Status extends string> = Readonly<Record<Status, StatusRule & { readonly direction?: MessageStatusRule["direction"] }>>;
 
 export function isStatus<Status extends string>(rules: Rules<Status>, word: string | null): word is Status {

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
+import { unknownName } from "../../model/nearest.ts";
 import { systemClock } from "../../model/system-clock.ts";
 import { describeFixture, type Fixture, FixtureRefused, truncatedFixture } from "../../sandbox/fixtures/fixture.ts";
 import { builtInFixtures, findFixture, fixtureNames } from "../../sandbox/fixtures/fixture-files.ts";
@@ -143,7 +144,7 @@ function preparedFixture(name: string, { fixtures, truncated = false, set = [] }
   const folders = fixtureFolders(fixtures);
   try {
     const found = findFixture(name, folders);
-    if (found === null) throw new CommandFailed(`there is no event "${name}"; there are ${[...fixtureNames(folders).keys()].join(", ")}`);
+    if (found === null) throw new CommandFailed(unknownName("event", name, [...fixtureNames(folders).keys()]));
     const base = truncated ? truncatedFixture(found) : found;
     return describeFixture(
       name,

@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { isLoopbackHost } from "../../config/private-address.ts";
 import type { Settings, SourceSettings } from "../../config/schema.ts";
+import { unknownName } from "../../model/nearest.ts";
 import { findSchemeFaults, type SignatureSettings, signatureSettingsSchema } from "../../model/signature.ts";
 import { rateSchema } from "../../model/units.ts";
 import { CommandFailed, type Io } from "../io.ts";
@@ -87,8 +88,7 @@ function ofSettings(command: Command, options: TargetOptions, kind: SourceSettin
 function pickSource({ sources }: Settings, { config, source }: TargetOptions, kind: SourceSettings["kind"]): [string, SourceSettings] {
   if (source !== undefined) {
     const found = sources[source];
-    if (found === undefined)
-      throw new CommandFailed(`${config} has no source "${source}"; it has ${Object.keys(sources).join(", ") || "none"}`);
+    if (found === undefined) throw new CommandFailed(`${config}: ${unknownName("source", source, Object.keys(sources))}`);
     return [source, found];
   }
   const [first, ...others] = Object.entries(sources).filter(([, each]) => each.kind === kind);

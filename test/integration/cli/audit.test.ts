@@ -62,10 +62,24 @@ test.each(engines)("on %s the sums match with a running relay, through its API a
   });
   expect(jsonOf<Report>(await runOn(relay, "audit", "--json", "--since", "1h")).events["received"]).toBe(6);
   expect(jsonOf<Report>(await runOn(relay, "audit", "--json", "--day", "2020-01-01")).events["received"]).toBe(0);
-  expect(jsonOf<Report>(await runOn(relay, "audit", "--json", "--source", "none")).events["received"]).toBe(0);
   expect((await runOn(relay, "audit", "--day", day, "--since", "1h")).code).toBe(2);
   await relay.stop();
   expect((await runOn(relay, "audit")).code).toBe(0);
+});
+
+test.each(engines)("on %s refuses a source that neither the settings nor the store have", async (engine) => {
+  const { relay, url } = await busyRelay(engine);
+  const unknown = { code: 1, out: "", err: 'wamid-relay: unknown source "mian" (did you mean main? there are: main)\n' };
+  expect(await runOn(relay, "audit", "--source", "mian")).toEqual(unknown);
+  expect(await runRemote(relay, "audit", "--source", "mian")).toEqual(unknown);
+  expect((await runOn(relay, "audit", "--source", "main")).code).toBe(0);
+  expect(await runRemote(relay, "replay", "--disposition", "quarantined", "--source", "mian")).toEqual(unknown);
+  expect(await relay.ask("/v1/audit?source=mian")).toMatchObject({ status: 404, body: { code: "not_found", details: ["main"] } });
+
+  // A source that the settings had when its events came.
+  await relay.stop();
+  relay.writeSettings({ ...(url === "" ? {} : { storage: { driver: "redis", url } }), sources: {} });
+  expect(jsonOf<Report>(await runOn(relay, "audit", "--source", "main", "--json")).events["received"]).toBe(6);
 });
 
 test("names a deleted delivery with its event and route, and exits with 1", async () => {

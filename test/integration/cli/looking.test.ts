@@ -72,6 +72,28 @@ describe("events list", () => {
     expect(data.map(({ deliveries }) => deliveries)).toEqual([{}, { delivered: 1, dead: 1 }, { delivered: 1 }]);
   });
 
+  test.each([
+    [["events", "list", "--status", "faild"], 'unknown status "faild" (did you mean failed?)'],
+    [["events", "list", "--event", "mesage.status"], 'unknown event kind "mesage.status" (did you mean message.status?)'],
+    [["events", "list", "--source", "mian"], 'unknown source "mian" (did you mean main? there are: main)'],
+    [["events", "list", "--account", "other"], 'unknown account "other" (there are: main)'],
+    [["deliveries", "list", "--route", "refusd"], 'unknown route "refusd" (did you mean refused? there are: everything, refused)'],
+  ])("says what was probably meant when it finds nothing: %j", async (args, note) => {
+    const { code, out, err } = await runOn(relay, ...args);
+    expect([code, err]).toEqual([0, `note: ${note}\n`]);
+    expect(out.split("\n")).toHaveLength(2);
+  });
+
+  test("says nothing about words that found something, or are known", async () => {
+    for (const args of [
+      ["--status", "failed"],
+      ["--status", "read"],
+      ["--event", "message.status"],
+      ["--source", "main", "--status", "pending"],
+    ])
+      expect((await runOn(relay, "events", "list", ...args)).err).toBe("");
+  });
+
   test("--show-pii shows them", async () => {
     expect((await runOn(relay, "events", "list", "--show-pii")).out).toContain(wamid);
   });

@@ -45,7 +45,7 @@ test("registers a spreadsheet's CSV file, and lists rejected lines", async () =>
   expect(err.split("\n")).toEqual([
     expect.stringMatching(/^line 4: wamid:[0-9a-f]{12}: this wamid is registered with another reference \("order-1", not "order-2"\)$/),
     "line 6: has 3 fields, not 8 as the first line",
-    expect.stringMatching(/^line 7: wamid:[0-9a-f]{12}: no account "nobody" in the settings$/),
+    expect.stringMatching(/^line 7: wamid:[0-9a-f]{12}: unknown account "nobody" \(there are: main\)$/),
     expect.stringMatching(/^line 8: wamid:[0-9a-f]{12}: sentAt: /),
     "wamid-relay: 4 of 6 lines were refused",
     "",

@@ -7,6 +7,9 @@ import { runCli } from "./run-cli.ts";
 test.each([
   [["events", "list", "--limit", "0"], "must be a whole number from 1"],
   [["events", "list", "--disposition", "lost"], "Allowed choices are routed"],
+  [["events", "list", "--disposition", "routd"], "accepted, released. Did you mean routed?"],
+  [["deliveries", "list", "--state", "deliverd"], "Did you mean delivered?"],
+  [["serve", "--role", "wrok"], "Did you mean work?"],
   [["events", "list", "--since", "soon"], "must be a duration"],
   [["events", "list", "--from", "2026-11-20T08:00:00"], "must be a date (2026-11-20) or a time with its zone"],
   [["events", "list", "--since", "1h", "--from", "2026-11-20"], "cannot be used with option '--from <time>'"],

@@ -107,7 +107,7 @@ test("replay and retry reject a route that is not in the settings", async () => 
   relay.writeSettings({ routes: [] });
   await relay.start();
   const unknown = await runOn(relay, "replay", "--route", "everything");
-  expect(unknown).toEqual({ code: 1, out: "", err: 'wamid-relay: no route "everything" in the settings\n' });
+  expect(unknown).toEqual({ code: 1, out: "", err: 'wamid-relay: unknown route "everything" (there are no routes)\n' });
   const all = await runOn(relay, "replay");
   expect(all.out).toBe("0 deliveries match\n");
   expect(all.err).toBe("warning: 1 deliveries of everything match too, but it is not in the settings: they stay\n");
@@ -131,7 +131,7 @@ test("a destination stopped by 410 continues after resume", async () => {
   await until("all delivered", async () => (await counts(relay)).delivered === 3);
   expect((await runOn(relay, "resume", "everything")).out).toBe("everything: was neither stopped nor paused\n");
   const unknown = await runOn(relay, "resume", "nothing");
-  expect(unknown).toEqual({ code: 1, out: "", err: "wamid-relay: no such route in the settings\n" });
+  expect(unknown).toEqual({ code: 1, out: "", err: 'wamid-relay: unknown route "nothing" (there are: everything)\n' });
 });
 
 test("track registers a message and releases its parked events", async () => {
@@ -164,7 +164,7 @@ test("track registers a message and releases its parked events", async () => {
   const err = 'wamid-relay: this wamid is registered with another reference ("order-1", not "order-2")\n';
   expect(other).toEqual({ code: 1, out: "", err });
   const nobody = await runOn(relay, "track", "--account", "nobody", "--wamid", wamid);
-  expect(nobody).toEqual({ code: 1, out: "", err: 'wamid-relay: no account "nobody" in the settings\n' });
+  expect(nobody).toEqual({ code: 1, out: "", err: 'wamid-relay: unknown account "nobody" (there are: main)\n' });
 });
 
 test("prints one line when no token may replay, or the relay has other tokens", async () => {

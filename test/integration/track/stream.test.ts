@@ -49,7 +49,7 @@ test("answers each line in order, and a rejected line does not affect the others
     { line: 6, wamid: "w2", result: "invalid", error: expect.stringContaining("acount"), details: [expect.anything()] },
   ]);
   expect(lines.slice(5)).toEqual([
-    { line: 7, wamid: "w3", result: "invalid", error: 'no account "nobody" in the settings', details: ["main"] },
+    { line: 7, wamid: "w3", result: "invalid", error: 'unknown account "nobody" (there are: main)', details: ["main"] },
     { line: 8, wamid: "w4", result: "invalid", error: "sentAt: lies in the future", details: [expect.anything()] },
     { line: 9, wamid: null, result: "invalid", error: "is longer than 65536 bytes" },
     { line: 10, wamid: "w6", result: "created" },

@@ -192,6 +192,24 @@ routes: [{ name: r, to: { url: "https://a.example", secret: whsec_aGVyZSBhcmUgbW
     expect(warned(`${complete}\nlog: { pii: clear }`)).toEqual(["log.pii"]);
   });
 
+  test("statuses and event kinds that the service's document does not name, with what was probably meant", () => {
+    const match = (text: string) =>
+      warnings(parseSettings(complete.replace("name: r,", `name: r, match: { ${text} },`), "f", {})).map(
+        ({ path, message }) => `${path} ${message}`,
+      );
+    expect(
+      match("statuses: [failed, read, completed, started], events: [message.status, 'message.*', '*', '*.failed', automation.request]"),
+    ).toEqual([]);
+    const status = "is not a status that the service's document names";
+    expect(match("statuses: [failed, faild]")).toEqual([`routes[0].match.statuses[1] ${status} (did you mean failed?)`]);
+    expect(match("statuses: [on-hold-by-provider]")).toEqual([expect.stringContaining(`${status} (there are: pending, sent, `)]);
+    const kind = "matches no event kind that the service's document names";
+    expect(match("events: ['mesage.*']")).toEqual([`routes[0].match.events[0] ${kind} (did you mean message.*?)`]);
+    expect(match("events: [mesage.status]")).toEqual([`routes[0].match.events[0] ${kind} (did you mean message.status?)`]);
+    expect(match("events: [campaign.finished]")).toEqual([expect.stringContaining(`${kind} (there are: message.status, `)]);
+    expect(warned(complete.replace("name: r,", "name: r, match: { events: ['mesage.*'] },"))).toEqual(["routes[0].match.events[0]"]);
+  });
+
   test("an account with only one of baseUrl and apiKey, or with its key over plain http", () => {
     const account = (text: string) =>
       warnings(parseSettings(complete.replace("m: {}", `m: { ${text} }`), "f", {})).map(({ path, message }) => `${path} ${message}`);

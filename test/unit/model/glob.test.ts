@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { compileGlobs } from "../../../src/route/match.ts";
+import { compileGlobs } from "../../../src/model/glob.ts";
 
 test.each([
   ["*", "", true],
