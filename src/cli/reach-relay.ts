@@ -246,7 +246,7 @@ export async function probeListener(url: string, withinMs = answerWithinMs): Pro
 }
 
 /** The address at which the relay of these settings can be reached from this machine; null when its port is any free one. */
-export function ownAddress({ host, port }: Settings["server"]): string | null {
+export function ownAddress({ host, port }: Pick<Settings["server"], "host" | "port">): string | null {
   if (port === 0) return null;
   const name = host === "0.0.0.0" ? "127.0.0.1" : host === "::" || host === "[::]" ? "::1" : host;
   return `http://${name.includes(":") && !name.startsWith("[") ? `[${name}]` : name}:${port}`;

@@ -50,7 +50,7 @@ Examples:
       } catch (error) {
         process.off("uncaughtException", crash);
         await relay.close();
-        throw new CommandFailed(listenFailure(error, settings.server));
+        throw new CommandFailed(await listenFailure(error, settings.server));
       }
       process.on("SIGHUP", () => {
         try {
@@ -67,10 +67,13 @@ Examples:
     });
 }
 
-function listenFailure(error: unknown, { host, port }: { host: string; port: number }): string {
+async function listenFailure(error: unknown, { host, port }: { host: string; port: number }): Promise<string> {
   const { name, code, message } = error as { name?: string; code?: string; message: string };
   if (name === "StoreUnavailable") return message;
-  if (code === "EADDRINUSE") return `port ${port} on ${host} is taken by another process; give server.port another`;
+  if (code === "EADDRINUSE") {
+    const { portHolder } = await import("./port-holder.ts");
+    return `port ${port} on ${host} is taken by ${await portHolder({ host, port })}; change server.port, or stop that process`;
+  }
   if (code === "EACCES") return `this user may not listen on port ${port}; give server.port one above 1023`;
   if (code === "EADDRNOTAVAIL") return `${host} is no address of this machine; see server.host`;
   return `cannot listen on ${host}:${port}: ${message}`;

@@ -4,6 +4,7 @@ import { restartParts, type Settings } from "../../config/schema.ts";
 import type { RelayInstance } from "../../model/answers.ts";
 import { relayVersion } from "../../model/version.ts";
 import { CommandFailed } from "../io.ts";
+import { portHolder } from "../port-holder.ts";
 import { connectRelay, type Listener, ownAddress, probeListener, readAnswer } from "../reach-relay.ts";
 import { type Finding, fail, ok, skip, warn } from "./finding.ts";
 
@@ -58,7 +59,8 @@ export async function checkRelay(config: string, settings: Settings, store: OwnS
     if (found.kind === "nobody") return only(judgeSilence(url, store), `nothing answers at ${url}`);
     if (found.kind === "stranger") {
       const todo = "change server.port, or stop that process";
-      return only(fail("relay", `what listens at ${url} is not a wamid-relay`, todo), `no relay answers at ${url}`);
+      const holder = await portHolder(settings.server);
+      return only(fail("relay", `what listens at ${url} is not a wamid-relay: ${holder}`, todo), `no relay answers at ${url}`);
     }
     const stranger = judgeIdentity(url, found, store);
     // The token of these settings is not for another relay.
