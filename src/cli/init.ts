@@ -266,8 +266,8 @@ function createQuestions({ input, output }: Terminal) {
 const packageRoot = fileURLToPath(new URL("../..", import.meta.url)).replace(/[/\\]$/, "");
 
 /** The project into whose `node_modules` this package is installed; null for a checkout and a global installation. */
-function projectOf(folder: string): string | null {
-  const modules = dirname(packageRoot);
+function projectOf(folder: string, root = packageRoot): string | null {
+  const modules = dirname(root);
   if (basename(modules) !== "node_modules") return null;
   const project = dirname(modules);
   return folder === project || folder.startsWith(`${project}${sep}`) ? project : null;
@@ -277,9 +277,9 @@ function projectOf(folder: string): string | null {
  * The editor schema: that of the package in the project's `node_modules`, which stays in step with it. Elsewhere a copy is
  * written beside the settings, because a path into a global installation holds on one machine only.
  */
-async function schemaOf(folder: string): Promise<{ readonly reference: string; readonly text: string | null }> {
-  const installed = join(packageRoot, "config", "relay.schema.json");
-  if (projectOf(folder) !== null && existsSync(installed)) {
+export async function schemaOf(folder: string, root = packageRoot): Promise<{ readonly reference: string; readonly text: string | null }> {
+  const installed = join(root, "config", "relay.schema.json");
+  if (projectOf(folder, root) !== null && existsSync(installed)) {
     const path = relative(folder, installed).split(sep).join("/");
     return { reference: path.startsWith(".") ? path : `./${path}`, text: null };
   }
