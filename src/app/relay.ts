@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import { changedParts, restartParts, type Settings } from "../config/schema.ts";
 import { type Authorize, createAuthorize } from "../control/auth.ts";
-import { addOperateRoutes } from "../control/operate.ts";
+import { addOperateRoutes, addProbeRoutes } from "../control/operate.ts";
 import { addControlRoutes } from "../control/routes.ts";
 import { createDestinations, redactAnswer, redactAnswers } from "../deliver/destinations/create.ts";
 import { createUrlDestination } from "../deliver/destinations/url.ts";
@@ -37,7 +37,7 @@ import { createServiceSide } from "./service.ts";
 import { createSupervisor, type Supervisor } from "./supervise.ts";
 import type { Tracing } from "./tracing.ts";
 import { endLeftExchanges, startUpkeep } from "./upkeep.ts";
-import { createWebServer } from "./web-server.ts";
+import { createWebServer, type ListenAddress, type WebhookHandler, type WebServer } from "./web-server.ts";
 
 export interface RelayOptions {
   readonly settings: Settings;
@@ -54,7 +54,7 @@ export interface RelayOptions {
 }
 
 export interface Relay {
-  /** Every page except the webhooks. `inject` calls it without a socket. */
+  /** Every page except the webhooks, also where `server.control` has them. `inject` calls it without a socket. */
   readonly http: FastifyInstance;
   readonly server: Server;
   listen(): Promise<AddressInfo>;
@@ -206,20 +206,38 @@ export async function createRelay({
 
   const inEffect = (): Settings => ({ ...settings, ...Object.fromEntries(restartParts.map((part) => [part, initial[part]])) });
   let authorize: Authorize = createAuthorize(settings.control.tokens);
-  const web = createWebServer(
-    settings.server,
-    receives ? receiver.handle : () => false,
-    (error, requestId) => log.error({ err: error, requestId }, "a request failed"),
-    // For a load balancer or a command that was given the wrong process.
-    receives ? undefined : "no such page: this process has the role work, and webhooks and /v1 are at those that receive",
+  /** For a load balancer or a command that was given the wrong process. */
+  const notHere = receives ? null : "no such page: this process has the role work, and webhooks and /v1 are at those that receive";
+  const webServer = (address: ListenAddress, webhooks: WebhookHandler | null, missing: string | null): WebServer => {
+    const web = createWebServer(
+      { ...address, requestTimeout: initial.server.requestTimeout },
+      {
+        webhooks: webhooks ?? (() => false),
+        failed: (error, requestId) => log.error({ err: error, requestId }, "a request failed"),
+        missing: notHere ?? missing ?? undefined,
+      },
+    );
+    web.http.addHook(
+      "onResponse",
+      apiHook(() => metrics),
+    );
+    return web;
+  };
+  const { control: controlAddress } = initial.server;
+  const web = webServer(
+    initial.server,
+    receives ? receiver.handle : null,
+    controlAddress === undefined ? null : "no such page: the control API and the metrics have their own port (server.control)",
   );
-  const { http } = web;
-  http.addHook(
-    "onResponse",
-    apiHook(() => metrics),
-  );
+  const controlWeb =
+    controlAddress === undefined
+      ? web
+      : webServer(controlAddress, null, "no such page: this is server.control; webhooks are at server.port");
+  const webServers = new Set([controlWeb, web]);
+  const { http } = controlWeb;
   web.server.on("connection", arrivals.opened);
   addOperateRoutes(http, { instance, health: () => ({ ...health.report(), alarms: service.alarms(), stops: service.stops() }), metrics });
+  if (web !== controlWeb) addProbeRoutes(web.http, { instance, health: health.report });
   if (role !== "work") {
     addControlRoutes(http, {
       instance: () => viewInstance(instance, role, inEffect(), store.read),
@@ -261,10 +279,20 @@ export async function createRelay({
   cleanup.defer(async () => {
     const cancel = clock.after(shutdownTimeout, () => {
       // Senders that still wait get an answer before their connections are closed.
-      void proxy.close().finally(() => setImmediate(() => web.server.closeAllConnections()));
+      void proxy.close().finally(() =>
+        setImmediate(() => {
+          for (const { server } of webServers) server.closeAllConnections();
+        }),
+      );
     });
     try {
-      await Promise.all([endPlanning(), endTasks(), web.close(), service.close(shutdownTimeout), dispatcher.close(shutdownTimeout)]);
+      await Promise.all([
+        endPlanning(),
+        endTasks(),
+        ...[...webServers].map((each) => each.close()),
+        service.close(shutdownTimeout),
+        dispatcher.close(shutdownTimeout),
+      ]);
     } finally {
       cancel();
     }
@@ -276,6 +304,8 @@ export async function createRelay({
     async listen() {
       await service.start();
       if (works) await endLeftExchanges(store, clock.now());
+      // The public port last: whoever finds it ready finds the control API too.
+      const control = web === controlWeb ? null : await controlWeb.listen();
       const address = await web.listen();
       log.info(
         {
@@ -283,6 +313,7 @@ export async function createRelay({
           port: address.port,
           instance: instance.instance,
           version: instance.version,
+          ...(control === null ? {} : { control: { host: control.address, port: control.port } }),
           ...(role === "both" ? {} : { role }),
           store: storeName(settings.storage),
           sources: Object.keys(settings.sources),

@@ -23,7 +23,22 @@ const tooPipelined = errorAnswer("overloaded", `more than ${mostPipelined} reque
   "1",
 ]);
 
-interface WebServer {
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Handles the requests of webhooks, and returns false for all others. */
+export type WebhookHandler = (request: WebhookRequest, response: ServerResponse) => boolean;
+
+interface WebServerParts {
+  readonly webhooks: WebhookHandler;
+  readonly failed: (error: unknown, requestId: string) => void;
+  /** The error text for an unknown page. */
+  readonly missing?: string | undefined;
+}
+
+export interface WebServer {
   /** Every page except the webhooks. */
   readonly http: FastifyInstance;
   readonly server: Server;
@@ -32,12 +47,9 @@ interface WebServer {
   close(): Promise<void>;
 }
 
-/** `webhooks` handles its requests and returns false for all others. `missing`: the error text for an unknown page. */
 export function createWebServer(
-  settings: Settings["server"],
-  webhooks: (request: WebhookRequest, response: ServerResponse) => boolean,
-  failed: (error: unknown, requestId: string) => void,
-  missing?: string,
+  settings: ListenAddress & Pick<Settings["server"], "requestTimeout">,
+  { webhooks, failed, missing }: WebServerParts,
 ): WebServer {
   const isAdmitted = createPipelineLimit(settings.requestTimeout);
   const http = createHttp(

@@ -110,7 +110,7 @@ function remoteRelay(command: Command, { relay, tokenEnv }: RelayOptions, io: Io
 async function ownRelay(config: string, settings: Settings, scope: Scope): Promise<ControlClient> {
   // A Redis is any process's to write into; what listens here may only work, and have no control API.
   if (settings.storage.driver === "redis") return openStore(settings, scope);
-  const url = ownAddress(settings.server);
+  const url = controlAddress(settings.server);
   const found = url === null ? "nobody" : (await probeListener(url)).kind;
   if (url === null || found === "nobody") {
     try {
@@ -250,6 +250,11 @@ export function ownAddress({ host, port }: Pick<Settings["server"], "host" | "po
   if (port === 0) return null;
   const name = host === "0.0.0.0" ? "127.0.0.1" : host === "::" || host === "[::]" ? "::1" : host;
   return `http://${name.includes(":") && !name.startsWith("[") ? `[${name}]` : name}:${port}`;
+}
+
+/** The same for the control API. */
+export function controlAddress(server: Settings["server"]): string | null {
+  return ownAddress(server.control ?? server);
 }
 
 /**

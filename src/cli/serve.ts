@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { type Role, roles } from "../app/engine.ts";
 import { SettingsError } from "../config/fault.ts";
+import type { Settings } from "../config/schema.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
 import { choice, type SettingsOptions, withConfigOption } from "./options.ts";
 
@@ -67,14 +68,17 @@ Examples:
     });
 }
 
-async function listenFailure(error: unknown, { host, port }: { host: string; port: number }): Promise<string> {
-  const { name, code, message } = error as { name?: string; code?: string; message: string };
+async function listenFailure(error: unknown, server: Settings["server"]): Promise<string> {
+  const { name, code, message, port: failed } = error as { name?: string; code?: string; message: string; port?: number };
+  const isControl = failed !== undefined && failed === server.control?.port;
+  const { host, port } = isControl && server.control !== undefined ? server.control : server;
+  const setting = isControl ? "server.control" : "server";
   if (name === "StoreUnavailable") return message;
   if (code === "EADDRINUSE") {
     const { portHolder } = await import("./port-holder.ts");
-    return `port ${port} on ${host} is taken by ${await portHolder({ host, port })}; change server.port, or stop that process`;
+    return `port ${port} on ${host} is taken by ${await portHolder({ host, port })}; change ${setting}.port, or stop that process`;
   }
-  if (code === "EACCES") return `this user may not listen on port ${port}; give server.port one above 1023`;
-  if (code === "EADDRNOTAVAIL") return `${host} is no address of this machine; see server.host`;
+  if (code === "EACCES") return `this user may not listen on port ${port}; give ${setting}.port one above 1023`;
+  if (code === "EADDRNOTAVAIL") return `${host} is no address of this machine; see ${setting}.host`;
   return `cannot listen on ${host}:${port}: ${message}`;
 }

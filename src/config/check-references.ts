@@ -51,6 +51,9 @@ function list(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
+/** Of `server.port`. */
+const defaultPort = 8080;
+
 /** Shortest control token, which guards people's messages. 16 characters of hex are 64 bits. */
 const shortestToken = 16;
 
@@ -78,7 +81,14 @@ export function checkReferences(settings: unknown): Finding[] {
       message: `is the name of routes[${first}] too; names of routes are unique`,
     })),
     ...checkTokens(parts.tokens),
+    ...checkControlPort(entries(entries(settings)["server"])),
   ];
+}
+
+/** Both would be refused at the start, and only there. */
+function checkControlPort({ port = defaultPort, control }: Readonly<Record<string, unknown>>): Finding[] {
+  if (entries(control)["port"] !== port) return [];
+  return [{ path: ["server", "control", "port"], message: "is server.port too: the control API needs a port of its own" }];
 }
 
 function checkSource(name: string, source: SourceInFile, parts: Parts): Finding[] {

@@ -29,6 +29,8 @@ const serverSchema = z.strictObject({
   host: z.string().min(1).default("0.0.0.0"),
   /** 0: any free port. A port from `${PORT}` becomes a number while loading (`coerceVariables` in load.ts). */
   port: z.number().int().min(0).max(65535).default(8080),
+  /** Where the control API and the metrics listen, when not at `host` and `port`. */
+  control: z.strictObject({ host: z.string().min(1).default("127.0.0.1"), port: z.number().int().min(1).max(65535) }).optional(),
   /** Proxies whose X-Forwarded-For is trusted: addresses, CIDR ranges, or `loopback`, `linklocal`, `uniquelocal`. */
   trustProxy: z
     .array(z.string().refine(isProxyRange, "is not an address, a range such as 10.0.0.0/8, loopback, linklocal or uniquelocal"))

@@ -11,23 +11,44 @@ import {
 import { toAnswer } from "../model/view.ts";
 import { type Allow, addEndpoint } from "./endpoint.ts";
 
+interface Readiness {
+  readonly ready: boolean;
+  readonly draining: boolean;
+}
+
 interface OperateParts {
   readonly instance: Pick<InstanceView, "instance" | "version">;
   /** `alarms` and `stops` do not affect readiness. */
-  readonly health: () => { readonly ready: boolean; readonly alarms: readonly unknown[]; readonly stops: readonly unknown[] };
+  readonly health: () => Readiness & { readonly alarms: readonly unknown[]; readonly stops: readonly unknown[] };
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
 }
 
 /** `/healthz`, `/readyz` and `/metrics`: they need no token and hold nothing private. */
-export function addOperateRoutes(app: FastifyInstance, { instance: { instance, version }, health, metrics }: OperateParts): void {
+export function addOperateRoutes(app: FastifyInstance, { instance, health, metrics }: OperateParts): void {
+  addHealthRoutes(app, instance, health);
+
+  app.get("/metrics", async (_request, reply) => reply.header("content-type", metrics.contentType).send(await metrics.text()));
+}
+
+interface ProbeParts extends Pick<OperateParts, "instance"> {
+  readonly health: () => Readiness;
+}
+
+/** `/healthz` and `/readyz` of the public port, where the others are at `server.control`: `/readyz` gives no details. */
+export function addProbeRoutes(app: FastifyInstance, { instance, health }: ProbeParts): void {
+  addHealthRoutes(app, instance, () => {
+    const { ready, draining } = health();
+    return { ready, draining };
+  });
+}
+
+function addHealthRoutes(app: FastifyInstance, { instance, version }: OperateParts["instance"], health: () => Readiness): void {
   app.get("/healthz", async () => ({ status: "ok", instance, version }));
 
   app.get("/readyz", async (_request, reply) => {
     const report = health();
     return reply.code(report.ready ? 200 : 503).send(report);
   });
-
-  app.get("/metrics", async (_request, reply) => reply.header("content-type", metrics.contentType).send(await metrics.text()));
 }
 
 export interface ResumePort {

@@ -5,7 +5,7 @@ import type { RelayInstance } from "../../model/answers.ts";
 import { relayVersion } from "../../model/version.ts";
 import { CommandFailed } from "../io.ts";
 import { portHolder } from "../port-holder.ts";
-import { connectRelay, type Listener, ownAddress, probeListener, readAnswer } from "../reach-relay.ts";
+import { connectRelay, controlAddress, type Listener, probeListener, readAnswer } from "../reach-relay.ts";
 import { type Finding, fail, ok, skip, warn } from "./finding.ts";
 
 /** A stop of an account's calls, as `/readyz` shows it. */
@@ -44,7 +44,7 @@ type Answering = Extract<Listener, { kind: "relay" }>;
 
 /** Whether the relay of these settings answers, is ready, and runs this version with this store and these settings. */
 export async function checkRelay(config: string, settings: Settings, store: OwnStore): Promise<RelayFound> {
-  const url = ownAddress(settings.server);
+  const url = controlAddress(settings.server);
   const only = (finding: Finding, why: string): RelayFound => ({
     findings: [finding, skip("running settings", why)],
     stops: [],

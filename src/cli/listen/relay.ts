@@ -5,7 +5,7 @@ import { MissingSecret } from "../../model/secret.ts";
 import { durationSchema } from "../../model/units.ts";
 import { CommandFailed, type Io } from "../io.ts";
 import { checkedOption, type RelayOptions, relayUrl, type SettingsOptions, time } from "../options.ts";
-import { connectRelay, ownAddress } from "../reach-relay.ts";
+import { connectRelay, controlAddress } from "../reach-relay.ts";
 import type { Opened } from "./follow.ts";
 
 export interface RelayAddress {
@@ -45,7 +45,7 @@ export async function relayAddress(command: Command, options: AddressOptions, io
 /** With `--relay` no settings are read, nor what reads them loaded. */
 async function ownRelay(options: SettingsOptions, io: Io): Promise<RelayAddress> {
   const { readForLooking } = await import("../settings-option.ts");
-  const url = ownAddress(readForLooking(options, io).settings.server);
+  const url = controlAddress(readForLooking(options, io).settings.server);
   if (url === null) throw new CommandFailed("server.port is 0, so the relay's address is not known: give it with --relay");
   const token = (): string => {
     const found = readForLooking(options, io).settings.control.tokens.find(({ scopes }) => scopes.includes("listen"));

@@ -1,0 +1,82 @@
+import { createServer } from "node:http";
+import { expect, test } from "vitest";
+import { parseSettings } from "../../../src/config/load.ts";
+import { askRelay } from "../../harness/ask-relay.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { startRelayHere } from "../../harness/relay-here.ts";
+import { makeRelay } from "../../harness/relay-process.ts";
+import { runCli } from "../../harness/run-cli.ts";
+import { freePort } from "../../setup/free-port.ts";
+import { freshEvent } from "./alive.ts";
+
+async function startSplit() {
+  const port = await freePort();
+  const relay = await startRelayHere({ settings: { server: { control: { port } } } });
+  return { relay, port, url: `http://127.0.0.1:${port}` };
+}
+
+const statusOf = async (url: string, path: string) => (await askRelay(url, path)).status;
+
+test("server.control moves the control API and the metrics; the public port keeps webhooks and health", async () => {
+  const { relay, url, port } = await startSplit();
+  expect((await postEvent(relay.webhookUrl, freshEvent())).word).toBe("accepted");
+
+  for (const path of ["/v1/events", "/v1/openapi.json", "/v1/listen", "/metrics"]) {
+    const hidden = await askRelay(relay.url, path);
+    expect([path, hidden.status, hidden.body]).toEqual([path, 404, expect.objectContaining({ code: "not_found" })]);
+  }
+  expect((await askRelay(relay.url, "/readyz")).body).toEqual({ ready: true, draining: false });
+  expect(await statusOf(relay.url, "/healthz")).toBe(200);
+
+  expect((await askRelay(url, "/v1/events")).body).toMatchObject({ data: [{ event: "contact.updated" }] });
+  expect(String((await askRelay(url, "/metrics")).body)).toContain('relay_webhook_requests_total{source="main",outcome="accepted"} 1');
+  expect((await askRelay(url, "/readyz")).body).toMatchObject({ ready: true, store: "ok", alarms: [] });
+  expect((await postEvent(`${url}/webhooks/main`, freshEvent())).status).toBe(404);
+  expect(relay.log().find(({ msg }) => msg === "listening")).toMatchObject({ port: relay.port, control: { host: "127.0.0.1", port } });
+});
+
+test("without server.control everything is on one port", async () => {
+  const relay = await startRelayHere();
+  for (const path of ["/v1/events", "/metrics", "/healthz"]) expect([path, await statusOf(relay.url, path)]).toEqual([path, 200]);
+  expect((await askRelay(relay.url, "/readyz")).body).toHaveProperty("alarms");
+});
+
+test("stopping closes both ports", async () => {
+  const { relay, url } = await startSplit();
+  expect(await statusOf(url, "/healthz")).toBe(200);
+  await relay.stop();
+  await expect(fetch(`${url}/healthz`)).rejects.toThrow();
+  await expect(fetch(`${relay.url}/healthz`)).rejects.toThrow();
+});
+
+test("commands and doctor find the control API by the settings", async () => {
+  const { relay, url } = await startSplit();
+  await postEvent(relay.webhookUrl, freshEvent());
+  const tracked = await runCli("track", "--config", relay.settingsPath, "--wamid", "wamid.of-the-control-port");
+  expect([tracked.code, tracked.stderr]).toEqual([0, ""]);
+  expect(await statusOf(url, "/v1/messages/wamid.of-the-control-port")).toBe(200);
+  const doctor = await runCli("doctor", "--offline", "--json", "--config", relay.settingsPath);
+  const { checks } = JSON.parse(doctor.stdout) as { checks: { check: string; level: string; message: string }[] };
+  expect(checks.find(({ check }) => check === "relay")).toMatchObject({ level: "ok", message: expect.stringContaining(url) });
+});
+
+test("a taken control port is named by its setting", async () => {
+  const other = createServer();
+  const port = await freePort();
+  await new Promise<void>((resolve) => other.listen(port, "127.0.0.1", resolve));
+  try {
+    const relay = await makeRelay({ settings: { server: { control: { port } } } });
+    expect((await relay.startRefused()).code).toBe(1);
+    expect(relay.stderr()).toContain(`port ${port} on 127.0.0.1`);
+    expect(relay.stderr()).toContain("server.control.port");
+  } finally {
+    other.close();
+  }
+});
+
+test("refuses server.port as the control port", () => {
+  const load = (server: string) => () => parseSettings(`server: ${server}`, "relay.yaml", {});
+  expect(load("{ port: 9000, control: { port: 9000 } }")).toThrow(/server\.control\.port: is server\.port too/);
+  expect(load("{ control: { port: 8080 } }")).toThrow(/server\.control\.port: is server\.port too/);
+  expect(load("{ port: 9000, control: { port: 8080 } }")().server.control).toEqual({ host: "127.0.0.1", port: 8080 });
+});
