@@ -7,6 +7,7 @@ import { StoreRefused } from "../../store/port.ts";
 import type { RedisSettings } from "../../store/settings.ts";
 import { isLocked } from "../../store/sqlite/lock.ts";
 import type { StoredSecretUse } from "../../store/views.ts";
+import { relayEnvironment } from "./environment.ts";
 import { type Finding, fail, ok, skip, spanText, warn } from "./finding.ts";
 import { checkDestinations, checkServices, judgeStops, type Skew } from "./network.ts";
 import { checkRelay, knownSecrets, type OwnStore, type SeenStop } from "./relay.ts";
@@ -26,7 +27,10 @@ interface DoctorOptions {
 /** Everything doctor looks at, in the order shown. Changes nothing. */
 export async function runChecks({ config, env, envFile, deep, offline }: DoctorOptions): Promise<Finding[]> {
   const began = { wall: Date.now(), steady: performance.now() };
-  const { settings, findings } = checkSettings(config, { env, envFile });
+  const view = relayEnvironment(config, { env, envFile });
+  const checked = checkSettings(config, { env: view.env, envFile }, view.isRelays);
+  const { settings } = checked;
+  const findings = view.finding === null ? checked.findings : [view.finding, ...checked.findings];
   if (settings === null) return findings;
   const { storage } = settings;
   const store = storage.driver === "sqlite" ? checkStore(settings, storage.path, deep) : await checkShared(storage, settings);

@@ -12,17 +12,21 @@ import { secretUsage } from "../../receive/signature/usage.ts";
 import type { StoredSecretUse } from "../../store/views.ts";
 import { type Finding, fail, ok, spanText, warn } from "./finding.ts";
 
-/** The settings with their faults and warnings; null when there are faults. */
+/** The settings with their faults and warnings; null when there are faults. `isRelays`: `env` is that of the running relay. */
 export function checkSettings(
   path: string,
   { env, envFile }: VariableSources,
+  isRelays = false,
 ): { readonly settings: Settings | null; readonly findings: Finding[] } {
   let settings: Settings;
   try {
     settings = loadSettings(path, env, envFile);
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
-    return { settings: null, findings: error.faults.map((fault) => fail("settings", faultLine(fault), "correct it; docs/settings.md")) };
+    const missing = "put it into the env file and reload, or restart the relay with it; the running relay does not have it";
+    const todo = (message: string) =>
+      isRelays && message.startsWith("needs the environment variable ") ? missing : "correct it; docs/settings.md";
+    return { settings: null, findings: error.faults.map((fault) => fail("settings", faultLine(fault), todo(fault.message))) };
   }
   const found = warnings(settings).map((warning) => warn("settings", `${warning.path}: ${warning.message}`, "see docs/settings.md"));
   const sums = `${Object.keys(settings.sources).length} sources, ${settings.routes.length} routes`;
