@@ -72,16 +72,18 @@ export function createTracing({ privacy, ...parts }: TracesParts & { readonly pr
 
     accepting: (accepting: Accepting): Accepting => ({
       ...accepting,
-      async accept(event, proxyRoute) {
+      accept(event, proxyRoute) {
         const from = event.startedAt ?? performance.now();
-        try {
-          const outcome = await accepting.accept(event, proxyRoute);
-          received(event, from, outcome);
-          return outcome;
-        } catch (error) {
-          received(event, from, null, error);
-          throw error;
-        }
+        return accepting.accept(event, proxyRoute).then(
+          (outcome) => {
+            received(event, from, outcome);
+            return outcome;
+          },
+          (error: unknown) => {
+            received(event, from, null, error);
+            throw error;
+          },
+        );
       },
       async quarantine(body) {
         const from = body.startedAt ?? performance.now();

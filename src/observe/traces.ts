@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from "node:crypto";
+import { hash, randomUUID } from "node:crypto";
 import {
   type Attributes,
   type HrTime,
@@ -13,6 +13,7 @@ import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
 import { resourceFromAttributes } from "@opentelemetry/resources";
 import {
   BatchSpanProcessor,
+  RandomIdGenerator,
   SamplingDecision,
   type SpanExporter,
   TraceIdRatioBasedSampler,
@@ -63,6 +64,7 @@ const longestAttribute = 1_024;
  */
 export function createTraces({ settings, version, log, privacy }: TracesParts) {
   const { endpoint, headers, sampleRatio, serviceName } = settings;
+  const random = new RandomIdGenerator();
   const sampler = new TraceIdRatioBasedSampler(sampleRatio);
   let hasFailed = false;
   /** Ids of the span that is recorded now. */
@@ -73,7 +75,7 @@ export function createTraces({ settings, version, log, privacy }: TracesParts) {
     timeoutMillis: exportWithinMs,
   });
   const provider = new TracerProvider({
-    resource: resourceFromAttributes({ "service.name": serviceName, "service.version": version, "service.instance.id": randomId(8) }),
+    resource: resourceFromAttributes({ "service.name": serviceName, "service.version": version, "service.instance.id": randomUUID() }),
     idGenerator: { generateTraceId: () => ids.traceId, generateSpanId: () => ids.spanId },
     spanLimits: { attributeValueLengthLimit: longestAttribute },
     spanProcessors: [
@@ -93,9 +95,9 @@ export function createTraces({ settings, version, log, privacy }: TracesParts) {
 
   /** A new span in the trace of `parent`, or in a trace of its own. */
   function childOf(parent: SpanContext | null): SpanContext {
-    if (parent !== null) return { traceId: parent.traceId, spanId: randomId(8), traceFlags: parent.traceFlags };
-    const traceId = randomId(16);
-    return { traceId, spanId: randomId(8), traceFlags: isSampled(traceId) ? TraceFlags.SAMPLED : TraceFlags.NONE };
+    if (parent !== null) return { traceId: parent.traceId, spanId: random.generateSpanId(), traceFlags: parent.traceFlags };
+    const traceId = random.generateTraceId();
+    return { traceId, spanId: random.generateSpanId(), traceFlags: isSampled(traceId) ? TraceFlags.SAMPLED : TraceFlags.NONE };
   }
 
   function record(context: SpanContext, { name, kind, parent, tookMs, attributes, error }: EndedSpan): void {
@@ -114,11 +116,12 @@ export function createTraces({ settings, version, log, privacy }: TracesParts) {
      * sender's if the webhook had a `traceparent`.
      */
     rootOf({ account, eventId, headers: stored }: TracedEvent): SpanContext {
-      const hash = createHash("sha256").update(`wamid-relay trace\0${account}\0${eventId}`).digest("hex");
-      const spanId = hash.slice(32, 48);
+      // In one call: an object for each hash costs three times as much.
+      const digits = hash("sha256", `wamid-relay trace\0${account}\0${eventId}`);
+      const spanId = digits.slice(32, 48);
       const sender = readTraceparent(stored?.["traceparent"]);
       if (sender !== null) return { ...sender, spanId, isRemote: false };
-      const traceId = hash.slice(0, 32);
+      const traceId = digits.slice(0, 32);
       return { traceId, spanId, traceFlags: isSampled(traceId) ? TraceFlags.SAMPLED : TraceFlags.NONE };
     },
     /** Records a span with these ids, if it is sampled. Never throws: a fault here must not become one of the event. */
@@ -147,10 +150,6 @@ export function createTraces({ settings, version, log, privacy }: TracesParts) {
 function hrTime(ms: number): HrTime {
   const seconds = Math.floor(ms / 1000);
   return [seconds, Math.round((ms - seconds * 1000) * 1e6)];
-}
-
-function randomId(bytes: number): string {
-  return randomBytes(bytes).toString("hex");
 }
 
 function collectorUrl(endpoint: string): string {
