@@ -4,10 +4,11 @@ WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci
 COPY tsconfig.json ./
+COPY .ci ./.ci
 COPY src ./src
 RUN npm run build
 
-# The image has its own Node 24, so the one that comes through npm (an optional dependency) stays out.
+# The image has its own Node, so the optional one of the clone stays out.
 FROM node:24-bookworm-slim AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
@@ -29,5 +30,5 @@ HEALTHCHECK --interval=30s --timeout=5s --start-period=10s \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT ?? 8080}/healthz`).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
 # SIGTERM drains: give `docker stop` more time than server.shutdownTimeout.
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["node", "--min-semi-space-size=16", "--max-semi-space-size=16", "--no-allocation-site-pretenuring", "dist/cli/wamid-relay.js"]
+ENTRYPOINT ["node", "dist/cli/wamid-relay.js"]
 CMD ["serve", "--config", "config/relay.yaml"]

@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { serveFlags } from "../../src/cli/node-flags.js";
 import { freePort } from "../../test/setup/free-port.ts";
 import { account, secret, source } from "../events.ts";
 import { endProcess } from "./start-child.ts";
@@ -20,7 +21,7 @@ export interface RelayOptions {
   readonly to?: Readonly<Record<string, unknown>>;
   /** What `end` leaves to deliveries in flight before they are handed back; not given: the relay's own default. */
   readonly shutdownTimeout?: string;
-  /** Flags for Node beside those of the command's first line. */
+  /** Flags for Node beside those of `serve`. */
   readonly nodeFlags?: readonly string[];
   /** More of the settings file. */
   readonly settings?: Readonly<Record<string, unknown>>;
@@ -73,7 +74,8 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
 
   const start = async () => {
     const startedAt = performance.now();
-    const flags = [...(await flagsOf(command)), ...(options.nodeFlags ?? [])];
+    // Without flags, the command restarts itself with its own, as it does for users. An inspector must not open twice.
+    const flags = options.nodeFlags === undefined ? [] : [...serveFlags, ...options.nodeFlags];
     child = spawn(process.execPath, [...flags, command, "serve", "--config", settings, ...role], { stdio: ["ignore", "pipe", "pipe"] });
     printed = "";
     for (const stream of [child.stdout, child.stderr]) {
@@ -112,11 +114,6 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
     start,
     stop,
   };
-}
-
-/** Node's flags in the first line of a script, with which its users start it. */
-async function flagsOf(script: string): Promise<string[]> {
-  return /^#!\S+ -S node (.+)$/m.exec(await readFile(script, "utf8"))?.[1]?.split(" ") ?? [];
 }
 
 function settingsOf(options: RelayOptions, port: number, file: string): object {

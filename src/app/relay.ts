@@ -22,6 +22,7 @@ import { clientAddress } from "../receive/client-address.ts";
 import { createReceiver } from "../receive/receiver.ts";
 import { secretUsage } from "../receive/signature/usage.ts";
 import { createAccepting } from "./accept.ts";
+import { createCleanup } from "./cleanup.ts";
 import { createControlPort } from "./control.ts";
 import { checkRole, type Role } from "./engine.ts";
 import { createExplaining } from "./explaining.ts";
@@ -86,7 +87,7 @@ export async function createRelay({
   const current = () => settings;
   const { shutdownTimeout } = initial.server;
   /** Run in reverse order by `close`. */
-  const cleanup = new AsyncDisposableStack();
+  const cleanup = createCleanup();
   cleanup.defer(() => stream.end());
 
   const instance = createInstance(Date.now());
@@ -346,7 +347,7 @@ export async function createRelay({
       receiver.drain();
       // Clients that wait for an audit get its end at once.
       void store.inspecting.close();
-      await cleanup.disposeAsync();
+      await cleanup.run();
     },
     crash(error) {
       log.fatal({ err: error }, "a fault of the relay ends this process");

@@ -44,10 +44,16 @@ const doubledSignalMs = 1_000;
 /** Minimum lifetime after the first signal: in its last moments Node has no listeners, and a duplicate would kill it. */
 const heldMs = 100;
 
+/** How often a process that npm started checks whether its shell still runs. */
+const shellCheckMs = 500;
+
 /**
  * Resolves on SIGINT (Ctrl-C) or SIGTERM; after that another signal ends the
  * process at once. A listener always stays attached: a doubled signal may arrive in the same turn and would
  * kill the process.
+ *
+ * Also resolves when the shell between this process and `npm run` ends: npm sends its signals to the shell, and some shells
+ * die of one without passing it on.
  */
 export function stopSignal(): Promise<void> {
   return new Promise((resolve) => {
@@ -60,5 +66,12 @@ export function stopSignal(): Promise<void> {
       } else if (performance.now() - stoppedAt > doubledSignalMs) process.exit(1);
     };
     process.on("SIGTERM", stop).on("SIGINT", stop);
+    if (process.env["npm_lifecycle_event"] === undefined || process.platform === "win32") return;
+    const shell = process.ppid;
+    const check = setInterval(() => {
+      if (process.ppid === shell) return;
+      clearInterval(check);
+      stop();
+    }, shellCheckMs).unref();
   });
 }

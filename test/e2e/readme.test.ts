@@ -1,7 +1,7 @@
 // Slow: it runs the commands of README.md.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, onTestFinished, test } from "vitest";
@@ -46,7 +46,7 @@ function bash(script: string): Promise<{ code: number | null; out: string }> {
   });
 }
 
-/** The shell that npm starts hands no signal on: without `exec` in the script the relay would outlive npm, and keep its port. */
+/** npm signals the shell that it started, and Debian's does not pass the signal on. */
 test("stopping npm stops the relay that it started", async () => {
   const config = join(folder, "ended.yaml");
   writeFileSync(config, `server: { host: 127.0.0.1, port: ${await freePort()} }\nstorage: { path: ${join(folder, "ended.db")} }\n`);
@@ -64,14 +64,16 @@ test("stopping npm stops the relay that it started", async () => {
 });
 
 test("the README's five minutes work as written", async () => {
-  for (const name of ["package.json", "src", "node_modules"]) symlinkSync(join(root, name), join(folder, name));
+  const bin = join(folder, "bin");
+  mkdirSync(bin);
+  symlinkSync(join(root, "src/cli/wamid-relay.js"), join(bin, "wamid-relay"));
   const [relayPort, downstreamPort] = [await freePort(), await freePort()];
   const blocks = shellBlocks("## Five minutes to a relay of your own", "### Then deploy it");
   expect(blocks.length).toBeGreaterThanOrEqual(4);
   const captured = `printf 'POST /webhooks/main HTTP/1.1\\r\\nx-acme-signature: sha256=%s\\r\\n\\r\\n%s' "$SIGNATURE" "$BODY" > captured.http`;
   const verify = shellBlocks("### Then deploy it", "## The way an event goes").filter((block) => block.includes(" verify "));
   expect(verify).toHaveLength(1);
-  const script = ["set -e", ...blocks, captured, ...verify, "cat downstream.log"]
+  const script = ["set -e", `PATH=${bin}:$PATH`, ...blocks, captured, ...verify, "cat downstream.log"]
     .join("\n")
     .replaceAll("8080", String(relayPort))
     .replaceAll("3000", String(downstreamPort));

@@ -7,13 +7,12 @@ import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
+import { serveFlags } from "../../src/cli/node-flags.js";
 import { freePort } from "../setup/free-port.ts";
 import { askRelay, type RelayAnswer } from "./ask-relay.ts";
 import { type SettingsParts, settingsOf } from "./relay-settings.ts";
 
 export const entry = fileURLToPath(new URL("../../src/cli/wamid-relay.js", import.meta.url));
-/** Node's flags in its first line, with which its users start it. */
-const nodeFlags = /^#!\S+ -S node (.+)$/m.exec(readFileSync(entry, "utf8"))?.[1]?.split(" ") ?? [];
 
 export interface RelayOptions {
   /** What the settings file holds beside the harness's own (see `settingsOf`). */
@@ -108,7 +107,7 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
     const out = openSync(path("stdout.log"), "a");
     const err = openSync(path("stderr.log"), "a");
     const as = options.uid === undefined ? {} : { uid: options.uid, gid: options.uid };
-    const started = spawn(process.execPath, [...nodeFlags, entry, "serve", "--config", settingsPath, ...role], {
+    const started = spawn(process.execPath, [...serveFlags, entry, "serve", "--config", settingsPath, ...role], {
       stdio: ["ignore", out, err],
       env: { ...process.env, ...options.env },
       ...as,

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { createCleanup } from "../../app/cleanup.ts";
 import { type Downstream, type Failure, startDownstream } from "../../sandbox/downstream/downstream.ts";
 import type { Sandbox } from "../../sandbox/start-sandbox.ts";
 import type { ServiceClient } from "../../service/client.ts";
@@ -36,7 +37,7 @@ const settleWithinMs = 15_000;
  * by itself.
  */
 export async function runDemo({ seed, messages, rate, folder, env, signal: stop, progress }: DemoOptions) {
-  await using parts = new AsyncDisposableStack();
+  await using parts = createCleanup();
   const secrets = { webhook: randomText(), token: randomText(), answered: `whsec_${randomBytes(24).toString("base64")}` };
   const downstream = parts.adopt(await startDownstream({ secrets: { [answeredPath]: secrets.answered } }), (one) => one.close());
 
@@ -163,13 +164,18 @@ function seenText({ seen }: Check): string {
     .join(" · ");
 }
 
+/** How to run a command: only source files run in a clone, and only compiled files in a package. */
+const command = import.meta.url.endsWith(".ts") ? "npm run -s relay --" : "wamid-relay";
+
 /** Suggestions for after the demo. */
 export const whatNext: readonly string[] = [
   "",
   "What to try next:",
-  "  npm run -s relay -- demo --keep            keep the demo's settings, database and log for a look",
-  "  npm run -s relay -- demo --seed another    the same again with other people and other disorder",
-  "  npm run -s relay -- sandbox                the messaging service alone, to build your own sender against",
-  "  npm run -s relay -- --help                 all commands",
-  "  README.md                                  from here to a deployed endpoint",
+  ...[
+    [`${command} demo --keep`, "keep the demo's settings, database and log"],
+    [`${command} demo --seed another`, "run it again with other people and other faults"],
+    [`${command} sandbox`, "run the messaging service alone, to develop your own sender"],
+    [`${command} --help`, "list all commands"],
+    ["README.md", "go from here to a deployed endpoint"],
+  ].map(([what = "", why]) => `  ${what.padEnd(command.length + 22)}${why}`),
 ];

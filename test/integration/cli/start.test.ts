@@ -53,7 +53,7 @@ test.each([
 test.each([[["--version"]], [["--help"]], [["nonsense"]], [["help"]]])("loads no command when none is named: %j", async (args) => {
   const { own } = await loadedBy(...args);
   const files = own.flatMap((url) => /\/src\/cli\/(.+)\.[jt]s$/.exec(url)?.[1] ?? []);
-  expect(files.sort()).toEqual(["commands", "io", "main", "wamid-relay"]);
+  expect(files.sort()).toEqual(["commands", "io", "launch", "main", "node-flags", "wamid-relay"]);
 });
 
 test("reads settings without the packages of a running relay", async () => {

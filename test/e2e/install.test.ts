@@ -1,0 +1,158 @@
+// Slow: it installs the package with three versions of Node, about a minute.
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { openDownstream } from "../harness/downstream.ts";
+import { until } from "../harness/until.ts";
+import { freePort } from "../setup/free-port.ts";
+
+const run = promisify(execFile);
+const root = new URL("../..", import.meta.url).pathname;
+const folder = mkdtempSync(join(tmpdir(), "wamid-relay-install-"));
+const { engines, optionalDependencies, version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+  engines: { node: string };
+  optionalDependencies: Record<string, string>;
+  version: string;
+};
+/** The package that holds the Node binary for this machine. */
+const nodePackage = `node-linux-${process.arch}`;
+const required = engines.node.slice(">=".length);
+let tarball = "";
+
+beforeAll(async () => {
+  // That the types are right is known (`npm run check`, image.test.ts).
+  const { stdout } = await run("npm", ["run", "-s", "pack", "--", "--no-check", "--out", folder], { cwd: root });
+  tarball = stdout.trim();
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A new folder with a package.json, and commands that run in it. `machine` is a folder with the `node` of the machine. */
+function createProject(name: string, machine?: string) {
+  const cwd = join(folder, name);
+  mkdirSync(cwd);
+  writeFileSync(join(cwd, "package.json"), JSON.stringify({ name, private: true, scripts: { version: "node --version" } }));
+  // Without what `npm test` adds: the Node and the settings of this clone.
+  const env = Object.fromEntries(
+    Object.entries(process.env).filter(([key]) => !/^npm_(lifecycle|package|config_ignore_scripts)/.test(key)),
+  );
+  const system = (env["PATH"] ?? "").split(delimiter).filter((path) => !path.includes("node_modules"));
+  env["PATH"] = [join(cwd, "node_modules/.bin"), ...(machine === undefined ? [] : [machine]), ...system].join(delimiter);
+  return {
+    cwd,
+    run: (command: string, ...args: string[]) => run(command, args, { cwd, env }),
+    install: (...packages: string[]) => run("npm", ["install", "--prefer-offline", "--no-audit", "--no-fund", ...packages], { cwd, env }),
+    spawn(args: readonly string[], more: Readonly<Record<string, string>> = {}): ChildProcess & { log(): string } {
+      const child = spawn("wamid-relay", args, { cwd, env: { ...env, ...more } });
+      onTestFinished(() => void child.kill("SIGKILL"));
+      let log = "";
+      for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (log += chunk));
+      return Object.assign(child, { log: () => log });
+    },
+  };
+}
+type Project = ReturnType<typeof createProject>;
+
+/** `init`, the sandbox, `serve`, and a message sent through the sandbox, until a downstream has its first event. */
+async function forwardFirstEvent(project: Project): Promise<void> {
+  const downstream = await openDownstream();
+  const port = await freePort();
+  const sandbox = project.spawn(["sandbox", "--json", "--port", "0", "--webhook", `http://127.0.0.1:${port}/webhooks/main`]);
+  const line = await until("the sandbox is ready", () => /^\{.*"what":"ready".*$/m.exec(sandbox.log())?.[0] ?? endOf(sandbox));
+  const { url, apiUrl, key, secret, templateId } = JSON.parse(line) as Record<"url" | "apiUrl" | "key" | "secret" | "templateId", string>;
+
+  const answers = ["--service-name", "acme", "--downstream", `${downstream.url}/events`, "--base-url", url, "--port", String(port)];
+  await project.run("wamid-relay", "init", ...answers, "--webhook-secret", secret, "--api-key", key);
+  const relay = project.spawn(["serve", "--config", "relay.yaml"]);
+  await until("the relay listens", () => relay.log().includes('"listening"') || endOf(relay));
+
+  const sent = await fetch(`${apiUrl}/messages`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify({ to: "+5491155551234", template: { id: templateId } }),
+  });
+  expect(sent.ok, await sent.text()).toBe(true);
+  await until("the downstream has the event", () => downstream.arrivals.length > 0 || endOf(relay));
+  expect((await project.run("wamid-relay", "events", "list", "--config", "relay.yaml")).stdout).toContain("message.status");
+
+  for (const child of [relay, sandbox]) {
+    const ended = once(child, "close");
+    child.kill("SIGTERM");
+    expect(await ended, child.log()).toEqual([0, null]);
+  }
+}
+
+/** Null while it runs; throws with its output once it has ended. */
+function endOf(child: ChildProcess & { log(): string }): null {
+  if (child.exitCode === null && child.signalCode === null) return null;
+  throw new Error(`it has ended: ${child.log()}`);
+}
+
+/** `require` and `import` of the client both work. */
+async function useClient(project: Project): Promise<void> {
+  const options = '{ url: "http://relay", token: "t" }';
+  const required = await project.run("node", "-p", `new (require("wamid-relay/client").RelayClient)(${options}).constructor.name`);
+  const code = `import { RelayClient } from "wamid-relay/client"; console.log(new RelayClient(${options}).constructor.name)`;
+  const imported = await project.run("node", "--input-type=module", "-e", code);
+  expect([required.stdout, imported.stdout]).toEqual(["RelayClient\n", "RelayClient\n"]);
+}
+
+test("the tarball holds compiled code with its types, and nothing of development", async () => {
+  const { stdout } = await run("tar", ["-xzvf", tarball, "-C", folder]);
+  const files = stdout.trim().split("\n");
+  expect(files).toEqual(expect.arrayContaining(["package/dist/cli/wamid-relay.js", "package/README.md", "package/LICENSE"]));
+  expect(files.filter((file) => /\.map$|(?<!\.d)\.ts$|^package\/(src|test|bench)\//.test(file))).toEqual([]);
+  const packed = JSON.parse(readFileSync(join(folder, "package/package.json"), "utf8"));
+  for (const key of ["private", "scripts", "devDependencies", "optionalDependencies"]) expect(packed).not.toHaveProperty(key);
+  expect(packed.engines).toEqual({ node: `>=${required}` });
+});
+
+test("publint and attw find nothing wrong with the tarball", async () => {
+  const bin = join(root, "node_modules/.bin");
+  const checked = async (command: string, ...args: string[]) =>
+    run(process.execPath, [join(bin, command), ...args]).catch((error: { stdout: string }) => expect.fail(`${command}: ${error.stdout}`));
+  await checked("publint", "run", tarball, "--strict");
+  // Only TypeScript's older resolution, "node10", does not read `exports`.
+  await checked("attw", tarball, "--profile", "node16", "--entrypoints", "client", "package.json");
+  // From CommonJS, Node 22 and later can require it: it is an ES module only.
+  await checked("attw", tarball, "--profile", "node16", "--entrypoints", "sandbox", "--ignore-rules", "cjs-resolves-to-esm");
+});
+
+test.each([optionalDependencies[nodePackage] as string, `${required}.0`])(
+  "on Node %s, a new folder goes from the tarball to the first forwarded event, and its own Node stays",
+  async (node) => {
+    const project = createProject(`node-${node}`);
+    await project.install(`${nodePackage}@${node}`);
+    await project.install(tarball);
+    expect((await project.run(join(project.cwd, "node_modules/.bin/node"), "--version")).stdout).toBe(`v${node}\n`);
+    expect((await project.run("npm", "run", "-s", "version")).stdout).toBe(`v${node}\n`);
+    expect((await project.run("wamid-relay", "--version")).stdout).toBe(`${version}\n`);
+    await useClient(project);
+    await forwardFirstEvent(project);
+  },
+);
+
+test("on Node 20, the client works, and the command names the required version and works with a newer Node beside it", async () => {
+  const machine = createProject("machine-20");
+  await machine.install(`${nodePackage}@20`);
+  const { stdout: before } = await machine.run("node", "--version");
+  expect(before).toMatch(/^v20\./);
+  const project = createProject("node-20", join(machine.cwd, "node_modules/.bin"));
+  await project.install(tarball);
+  expect((await project.run("npm", "run", "-s", "version")).stdout).toBe(before);
+  await useClient(project);
+  const refused = await project.run("wamid-relay", "serve").catch((error) => error);
+  expect([refused.code, refused.stdout]).toEqual([1, ""]);
+  expect(refused.stderr).toBe(
+    `wamid-relay needs Node.js ${required} or later, and this is Node.js ${before.trim().slice(1)}. Install a current version from https://nodejs.org/en/download and run the command again.\n`,
+  );
+
+  // As docs/install.md says.
+  const [, advice = ""] = /^npm install (node@\d+) \.\/wamid-relay/m.exec(readFileSync(join(root, "docs/install.md"), "utf8")) ?? [];
+  await project.install(advice, tarball);
+  expect((await project.run("wamid-relay", "--version")).stdout).toBe(`${version}\n`);
+  await forwardFirstEvent(project);
+});
