@@ -46,7 +46,12 @@ export async function checkRedis(settings: RedisSettings, withinMs = timeoutMs):
     const facts = await readFacts(server, key);
     const presences = await readPresences(client, settings.prefix);
     const unplanned = await createReadUnplanned(keysOf(settings.prefix), { run: (command) => command(client) })();
-    return [...judgeRedis(address, facts), judgeProcesses(presences), ...judgeUnplanned(unplanned, await readTime(client, key))];
+    return [
+      ...judgeRedis(address, facts),
+      judgeProcesses(presences),
+      ...judgeVersions(presences),
+      ...judgeUnplanned(unplanned, await readTime(client, key)),
+    ];
   });
 }
 
@@ -70,6 +75,18 @@ function judgeProcesses(presences: readonly Presence[]): Finding {
   if (working === 0) return warn(check, `${text}: events are accepted, and nothing is delivered`, "wamid-relay serve --role work");
   if (receiving === 0) return warn(check, `${text}: no event can come in`, "wamid-relay serve --role receive");
   return ok(check, text);
+}
+
+/** A finding when processes of different versions share the Redis. */
+export function judgeVersions(presences: readonly Presence[]): Finding[] {
+  const running = presences.filter(({ role }) => role !== "command");
+  const versions = [...new Set(running.map(({ version }) => version))].toSorted();
+  if (versions.length < 2) return [];
+  const text = versions.map((version) => {
+    const processes = running.filter((presence) => presence.version === version).map(({ pid, host }) => `process ${pid} on ${host}`);
+    return `${version} (${processes.join(", ")})`;
+  });
+  return [warn("processes", `run different versions: ${text.join("; ")}`, "update and restart the older ones")];
 }
 
 async function withClient(

@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
+import { judgeVersions } from "../../../src/cli/doctor/redis.ts";
 import { judgeDestination, judgeRedis, type RedisFacts } from "../../../src/cli/doctor/redis-judge.ts";
+import type { Presence } from "../../../src/store/redis/server.ts";
 
 const MiB = 1024 ** 2;
 
@@ -83,4 +85,19 @@ test("judges the Redis of a queue or stream by what it could lose", () => {
   expect(judge({}).map(({ level }) => level)).toEqual(["ok"]);
   expect(judge({ policy: "allkeys-lru", appendOnly: false }).map(({ level }) => level)).toEqual(["warn", "warn"]);
   expect(judge({ role: "slave" }).map(({ level }) => level)).toEqual(["fail"]);
+});
+
+test("processes of different versions on one Redis are a warning that names them", () => {
+  const presence = (pid: number, version: string, role: Presence["role"] = "both"): Presence => ({
+    id: String(pid),
+    role,
+    host: "here",
+    pid,
+    version,
+    since: 0,
+  });
+  expect(judgeVersions([presence(1, "1.0.0"), presence(2, "1.0.0"), presence(3, "1.1.0", "command")])).toEqual([]);
+  expect(judgeVersions([presence(1, "1.1.0"), presence(2, "1.0.0"), presence(3, "1.1.0")])).toMatchObject([
+    { level: "warn", message: "run different versions: 1.0.0 (process 2 on here); 1.1.0 (process 1 on here, process 3 on here)" },
+  ]);
 });
