@@ -14,7 +14,8 @@ import { startRedis } from "../../setup/redis.ts";
 interface Process {
   readonly relay: Relay;
   readonly url: string;
-  ask(path: string, body?: object): Promise<{ status: number; body: unknown }>;
+  /** With a body, or null for none, by POST. */
+  ask(path: string, body?: object | null): Promise<{ status: number; body: unknown }>;
 }
 
 /** Processes of one relay in this one, on a Redis of their own. */
@@ -35,10 +36,10 @@ async function openProcesses<const R extends readonly Role[]>(roles: R, parts: S
         relay,
         url,
         async ask(path, body) {
-          const headers = { authorization: `Bearer ${relayToken}`, ...(body === undefined ? {} : { "content-type": "application/json" }) };
+          const headers = { authorization: `Bearer ${relayToken}`, ...(body ? { "content-type": "application/json" } : {}) };
           const answer = await fetch(
             url + path,
-            body === undefined ? { headers } : { headers, method: "POST", body: JSON.stringify(body) },
+            body === undefined ? { headers } : { headers, method: "POST", ...(body === null ? {} : { body: JSON.stringify(body) }) },
           );
           const text = await answer.text();
           return { status: answer.status, body: answer.headers.get("content-type")?.includes("json") === true ? JSON.parse(text) : text };
@@ -126,7 +127,7 @@ test("a receiver resumes a destination that answered 410, and the worker continu
     async () => String((await receiver.ask("/metrics")).body).includes('relay_destination_stopped{route="everything"} 1') || null,
   );
   downstream.recover();
-  expect(await receiver.ask("/v1/routes/everything/resume", {})).toEqual({ status: 200, body: { route: "everything", resumed: true } });
+  expect(await receiver.ask("/v1/routes/everything/resume", null)).toEqual({ status: 200, body: { route: "everything", resumed: true } });
   await until("delivered", () => downstream.counts().taken === 1);
 });
 
