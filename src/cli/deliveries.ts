@@ -1,4 +1,4 @@
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { deliveryStates } from "../model/states.ts";
 import type { Io } from "./io.ts";
 import { choice, count, type RelayOptions, withRelayOptions } from "./options.ts";
@@ -20,7 +20,7 @@ export function build(command: Command, io: Io): void {
     .option("--route <name>", "of this route")
     .addOption(choice("--state <word>", "in this state; dead ones are the dead letters", deliveryStates))
     .option("--limit <count>", "at most so many", count, 50)
-    .option("--before <place>", "go on after a page: the next that it gave")
+    .option("--before <place>", "go on after a page: the next that it gave", place)
     .option("--show-pii", "show ids in clear that hold a wamid or a phone number")
     .option("--json", "print {data, next} as JSON; next is for --before, null at the end")
     .addHelpText(
@@ -32,6 +32,11 @@ Examples:
   wamid-relay deliveries list --state dead --json | jq -r '.data[].id' | xargs wamid-relay retry`,
     )
     .action((options: Options) => listDeliveries(list, options, io));
+}
+
+function place(text: string): string {
+  if (!/^\d{1,15}\.\d{1,15}$/.test(text)) throw new InvalidArgumentError("It must be the next that a page gave.");
+  return text;
 }
 
 /** Prints the deliveries that match, those of the newest events first. */

@@ -2,6 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { type Command, InvalidArgumentError } from "commander";
 import type { Happening, Sandbox } from "../sandbox/start-sandbox.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
+import { choice } from "./options.ts";
 import { printable } from "./output.ts";
 
 interface Options {
@@ -34,7 +35,9 @@ export function build(command: Command, io: Io): void {
   command
     .option("--port <port>", "listen on this port (0: any free one)", port, 4010)
     .option("--host <address>", "listen on this address; /sandbox has no key", "127.0.0.1")
-    .option("--plan <plan>", "the account's plan: trial, growth, escala or enterprise (default: escala, or as in the state file)")
+    .addOption(
+      choice("--plan <plan>", "the account's plan (default: escala, or as in the state file)", ["trial", "growth", "escala", "enterprise"]),
+    )
     .option("--speed <factor>", "messages, retries and automations go so many times as fast", speed, 1)
     .option("--seed <text>", "the same seed makes the same lives of messages (default: others each time)")
     .option("--state <file>", "remember everything in this SQLite file (default: memory only)")
@@ -66,7 +69,7 @@ Examples:
   wamid-relay sandbox --speed 20 --duplicate 0.1 --reorder 0.1 --fail 502:0.05
   curl -d '{"text": "hola"}' http://127.0.0.1:4010/sandbox/customers/+5491155551234/messages`,
     )
-    .action((options: Options) => playService(options, io));
+    .action((options: Options) => playService(command, options, io));
 }
 
 /** Default webhook URL of a relay on this machine. */
@@ -116,7 +119,7 @@ function webhook(text: string, before: readonly string[] | boolean = []): string
 }
 
 /** Plays the messaging service until a signal ends it. */
-async function playService(options: Options, io: Io): Promise<void> {
+async function playService(command: Command, options: Options, io: Io): Promise<void> {
   const [{ SandboxRefused, startSandbox }, { stringify }] = await Promise.all([import("../sandbox/start-sandbox.ts"), import("yaml")]);
   const { json = false, quiet = false, service, relayConfig } = options;
   if (relayConfig !== undefined) mustBeOurs(relayConfig);
@@ -134,7 +137,7 @@ async function playService(options: Options, io: Io): Promise<void> {
     ...settingsOf(options, io),
     onHappening: (happening) => (early === null ? print(happening) : void early.push(happening)),
   }).catch((error: unknown) => {
-    throw error instanceof SandboxRefused ? new CommandFailed(error.message) : optionFault(error);
+    throw error instanceof SandboxRefused ? new CommandFailed(error.message) : optionFault(command, error);
   });
   await using _ = running;
   const stopped = stopSignal();
@@ -200,11 +203,11 @@ function mustBeOurs(path: string): void {
   }
 }
 
-/** A value that the sandbox's options do not take, in one line. */
-function optionFault(error: unknown): unknown {
+/** Ends in wrong usage for a value that the sandbox's options do not take. */
+function optionFault(command: Command, error: unknown): unknown {
   const { name, issues } = error as { name?: string; issues?: { path: PropertyKey[]; message: string }[] };
   if (name !== "ZodError" || issues === undefined) return error;
-  return new CommandFailed(issues.map(({ path, message }) => `--${path.map(String).join(".")}: ${message}`).join("; "));
+  return command.error(`error: ${issues.map(({ path, message }) => `--${path.map(String).join(".")}: ${message}`).join("; ")}`);
 }
 
 type Ready = ReturnType<typeof readyOf>;

@@ -81,7 +81,13 @@ export async function triggerEvents(command: Command, name: string, options: Tri
 export async function triggerScenario(command: Command, name: string, options: TriggerOptions, io: Io): Promise<Triggered> {
   const scenario = triggerScenarios.find((each) => each.name === name);
   if (scenario === undefined) {
-    throw new CommandFailed(`there is no scenario "${name}"; there are ${triggerScenarios.map((each) => each.name).join(", ")}`);
+    throw new CommandFailed(
+      unknownName(
+        "scenario",
+        name,
+        triggerScenarios.map((each) => each.name),
+      ),
+    );
   }
   if (scenario.registersLate === true && options.url !== undefined) {
     command.error(`error: ${name} registers messages, so it needs the relay of the settings and not --url`);

@@ -312,7 +312,7 @@ describe("wrong usage", () => {
 
   test.each([
     [["no-such-event"], 'unknown event "no-such-event" (there are: automation-request, '],
-    [["scenario", "no-such"], 'there is no scenario "no-such"; there are campaign-burst, '],
+    [["scenario", "no-such"], 'unknown scenario "no-such" (there are: campaign-burst, '],
     [["message.status", "--source", "none"], 'unknown source "none" (there are: main, flows)'],
     [["message.status", "--fixtures", "/nowhere"], "there is no folder /nowhere"],
   ])("%j is exit code 1", async (args, told) => {
