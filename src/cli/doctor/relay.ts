@@ -59,7 +59,7 @@ export async function checkRelay(config: string, settings: Settings, store: OwnS
     if (found.kind === "nobody") return only(judgeSilence(url, store), `nothing answers at ${url}`);
     if (found.kind === "stranger") {
       const todo = "change server.port, or stop that process";
-      const holder = await portHolder(settings.server);
+      const holder = await portHolder(settings.server.control ?? settings.server);
       return only(fail("relay", `what listens at ${url} is not a wamid-relay: ${holder}`, todo), `no relay answers at ${url}`);
     }
     const stranger = judgeIdentity(url, found, store);

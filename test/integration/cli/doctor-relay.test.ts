@@ -170,3 +170,11 @@ test.runIf(process.platform === "linux")("variables have the values of the runni
   const stopped = await runHere(["doctor", "--offline", "--json", "--config", relay.settingsPath], env);
   expect(message((JSON.parse(stopped.out) as { checks: Finding[] }).checks, "environment")).toMatch(/^no relay runs; /);
 });
+
+test("with server.control, the relay is asked on that port", async () => {
+  const port = await freePort();
+  const relay = await startRelayHere({ settings: { server: { control: { port } } } });
+  const { checks } = await examine(relay.settingsPath);
+  expect(levels(checks, "relay", "running store", "running settings")).toEqual([["ok"], ["ok"], ["ok"]]);
+  expect(message(checks, "relay")).toContain(`ready at http://127.0.0.1:${port} `);
+});
