@@ -24,13 +24,13 @@ function makeFolder(): string {
 test("prints a curl command that works and a valid relay.yaml", async () => {
   const folder = makeFolder();
   const sandbox = spawnSandbox(["--port", "0", "--no-webhook", "--service", "shop"], {
-    env: { SANDBOX_KEY: "shop_live_of_ci", SANDBOX_SECRET: "of ${our} ci" },
+    env: { SANDBOX_KEY: "shop_live_of_ci", SANDBOX_SECRET: "a secret of ${our} ci" },
   });
   // Its last line: a pipe may hand over what was written at once in two pieces.
   await until("it is ready", () => sandbox.lines.some((line) => line.includes("allowPrivate:")));
   const text = sandbox.lines.join("\n");
   expect(text).toContain("key        shop_live_of_ci");
-  expect(text).toContain("secret     of ${our} ci  (signs events, in the header x-shop-signature)");
+  expect(text).toContain("secret     a secret of ${our} ci  (signs events, in the header x-shop-signature)");
   const curl = /^ {2}(curl [\s\S]*?'\{.*\}')$/m.exec(text)?.[1] ?? "";
   const { stdout } = await run("bash", ["-c", `${curl.replace("curl ", "curl -s ")}`]);
   expect(JSON.parse(stdout)).toMatchObject({ status: "pending", wamid: expect.any(String) });

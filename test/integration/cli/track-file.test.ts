@@ -75,7 +75,9 @@ test("registers a long NDJSON file or standard input through a local relay, a re
   const first = await runRemote(relay, "track", "--file", path, "--json");
   expect(first.code).toBe(1);
   expect(JSON.parse(first.out)).toEqual({ lines: 2_501, created: 2_500, known: 0, conflict: 0, invalid: 1 });
-  expect(first.err).toMatch(/^line 1702: wamid: .*\nwamid-relay: 1 of 2501 lines were refused\n$/);
+  // On a slow machine there are lines of progress, too.
+  expect(first.err).toMatch(/^line 1702: wamid: .*$/m);
+  expect(first.err).toMatch(/^wamid-relay: 1 of 2501 lines were refused$/m);
 
   await relay.stop();
   const child = spawn(process.execPath, [entry, "track", "--file", "-", "--json", "--config", relay.settingsPath], { stdio: "pipe" });

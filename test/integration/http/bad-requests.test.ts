@@ -366,7 +366,7 @@ describe("the shape of a request", () => {
       expect((await connection.answer()).json).toEqual({ status: "duplicate" });
       expectError(await connection.answer(), "not_found");
       expect((await connection.answer()).json?.status).toBe("quarantined");
-      expect((await connection.answer()).json).toEqual({ status: "ok" });
+      expect((await connection.answer()).json?.status).toBe("ok");
     }
     connection.socket.destroy();
   });

@@ -43,6 +43,6 @@ test("the purge frees memory in a full Redis that refuses all other writes", asy
   expect(await pass(start + 31 * day)).toEqual({ events: 2, messages: 2 });
   expect(await store.forgetSends(start + day, 10)).toBe(1);
   expect(await pass(start + 300 * day)).toMatchObject({ messages: 2 });
-  expect(stored, "that it frees is no secretUse that storing works").toBe(0);
+  expect(stored, "freeing memory does not mean that storing works").toBe(0);
   await expect(store.register([{ account: "main", wamid: "new" }], start)).rejects.toMatchObject({ kind: "full" });
 });

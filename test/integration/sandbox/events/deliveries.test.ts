@@ -126,6 +126,7 @@ test("a URL that hangs does not hold up another on the same host", async () => {
   stage.addWebhook(`${downstream.url}/works`);
   for (let number = 0; number < 300; number += 1) stage.status(`wamid.${number}`, "sent");
   await until("all at the one that works", () => downstream.counts("/works").taken + downstream.counts("/works").withoutId >= 300);
+  await until("all places of the one that hangs are used", () => downstream.counts("/hangs").arrivals >= 64);
   expect(downstream.counts("/hangs").arrivals).toBe(64);
   downstream.recover();
   await stage.posting.idle();

@@ -32,8 +32,8 @@ const schemes: Record<string, Scheme> = {
     check: ({ headers, body }) => [text(headers, "x-acme-signature"), mac(secret, body, "hex")],
   },
   plain: {
-    settings: { preset: "plain", header: "x-secretUse" },
-    check: ({ headers, body }) => [text(headers, "x-secretUse"), mac(secret, body, "hex")],
+    settings: { preset: "plain", header: "x-signature" },
+    check: ({ headers, body }) => [text(headers, "x-signature"), mac(secret, body, "hex")],
   },
   meta: {
     settings: { preset: "meta" },

@@ -13,7 +13,7 @@ export const poll: CallRequest = { cap: "requests", operation: "reads", priority
 export type Asked = { at: number; permit: Permit } | { error: unknown };
 
 /**
- * A limiter on a clock that stands still, whose key is proven good unless said; its time of secretUse is over. As many
+ * A limiter on a clock that stands still, whose key is proven good unless said; its time of trial is over. As many
  * calls as there are slots may be under way at once, unless said.
  */
 export async function setUp(options: Partial<LimiterOptions> = {}, isProven = true) {
