@@ -2,7 +2,7 @@ import { randomInt } from "node:crypto";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
-import { changedParts, restartParts, type Settings } from "../config/schema.ts";
+import { restartParts, type Settings } from "../config/schema.ts";
 import { type Authorize, createAuthorize } from "../control/auth.ts";
 import { addOperateRoutes, addProbeRoutes } from "../control/operate.ts";
 import { addControlRoutes } from "../control/routes.ts";
@@ -10,9 +10,11 @@ import { createDestinations, redactAnswer, redactAnswers } from "../deliver/dest
 import { createUrlDestination } from "../deliver/destinations/url.ts";
 import { createDispatcher } from "../deliver/dispatcher.ts";
 import { createProxy } from "../deliver/proxy.ts";
+import type { ReloadView } from "../model/answers.ts";
 import type { Clock } from "../model/clock.ts";
 import { createRedactor } from "../model/redact.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
+import { systemClock } from "../model/system-clock.ts";
 import { relayVersion } from "../model/version.ts";
 import { createHealth } from "../observe/health.ts";
 import { createLogger, createPrivacy, type Logger, type LogStream, type Privacy } from "../observe/logger.ts";
@@ -33,6 +35,7 @@ import { createListening } from "./listening.ts";
 import { openStore, storeName } from "./open-store.ts";
 import { startPlanning } from "./planning.ts";
 import { createAuditing, knownSources } from "./reading.ts";
+import { createReloading, type RereadSettings } from "./reload.ts";
 import { createRules, inboundSources, proxiedSources } from "./rules.ts";
 import { createServiceSide } from "./service.ts";
 import { createSupervisor, type Supervisor } from "./supervise.ts";
@@ -43,6 +46,8 @@ import { createWebServer, type ListenAddress, type WebhookHandler, type WebServe
 export interface RelayOptions {
   readonly settings: Settings;
   readonly log: LogStream;
+  /** Reads the settings file again; throws `SettingsError`. Without it, only `reload(settings)` changes the settings. */
+  readonly reread?: () => RereadSettings;
   /** Default: the system's, or for a store that processes share, the store's. */
   readonly clock?: Clock;
   readonly random?: () => number;
@@ -59,8 +64,8 @@ export interface Relay {
   readonly http: FastifyInstance;
   readonly server: Server;
   listen(): Promise<AddressInfo>;
-  /** Applies new routes, sources, accounts, tokens and retention; returns the changed settings that need a restart. */
-  reload(settings: Settings): readonly string[];
+  /** Applies these settings, or those of `reread`; or reports why not. */
+  reload(settings?: Settings): ReloadView;
   /** Stops accepting, lets what is in flight finish within `server.shutdownTimeout`, closes the store. */
   close(): Promise<void>;
   /** Logs an uncaught error; resolves once the line is written. The process must end then. */
@@ -74,6 +79,7 @@ export interface Relay {
 export async function createRelay({
   settings: initial,
   log: stream,
+  reread,
   clock: given,
   random = () => randomInt(2 ** 32) / 2 ** 32,
   role = "both",
@@ -206,6 +212,21 @@ export async function createRelay({
   });
 
   const inEffect = (): Settings => ({ ...settings, ...Object.fromEntries(restartParts.map((part) => [part, initial[part]])) });
+  // By the clock of this machine, as the times of its files are.
+  const reloading = createReloading({ initial, current, apply, now: given?.now ?? systemClock.now, log, metrics });
+
+  function apply(next: Settings): void {
+    settings = next;
+    // First, so that every secret is known before it can appear in a text.
+    redactor.reload(next);
+    rules.reload(next);
+    receiver.reload(inboundSources(next));
+    proxy.reload(proxiedSources(next));
+    dispatcher.reload(works ? next.routes : []);
+    service.reload(next);
+    authorize = createAuthorize(next.control.tokens);
+  }
+
   let authorize: Authorize = createAuthorize(settings.control.tokens);
   /** For a load balancer or a command that was given the wrong process. */
   const notHere = receives ? null : "no such page: this process has the role work, and webhooks and /v1 are at those that receive";
@@ -237,7 +258,11 @@ export async function createRelay({
   const webServers = new Set([controlWeb, web]);
   const { http } = controlWeb;
   web.server.on("connection", arrivals.opened);
-  addOperateRoutes(http, { instance, health: () => ({ ...health.report(), alarms: service.alarms(), stops: service.stops() }), metrics });
+  addOperateRoutes(http, {
+    instance,
+    health: () => ({ ...health.report(), alarms: service.alarms(), stops: service.stops(), settings: reloading.status() }),
+    metrics,
+  });
   if (web !== controlWeb) addProbeRoutes(web.http, { instance, health: health.report });
   if (role !== "work") {
     addControlRoutes(http, {
@@ -266,6 +291,7 @@ export async function createRelay({
         stopping: () => health.report().draining,
         release: accepting.release,
       }),
+      reloading: { reload: () => (reread === undefined ? null : reloading.reload(reread, "api")), last: reloading.last },
       secretUses: async () => secretUsage(settings.sources, await store.read.secretUses()),
     });
   }
@@ -325,21 +351,9 @@ export async function createRelay({
       return address;
     },
     reload(next) {
-      const fixed = changedParts(settings, next, restartParts);
-      settings = next;
-      // First, so that every secret is known before it can appear in a text.
-      redactor.reload(next);
-      rules.reload(next);
-      receiver.reload(inboundSources(next));
-      proxy.reload(proxiedSources(next));
-      dispatcher.reload(works ? next.routes : []);
-      service.reload(next);
-      authorize = createAuthorize(next.control.tokens);
-      log.info(
-        { sources: Object.keys(next.sources), routes: next.routes.map(({ name }) => name), needRestart: fixed },
-        "settings reloaded",
-      );
-      return fixed;
+      const given = next === undefined ? reread : () => ({ settings: next, overridden: [] });
+      if (given === undefined) throw new Error("this relay has no settings file to read again");
+      return reloading.reload(given, "signal");
     },
     async close() {
       log.info("stopping");

@@ -10,6 +10,7 @@ import {
   instanceSchema,
   reconciledSchema,
   reconcilePlanSchema,
+  reloadSchema,
   replayCountSchema,
   replayedSchema,
   resumedSchema,
@@ -41,6 +42,8 @@ const answers = {
   sent: sentMessageSchema,
   /** It is unknown whether an earlier call under this key sent the message. */
   unknownOutcome: z.object({ code: z.literal("outcome_unknown"), details: z.object({ resend: z.number(), justNow: z.boolean() }) }),
+  reload: reloadSchema,
+  refusedReload: z.object({ code: z.literal("settings_refused"), details: reloadSchema }),
   resumed: resumedSchema,
   accountResumed: accountResumedSchema,
   auditProgress: auditProgressSchema,

@@ -35,6 +35,13 @@ export const commands: readonly CommandEntry[] = [
     load: () => import("./serve.ts"),
   },
   {
+    name: "reload",
+    group: "Run",
+    usage: "[options]",
+    summary: "make the running relay read its settings and secrets again, and report what changed",
+    load: () => import("./reload.ts"),
+  },
+  {
     name: "config",
     group: "Run",
     usage: "",

@@ -73,6 +73,54 @@ export async function withWriting<T>(
   return using(remote ?? (await ownRelay(options.config, await settingsOf(options, io), scope)), use);
 }
 
+/**
+ * Runs `use` on the running process: at `--relay`, else at the address of the settings. Faults in other parts of the settings do not
+ * matter, nor does a token of the file that the process does not know yet, if it knows another one with the scope.
+ */
+export async function withRunning<T>(
+  command: Command,
+  options: RelayOptions,
+  io: Io,
+  scope: Scope,
+  use: (client: ControlClient) => Promise<T>,
+): Promise<T> {
+  return using(remoteRelay(command, options, io) ?? (await runningRelay(options, io, scope)), use);
+}
+
+async function runningRelay(options: RelayOptions, io: Io, scope: Scope): Promise<ControlClient> {
+  const { loadReachable } = await import("../config/load.ts");
+  const found = loadReachable(options.config, io.env, options.envFile);
+  // Where nothing can be read, this throws with every fault.
+  const { server, tokens } = found ?? reachableOf(await settingsOf(options, io));
+  const url = controlAddress(server);
+  if (url === null) throw new CommandFailed("server.port is 0, so the relay's address is not known: give it with --relay");
+  const { kind } = await probeListener(url);
+  if (kind === "nobody") throw new CommandFailed(`no relay runs at ${url}; "wamid-relay serve" starts one`);
+  if (kind === "stranger") throw new CommandFailed(`what listens at ${url} is no wamid-relay; give the relay's address with --relay`);
+  const usable = tokens.filter(({ scopes }) => scopes.includes(scope));
+  if (usable.length === 0) {
+    throw new CommandFailed(
+      `no token in ${options.config} has the scope ${scope} (control.tokens); add one, or use --relay with --token-env`,
+    );
+  }
+  const clients = usable.map(({ token }) => connectRelay(url, token.reveal()));
+  return {
+    async request(method, path, body, headers) {
+      let answer: ControlAnswer | undefined;
+      for (const client of clients) {
+        answer = await client.request(method, path, body, headers);
+        if (answer.status !== 401) break;
+      }
+      return answer as ControlAnswer;
+    },
+    close: async () => {},
+  };
+}
+
+function reachableOf({ server, control }: Settings) {
+  return { server, tokens: control.tokens };
+}
+
 /** The body of a 2xx answer. Throws {@link CommandFailed} with the relay's error message. */
 export function expectDone({ status, json }: ControlAnswer): unknown {
   if (status >= 200 && status < 300) return json;

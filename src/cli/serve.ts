@@ -1,6 +1,5 @@
 import type { Command } from "commander";
 import { type Role, roles } from "../app/engine.ts";
-import { SettingsError } from "../config/fault.ts";
 import type { Settings } from "../config/schema.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
 import { choice, type SettingsOptions, withConfigOption } from "./options.ts";
@@ -15,7 +14,7 @@ With Redis, any number of processes of any role share the work: "receive" takes 
 API, "work" plans and delivers, asks the service and looks after the store.
 
 Logs to standard output: readable lines on a terminal, JSON lines in a pipe (log.format).
-SIGTERM or SIGINT: stop accepting, finish or hand back what is in flight, close. SIGHUP: read the settings again; faulty ones are refused and the running ones stay.
+SIGTERM or SIGINT: stop accepting, finish or hand back what is in flight, close. SIGHUP: read the settings, the env file and the secret files again, as "wamid-relay reload" does.
 
 Examples:
   wamid-relay serve --config /etc/wamid-relay/relay.yaml
@@ -23,13 +22,18 @@ Examples:
   kill -HUP <pid>`,
     )
     .action(async ({ config, envFile, role }: SettingsOptions & { readonly role: Role }) => {
-      const [{ loadSettings }, { warnings }, { readSettings, settingsFailureText }] = await Promise.all([
+      const [{ loadSettings }, { overriddenVariables }, { warnings }, { readSettings }] = await Promise.all([
         import("../config/load.ts"),
+        import("../config/env-file.ts"),
         import("../config/warnings.ts"),
         import("./settings-option.ts"),
       ]);
       const settings = readSettings({ config, envFile }, io);
       for (const { path, message } of warnings(settings)) io.err(`warning: ${path} ${message}`);
+      const reread = () => ({
+        settings: loadSettings(config, io.env, envFile),
+        overridden: overriddenVariables(config, { env: io.env, envFile }),
+      });
       // Loaded here, so that help and faulty settings do not wait for the whole relay.
       const [{ createRelay }, { stdoutStream }, { StoreRefused }, { logOutput }] = await Promise.all([
         import("../app/relay.ts"),
@@ -37,7 +41,7 @@ Examples:
         import("../store/port.ts"),
         import("./pretty-log.ts"),
       ]);
-      const relay = await createRelay({ settings, role, log: await logOutput(settings.log.format, stdoutStream(), io) }).catch(
+      const relay = await createRelay({ settings, role, reread, log: await logOutput(settings.log.format, stdoutStream(), io) }).catch(
         (error: unknown) => {
           if (error instanceof StoreRefused) throw new CommandFailed(error.message);
           throw error;
@@ -53,15 +57,7 @@ Examples:
         await relay.close();
         throw new CommandFailed(await listenFailure(error, settings.server));
       }
-      process.on("SIGHUP", () => {
-        try {
-          const next = loadSettings(config, io.env, envFile);
-          for (const part of relay.reload(next)) io.err(`warning: ${part} changed; that takes a restart`);
-        } catch (error) {
-          const why = error instanceof SettingsError ? settingsFailureText(config, error) : String(error);
-          io.err(`settings not reloaded, the running ones stay: ${why}`);
-        }
-      });
+      process.on("SIGHUP", () => relay.reload());
       await stopSignal();
       await relay.close();
       process.off("uncaughtException", crash);

@@ -8,7 +8,7 @@ import { checkReferences } from "./check-references.ts";
 import { readVariables } from "./env-file.ts";
 import { type Fault, faultLine, pathText, SettingsError, type SettingsPath } from "./fault.ts";
 import { shapesAt } from "./json-schema.ts";
-import { readOnce, type Settings, settingsSchema } from "./schema.ts";
+import { readOnce, type Settings, serverSchema, settingsSchema, type TokenSettings, tokenSchema } from "./schema.ts";
 import { type Environment, type Finding, type Place, placeKey, readTree, scalarOf, type Tree } from "./tree.ts";
 import { findingsOf, issueText } from "./wording.ts";
 
@@ -38,6 +38,7 @@ export function loadForReading(path: string, env: Environment, envFile?: string 
   return parseForReading(readText(path), path, readVariables(path, { env, envFile }));
 }
 
+/** The settings file. Throws {@link SettingsError}. */
 function readText(path: string): string {
   const fault = (message: string) => new SettingsError([{ path: "", message, source: path }]);
   let bytes: Buffer;
@@ -49,6 +50,30 @@ function readText(path: string): string {
   if (bytes.length > largestFile) throw fault("is larger than 1 MiB: is this the settings file?");
   if (!isUtf8(bytes)) throw fault("is not UTF-8 text");
   return bytes.toString("utf8");
+}
+
+/** The parts of the settings that a command needs to reach the running relay. */
+export type ReachableRelay = Pick<Settings, "server"> & { readonly tokens: readonly TokenSettings[] };
+
+/** Address and valid tokens, whatever is faulty in other parts of the file. Null when the file or its `server` cannot be read. */
+export function loadReachable(path: string, env: Environment, envFile?: string | undefined): ReachableRelay | null {
+  let tree: Tree;
+  try {
+    tree = readTree(readText(path), readVariables(path, { env, envFile }), dirname(path));
+  } catch (error) {
+    if (error instanceof SettingsError) return null;
+    throw error;
+  }
+  if (!tree.readable || typeof tree.value !== "object" || tree.value === null) return null;
+  coerceVariables(tree, settingsSchema.safeParse(tree.value, readOnce).error?.issues ?? []);
+  const server = serverSchema.safeParse(child(tree.value, "server") ?? {}, readOnce);
+  const given = child(child(tree.value, "control"), "tokens");
+  const broken = new Set(tree.findings.map(({ path: at }) => placeKey(at)));
+  const tokens = (Array.isArray(given) ? given : []).flatMap((item, index) => {
+    const parsed = tokenSchema.safeParse(item, readOnce);
+    return parsed.success && !broken.has(placeKey(["control", "tokens", index, "token"])) ? [parsed.data] : [];
+  });
+  return server.success ? { server: server.data, tokens } : null;
 }
 
 function readErrorText(code: string | undefined): string {

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { destinationSchema, payloadSchema, urlDestinationSchema } from "../deliver/settings.ts";
 import { hydrateSchema } from "../hydrate/settings.ts";
 import { fieldsSchema } from "../model/event.ts";
-import { Secret, secretSchema } from "../model/secret.ts";
+import { secretSchema } from "../model/secret.ts";
 import { signatureSettingsSchema } from "../model/signature.ts";
 import { durationSchema, sizeSchema } from "../model/units.ts";
 import { tracesSchema } from "../observe/settings.ts";
@@ -25,7 +25,7 @@ function isProxyRange(text: string): boolean {
   }
 }
 
-const serverSchema = z.strictObject({
+export const serverSchema = z.strictObject({
   host: z.string().min(1).default("0.0.0.0"),
   /** 0: any free port. A port from `${PORT}` becomes a number while loading (`coerceVariables` in load.ts). */
   port: z.number().int().min(0).max(65535).default(8080),
@@ -161,16 +161,3 @@ export const readOnce = { jitless: true } as const;
 
 /** A reload does not change these: a running process keeps them. */
 export const restartParts = ["server", "storage", "log", "traces"] as const satisfies readonly (keyof Settings)[];
-
-/** Those of `parts` in which two settings differ, including their secrets. */
-export function changedParts<P extends keyof Settings>(before: Settings, after: Settings, parts: readonly P[]): P[] {
-  return parts.filter((part) => textOf(before[part]) !== textOf(after[part]));
-}
-
-/** Uses the fingerprints of secrets, which all print alike. */
-function textOf(value: unknown): string {
-  return JSON.stringify(value, function (this: Record<string, unknown>, key, printed) {
-    const held = this[key];
-    return held instanceof Secret ? held.fingerprint() : printed;
-  });
-}

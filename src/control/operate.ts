@@ -4,10 +4,13 @@ import {
   accountResumedSchema,
   type InstanceView,
   instanceSchema,
+  type ReloadView,
+  reloadSchema,
   resumedSchema,
   type SecretUseView,
   secretUsesSchema,
 } from "../model/answers.ts";
+import { RelayError } from "../model/errors.ts";
 import { toAnswer } from "../model/view.ts";
 import { type Allow, addEndpoint } from "./endpoint.ts";
 
@@ -18,8 +21,12 @@ interface Readiness {
 
 interface OperateParts {
   readonly instance: Pick<InstanceView, "instance" | "version">;
-  /** `alarms` and `stops` do not affect readiness. */
-  readonly health: () => Readiness & { readonly alarms: readonly unknown[]; readonly stops: readonly unknown[] };
+  /** `alarms`, `stops` and `settings` do not affect readiness. */
+  readonly health: () => Readiness & {
+    readonly alarms: readonly unknown[];
+    readonly stops: readonly unknown[];
+    readonly settings: unknown;
+  };
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
 }
 
@@ -131,4 +138,45 @@ const instance = {
 /** `GET /v1/instance`. */
 export function addInstanceRoute(app: FastifyInstance, view: InstancePort, allow: Allow): void {
   addEndpoint(app, allow, instance, async () => toAnswer(instanceSchema, await view()));
+}
+
+export interface ReloadPort {
+  /** Reads the settings file again and applies it, or refuses it. Null: this process has no settings file. */
+  reload(): ReloadView | null;
+  last(): ReloadView;
+}
+
+const reload = {
+  method: "POST",
+  path: "/v1/reload",
+  name: "reloadSettings",
+  scope: "replay",
+  summary: "Reads the settings, the env file and the secret files again, as SIGHUP does",
+  description: "Applies to the process that answers. If anything is faulty, that process keeps the settings that it has.",
+  answers: { 200: { text: "What changed.", schema: reloadSchema } },
+  errors: ["settings_refused", "conflict"],
+} as const;
+
+const lastReload = {
+  method: "GET",
+  path: "/v1/reload",
+  name: "getReload",
+  scope: "read",
+  summary: "What the last reload did, whether by SIGHUP or `POST /v1/reload`",
+  answers: { 200: { text: "`trigger` is `start` before the first reload.", schema: reloadSchema } },
+} as const;
+
+/** `POST /v1/reload` and `GET /v1/reload`. */
+export function addReloadRoutes(app: FastifyInstance, port: ReloadPort, allow: Allow): void {
+  addEndpoint(app, allow, reload, async () => {
+    const view = port.reload();
+    if (view === null) throw new RelayError("conflict", "this process was not started with a settings file");
+    const answer = toAnswer(reloadSchema, view);
+    if (answer.result === "applied") return answer;
+    const [first] = answer.faults;
+    const more = answer.faults.length > 1 ? ` and ${answer.faults.length - 1} more` : "";
+    throw new RelayError("settings_refused", `the settings were not reloaded: ${first?.path} ${first?.message}${more}`, answer);
+  });
+
+  addEndpoint(app, allow, lastReload, async () => toAnswer(reloadSchema, port.last()));
 }

@@ -10,7 +10,16 @@ import { addExplainRoute, type ExplainPort } from "./explain.ts";
 import { addListenRoutes } from "./listen.ts";
 import type { ListenPort } from "./listen-stream.ts";
 import { addTrackedRoutes, type TrackedReading } from "./messages.ts";
-import { addInstanceRoute, addResumeRoutes, addSecretsRoute, type InstancePort, type ResumePort, type SecretsPort } from "./operate.ts";
+import {
+  addInstanceRoute,
+  addReloadRoutes,
+  addResumeRoutes,
+  addSecretsRoute,
+  type InstancePort,
+  type ReloadPort,
+  type ResumePort,
+  type SecretsPort,
+} from "./operate.ts";
 import { addReconcileRoute, type ReconcilePort } from "./reconcile.ts";
 import { addReplayRoute, type ReplayPort } from "./replay.ts";
 import { addSendingRoutes, type SendingPort } from "./sending.ts";
@@ -43,6 +52,7 @@ interface ControlParts {
   readonly listening: ListenPort;
   readonly secretUses: SecretsPort;
   readonly instance: InstancePort;
+  readonly reloading: ReloadPort;
   readonly authorize: () => Authorize;
   readonly badToken: BadTokenHook;
 }
@@ -58,7 +68,7 @@ export function addReadingRoutes(app: FastifyInstance, reading: Reading, allow: 
 /** The control API under `/v1`. */
 export function addControlRoutes(
   app: FastifyInstance,
-  { control, sending, reconcile, audit, explain, listening, secretUses, instance, authorize, badToken }: ControlParts,
+  { control, sending, reconcile, audit, explain, listening, secretUses, instance, reloading, authorize, badToken }: ControlParts,
 ): void {
   const allow = createAllow(authorize, badToken);
   // First, so that its hook sees every other route.
@@ -66,6 +76,7 @@ export function addControlRoutes(
   addReadingRoutes(app, control, allow);
   addSecretsRoute(app, secretUses, allow);
   addInstanceRoute(app, instance, allow);
+  addReloadRoutes(app, reloading, allow);
   addRetryRoute(app, control, allow);
   addReplayRoute(app, control, allow);
   addResumeRoutes(app, control, allow);

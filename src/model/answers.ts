@@ -265,6 +265,29 @@ export type SecretUseView = View<typeof secretUseSchema>;
 
 export const secretUsesSchema = z.object({ data: z.array(secretUseSchema) });
 
+/** A fault in the settings file. `source`: file, line and column, and the variable that the value comes from. */
+const faultSchema = z.object({ path: z.string(), message: z.string(), source: z.string() });
+
+/** What the last reload of the settings did; before the first one, the start. */
+export const reloadSchema = z.object({
+  /** `refused`: something is faulty, and the settings of before stay in effect. */
+  result: z.enum(["applied", "refused"]),
+  trigger: z.enum(["start", "signal", "api"]),
+  at: time,
+  /** When the settings in effect were read. */
+  loadedAt: time,
+  /** Paths of the settings that changed, such as `sources.main.signature.secrets` or `routes[crm].to.url`. */
+  changed: z.array(z.string()),
+  /** Those that differ from what the process started with, and have no effect before a restart. */
+  needRestart: z.array(z.string()),
+  /** Variables of the env file that have another value in the process environment, which wins. */
+  overridden: z.array(z.string()),
+  /** Why it was refused. */
+  faults: z.array(faultSchema),
+});
+export type Reload = z.infer<typeof reloadSchema>;
+export type ReloadView = View<typeof reloadSchema>;
+
 export const replayCountSchema = z.object({
   matching: count,
   routes: z.array(z.object({ route: z.string(), matching: count, stopped: text })),

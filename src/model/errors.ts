@@ -23,6 +23,10 @@ export const errorCodes = {
   },
   too_large: { status: 413, meaning: "The body is larger than `server.bodyLimit`; under `/v1`, than 8 MiB." },
   expectation_failed: { status: 417, meaning: "The `Expect` header is not `100-continue`; the connection is closed." },
+  settings_refused: {
+    status: 422,
+    meaning: "The settings file has faults, which `details.faults` lists. The relay keeps the settings that it has.",
+  },
   service_refused: {
     status: 422,
     meaning: "The messaging service refused it. `error` is the service's text, `details` has its status and reasons. Nothing was sent.",

@@ -94,6 +94,9 @@ export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>
     storeFailures: counter("relay_store_failures_total", "Transactions that failed"),
     swept: counter("relay_retention_deleted_total", "Rows deleted by retention", ["what"]),
 
+    reloadSuccess: gauge("relay_settings_reload_success", "1 when the last reload of the settings was applied, 0 when it was refused"),
+    reloadTimestamp: gauge("relay_settings_reload_timestamp_seconds", "When the settings in effect were read, in unix seconds"),
+
     badTokens: counter("relay_bad_tokens_total", "Requests to the control API without a known token", ["reason"]),
     sends: counter("relay_sends_total", "Messages and runs sent through the relay, by outcome", ["account", "kind", "outcome"]),
     serviceCalls: counter("relay_service_calls_total", "Calls to the messaging service by outcome", ["account", "outcome"]),

@@ -98,7 +98,12 @@ export async function makeRelayHere({ settings = {}, env = {}, role, ...options 
     async start() {
       if (running !== null) throw new Error("the relay runs already");
       const log = { write: (line: string) => void lines.push(line), end: async () => {} };
-      const started = await createRelay({ settings: read(), log, ...(role === undefined ? {} : { role }) });
+      const started = await createRelay({
+        settings: read(),
+        log,
+        reread: () => ({ settings: read(), overridden: [] }),
+        ...(role === undefined ? {} : { role }),
+      });
       try {
         await started.listen();
       } catch (error) {
@@ -109,7 +114,9 @@ export async function makeRelayHere({ settings = {}, env = {}, role, ...options 
     },
     stop,
     writeSettings,
-    reload: () => void running?.reload(read()),
+    reload() {
+      if (running?.reload().result === "refused") throw new Error("the settings were refused; see the log");
+    },
     log: () => lines.map((line) => JSON.parse(line) as Record<string, unknown>),
     ask: (path, request) => askRelay(url, path, request),
     dispose,

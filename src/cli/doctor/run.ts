@@ -2,15 +2,18 @@ import { existsSync, statSync } from "node:fs";
 import type { ReadingEngine } from "../../app/engine.ts";
 import { fileIdentity, storePlace } from "../../app/instance.ts";
 import { breakersInFile, openStoreForReading } from "../../app/open-store.ts";
+import { loadReachable } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
 import { StoreRefused } from "../../store/port.ts";
 import type { RedisSettings } from "../../store/settings.ts";
 import { isLocked } from "../../store/sqlite/lock.ts";
 import type { StoredSecretUse } from "../../store/views.ts";
+import { controlAddress } from "../reach-relay.ts";
 import { relayEnvironment } from "./environment.ts";
 import { type Finding, fail, ok, skip, spanText, warn } from "./finding.ts";
 import { checkDestinations, checkServices, judgeStops, type Skew } from "./network.ts";
 import { checkRelay, knownSecrets, type OwnStore, type SeenStop } from "./relay.ts";
+import { checkReload } from "./reload.ts";
 import { checkSettings, judgeSecrets } from "./settings.ts";
 import { checkHolder, checkIntegrity, checkQuarantine, checkSpace, checkStoreFiles, judgeBacklog, openStoreToCheck } from "./store.ts";
 
@@ -31,7 +34,10 @@ export async function runChecks({ config, env, envFile, deep, offline }: DoctorO
   const checked = checkSettings(config, { env: view.env, envFile }, view.isRelays);
   const { settings } = checked;
   const findings = view.finding === null ? checked.findings : [view.finding, ...checked.findings];
-  if (settings === null) return findings;
+  if (settings === null) {
+    const reachable = loadReachable(config, view.env, envFile);
+    return [...findings, ...(await checkReload(reachable && controlAddress(reachable.server), { config, envFile, isValid: false }))];
+  }
   const { storage } = settings;
   const store = storage.driver === "sqlite" ? checkStore(settings, storage.path, deep) : await checkShared(storage, settings);
   const { own } = store;
@@ -40,6 +46,7 @@ export async function runChecks({ config, env, envFile, deep, offline }: DoctorO
     offline ? { findings: [skip("destination", "--offline")], skews: [] } : checkDestinations(settings),
     offline ? [skip("service", "--offline")] : checkServices(settings),
   ]);
+  const reload = await checkReload(controlAddress(settings.server), { config, envFile, isValid: true });
   const now = Date.now();
   const clock = judgeClock({
     now,
@@ -52,6 +59,7 @@ export async function runChecks({ config, env, envFile, deep, offline }: DoctorO
     ...findings,
     ...store.files,
     ...relay.findings,
+    ...reload,
     ...store.rows,
     ...judgeSecrets(settings.sources, store.secretUses, store.now, knownSecrets(settings.sources, relay.digests, own.dataId)),
     ...destinations.findings,

@@ -128,6 +128,8 @@ test("the examples have the shape of real answers", async () => {
     ["GET /v1/audit", [await get("/v1/audit?wait=30"), offenderShape]],
     ["GET /v1/secrets", [await get("/v1/secrets")]],
     ["GET /v1/instance", [await get("/v1/instance")]],
+    ["POST /v1/reload", [await post("/v1/reload")]],
+    ["GET /v1/reload", [await get("/v1/reload")]],
     [
       "POST /v1/replay",
       [

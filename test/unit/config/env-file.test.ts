@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
-import { shadowedVariables } from "../../../src/config/env-file.ts";
+import { overriddenVariables } from "../../../src/config/env-file.ts";
 import { SettingsError } from "../../../src/config/fault.ts";
 import { loadSettings } from "../../../src/config/load.ts";
 import { substitute } from "../../../src/config/tree.ts";
@@ -41,11 +41,11 @@ describe("the env file", () => {
     expect(host()).toBe("two");
   });
 
-  test("the process environment wins; shadowedVariables names what it overrides", () => {
+  test("the process environment wins; overriddenVariables names what it overrides", () => {
     write(".env", "HOST=file\nSAME=x\nOTHER=y\n");
     const env = { HOST: "process", SAME: "x" };
     expect(host(env)).toBe("process");
-    expect(shadowedVariables(path, { env })).toEqual(["HOST"]);
+    expect(overriddenVariables(path, { env })).toEqual(["HOST"]);
   });
 
   test("--env-file replaces .env, and must exist", () => {

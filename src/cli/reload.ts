@@ -1,0 +1,57 @@
+import type { Command } from "commander";
+import type { Answer } from "./answers.ts";
+import { CommandFailed, type Io } from "./io.ts";
+import { type RelayOptions, withRelayOptions } from "./options.ts";
+import { printable, printableJson, printableLines } from "./output.ts";
+
+type Options = RelayOptions & { readonly status?: boolean; readonly json?: boolean };
+type Reload = Answer<"reload">;
+
+/** Adds `reload`. Exit code 1 when the relay refused the settings. */
+export function build(command: Command, io: Io): void {
+  withRelayOptions(command)
+    .option("--status", "show the last reload; change nothing")
+    .option("--json", "print the relay's report as JSON")
+    .addHelpText(
+      "after",
+      `
+The running process reads its own settings file, env file and secret files again. If anything is faulty, it keeps the settings
+that it has, and the exit code is 1. With several processes, reload each: give its address with --relay, or send it SIGHUP.
+
+Examples:
+  wamid-relay config check && wamid-relay reload
+  wamid-relay reload --status
+  wamid-relay reload --relay http://10.0.0.7:8080`,
+    )
+    .action((options: Options) => reload(command, options, io));
+}
+
+async function reload(command: Command, options: Options, io: Io): Promise<void> {
+  const { expectDone, readAnswer, withRunning } = await import("./reach-relay.ts");
+  const { parseAnswer } = await import("./answers.ts");
+  const isStatus = options.status === true;
+  await withRunning(command, options, io, isStatus ? "read" : "replay", async (client) => {
+    const answer = await client.request(isStatus ? "GET" : "POST", "/v1/reload");
+    const refused = parseAnswer("refusedReload", answer.json);
+    const report = "data" in refused ? refused.data.details : readAnswer("reload", expectDone(answer));
+    if (options.json === true) io.out(printableJson(report));
+    else for (const line of linesOf(report, isStatus)) io.out(printable(line));
+    for (const name of report.overridden) {
+      io.err(printable(`warning: ${name} of the env file has no effect: the process environment has another value, which wins`));
+    }
+    if (report.result === "applied") return;
+    const faults = report.faults.map(({ path, message, source }) => `${source}${path === "" ? "" : ` ${path}`}: ${message}`);
+    const heading = `the settings were not reloaded${isStatus ? ` at ${report.at}` : ""}; those of ${report.loadedAt} stay in effect:`;
+    throw new CommandFailed([heading, ...faults].flatMap(printableLines).join("\n"));
+  });
+}
+
+const triggers: Readonly<Record<Reload["trigger"], string>> = { start: "the start", signal: "SIGHUP", api: "POST /v1/reload" };
+
+function linesOf({ result, trigger, at, changed, needRestart }: Reload, isStatus: boolean): string[] {
+  if (result === "refused") return [];
+  const first = isStatus ? `settings in effect since ${at}, by ${triggers[trigger]}` : "settings reloaded";
+  const heading = isStatus && trigger === "start" ? first : `${first}; ${changed.length === 0 ? "nothing changed" : "changed:"}`;
+  const restart = needRestart.length === 0 ? [] : ["these take effect after a restart:", ...needRestart.map((path) => `  ${path}`)];
+  return [heading, ...changed.map((path) => `  ${path}`), ...restart];
+}
