@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import { findRedisServer } from "./find-redis.ts";
+import { findRedisServer } from "./find-program.ts";
 import { freePort } from "./free-port.ts";
 
 export { findRedisServer };
