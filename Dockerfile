@@ -1,5 +1,9 @@
 # syntax=docker/dockerfile:1
-FROM node:24-bookworm-slim AS build
+# To pin the base image: docker buildx imagetools inspect node:24-bookworm-slim shows its digest; then build with
+# --build-arg NODE_IMAGE=node:24-bookworm-slim@sha256:<digest>. docs/deploy.md has the whole command, with an SBOM.
+ARG NODE_IMAGE=node:24-bookworm-slim
+
+FROM ${NODE_IMAGE} AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci
@@ -9,25 +13,33 @@ COPY src ./src
 RUN npm run build
 
 # The image has its own Node, so the optional one of the clone stays out.
-FROM node:24-bookworm-slim AS dependencies
+FROM ${NODE_IMAGE} AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --omit=optional
 
-FROM node:24-bookworm-slim
+FROM ${NODE_IMAGE}
 ENV NODE_ENV=production
 WORKDIR /app
 COPY package.json ./
 COPY --from=dependencies /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY config ./config
-RUN install -d -o node -g node /app/data
-USER node
+# Numeric, so that Kubernetes can verify runAsNonRoot. 1000 is the user `node` of the base image.
+RUN install -d -o 1000 -g 1000 /app/data
+USER 1000:1000
 VOLUME /app/data
 EXPOSE 8080
-# Alive, not ready: a full disk is no reason to restart.
+ARG VERSION=unknown
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="wamid-relay" \
+  org.opencontainers.image.description="Self-hosted webhook relay for a business messaging service" \
+  org.opencontainers.image.licenses="MIT" \
+  org.opencontainers.image.version="${VERSION}" \
+  org.opencontainers.image.revision="${REVISION}"
+# Liveness, not readiness: a restart does not help against a full disk. It reads the port from the settings of process 1.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=10s \
-  CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT ?? 8080}/healthz`).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
+  CMD ["node", "dist/cli/wamid-relay.js", "healthcheck", "--pid", "1"]
 # SIGTERM drains: give `docker stop` more time than server.shutdownTimeout.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["node", "dist/cli/wamid-relay.js"]

@@ -77,6 +77,13 @@ export const commands: readonly CommandEntry[] = [
     load: () => import("./doctor.ts"),
   },
   {
+    name: "healthcheck",
+    group: "Inspect",
+    usage: "[options]",
+    summary: "check that the relay of the settings answers, for containers",
+    load: () => import("./healthcheck.ts"),
+  },
+  {
     name: "events",
     group: "Inspect",
     usage: "",

@@ -22,7 +22,11 @@ interface Service {
   readonly environment?: Readonly<Record<string, string>>;
   readonly volumes?: readonly string[];
   readonly ports?: readonly string[];
-  readonly deploy?: { readonly replicas: number };
+  readonly deploy?: { readonly replicas: number; readonly resources?: { readonly limits: { readonly memory: string } } };
+  readonly read_only?: boolean;
+  readonly cap_drop?: readonly string[];
+  readonly security_opt?: readonly string[];
+  readonly logging?: { readonly options: Readonly<Record<string, string>> };
   readonly healthcheck?: { readonly test: readonly string[] };
 }
 
@@ -86,10 +90,14 @@ test("defines two receivers, two workers, one address and one Redis, which resta
   // The image's own check is that of the relay's processes (image.test.ts).
   expect([balance, redis].map(({ healthcheck }) => healthcheck?.test[0])).toEqual(["CMD", "CMD"]);
   expect(readFileSync(join(root, "Dockerfile"), "utf8")).toContain("HEALTHCHECK");
-  const balancing = readFileSync(join(root, "config/haproxy.cfg"), "utf8");
+  const balancing = readFileSync(join(root, "deploy/haproxy/haproxy.cfg"), "utf8");
   expect(balancing).toMatch(/^ {4}server-template receive- \d+ receive:8080$/m);
   expect(balancing).toMatch(/^ {4}bind :8080$/m);
-  expect(balance.ports).toEqual([expect.stringMatching(/:8080$/)]);
+  expect(balance.ports).toEqual([expect.stringMatching(/:8080$/), expect.stringMatching(/^127\.0\.0\.1:.*:9090$/)]);
+  for (const [name, { read_only, cap_drop, security_opt, logging, deploy }] of Object.entries(compose.services)) {
+    const hardened = [name, read_only, cap_drop, security_opt, logging?.options["max-size"], typeof deploy?.resources?.limits.memory];
+    expect(hardened).toEqual([name, true, ["ALL"], ["no-new-privileges:true"], "10m", "string"]);
+  }
 });
 
 test("the Compose commands of README.md and compose.yaml name existing services", () => {

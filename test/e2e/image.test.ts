@@ -14,6 +14,12 @@ const dockerfile = readFileSync(join(root, "Dockerfile"), "utf8");
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
+test("the image runs as a numeric user, with labels, on a base that can be pinned", () => {
+  expect(dockerfile).toMatch(/^USER \d+:\d+$/m);
+  expect(dockerfile).toContain("org.opencontainers.image.version");
+  expect([...dockerfile.matchAll(/^FROM (\S+)/gm)].map(([, from]) => from)).toEqual(Array(3).fill("${NODE_IMAGE}"));
+});
+
 test("the Dockerfile copies files that exist", () => {
   const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap((match) => (match[1] as string).split(" "));
   expect(copied).toContain("src");
@@ -49,11 +55,13 @@ test("the steps of the image build a relay that starts without development packa
   const [, ...args] = [...JSON.parse(command as string), ...JSON.parse(argv as string)] as string[];
   const serving = run(process.execPath, args, { cwd: folder, env });
   try {
-    const [, check] = /\n {2}CMD (\["node", "-e".*\])\n/.exec(dockerfile) ?? [];
+    const [, check] = /\n {2}CMD (\["node",.*"healthcheck".*\])\n/.exec(dockerfile) ?? [];
     const [, ...probe] = JSON.parse(check as string) as string[];
-    await expect
-      .poll(async () => (await run(process.execPath, probe, { env }).catch(() => null)) !== null, { timeout: 250_000, interval: 200 })
-      .toBe(true);
+    expect(probe.slice(-2)).toEqual(["--pid", "1"]);
+    const own = [...probe.slice(0, -1), String(serving.child.pid)];
+    // As in the container, where the environment is the same.
+    const isAlive = async () => (await run(process.execPath, own, { cwd: folder, env }).catch(() => null)) !== null;
+    await expect.poll(isAlive, { timeout: 250_000, interval: 200 }).toBe(true);
     expect(existsSync(join(folder, "data/relay.db"))).toBe(true);
   } finally {
     serving.child.kill("SIGTERM");

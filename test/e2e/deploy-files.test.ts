@@ -1,0 +1,119 @@
+import { execFile } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, expect, test } from "vitest";
+import { parseAllDocuments } from "yaml";
+import { parseSettings } from "../../src/config/load.ts";
+import { startRelayHere } from "../harness/relay-here.ts";
+import { runCli } from "../harness/run-cli.ts";
+import { findProgram } from "../setup/find-program.ts";
+
+const folder = new URL("../../deploy/", import.meta.url).pathname;
+const read = (path: string) => readFileSync(join(folder, path), "utf8");
+const secrets = mkdtempSync(join(tmpdir(), "wamid-relay-credentials-"));
+for (const name of ["relay-token", "webhook-secret"]) writeFileSync(join(secrets, name), `${name}-of-the-deploy-test`);
+writeFileSync(join(secrets, "crm-secret"), `whsec_${Buffer.alloc(32, 7).toString("base64")}`);
+writeFileSync(join(secrets, "redis-url"), "redis://:password@redis:6379");
+afterAll(() => rmSync(secrets, { recursive: true, force: true }));
+
+const unit = read("systemd/wamid-relay.service");
+
+test("the systemd unit is valid, and exposes little of the machine", async () => {
+  const run = promisify(execFile);
+  const analyze = await findProgram("systemd-analyze", { package: "systemd" });
+  const file = join(secrets, "wamid-relay.service");
+  writeFileSync(file, unit);
+  const { stderr } = await run(analyze, ["verify", file]);
+  expect(stderr.split("\n").filter((line) => line.includes("wamid-relay.service"))).toEqual([]);
+  // Exit code 1 above this level, in tenths.
+  await run(analyze, ["security", "--offline=yes", "--threshold=20", file]);
+  await expect(run(analyze, ["security", "--offline=yes", "--threshold=5", file])).rejects.toThrow();
+});
+
+test("the settings for systemd load with the unit's credentials and name its state folder", () => {
+  const credentials = [...unit.matchAll(/^LoadCredential=([\w-]+):/gm)].map(([, name]) => name);
+  const text = read("systemd/relay.yaml");
+  const used = [...text.matchAll(/\$\{CREDENTIALS_DIRECTORY\}\/([\w-]+)/g)].map(([, name]) => name);
+  expect(used.sort()).toEqual(credentials.sort());
+  const { server, storage } = parseSettings(text, "relay.yaml", { CREDENTIALS_DIRECTORY: secrets });
+  expect(storage).toMatchObject({ path: "/var/lib/wamid-relay/relay.db" });
+  expect(unit).toContain("StateDirectory=wamid-relay\n");
+  for (const proxy of ["nginx/wamid-relay.conf", "caddy/Caddyfile"]) {
+    expect(read(proxy)).toContain(`127.0.0.1:${server.port}`);
+    expect(read(proxy)).toContain(`127.0.0.1:${server.control?.port}`);
+  }
+});
+
+interface Manifest {
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly data?: Readonly<Record<string, string>>;
+  readonly spec: {
+    readonly replicas: number;
+    readonly minAvailable: number;
+    readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
+    readonly template: {
+      readonly metadata: { readonly labels: Readonly<Record<string, string>> };
+      readonly spec: {
+        readonly securityContext: object;
+        readonly terminationGracePeriodSeconds: number;
+        readonly containers: readonly {
+          readonly args: readonly string[];
+          readonly ports: readonly { readonly name: string; readonly containerPort: number }[];
+          readonly securityContext: object;
+          readonly [probe: string]: unknown;
+        }[];
+      };
+    };
+  };
+}
+
+const manifests = parseAllDocuments(read("kubernetes/relay.yaml")).map((document) => document.toJS() as Manifest);
+const of = (kind: string) => manifests.filter((each) => each.kind === kind);
+
+test("the Kubernetes manifests run both roles as a numeric user with disruption budgets", () => {
+  const settings = of("ConfigMap")[0]?.data?.["relay.yaml"] as string;
+  const { server, storage } = parseSettings(settings.replaceAll("/run/secrets/wamid-relay", secrets), "relay.yaml", {});
+  expect(storage.driver).toBe("redis");
+  const deployments = of("Deployment");
+  expect(deployments.map(({ spec }) => spec.template.spec.containers[0]?.args[2])).toEqual(["receive", "work"]);
+  const user = /^USER (\d+):/m.exec(readFileSync(new URL("../../Dockerfile", import.meta.url), "utf8"))?.[1];
+  for (const { spec } of deployments) {
+    const { template, selector, replicas } = spec;
+    expect(template.metadata.labels).toMatchObject(selector.matchLabels);
+    expect(template.spec.securityContext).toMatchObject({ runAsNonRoot: true, runAsUser: Number(user) });
+    expect(template.spec.terminationGracePeriodSeconds * 1000).toBeGreaterThan(server.shutdownTimeout);
+    const [container] = template.spec.containers;
+    expect(container?.ports.map(({ containerPort }) => containerPort)).toEqual([server.port, server.control?.port]);
+    expect(container?.securityContext).toMatchObject({
+      readOnlyRootFilesystem: true,
+      allowPrivilegeEscalation: false,
+      capabilities: { drop: ["ALL"] },
+    });
+    const budget = of("PodDisruptionBudget").find((each) => JSON.stringify(each.spec.selector) === JSON.stringify(selector));
+    expect(budget?.spec.minAvailable).toBeLessThan(replicas);
+  }
+});
+
+test("the probes of Kubernetes ask pages that the public port has", async () => {
+  const relay = await startRelayHere();
+  for (const { spec } of of("Deployment")) {
+    for (const probe of ["readinessProbe", "livenessProbe", "startupProbe"]) {
+      const container = spec.template.spec.containers[0] as Readonly<Record<string, unknown>>;
+      const { httpGet } = container[probe] as { httpGet: { path: string; port: string } };
+      expect([probe, httpGet.port, (await relay.ask(httpGet.path)).status]).toEqual([probe, "http", 200]);
+    }
+  }
+});
+
+test("healthcheck finds the relay of its settings, and fails without one", async () => {
+  const relay = await startRelayHere();
+  expect(await runCli("healthcheck", "--config", relay.settingsPath)).toMatchObject({ code: 0, stdout: `alive at ${relay.url}\n` });
+  await relay.stop();
+  expect(await runCli("healthcheck", "--config", relay.settingsPath)).toMatchObject({ code: 1, stdout: "" });
+  const noRelay = await runCli("healthcheck", "--pid", String(process.pid));
+  expect(noRelay.code).toBe(1);
+  expect(noRelay.stderr).toContain(`process ${process.pid}`);
+});

@@ -1,0 +1,173 @@
+// Slow: it starts HAProxy, nginx and Caddy, each in front of a relay.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { postEvent } from "../harness/post-event.ts";
+import { createMessages } from "../harness/posts.ts";
+import { startRelayHere } from "../harness/relay-here.ts";
+import { relayToken } from "../harness/relay-settings.ts";
+import { until } from "../harness/until.ts";
+import { findProgram } from "../setup/find-program.ts";
+import { freePort } from "../setup/free-port.ts";
+
+const folder = new URL("../../deploy/", import.meta.url).pathname;
+
+interface Ports {
+  readonly front: number;
+  /** Where the proxy offers the control API; `front` itself for some. */
+  readonly frontControl: number;
+  readonly relay: number;
+  readonly control: number;
+}
+
+interface Proxy {
+  readonly name: string;
+  /** The example with these ports. `isOpen`: with its commented-out control API. */
+  settings(ports: Ports, isOpen: boolean): string;
+  readonly args: (file: string, home: string) => string[];
+  readonly controlPort: (ports: Ports) => number;
+}
+
+const example = (path: string) => readFileSync(join(folder, path), "utf8");
+const swap = (text: string, pairs: readonly (readonly [string, string | number])[]) =>
+  pairs.reduce((all, [from, to]) => {
+    expect(all).toContain(from);
+    return all.replaceAll(from, String(to));
+  }, text);
+/** Opens the last commented-out block. */
+const open = (text: string, first: string) => {
+  const [before, after] = [text.slice(0, text.indexOf(first)), text.slice(text.indexOf(first))];
+  expect(after.startsWith(first)).toBe(true);
+  return before + after.replace(/^(\s*)# ?(.*)$/gm, "$1$2").replace(/^# /, "");
+};
+
+const proxies: readonly Proxy[] = [
+  {
+    name: "haproxy",
+    settings: ({ front, frontControl, relay }) =>
+      swap(example("haproxy/haproxy.cfg"), [
+        ["bind :8080", `bind 127.0.0.1:${front}`],
+        ["bind :9090", `bind 127.0.0.1:${frontControl}`],
+        ["server-template receive- 16 receive:8080", `server receive-1 127.0.0.1:${relay}`],
+        [" resolvers network init-addr none", ""],
+      ]),
+    args: (file) => ["-db", "-f", file],
+    controlPort: ({ frontControl }) => frontControl,
+  },
+  {
+    name: "nginx",
+    settings({ front, relay, control }, isOpen) {
+      const text = example("nginx/wamid-relay.conf");
+      const server = swap(isOpen ? open(text, "# location /v1/ {") : text, [
+        ["listen 8080", `listen 127.0.0.1:${front}`],
+        ["127.0.0.1:8081", `127.0.0.1:${relay}`],
+        ["127.0.0.1:9090", `127.0.0.1:${control}`],
+      ]);
+      const user = process.getuid?.() === 0 ? "user root;\n" : "";
+      const places = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((each) => `${each}_temp_path ${each};`).join(" ");
+      return `${user}daemon off;\nerror_log stderr;\npid nginx.pid;\nevents {}\nhttp {\naccess_log off;\n${places}\n${server}}\n`;
+    },
+    args: (file, home) => ["-e", "stderr", "-p", home, "-c", file],
+    controlPort: ({ front }) => front,
+  },
+  {
+    name: "caddy",
+    settings({ front, relay, control }, isOpen) {
+      const text = example("caddy/Caddyfile");
+      const opened = isOpen ? open(text, "# @control {") : text;
+      const site = swap(opened, [
+        ["\n:8080 {", `\nhttp://127.0.0.1:${front} {`],
+        ["127.0.0.1:8081", `127.0.0.1:${relay}`],
+        ["127.0.0.1:9090", `127.0.0.1:${control}`],
+      ]);
+      return `{\n\tadmin off\n}\n${site}`;
+    },
+    args: (file) => ["run", "--adapter", "caddyfile", "--config", file],
+    controlPort: ({ front }) => front,
+  },
+];
+
+/** Starts the relay and the proxy in front of it. HAProxy's example is for receivers that have everything on one port. */
+async function start(proxy: Proxy, isOpen: boolean) {
+  const isSplit = proxy.name !== "haproxy";
+  const control = await freePort();
+  const relay = await startRelayHere({ settings: { server: isSplit ? { control: { port: control } } : {} } });
+  const ports = { front: await freePort(), frontControl: await freePort(), relay: relay.port, control };
+  const home = mkdtempSync(join(tmpdir(), `wamid-relay-${proxy.name}-`));
+  const file = join(home, "settings");
+  writeFileSync(file, proxy.settings(ports, isOpen));
+  const program = await findProgram(proxy.name);
+  const child = spawn(program, proxy.args(file, home), {
+    stdio: ["ignore", "ignore", "pipe"],
+    env: { ...process.env, HOME: home, XDG_CONFIG_HOME: home, XDG_DATA_HOME: home },
+  });
+  let said = "";
+  child.stderr.on("data", (chunk) => {
+    said += chunk;
+  });
+  const exited = once(child, "exit");
+  onTestFinished(async () => {
+    child.kill("SIGTERM");
+    await exited;
+    rmSync(home, { recursive: true, force: true });
+  });
+  const url = `http://127.0.0.1:${ports.front}`;
+  await until(`${proxy.name} passes requests on`, async () => {
+    if (child.exitCode !== null) throw new Error(`${proxy.name} has ended: ${said.slice(-2000)}`);
+    return (await fetch(`${url}/healthz`).catch(() => null))?.status === 200;
+  });
+  return { url, port: ports.front, controlUrl: `http://127.0.0.1:${proxy.controlPort(ports)}` };
+}
+
+/** The status for a path as it stands; `fetch` would resolve dots. */
+async function statusOf(port: number, path: string): Promise<number> {
+  const asked = request({ host: "127.0.0.1", port, path, headers: { authorization: `Bearer ${relayToken}` } });
+  asked.end();
+  const [answer] = (await once(asked, "response")) as [{ statusCode: number; resume(): void }];
+  answer.resume();
+  return answer.statusCode;
+}
+
+const hidden = ["/metrics", "/v1/events", "/v1/openapi.json", "/console", "/", "//v1/events", "/%761/events"];
+const disguised = ["/webhooks/../v1/events", "/webhooks/../metrics", "/webhooks/%2e%2e/v1/events", "/webhooks/..%2fmetrics"];
+
+describe.each(proxies)("deploy/$name", (proxy) => {
+  test("passes webhooks and health on, and neither the control API nor metrics", async () => {
+    const { url, port } = await start(proxy, false);
+    const posted = await postEvent(`${url}/webhooks/main`, createMessages(proxy.name).event());
+    expect(posted.word).toBe("accepted");
+    expect(await statusOf(port, "/readyz")).toBe(200);
+    for (const path of [...hidden, ...disguised])
+      expect([path, await statusOf(port, path)]).toEqual([path, expect.toSatisfy((status: number) => status >= 400 && status < 500)]);
+  });
+
+  test("with the control API wanted, passes each listened event on while the stream stays open", async () => {
+    const { url, controlUrl } = await start(proxy, true);
+    const headers = { authorization: `Bearer ${relayToken}` };
+    expect((await fetch(`${controlUrl}/v1/events`, { headers })).status).toBe(200);
+    expect((await fetch(`${controlUrl}/v1/events`)).status).toBe(401);
+    expect((await fetch(`${controlUrl}/metrics`, { headers })).status).toBe(404);
+    const stop = new AbortController();
+    const stream = await fetch(`${controlUrl}/v1/listen`, { headers, signal: stop.signal });
+    let received = "";
+    const reading = (async () => {
+      for await (const chunk of stream.body as AsyncIterable<Uint8Array>) received += Buffer.from(chunk).toString();
+    })().catch(() => {});
+    const messages = createMessages(`${proxy.name} listens`);
+    for (let count = 0; count < 3; count += 1) {
+      const event = messages.event();
+      expect((await postEvent(`${url}/webhooks/main`, event)).word).toBe("accepted");
+      await until("the event arrives", () => received.includes(event.id));
+    }
+    stop.abort();
+    await reading;
+  });
+});
+
+test("HAProxy's example sends small chunks at once", () => {
+  expect(example("haproxy/haproxy.cfg")).toMatch(/^ {4}option http-no-delay$/m);
+});
