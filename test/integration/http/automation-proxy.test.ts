@@ -237,7 +237,7 @@ describe("without an answer from the downstream, the step gets an error and the 
     const relay = await startRelay({ settings: settings("http://127.0.0.1:9/", { timeout: "9500ms" }) });
     relay.writeSettings(settings("http://127.0.0.1:9/", { timeout: "9501ms" }));
     relay.signal("SIGHUP");
-    await until("refused", () => relay.stderr().includes("must be from 100ms to 9500ms"));
+    await until("refused", () => JSON.stringify(relay.log()).includes("must be from 100ms to 9500ms"));
     expect(relay.isRunning()).toBe(true);
   });
 });
