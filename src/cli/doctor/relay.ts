@@ -172,7 +172,7 @@ export function judgeSettings(config: string, differing: readonly string[], pid:
   if (differing.length === 0) return ok(check, `as in ${config}`);
   const named = differing.slice(0, mostNamed).join(", ");
   const more = differing.length > mostNamed ? ` and ${differing.length - mostNamed} more` : "";
-  const reload = `reload the relay: kill -HUP ${pid}`;
+  const reload = `reload the relay: wamid-relay reload, or kill -HUP ${pid}`;
   const some = differing.filter((path) => restartParts.some((part) => path.startsWith(`${part}.`))).length;
   const todo = some === 0 ? reload : some === differing.length ? "restart the relay" : `restart the relay; a reload applies only some`;
   return fail(check, `the running relay has other values than ${config} for ${named}${more}`, todo);
