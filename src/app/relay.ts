@@ -24,6 +24,7 @@ import { clientAddress } from "../receive/client-address.ts";
 import { createReceiver } from "../receive/receiver.ts";
 import { secretUsage } from "../receive/signature/usage.ts";
 import { createAccepting } from "./accept.ts";
+import { startBackups } from "./backups.ts";
 import { createCleanup } from "./cleanup.ts";
 import { createControlPort } from "./control.ts";
 import { checkRole, type Role } from "./engine.ts";
@@ -224,6 +225,7 @@ export async function createRelay({
     proxy.reload(proxiedSources(next));
     dispatcher.reload(works ? next.routes : []);
     service.reload(next);
+    backups?.wake();
     authorize = createAuthorize(next.control.tokens);
   }
 
@@ -300,6 +302,11 @@ export async function createRelay({
     works && backlog !== undefined
       ? startPlanning({ backlog, announce: store.announce, metrics, clock, supervise, log, privacy, planned: tracing?.planned })
       : async () => {};
+  const { backUp } = store.inspecting;
+  const backups =
+    dispatch && backUp !== null && settings.storage.driver === "sqlite"
+      ? startBackups({ settings: current, path: settings.storage.path, backUp, clock, supervise, log, metrics })
+      : null;
   if (works) startUpkeep({ settings: current, store, clock, supervise, health, metrics });
 
   /** All at once, because they have the same time for what is in flight. */

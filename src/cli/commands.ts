@@ -140,6 +140,20 @@ export const commands: readonly CommandEntry[] = [
     load: () => import("./reconcile.ts"),
   },
   {
+    name: "backup",
+    group: "Repair",
+    usage: "[options] <file>",
+    summary: "copy the SQLite store while the relay runs, and check and audit the copy",
+    load: () => import("./backup.ts"),
+  },
+  {
+    name: "restore",
+    group: "Repair",
+    usage: "[options] <file>",
+    summary: "put a backup in place of the SQLite store",
+    load: () => import("./restore.ts"),
+  },
+  {
     name: "sandbox",
     group: "Develop",
     usage: "[options]",

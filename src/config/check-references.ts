@@ -82,6 +82,7 @@ export function checkReferences(settings: unknown): Finding[] {
     })),
     ...checkTokens(parts.tokens),
     ...checkControlPort(entries(entries(settings)["server"])),
+    ...checkBackup(entries(settings)),
   ];
 }
 
@@ -89,6 +90,12 @@ export function checkReferences(settings: unknown): Finding[] {
 function checkControlPort({ port = defaultPort, control }: Readonly<Record<string, unknown>>): Finding[] {
   if (entries(control)["port"] !== port) return [];
   return [{ path: ["server", "control", "port"], message: "is server.port too: the control API needs a port of its own" }];
+}
+
+function checkBackup({ storage, backup }: Readonly<Record<string, unknown>>): Finding[] {
+  const { schedule = "off" } = entries(backup);
+  if (entries(storage)["driver"] !== "redis" || schedule === "off") return [];
+  return [{ path: ["backup", "schedule"], message: "is for driver sqlite; docs/backup.md describes backups of Redis" }];
 }
 
 function checkSource(name: string, source: SourceInFile, parts: Parts): Finding[] {

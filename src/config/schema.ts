@@ -11,7 +11,7 @@ import { reconcileSchema, silenceSchema } from "../reconcile/settings.ts";
 import { routingSchema, trackingSchema } from "../route/settings.ts";
 import { sendSettingsSchema } from "../send/settings.ts";
 import { apiKeySchema, baseUrlSchema, planSchema } from "../service/settings.ts";
-import { storageSchema } from "../store/settings.ts";
+import { backupSchema, storageSchema } from "../store/settings.ts";
 
 const name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)");
 
@@ -124,6 +124,7 @@ const fileSchema = z.strictObject({
   reconcile: reconcileSchema.prefault({}),
   silence: silenceSchema.prefault({}),
   retention: retentionSchema.prefault({}),
+  backup: backupSchema.prefault({}),
   log: z
     .strictObject({
       level: z.enum(["trace", "debug", "info", "warn", "error", "fatal", "silent"]).default("info"),

@@ -97,6 +97,14 @@ export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>
     reloadSuccess: gauge("relay_settings_reload_success", "1 when the last reload of the settings was applied, 0 when it was refused"),
     reloadTimestamp: gauge("relay_settings_reload_timestamp_seconds", "When the settings in effect were read, in unix seconds"),
 
+    backupSuccess: gauge(
+      "relay_backup_last_success_timestamp_seconds",
+      "When the last scheduled backup ended, in unix seconds; 0: none yet",
+    ),
+    backupSeconds: gauge("relay_backup_duration_seconds", "How long it took"),
+    backupBytes: gauge("relay_backup_bytes", "Its size"),
+    backupFailures: counter("relay_backup_failures_total", "Scheduled backups that failed"),
+
     badTokens: counter("relay_bad_tokens_total", "Requests to the control API without a known token", ["reason"]),
     sends: counter("relay_sends_total", "Messages and runs sent through the relay, by outcome", ["account", "kind", "outcome"]),
     serviceCalls: counter("relay_service_calls_total", "Calls to the messaging service by outcome", ["account", "outcome"]),

@@ -1,7 +1,7 @@
-import { Cron } from "croner";
 import type { Clock } from "../model/clock.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ClaimedPoll, PollStore, SettledPoll } from "../model/poll.ts";
+import { nextRun } from "../model/schedule.ts";
 import {
   budgetOf,
   checkClaim,
@@ -222,7 +222,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
   }
 
   function wait(): void {
-    const at = settings.schedule === "off" ? null : nextRun(settings.schedule, clock.now());
+    const at = nextRun(settings.schedule, clock.now());
     if (at === null || closing.signal.aborted) return;
     cancel = clock.after(Math.min(at - clock.now(), longestWaitMs), () => {
       if (clock.now() >= at) tick();
@@ -267,11 +267,6 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
       await Promise.allSettled(inFlight);
     },
   };
-}
-
-/** The next run of a cron pattern (UTC) after `now`, in unix ms; null: never. */
-function nextRun(pattern: string, now: number): number | null {
-  return new Cron(pattern, { paused: true, utcOffset: 0 }).nextRun(new Date(now))?.getTime() ?? null;
 }
 
 /** Detects a changed clock or a machine that slept within this time. */

@@ -1,26 +1,13 @@
-import { Cron } from "croner";
 import { z } from "zod";
+import { scheduleSchema } from "../model/schedule.ts";
 import { secretSchema } from "../model/secret.ts";
 import { durationSchema } from "../model/units.ts";
-
-/** Checks with the library that runs the schedule. */
-function isSchedule(text: string): boolean {
-  if (text === "off") return true;
-  try {
-    return new Cron(text, { paused: true, utcOffset: 0 }).nextRun() !== null;
-  } catch {
-    return false;
-  }
-}
 
 /** Only accounts with a base URL and a key are polled. */
 export const reconcileSchema = z
   .strictObject({
     /** Schedule of the passes, as a cron pattern in UTC; `off`: only on request. */
-    schedule: z
-      .string("must be a cron pattern in quotes, or off")
-      .refine(isSchedule, "is neither a cron pattern that ever comes (like * * * * *) nor off")
-      .default("* * * * *"),
+    schedule: scheduleSchema.default("* * * * *"),
     /** Time from the send to the first poll; later polls follow at multiples of it. */
     after: durationSchema.refine((ms) => ms >= 1000, "must be at least 1s").prefault("60s"),
     giveUpAfter: durationSchema.prefault("72h"),

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { readRedisUrl, redisUrlSchema } from "../model/redis.ts";
+import { scheduleSchema } from "../model/schedule.ts";
 import { Secret } from "../model/secret.ts";
 import { durationSchema } from "../model/units.ts";
 
@@ -40,6 +41,15 @@ export const storageSchema = z.preprocess(
   (value) => (typeof value === "object" && value !== null && !("driver" in value) ? { driver: "sqlite", ...value } : value),
   z.discriminatedUnion("driver", [sqliteSchema, redisSchema]),
 );
+
+/** Scheduled backups of the SQLite file. */
+export const backupSchema = z.strictObject({
+  /** As a cron pattern in UTC; `off`: none. */
+  schedule: scheduleSchema.default("off"),
+  folder: z.string().min(1).default("backups"),
+  /** Older backups of this store in the folder are deleted. */
+  keep: z.number().int().min(1).max(10_000).default(7),
+});
 
 export type StorageSettings = z.infer<typeof storageSchema>;
 export type RedisSettings = z.infer<typeof redisSchema>;

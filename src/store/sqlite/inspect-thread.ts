@@ -2,6 +2,7 @@ import { setPriority } from "node:os";
 import { setTimeout as wait } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
 import { runAudit } from "./audit.ts";
+import { backUp } from "./backup.ts";
 import { type Db, openForReading } from "./file.ts";
 import type { InspectAnswer, InspectJob } from "./inspecting.ts";
 import { countStats } from "./read-stats.ts";
@@ -39,6 +40,10 @@ async function work(job: InspectJob): Promise<void> {
   const { id } = job;
   let db: Db | null = null;
   try {
+    if (job.kind === "backup") {
+      say({ id, backup: await backUp(path, job.target, { force: true }) });
+      return;
+    }
     db = openForReading(path);
     db.pragma("cache_size = -16384");
     if (job.kind === "stats") say({ id, stats: await stepThrough(countStats(db), () => {}) });

@@ -2,7 +2,7 @@ import { Worker } from "node:worker_threads";
 import type { AuditReport } from "../../model/audit.ts";
 
 import { StoreUnavailable } from "../port.ts";
-import type { AuditOrder, AuditProgress, Inspecting, Stats } from "../reading.ts";
+import type { AuditOrder, AuditProgress, Backup, Inspecting, Stats } from "../reading.ts";
 
 interface PendingJob {
   readonly progress: (at: AuditProgress) => void;
@@ -10,7 +10,10 @@ interface PendingJob {
   readonly reject: (error: Error) => void;
 }
 
-type InspectRequest = { readonly kind: "stats" } | { readonly kind: "audit"; readonly order: AuditOrder };
+type InspectRequest =
+  | { readonly kind: "stats" }
+  | { readonly kind: "audit"; readonly order: AuditOrder }
+  | { readonly kind: "backup"; readonly target: string };
 
 /** An idle thread ends after this time. Starting another takes about 0.1 s. */
 const idleMs = 10_000;
@@ -92,6 +95,10 @@ export function createInspecting(path: string): Inspecting {
       const answer = await request({ kind: "audit", order }, progress);
       return (answer as Extract<InspectAnswer, { report: unknown }>).report;
     },
+    async backUp(target) {
+      const answer = await request({ kind: "backup", target });
+      return (answer as Extract<InspectAnswer, { backup: unknown }>).backup;
+    },
     async close() {
       isClosed = true;
       if (idle !== null) clearTimeout(idle);
@@ -108,5 +115,6 @@ export type InspectAnswer = { readonly id: number } & (
   | { readonly progress: AuditProgress }
   | { readonly stats: Stats }
   | { readonly report: AuditReport }
+  | { readonly backup: Backup }
   | { readonly error: { readonly message: string } }
 );

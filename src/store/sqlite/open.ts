@@ -9,12 +9,12 @@ import { type AcceptOutcome, type DueDelivery, type Rules, sumRegistered } from 
 import { createAccept } from "./accept.ts";
 import { createDeliveries } from "./deliveries.ts";
 import { isDamage, isStorageFault, reasonOf, translateErrors, watchPlace } from "./faults.ts";
-import { openForReading, openForWriting } from "./file.ts";
+import { openForWriting } from "./file.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import { createHydrationPasses } from "./hydration-passes.ts";
 import { createHydrations } from "./hydrations.ts";
 import { createInspecting } from "./inspecting.ts";
-import { lockFile } from "./lock.ts";
+import { holderOf, lockFile } from "./lock.ts";
 import { createNames } from "./names.ts";
 import { createArrivals, createCursors, createRecentCalls, createRequests, createSecretUseCounts } from "./notes.ts";
 import { createParking } from "./parking.ts";
@@ -241,18 +241,4 @@ type InTransactions<Parts extends Writes> = {
 function inTransactions<Parts extends Writes>(run: <T>(write: () => T) => Promise<T>, parts: Parts): InTransactions<Parts> {
   const each = Object.entries(parts).map(([name, write]) => [name, (...args: never[]) => run(() => write(...args))]);
   return Object.fromEntries(each) as InTransactions<Parts>;
-}
-
-/** The process that opened the file last for writing, for the error of a second one. */
-function holderOf(path: string): string | null {
-  try {
-    const db = openForReading(path);
-    try {
-      return db.prepare<[], string>("SELECT value FROM meta WHERE key = 'holder'").pluck().get() ?? null;
-    } finally {
-      db.close();
-    }
-  } catch {
-    return null;
-  }
 }

@@ -1,0 +1,23 @@
+import { Cron } from "croner";
+import { z } from "zod";
+
+/** Checks with the library that runs the schedule. */
+function isSchedule(text: string): boolean {
+  if (text === "off") return true;
+  try {
+    return new Cron(text, { paused: true, utcOffset: 0 }).nextRun() !== null;
+  } catch {
+    return false;
+  }
+}
+
+/** A cron pattern in UTC, or `off`. */
+export const scheduleSchema = z
+  .string("must be a cron pattern in quotes, or off")
+  .refine(isSchedule, "is neither a cron pattern that ever comes (like * * * * *) nor off");
+
+/** The next run of a schedule after `now`, in unix ms; null: never. */
+export function nextRun(schedule: string, now: number): number | null {
+  if (schedule === "off") return null;
+  return new Cron(schedule, { paused: true, utcOffset: 0 }).nextRun(new Date(now))?.getTime() ?? null;
+}
