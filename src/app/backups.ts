@@ -1,96 +1,123 @@
-import { existsSync, readdirSync, rmSync } from "node:fs";
-import { basename, extname, join } from "node:path";
+import { readdir, rm, stat } from "node:fs/promises";
+import { basename, join } from "node:path";
 import type { Settings } from "../config/schema.ts";
 import type { Clock } from "../model/clock.ts";
 import { nextRun } from "../model/schedule.ts";
-import { fileTime } from "../model/units.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import type { Inspecting } from "../store/reading.ts";
+import { backUp, partialEnding, timeInName } from "../store/sqlite/backup.ts";
+import { makeFolder } from "../store/sqlite/lock.ts";
 import type { Supervised, Supervisor } from "./supervise.ts";
 
-export interface BackupParts {
+export interface BackupsParts {
   readonly settings: () => Pick<Settings, "backup">;
-  /** Path of the SQLite file. */
+  /** The store's file. */
   readonly path: string;
-  readonly backUp: NonNullable<Inspecting["backUp"]>;
   readonly clock: Clock;
   readonly supervise: Supervisor["supervise"];
   readonly log: Pick<Logger, "info" | "error">;
-  readonly metrics: Pick<Metrics, "backupSuccess" | "backupSeconds" | "backupBytes" | "backupFailures">;
+  readonly metrics: Metrics["backup"];
 }
 
-/** A machine that slept, or whose clock was set, is noticed within this time. */
+/** Detects a changed clock or a machine that slept within this time. */
 const longestWaitMs = 60_000;
+/** An unfinished file that was not written for this long is left over from a process that was killed. */
+const partialLastsMs = 86_400_000;
 
-/** Backs the SQLite file up by `backup.schedule`, in the inspecting thread, and keeps the newest `backup.keep` backups. */
-export function startBackups({ settings, path, backUp, clock, supervise, log, metrics }: BackupParts): Pick<Supervised, "wake"> {
-  const stem = basename(path, extname(path));
-  const ours = /^(\d{8})T(\d{2})(\d{2})(\d{2})Z\.db$/;
-  let schedule = settings().backup.schedule;
-  let dueAt = nextRun(schedule, clock.now());
-  try {
-    metrics.backupSuccess.set(newest(settings().backup.folder));
-  } catch {
-    // An unusable folder is reported when a backup fails.
+/**
+ * Makes scheduled backups. One that fails is logged and counted, and the next is made as scheduled. Those that were due
+ * while the relay was stopped are not made up.
+ */
+export function startBackups({ settings, path, clock, supervise, log, metrics }: BackupsParts): Supervised {
+  const names = backupNames(path);
+  let planned: { readonly schedule: string; readonly at: number } | null = null;
+  let isFirst = true;
+
+  async function run(signal: AbortSignal): Promise<number> {
+    const { schedule, folder } = settings().backup;
+    if (schedule === "off") {
+      planned = null;
+      return longestWaitMs;
+    }
+    // A folder that cannot be read is reported by the backup.
+    if (isFirst) await noteNewest(folder).catch(() => {});
+    isFirst = false;
+    if (planned?.schedule === schedule && clock.now() >= planned.at) await backUpNow(signal);
+    // Planned anew each time, because the clock may have been set back.
+    planned = { schedule, at: nextRun(schedule, clock.now()) ?? Number.POSITIVE_INFINITY };
+    return Math.min(longestWaitMs, planned.at - clock.now());
   }
 
-  /** The backups of this store in a folder, oldest first. */
-  function backupsIn(folder: string): string[] {
-    if (!existsSync(folder)) return [];
-    return readdirSync(folder)
-      .filter((file) => file.startsWith(`${stem}-`) && ours.test(file.slice(stem.length + 1)))
-      .sort();
+  /** So that a restart does not reset the time of the last backup. */
+  async function noteNewest(folder: string): Promise<void> {
+    const newest = (await listFolder(folder)).filter(names.isBackup).toSorted().at(-1);
+    if (newest !== undefined) metrics.success.set(names.timeOf(newest) / 1000);
   }
 
-  /** Unix seconds of the newest backup, from its name; 0: there is none. */
-  function newest(folder: string): number {
-    const last =
-      backupsIn(folder)
-        .at(-1)
-        ?.slice(stem.length + 1) ?? "";
-    const [, date = "", hours, minutes, seconds] = ours.exec(last) ?? [];
-    if (date === "") return 0;
-    const day = `${date.slice(0, 4)}-${date.slice(4, 6)}-${date.slice(6)}`;
-    return (Date.parse(`${day}T${hours}:${minutes}:${seconds}Z`) || 0) / 1000;
-  }
-
-  async function run(signal: AbortSignal): Promise<void> {
+  async function backUpNow(signal: AbortSignal): Promise<void> {
     const { folder, keep } = settings().backup;
-    const file = join(folder, `${stem}-${fileTime(new Date(clock.now()))}.db`);
+    const file = join(folder, names.nameAt(clock.now()));
     try {
-      // A killed process leaves a copy without its name.
-      for (const left of existsSync(folder) ? readdirSync(folder) : []) {
-        if (left.startsWith(`${stem}-`) && left.includes(".db.partial")) rmSync(join(folder, left), { force: true });
+      makeFolder(folder, 0o700);
+      await removePartials(folder);
+      const { at, bytes, audit, tookMs } = await backUp({ path, file, replace: false, now: clock.now, progress: () => {}, signal });
+      metrics.seconds.set(tookMs / 1000);
+      metrics.bytes.set(bytes);
+      const removed = await removeOld(folder, keep);
+      const line = { file, bytes, tookMs, events: audit.rows.events, removed };
+      if (audit.balanced) {
+        metrics.success.set(at / 1000);
+        log.info(line, "backup made");
+      } else {
+        metrics.failures.inc();
+        log.error({ ...line, broken: audit.broken }, "backup made, but the sums of its rows do not match: run wamid-relay audit");
       }
-      const { bytes, audit, tookMs } = await backUp(file);
-      metrics.backupSuccess.set(Math.floor(clock.now() / 1000));
-      metrics.backupSeconds.set(tookMs / 1000);
-      metrics.backupBytes.set(bytes);
-      const { events, deliveries } = audit.rows;
-      log.info({ file, bytes, events, deliveries, balanced: audit.balanced, tookMs: Math.round(tookMs) }, "backup made");
-      for (const old of backupsIn(folder).slice(0, -keep)) rmSync(join(folder, old), { force: true });
     } catch (error) {
       if (signal.aborted) return;
-      metrics.backupFailures.inc();
+      metrics.failures.inc();
       log.error({ err: error, file }, "backup failed");
     }
   }
 
-  return supervise({
-    name: "backups",
-    firstMs: 0,
-    async run(signal) {
-      const now = clock.now();
-      if (settings().backup.schedule !== schedule) {
-        schedule = settings().backup.schedule;
-        dueAt = nextRun(schedule, now);
-      }
-      if (dueAt !== null && dueAt <= now) {
-        dueAt = nextRun(schedule, now);
-        await run(signal);
-      }
-      return dueAt === null ? longestWaitMs : Math.min(longestWaitMs, Math.max(0, dueAt - clock.now()));
-    },
-  });
+  /** The newest `keep` stay. Only files with names that `nameAt` gives are removed. */
+  async function removeOld(folder: string, keep: number): Promise<number> {
+    const old = (await listFolder(folder)).filter(names.isBackup).toSorted().slice(0, -keep);
+    for (const name of old) await rm(join(folder, name), { force: true });
+    return old.length;
+  }
+
+  async function removePartials(folder: string): Promise<void> {
+    for (const name of (await listFolder(folder)).filter(names.isPartial)) {
+      const file = join(folder, name);
+      const { mtimeMs } = await stat(file);
+      if (mtimeMs < clock.now() - partialLastsMs) await rm(file, { force: true });
+    }
+  }
+
+  return supervise({ name: "backups", firstMs: 0, run });
+}
+
+/** `relay-20261123T030000Z.db` for a store `relay.db`. */
+function backupNames(path: string) {
+  const base = basename(path).replace(/\.db$/, "");
+  const prefix = `${base}-`;
+  const rest = /^(\d{4})(\d{2})(\d{2})T(\d{2})(\d{2})(\d{2})Z\.db$/;
+  const restOf = (name: string): string => (name.startsWith(prefix) ? name.slice(prefix.length) : "");
+  const isBackup = (name: string): boolean => rest.test(restOf(name));
+  const ofPartial = new RegExp(`^(.*)\\.[0-9a-f]{8}\\${partialEnding}(-journal|-wal|-shm)?$`);
+  return {
+    nameAt: (at: number): string => `${prefix}${timeInName(at)}.db`,
+    isBackup,
+    isPartial: (name: string): boolean => isBackup(ofPartial.exec(name)?.[1] ?? ""),
+    timeOf: (name: string): number => Date.parse(restOf(name).replace(rest, "$1-$2-$3T$4:$5:$6Z")),
+  };
+}
+
+async function listFolder(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw error;
+  }
 }

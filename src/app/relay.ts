@@ -24,7 +24,6 @@ import { clientAddress } from "../receive/client-address.ts";
 import { createReceiver } from "../receive/receiver.ts";
 import { secretUsage } from "../receive/signature/usage.ts";
 import { createAccepting } from "./accept.ts";
-import { startBackups } from "./backups.ts";
 import { createCleanup } from "./cleanup.ts";
 import { createControlPort } from "./control.ts";
 import { checkRole, type Role } from "./engine.ts";
@@ -39,7 +38,7 @@ import { createAuditing, knownSources } from "./reading.ts";
 import { createReloading, type RereadSettings } from "./reload.ts";
 import { createRules, inboundSources, proxiedSources } from "./rules.ts";
 import { createServiceSide } from "./service.ts";
-import { createSupervisor, type Supervisor } from "./supervise.ts";
+import { createSupervisor, type Supervised, type Supervisor } from "./supervise.ts";
 import type { Tracing } from "./tracing.ts";
 import { endLeftExchanges, startUpkeep } from "./upkeep.ts";
 import { createWebServer, type ListenAddress, type WebhookHandler, type WebServer } from "./web-server.ts";
@@ -216,6 +215,8 @@ export async function createRelay({
   // By the clock of this machine, as the times of its files are.
   const reloading = createReloading({ initial, current, apply, now: given?.now ?? systemClock.now, log, metrics });
 
+  let backups: Supervised | undefined;
+
   function apply(next: Settings): void {
     settings = next;
     // First, so that every secret is known before it can appear in a text.
@@ -302,11 +303,10 @@ export async function createRelay({
     works && backlog !== undefined
       ? startPlanning({ backlog, announce: store.announce, metrics, clock, supervise, log, privacy, planned: tracing?.planned })
       : async () => {};
-  const { backUp } = store.inspecting;
-  const backups =
-    dispatch && backUp !== null && settings.storage.driver === "sqlite"
-      ? startBackups({ settings: current, path: settings.storage.path, backUp, clock, supervise, log, metrics })
-      : null;
+  if (works && settings.storage.driver === "sqlite") {
+    const { startBackups } = await import("./backups.ts");
+    backups = startBackups({ settings: current, path: settings.storage.path, clock, supervise, log, metrics: metrics.backup });
+  }
   if (works) startUpkeep({ settings: current, store, clock, supervise, health, metrics });
 
   /** All at once, because they have the same time for what is in flight. */

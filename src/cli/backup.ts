@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { bytesText } from "./doctor/finding.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { givenArgument, type SettingsOptions, withConfigOption } from "./options.ts";
 import { printable, printableJson, withCommas } from "./output.ts";
@@ -9,63 +10,89 @@ interface Options extends SettingsOptions {
   readonly json?: boolean;
 }
 
-/** Adds `backup`: a checked and audited copy of the SQLite file. */
+/** Adds `backup`: a checked and audited copy of the store, while the relay runs. */
 export function build(command: Command, io: Io): void {
   withConfigOption(command)
-    .argument("<file>", "the backup to write", givenArgument)
-    .option("--force", "replace an existing backup")
-    .option("--json", "print {file, bytes, events, deliveries, balanced, tookMs} as JSON")
+    .argument("<file>", "the backup", givenArgument)
+    .option("--force", "replace the file if it exists")
+    .option("--json", "print {file, bytes, at, audit, tookMs} as JSON")
     .addHelpText(
       "after",
       `
-The relay can run meanwhile. The backup has every event acknowledged before the command started. Do not copy the store with cp:
-its newest events are in the write-ahead log beside it. Exit code 1: no backup was written, or the sums of the copy do not match.
+The relay may run: the backup has every event that it acknowledged before the command started. The file gets its name
+only after SQLite's check of every table and an audit of every row. Exit code 1: there is no backup, or the sums of its
+rows do not match. With storage.driver redis, back up Redis itself.
 
 Examples:
   wamid-relay backup /backups/relay.db
-  wamid-relay backup "/backups/relay-$(date +%F).db" --config /etc/wamid-relay/relay.yaml`,
+  wamid-relay backup /backups/relay.db --force --config /etc/wamid-relay/relay.yaml
+  wamid-relay backup "/backups/relay-$(date +%F).db" --json`,
     )
-    .action((file: string, options: Options) => backup(file, options, io));
+    .action((file: string, options: Options) => runBackup(file, options, io));
 }
 
-async function backup(file: string, { force = false, json = false, ...options }: Options, io: Io): Promise<void> {
-  const [{ backUp }, { offenderLines }] = await Promise.all([import("../store/sqlite/backup.ts"), import("./audit.ts")]);
-  const path = await storePath(options, io, "back up");
+/** What `backup` and `restore` do alike. `act` gets the store's path. */
+export async function onStoreFile<Report extends { readonly audit: { readonly at: number; readonly balanced: boolean } }>(
+  { config, envFile, force = false, json = false }: Options,
+  io: Io,
+  file: string,
+  act: (order: import("../store/sqlite/backup.ts").BackupOrder) => Promise<Report>,
+): Promise<Report> {
+  const { readForLooking } = await import("./settings-option.ts");
+  const { storage } = readForLooking({ config, envFile }, io).settings;
+  if (storage.driver !== "sqlite") {
+    throw new CommandFailed(`${config} has storage.driver redis: copy the files of Redis itself, as docs/backup.md describes`);
+  }
+  const { StoreRefused, StoreUnavailable } = await import("../store/port.ts");
   const bar = createProgressBar(io, json);
-  const made = await backUp(path, file, { force, progress: bar.show }).catch(refused).finally(bar.end);
-  const { rows, balanced } = made.audit;
-  const { events, deliveries } = rows;
-  if (json) io.out(printableJson({ file, bytes: made.bytes, events, deliveries, balanced, tookMs: Math.round(made.tookMs) }));
-  else
-    io.out(
-      printable(
-        `${file}: ${withCommas(events)} events and ${withCommas(deliveries)} deliveries, ${size(made.bytes)}; ${verdict(balanced)}`,
-      ),
-    );
-  if (balanced) return;
-  for (const line of offenderLines(made.audit)) io.err(line);
+  const stopping = new AbortController();
+  const stop = () => stopping.abort();
+  const signals = ["SIGINT", "SIGTERM"] as const;
+  for (const signal of signals) process.on(signal, stop);
+  try {
+    return await act({
+      path: storage.path,
+      file,
+      replace: force,
+      now: Date.now,
+      signal: stopping.signal,
+      progress(step, { checked, of }) {
+        const unit = step === "copying" ? "pages" : "events";
+        if (step === "checking") bar.show(null, "checking every table");
+        else bar.show(of === 0 ? 0 : checked / of, `${step}: ${withCommas(checked)} of ${withCommas(of)} ${unit}`);
+      },
+    });
+  } catch (error) {
+    if (stopping.signal.aborted) throw new CommandFailed("stopped before the end; nothing was written");
+    if (error instanceof StoreRefused || error instanceof StoreUnavailable) throw new CommandFailed(error.message);
+    throw error;
+  } finally {
+    bar.end();
+    for (const signal of signals) process.off(signal, stop);
+  }
+}
+
+async function runBackup(file: string, options: Options, io: Io): Promise<void> {
+  const { backUp } = await import("../store/sqlite/backup.ts");
+  const report = await onStoreFile(options, io, file, backUp);
+  const { bytes, at, audit, tookMs } = report;
+  if (options.json === true) {
+    io.out(printableJson({ ...report, at: isoTime(at), audit: { ...audit, at: isoTime(audit.at) } }));
+  } else {
+    io.out(printable(`${file}: ${bytesText(bytes)} in ${(tookMs / 1000).toFixed(1)} s, the store as of ${isoTime(at)}`));
+  }
+  await printVerdict(audit, options.json === true, io);
+}
+
+/** The last line; the offenders, and exit code 1, when the sums do not match. */
+export async function printVerdict(audit: Parameters<typeof import("./audit.ts").verdictLine>[0], isJson: boolean, io: Io): Promise<void> {
+  const { offenderLines, verdictLine } = await import("./audit.ts");
+  if (!isJson) io.out(`audit of the backup: ${verdictLine(audit)}`);
+  if (audit.balanced) return;
+  for (const line of offenderLines(audit)) io.err(line);
   process.exitCode = 1;
 }
 
-/** Path of the SQLite file. Fails for Redis, which has its own tools. */
-export async function storePath(options: SettingsOptions, io: Io, what: string): Promise<string> {
-  const { readForLooking } = await import("./settings-option.ts");
-  const { storage } = readForLooking(options, io).settings;
-  if (storage.driver === "sqlite") return storage.path;
-  throw new CommandFailed(`${options.config} stores in Redis: ${what} with the tools of Redis, as docs/backup.md describes`);
-}
-
-/** Turns a refusal of the store into an error message. */
-export async function refused(error: unknown): Promise<never> {
-  const { StoreRefused } = await import("../store/port.ts");
-  if (error instanceof StoreRefused) throw new CommandFailed(error.message, { cause: error });
-  throw error;
-}
-
-export function verdict(balanced: boolean): string {
-  return balanced ? "checked, the sums match" : "the sums do not match";
-}
-
-export function size(bytes: number): string {
-  return `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
+export function isoTime(at: number): string {
+  return new Date(at).toISOString();
 }

@@ -63,6 +63,13 @@ export const commands: readonly CommandEntry[] = [
     load: () => import("./send.ts"),
   },
   {
+    name: "backup",
+    group: "Run",
+    usage: "[options] <file>",
+    summary: "copy the store while the relay runs, and check and audit the copy",
+    load: () => import("./backup.ts"),
+  },
+  {
     name: "migrate",
     group: "Run",
     usage: "[options]",
@@ -140,17 +147,10 @@ export const commands: readonly CommandEntry[] = [
     load: () => import("./reconcile.ts"),
   },
   {
-    name: "backup",
-    group: "Repair",
-    usage: "[options] <file>",
-    summary: "copy the SQLite store while the relay runs, and check and audit the copy",
-    load: () => import("./backup.ts"),
-  },
-  {
     name: "restore",
     group: "Repair",
     usage: "[options] <file>",
-    summary: "put a backup in place of the SQLite store",
+    summary: "put a backup in the place of the store, and keep the old one",
     load: () => import("./restore.ts"),
   },
   {

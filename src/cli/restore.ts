@@ -1,50 +1,49 @@
 import type { Command } from "commander";
-import { refused, size, storePath, verdict } from "./backup.ts";
+import { isoTime, onStoreFile, printVerdict } from "./backup.ts";
+import { bytesText } from "./doctor/finding.ts";
 import type { Io } from "./io.ts";
 import { givenArgument, type SettingsOptions, withConfigOption } from "./options.ts";
-import { printable, printableJson, withCommas } from "./output.ts";
-import { createProgressBar } from "./progress.ts";
+import { printable, printableJson } from "./output.ts";
 
 interface Options extends SettingsOptions {
   readonly force?: boolean;
   readonly json?: boolean;
 }
 
-/** Adds `restore`: puts a backup in place of the SQLite file. */
+/** Adds `restore`: puts a backup in the place of the store. */
 export function build(command: Command, io: Io): void {
   withConfigOption(command)
-    .argument("<file>", "the backup to restore", givenArgument)
-    .option("--force", "rename an existing store and restore the backup in its place")
-    .option("--json", "print {file, bytes, events, deliveries, balanced, replaced, tookMs} as JSON")
+    .argument("<file>", "the backup", givenArgument)
+    .option("--force", "replace an existing store, which is kept as <store>.before-restore-<time>")
+    .option("--json", "print {path, bytes, kept, audit, tookMs} as JSON")
     .addHelpText(
       "after",
       `
-Stop the relay first. The command checks and audits the backup before it changes anything. What was received after the backup
-is missing, and deliveries made after it can go out again under the same ids.
+Stop the relay first. The command copies the backup beside storage.path, checks every table, audits every row, and then
+replaces the store in one step. Exit code 1: nothing was restored, or the sums of its rows do not match.
+
+What the relay did after the backup is not in it. Deliveries may be made again, with the same webhook-id.
 
 Examples:
   wamid-relay restore /backups/relay.db
   wamid-relay restore /backups/relay.db --force --config /etc/wamid-relay/relay.yaml`,
     )
-    .action((file: string, options: Options) => run(file, options, io));
+    .action((file: string, options: Options) => runRestore(file, options, io));
 }
 
-async function run(file: string, { force = false, json = false, ...options }: Options, io: Io): Promise<void> {
-  const [{ restore }, { offenderLines }] = await Promise.all([import("../store/sqlite/backup.ts"), import("./audit.ts")]);
-  const path = await storePath(options, io, "restore");
-  const bar = createProgressBar(io, json);
-  const made = await restore(file, path, new Date(), { force, progress: bar.show }).catch(refused).finally(bar.end);
-  const { rows, balanced } = made.audit;
-  const { events, deliveries } = rows;
-  const { bytes, replaced } = made;
-  if (json) io.out(printableJson({ file: path, bytes, events, deliveries, balanced, replaced, tookMs: Math.round(made.tookMs) }));
+async function runRestore(file: string, options: Options, io: Io): Promise<void> {
+  const { restore } = await import("../store/sqlite/backup.ts");
+  const report = await onStoreFile(options, io, file, restore);
+  const { path, bytes, kept, audit, tookMs } = report;
+  if (options.json === true) io.out(printableJson({ ...report, audit: { ...audit, at: isoTime(audit.at) } }));
   else {
-    io.out(
-      printable(`${path}: ${withCommas(events)} events and ${withCommas(deliveries)} deliveries, ${size(bytes)}; ${verdict(balanced)}`),
-    );
-    if (replaced !== null) io.out(printable(`the store that was there is now ${replaced}`));
+    const lines = [
+      `${file} → ${path}: ${bytesText(bytes)} in ${(tookMs / 1000).toFixed(1)} s`,
+      ...(kept === null ? [] : [`the store that was there is now ${kept}`]),
+      "Events that the relay received after this backup are not in it. Reconciliation finds their statuses for registered messages.",
+      "Deliveries made after it are made again, with the same webhook-id: downstream can dedupe them.",
+    ];
+    for (const line of lines) io.out(printable(line));
   }
-  if (balanced) return;
-  for (const line of offenderLines(made.audit)) io.err(line);
-  process.exitCode = 1;
+  await printVerdict(audit, options.json === true, io);
 }

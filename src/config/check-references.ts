@@ -51,6 +51,13 @@ function list(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
+/** Only the file of the embedded engine is backed up by the relay. */
+function checkBackup(top: Readonly<Record<string, unknown>>): Finding[] {
+  const { schedule = "off" } = entries(top["backup"]);
+  if (entries(top["storage"])["driver"] !== "redis" || schedule === "off") return [];
+  return [{ path: ["backup", "schedule"], message: "needs storage.driver sqlite; back up Redis itself, as docs/backup.md describes" }];
+}
+
 /** Of `server.port`. */
 const defaultPort = 8080;
 
@@ -61,6 +68,7 @@ const shortestToken = 16;
 export function checkReferences(settings: unknown): Finding[] {
   const parts = validParts(settings);
   return [
+    ...checkBackup(entries(settings)),
     ...parts.sources.flatMap(([name, source]) => checkSource(name, source, parts)),
     ...parts.routes.flatMap(([index, route]) => {
       const path = ["routes", index];
@@ -82,7 +90,6 @@ export function checkReferences(settings: unknown): Finding[] {
     })),
     ...checkTokens(parts.tokens),
     ...checkControlPort(entries(entries(settings)["server"])),
-    ...checkBackup(entries(settings)),
   ];
 }
 
@@ -90,12 +97,6 @@ export function checkReferences(settings: unknown): Finding[] {
 function checkControlPort({ port = defaultPort, control }: Readonly<Record<string, unknown>>): Finding[] {
   if (entries(control)["port"] !== port) return [];
   return [{ path: ["server", "control", "port"], message: "is server.port too: the control API needs a port of its own" }];
-}
-
-function checkBackup({ storage, backup }: Readonly<Record<string, unknown>>): Finding[] {
-  const { schedule = "off" } = entries(backup);
-  if (entries(storage)["driver"] !== "redis" || schedule === "off") return [];
-  return [{ path: ["backup", "schedule"], message: "is for driver sqlite; docs/backup.md describes backups of Redis" }];
 }
 
 function checkSource(name: string, source: SourceInFile, parts: Parts): Finding[] {

@@ -114,6 +114,7 @@ const retentionSchema = z.strictObject({
 const fileSchema = z.strictObject({
   server: serverSchema.prefault({}),
   storage: storageSchema.prefault({}),
+  backup: backupSchema.prefault({}),
   control: controlSchema.prefault({}),
   accounts: z.record(name, accountSchema).default({}),
   sources: z.record(name, sourceSchema).default({}),
@@ -124,7 +125,6 @@ const fileSchema = z.strictObject({
   reconcile: reconcileSchema.prefault({}),
   silence: silenceSchema.prefault({}),
   retention: retentionSchema.prefault({}),
-  backup: backupSchema.prefault({}),
   log: z
     .strictObject({
       level: z.enum(["trace", "debug", "info", "warn", "error", "fatal", "silent"]).default("info"),

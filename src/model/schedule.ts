@@ -5,7 +5,7 @@ import { z } from "zod";
 function isSchedule(text: string): boolean {
   if (text === "off") return true;
   try {
-    return new Cron(text, { paused: true, utcOffset: 0 }).nextRun() !== null;
+    return nextRun(text, Date.now()) !== null;
   } catch {
     return false;
   }
@@ -16,8 +16,7 @@ export const scheduleSchema = z
   .string("must be a cron pattern in quotes, or off")
   .refine(isSchedule, "is neither a cron pattern that ever comes (like * * * * *) nor off");
 
-/** The next run of a schedule after `now`, in unix ms; null: never. */
-export function nextRun(schedule: string, now: number): number | null {
-  if (schedule === "off") return null;
-  return new Cron(schedule, { paused: true, utcOffset: 0 }).nextRun(new Date(now))?.getTime() ?? null;
+/** The next run of a cron pattern (UTC) after `now`, in unix ms; null: never. */
+export function nextRun(pattern: string, now: number): number | null {
+  return new Cron(pattern, { paused: true, utcOffset: 0 }).nextRun(new Date(now))?.getTime() ?? null;
 }

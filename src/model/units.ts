@@ -78,8 +78,3 @@ function inWholeUnits(value: number, units: Units): string {
   for (const [unit, factor] of Object.entries(units)) if (value % factor === 0) return `${value / factor}${unit}`;
   return String(value);
 }
-
-/** UTC in a file name, such as `20261123T024500Z`: sorts by time and needs no quoting. */
-export function fileTime(at: Date): string {
-  return at.toISOString().replace(/[-:]|\.\d+/g, "");
-}

@@ -94,16 +94,18 @@ export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>
     storeFailures: counter("relay_store_failures_total", "Transactions that failed"),
     swept: counter("relay_retention_deleted_total", "Rows deleted by retention", ["what"]),
 
+    backup: {
+      success: gauge(
+        "relay_backup_last_success_timestamp_seconds",
+        "When the last good scheduled backup was made, in unix seconds; 0: none",
+      ),
+      seconds: gauge("relay_backup_duration_seconds", "Time the last scheduled backup took, with its checks"),
+      bytes: gauge("relay_backup_size_bytes", "Size of the last scheduled backup"),
+      failures: counter("relay_backup_failures_total", "Scheduled backups that failed, or whose sums do not match"),
+    },
+
     reloadSuccess: gauge("relay_settings_reload_success", "1 when the last reload of the settings was applied, 0 when it was refused"),
     reloadTimestamp: gauge("relay_settings_reload_timestamp_seconds", "When the settings in effect were read, in unix seconds"),
-
-    backupSuccess: gauge(
-      "relay_backup_last_success_timestamp_seconds",
-      "When the last scheduled backup ended, in unix seconds; 0: none yet",
-    ),
-    backupSeconds: gauge("relay_backup_duration_seconds", "How long it took"),
-    backupBytes: gauge("relay_backup_bytes", "Its size"),
-    backupFailures: counter("relay_backup_failures_total", "Scheduled backups that failed"),
 
     badTokens: counter("relay_bad_tokens_total", "Requests to the control API without a known token", ["reason"]),
     sends: counter("relay_sends_total", "Messages and runs sent through the relay, by outcome", ["account", "kind", "outcome"]),

@@ -222,7 +222,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
   }
 
   function wait(): void {
-    const at = nextRun(settings.schedule, clock.now());
+    const at = settings.schedule === "off" ? null : nextRun(settings.schedule, clock.now());
     if (at === null || closing.signal.aborted) return;
     cancel = clock.after(Math.min(at - clock.now(), longestWaitMs), () => {
       if (clock.now() >= at) tick();

@@ -122,20 +122,10 @@ export interface Wanted {
 /** A page that `use` reads, once and synchronously. */
 export type OpenPage = <T>(use: (page: ListenPage) => T) => T;
 
-export interface Backup {
-  readonly file: string;
-  readonly bytes: number;
-  /** Of the copy. It shows the events and deliveries that the copy has. */
-  readonly audit: AuditReport;
-  readonly tookMs: number;
-}
-
 /** Reads every row in the background. Rejects with `StoreUnavailable` when the store cannot be read, or after `close`. */
 export interface Inspecting {
   stats(): Promise<Stats>;
   audit(order: AuditOrder, progress: (at: AuditProgress) => void): Promise<AuditReport>;
-  /** Copies the store to this file, replacing one that is there. Null: the engine has no file to copy. */
-  readonly backUp: ((target: string) => Promise<Backup>) | null;
   close(): Promise<void>;
 }
 

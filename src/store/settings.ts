@@ -42,14 +42,16 @@ export const storageSchema = z.preprocess(
   z.discriminatedUnion("driver", [sqliteSchema, redisSchema]),
 );
 
-/** Scheduled backups of the SQLite file. */
-export const backupSchema = z.strictObject({
-  /** As a cron pattern in UTC; `off`: none. */
-  schedule: scheduleSchema.default("off"),
-  folder: z.string().min(1).default("backups"),
-  /** Older backups of this store in the folder are deleted. */
-  keep: z.number().int().min(1).max(10_000).default(7),
-});
-
 export type StorageSettings = z.infer<typeof storageSchema>;
 export type RedisSettings = z.infer<typeof redisSchema>;
+
+/** Scheduled backups of the SQLite file. */
+export const backupSchema = z.strictObject({
+  /** `off`: none. */
+  schedule: scheduleSchema.default("off"),
+  /** Created when it does not exist. Each relay needs its own. */
+  folder: z.string().min(1).default("data/backups"),
+  /** Newest backups that stay. */
+  keep: z.number().int().min(1).max(1000).default(7),
+});
+export type BackupSettings = z.infer<typeof backupSchema>;

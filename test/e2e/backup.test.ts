@@ -1,111 +1,218 @@
-// Slow: it backs up under load, kills the relay, and restores.
+// Slow: it backs up under load, kills backups at random moments, and runs the commands of docs/backup.md.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, watch, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { createRandom } from "../../src/sandbox/random.ts";
+import { scenario } from "../../src/sandbox/traffic/scenario.ts";
+import { auditFile } from "../harness/audit-file.ts";
 import { openDownstream } from "../harness/downstream.ts";
-import { createMessages, postOf } from "../harness/posts.ts";
-import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
+import { postEvent } from "../harness/post-event.ts";
+import { createMessages } from "../harness/posts.ts";
+import { redisForTest, tellRedis } from "../harness/redis-states.ts";
+import { entry, makeRelay, startRelay } from "../harness/relay-process.ts";
 import { routeTo } from "../harness/relay-settings.ts";
-import { openSender } from "../harness/sender.ts";
+import { runCli } from "../harness/run-cli.ts";
+import { openSender, untilItIsBack } from "../harness/sender.ts";
+import { soakSize } from "../harness/soak.ts";
 import { until } from "../harness/until.ts";
-import { runCli } from "../integration/cli/run-cli.ts";
+import { freePort } from "../setup/free-port.ts";
 import { storedEvents } from "./crash-checks.ts";
 
-/** `BACKUP_SEED=… npx vitest …` repeats the moment. */
+const rounds = soakSize(3, 20);
+/** `BACKUP_SEED=… npx vitest …` repeats the moments and events of a run, as far as a race can be repeated. */
 const seed = process.env["BACKUP_SEED"] ?? String(Date.now());
-const entry = new URL("../../src/cli/wamid-relay.js", import.meta.url).pathname;
 
-function newFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "backup-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  return folder;
-}
+/** Ids with a 2xx so far. */
+const acknowledgedOf = (sender: ReturnType<typeof openSender>) =>
+  new Set([...sender.acknowledged].filter(([, { accepted, duplicate }]) => accepted + duplicate > 0).map(([id]) => id as string));
 
-/** A relay under load, until `stop`; `acknowledged` grows. */
-async function underLoad() {
-  const downstream = await openDownstream({ keepBodies: false, keepArrivals: false });
-  const relay = await startRelay({ settings: { log: { level: "warn" }, routes: [routeTo(downstream.url)] } });
-  const messages = createMessages("backup");
-  const acknowledged: string[] = [];
+test("a backup at a random moment under load has every event acknowledged before it; restored elsewhere, it balances", async () => {
+  console.log(`BACKUP_SEED=${seed}`);
+  const random = createRandom(seed);
+  const downstream = await openDownstream({ keepBodies: false });
+  const settings = { log: { level: "warn" }, routes: [routeTo(downstream.url, { to: { concurrency: 32 } })] };
+  const relay = await startRelay({ settings });
+  const sender = openSender(relay, { concurrency: 32, rate: 500, retry: untilItIsBack });
   const over = new AbortController();
-  function* posts() {
-    for (;;) yield postOf(messages.event());
-  }
-  const sending = openSender(relay, { concurrency: 32, rate: 500 }).run(posts(), {
+  let answered = 0;
+  const posts = scenario({ seed, start: Date.now(), messages: 1_000_000, alive: 12, mix: { wronglySigned: 0, altered: 0 } });
+  const sending = sender.run(posts, {
     signal: over.signal,
-    onResult: ({ subject }, result) => {
-      if (subject.id !== null && JSON.stringify(result).includes('"status":200')) acknowledged.push(subject.id);
+    onResult() {
+      answered += 1;
     },
   });
-  const stop = async () => {
-    over.abort();
-    await sending;
+
+  for (let round = 1; round <= rounds; round += 1) {
+    const moment = answered + 100 + random.below(300);
+    await until("the load is on", () => answered >= moment);
+    await wait(random.below(50));
+    const file = join(relay.folder, `backup-${round}.db`);
+    const before = acknowledgedOf(sender);
+    const made = await runCli("backup", file, "--config", relay.settingsPath);
+    expect(made).toMatchObject({ code: 0, stdout: expect.stringContaining("the sums match") });
+    // The load went on meanwhile.
+    expect(acknowledgedOf(sender).size).toBeGreaterThan(before.size);
+    if (round === rounds) await relay.kill9();
+
+    const elsewhere = await makeRelay({ settings });
+    expect(await runCli("restore", file, "--config", elsewhere.settingsPath)).toMatchObject({ code: 0 });
+    const stored = new Set(storedEvents(elsewhere.storePath).map(({ id }) => id));
+    expect([...before].filter((id) => !stored.has(id))).toEqual([]);
+    expect(auditFile(elsewhere.storePath, { now: Date.now() })).toMatchObject({ balanced: true, broken: {} });
+    console.log(`round ${round}: ${before.size} events acknowledged before the backup, ${stored.size} in it`);
+    if (round < rounds) await elsewhere.dispose();
+    else {
+      over.abort();
+      await sending;
+      // What waited goes out, and new events come in.
+      await elsewhere.start();
+      const event = createMessages(`${seed} after`).event();
+      expect((await postEvent(elsewhere.webhookUrl, event)).word).toBe("accepted");
+      await until("the new event is delivered", () => downstream.arrivals.some(({ eventId }) => eventId === event.id));
+      await until("all is delivered", async () => {
+        const { body } = await elsewhere.ask("/v1/stats");
+        const { waiting, held } = (body as { deliveries: { waiting: number; held: number } }).deliveries;
+        return waiting + held === 0;
+      });
+      expect((await runCli("audit", "--config", elsewhere.settingsPath)).code).toBe(0);
+    }
+  }
+});
+
+test("kill -9 during a backup leaves no file under its name that is not whole", async () => {
+  const random = createRandom(`${seed} kills`);
+  const relay = await startRelay({ settings: { log: { level: "warn" }, routes: [] } });
+  const sender = openSender(relay, { concurrency: 32 });
+  await sender.run(scenario({ seed, start: Date.now(), messages: 300, alive: 12, mix: { wronglySigned: 0, altered: 0 } }));
+  const file = join(relay.folder, "backups", "backup.db");
+  mkdirSync(join(relay.folder, "backups"));
+  const names = () => readdirSync(join(relay.folder, "backups"));
+  const backUp = () => {
+    const child = spawn(process.execPath, [entry, "backup", file, "--force", "--config", relay.settingsPath], { stdio: "ignore" });
+    return { child, ended: once(child, "exit") };
   };
-  return { relay, acknowledged, stop };
+
+  // In the middle for certain: as soon as the unfinished file appears.
+  const first = backUp();
+  const watching = watch(join(relay.folder, "backups"), () => void first.child.kill("SIGKILL"));
+  expect(await first.ended).toEqual([null, "SIGKILL"]);
+  watching.close();
+  expect(names()).toEqual([expect.stringMatching(/^backup\.db\.[0-9a-f]{8}\.partial$/)]);
+
+  const startedAt = performance.now();
+  expect(await backUp().ended).toEqual([0, null]);
+  const tookMs = performance.now() - startedAt;
+  for (let kill = 0; kill < soakSize(5, 40); kill += 1) {
+    const { child, ended } = backUp();
+    await wait(random.below(Math.ceil(tookMs)));
+    child.kill("SIGKILL");
+    await ended;
+    expect(auditFile(file, { now: Date.now() }).balanced).toBe(true);
+  }
+  expect(names().filter((name) => name !== "backup.db" && !/^backup\.db\.[0-9a-f]{8}\.partial/.test(name))).toEqual([]);
+  // The relay was not disturbed.
+  expect((await postEvent(relay.webhookUrl, createMessages(`${seed} undisturbed`).event())).word).toBe("accepted");
+});
+
+const page = readFileSync(new URL("../../docs/backup.md", import.meta.url), "utf8");
+
+/** The shell blocks of a section. */
+function blocksOf(heading: string): string[] {
+  const section = new RegExp(`^## ${heading}\\n([\\s\\S]*?)(?=^## |$(?![\\s\\S]))`, "m").exec(page)?.[1] ?? "";
+  const blocks = [...section.matchAll(/^( *)```sh\n([\s\S]*?)^ *```/gm)].map(([, , text = ""]) => text.replaceAll(/^ +/gm, ""));
+  expect(blocks.length, heading).toBeGreaterThan(0);
+  return blocks;
 }
 
-const backup = (relay: RelayProcess, ...args: string[]) => runCli(["backup", ...args, "--config", relay.settingsPath]);
+/** Runs lines of the page in a folder with `relay.yaml`; `/backups` is a folder beside it. */
+async function openShell(settings: object, env: Readonly<Record<string, string>> = {}) {
+  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-backup-doc-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  mkdirSync(join(folder, "bin"));
+  mkdirSync(join(folder, "backups"));
+  symlinkSync(entry, join(folder, "bin", "wamid-relay"));
+  writeFileSync(join(folder, "relay.yaml"), JSON.stringify(settings));
+  async function run(blocks: readonly string[], replaced: Readonly<Record<string, string>> = {}) {
+    let script = ["set -e", ...blocks]
+      .join("\n")
+      .replaceAll("/backups/", `${folder}/backups/`)
+      .replaceAll("--dir /backups", `--dir ${folder}/backups`);
+    for (const [text, by] of Object.entries(replaced)) script = script.replaceAll(text, by);
+    const child = spawn("bash", ["-c", script], {
+      cwd: folder,
+      env: { ...process.env, ...env, PATH: `${join(folder, "bin")}:${process.env["PATH"]}` },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let out = "";
+    child.stdout.on("data", (chunk) => (out += chunk));
+    child.stderr.on("data", (chunk) => (out += chunk));
+    const [code] = (await once(child, "close")) as [number | null];
+    return { code, out };
+  }
 
-test("a backup made under load and restored elsewhere has every event acknowledged before it began, and balances", async () => {
-  console.log(`BACKUP_SEED=${seed}`);
-  const { relay, acknowledged, stop } = await underLoad();
-  await until("events are acknowledged", () => acknowledged.length > 500);
-  await wait(createRandom(seed).below(2_000));
-  const before = [...acknowledged];
-  const file = join(newFolder(), "relay.db");
-  const made = await backup(relay, file, "--json");
-  expect(made).toMatchObject({ code: 0 });
-  expect(JSON.parse(made.out)).toMatchObject({ balanced: true });
-  expect(readdirSync(join(file, ".."))).toEqual(["relay.db"]);
-  expect(acknowledged.length).toBeGreaterThan(before.length);
-  await stop();
-  await relay.kill9();
+  return { run, backups: join(folder, "backups") };
+}
 
-  const other = await startRelay({ settings: { routes: [] } });
-  const refused = await runCli(["restore", file, "--config", other.settingsPath]);
-  expect(refused).toMatchObject({ code: 1, err: expect.stringContaining("in use by another wamid-relay process") });
-  await other.stop();
-  const existing = await runCli(["restore", file, "--config", other.settingsPath]);
-  expect(existing).toMatchObject({ code: 1, err: expect.stringContaining("--force") });
-  const restored = await runCli(["restore", file, "--force", "--config", other.settingsPath, "--json"]);
-  expect(restored.code).toBe(0);
-  expect(existsSync(JSON.parse(restored.out).replaced)).toBe(true);
-
-  const ids = new Set(storedEvents(other.storePath).map(({ id }) => id));
-  expect(before.filter((id) => !ids.has(id))).toEqual([]);
-  expect(await runCli(["audit", "--config", other.settingsPath])).toMatchObject({ code: 0 });
-  await other.start();
-  expect((await other.ask("/readyz")).status).toBe(200);
-});
-
-test("a backup that is killed leaves no file under its name, and the next one succeeds", async () => {
-  const { relay, acknowledged, stop } = await underLoad();
-  await until("events are acknowledged", () => acknowledged.length > 2_000);
-  const folder = newFolder();
-  const file = join(folder, "relay.db");
-  const child = spawn(process.execPath, [entry, "backup", file, "--config", relay.settingsPath], { stdio: "ignore" });
-  await until("it copies", () => readdirSync(folder).length > 0 || child.exitCode !== null);
-  child.kill("SIGKILL");
-  await once(child, "exit");
-  const left = readdirSync(folder);
-  expect(left.includes("relay.db") && left.length > 1).toBe(false);
-  expect(await backup(relay, file, "--force")).toMatchObject({ code: 0 });
-  expect(readdirSync(folder)).toEqual(["relay.db"]);
-  await stop();
-});
-
-test("scheduled backups appear, and older ones are deleted", async () => {
-  const folder = newFolder();
-  const relay = await startRelay({ settings: { routes: [], backup: { schedule: "* * * * * *", folder, keep: 2 } } });
-  const lines = () => relay.log().filter(({ msg }) => msg === "backup made");
-  await until("four were made", () => lines().length >= 4);
+test("the commands of docs/backup.md work as written on SQLite", async () => {
+  const relay = await startRelay({ settings: { log: { level: "warn" } } });
+  await postEvent(relay.webhookUrl, createMessages("documented").event());
+  const { run } = await openShell(JSON.parse(readFileSync(relay.settingsPath, "utf8")) as object);
+  const made = await run(blocksOf("Make a backup"));
+  expect(made).toEqual({ code: 0, out: expect.stringContaining("the sums match; 1 events") });
+  const tested = await run(blocksOf("Test a backup"));
+  expect(tested).toEqual({
+    code: 0,
+    out: expect.stringMatching(/restored\/relay\.db[\s\S]*the sums match; 1 events[\s\S]*the sums match; 1 events/),
+  });
+  expect(await run(blocksOf("Restore"))).toEqual({ code: 1, out: expect.stringContaining("is in use by another wamid-relay process") });
   await relay.stop();
-  const kept = readdirSync(folder);
-  expect(kept.filter((name) => !name.includes(".partial")).length).toBeLessThanOrEqual(3);
-  expect(lines().every(({ balanced }) => balanced === true)).toBe(true);
+  expect(await run(blocksOf("Restore"))).toEqual({ code: 0, out: expect.stringContaining("before-restore-") });
+  await relay.start();
+  expect((await runCli("audit", "--config", relay.settingsPath)).stdout).toContain("the sums match; 1 events");
+});
+
+test("the commands of docs/backup.md work as written on Redis", async () => {
+  const redis = await redisForTest({ appendonly: "always" });
+  const storage = { driver: "redis", url: redis.url };
+  const relay = await startRelay({ settings: { log: { level: "warn" }, storage } });
+  await postEvent(relay.webhookUrl, createMessages("documented on Redis").event());
+  const settings = JSON.parse(readFileSync(relay.settingsPath, "utf8")) as object;
+  const { run, backups } = await openShell({ ...settings, storage: { ...storage, url: "${REDIS_URL}" } }, { REDIS_URL: redis.url });
+  const [snapshot, check, turnOn, ...others] = blocksOf("Redis");
+  expect(others).toEqual([]);
+  const port = String(await freePort());
+  const checked = await run([snapshot as string, check as string], { 6390: port });
+  expect(checked).toEqual({ code: 0, out: expect.stringContaining("the sums match; 1 events") });
+  await relay.stop();
+
+  // Restored: first the snapshot alone, then with an append-only file, which a Redis that starts with it needs.
+  const from = { dir: backups, args: ["--dbfilename", "relay.rdb"] };
+  const restored = await redisForTest(from);
+  const at = { [`"$REDIS_URL"`]: restored.url };
+  expect(await run([turnOn as string], at)).toEqual({ code: 0, out: "OK\n" });
+  await until("the append-only file is written", async () => {
+    const text = String(await tellRedis(restored, "INFO", "persistence"));
+    return /aof_rewrite_in_progress:0/.test(text) && /aof_rewrite_scheduled:0/.test(text) && /aof_last_bgrewrite_status:ok/.test(text);
+  });
+  await restored.stop();
+  const again = await redisForTest({ dir: backups, appendonly: "always" });
+  const audited = await run([`REDIS_URL=${again.url} wamid-relay audit`]);
+  expect(audited).toEqual({ code: 0, out: expect.stringContaining("the sums match; 1 events") });
+
+  expect(await run(["wamid-relay backup /backups/relay.db"])).toEqual({ code: 1, out: expect.stringContaining("docs/backup.md") });
+});
+
+test("a Redis that starts with an append-only file ignores a snapshot, as docs/backup.md warns", async () => {
+  const first = await redisForTest();
+  await tellRedis(first, "SET", "kept", "yes");
+  await tellRedis(first, "SAVE");
+  await first.kill();
+  const second = await redisForTest({ dir: first.dir, appendonly: "always" });
+  expect(await tellRedis(second, "DBSIZE")).toBe(0);
+  await second.kill();
 });

@@ -52,7 +52,6 @@ export function createReader(keys: Keys, link: RedisLink) {
     stats,
     /** Runs in this process, a few hundred rows at a time, so that other work gets through in between. */
     audit: (order, progress) => runAudit(auditParts, order, progress, closing.signal),
-    backUp: null,
     async close() {
       closing.abort(new StoreUnavailable("the store is closed"));
     },

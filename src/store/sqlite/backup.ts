@@ -1,167 +1,290 @@
-import { chmodSync, closeSync, existsSync, fsyncSync, openSync, readdirSync, realpathSync, renameSync, rmSync, statSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { randomBytes } from "node:crypto";
+import { constants, existsSync, realpathSync } from "node:fs";
+import { chmod, chown, copyFile, link, open, rename, rm, stat, statfs } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
 import Database from "better-sqlite3";
-import type { AuditReport } from "../../model/audit.ts";
-import { fileTime } from "../../model/units.ts";
-import { StoreRefused } from "../port.ts";
-import type { Backup } from "../reading.ts";
-import { runAudit } from "./audit.ts";
-import { type Db, openForReading } from "./file.ts";
-import { holderOf, lockFile, makeFolder } from "./lock.ts";
+import type { AuditProgress, AuditReport } from "../../model/audit.ts";
+import { StoreRefused, StoreUnavailable } from "../port.ts";
+import { holderOf } from "./file.ts";
+import { createInspecting } from "./inspecting.ts";
+import { lockFile } from "./lock.ts";
 
-export interface BackupOptions {
-  /** Replaces an existing file. */
-  readonly force?: boolean;
-  /** `part` of the step is done, from 0 to 1. */
-  readonly progress?: (part: number, text: string) => void;
+export interface BackupOrder {
+  /** The store's file. */
+  readonly path: string;
+  /** The backup. */
+  readonly file: string;
+  /** Whether an existing target is replaced. A restore keeps it under another name. */
+  readonly replace: boolean;
+  /** Unix ms. */
+  readonly now: () => number;
+  readonly progress: (step: BackupStep, at: AuditProgress) => void;
+  /** Ends it. Nothing is left then. */
+  readonly signal: AbortSignal;
 }
 
-/** A step reads so many pages, a few milliseconds of work. */
-const stepPages = 2_000;
+/** `checking` has no progress of its own. */
+export type BackupStep = "copying" | "checking" | "auditing";
+
+export interface BackupReport {
+  readonly file: string;
+  readonly bytes: number;
+  /** Unix ms: the backup has everything that was acknowledged before. */
+  readonly at: number;
+  readonly audit: AuditReport;
+  readonly tookMs: number;
+}
+
+export interface RestoreReport {
+  /** Where the store is now. */
+  readonly path: string;
+  readonly bytes: number;
+  /** Where the store that was there before is kept. Null: there was none. */
+  readonly kept: string | null;
+  readonly audit: AuditReport;
+  readonly tookMs: number;
+}
+
+/** Ends the names of unfinished files. */
+export const partialEnding = ".partial";
+/** Offenders listed; the others are counted. */
 const mostOffenders = 100;
-const partial = ".partial";
+/** Room that stays free for the relay, whose store may be on the same disk. */
+const reserveBytes = 64 * 1024 * 1024;
 
 /**
- * Copies the store to `target` beside a relay that writes to it. The copy is one file with everything committed before the
- * start. It is checked and audited, and gets its name only then. Throws {@link StoreRefused}.
+ * Copies the store while a relay may write it, checks and audits the copy, and then gives it its name. Throws
+ * `StoreRefused` when it cannot, and `StoreUnavailable` when reading fails; then no file has the name.
  */
-export async function backUp(source: string, target: string, { force = false, progress = () => {} }: BackupOptions = {}): Promise<Backup> {
+export function backUp(order: BackupOrder): Promise<BackupReport> {
+  return refusing(() => copyToFile(order));
+}
+
+async function copyToFile({ path, file, replace, progress, signal, now }: BackupOrder): Promise<BackupReport> {
   const startedAt = performance.now();
-  if (existsSync(target)) {
-    if (existsSync(source) && realpathSync(source) === realpathSync(target))
-      throw new StoreRefused(`${target} is the store itself; give the backup another name`);
-    if (!force) throw new StoreRefused(`${target} already exists; give another name, or --force to replace it`);
+  const target = resolve(file);
+  await checkTarget(target, path, replace);
+  await checkRoom(dirname(target), sizeOf(await status(path)));
+  return withPartial(target, async (partial) => {
+    await createEmpty(partial);
+    const { at, bytes } = await inspect(path, signal, ({ copy }) => copy(partial, (each) => progress("copying", each)));
+    const audit = await verify(partial, { file: path, now: now(), progress, signal });
+    await giveName(partial, target, replace);
+    return { file, bytes, at, audit, tookMs: Math.round(performance.now() - startedAt) };
+  });
+}
+
+/**
+ * Puts a checked and audited copy of the backup in the place of the store. An existing store is kept under a dated name.
+ * Throws `StoreRefused` when it cannot, and while a relay has the store; then nothing has changed.
+ */
+export function restore(order: BackupOrder): Promise<RestoreReport> {
+  return refusing(() => copyToStore(order));
+}
+
+async function copyToStore({ path, file, replace, progress, signal, now }: BackupOrder): Promise<RestoreReport> {
+  const startedAt = performance.now();
+  const backup = await status(file);
+  if (backup === null) throw new StoreRefused(`there is no backup at ${file}`);
+  if (!backup.isFile()) throw new StoreRefused(`${file} is not a file`);
+  if (sizeOf(await status(`${file}-wal`)) > 0) {
+    throw new StoreRefused(
+      `${file} has a -wal file beside it: it is a store in use, or was copied without wamid-relay backup. Move it to storage.path with its -wal to use it`,
+    );
   }
-  const copy = await copyChecked(source, target, progress);
-  renameSync(copy.path, target);
-  syncFolder(target);
-  return { file: target, bytes: copy.bytes, audit: copy.audit, tookMs: performance.now() - startedAt };
-}
-
-export interface Restored extends Backup {
-  /** Where the store that was there is now; null: there was none. */
-  readonly replaced: string | null;
-}
-
-/**
- * Puts a backup in place of the store at `target`, which no relay may hold. With `force` an existing store is renamed, with
- * its write-ahead log. Throws {@link StoreRefused}.
- */
-export async function restore(
-  backup: string,
-  target: string,
-  now: Date,
-  { force = false, progress }: BackupOptions = {},
-): Promise<Restored> {
-  const startedAt = performance.now();
-  if (!existsSync(backup)) throw new StoreRefused(`${backup} not found`);
-  const lock = lockFile(target, () => holderOf(target));
+  const lock = lockFile(path, () => holderOf(path));
   try {
-    if (existsSync(target)) {
-      if (realpathSync(backup) === realpathSync(target)) throw new StoreRefused(`${backup} is the store itself`);
-      if (!force) throw new StoreRefused(`${target} already has a store; --force renames it and restores the backup`);
+    // A link to the file stays.
+    const target = existsSync(path) ? realpathSync(path) : resolve(path);
+    if (target === realpathSync(file)) throw new StoreRefused(`${file} is the store of the settings itself`);
+    const old = await status(target);
+    if (old !== null && !replace) {
+      throw new StoreRefused(`${path} exists; with --force it is kept under another name, and the backup takes its place`);
     }
-    const copy = await copyChecked(backup, target, progress ?? (() => {}));
-    const replaced = existsSync(target) ? `${target}.replaced-${fileTime(now)}` : null;
-    // The log goes with its file: SQLite would apply a log that is left behind to the restored file.
-    for (const end of ["-wal", "-shm", ""]) {
-      if (replaced !== null && existsSync(`${target}${end}`)) renameSync(`${target}${end}`, `${replaced}${end}`);
-      else rmSync(`${target}${end}`, { force: true });
-    }
-    renameSync(copy.path, target);
-    syncFolder(target);
-    return { file: target, bytes: copy.bytes, audit: copy.audit, tookMs: performance.now() - startedAt, replaced };
+    await checkRoom(dirname(target), backup.size);
+    return await withPartial(target, async (partial) => {
+      await copyFile(file, partial, constants.COPYFILE_EXCL);
+      // A backup on read-only media may be read-only itself.
+      await chmod(partial, 0o600);
+      await sync(partial);
+      const audit = await verify(partial, { file, now: now(), progress, signal });
+      signal.throwIfAborted();
+      const owner = old ?? (await stat(dirname(target)));
+      for (const each of [partial, `${target}.lock`]) await giveTo(owner, each);
+      const kept = await keepOld(target, now());
+      await rename(partial, target);
+      await sync(dirname(target));
+      return { path, bytes: backup.size, kept, audit, tookMs: Math.round(performance.now() - startedAt) };
+    });
   } finally {
     lock.release();
   }
 }
 
-/** Removes what a killed process left of copies to this file. */
-function removePartial(target: string): void {
-  const folder = dirname(target);
-  const start = `${basename(target)}${partial}`;
-  if (!existsSync(folder)) return;
-  for (const file of readdirSync(folder)) if (file.startsWith(start)) rmSync(join(folder, file), { force: true });
-}
-
-async function copyChecked(
-  source: string,
-  target: string,
-  progress: (part: number, text: string) => void,
-): Promise<{ readonly path: string; readonly bytes: number; readonly audit: AuditReport }> {
-  const path = `${target}${partial}`;
+/** Errors of the file system are failures with a reason, not faults of the relay. */
+async function refusing<T>(run: () => Promise<T>): Promise<T> {
   try {
-    makeFolder(dirname(target), 0o700);
-    removePartial(target);
-    await copyPages(source, path, progress);
-    const audit = await check(path, progress);
-    const file = openSync(path, "r+");
-    fsyncSync(file);
-    closeSync(file);
-    return { path, bytes: statSync(path).size, audit };
+    return await run();
   } catch (error) {
-    if (existsSync(path)) removePartial(target);
-    const { code = "", message } = error as { code?: string; message: string };
-    if (error instanceof StoreRefused || !/^(SQLITE_|E[A-Z]+$)/.test(code)) throw error;
-    throw new StoreRefused(`${source} cannot be copied to ${target}: ${message}`, { cause: error });
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw typeof code === "string" && /^E[A-Z]+$/.test(code) ? new StoreRefused(message, { cause: error }) : error;
   }
 }
 
-async function copyPages(source: string, path: string, progress: (part: number, text: string) => void): Promise<void> {
-  const db = openForReading(source);
+async function checkTarget(target: string, path: string, replace: boolean): Promise<void> {
+  const folder = await status(dirname(target));
+  if (folder === null) throw new StoreRefused(`the folder ${dirname(target)} does not exist`);
+  const store = existsSync(path) ? realpathSync(path) : resolve(path);
+  const real = join(realpathSync(dirname(target)), basename(target));
+  const own = ["", "-wal", "-shm", ".lock"].map((ending) => store + ending);
+  if (own.includes(real) || (existsSync(real) && realpathSync(real) === store)) {
+    throw new StoreRefused(`${target} belongs to the store itself; give another file`);
+  }
+  const found = await status(target);
+  if (found?.isDirectory() === true) throw new StoreRefused(`${target} is a folder; name a file in it`);
+  if (found !== null && !replace) throw new StoreRefused(`${target} exists; with --force it is replaced`);
+}
+
+/** A full disk would also stop the relay if its store is there. */
+async function checkRoom(folder: string, bytes: number): Promise<void> {
+  const { bavail, bsize } = await statfs(folder);
+  const [needed, free] = [bytes + reserveBytes, bavail * bsize];
+  if (free >= needed) return;
+  const mib = (value: number) => `${Math.ceil(value / 1024 ** 2)} MiB`;
+  throw new StoreRefused(`${folder} has ${mib(free)} free, and this needs ${mib(needed)}`);
+}
+
+/** Runs `use` with an unused name beside the target. Whatever still has that name afterwards is removed. */
+async function withPartial<T>(target: string, use: (partial: string) => Promise<T>): Promise<T> {
+  const partial = `${target}.${randomBytes(4).toString("hex")}${partialEnding}`;
   try {
-    // Bodies contain phone numbers, so the file is private before anything is in it.
-    closeSync(openSync(path, "wx", 0o600));
-    // The open transaction keeps one state in view. Without it SQLite starts again after each commit of the relay.
-    db.exec("BEGIN");
-    db.prepare("SELECT count(*) FROM sqlite_schema").get();
-    await db.backup(path, {
-      progress({ totalPages, remainingPages }) {
-        progress(totalPages === 0 ? 0 : 1 - remainingPages / totalPages, "copying");
-        return stepPages;
-      },
+    return await use(partial);
+  } finally {
+    for (const ending of ["", "-wal", "-shm", "-journal"]) await rm(partial + ending, { force: true });
+  }
+}
+
+async function createEmpty(path: string): Promise<void> {
+  // Bodies contain phone numbers, so other users of the machine must not read them.
+  const file = await open(path, "wx", 0o600);
+  await file.close();
+}
+
+async function inspect<T>(path: string, signal: AbortSignal, use: (inspecting: ReturnType<typeof createInspecting>) => Promise<T>) {
+  signal.throwIfAborted();
+  const inspecting = createInspecting(path);
+  const stop = () => void inspecting.close();
+  signal.addEventListener("abort", stop, { once: true });
+  try {
+    return await use(inspecting);
+  } finally {
+    signal.removeEventListener("abort", stop);
+    await inspecting.close();
+  }
+}
+
+interface VerifyOptions extends Pick<BackupOrder, "progress" | "signal"> {
+  /** The file that the copy is of, for errors. */
+  readonly file: string;
+  readonly now: number;
+}
+
+/** Throws `StoreRefused` when the copy is damaged. Sums that do not match are in the report. */
+async function verify(partial: string, { file, now, progress, signal }: VerifyOptions): Promise<AuditReport> {
+  try {
+    return await inspect(partial, signal, async ({ findDamage, audit }) => {
+      progress("checking", { checked: 0, of: 0 });
+      const damage = await findDamage();
+      if (damage !== null) throw new StoreRefused(`${file} is damaged: ${damage}`);
+      return audit({ now, isRunning: false, mostOffenders }, (each) => progress("auditing", each));
     });
-  } finally {
-    db.close();
+  } catch (error) {
+    if (!(error instanceof StoreUnavailable)) throw error;
+    const code = /\((SQLITE_\w+)\)/.exec(error.message)?.[1];
+    const why = error.message.replace("the store cannot be read: ", "").replaceAll(partial, file);
+    throw new StoreRefused(code === undefined ? why : `${file} is damaged, or not a store of wamid-relay (${code})`, { cause: error });
   }
-  const copy = new Database(path, { fileMustExist: true });
-  try {
-    // Without a write-ahead log the copy is one file.
-    copy.pragma("journal_mode = DELETE");
-  } finally {
-    copy.close();
-  }
-  chmodSync(path, 0o600);
 }
 
-async function check(path: string, progress: (part: number, text: string) => void): Promise<AuditReport> {
-  const db: Db = openForReading(path);
-  try {
-    progress(0, "checking the copy");
-    const found = db.pragma("integrity_check(1)", { simple: true });
-    if (found !== "ok")
-      throw new StoreRefused(`the copy is damaged, as the original may be: ${found}; "wamid-relay doctor --deep" checks it`);
-    const steps = runAudit(db, { now: Date.now(), isRunning: false, mostOffenders });
-    for (;;) {
-      const step = steps.next();
-      if (step.done === true) return step.value;
-      const { checked, of } = step.value;
-      progress(of === 0 ? 1 : checked / of, "auditing the copy");
-      await new Promise(setImmediate);
+/** Neither step leaves a moment in which the target is incomplete. */
+async function giveName(partial: string, target: string, replace: boolean): Promise<void> {
+  if (replace) await rename(partial, target);
+  else {
+    try {
+      // Unlike a rename, this fails when another process has made the file meanwhile.
+      await link(partial, target);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "EEXIST") throw new StoreRefused(`${target} exists; with --force it is replaced`);
+      // Some file systems have no hard links.
+      await rename(partial, target);
     }
-  } finally {
-    db.close();
+  }
+  await sync(dirname(target));
+}
+
+/**
+ * Gives the old store a second name, and then removes its -wal and -shm, which would spoil the new one. At every moment the
+ * old store is complete under one of its names.
+ */
+async function keepOld(target: string, now: number): Promise<string | null> {
+  const kept = `${target}.before-restore-${timeInName(now)}`;
+  const isThere = (await status(target)) !== null;
+  if (isThere) emptyLog(target);
+  for (const ending of ["", "-wal"]) {
+    if ((await status(target + ending)) === null) continue;
+    await link(target + ending, kept + ending).catch(async () => copyFile(target + ending, kept + ending, constants.COPYFILE_EXCL));
+  }
+  await sync(dirname(target));
+  for (const ending of ["-wal", "-shm"]) await rm(target + ending, { force: true });
+  return isThere ? kept : null;
+}
+
+/** So that the old store needs no -wal, should this process end before the new one is in its place. */
+function emptyLog(path: string): void {
+  try {
+    const db = new Database(path, { fileMustExist: true });
+    try {
+      db.pragma("wal_checkpoint(TRUNCATE)");
+    } finally {
+      db.close();
+    }
+  } catch {
+    // A damaged store is kept as it is, with its -wal.
   }
 }
 
-/** A rename is durable once its folder is. */
-function syncFolder(path: string): void {
-  // Windows cannot open folders.
-  if (process.platform === "win32") return;
-  const folder = openSync(dirname(path), "r");
+/** `20261123T030000Z`: sorts by time, and every file system takes it. */
+export function timeInName(at: number): string {
+  return `${new Date(at).toISOString().slice(0, 19).replaceAll(/[-:]/g, "")}Z`;
+}
+
+/** Root restores for the user whose relay opens the file. */
+async function giveTo(owner: { readonly uid: number; readonly gid: number }, path: string): Promise<void> {
+  if (process.getuid?.() === 0 && existsSync(path)) await chown(path, owner.uid, owner.gid);
+}
+
+/** Writes a file, or the names in a folder, to the disk. */
+async function sync(path: string): Promise<void> {
+  const isFolder = (await stat(path)).isDirectory();
+  // Windows cannot sync a folder.
+  if (isFolder && process.platform === "win32") return;
+  const handle = await open(path, isFolder ? "r" : "r+");
   try {
-    fsyncSync(folder);
+    await handle.sync();
   } finally {
-    closeSync(folder);
+    await handle.close();
   }
+}
+
+async function status(path: string) {
+  try {
+    return await stat(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
+    throw error;
+  }
+}
+
+function sizeOf(stats: { readonly size: number } | null): number {
+  return stats?.size ?? 0;
 }

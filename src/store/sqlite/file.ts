@@ -86,6 +86,20 @@ export function openForReading(path: string): Db {
   });
 }
 
+/** The process that opened the file last for writing, for the error of a second one. */
+export function holderOf(path: string): string | null {
+  try {
+    const db = openForReading(path);
+    try {
+      return db.prepare<[], string>("SELECT value FROM meta WHERE key = 'holder'").pluck().get() ?? null;
+    } finally {
+      db.close();
+    }
+  } catch {
+    return null;
+  }
+}
+
 function newestVersion(): number {
   return listMigrations().at(-1)?.version ?? 0;
 }

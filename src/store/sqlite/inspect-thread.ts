@@ -2,7 +2,7 @@ import { setPriority } from "node:os";
 import { setTimeout as wait } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
 import { runAudit } from "./audit.ts";
-import { backUp } from "./backup.ts";
+import { copyStore } from "./copy.ts";
 import { type Db, openForReading } from "./file.ts";
 import type { InspectAnswer, InspectJob } from "./inspecting.ts";
 import { countStats } from "./read-stats.ts";
@@ -40,19 +40,36 @@ async function work(job: InspectJob): Promise<void> {
   const { id } = job;
   let db: Db | null = null;
   try {
-    if (job.kind === "backup") {
-      say({ id, backup: await backUp(path, job.target, { force: true }) });
-      return;
-    }
     db = openForReading(path);
     db.pragma("cache_size = -16384");
-    if (job.kind === "stats") say({ id, stats: await stepThrough(countStats(db), () => {}) });
-    else say({ id, report: await stepThrough(runAudit(db, job.order), (progress) => say({ id, progress })) });
+    switch (job.kind) {
+      case "stats":
+        say({ id, stats: await stepThrough(countStats(db), () => {}) });
+        break;
+      case "audit":
+        say({ id, report: await stepThrough(runAudit(db, job.order), (progress) => say({ id, progress })) });
+        break;
+      case "copy":
+        say({ id, copied: await copyStore(db, job.to, (progress) => say({ id, progress })) });
+        break;
+      case "damage":
+        say({ id, damage: await stepThrough(findDamage(db), () => {}) });
+    }
   } catch (error) {
     say({ id, error: { message: (error as Error).message } });
   } finally {
     db?.close();
   }
+}
+
+/** Table by table, because a thread that is ended finishes its statement first. */
+function* findDamage(db: Db): Generator<void, string | null> {
+  for (const table of db.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table'").pluck().all()) {
+    const found = db.pragma(`integrity_check('${table}')`, { simple: true }) as string;
+    if (found !== "ok") return found.split("\n")[0] as string;
+    yield;
+  }
+  return null;
 }
 
 parentPort?.on("message", (job: InspectJob) => void work(job));

@@ -2,9 +2,19 @@ import { Worker } from "node:worker_threads";
 import type { AuditReport } from "../../model/audit.ts";
 
 import { StoreUnavailable } from "../port.ts";
-import type { AuditOrder, AuditProgress, Backup, Inspecting, Stats } from "../reading.ts";
+import type { AuditOrder, AuditProgress, Inspecting, Stats } from "../reading.ts";
+import type { Copied } from "./copy.ts";
+
+/** A thread that reads one file. */
+export interface FileInspecting extends Inspecting {
+  /** Copies the store as it is now into the empty file `to`; `checked` counts pages. */
+  copy(to: string, progress: (at: AuditProgress) => void): Promise<Copied>;
+  /** The first fault that SQLite finds in the tables and their indexes. Null: none. */
+  findDamage(): Promise<string | null>;
+}
 
 interface PendingJob {
+  readonly kind: InspectRequest["kind"];
   readonly progress: (at: AuditProgress) => void;
   readonly resolve: (answer: InspectAnswer) => void;
   readonly reject: (error: Error) => void;
@@ -13,7 +23,8 @@ interface PendingJob {
 type InspectRequest =
   | { readonly kind: "stats" }
   | { readonly kind: "audit"; readonly order: AuditOrder }
-  | { readonly kind: "backup"; readonly target: string };
+  | { readonly kind: "copy"; readonly to: string }
+  | { readonly kind: "damage" };
 
 /** An idle thread ends after this time. Starting another takes about 0.1 s. */
 const idleMs = 10_000;
@@ -21,7 +32,7 @@ const idleMs = 10_000;
 const thread = new URL(import.meta.url.endsWith(".ts") ? "./inspect-thread.ts" : "./inspect-thread.js", import.meta.url);
 
 /** Reads every row in a thread of its own. */
-export function createInspecting(path: string): Inspecting {
+export function createInspecting(path: string): FileInspecting {
   const pending = new Map<number, PendingJob>();
   let worker: Worker | null = null;
   let idle: NodeJS.Timeout | null = null;
@@ -43,7 +54,8 @@ export function createInspecting(path: string): Inspecting {
       return;
     }
     pending.delete(answer.id);
-    if ("error" in answer) job.reject(new StoreUnavailable(`the store cannot be read: ${answer.error.message}`));
+    if ("error" in answer)
+      job.reject(new StoreUnavailable(`the store cannot be ${job.kind === "copy" ? "copied" : "read"}: ${answer.error.message}`));
     else job.resolve(answer);
     if (pending.size > 0) return;
     worker?.unref();
@@ -74,7 +86,7 @@ export function createInspecting(path: string): Inspecting {
     if (idle !== null) clearTimeout(idle);
     const job: InspectJob = { ...kind, id: nextId++ };
     return new Promise((resolve, reject) => {
-      pending.set(job.id, { progress, resolve, reject });
+      pending.set(job.id, { kind: job.kind, progress, resolve, reject });
       const at = started();
       at.ref();
       at.postMessage(job);
@@ -95,9 +107,13 @@ export function createInspecting(path: string): Inspecting {
       const answer = await request({ kind: "audit", order }, progress);
       return (answer as Extract<InspectAnswer, { report: unknown }>).report;
     },
-    async backUp(target) {
-      const answer = await request({ kind: "backup", target });
-      return (answer as Extract<InspectAnswer, { backup: unknown }>).backup;
+    async copy(to, progress) {
+      const answer = await request({ kind: "copy", to }, progress);
+      return (answer as Extract<InspectAnswer, { copied: unknown }>).copied;
+    },
+    async findDamage() {
+      const answer = await request({ kind: "damage" });
+      return (answer as Extract<InspectAnswer, { damage: unknown }>).damage;
     },
     async close() {
       isClosed = true;
@@ -115,6 +131,7 @@ export type InspectAnswer = { readonly id: number } & (
   | { readonly progress: AuditProgress }
   | { readonly stats: Stats }
   | { readonly report: AuditReport }
-  | { readonly backup: Backup }
+  | { readonly copied: Copied }
+  | { readonly damage: string | null }
   | { readonly error: { readonly message: string } }
 );

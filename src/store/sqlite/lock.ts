@@ -2,7 +2,6 @@ import { chmodSync, existsSync, mkdirSync, realpathSync } from "node:fs";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
 import { StoreRefused } from "../port.ts";
-import { openForReading } from "./file.ts";
 
 /**
  * Makes this process the only relay on the file until `release` or the end of the process.
@@ -67,23 +66,9 @@ function lockPath(storePath: string): string {
   return `${existsSync(storePath) ? realpathSync(storePath) : storePath}.lock`;
 }
 
-/** Replaces `mkdirSync` with `recursive`, which never returns under a folder that allows no new ones (/proc). */
+/** Replaces `mkdir` with `recursive`, which never returns under a folder that allows no new ones (/proc). */
 export function makeFolder(path: string, mode?: number): void {
   if (existsSync(path)) return;
   makeFolder(dirname(path), mode);
-  mkdirSync(path, mode);
-}
-
-/** The process that opened the file last for writing, for the error of a second one. */
-export function holderOf(path: string): string | null {
-  try {
-    const db = openForReading(path);
-    try {
-      return db.prepare<[], string>("SELECT value FROM meta WHERE key = 'holder'").pluck().get() ?? null;
-    } finally {
-      db.close();
-    }
-  } catch {
-    return null;
-  }
+  mkdirSync(path, { mode });
 }

@@ -9,12 +9,12 @@ import { type AcceptOutcome, type DueDelivery, type Rules, sumRegistered } from 
 import { createAccept } from "./accept.ts";
 import { createDeliveries } from "./deliveries.ts";
 import { isDamage, isStorageFault, reasonOf, translateErrors, watchPlace } from "./faults.ts";
-import { openForWriting } from "./file.ts";
+import { holderOf, openForWriting } from "./file.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import { createHydrationPasses } from "./hydration-passes.ts";
 import { createHydrations } from "./hydrations.ts";
 import { createInspecting } from "./inspecting.ts";
-import { holderOf, lockFile } from "./lock.ts";
+import { lockFile } from "./lock.ts";
 import { createNames } from "./names.ts";
 import { createArrivals, createCursors, createRecentCalls, createRequests, createSecretUseCounts } from "./notes.ts";
 import { createParking } from "./parking.ts";

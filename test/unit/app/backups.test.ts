@@ -1,98 +1,159 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+// Slow: each backup starts two threads, and several are made.
+import { existsSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { type BackupParts, startBackups } from "../../../src/app/backups.ts";
-import { createSupervisor } from "../../../src/app/supervise.ts";
-import { createManualClock } from "../../harness/manual-clock.ts";
+import { type BackupsParts, startBackups } from "../../../src/app/backups.ts";
+import type { Task } from "../../../src/app/supervise.ts";
+import { createMetrics } from "../../../src/observe/metrics.ts";
+import { openSqliteSubject } from "../../contract/sqlite-subject.ts";
+import { anEvent, rulesFor } from "../../contract/store-events.ts";
+import { rowsOf } from "../../harness/store-rows.ts";
 
-const start = Date.parse("2026-11-23T00:00:00Z");
-const day = 86_400_000;
+const [minute, day] = [60_000, 86_400_000];
+const midnight = Date.parse("2026-11-23T00:00:00Z");
 
-function open({ schedule = "15 3 * * *", keep = 2 } = {}) {
-  const root = mkdtempSync(join(tmpdir(), "backups-"));
-  onTestFinished(() => rmSync(root, { recursive: true }));
-  const folder = join(root, "backups");
-  const clock = createManualClock(start);
-  const lines: string[] = [];
-  const values = new Map<string, number>();
-  const gauge = (name: string) => ({
-    set: (value: number) => void values.set(name, value),
-    inc: () => void values.set(name, (values.get(name) ?? 0) + 1),
+async function opened(backup: Partial<{ schedule: string; folder: string; keep: number }> = {}) {
+  const subject = await openSqliteSubject(rulesFor([{ name: "all" }]));
+  const parent = mkdtempSync(join(tmpdir(), "backups-"));
+  onTestFinished(async () => {
+    await subject.end();
+    rmSync(parent, { recursive: true, force: true });
   });
-  const backup = { schedule, folder, keep };
-  const state = { isFailing: false };
-  const supervisor = createSupervisor({ clock, log: { error: () => {} } as never });
-  onTestFinished(supervisor.close);
-  function run() {
-    return startBackups({
-      settings: () => ({ backup }),
-      path: join(root, "relay.db"),
-      async backUp(file) {
-        if (state.isFailing) throw new Error("disk full");
-        mkdirSync(folder, { recursive: true });
-        writeFileSync(file, "copy");
-        return { file, bytes: 4, audit: { rows: { events: 1, deliveries: 2, attempts: 0 }, balanced: true } as never, tookMs: 1500 };
+  await subject.store.accept(anEvent({ wamid: "w" }));
+  const folder = join(parent, "made", "here");
+  const settings = { schedule: "0 3 * * *", folder, keep: 2, ...backup };
+  const log: Record<string, unknown>[] = [];
+  const metrics = createMetrics({ version: "1", node: "1", storage: "sqlite" }, () => {
+    throw new Error("not read");
+  }).backup;
+  let now = midnight;
+  let task: Task | undefined;
+  const begin = () =>
+    startBackups({
+      settings: () => ({ backup: settings }),
+      path: subject.path,
+      clock: { now: () => now, after: () => () => {} },
+      supervise: (given) => {
+        task = given;
+        return { wake() {}, close: async () => {} };
       },
-      clock,
-      supervise: supervisor.supervise,
-      log: { info: (_: object, text: string) => lines.push(text), error: (_: object, text: string) => lines.push(text) } as never,
-      metrics: {
-        backupSuccess: gauge("success"),
-        backupSeconds: gauge("seconds"),
-        backupBytes: gauge("bytes"),
-        backupFailures: gauge("failures"),
-      } as unknown as BackupParts["metrics"],
+      log: {
+        info: (line: object, text: string) => void log.push({ ...line, text }),
+        error: (line: object, text: string) => void log.push({ ...line, text, isError: true }),
+      } as unknown as BackupsParts["log"],
+      metrics,
     });
-  }
-  const files = () => (existsSync(folder) ? readdirSync(folder).sort() : []);
-  return { clock, folder, backup, state, lines, values, run, files };
+  begin();
+  const run = async (signal = new AbortController().signal) => (task as Task).run(signal);
+  return {
+    subject,
+    folder,
+    settings,
+    log,
+    begin,
+    run,
+    setTime: (at: number) => {
+      now = at;
+    },
+    /** Steps as the supervisor takes them, until then. */
+    async passUntil(end: number) {
+      for (;;) {
+        const waitMs = await run();
+        expect(waitMs).toBeGreaterThan(0);
+        if (now + waitMs > end) break;
+        now += waitMs;
+      }
+      now = end;
+    },
+    names: () => (existsSync(folder) ? readdirSync(folder).toSorted() : []),
+    value: async (name: keyof typeof metrics) => (await metrics[name].get()).values[0]?.value ?? 0,
+  };
 }
 
-test("backs up by the schedule in UTC, and reports size, duration and time", async () => {
-  const { clock, run, files, lines, values } = open();
-  run();
-  await clock.advance(3 * 3_600_000);
-  expect(files()).toEqual([]);
-  await clock.advance(15 * 60_000);
-  expect(files()).toEqual(["relay-20261123T031500Z.db"]);
-  expect(lines).toEqual(["backup made"]);
-  expect(Object.fromEntries(values)).toEqual({ success: (start + 195 * 60_000) / 1000, seconds: 1.5, bytes: 4 });
+test("makes a backup at each time of the schedule, and keeps the newest", async () => {
+  const { passUntil, names, folder, log, value } = await opened();
+  await passUntil(midnight + 3 * 60 * minute - 1);
+  expect(names()).toEqual([]);
+  await passUntil(midnight + 4 * 60 * minute);
+  expect(names()).toEqual(["relay-20261123T030000Z.db"]);
+  expect(log).toMatchObject([{ text: "backup made", file: join(folder, names()[0] as string), events: 1, removed: 0 }]);
+  // By the clock of the machine: this backup was really made now.
+  expect(await value("success")).toBeGreaterThan(1_700_000_000);
+  expect(await value("bytes")).toBeGreaterThan(4096);
+  await passUntil(midnight + 3 * day);
+  expect(names()).toEqual(["relay-20261124T030000Z.db", "relay-20261125T030000Z.db"]);
+  expect(rowsOf(join(folder, names()[1] as string), "SELECT count(*) AS n FROM events")).toEqual([{ n: 1 }]);
 });
 
-test("keeps the newest backups of this store, and deletes no other file", async () => {
-  const { clock, folder, run, files } = open();
-  const others = ["relay-notes.db", "relay-20261120T031500Z.db.gz", "other-20261120T031500Z.db", "relay.db"];
-  mkdirSync(folder);
-  for (const file of [...others, "relay-20261120T031500Z.db", "relay-20261121T031500Z.db.partial"]) writeFileSync(join(folder, file), "");
-  run();
-  await clock.advance(3 * day);
-  expect(files()).toEqual([...others, "relay-20261124T031500Z.db", "relay-20261125T031500Z.db"].sort());
+test("removes no file with another name", async () => {
+  const { passUntil, names, folder } = await opened({ keep: 1 });
+  await passUntil(midnight + 4 * 60 * minute);
+  const others = ["other-20200101T000000Z.db", "relay-20200101T000000Z.db.gz", "relay-2020.db", "relay.db", "xrelay-20200101T000000Z.db"];
+  for (const name of others) writeFileSync(join(folder, name), "theirs");
+  writeFileSync(join(folder, "relay-20200101T000000Z.db"), "an old backup");
+  await passUntil(midnight + day + 4 * 60 * minute);
+  expect(names()).toEqual([...others, "relay-20261124T030000Z.db"].toSorted());
 });
 
-test("a failure deletes nothing, is counted, and the next backup follows the schedule", async () => {
-  const { clock, run, files, state, lines, values } = open({ keep: 1 });
-  run();
-  await clock.advance(day);
-  state.isFailing = true;
-  await clock.advance(day);
-  expect(files()).toEqual(["relay-20261123T031500Z.db"]);
-  expect([values.get("failures"), lines.at(-1)]).toEqual([1, "backup failed"]);
-  state.isFailing = false;
-  await clock.advance(day);
-  expect(files()).toEqual(["relay-20261125T031500Z.db"]);
+test("removes what a killed process left, and not what another one writes", async () => {
+  const { passUntil, names, folder } = await opened();
+  await passUntil(midnight + 4 * 60 * minute);
+  const [old, fresh, other] = [
+    "relay-20261122T030000Z.db.0a1b2c3d.partial",
+    "relay-20261122T030000Z.db.00000000.partial",
+    "x.00000000.partial",
+  ];
+  for (const name of [old, fresh, other] as string[]) writeFileSync(join(folder, name), "");
+  const lastWritten = (name: string, at: number) => utimesSync(join(folder, name), new Date(at), new Date(at));
+  lastWritten(old as string, midnight + 2 * 60 * minute);
+  lastWritten(fresh as string, midnight + day);
+  await passUntil(midnight + day + 4 * 60 * minute);
+  expect(names().filter((name) => name.endsWith("partial"))).toEqual([fresh, other]);
 });
 
-test("a reload changes the schedule, and a restart knows the last backup", async () => {
-  const { clock, run, files, backup, values } = open({ schedule: "off" });
-  const task = run();
-  await clock.advance(2 * day);
-  expect([files(), values.get("success")]).toEqual([[], 0]);
-  backup.schedule = "0 * * * *";
-  task.wake();
-  await clock.advance(3_600_000);
-  expect(files()).toEqual(["relay-20261125T010000Z.db"]);
-  values.clear();
-  run();
-  expect(values.get("success")).toBe(Date.parse("2026-11-25T01:00:00Z") / 1000);
+test("a failure is logged and counted once, and the next backup is made as scheduled", async () => {
+  const { passUntil, names, folder, log, value, settings } = await opened();
+  settings.folder = "/proc/not/here";
+  await passUntil(midnight + 4 * 60 * minute);
+  expect([log.map(({ text }) => text), await value("failures"), await value("success")]).toEqual([["backup failed"], 1, 0]);
+  settings.folder = folder;
+  await passUntil(midnight + day + 4 * 60 * minute);
+  expect(log.map(({ text }) => text)).toEqual(["backup failed", "backup made"]);
+  expect(names()).toEqual(["relay-20261124T030000Z.db"]);
+});
+
+test("a reload changes the schedule; one that is off makes none", async () => {
+  const { passUntil, names, settings } = await opened({ schedule: "off" });
+  await passUntil(midnight + 2 * day);
+  expect(names()).toEqual([]);
+  settings.schedule = "30 * * * *";
+  await passUntil(midnight + 2 * day + 40 * minute);
+  expect(names()).toEqual(["relay-20261125T003000Z.db"]);
+  settings.schedule = "off";
+  await passUntil(midnight + 3 * day);
+  expect(names()).toHaveLength(1);
+});
+
+test("a backup that was due while the relay was stopped is not made up; the last one stays known", async () => {
+  const { passUntil, names, begin, setTime, run, value } = await opened();
+  await passUntil(midnight + 4 * 60 * minute);
+  setTime(midnight + 2 * day + 12 * 60 * minute);
+  begin();
+  await run();
+  await run();
+  expect(names()).toEqual(["relay-20261123T030000Z.db"]);
+  expect(await value("success")).toBe((midnight + 3 * 60 * minute) / 1000);
+});
+
+test("ends with the relay, and leaves nothing unfinished", async () => {
+  const { run, setTime, names, log, value } = await opened();
+  await run();
+  setTime(midnight + 3 * 60 * minute);
+  const ending = new AbortController();
+  const running = run(ending.signal);
+  setImmediate(() => ending.abort());
+  await running;
+  expect(names()).toEqual([]);
+  expect([log, await value("failures")]).toEqual([[], 0]);
 });

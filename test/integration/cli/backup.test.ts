@@ -1,0 +1,136 @@
+// Slow: each backup starts two threads, and several are made.
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import Database from "better-sqlite3";
+import { expect, test } from "vitest";
+import { openDownstream } from "../../harness/downstream.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { createMessages } from "../../harness/posts.ts";
+import { makeRelayHere, startRelayHere } from "../../harness/relay-here.ts";
+import { routeTo } from "../../harness/relay-settings.ts";
+import { until } from "../../harness/until.ts";
+import { jsonOf, runOn, runProcessOn } from "./run-cli.ts";
+
+const event = (seed: string) => createMessages(seed).event();
+
+test("backup copies the store of a running relay; restore puts it elsewhere, where the relay delivers what waited", async () => {
+  const downstream = await openDownstream();
+  const relay = await startRelayHere({ settings: { routes: [routeTo("http://127.0.0.1:9/", { name: "everything" })] } });
+  const sent = event("backed up");
+  await postEvent(relay.webhookUrl, sent);
+  const file = join(relay.folder, "backup.db");
+  const made = await runProcessOn(relay, "backup", file);
+  expect(made).toMatchObject({ code: 0, err: expect.not.stringContaining("wamid-relay:") });
+  expect(made.out).toMatch(
+    /backup\.db: \d+ KiB in \d+\.\d s, the store as of 2\d{3}-.*Z\naudit of the backup: the sums match; 1 events, 1 deliveries/,
+  );
+
+  const elsewhere = await makeRelayHere({ settings: { routes: [routeTo(downstream.url, { name: "everything" })] } });
+  const restored = await runProcessOn(elsewhere, "restore", file);
+  expect(restored).toMatchObject({ code: 0, err: expect.not.stringContaining("wamid-relay:") });
+  expect(restored.out).toMatch(/backup\.db → .*relay\.db: .*\n.*not in it.*\n.*same webhook-id.*\naudit of the backup: the sums match/);
+  await elsewhere.start();
+  await until("the delivery that waited is made", () => downstream.arrivals.some(({ eventId }) => eventId === sent.id));
+  expect((await postEvent(elsewhere.webhookUrl, sent)).word).toBe("duplicate");
+});
+
+test("both print JSON, and refuse to replace a file or a store in one line", async () => {
+  const relay = await startRelayHere();
+  await postEvent(relay.webhookUrl, event("refused"));
+  const file = join(relay.folder, "backup.db");
+  const before = Date.now();
+  const report = jsonOf<{ at: string; bytes: number; audit: { balanced: boolean } }>(await runOn(relay, "backup", file, "--json"));
+  expect(report).toMatchObject({ file, bytes: statSync(file).size, audit: { balanced: true, events: { received: 1 } } });
+  expect(Date.parse(report.at)).toBeGreaterThanOrEqual(before);
+  const failed = (words: string) => ({
+    code: 1,
+    out: "",
+    err: expect.stringMatching(new RegExp(`^wamid-relay: [^\\n]*${words}[^\\n]*\\n$`)),
+  });
+  expect(await runOn(relay, "backup", file)).toEqual(failed("backup.db exists; with --force it is replaced"));
+  expect(await runOn(relay, "backup", relay.storePath, "--force")).toEqual(failed("belongs to the store itself"));
+  expect(await runOn(relay, "backup", join(relay.folder, "none", "b.db"))).toEqual(failed("the folder .*none does not exist"));
+  expect(await runOn(relay, "restore", file, "--force")).toEqual(failed("is in use by another wamid-relay process"));
+  expect(await runOn(relay, "restore", join(relay.folder, "none.db"))).toEqual(failed("there is no backup at"));
+  await relay.stop();
+  expect(await runOn(relay, "restore", file)).toEqual(failed("exists; with --force it is kept under another name"));
+  const { kept } = jsonOf<{ kept: string }>(await runOn(relay, "restore", file, "--force", "--json"));
+  expect(existsSync(kept)).toBe(true);
+});
+
+test("a store whose sums do not match ends backup and restore with 1, with the offenders on standard error", async () => {
+  const relay = await makeRelayHere({ settings: { routes: [routeTo("http://127.0.0.1:9/")] } });
+  await relay.start();
+  await postEvent(relay.webhookUrl, event("broken"));
+  await relay.stop();
+  const db = new Database(relay.storePath);
+  db.exec("DELETE FROM attempts");
+  db.exec("DELETE FROM deliveries");
+  db.close();
+  const file = join(relay.folder, "backup.db");
+  const wrong = {
+    code: 1,
+    out: expect.stringContaining("the sums do not match: 1 offences"),
+    err: expect.stringContaining("delivery missing"),
+  };
+  expect(await runOn(relay, "backup", file)).toEqual(wrong);
+  expect(await runOn(relay, "restore", file, "--force")).toEqual(wrong);
+});
+
+test.each(["backup", "restore"])("%s refuses Redis, and names the page that helps", async (command) => {
+  const relay = await makeRelayHere({ settings: { storage: { driver: "redis", url: "redis://127.0.0.1:9" } } });
+  const { code, out, err } = await runOn(relay, command, join(relay.folder, "backup.db"));
+  expect([code, out]).toEqual([1, ""]);
+  expect(err).toMatch(/storage\.driver redis: .*docs\/backup\.md/);
+  expect(existsSync(new URL("../../../docs/backup.md", import.meta.url))).toBe(true);
+});
+
+test.runIf(process.getuid?.() === 0)("restored by root, the store belongs to the owner of its folder", async () => {
+  const relay = await startRelayHere();
+  const file = join(relay.folder, "backup.db");
+  expect((await runOn(relay, "backup", file)).code).toBe(0);
+  const storePath = join(relay.folder, "of-another", "relay.db");
+  mkdirSync(dirname(storePath));
+  chownSync(dirname(storePath), 65_534, 65_534);
+  const other = await makeRelayHere({ storePath });
+  expect((await runOn(other, "restore", file)).code).toBe(0);
+  const owners = readdirSync(dirname(storePath)).map((name) => [name, statSync(join(dirname(storePath), name)).uid]);
+  expect(owners).toEqual([
+    ["relay.db", 65_534],
+    ["relay.db.lock", 65_534],
+  ]);
+});
+
+test("a running relay makes the scheduled backups, and shows them in its log and metrics", async () => {
+  const relay = await startRelayHere();
+  await postEvent(relay.webhookUrl, event("scheduled"));
+  const folder = join(relay.folder, "backups");
+  relay.writeSettings({ backup: { schedule: "* * * * * *", folder, keep: 2 } });
+  relay.reload();
+  const made = () => relay.log().filter(({ msg }) => msg === "backup made");
+  await until("three backups are made", () => made().length >= 3);
+  expect(made()[0]).toMatchObject({ level: "info", events: 1, file: expect.stringContaining(folder) });
+  const text = await (await fetch(`${relay.url}/metrics`)).text();
+  const value = (name: string) => Number(new RegExp(`^${name} (.*)$`, "m").exec(text)?.[1]);
+  expect(value("relay_backup_last_success_timestamp_seconds")).toBeGreaterThan(Date.now() / 1000 - 3600);
+  expect(value("relay_backup_duration_seconds")).toBeGreaterThan(0);
+  expect(value("relay_backup_failures_total")).toBe(0);
+  await relay.stop();
+  const names = readdirSync(folder);
+  expect(names.filter((name) => !/^relay-\d{8}T\d{6}Z\.db$/.test(name))).toEqual([]);
+  expect(names.length).toBeLessThanOrEqual(3);
+  // It is a whole store.
+  expect(
+    readFileSync(join(folder, names[0] as string))
+      .subarray(0, 15)
+      .toString(),
+  ).toBe("SQLite format 3");
+});
+
+test("a schedule with Redis is a fault of the settings", async () => {
+  const storage = { driver: "redis", url: "redis://127.0.0.1:9" };
+  const relay = await makeRelayHere({ settings: { storage, backup: { schedule: "0 3 * * *" } } });
+  const { code, out, err } = await runOn(relay, "config", "check");
+  expect(code).toBe(1);
+  expect(out + err).toMatch(/backup\.schedule.*needs storage\.driver sqlite; back up Redis itself, as docs\/backup\.md describes/);
+});
