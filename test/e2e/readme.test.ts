@@ -71,7 +71,7 @@ test("the README's five minutes work as written", async () => {
   const blocks = shellBlocks("## Five minutes to a relay of your own", "### Then deploy it");
   expect(blocks.length).toBeGreaterThanOrEqual(4);
   const captured = `printf 'POST /webhooks/main HTTP/1.1\\r\\nx-acme-signature: sha256=%s\\r\\n\\r\\n%s' "$SIGNATURE" "$BODY" > captured.http`;
-  const verify = shellBlocks("### Then deploy it", "## The way an event goes").filter((block) => block.includes(" verify "));
+  const verify = shellBlocks("### Then deploy it", "## How it works").filter((block) => block.includes(" verify "));
   expect(verify).toHaveLength(1);
   const script = ["set -e", `PATH=${bin}:$PATH`, ...blocks, captured, ...verify, "cat downstream.log"]
     .join("\n")

@@ -12,10 +12,7 @@ export interface Copied {
 
 /** Pages (4 KiB) of one step. Between steps the thread reports progress and can be ended. */
 const stepPages = 512;
-/**
- * Pages after which the copy is written to the disk. All at once at the end, the relay's own commits wait for it: with 600 MB,
- * the p99 of acknowledgements grew from 40 to 300 ms (bench/backup.ts).
- */
+/** Pages after which the copy is written to the disk. One large write at the end could delay the relay's own commits. */
 const syncPages = 2048;
 /** A larger write-ahead log is emptied here after the copy. */
 const largeLogBytes = 8 * 1024 * 1024;
