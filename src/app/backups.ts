@@ -63,7 +63,8 @@ export function startBackups({ settings, path, clock, supervise, log, metrics }:
       const { at, bytes, audit, tookMs } = await backUp({ path, file, replace: false, now: clock.now, progress: () => {}, signal });
       metrics.seconds.set(tookMs / 1000);
       metrics.bytes.set(bytes);
-      const removed = await removeOld(folder, keep);
+      // Otherwise faulty backups would replace the good ones.
+      const removed = audit.balanced ? await removeOld(folder, keep) : 0;
       const line = { file, bytes, tookMs, events: audit.rows.events, removed };
       if (audit.balanced) {
         metrics.success.set(at / 1000);

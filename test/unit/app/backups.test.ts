@@ -2,6 +2,7 @@
 import { existsSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { type BackupsParts, startBackups } from "../../../src/app/backups.ts";
 import type { Task } from "../../../src/app/supervise.ts";
@@ -84,6 +85,19 @@ test("makes a backup at each time of the schedule, and keeps the newest", async 
   await passUntil(midnight + 3 * day);
   expect(names()).toEqual(["relay-20261124T030000Z.db", "relay-20261125T030000Z.db"]);
   expect(rowsOf(join(folder, names()[1] as string), "SELECT count(*) AS n FROM events")).toEqual([{ n: 1 }]);
+});
+
+test("keeps the good backups when the sums of a new one do not match", async () => {
+  const { passUntil, names, subject, log } = await opened({ keep: 1 });
+  await passUntil(midnight + 4 * 60 * minute);
+  const good = names();
+  const db = new Database(subject.path);
+  db.exec("UPDATE secret_uses SET events = events + 5");
+  db.close();
+  await passUntil(midnight + 2 * day + 4 * 60 * minute);
+  expect(log.at(-1)).toMatchObject({ isError: true, removed: 0 });
+  expect(names()).toHaveLength(3);
+  expect(names()).toEqual(expect.arrayContaining(good));
 });
 
 test("removes no file with another name", async () => {
