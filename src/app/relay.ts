@@ -232,7 +232,9 @@ export async function createRelay({
 
   let authorize: Authorize = createAuthorize(settings.control.tokens);
   /** For a load balancer or a command that was given the wrong process. */
-  const notHere = receives ? null : "no such page: this process has the role work, and webhooks and /v1 are at those that receive";
+  const notHere = receives
+    ? null
+    : "no such page: this process has the role work, and processes with the role receive serve webhooks and /v1";
   const webServer = (address: ListenAddress, webhooks: WebhookHandler | null, missing: string | null): WebServer => {
     const web = createWebServer(
       { ...address, requestTimeout: initial.server.requestTimeout },

@@ -9,7 +9,7 @@ interface Address {
   readonly port: number;
 }
 
-/** Longest wait for a listener to answer who it is. */
+/** Longest wait for a listener to identify itself. */
 const answerWithinMs = 2_000;
 
 /** The process that listens where a relay should: `process 12 (node server.js)`. Names no more than this user may see. */

@@ -27,7 +27,7 @@ export function build(command: Command, io: Io): void {
     .option("--truncated", "send it as it arrives when its data is over 256 KB")
     .option("--count <number>", "so many events; of a scenario, so many messages (default: 1, or the scenario's)", count)
     .option("--rate <posts>", "posts per second, such as 50/s")
-    .option("--concurrency <number>", "posts under way at once (default: 16, or the scenario's; 1 where the order matters)", count)
+    .option("--concurrency <number>", "posts in flight (default: 16, or the scenario's; 1 where the order matters)", count)
     .option("--duplicate <share>", "post this share of events twice, such as 0.1; or each so many times more, such as 3", duplicate)
     .option("--shuffle", "post them in another order")
     .option("--seed <text>", "the same seed makes the same wamids, order and faults (default: others each time)")

@@ -146,7 +146,7 @@ test("a process that only works has no control API: its settings are not checked
   expect(message((await examine(settingsPath)).checks, "relay")).toBe(`does not run: nothing listens at http://127.0.0.1:${port}`);
 });
 
-test.runIf(process.platform === "linux")("variables have the values of the running relay, which a reload would use", async () => {
+test("variables have the values of the running relay, which a reload would use", async () => {
   const secretOf = (name: string) => ({
     sources: { main: { account: "main", signature: { service: "acme", secrets: [`\${${name}}`] } } },
   });

@@ -44,7 +44,7 @@ test("describes every route under /v1 and no other; a worker has none", async ()
   expect(receiver.answer.body).toEqual(alone.answer.body);
   const worker = await routesAndPage("work", { storage });
   expect(worker.routes).toEqual([]);
-  const error = "no such page: this process has the role work, and webhooks and /v1 are at those that receive";
+  const error = "no such page: this process has the role work, and processes with the role receive serve webhooks and /v1";
   expect([worker.answer.status, worker.answer.body]).toEqual([404, { error, code: "not_found" }]);
 });
 
