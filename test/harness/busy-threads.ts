@@ -14,8 +14,10 @@ export async function withBusyThreads<T>(run: () => Promise<T>): Promise<T> {
   try {
     return await run();
   } finally {
-    for (const path of pipes) closeSync(openSync(path, "r+"));
+    // Held until every thread is free: a thread that opens its pipe after the writer has closed blocks for good.
+    const writers = pipes.map((path) => openSync(path, "r+"));
     for (const file of await Promise.all(opening)) await file.close();
+    for (const writer of writers) closeSync(writer);
     rmSync(folder, { recursive: true });
   }
 }
