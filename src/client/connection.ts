@@ -1,4 +1,5 @@
 import type { ErrorCode } from "../model/errors.ts";
+import type { StepOptions } from "./requests.ts";
 
 /** `no_answer`: no complete answer arrived. `bad_answer`: the answer is not from a relay, or from another version. */
 export type RelayClientErrorCode = ErrorCode | "no_answer" | "bad_answer";
@@ -8,6 +9,7 @@ interface RelayClientErrorParts {
   readonly code: RelayClientErrorCode;
   readonly details?: unknown;
   readonly line?: number;
+  readonly retryAfterMs?: number | null;
   readonly cause?: unknown;
 }
 
@@ -22,21 +24,27 @@ export class RelayClientError extends Error {
   readonly details: unknown;
   /** In `trackAll`: number (from 1) of the first message that may not be registered; continue from there. */
   readonly line: number | null;
+  /** The answer's `Retry-After`, in milliseconds. */
+  readonly retryAfterMs: number | null;
 
-  constructor(message: string, { status, code, details, line, cause }: RelayClientErrorParts) {
+  constructor(message: string, { status, code, details, line, retryAfterMs, cause }: RelayClientErrorParts) {
     super(message, cause === undefined ? {} : { cause });
     this.status = status;
     this.code = code;
     this.details = details;
     this.line = line ?? null;
+    this.retryAfterMs = retryAfterMs ?? null;
   }
 }
 
 export interface RelayClientOptions {
   /** The relay's URL, such as `https://relay.example`; it may have a path before `/v1`. */
   url: string | URL;
-  /** One of `control.tokens` in the relay's settings. */
-  token: string;
+  /**
+   * One of `control.tokens` in the relay's settings. Without a token, the browser's session cookie authorizes the requests:
+   * only for pages that the relay itself serves.
+   */
+  token?: string | undefined;
   /** Longest wait for one answer, in milliseconds. Default: one minute. */
   timeoutMs?: number | undefined;
   /** Aborts requests in flight and all later ones. */
@@ -52,15 +60,40 @@ export interface Connection {
   post<T>(path: string, body: unknown, headers: Readonly<Record<string, string>>): Promise<{ readonly body: T; readonly headers: Headers }>;
   /** Posts NDJSON; returns the lines of the answer. */
   lines<T>(path: string, lines: string): Promise<T[]>;
+  /** Opens a stream of server-sent events. `timeoutMs` is the longest wait for its first byte; the stream itself has no end. */
+  stream(path: string, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<ReadableStream<Uint8Array>>;
 }
+
+/** Proves to the relay that a request with a cookie comes from its own page: another site cannot set it. */
+const fromConsole = { "x-wamid-relay": "console" };
 
 /** Throws TypeError for an invalid URL or token. */
 export function connect({ url, token, timeoutMs = 60_000, signal, fetch = globalThis.fetch }: RelayClientOptions): Connection {
   const base = new URL(url);
   if (!/^https?:$/.test(base.protocol)) throw new TypeError("url must be an http or https URL");
   // Checked here because fetch would show the whole token in its message.
-  if (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token)) throw new TypeError("token must be text without spaces");
+  if (token !== undefined && (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token)))
+    throw new TypeError("token must be text without spaces");
+  const caller = token === undefined ? fromConsole : { authorization: `Bearer ${token}` };
   const root = `${base.origin}${base.pathname.replace(/\/+$/, "")}`;
+
+  /** Resolves with the answer when its headers are complete. `over` ends it, at any time. */
+  async function call(path: string, init: RequestInit, over: AbortSignal): Promise<Response> {
+    const { headers, ...rest } = init;
+    return fetch(`${root}${path}`, {
+      ...rest,
+      headers: { ...(headers as Readonly<Record<string, string>>), ...caller },
+      // A redirect would send the token to another place.
+      redirect: "error",
+      credentials: token === undefined ? "same-origin" : "omit",
+      signal: signal === undefined ? over : AbortSignal.any([over, signal]),
+    });
+  }
+
+  function noAnswer(cause: unknown, status: number, isLate: boolean): RelayClientError {
+    const message = `no answer from ${base.origin}${isLate ? ` within ${timeoutMs} ms` : ""}`;
+    return new RelayClientError(message, { status, code: "no_answer", cause });
+  }
 
   async function request(
     method: string,
@@ -70,29 +103,19 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
     more: Readonly<Record<string, string>> = {},
   ): Promise<{ text: string; headers: Headers }> {
     const timeout = AbortSignal.timeout(timeoutMs);
+    const headers = type === null ? more : { ...more, "content-type": type };
     let status = 0;
+    let answer: Response;
     let text: string;
-    let headers: Headers;
     try {
-      const answer = await fetch(`${root}${path}`, {
-        method,
-        headers: { ...more, authorization: `Bearer ${token}`, ...(type === null ? {} : { "content-type": type }) },
-        ...(body === null ? {} : { body }),
-        // A redirect would send the token to another place.
-        redirect: "error",
-        signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]),
-      });
-      ({ status, headers } = answer);
+      answer = await call(path, { method, headers, ...(body === null ? {} : { body }) }, timeout);
+      ({ status } = answer);
       text = await answer.text();
     } catch (cause) {
-      throw new RelayClientError(`no answer from ${base.origin}${timeout.aborted ? ` within ${timeoutMs} ms` : ""}`, {
-        status,
-        code: "no_answer",
-        cause,
-      });
+      throw noAnswer(cause, status, timeout.aborted);
     }
-    if (status < 200 || status > 299) throw refusal(base.origin, status, text);
-    return { text, headers };
+    if (!answer.ok) throw refusal(base.origin, answer, text);
+    return { text, headers: answer.headers };
   }
 
   return {
@@ -112,6 +135,21 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
         .filter((line) => line !== "")
         .map((line) => parsed<T>(base.origin, line));
     },
+    async stream(path, headers, ended) {
+      const late = new AbortController();
+      const timer = setTimeout(() => late.abort(), timeoutMs);
+      try {
+        const answer = await call(path, { headers: { accept: "text/event-stream", ...headers } }, AbortSignal.any([ended, late.signal]));
+        if (!answer.ok) throw refusal(base.origin, answer, await answer.text());
+        const isStream = answer.headers.get("content-type")?.startsWith("text/event-stream") === true;
+        if (isStream && answer.body !== null) return answer.body;
+        throw new RelayClientError(`what answers at ${base.origin} is no wamid-relay`, { status: answer.status, code: "bad_answer" });
+      } catch (error) {
+        throw error instanceof RelayClientError ? error : noAnswer(error, 0, late.signal.aborted);
+      } finally {
+        clearTimeout(timer);
+      }
+    },
   };
 }
 
@@ -123,23 +161,26 @@ function parsed<T>(origin: string, text: string): T {
   }
 }
 
-function refusal(origin: string, status: number, text: string): RelayClientError {
+function refusal(origin: string, { status, headers }: Response, text: string): RelayClientError {
+  const retryAfter = headers.get("retry-after");
+  const retryAfterMs = retryAfter !== null && /^\d+$/.test(retryAfter) ? Number(retryAfter) * 1000 : null;
   try {
     const { error, code, details } = JSON.parse(text) as { error?: unknown; code?: unknown; details?: unknown };
     if (typeof error === "string" && typeof code === "string") {
-      return new RelayClientError(error, { status, code: code as ErrorCode, details });
+      return new RelayClientError(error, { status, code: code as ErrorCode, details, retryAfterMs });
     }
   } catch {
     // Reported below.
   }
-  return new RelayClientError(`${origin} answered ${status}, and not as a wamid-relay would`, { status, code: "bad_answer" });
+  return new RelayClientError(`${origin} answered ${status}, and not as a wamid-relay would`, { status, code: "bad_answer", retryAfterMs });
 }
 
 const largestPage = 500;
 
-interface Page<T> {
+export interface Page<T, Cursor> {
   readonly data: readonly T[];
-  readonly next: string | number | null;
+  /** `before` of the next page; null at the end. A page may be short, or empty, and still have a next one. */
+  readonly next: Cursor | null;
 }
 
 /** Reads page after page, as the items are consumed, up to `limit` items. */
@@ -152,8 +193,8 @@ export async function* readPages<T>(
   let left = limit;
   let before: string | number | undefined;
   while (left > 0) {
-    const query = asQuery({ ...filter, before, limit: Math.min(largestPage, left) });
-    const { data, next }: Page<T> = await connection.json("GET", `${path}?${query}`);
+    const query = queryOf({ ...filter, before, limit: Math.min(largestPage, left) });
+    const { data, next }: Page<T, string | number> = await connection.json("GET", `${path}${query}`);
     for (const item of data.slice(0, left)) yield item;
     left -= data.length;
     if (next === null) return;
@@ -161,10 +202,36 @@ export async function* readPages<T>(
   }
 }
 
-function asQuery(values: Readonly<Record<string, unknown>>): URLSearchParams {
+interface Step {
+  readonly done: number;
+  readonly next: string | null;
+}
+
+/** Makes request after request, each from where the one before ended, until nothing is left or `signal` is aborted. */
+export async function takeSteps(
+  { onProgress, signal }: StepOptions,
+  take: (cursor: string | null) => Promise<Step>,
+): Promise<{ done: number; complete: boolean }> {
+  let done = 0;
+  let cursor: string | null = null;
+  while (signal?.aborted !== true) {
+    const step = await take(cursor);
+    done += step.done;
+    onProgress?.(done);
+    if (step.next === null) return { done, complete: true };
+    // A stopping relay answers at once and does nothing.
+    if (step.next === cursor)
+      throw new RelayClientError("the relay is stopping", { status: 200, code: "shutting_down", details: { done } });
+    cursor = step.next;
+  }
+  return { done, complete: false };
+}
+
+/** With its question mark; empty when no value is given. */
+export function queryOf(values: Readonly<Record<string, unknown>>): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(values)) {
     if (value !== undefined) query.set(name, value instanceof Date ? value.toISOString() : String(value));
   }
-  return query;
+  return query.size === 0 ? "" : `?${query}`;
 }

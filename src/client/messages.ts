@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import type { StartedRun, sentMessageSchema, TrackedLine, TrackSums } from "../model/answers.ts";
-import { type Connection, RelayClientError, type RelayClientErrorCode } from "./connection.ts";
+import { type Connection, queryOf, RelayClientError, type RelayClientErrorCode } from "./connection.ts";
 import type { MessageOptions, MessageOrder, MessageRegistration, RunOrder, SendOptions } from "./requests.ts";
 
 export interface SentMessage extends z.infer<typeof sentMessageSchema> {
@@ -12,7 +12,7 @@ export async function sendMessage(connection: Connection, order: MessageOrder, o
   const { idempotencyKey = globalThis.crypto.randomUUID(), ...rest } = options;
   if (!/^[\x20-\x7e]{1,256}$/.test(idempotencyKey)) throw new TypeError("idempotencyKey must be 1 to 256 characters of plain ASCII");
   try {
-    const { body, headers } = await connection.post<Omit<SentMessage, "replayed">>(`/v1/messages${queryOf(rest)}`, order, {
+    const { body, headers } = await connection.post<Omit<SentMessage, "replayed">>(`/v1/messages${sendQuery(rest)}`, order, {
       "idempotency-key": idempotencyKey,
     });
     return { ...body, replayed: headers.get("idempotent-replayed") === "true" };
@@ -25,14 +25,11 @@ export async function sendMessage(connection: Connection, order: MessageOrder, o
 }
 
 export function startRun(connection: Connection, automation: string, order: RunOrder, options: SendOptions): Promise<StartedRun> {
-  return connection.json("POST", `/v1/automations/${encodeURIComponent(automation)}/runs${queryOf(options)}`, order);
+  return connection.json("POST", `/v1/automations/${encodeURIComponent(automation)}/runs${sendQuery(options)}`, order);
 }
 
-function queryOf({ resend, maxWaitMs }: SendOptions): string {
-  const query = new URLSearchParams();
-  if (resend !== undefined) query.set("resend", String(resend));
-  if (maxWaitMs !== undefined) query.set("maxWait", `${Math.round(maxWaitMs)}ms`);
-  return query.size === 0 ? "" : `?${query}`;
+function sendQuery({ resend, maxWaitMs }: SendOptions): string {
+  return queryOf({ resend, maxWait: maxWaitMs === undefined ? undefined : `${Math.round(maxWaitMs)}ms` });
 }
 
 /** Limits of one request, so that its answer can be read whole: not every fetch can send while it reads. */

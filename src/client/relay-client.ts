@@ -4,9 +4,12 @@ import type {
   RelayDelivery,
   RelayEvent,
   RelayEventDetail,
+  RelayExplained,
+  RelayInstance,
   RelayMessage,
   RelayRun,
   RelayStats,
+  Reload,
   ReplayCount,
   Retried,
   SecretUse,
@@ -14,20 +17,34 @@ import type {
   TrackedLine,
   TrackSums,
 } from "../model/answers.ts";
-import { type Connection, connect, RelayClientError, type RelayClientOptions, readPages } from "./connection.ts";
+import type { AuditProgress, RelayAudit } from "../model/audit.ts";
+import { systemClock } from "../model/system-clock.ts";
+import type { DeliveryGroup, RelayOverview, RelayQuality, RelaySeries, RelaySession, SearchHit, SessionCode } from "./answers.ts";
+import { type Connection, connect, type Page, queryOf, type RelayClientOptions, readPages, takeSteps } from "./connection.ts";
+import { followLive, type LiveMessage } from "./live.ts";
 import { type SentMessage, sendMessage, startRun, trackAll } from "./messages.ts";
 import type {
+  AuditRange,
   DeliveryFilter,
+  DeliveryGroupFilter,
   EventFilter,
+  ExplainFilter,
+  LiveFilter,
   MessageFilter,
   MessageOptions,
   MessageOrder,
   MessageRegistration,
+  PageOf,
+  QualityFilter,
   ReconcileFilter,
   ReplayFilter,
+  RetryFilter,
+  Reveal,
   RunFilter,
   RunOrder,
   SendOptions,
+  SeriesFilter,
+  StepOptions,
 } from "./requests.ts";
 
 export type {
@@ -38,9 +55,13 @@ export type {
   RelayDelivery,
   RelayEvent,
   RelayEventDetail,
+  RelayExplained,
+  RelayInstance,
   RelayMessage,
   RelayRun,
   RelayStats,
+  RelayStory,
+  Reload,
   ReplayCount,
   Retried,
   SecretUse,
@@ -48,13 +69,17 @@ export type {
   TrackedLine,
   TrackSums,
 } from "../model/answers.ts";
-export { RelayClientError, type RelayClientErrorCode, type RelayClientOptions } from "./connection.ts";
+export type { AuditProgress, RelayAudit } from "../model/audit.ts";
+export type { DeliveryState, Disposition } from "../model/states.ts";
+export type * from "./answers.ts";
+export { type Page, RelayClientError, type RelayClientErrorCode, type RelayClientOptions } from "./connection.ts";
+export type { LiveMessage } from "./live.ts";
 export type { SentMessage } from "./messages.ts";
 export type * from "./requests.ts";
 
 /**
  * A relay's control API (docs/endpoints.md), over the global `fetch`: Node 20 or later, and browsers. Every method throws
- * {@link RelayClientError} when the relay refuses or cannot be reached. The client never retries.
+ * {@link RelayClientError} when the relay refuses or cannot be reached. Only `live` retries.
  */
 export class RelayClient {
   readonly #connection: Connection;
@@ -91,9 +116,14 @@ export class RelayClient {
     return startRun(this.#connection, automation, run, options);
   }
 
-  /** By wamid, the service's id or reference; `account` selects among several accounts. Scope `read`, like all methods up to `stats`. */
-  message(name: string, { account }: { account?: string | undefined } = {}): Promise<RelayMessage> {
-    return this.#connection.json("GET", `/v1/messages/${encodeURIComponent(name)}${accountQuery(account)}`);
+  /** By wamid, the service's id or reference; `account` selects among several accounts. Scope `read`, like all methods up to `live`. */
+  message(name: string, options: Reveal & { account?: string | undefined } = {}): Promise<RelayMessage> {
+    return this.#read(`/v1/messages/${encodeURIComponent(name)}`, options);
+  }
+
+  /** One page of `messages`. */
+  messagePage(filter: MessageFilter & PageOf<number> = {}): Promise<Page<RelayMessage, number>> {
+    return this.#read("/v1/messages", filter);
   }
 
   /** Registered messages, newest first, read page by page. */
@@ -101,9 +131,19 @@ export class RelayClient {
     return readPages(this.#connection, "/v1/messages", { ...filter }, limit);
   }
 
+  /** One page of `runs`. */
+  runPage(filter: RunFilter & PageOf<number> = {}): Promise<Page<RelayRun, number>> {
+    return this.#read("/v1/runs", filter);
+  }
+
   /** Newest first, read page by page. */
   runs({ limit, ...filter }: RunFilter = {}): AsyncGenerator<RelayRun, void> {
     return readPages(this.#connection, "/v1/runs", { ...filter }, limit);
+  }
+
+  /** One page of `events`. `unseen`: number of oldest unplanned events that a search by wamid did not cover. */
+  eventPage(filter: EventFilter & PageOf<number> = {}): Promise<Page<RelayEvent, number> & { readonly unseen: number }> {
+    return this.#read("/v1/events", filter);
   }
 
   /** Newest first, read page by page. */
@@ -112,8 +152,13 @@ export class RelayClient {
   }
 
   /** By event id or seq. `account` selects among events of several accounts with the same id. */
-  event(id: string | number, { account }: { account?: string | undefined } = {}): Promise<RelayEventDetail> {
-    return this.#connection.json("GET", `/v1/events/${encodeURIComponent(id)}${accountQuery(account)}`);
+  event(id: string | number, options: Reveal & { account?: string | undefined } = {}): Promise<RelayEventDetail> {
+    return this.#read(`/v1/events/${encodeURIComponent(id)}`, options);
+  }
+
+  /** One page of `deliveries`. */
+  deliveryPage(filter: DeliveryFilter & PageOf<string> = {}): Promise<Page<RelayDelivery, string>> {
+    return this.#read("/v1/deliveries", filter);
   }
 
   /** Newest events first, read page by page. */
@@ -121,14 +166,98 @@ export class RelayClient {
     return readPages(this.#connection, "/v1/deliveries", { ...filter }, limit);
   }
 
+  /** Number of deliveries by destination, state and cause of the last failure. */
+  async deliveryGroups(filter: DeliveryGroupFilter = {}): Promise<DeliveryGroup[]> {
+    const { data } = await this.#read<{ data: DeliveryGroup[] }>("/v1/deliveries/groups", filter);
+    return data;
+  }
+
+  /** Messages, runs, events and deliveries that `q` may mean: at most 20, best first. `more`: others match as well. */
+  search(q: string): Promise<{ data: SearchHit[]; more: boolean }> {
+    return this.#read("/v1/search", { q });
+  }
+
+  /** The whole story of an event, message or run, by any of its names; several stories when they share the name. */
+  explain(name: string, filter: ExplainFilter = {}): Promise<RelayExplained> {
+    return this.#read(`/v1/explain/${encodeURIComponent(name)}`, filter);
+  }
+
+  /** Whether everything received is accounted for. Takes about a second per million events. */
+  async audit(filter: AuditRange = {}, { onProgress, signal }: AuditOptions = {}): Promise<RelayAudit> {
+    for (;;) {
+      const answer = await this.#read<RelayAudit | AuditProgress>("/v1/audit", filter);
+      if ("balanced" in answer) return answer;
+      onProgress?.(answer);
+      signal?.throwIfAborted();
+    }
+  }
+
+  /** What needs action, the figures and the destinations, now. */
+  overview(): Promise<RelayOverview> {
+    return this.#read("/v1/overview");
+  }
+
+  /** Counts, percentiles or gauges over time. */
+  series(filter: SeriesFilter): Promise<RelaySeries> {
+    return this.#read("/v1/series", filter);
+  }
+
+  /** How many messages arrived, what failed and why, and how long they took. */
+  quality(filter: QualityFilter = {}): Promise<RelayQuality> {
+    return this.#read("/v1/quality", filter);
+  }
+
   /** How often each secret verified webhooks, and when last. */
   async secrets(): Promise<SecretUse[]> {
-    const { data } = await this.#connection.json<{ data: SecretUse[] }>("GET", "/v1/secrets");
+    const { data } = await this.#read<{ data: SecretUse[] }>("/v1/secrets");
     return data;
   }
 
   stats(): Promise<RelayStats> {
-    return this.#connection.json("GET", "/v1/stats");
+    return this.#read("/v1/stats");
+  }
+
+  /** The process that answers: its version and its store. */
+  instance(): Promise<RelayInstance> {
+    return this.#read("/v1/instance");
+  }
+
+  /** What the last reload of the settings did; before the first one, the start. */
+  lastReload(): Promise<Reload> {
+    return this.#read("/v1/reload");
+  }
+
+  /**
+   * The overview whenever it changes, and with `tail` the events as they are stored. Reconnects by itself and continues after
+   * the last event. Ends when `signal` is aborted; throws when the relay refuses for good, such as 401 after the session ended.
+   */
+  live(filter: LiveFilter = {}, { signal }: { signal?: AbortSignal | undefined } = {}): AsyncGenerator<LiveMessage, void> {
+    return followLive({
+      connection: this.#connection,
+      path: `/v1/live${queryOf({ ...filter })}`,
+      signal: signal ?? new AbortController().signal,
+      clock: systemClock,
+      random: Math.random,
+    });
+  }
+
+  /** The session of this browser's cookie; `unauthorized` when there is none. */
+  session(): Promise<RelaySession> {
+    return this.#read("/v1/session");
+  }
+
+  /** Starts a session: the relay sets its cookie. */
+  signIn(by: { token: string } | { code: string }): Promise<RelaySession> {
+    return this.#connection.json("POST", "/v1/session", by);
+  }
+
+  async signOut(): Promise<void> {
+    await this.#connection.json("POST", "/v1/session/end");
+  }
+
+  /** A code that signs in once, within a minute, with the rights of this client's token. */
+  createSessionCode(): Promise<SessionCode> {
+    return this.#connection.json("POST", "/v1/session/code");
   }
 
   /** Sends one delivery again. Scope `replay`, like all methods below. */
@@ -136,24 +265,38 @@ export class RelayClient {
     return this.#connection.json("POST", `/v1/deliveries/${encodeURIComponent(deliveryId)}/retry`);
   }
 
+  /** Number of deliveries that `retryAll` with the same filter would retry. */
+  async countRetry(filter: RetryFilter): Promise<number> {
+    const { matching } = await this.#connection.json<{ matching: number }>("POST", "/v1/deliveries/retry", { ...filter, dryRun: true });
+    return matching;
+  }
+
+  /** Lets every matching delivery go out now, in as many requests as it takes. Safe to repeat. */
+  async retryAll(filter: RetryFilter, options: StepOptions = {}): Promise<{ retried: number; complete: boolean }> {
+    const { done, complete } = await takeSteps(options, async (cursor) => {
+      const body = { ...filter, cursor };
+      const { retried, next } = await this.#connection.json<{ retried: number; next: string | null }>("POST", "/v1/deliveries/retry", body);
+      return { done: retried, next };
+    });
+    return { retried: done, complete };
+  }
+
   /** What `replay` with the same filter would send again. */
   countReplay(filter: ReplayFilter = {}): Promise<ReplayCount> {
     return this.#connection.json("POST", "/v1/replay", { ...filter, dryRun: true });
   }
 
-  /** Sends everything again that matches, by default dead letters, in as many calls as it takes. */
-  async replay(filter: ReplayFilter = {}): Promise<{ replayed: number }> {
-    let replayed = 0;
-    let cursor: string | null = null;
-    for (;;) {
-      const step: { replayed: number; next: string | null } = await this.#connection.json("POST", "/v1/replay", { ...filter, cursor });
-      replayed += step.replayed;
-      if (step.next === null) return { replayed };
-      // A stopping relay answers at once and does nothing.
-      if (step.next === cursor)
-        throw new RelayClientError("the relay is stopping", { status: 200, code: "shutting_down", details: { replayed } });
-      cursor = step.next;
-    }
+  /**
+   * Sends everything again that matches, by default dead letters, in as many requests as it takes. `complete` is false when
+   * `signal` ended it.
+   */
+  async replay(filter: ReplayFilter = {}, options: StepOptions = {}): Promise<{ replayed: number; complete: boolean }> {
+    const { done, complete } = await takeSteps(options, async (cursor) => {
+      const body = { ...filter, cursor };
+      const { replayed, next } = await this.#connection.json<{ replayed: number; next: string | null }>("POST", "/v1/replay", body);
+      return { done: replayed, next };
+    });
+    return { replayed: done, complete };
   }
 
   /** Resumes a destination that was stopped or paused; false when it was neither. */
@@ -166,6 +309,11 @@ export class RelayClient {
   async resumeAccount(account: string): Promise<string[]> {
     const { ended } = await this.#connection.json<{ ended: string[] }>("POST", `/v1/accounts/${encodeURIComponent(account)}/resume`);
     return ended;
+  }
+
+  /** Reads the settings file again, as SIGHUP does. `settings_refused` when it has faults: the relay keeps its settings. */
+  reload(): Promise<Reload> {
+    return this.#connection.json("POST", "/v1/reload");
   }
 
   /** What `reconcile` would poll; polls nothing. */
@@ -188,10 +336,20 @@ export class RelayClient {
       dueBy = step.dueBy;
     }
   }
+
+  #read<T>(path: string, query: object = {}): Promise<T> {
+    return this.#connection.json("GET", `${path}${queryOf({ ...query })}`);
+  }
 }
 
-function accountQuery(account: string | undefined): string {
-  return account === undefined ? "" : `?account=${encodeURIComponent(account)}`;
+/** For a page that the relay serves, leave out `token`: the session cookie of the browser authorizes the requests. */
+export function createRelayClient(options: RelayClientOptions): RelayClient {
+  return new RelayClient(options);
+}
+
+interface AuditOptions {
+  readonly onProgress?: ((standing: AuditProgress) => void) | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Adds up the counts; the other fields are those of the later step. */

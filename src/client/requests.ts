@@ -18,11 +18,29 @@ export interface MessageRegistration {
   sentAt?: Time | undefined;
 }
 
-export interface EventFilter {
+/** Of a request of one page of a list. */
+export interface PageOf<Cursor> {
+  /** `next` of the page before. */
+  before?: Cursor | undefined;
+  /** Most rows of this page. Default: 50; at most 1,000. */
+  limit?: number | undefined;
+}
+
+/** Of a request whose answer holds ids of messages and people. */
+export interface Reveal {
+  /** For a console session: unmasked, which needs the scope `pii` and is logged. A token with `pii` always reads unmasked. */
+  reveal?: boolean | undefined;
+}
+
+export interface EventFilter extends Reveal {
   event?: string | undefined;
+  /** Event id, seq, masked id, wamid, reference, service id, or at least the last 4 digits of the phone. */
+  q?: string | undefined;
   source?: string | undefined;
   account?: string | undefined;
   status?: string | undefined;
+  errorCode?: string | undefined;
+  subject?: string | undefined;
   disposition?: Disposition | undefined;
   /** With Redis, if more than 50,000 events are unplanned, only the newest of those are searched. */
   wamid?: string | undefined;
@@ -34,15 +52,50 @@ export interface EventFilter {
   limit?: number | undefined;
 }
 
-export interface DeliveryFilter {
+export interface DeliveryFilter extends Reveal {
   route?: string | undefined;
   state?: DeliveryState | undefined;
+  /** Of the last failed attempt: a status such as `503`, or `timeout`, `dns` and others. */
+  cause?: string | undefined;
+  errorCode?: string | undefined;
+  /** Of events received from this time on. */
+  from?: Time | undefined;
+  /** Of events received before this time. */
+  to?: Time | undefined;
   /** Most deliveries in total. Default: all that match. */
   limit?: number | undefined;
 }
 
+export interface DeliveryGroupFilter {
+  route?: string | undefined;
+  state?: DeliveryState | undefined;
+  from?: Time | undefined;
+  to?: Time | undefined;
+}
+
+/** Which deliveries `retryAll` retries. */
+export interface RetryFilter {
+  state: "waiting" | "dead";
+  route?: string | undefined;
+  cause?: string | undefined;
+}
+
+/** Of work that takes several requests. */
+export interface StepOptions {
+  /** Called after each request with the number done so far. */
+  onProgress?: ((done: number) => void) | undefined;
+  /** No further request is made once it is aborted; what is done stays done. */
+  signal?: AbortSignal | undefined;
+}
+
 export interface ReplayFilter {
   route?: string | undefined;
+  cause?: string | undefined;
+  /** Only `quarantined` takes `source` and `event`; it releases what is valid now. */
+  disposition?: "routed" | "filtered" | "ignored" | "quarantined" | undefined;
+  source?: string | undefined;
+  /** The seq of one quarantined event. */
+  event?: number | undefined;
   /** Default: `["dead"]`. */
   states?: readonly ("dead" | "delivered")[] | undefined;
   errorCode?: string | undefined;
@@ -50,16 +103,74 @@ export interface ReplayFilter {
   to?: Time | undefined;
 }
 
-export interface MessageFilter {
+interface TrackedFilter extends Reveal {
   account?: string | undefined;
   status?: string | undefined;
   reference?: string | undefined;
+  /** Wamid or run id, masked id, service id, reference or its prefix, or at least the last 4 digits of the phone. */
+  q?: string | undefined;
   /** Most items in total. Default: all that match. */
   limit?: number | undefined;
 }
 
-export interface RunFilter extends MessageFilter {
+export interface MessageFilter extends TrackedFilter {
+  errorCode?: string | undefined;
+  /** At least the last 4 digits. */
+  phone?: string | undefined;
+}
+
+export interface RunFilter extends TrackedFilter {
   runId?: string | undefined;
+}
+
+export interface ExplainFilter extends Reveal {
+  /** What the name is. Default: the first that has it. */
+  as?: "event" | "message" | "run" | undefined;
+  account?: string | undefined;
+  /** Only events with a greater seq: `next` of the page before. */
+  after?: number | undefined;
+  /** Most events of each story. Default: 50; at most 200. */
+  limit?: number | undefined;
+}
+
+export interface SeriesFilter {
+  name: string;
+  by?: string | undefined;
+  from?: Time | undefined;
+  to?: Time | undefined;
+  /** Default: `minute` up to 24 hours, `hour` up to 31 days, else `day`. */
+  step?: "minute" | "hour" | "day" | undefined;
+  source?: string | undefined;
+  route?: string | undefined;
+}
+
+export interface QualityFilter {
+  from?: Time | undefined;
+  to?: Time | undefined;
+  route?: string | undefined;
+  /** The beginning of the references. */
+  reference?: string | undefined;
+}
+
+export interface AuditRange {
+  /** Received from this time on. */
+  from?: Time | undefined;
+  /** Received before this time. */
+  to?: Time | undefined;
+  source?: string | undefined;
+}
+
+/** Which events `live` shows as they are stored. */
+export interface LiveFilter {
+  /** True: also events. */
+  tail?: boolean | undefined;
+  source?: string | undefined;
+  /** Event kind. */
+  event?: string | undefined;
+  status?: string | undefined;
+  disposition?: Disposition | undefined;
+  account?: string | undefined;
+  errorCode?: string | undefined;
 }
 
 /** The body of `POST /v1/messages`, with exactly one of `text` and `template`. */

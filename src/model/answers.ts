@@ -238,6 +238,7 @@ export type RelayStory = z.infer<typeof storySchema>;
 
 /** Several stories when accounts, or messages with one reference, share the name. */
 export const explainedSchema = z.object({ data: z.array(storySchema), unseen });
+export type RelayExplained = z.infer<typeof explainedSchema>;
 
 export const statsSchema = z.object({
   dispositions: z.record(z.enum(dispositions), count),

@@ -89,6 +89,7 @@ export const auditSchema = z.object({
   offenders: z.array(offenderSchema),
 });
 export type AuditReport = View<typeof auditSchema>;
+export type RelayAudit = z.infer<typeof auditSchema>;
 
 /** `checked` of `of` events so far. */
 export const auditProgressSchema = z.object({ checked: count, of: count });

@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 
-import { type MessageRegistration, RelayClient, RelayClientError } from "../../../src/client/relay-client.ts";
+import { createRelayClient, type MessageRegistration, RelayClient, RelayClientError } from "../../../src/client/relay-client.ts";
 import type { TrackedLine } from "../../../src/model/answers.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { postEvent } from "../../harness/post-event.ts";
@@ -77,7 +77,7 @@ test("registers, reads, replays and resumes", async () => {
   expect(await client.retry(dead.at(-1)?.id ?? "")).toMatchObject({ previousState: "dead", state: "waiting" });
   await until("one is delivered", async () => (await client.stats()).deliveries["delivered"] === 1);
   expect(await client.countReplay({ route: "everything" })).toMatchObject({ matching: 2 });
-  expect(await client.replay()).toEqual({ replayed: 2 });
+  expect(await client.replay()).toEqual({ replayed: 2, complete: true });
   await until("all are delivered", async () => (await client.stats()).deliveries["delivered"] === 3);
   expect(await client.resume("everything")).toBe(false);
   expect(await failure(client.resume("none/such route"))).toMatchObject({ status: 404, code: "not_found" });
@@ -202,4 +202,19 @@ test("distinguishes another server, no answer and a rejection, without the token
     expect(() => new RelayClient({ url: silent, token: wrong })).toThrow(/^token must be text without spaces$/);
   }
   expect(() => new RelayClient({ url: "ftp://relay", token })).toThrow(TypeError);
+});
+
+test("without a token, authorizes by the browser's cookie and the console's header", async () => {
+  const requests: [url: string, init: RequestInit][] = [];
+  const fetch: typeof globalThis.fetch = async (url, init = {}) => {
+    requests.push([String(url), init]);
+    return Response.json({ name: "ana", scopes: ["read"], expiresAt: "2026-11-23T17:00:00.000Z" });
+  };
+  const console = createRelayClient({ url: "http://relay.example", fetch });
+  expect(await console.session()).toMatchObject({ name: "ana" });
+  await createRelayClient({ url: "http://relay.example", token: "t", fetch }).session();
+  expect(requests.map(([url, { headers, credentials }]) => [url, headers, credentials])).toEqual([
+    ["http://relay.example/v1/session", { "x-wamid-relay": "console" }, "same-origin"],
+    ["http://relay.example/v1/session", { authorization: "Bearer t" }, "omit"],
+  ]);
 });

@@ -1,0 +1,110 @@
+import { expect, test } from "vitest";
+import { RelayClientError } from "../../../src/client/connection.ts";
+import { followLive, type LiveMessage } from "../../../src/client/live.ts";
+import type { Clock } from "../../../src/model/clock.ts";
+
+type Attempt = readonly string[] | RelayClientError | "silent";
+
+const sse = (event: string, data: unknown, id?: number): string =>
+  `event: ${event}\n${id === undefined ? "" : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`;
+const refusal = (status: number, retryAfterMs: number | null = null) =>
+  new RelayClientError(`answered ${status}`, { status, code: status === 401 ? "unauthorized" : "store_unavailable", retryAfterMs });
+
+/** Follows a relay that answers each connection with one of these; the signal is aborted when another one is opened. */
+function follow(attempts: readonly Attempt[]) {
+  const headers: Readonly<Record<string, string>>[] = [];
+  const waits: number[] = [];
+  const end = new AbortController();
+  /** Every wait is over once nothing else is left to do. */
+  const clock: Clock = {
+    now: () => 0,
+    after(ms, run) {
+      const timer = setImmediate(() => {
+        waits.push(ms);
+        run();
+      });
+      return () => clearImmediate(timer);
+    },
+  };
+  const connection = {
+    async stream(_path: string, given: Readonly<Record<string, string>>, signal: AbortSignal) {
+      const attempt = attempts[headers.length];
+      if (attempt === undefined) end.abort();
+      else headers.push(given);
+      if (attempt instanceof RelayClientError) throw attempt;
+      return new ReadableStream<Uint8Array>({
+        start(controller) {
+          signal.addEventListener("abort", () => controller.error(signal.reason));
+          if (attempt === "silent") return;
+          for (const text of attempt ?? []) controller.enqueue(new TextEncoder().encode(text));
+          controller.close();
+        },
+      });
+    },
+  };
+  return { messages: followLive({ connection, path: "/v1/live", signal: end.signal, clock, random: () => 1 }), headers, waits, end };
+}
+
+async function all(messages: AsyncIterable<LiveMessage>): Promise<LiveMessage[]> {
+  const found: LiveMessage[] = [];
+  for await (const message of messages) found.push(message);
+  return found;
+}
+
+const kinds = (messages: readonly LiveMessage[]) => messages.map(({ kind }) => kind);
+
+test("yields overviews and events, and continues after the last event when the connection breaks", async () => {
+  const whole = sse("events", { data: [{ seq: 7 }], skipped: 3 }, 10);
+  const { messages, headers, waits } = follow([
+    [sse("overview", { goodSince: null }), whole.slice(0, 12), whole.slice(12)],
+    [sse("bye", { reason: "the relay is stopping" })],
+    [sse("later kind", {})],
+  ]);
+  const found = await all(messages);
+  expect(kinds(found)).toEqual(["open", "overview", "events", "lost", "open", "lost", "open", "lost", "open"]);
+  expect(found[1]).toEqual({ kind: "overview", overview: { goodSince: null } });
+  expect(found[2]).toEqual({ kind: "events", data: [{ seq: 7 }], skipped: 3 });
+  expect((found[5] as { error: Error }).error.message).toBe("the relay ended the stream: the relay is stopping");
+  expect(headers).toEqual([{}, { "last-event-id": "10" }, { "last-event-id": "10" }]);
+  expect(waits).toEqual([500, 1_000, 500]);
+});
+
+test("waits longer after each failure and as long as the relay asks, and starts anew once a message arrives", async () => {
+  const { messages, waits } = follow([
+    refusal(503),
+    refusal(503),
+    refusal(503, 9_000),
+    refusal(503, 1e9),
+    [sse("overview", {})],
+    refusal(502),
+  ]);
+  const found = await all(messages);
+  expect(waits).toEqual([500, 1_000, 9_000, 60_000, 500, 1_000]);
+  expect(found.filter((each) => each.kind === "lost").map(({ retryInMs }) => retryInMs)).toEqual(waits);
+});
+
+test("reconnects when nothing arrives for 45 seconds", async () => {
+  const { messages, waits } = follow(["silent"]);
+  const found = await all(messages);
+  expect(kinds(found)).toEqual(["open", "lost", "open"]);
+  expect((found[1] as { error: Error }).error.message).toBe("no data came for 45 s");
+  expect(waits).toEqual([45_000, 500]);
+});
+
+test("throws a refusal that another attempt would not change", async () => {
+  const { messages } = follow([[sse("overview", {})], refusal(401)]);
+  const found: LiveMessage[] = [];
+  const reading = (async () => {
+    for await (const message of messages) found.push(message);
+  })();
+  await expect(reading).rejects.toMatchObject({ status: 401, code: "unauthorized" });
+  expect(kinds(found)).toEqual(["open", "overview", "lost"]);
+});
+
+test("ends without an error when its signal is aborted, even while it waits for a message", async () => {
+  const { messages, end } = follow(["silent"]);
+  expect((await messages.next()).value).toEqual({ kind: "open" });
+  const next = messages.next();
+  end.abort();
+  expect(await next).toEqual({ value: undefined, done: true });
+});
