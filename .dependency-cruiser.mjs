@@ -16,6 +16,7 @@ const mayImport = {
   config: [],
   observe: [],
   client: [],
+  console: ["client"],
   sandbox: [],
   app: "everything but cli and sandbox",
   cli: "everything",
@@ -40,7 +41,8 @@ const folderRules = Object.entries(mayImport)
   }));
 
 /** What the package, and a worker thread, start with. */
-const entries = "^src/(cli/wamid-relay\\.js|client/relay-client\\.ts|sandbox/start-sandbox\\.ts|store/sqlite/inspect-thread\\.ts)$";
+const entries =
+  "^src/(cli/wamid-relay\\.js|client/relay-client\\.ts|sandbox/start-sandbox\\.ts|store/sqlite/inspect-thread\\.ts|console/main\\.tsx|console/vite\\.config\\.ts)$";
 
 export default {
   forbidden: [
@@ -52,20 +54,21 @@ export default {
       comment: "no entry point imports this file",
       severity: "error",
       from: { path: entries },
-      to: { reachable: false, path: "^src/.*\\.(ts|js)$", pathNot: entries },
+      to: { reachable: false, path: "^src/.*\\.(tsx?|js)$", pathNot: entries },
     },
     {
       name: "client-in-browsers",
-      comment: "src/client runs in browsers",
+      comment: "src/client and src/console run in browsers",
       severity: "error",
-      from: { path: "^src/client/" },
+      from: { path: "^src/(client|console)/", pathNot: "vite\\.config\\.ts$" },
       to: { dependencyTypes: ["core"] },
     },
     {
       name: "declared-packages",
       comment: "package.json lists it under dependencies",
       severity: "error",
-      from: {},
+      // Vite bundles what the console uses.
+      from: { pathNot: "^src/console/" },
       to: { dependencyTypes: ["npm-dev", "npm-no-pkg", "npm-unknown"], pathNot: "/@types/" },
     },
   ],

@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { build } from "vite";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const { out, "no-check": noCheck } = parseArgs({
@@ -37,6 +38,9 @@ try {
   compile("cjs", { ...format, outDir: commonjs, noCheck: true, declaration: true }, { files: [source("client/relay-client")] });
   copyReachable("client/relay-client", [".js", ".d.ts"], commonjs, join(dist, "cjs"));
   writeFileSync(join(dist, "cjs/package.json"), '{ "type": "commonjs" }\n');
+
+  const vite = { configFile: join(root, "src/console/vite.config.ts"), logLevel: "warn" };
+  await build({ ...vite, build: { outDir: join(dist, "console") } });
 } finally {
   rmSync(scratch, { recursive: true });
 }

@@ -1,0 +1,11 @@
+import { RelayClient, RelayClientError } from "../../client/relay-client.ts";
+
+/** The relay that served this page. The session cookie authorizes every request. */
+export const relay = new RelayClient({ url: window.location.origin });
+
+/** What went wrong, for people. */
+export function errorText(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+export const isSignedOut = (error: unknown): boolean => error instanceof RelayClientError && error.status === 401;

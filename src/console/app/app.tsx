@@ -1,0 +1,180 @@
+import type { FunctionComponent } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Link, Route, Router, Switch, useLocation } from "wouter-preact";
+import { Overview } from "../overview/overview.tsx";
+import { Empty } from "../parts/notes.tsx";
+import { KeyHelp } from "./key-help.tsx";
+import { useKeys } from "./keyboard.ts";
+import { LiveProvider, useLive } from "./live.tsx";
+import { SearchBox } from "./search-box.tsx";
+import { SessionGate, useSession } from "./session.tsx";
+
+interface Page {
+  readonly name: string;
+  readonly path: string;
+  /** After `g`. */
+  readonly key: string;
+}
+
+const pages: readonly Page[] = [
+  { name: "Overview", path: "/", key: "o" },
+  { name: "Messages", path: "/messages", key: "m" },
+  { name: "Events", path: "/events", key: "e" },
+  { name: "Deliveries", path: "/deliveries", key: "d" },
+  { name: "Quality", path: "/quality", key: "q" },
+  { name: "Runs", path: "/runs", key: "r" },
+  { name: "Settings", path: "/settings", key: "s" },
+];
+
+/** Loads a page's code when it is first shown. */
+function lazy(load: () => Promise<FunctionComponent>): FunctionComponent {
+  let loaded: FunctionComponent | undefined;
+  return function Lazy() {
+    const [, setReady] = useState(loaded !== undefined);
+    const [problem, setProblem] = useState(false);
+    useEffect(() => {
+      if (loaded !== undefined) return;
+      load().then(
+        (page) => {
+          loaded = page;
+          setReady(true);
+        },
+        () => setProblem(true),
+      );
+    }, []);
+    if (problem) return <p class="problem">This page could not be loaded. The relay may have been updated: reload the page.</p>;
+    const Loaded = loaded;
+    return Loaded === undefined ? <p class="dim">Loading…</p> : <Loaded />;
+  };
+}
+
+const Deliveries = lazy(async () => (await import("../deliveries/deliveries.tsx")).Deliveries);
+const Quality = lazy(async () => (await import("../quality/quality.tsx")).Quality);
+const SettingsPage = lazy(async () => (await import("../settings/settings.tsx")).SettingsPage);
+
+export function App() {
+  return (
+    <SessionGate>
+      <LiveProvider>
+        <Router base="/console">
+          <Shell />
+        </Router>
+      </LiveProvider>
+    </SessionGate>
+  );
+}
+
+function Shell() {
+  const [location, navigate] = useLocation();
+  const [isHelpOpen, setHelpOpen] = useState(false);
+  useKeys({
+    ...Object.fromEntries(pages.map(({ key, path }) => [`g ${key}`, () => navigate(path)])),
+    "/": () => document.getElementById("search")?.focus(),
+    "?": () => setHelpOpen(true),
+  });
+  const current = pages.find(({ path }) => (path === "/" ? location === "/" : location === path || location.startsWith(`${path}/`)));
+  useEffect(() => {
+    document.title = current === undefined ? "wamid-relay" : `${current.name} · wamid-relay`;
+  }, [current]);
+
+  return (
+    <>
+      <a class="skip" href="#main">
+        Skip to the page
+      </a>
+      <header>
+        <Link href="/" class="brand">
+          wamid-relay
+        </Link>
+        <SearchBox />
+        <Connection />
+        <Person />
+        <nav aria-label="Pages">
+          {pages.map(({ name, path }) => (
+            <Link key={path} href={path} aria-current={current?.path === path ? "page" : undefined}>
+              {name}
+            </Link>
+          ))}
+        </nav>
+      </header>
+      <main id="main" tabIndex={-1}>
+        <Switch>
+          <Route path="/">
+            <Overview />
+          </Route>
+          <Route path="/deliveries">
+            <Deliveries />
+          </Route>
+          <Route path="/quality">
+            <Quality />
+          </Route>
+          <Route path="/settings">
+            <SettingsPage />
+          </Route>
+          <Route>
+            <Empty title="No such page">
+              <p>
+                <Link href="/">Overview</Link>
+              </p>
+            </Empty>
+          </Route>
+        </Switch>
+      </main>
+      {isHelpOpen && <KeyHelp pages={pages} close={() => setHelpOpen(false)} />}
+    </>
+  );
+}
+
+function Connection() {
+  const { connection } = useLive();
+  const texts = { connecting: "○ connecting", live: "● live", lost: "▲ connection lost; trying again" };
+  return (
+    <span class={`connection ${connection}`} role="status">
+      {texts[connection]}
+    </span>
+  );
+}
+
+const themes = ["system", "light", "dark"] as const;
+type Theme = (typeof themes)[number];
+
+function readTheme(): Theme {
+  try {
+    return themes.find((theme) => theme === localStorage.getItem("theme")) ?? "system";
+  } catch {
+    // The browser stores nothing.
+    return "system";
+  }
+}
+
+function Person() {
+  const { name, signOut } = useSession();
+  const [theme, setTheme] = useState(readTheme);
+  useEffect(() => {
+    if (theme === "system") delete document.documentElement.dataset["theme"];
+    else document.documentElement.dataset["theme"] = theme;
+    try {
+      localStorage.setItem("theme", theme);
+    } catch {
+      // It holds until the page is closed.
+    }
+  }, [theme]);
+  return (
+    <details class="person">
+      <summary>{name}</summary>
+      <div class="menu">
+        <label class="filter">
+          <span>Colors</span>
+          <select value={theme} onChange={({ currentTarget }) => setTheme(currentTarget.value as Theme)}>
+            {themes.map((each) => (
+              <option key={each}>{each}</option>
+            ))}
+          </select>
+        </label>
+        <button type="button" onClick={signOut}>
+          Sign out
+        </button>
+      </div>
+    </details>
+  );
+}

@@ -1,0 +1,71 @@
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useSearch } from "wouter-preact";
+import { navigate } from "wouter-preact/use-browser-location";
+import { errorText } from "./api.ts";
+import { reportError } from "./session.tsx";
+
+export interface Data<T> {
+  /** The latest answer; kept while the next one loads. */
+  readonly data: T | null;
+  readonly problem: string | null;
+  readonly isLoading: boolean;
+  reload(): void;
+}
+
+/** Reads when the page shows it, when `key` changes, and each `everyMs` while the page is visible. */
+export function useData<T>(read: () => Promise<T>, key: string, everyMs: number | null = null): Data<T> {
+  const [state, setState] = useState<{ key: string; data: T | null; problem: string | null; isLoading: boolean }>({
+    key,
+    data: null,
+    problem: null,
+    isLoading: true,
+  });
+  const latest = useRef(read);
+  latest.current = read;
+  const [turn, setTurn] = useState(0);
+
+  useEffect(() => {
+    const abort = new AbortController();
+    setState((before) => ({ key, data: before.key === key ? before.data : null, problem: null, isLoading: true }));
+    latest.current().then(
+      (data) => abort.signal.aborted || setState({ key, data, problem: null, isLoading: false }),
+      (error: unknown) => {
+        if (abort.signal.aborted) return;
+        reportError(error);
+        setState((before) => ({ ...before, problem: errorText(error), isLoading: false }));
+      },
+    );
+    return () => abort.abort();
+  }, [key, turn]);
+
+  const reload = useCallback(() => setTurn((before) => before + 1), []);
+  useEffect(() => {
+    if (everyMs === null) return undefined;
+    const timer = setInterval(() => document.visibilityState === "visible" && reload(), everyMs);
+    return () => clearInterval(timer);
+  }, [everyMs, reload]);
+  // Data of another key would be shown for one frame.
+  return state.key === key ? { ...state, reload } : { data: null, problem: null, isLoading: true, reload };
+}
+
+/** The query of the URL, which holds the whole state of a page. An empty or missing value removes the parameter. */
+export function useQuery(): [query: Readonly<Record<string, string>>, set: (change: Readonly<Record<string, string | null>>) => void] {
+  const query = Object.fromEntries(new URLSearchParams(useSearch()));
+  const set = useCallback((change: Readonly<Record<string, string | null>>) => {
+    const next = new URLSearchParams(window.location.search);
+    for (const [name, value] of Object.entries(change)) {
+      if (value === null || value === "") next.delete(name);
+      else next.set(name, value);
+    }
+    const text = next.toString();
+    navigate(`${window.location.pathname}${text === "" ? "" : `?${text}`}`, { replace: true });
+  }, []);
+  return [query, set];
+}
+
+/** A URL below `/console` for the router, with the parameters that have a value. */
+export function path(page: string, query: Readonly<Record<string, string | number | null | undefined>> = {}): string {
+  const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  return text === "" ? page : `${page}?${text}`;
+}

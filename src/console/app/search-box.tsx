@@ -1,0 +1,89 @@
+import { useState } from "preact/hooks";
+import { Link, useLocation } from "wouter-preact";
+import type { SearchHit } from "../../client/relay-client.ts";
+import { Problem } from "../parts/notes.tsx";
+import { Status } from "../parts/status.tsx";
+import { Time } from "../parts/time.tsx";
+import { relay } from "./api.ts";
+import { useData } from "./data.ts";
+
+/** The page that tells the story of what was found. */
+export function hrefOf({ kind, id, seq, account }: SearchHit): string {
+  const of = account === null ? "" : `?account=${encodeURIComponent(account)}`;
+  if (kind === "message") return `/messages/${encodeURIComponent(id)}${of}`;
+  if (kind === "run") return `/runs/${encodeURIComponent(id)}${of}`;
+  return `/events/${seq ?? encodeURIComponent(id)}`;
+}
+
+/** Finds a message, run, event or delivery by any of its names. Enter opens the only one, or the list. */
+export function SearchBox() {
+  const [text, setText] = useState("");
+  const [asked, setAsked] = useState("");
+  return (
+    <search class="search">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          setAsked(text.trim());
+        }}
+      >
+        <label class="visually-hidden" for="search">
+          Search
+        </label>
+        <input
+          id="search"
+          type="search"
+          value={text}
+          placeholder="Search wamid, event, reference, phone…"
+          spellcheck={false}
+          autocomplete="off"
+          onInput={({ currentTarget }) => {
+            setText(currentTarget.value);
+            if (currentTarget.value === "") setAsked("");
+          }}
+          onKeyDown={(event) => {
+            if (event.key !== "Escape") return;
+            setAsked("");
+            event.currentTarget.blur();
+          }}
+        />
+        <kbd>/</kbd>
+      </form>
+      {asked !== "" && <Results asked={asked} close={() => setAsked("")} />}
+    </search>
+  );
+}
+
+function Results({ asked, close }: { asked: string; close(): void }) {
+  const [, navigate] = useLocation();
+  const { data, problem, isLoading } = useData(async () => {
+    const found = await relay.search(asked);
+    const [only, ...others] = found.data;
+    if (only !== undefined && others.length === 0) {
+      navigate(hrefOf(only));
+      close();
+    }
+    return found;
+  }, asked);
+  return (
+    <div class="results" role="status">
+      <Problem text={problem} />
+      {isLoading && <p class="dim">Searching…</p>}
+      {data !== null && data.data.length === 0 && (
+        <p class="dim">Nothing has this name. Try a wamid, an event id, a reference, or the last four digits of a phone.</p>
+      )}
+      <ul>
+        {data?.data.map((result) => (
+          <li key={`${result.kind} ${result.id}`}>
+            <Link href={hrefOf(result)} onClick={close}>
+              <span class="dim">{result.kind}</span> <bdi>{result.label}</bdi>
+              {result.status !== null && <Status word={result.status} />}
+              {result.at !== null && <Time at={result.at} />}
+            </Link>
+          </li>
+        ))}
+      </ul>
+      {data?.more === true && <p class="dim">More match. Type more of the name.</p>}
+    </div>
+  );
+}

@@ -1,0 +1,79 @@
+import { type ComponentChildren, createContext } from "preact";
+import { useContext, useEffect, useState } from "preact/hooks";
+import type { RelaySession } from "../../client/relay-client.ts";
+import { isSignedOut, relay } from "./api.ts";
+import { SignIn } from "./sign-in.tsx";
+
+type Scope = "read" | "track" | "send" | "replay" | "listen" | "pii";
+
+interface Session {
+  readonly name: string;
+  can(scope: Scope): boolean;
+  signOut(): void;
+}
+
+const SessionContext = createContext<Session | null>(null);
+
+/** The signed-in token's name and rights. */
+export function useSession(): Session {
+  const session = useContext(SessionContext);
+  if (session === null) throw new Error("used outside SessionGate");
+  return session;
+}
+
+type State =
+  | { readonly kind: "asking" }
+  | { readonly kind: "signed-out"; readonly reason: string | null }
+  | { readonly kind: "signed-in"; readonly session: RelaySession };
+
+/** Told when any request is answered 401: the session has expired, or its token has changed. */
+const expired = new Set<() => void>();
+export function reportError(error: unknown): void {
+  if (isSignedOut(error)) for (const tell of expired) tell();
+}
+
+/** Longest delay of a browser's timer. */
+const longestDelayMs = 2_147_483_647;
+
+/** Shows `children` to signed-in people, and the sign-in page to everybody else. The URL stays. */
+export function SessionGate({ children }: { children: ComponentChildren }) {
+  const [state, setState] = useState<State>({ kind: "asking" });
+
+  useEffect(() => {
+    const code = new URLSearchParams(window.location.hash.slice(1)).get("code");
+    // At once, so that the code is in no history.
+    if (code !== null) window.history.replaceState(null, "", window.location.pathname + window.location.search);
+    const asked = code === null ? relay.session() : relay.signIn({ code });
+    asked.then(
+      (session) => setState({ kind: "signed-in", session }),
+      (error: unknown) => setState({ kind: "signed-out", reason: code === null && isSignedOut(error) ? null : (error as Error).message }),
+    );
+  }, []);
+
+  const expiresAt = state.kind === "signed-in" ? state.session.expiresAt : null;
+  useEffect(() => {
+    if (expiresAt === null) return undefined;
+    const end = () => setState({ kind: "signed-out", reason: "Your session has ended. Sign in again." });
+    expired.add(end);
+    const timer = setTimeout(end, Math.min(Math.max(0, Date.parse(expiresAt) - Date.now()), longestDelayMs));
+    return () => {
+      expired.delete(end);
+      clearTimeout(timer);
+    };
+  }, [expiresAt]);
+
+  if (state.kind === "asking") return <p class="boot">Loading…</p>;
+  if (state.kind === "signed-out") return <SignIn reason={state.reason} signedIn={(session) => setState({ kind: "signed-in", session })} />;
+  const { name, scopes } = state.session;
+  const session: Session = {
+    name,
+    can: (scope) => scopes.includes(scope),
+    signOut: () => {
+      relay.signOut().then(
+        () => setState({ kind: "signed-out", reason: null }),
+        (error: unknown) => setState({ kind: "signed-out", reason: `You may still be signed in: ${(error as Error).message}` }),
+      );
+    },
+  };
+  return <SessionContext.Provider value={session}>{children}</SessionContext.Provider>;
+}

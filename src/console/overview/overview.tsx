@@ -1,0 +1,285 @@
+import { useState } from "preact/hooks";
+import { Link } from "wouter-preact";
+import type { RelayOverview } from "../../client/relay-client.ts";
+import { relay } from "../app/api.ts";
+import { path, useData, useQuery } from "../app/data.ts";
+import { useLive } from "../app/live.tsx";
+import { useSession } from "../app/session.tsx";
+import { type Action, ActionDialog } from "../parts/action.tsx";
+import { releaseAction, resumeAction, retryAction } from "../parts/actions.ts";
+import { Chart, Sparkline } from "../parts/chart.tsx";
+import { Copy } from "../parts/copy.tsx";
+import { type Period, PeriodFilter, periodOf, startOf } from "../parts/filters.tsx";
+import { count, duration, figure, none, percent } from "../parts/format.ts";
+import { Code, Empty, Problem } from "../parts/notes.tsx";
+import { Status } from "../parts/status.tsx";
+import { type Column, Table } from "../parts/table.tsx";
+import { Ago, Time } from "../parts/time.tsx";
+
+type Destination = RelayOverview["destinations"][number];
+type Attention = RelayOverview["attention"][number];
+type Figures = RelayOverview["figures"];
+
+/** What is broken, since when, and what to do. */
+export function Overview() {
+  const { overview } = useLive();
+  // The stream sends the same; the first answer is faster by a request.
+  const first = useData(() => relay.overview(), "overview");
+  const current = overview ?? first.data;
+  if (current === null) {
+    return (
+      <>
+        <h1>Overview</h1>
+        <Problem text={first.problem} retry={first.reload} />
+        {first.isLoading && <p class="dim loading">Loading…</p>}
+      </>
+    );
+  }
+  return (
+    <>
+      <h1 class="visually-hidden">Overview</h1>
+      <Attentions overview={current} />
+      <FigureRow figures={current.figures} />
+      <Received />
+      <Destinations destinations={current.destinations} />
+    </>
+  );
+}
+
+function Attentions({ overview: { attention, goodSince } }: { overview: RelayOverview }) {
+  const [action, setAction] = useState<Action | null>(null);
+  if (attention.length === 0) {
+    return (
+      <p class="all-good" role="status">
+        ● All good
+        {goodSince !== null && (
+          <>
+            {" "}
+            since <Time at={goodSince} />
+          </>
+        )}
+      </p>
+    );
+  }
+  return (
+    <section aria-label="Needs action">
+      <ul class="attentions">
+        {attention.map((each) => (
+          <li key={`${each.kind} ${each.subject}`}>
+            <span>
+              <span class="tone-attention" aria-hidden="true">
+                ▲{" "}
+              </span>
+              <bdi>{each.text}</bdi>
+            </span>
+            <span class="dim">
+              {each.since !== null && (
+                <>
+                  since <Time at={each.since} />
+                </>
+              )}
+              {each.waiting !== null && each.waiting > 0 && <> · {count(each.waiting)} waiting</>}
+              {each.nextAt !== null && (
+                <>
+                  {" "}
+                  · next try <Ago at={each.nextAt} />
+                </>
+              )}
+            </span>
+            <span class="act">
+              <Link href={rowsOf(each)}>View</Link>
+              <Act attention={each} start={setAction} />
+            </span>
+          </li>
+        ))}
+      </ul>
+      <ActionDialog action={action} close={() => setAction(null)} />
+    </section>
+  );
+}
+
+/** The rows behind an entry. */
+function rowsOf({ kind, subject }: Attention): string {
+  switch (kind) {
+    case "destination-failing":
+    case "destination-paused":
+    case "destination-stopped":
+      return path("/deliveries", { route: subject, state: "waiting" });
+    case "dead-letters":
+      return path("/deliveries", { route: subject, state: "dead" });
+    case "quarantined":
+      return path("/deliveries", { state: "quarantined" });
+    case "no-webhooks":
+      return path("/events", { account: subject });
+    case "unplanned":
+      return path("/events", { disposition: "accepted" });
+    default:
+      return "/settings";
+  }
+}
+
+function Act({ attention: { kind, subject, action }, start }: { attention: Attention; start(action: Action): void }) {
+  const { can } = useSession();
+  if (action === null || !can("replay")) return null;
+  if (action === "release") {
+    return (
+      <button type="button" onClick={() => start(releaseAction())}>
+        Release
+      </button>
+    );
+  }
+  if (subject === null) return null;
+  if (action === "resume") {
+    const isAccount = kind === "account-stopped";
+    return (
+      <button type="button" onClick={() => start(resumeAction(subject, isAccount))}>
+        Resume
+      </button>
+    );
+  }
+  const state = kind === "dead-letters" ? "dead" : "waiting";
+  return (
+    <button type="button" onClick={() => start(retryAction({ route: subject, state }))}>
+      Retry now
+    </button>
+  );
+}
+
+function FigureRow({ figures }: { figures: Figures }) {
+  const { eventsPerSecond, ackP99Ms, oldestDeliverySeconds, deliveredShare, deadLetters } = figures;
+  const oldest = oldestDeliverySeconds.value === null ? none : duration(oldestDeliverySeconds.value * 1000);
+  const all = [
+    { name: "events/s", value: figure(eventsPerSecond.value), values: eventsPerSecond.lastHour, href: "/events" },
+    { name: "ack p99", value: duration(ackP99Ms.value), values: ackP99Ms.lastHour, href: "/settings" },
+    { name: "oldest delivery", value: oldest, values: oldestDeliverySeconds.lastHour, href: path("/deliveries", { state: "waiting" }) },
+    { name: "delivered", value: percent(deliveredShare.value), values: deliveredShare.lastHour, href: "/deliveries" },
+    { name: "dead letters", value: count(deadLetters.value), values: deadLetters.lastHour, href: path("/deliveries", { state: "dead" }) },
+  ];
+  return (
+    <section class="figures" aria-label="The last hour">
+      {all.map(({ name, value, values, href }) => (
+        <Link key={name} href={href}>
+          <span class="name">{name}</span>
+          <span class="value">{value}</span>
+          <Sparkline values={values} label={`${name} in the last hour`} />
+        </Link>
+      ))}
+    </section>
+  );
+}
+
+/** From the bottom of the stack to its top. */
+const dispositionColors: Readonly<Record<string, string>> = {
+  routed: "--ok",
+  filtered: "--quiet",
+  ignored: "--line",
+  parked: "--open",
+  accepted: "--accent",
+  released: "--dim",
+  quarantined: "--attention",
+};
+
+function Received() {
+  const [query, setQuery] = useQuery();
+  const period = periodOf(query["period"], "1h");
+  const { data, problem, reload } = useData(
+    () => relay.series({ name: "events", by: "disposition", from: new Date(startOf(period)) }),
+    period,
+    period === "1h" ? 10_000 : 60_000,
+  );
+  const order = Object.keys(dispositionColors);
+  const series = (data?.series ?? [])
+    .filter(({ total }) => total !== null && total > 0)
+    .toSorted((a, b) => order.indexOf(a.label) - order.indexOf(b.label));
+  return (
+    <section>
+      <div class="page-head">
+        <h2>Received by outcome</h2>
+        <PeriodFilter value={period} change={(next: Period) => setQuery({ period: next === "1h" ? null : next })} />
+      </div>
+      <Problem text={problem} retry={reload} />
+      {data !== null && series.length === 0 ? (
+        <FirstEvent />
+      ) : (
+        <Chart
+          label={`Events received, by outcome: ${series.map(({ label, total }) => `${label} ${count(total)}`).join(", ")}`}
+          from={data === null ? 0 : Date.parse(data.from)}
+          stepMs={(data?.step ?? 60) * 1000}
+          isStacked
+          series={series.map(({ label, values }) => ({ label, values, color: dispositionColors[label] ?? "--dim" }))}
+        />
+      )}
+    </section>
+  );
+}
+
+/** A way to send an event without an account. */
+const firstEvent = "wamid-relay trigger message.status";
+
+function FirstEvent() {
+  return (
+    <Empty title="No events in this period">
+      <p>The relay counts every webhook that it accepts. To send one that is signed like the service's:</p>
+      <Code text={firstEvent} label="Command" />
+      <p>
+        <Copy text={firstEvent} label="Copy" />
+      </p>
+    </Empty>
+  );
+}
+
+const columns: readonly Column<Destination>[] = [
+  { title: "Destination", cell: ({ route, to }) => <span title={to}>{route}</span> },
+  {
+    title: "State",
+    cell: ({ state, reason, since }) => (
+      <>
+        <Status word={reason ?? state} tone={state} />
+        {since !== null && (
+          <span class="dim">
+            {" "}
+            <Ago at={since} />
+          </span>
+        )}
+      </>
+    ),
+  },
+  { title: "Waiting", isNumber: true, cell: ({ waiting, held, route }) => <Rows value={waiting + held} route={route} state="waiting" /> },
+  { title: "In flight", isNumber: true, isWide: true, cell: ({ inFlight }) => count(inFlight) },
+  { title: "Dead", isNumber: true, cell: ({ dead, route }) => <Rows value={dead} route={route} state="dead" /> },
+  { title: "Success 1 h", isNumber: true, cell: ({ successLastHour }) => percent(successLastHour) },
+  {
+    title: "p50 / p99",
+    isNumber: true,
+    isWide: true,
+    cell: ({ p50Ms, p99Ms }) => (p50Ms === null && p99Ms === null ? none : `${duration(p50Ms)} / ${duration(p99Ms)}`),
+  },
+  { title: "Next retry", isNumber: true, isWide: true, cell: ({ nextAt }) => <Ago at={nextAt} /> },
+];
+
+function Rows({ value, route, state }: { value: number; route: string; state: string }) {
+  return value === 0 ? <span class="dim">0</span> : <Link href={path("/deliveries", { route, state })}>{count(value)}</Link>;
+}
+
+function Destinations({ destinations }: { destinations: readonly Destination[] }) {
+  if (destinations.length === 0) {
+    return (
+      <Empty title="No routes">
+        <p>
+          The relay stores and tracks every event, and forwards none. Add <code>routes</code> to the settings and reload them.
+        </p>
+      </Empty>
+    );
+  }
+  return (
+    <section>
+      <Table
+        label="Destinations"
+        rows={destinations}
+        columns={columns}
+        keyOf={({ route }) => route}
+        hrefOf={({ route }) => path("/deliveries", { route })}
+      />
+    </section>
+  );
+}

@@ -1,0 +1,52 @@
+import { relay } from "../app/api.ts";
+import type { Action } from "./action.tsx";
+import { plural } from "./format.ts";
+
+/** Deliveries of a route, of a cause, or all in a state go out again. */
+export function retryAction(filter: { route?: string; cause?: string; state: "waiting" | "dead" }, ended?: () => void): Action {
+  const { route, cause, state } = filter;
+  const what = `${state} deliveries${route === undefined ? "" : ` of ${route}`}${cause === undefined ? "" : ` that failed with ${cause}`}`;
+  return {
+    title: `Retry ${what}`,
+    text: "Each goes out now, under its old id, so that the receiver can drop what it has. You can repeat this.",
+    verb: "Retry",
+    count: () => relay.countRetry(filter),
+    run: async (onProgress, signal) => {
+      const { retried, complete } = await relay.retryAll(filter, { onProgress, signal });
+      return `${plural(retried, "delivery", "deliveries")} retried${complete ? "" : ", then stopped"}.`;
+    },
+    ...(ended === undefined ? {} : { ended }),
+  };
+}
+
+/** Ends the stop or pause of a route's destination, or of an account. */
+export function resumeAction(name: string, isAccount: boolean, ended?: () => void): Action {
+  return {
+    title: `Resume ${name}`,
+    text: isAccount
+      ? "Calls to the service start again. If the quota is still used up, the service's next answer stops them again."
+      : "Deliveries go out again. If the destination still refuses them, it stops again.",
+    verb: "Resume",
+    run: async () => {
+      const was = isAccount ? (await relay.resumeAccount(name)).length > 0 : await relay.resume(name);
+      return was ? `${name} is resumed.` : `${name} was not stopped.`;
+    },
+    ...(ended === undefined ? {} : { ended }),
+  };
+}
+
+/** Quarantined events whose body is valid now are accepted like new ones. */
+export function releaseAction(filter: { source?: string; event?: number } = {}, ended?: () => void): Action {
+  const scope = { disposition: "quarantined", ...filter } as const;
+  return {
+    title: filter.event === undefined ? "Release quarantined events" : `Release quarantined event ${filter.event}`,
+    text: "The relay reads the stored bytes again. What is a valid event now is accepted and routed; the rest stays in quarantine.",
+    verb: "Release",
+    count: async () => (await relay.countReplay(scope)).matching,
+    run: async (onProgress, signal) => {
+      const { replayed, complete } = await relay.replay(scope, { onProgress, signal });
+      return `${plural(replayed, "event")} released${complete ? "" : ", then stopped"}.`;
+    },
+    ...(ended === undefined ? {} : { ended }),
+  };
+}

@@ -1,0 +1,20 @@
+import { useState } from "preact/hooks";
+
+/** Copies text to the clipboard, and says so. */
+export function Copy({ text, label }: { text: string | (() => string); label: string }) {
+  const [told, setTold] = useState<string | null>(null);
+  async function copy(): Promise<void> {
+    try {
+      await navigator.clipboard.writeText(typeof text === "string" ? text : text());
+      setTold("Copied");
+    } catch {
+      setTold("The browser refused to copy");
+    }
+    setTimeout(() => setTold(null), 2_000);
+  }
+  return (
+    <button type="button" onClick={() => void copy()}>
+      <span aria-live="polite">{told ?? label}</span>
+    </button>
+  );
+}

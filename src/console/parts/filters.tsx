@@ -1,0 +1,89 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+
+export function Filters({ children }: { children: ComponentChildren }) {
+  return (
+    <search>
+      <form class="filters" onSubmit={(event) => event.preventDefault()}>
+        {children}
+      </form>
+    </search>
+  );
+}
+
+interface FieldProps {
+  readonly label: string;
+  readonly value: string | undefined;
+  change(value: string): void;
+}
+
+/** Reports what was typed once the typing pauses, or at Enter. */
+export function TextFilter({ label, value = "", change, placeholder }: FieldProps & { readonly placeholder?: string }) {
+  const [text, setText] = useState(value);
+  useEffect(() => setText(value), [value]);
+  useEffect(() => {
+    if (text === value) return undefined;
+    const timer = setTimeout(() => change(text), 300);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return (
+    <label class="filter">
+      <span>{label}</span>
+      <input
+        type="search"
+        value={text}
+        placeholder={placeholder}
+        spellcheck={false}
+        autocomplete="off"
+        onInput={({ currentTarget }) => setText(currentTarget.value)}
+        onKeyDown={({ key }) => key === "Enter" && change(text)}
+      />
+    </label>
+  );
+}
+
+/** The empty choice means any. */
+export function ChoiceFilter({
+  label,
+  value = "",
+  change,
+  choices,
+  any = "any",
+}: FieldProps & { readonly choices: readonly string[]; readonly any?: string }) {
+  return (
+    <label class="filter">
+      <span>{label}</span>
+      <select value={value} onChange={({ currentTarget }) => change(currentTarget.value)}>
+        <option value="">{any}</option>
+        {choices.map((choice) => (
+          <option key={choice} value={choice}>
+            {choice}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+const periods = { "1h": 3_600_000, "24h": 86_400_000, "7d": 604_800_000, "30d": 2_592_000_000 } as const;
+export type Period = keyof typeof periods;
+
+export function periodOf(text: string | undefined, otherwise: Period): Period {
+  return text !== undefined && Object.hasOwn(periods, text) ? (text as Period) : otherwise;
+}
+
+/** Unix ms at which the period that ends now began. */
+export const startOf = (period: Period): number => Date.now() - periods[period];
+
+export function PeriodFilter({ value, change }: { value: Period; change(period: Period): void }) {
+  return (
+    <fieldset class="segments">
+      <legend class="visually-hidden">Period</legend>
+      {(Object.keys(periods) as Period[]).map((period) => (
+        <button key={period} type="button" aria-pressed={period === value} onClick={() => change(period)}>
+          {period.replace(/(\d+)/, "$1 ")}
+        </button>
+      ))}
+    </fieldset>
+  );
+}

@@ -1,0 +1,47 @@
+import type { ComponentChildren } from "preact";
+
+/** What an empty page tells: why it is empty, and what fills it. */
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="empty">
+      <h2>{title}</h2>
+      {children}
+    </div>
+  );
+}
+
+/** A request failed. What was shown before stays. */
+export function Problem({ text, retry }: { text: string | null; retry?: (() => void) | undefined }) {
+  if (text === null) return null;
+  return (
+    <p class="problem" role="alert">
+      <span aria-hidden="true">■ </span>
+      {text}{" "}
+      {retry && (
+        <button type="button" onClick={retry}>
+          Try again
+        </button>
+      )}
+    </p>
+  );
+}
+
+export function Loading({ isLoading }: { isLoading: boolean }) {
+  return isLoading ? (
+    <p class="dim loading" role="status">
+      Loading…
+    </p>
+  ) : null;
+}
+
+/** Bodies and command lines, as text: nothing in them is interpreted. */
+export function Code({ text, label }: { text: string; label: string }) {
+  return (
+    <section aria-label={label}>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a keyboard must be able to scroll it */}
+      <pre class="code" tabIndex={0}>
+        <bdi>{text}</bdi>
+      </pre>
+    </section>
+  );
+}

@@ -1,0 +1,3 @@
+export function Quality() {
+  return <h1>Quality</h1>;
+}
