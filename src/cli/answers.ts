@@ -17,6 +17,7 @@ import {
   retriedSchema,
   sentMessageSchema,
   storySchema,
+  trackEndSchema,
   trackedLineSchema,
   trackedSchema,
 } from "../model/answers.ts";
@@ -38,7 +39,7 @@ const answers = {
   registered: trackedSchema,
   /** One line of NDJSON. */
   registeredLine: trackedLineSchema,
-  lastLine: z.object({ lines: z.number(), stoppedAt: z.number().optional(), error: z.string().optional() }),
+  lastLine: trackEndSchema,
   sent: sentMessageSchema,
   /** It is unknown whether an earlier call under this key sent the message. */
   unknownOutcome: z.object({ code: z.literal("outcome_unknown"), details: z.object({ resend: z.number(), justNow: z.boolean() }) }),

@@ -1,6 +1,6 @@
 import type { z } from "zod";
-import type { StartedRun, sentMessageSchema, TrackedLine, TrackSums } from "../model/answers.ts";
-import { type Connection, queryOf, RelayClientError, type RelayClientErrorCode } from "./connection.ts";
+import type { StartedRun, sentMessageSchema, TrackEnd, TrackedLine, TrackSums } from "../model/answers.ts";
+import { type Connection, queryOf, RelayClientError } from "./connection.ts";
 import type { MessageOptions, MessageOrder, MessageRegistration, RunOrder, SendOptions } from "./requests.ts";
 
 export interface SentMessage extends z.infer<typeof sentMessageSchema> {
@@ -35,8 +35,6 @@ function sendQuery({ resend, maxWaitMs }: SendOptions): string {
 /** Limits of one request, so that its answer can be read whole: not every fetch can send while it reads. */
 const requestLimits = { items: 1_000, length: 1024 * 1024 };
 
-type LastLine = TrackSums & { error?: string; code?: RelayClientErrorCode; stoppedAt?: number };
-
 /**
  * Registers any number of messages and yields the result of each, in order; returns the sums. Takes more messages only as
  * the report is consumed. Throws {@link RelayClientError} with `line` when it cannot continue.
@@ -48,7 +46,7 @@ export async function* trackAll(
   const sums: TrackSums = { lines: 0, created: 0, known: 0, conflict: 0, invalid: 0 };
   for await (const group of gather(asLines(messages), requestLimits)) {
     const before = sums.lines;
-    const report = await connection.lines<TrackedLine | LastLine>("/v1/messages/track", group.join("")).catch((error) => {
+    const report = await connection.lines<TrackedLine | TrackEnd>("/v1/messages/track", group.join("")).catch((error) => {
       throw atLine(error, before + 1);
     });
     const last = report.pop();

@@ -39,7 +39,7 @@ const list = {
   scope: "read",
   summary: "Deliveries, those of the newest events first",
   query: deliveryQuery,
-  answers: { 200: { text: "Those for which all that is given holds.", schema: deliveryPageSchema, list: true } },
+  answers: { 200: { text: "Those for which all that is given holds.", schema: deliveryPageSchema } },
 } as const;
 
 const retry = {

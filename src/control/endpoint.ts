@@ -50,10 +50,10 @@ export interface Answer {
   readonly text: string;
   /** Of its JSON. */
   readonly schema?: z.ZodType;
-  /** `{data: […]}`, with `next` where the query has `before`. */
-  readonly list?: true;
   /** Content types other than JSON alone. */
   readonly types?: readonly string[];
+  /** Of one line, where the answer may be NDJSON. */
+  readonly line?: z.ZodType;
 }
 
 /** What the handler returns: the JSON of one of the answers, or the reply when it has sent the answer itself. */

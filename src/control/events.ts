@@ -47,7 +47,7 @@ const list = {
   description:
     "`unseen` is 0 unless a `wamid` is asked for and too many events wait to be planned to look through all of them: so many, the oldest, were not.",
   query: eventQuery,
-  answers: { 200: { text: "Those for which all that is given holds.", schema: eventPageSchema, list: true } },
+  answers: { 200: { text: "Those for which all that is given holds.", schema: eventPageSchema } },
 } as const;
 
 const detail = {

@@ -53,7 +53,7 @@ const story = {
     after: z.coerce.number().int().min(0).optional().describe("Only events with a greater seq: `next` of the page before."),
     limit: z.coerce.number().int().min(1).max(200).default(50).describe("Events of each story."),
   }),
-  answers: { 200: { text: "The stories.", schema: explainedSchema, list: true } },
+  answers: { 200: { text: "The stories.", schema: explainedSchema } },
   errors: ["not_found"],
 } as const;
 export type ExplainQuery = z.infer<typeof story.params> & z.infer<typeof story.query>;

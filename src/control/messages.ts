@@ -32,7 +32,7 @@ const messages = {
   scope: "read",
   summary: "Registered messages with their status",
   query: messageQuery,
-  answers: { 200: { text: "Those for which all that is given holds.", schema: messagePageSchema, list: true } },
+  answers: { 200: { text: "Those for which all that is given holds.", schema: messagePageSchema } },
 } as const;
 
 const message = {
@@ -55,7 +55,7 @@ const runs = {
   scope: "read",
   summary: "Automation runs with their status",
   query: runQuery,
-  answers: { 200: { text: "Those for which all that is given holds.", schema: runPageSchema, list: true } },
+  answers: { 200: { text: "Those for which all that is given holds.", schema: runPageSchema } },
 } as const;
 
 /** `GET /v1/messages`, `GET /v1/messages/{wamid}` and `GET /v1/runs`. */

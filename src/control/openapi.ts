@@ -23,52 +23,101 @@ Lists come newest first, \`limit\` at a time; \`next\` is what to give as \`befo
 
 Unknown query parameters are refused, and so are unknown fields of a body where an endpoint takes one; \`details\` lists every fault as \`{path, message}\`. Objects in answers may get more fields.`;
 
+/** What each tag is about: the second part of the paths that have it. */
+const tags: Readonly<Record<string, string>> = {
+  accounts: "Accounts of the messaging service.",
+  audit: "Whether everything received is accounted for.",
+  automations: "Runs of automations.",
+  deliveries: "Deliveries and their retries.",
+  events: "Received events.",
+  explain: "The whole story of one event, message or run.",
+  instance: "The process that answers.",
+  listen: "Live events with their bodies, for `wamid-relay listen`.",
+  listeners: "Who listens, and the stored cursors.",
+  live: "The overview and new events as they change.",
+  messages: "Sent and tracked messages.",
+  openapi: "This description.",
+  overview: "What needs action, the figures and the destinations.",
+  quality: "How many messages arrive, what fails, and why.",
+  reconcile: "Polls for statuses that webhooks lost.",
+  reload: "Reloads of the settings.",
+  replay: "Sending again what was settled.",
+  routes: "Routes and their destinations.",
+  runs: "Tracked automation runs.",
+  search: "One search over everything.",
+  secrets: "Usage of the webhook secrets.",
+  series: "Counts, percentiles and gauges over time.",
+  session: "Sessions of the console.",
+  settings: "The settings in effect.",
+  stats: "The sums.",
+};
+
+interface Components {
+  readonly schemas: Record<string, object>;
+  readonly responses: Record<string, object>;
+}
+
 /** The control API as an OpenAPI 3.1 document. */
 export function describe(endpoints: Iterable<Endpoint>, version: string): object {
   const paths: Record<string, Record<string, object>> = {};
-  const responses: Record<string, object> = {};
+  const components: Components = { schemas: { Error: errorSchema }, responses: {} };
+  const used = new Set<string>();
   for (const endpoint of endpoints) {
     const path = endpoint.path.replace(/:(\w+)/g, "{$1}");
-    paths[path] = { ...paths[path], [endpoint.method.toLowerCase()]: operation(endpoint, responses) };
+    paths[path] = { ...paths[path], [endpoint.method.toLowerCase()]: operation(endpoint, components) };
+    used.add(tagOf(endpoint));
   }
   return {
     openapi: "3.1.1",
-    info: { title: "wamid-relay", version, description: about },
+    info: {
+      title: "wamid-relay",
+      version,
+      description: about,
+      contact: { name: "The operator of this relay" },
+      license: { name: "MIT", identifier: "MIT" },
+    },
     servers: [{ url: "/" }],
+    tags: [...used].sort().map((name) => ({ name, description: tags[name] })),
     paths,
     components: {
       securitySchemes: {
         token: {
           type: "http",
           scheme: "bearer",
-          description: "A token of `control.tokens` in the settings, with the scope that is asked for.",
+          description: "A token of `control.tokens` in the settings, with the scope that the operation names.",
         },
       },
-      schemas: { Error: errorSchema },
-      responses,
+      ...components,
     },
   };
 }
 
+function tagOf({ path }: Endpoint): string {
+  return path.split(/[/.]/)[2] as string;
+}
+
 const errorSchema = {
   type: "object",
+  description: "Every error.",
   required: ["error", "code"],
   properties: {
-    error: { type: "string", description: "For people." },
-    code: { type: "string", enum: Object.keys(errorCodes), description: "For programs." },
-    details: { description: "What it is about; of `bad_request` often a list of `{path, message}`." },
+    error: { type: "string", description: "What is wrong, for people." },
+    code: { type: "string", enum: Object.keys(errorCodes), description: "What is wrong, for programs." },
+    details: { description: "Depends on the code. For `bad_request`, often a list of `{path, message}`." },
   },
 };
 
-/** Adds each distinct error answer to `responses` once. */
-function operation(endpoint: Endpoint, responses: Record<string, object>): object {
-  const { name, path, scope, summary, description, params, query, headers, body, lines } = endpoint;
-  const parameters = [...parametersOf("path", params), ...parametersOf("query", query), ...parametersOf("header", headers)];
+function operation(endpoint: Endpoint, components: Components): object {
+  const { name, scope, summary, description, params, query, headers, body, lines } = endpoint;
+  const schemaOf = (schema: z.ZodType) => jsonSchemaOf(schema, components);
+  const parameters = Object.entries({ path: params, query, header: headers }).flatMap(([place, schema]) =>
+    schema === undefined ? [] : parametersOf(place, schemaOf(schema)),
+  );
   return {
     operationId: name,
     summary,
-    ...(description === undefined ? {} : { description }),
-    tags: [path.split(/[/.]/)[2]],
+    description: description ?? `${summary}.`,
+    tags: [tagOf(endpoint)],
     security: [{ token: [scope] }],
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined
@@ -82,39 +131,39 @@ function operation(endpoint: Endpoint, responses: Record<string, object>): objec
             },
           },
         }),
-    responses: { ...answersOf(endpoint), ...errorsOf(endpoint, responses) },
+    responses: {
+      ...Object.fromEntries(
+        Object.entries(endpoint.answers).map(([status, answer]) => [
+          status,
+          { description: answer.text, content: contentOf(answer, schemaOf) },
+        ]),
+      ),
+      ...errorsOf(endpoint, components.responses),
+    },
   };
 }
 
-function parametersOf(place: "path" | "query" | "header", schema: z.ZodObject | undefined): object[] {
-  const { properties = {}, required = [] } = schema === undefined ? {} : schemaOf(schema);
+function parametersOf(place: string, { properties = {}, required = [] }: JsonSchema): object[] {
   return Object.entries(properties).map(([name, given]) => {
-    const { description, ...rest } = given as JsonSchema;
+    const { description, ...schema } = given as JsonSchema;
     return {
       name,
       in: place,
       ...(required.includes(name) ? { required: true } : {}),
       ...(description ? { description } : {}),
-      schema: rest,
+      schema,
     };
   });
 }
 
-function answersOf({ answers, query }: Endpoint): Record<string, object> {
+function contentOf({ types = [json], schema, line }: Answer, schemaOf: (schema: z.ZodType) => JsonSchema): object {
+  const streamed = { type: "string" };
   return Object.fromEntries(
-    Object.entries(answers).map(([status, answer]) => [status, { description: answer.text, content: contentOf(answer, query) }]),
+    types.map((type) => {
+      const described = type === json ? schema : type === ndjson ? line : undefined;
+      return [type, { schema: described === undefined ? streamed : schemaOf(described) }];
+    }),
   );
-}
-
-function contentOf({ types = [json], list, schema }: Answer, query: z.ZodObject | undefined): object {
-  const described: JsonSchema = schema === undefined ? { type: "object" } : schemaOf(schema);
-  if (list === undefined)
-    return Object.fromEntries(types.map((type) => [type, { schema: type === json ? described : { type: "string" } }]));
-  const before = query && (schemaOf(query).properties?.["before"] as JsonSchema | undefined);
-  const { description: _, ...given } = before ?? {};
-  const next = before === undefined ? {} : { next: { anyOf: [given, { type: "null" }] } };
-  const properties = { data: { type: "array", items: { type: "object" } }, ...described.properties, ...next };
-  return { [json]: { schema: { type: "object", required: ["data", ...Object.keys(next)], properties } } };
 }
 
 /** References by status; each error answer names the codes that this endpoint may answer with. */
@@ -136,7 +185,13 @@ function errorsOf({ method, body, errors = [] }: Endpoint, responses: Record<str
         ...(status === 429 || status === 503
           ? { headers: { "Retry-After": { description: retryAfterText(some), schema: { type: "integer" } } } }
           : {}),
-        content: { [json]: { schema: { $ref: "#/components/schemas/Error", properties: { code: { enum: some } } } } },
+        content: {
+          [json]: {
+            schema: {
+              allOf: [{ $ref: "#/components/schemas/Error" }, { type: "object", properties: { code: { type: "string", enum: some } } }],
+            },
+          },
+        },
       };
       return [status, { $ref: `#/components/responses/${name}` }];
     }),
@@ -146,13 +201,27 @@ function errorsOf({ method, body, errors = [] }: Endpoint, responses: Record<str
 const retryAfterText = (codes: readonly ErrorCode[]): string =>
   codes.includes("service_quota_used_up") ? "Seconds. Not with `service_quota_used_up`: see `details.until`." : "Seconds.";
 
-function schemaOf(schema: z.ZodType): JsonSchema {
-  const { $schema: _, ...rest } = z.toJSONSchema(schema, {
+/** The JSON Schema of a request or an answer. Schemas with an `id` go to `components`, where it refers to them. */
+function jsonSchemaOf(schema: z.ZodType, { schemas }: Components): JsonSchema {
+  const {
+    $schema: _,
+    $defs = {},
+    ...rest
+  } = z.toJSONSchema(schema, {
+    // Programs must accept additional fields in answers; strict objects refuse them in requests.
     io: "input",
     override: ({ jsonSchema }) => {
       // Zod's own format, in no registry; the pattern beside it is equivalent.
       if (jsonSchema.format === "starts_with") delete jsonSchema.format;
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
     },
   });
-  return rest;
+  for (const [name, definition] of Object.entries($defs)) schemas[name] = referringToComponents(definition);
+  return referringToComponents(rest);
+}
+
+function referringToComponents(schema: JsonSchema): JsonSchema {
+  return JSON.parse(JSON.stringify(schema), (key, value: unknown) =>
+    key === "$ref" && typeof value === "string" ? value.replace("#/$defs/", "#/components/schemas/") : value,
+  ) as JsonSchema;
 }

@@ -113,7 +113,6 @@ const secrets = {
     200: {
       text: "Those of the settings first, in their order there; then those that are gone from them.",
       schema: secretUsesSchema,
-      list: true,
     },
   },
 } as const;

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from "fastify";
+import { z } from "zod";
 import { statsSchema } from "../model/answers.ts";
 import { toAnswer, type View } from "../model/view.ts";
 import { type AuditPort, addAuditRoute } from "./audit.ts";
@@ -88,6 +89,15 @@ export function addControlRoutes(
   addListenRoutes(app, listening, allow);
 }
 
+const openApiSchema = z
+  .looseObject({
+    openapi: z.string().describe("The version of OpenAPI."),
+    info: z.record(z.string(), z.unknown()).describe("Title and version of the relay."),
+    paths: z.record(z.string(), z.unknown()).describe("The operations by path."),
+    components: z.record(z.string(), z.unknown()).describe("The schemas and answers that the operations refer to."),
+  })
+  .meta({ id: "OpenApi", description: "A document of OpenAPI 3.1." });
+
 /** `GET /v1/openapi.json`: describes itself and the endpoints added to `app` after it. Like all of `/v1` it needs a token. */
 function addOpenApiRoute(app: FastifyInstance, version: string, allow: Allow): void {
   // A HEAD route that Fastify adds for a GET has the same endpoint.
@@ -103,7 +113,7 @@ function addOpenApiRoute(app: FastifyInstance, version: string, allow: Allow): v
     name: "describe",
     scope: "read",
     summary: "This description",
-    answers: { 200: { text: "OpenAPI 3.1." } },
+    answers: { 200: { text: "OpenAPI 3.1.", schema: openApiSchema } },
   } as const;
   addEndpoint(app, allow, endpoint, async ({ reply }) => {
     // Loaded on demand: few relays ever get this request.

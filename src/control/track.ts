@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import { setImmediate as yieldToLoop } from "node:timers/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
-import { type TrackedLine, type TrackSums, trackedSchema } from "../model/answers.ts";
+import { type TrackedLine, type TrackSums, trackEndSchema, trackedLineSchema, trackedSchema } from "../model/answers.ts";
 import { type ErrorCode, RelayError } from "../model/errors.ts";
 import { lineLimits, parseWithin } from "../model/json.ts";
 import { metadataSchema } from "../model/message.ts";
@@ -71,6 +71,7 @@ const track = {
       text: "How many are created now, and how many were known; of NDJSON, what became of each line.",
       schema: trackedSchema,
       types: ["application/json", ndjson],
+      line: z.union([trackedLineSchema, trackEndSchema]),
     },
   },
   errors: ["conflict", "shutting_down"],

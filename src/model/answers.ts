@@ -1,425 +1,551 @@
 import { z } from "zod";
+import { type ErrorCode, errorCodes } from "./errors.ts";
 import { giveUpReasons, hydrationStates } from "./hydration.ts";
 import { type DeliveryState, deliveryStates, dispositions } from "./states.ts";
 import { time, type View } from "./view.ts";
 
 /*
  * The answers of the control API (docs/endpoints.md). Each schema is the only declaration of its JSON: the ports, the HTTP
- * handlers, the published client and the commands derive their types from it.
+ * handlers, the published client, the commands and `/v1/openapi.json` derive their types from it. `id` is the schema's name in
+ * `/v1/openapi.json`; a test demands a description of every field.
  */
 
 const text = z.string().nullable();
-export const count = z.number();
+export const count = z.int().min(0);
+const seq = z.int().min(0);
 
-/** A count for each word. */
-export function counts<const Word extends string>(words: readonly Word[]): Record<Word, typeof count> {
-  return Object.fromEntries(words.map((word) => [word, count])) as Record<Word, typeof count>;
+/** A count for each word, described by `about`. */
+export function counts<const Word extends string>(words: readonly Word[], about: (word: Word) => string): Record<Word, typeof count> {
+  return Object.fromEntries(words.map((word) => [word, count.describe(about(word))])) as Record<Word, typeof count>;
 }
 
-export const eventSchema = z.object({
-  seq: z.number(),
-  /** Null when quarantined. */
-  id: text,
-  event: text,
-  account: z.string(),
-  source: z.string(),
-  origin: z.string(),
-  receivedAt: time,
-  createdAt: time.nullable(),
-  /** Fingerprint of the secret that verified it. */
-  secret: text,
-  subject: z.object({ type: z.enum(["message", "run"]), key: z.string() }).nullable(),
-  status: text,
-  previousStatus: text,
-  transition: z.boolean(),
-  errorCode: text,
-  disposition: z.enum(dispositions),
-  parkedUntil: time.nullable(),
-  duplicates: count,
-  conflicts: count,
-  fault: text,
-  /** For a released body: the seq of the event that it became. */
-  releasedAs: z.number().nullable(),
-  /** For an event released from quarantine: the seq of its body. */
-  releasedFrom: z.number().nullable(),
-  size: z.number(),
-});
+export const eventSchema = z
+  .object({
+    seq: seq.describe("The relay's own number of the event, which grows."),
+    id: text.describe("The envelope's id; null when quarantined."),
+    event: text.describe("The event kind, such as `message.status`; null when quarantined."),
+    account: z.string().describe("The account of its source."),
+    source: z.string().describe("The source that received it."),
+    origin: z.string().describe("Where it comes from: `webhook`, `hydrate`, `reconcile` and others."),
+    receivedAt: time.describe("When the relay received it."),
+    createdAt: time.nullable().describe("When the service created it; null when quarantined."),
+    secret: text.describe("Fingerprint of the secret that verified it; null when the relay made the event."),
+    subject: z
+      .object({
+        type: z.enum(["message", "run"]).describe("What it is."),
+        key: z.string().describe("The wamid of a message, or the run id of a run."),
+      })
+      .nullable()
+      .describe("The message or run that the event is about; null when it names none."),
+    status: text.describe("The status that the event reports."),
+    previousStatus: text.describe("The status of the message or run before the event."),
+    transition: z.boolean().describe("Whether the event moved its message or run to a new status."),
+    errorCode: text.describe("The error code that the event reports."),
+    disposition: z.enum(dispositions).describe("The one outcome of routing the event."),
+    parkedUntil: time.nullable().describe("When parking ends; null when the event is not parked."),
+    duplicates: count.describe("How often the id was received again."),
+    conflicts: count.describe("How many of the duplicates had other bytes."),
+    fault: text.describe("Why a quarantined body is not a valid envelope; else null."),
+    releasedAs: seq.nullable().describe("For a released body: the seq of the event that it became."),
+    releasedFrom: seq.nullable().describe("For an event released from quarantine: the seq of its body."),
+    size: count.describe("Bytes of the body."),
+  })
+  .meta({ id: "Event", description: "A received event." });
 export type EventView = View<typeof eventSchema>;
 
-/** Number of deliveries in each state; a state without deliveries has no field. */
-const deliveryCountsSchema = z.object({
-  waiting: count.exactOptional(),
-  held: count.exactOptional(),
-  delivered: count.exactOptional(),
-  dead: count.exactOptional(),
-} satisfies Record<DeliveryState, unknown>);
+const deliveryCountsSchema = z
+  .object({
+    waiting: count.exactOptional().describe("Waiting deliveries."),
+    held: count.exactOptional().describe("Held deliveries."),
+    delivered: count.exactOptional().describe("Delivered deliveries."),
+    dead: count.exactOptional().describe("Dead letters."),
+  } satisfies Record<DeliveryState, unknown>)
+  .meta({ id: "DeliveryCounts", description: "Number of deliveries in each state; a state without deliveries has no field." });
 export type DeliveryCounts = z.infer<typeof deliveryCountsSchema>;
 
-const listedEventSchema = eventSchema.extend({ deliveries: deliveryCountsSchema });
+const listedEventSchema = eventSchema
+  .extend({ deliveries: deliveryCountsSchema.describe("Its deliveries by state; a state without deliveries has no field.") })
+  .meta({ id: "ListedEvent", description: "An event in a list, with the number of its deliveries." });
 export type ListedEventView = View<typeof listedEventSchema>;
 export type RelayEvent = z.infer<typeof listedEventSchema>;
 
-/** Number of oldest unplanned events that a search by wamid did not cover. */
-const unseen = z.number();
+const unseen = count.describe("Number of oldest unplanned events that a search by wamid did not cover.");
+/** `next` of a page. */
+export const nextSeq = seq.nullable().describe("`before` of the next page; null at the end.");
+const nextText = text.describe("`before` of the next page; null at the end.");
 
-export const eventPageSchema = z.object({ data: z.array(listedEventSchema), next: z.number().nullable(), unseen });
+export const eventPageSchema = z
+  .object({ data: z.array(listedEventSchema).describe("Newest first."), next: nextSeq, unseen })
+  .meta({ id: "EventPage", description: "One page of events." });
 
-const hydrationSchema = z.object({
-  state: z.enum(hydrationStates),
-  /** Why the relay gave up. */
-  reason: z.enum(giveUpReasons).nullable(),
-  /** Number of messages polled. */
-  asked: count,
-  /** The changes found, as the events that they became; the first hundred. */
-  found: z.array(z.object({ id: z.string(), seq: z.number(), wamid: text, status: text })),
-  foundCount: count,
-  /** Tracked messages or runs that are candidates and were not polled; null: not counted. */
-  unknown: z.number().nullable(),
-  /** For results of automations: the open runs that are candidates. */
-  candidates: z.array(z.object({ runId: z.string(), reference: text })).nullable(),
-  settledAt: time.nullable(),
-});
+const hydrationSchema = z
+  .object({
+    state: z.enum(hydrationStates).describe("Whether the relay still polls for it."),
+    reason: z.enum(giveUpReasons).nullable().describe("Why the relay gave up; null when it did not."),
+    asked: count.describe("Number of messages polled."),
+    found: z
+      .array(
+        z.object({
+          id: z.string().describe("Event id of the change."),
+          seq: seq.describe("Seq of the change's event."),
+          wamid: text.describe("The message that changed."),
+          status: text.describe("Its new status."),
+        }),
+      )
+      .describe("The changes found, as the events that they became; the first hundred."),
+    foundCount: count.describe("Number of changes found."),
+    unknown: count.nullable().describe("Tracked messages or runs that are candidates and were not polled; null when not counted."),
+    candidates: z
+      .array(z.object({ runId: z.string().describe("The run."), reference: text.describe("Its reference.") }))
+      .nullable()
+      .describe("For results of automations: the open runs that are candidates; else null."),
+    settledAt: time.nullable().describe("When the hydration ended; null while it goes on."),
+  })
+  .meta({ id: "Hydration", description: "What the relay found through the service's API for a truncated event." });
 export type HydrationView = View<typeof hydrationSchema>;
 
-export const deliverySchema = z.object({
-  id: z.string(),
-  /** `seq` of its event. */
-  event: z.number(),
-  eventId: z.string(),
-  route: z.string(),
-  state: z.enum(deliveryStates),
-  attempts: count,
-  replays: count,
-  nextAt: time.nullable(),
-  settledAt: time.nullable(),
-  reason: text,
-});
+export const deliverySchema = z
+  .object({
+    id: z.string().describe("The delivery's id, which the destination receives as `webhook-id`."),
+    event: seq.describe("Seq of its event."),
+    eventId: z.string().describe("Id of its event."),
+    route: z.string().describe("The route; `proxy:{source}` for a proxied exchange."),
+    state: z.enum(deliveryStates).describe("Its state."),
+    attempts: count.describe("Number of attempts so far."),
+    replays: count.describe("How often it was replayed."),
+    nextAt: time.nullable().describe("When the next attempt is due; null when none is."),
+    settledAt: time.nullable().describe("When it was delivered or died; null before."),
+    reason: text.describe("Why it is dead; else null."),
+  })
+  .meta({ id: "Delivery", description: "One event for one route." });
 export type DeliveryView = View<typeof deliverySchema>;
 export type RelayDelivery = z.infer<typeof deliverySchema>;
 
-export const deliveryPageSchema = z.object({ data: z.array(deliverySchema), next: text });
+export const deliveryPageSchema = z
+  .object({ data: z.array(deliverySchema).describe("Those of the newest events first."), next: nextText })
+  .meta({ id: "DeliveryPage", description: "One page of deliveries." });
 
-export const attemptSchema = z.object({
-  number: z.number(),
-  at: time,
-  tookMs: z.number(),
-  /** HTTP status; null when no answer came. */
-  status: z.number().nullable(),
-  error: text,
-  response: text,
-});
+export const attemptSchema = z
+  .object({
+    number: z.int().describe("From 1."),
+    at: time.describe("When it began."),
+    tookMs: z.number().describe("Milliseconds to its end."),
+    status: z.int().nullable().describe("HTTP status; null without an answer."),
+    error: text.describe("What failed; null when the destination answered."),
+    response: text.describe("The beginning of the response."),
+  })
+  .meta({ id: "Attempt", description: "One attempt of a delivery." });
 export type Attempt = z.infer<typeof attemptSchema>;
 
-const verdictsSchema = z.array(z.object({ route: z.string(), verdict: z.string(), reason: z.string().exactOptional() }));
+const tries = z.array(attemptSchema);
 
-export const eventDetailSchema = eventSchema.extend({
-  headers: z.record(z.string(), z.string()),
-  /** The received bytes, in base64. */
-  body: z.string(),
-  /** The same as text; null when they are not UTF-8. */
-  text,
-  /** Hydration of a truncated event; null for all others. */
-  hydration: hydrationSchema.nullable(),
-  routes: verdictsSchema,
-  deliveries: z.array(deliverySchema.extend({ tries: z.array(attemptSchema) })),
-});
+const verdictsSchema = z
+  .array(
+    z
+      .object({
+        route: z.string().describe("The route."),
+        verdict: z.string().describe("`deliver`, `park` or `skip`."),
+        reason: z.string().exactOptional().describe("For `skip`: the criterion that did not match."),
+      })
+      .meta({ id: "Verdict", description: "What a route did with an event." }),
+  )
+  .describe("What each route did with the event.");
+
+export const eventDetailSchema = eventSchema
+  .extend({
+    headers: z.record(z.string(), z.string()).describe("The stored request headers: those that the signature covers."),
+    body: z.string().describe("The received bytes, in base64."),
+    text: text.describe("The body as text; null when it is not UTF-8."),
+    hydration: hydrationSchema.nullable().describe("Hydration of a truncated event; null for all others."),
+    routes: verdictsSchema,
+    deliveries: z
+      .array(
+        deliverySchema
+          .extend({ tries: tries.describe("Its attempts, oldest first.") })
+          .meta({ id: "AttemptedDelivery", description: "A delivery with its attempts." }),
+      )
+      .describe("Its deliveries with their attempts."),
+  })
+  .meta({ id: "EventDetail", description: "An event with its bytes, the verdicts of the routes, and its deliveries." });
 export type RelayEventDetail = z.infer<typeof eventDetailSchema>;
 
-export const retriedSchema = z.object({
-  id: z.string(),
-  route: z.string(),
-  /** `waiting`: goes out now; `held`: waits for an earlier delivery of its message. */
-  state: z.string(),
-  previousState: z.string(),
-  /** Why the destination is stopped; null when it is not. */
-  stopped: text,
-  /** Until when the destination is paused (429 with Retry-After); null when it is not. */
-  pausedUntil: time.nullable(),
-});
+export const retriedSchema = z
+  .object({
+    id: z.string().describe("The delivery."),
+    route: z.string().describe("Its route."),
+    state: z.string().describe("`waiting`: goes out now. `held`: waits for an earlier delivery of its message."),
+    previousState: z.string().describe("Its state before the retry."),
+    stopped: text.describe("Why the destination is stopped; null when it is not."),
+    pausedUntil: time.nullable().describe("Until when the destination is paused (429 with `Retry-After`); null when it is not."),
+  })
+  .meta({ id: "RetriedDelivery", description: "A delivery after a retry." });
 export type Retried = z.infer<typeof retriedSchema>;
 
 const trackedFields = {
-  reference: text,
-  metadata: z.record(z.string(), z.unknown()).nullable(),
-  status: text,
+  reference: text.describe("Your own reference, from the registration."),
+  metadata: z.record(z.string(), z.unknown()).nullable().describe("Your metadata, from the registration."),
+  status: text.describe("The current status; null before the first event."),
 };
-/** When each status was first seen. */
-const times = z.record(z.string(), time);
+const times = z.record(z.string(), time).describe("When each status was first seen.");
+const updatedAt = time.describe("When it changed last.");
 
-export const messageSchema = z.object({
-  account: z.string(),
-  wamid: z.string(),
-  /** The service's message id. */
-  id: text,
-  conversationId: text,
-  ...trackedFields,
-  errorCode: text,
-  times,
-  /** When it was sent, according to its registration. */
-  sentAt: time.nullable(),
-  /** Null: seen, but not registered. */
-  registeredAt: time.nullable(),
-  updatedAt: time,
-});
+export const messageSchema = z
+  .object({
+    account: z.string().describe("Its account."),
+    wamid: z.string().describe("Its wamid."),
+    id: text.describe("The service's message id."),
+    conversationId: text.describe("The service's conversation id."),
+    ...trackedFields,
+    errorCode: text.describe("Why it failed; null when it did not."),
+    times,
+    sentAt: time.nullable().describe("When it was sent, according to its registration."),
+    registeredAt: time.nullable().describe("When it was registered; null when it was only seen."),
+    updatedAt,
+  })
+  .meta({ id: "Message", description: "A tracked message." });
 export type MessageView = View<typeof messageSchema>;
 export type RelayMessage = z.infer<typeof messageSchema>;
 
-export const messagePageSchema = z.object({ data: z.array(messageSchema), next: z.number().nullable() });
+export const messagePageSchema = z
+  .object({ data: z.array(messageSchema).describe("Newest first."), next: nextSeq })
+  .meta({ id: "MessagePage", description: "One page of messages." });
 
-export const runSchema = z.object({
-  account: z.string(),
-  runId: z.string(),
-  ...trackedFields,
-  /** Why it failed. */
-  error: text,
-  times,
-  /** Null: not started through the relay, only seen. */
-  registeredAt: time.nullable(),
-  updatedAt: time,
-});
+export const runSchema = z
+  .object({
+    account: z.string().describe("Its account."),
+    runId: z.string().describe("The service's run id."),
+    ...trackedFields,
+    error: text.describe("Why it failed; null when it did not."),
+    times,
+    registeredAt: time.nullable().describe("When it was started through the relay; null when it was only seen."),
+    updatedAt,
+  })
+  .meta({ id: "Run", description: "A tracked automation run." });
 export type RunView = View<typeof runSchema>;
 export type RelayRun = z.infer<typeof runSchema>;
 
-export const runPageSchema = z.object({ data: z.array(runSchema), next: z.number().nullable() });
+export const runPageSchema = z
+  .object({ data: z.array(runSchema).describe("Newest first."), next: nextSeq })
+  .meta({ id: "RunPage", description: "One page of runs." });
 
-/**
- * The next step of a delivery.
- *
- * | kind | meaning |
- * |---|---|
- * | `attempt` | the next attempt is made at `at` |
- * | `due` | since `at`; its turn comes within the destination's concurrency and rate |
- * | `exchange` | a proxied exchange is in flight |
- * | `held` | goes out after that of event `behind`, and `ahead` more of its message |
- * | `breaker` | the destination failed repeatedly: attempts pause, and none is counted |
- * | `paused` | the destination asked not to be called before `at` (429 with Retry-After) |
- * | `stopped` | its destination is stopped; `reason` is why |
- * | `no route` | its route is not in the settings |
- * | `dead` | nothing, until somebody retries it |
- * | `done` | nothing |
- */
-const nextStepSchema = z.object({
-  kind: z.enum(["attempt", "due", "exchange", "held", "breaker", "paused", "stopped", "no route", "dead", "done"]),
-  at: time.nullable(),
-  /** An event's seq. */
-  behind: z.number().nullable(),
-  ahead: count,
-  reason: text,
-});
+const nextStepSchema = z
+  .object({
+    kind: z.enum(["attempt", "due", "exchange", "held", "breaker", "paused", "stopped", "no route", "dead", "done"]).describe(
+      `Why it waits, or that it does not.
+
+| kind | meaning |
+|---|---|
+| \`attempt\` | the next attempt is made at \`at\` |
+| \`due\` | due since \`at\`; it goes out within the destination's concurrency and rate |
+| \`exchange\` | a proxied exchange is in flight |
+| \`held\` | goes out after the delivery of event \`behind\`, and \`ahead\` more of its message |
+| \`breaker\` | the destination failed repeatedly: attempts pause, and none is counted |
+| \`paused\` | the destination refuses calls before \`at\` (429 with \`Retry-After\`) |
+| \`stopped\` | its destination is stopped; \`reason\` is why |
+| \`no route\` | its route is not in the settings |
+| \`dead\` | nothing, until somebody retries it |
+| \`done\` | nothing |`,
+    ),
+    at: time.nullable().describe("When; null where the kind has no time."),
+    behind: seq.nullable().describe("For `held`: seq of the event whose delivery goes out first."),
+    ahead: count.describe("For `held`: number of other deliveries before it."),
+    reason: text.describe("For `stopped`: why."),
+  })
+  .meta({ id: "NextStep", description: "The next step of a delivery." });
 export type NextStep = View<typeof nextStepSchema>;
 
-const eventStorySchema = eventSchema.extend({
-  hydration: hydrationSchema.nullable(),
-  routes: verdictsSchema,
-  /** Place in the queue of an event that is not planned yet; null once it is. `ahead`: events planned before it. */
-  waits: z.object({ since: time, ahead: count }).nullable(),
-  deliveries: z.array(
-    deliverySchema.extend({
-      /** The most recent ones. */
-      tries: z.array(attemptSchema),
-      /** Number of attempts before those. */
-      earlierTries: count,
-      next: nextStepSchema,
-    }),
-  ),
-});
+const eventStorySchema = eventSchema
+  .extend({
+    hydration: hydrationSchema.nullable().describe("Hydration of a truncated event; null for all others."),
+    routes: verdictsSchema,
+    waits: z
+      .object({ since: time.describe("When it was received."), ahead: count.describe("Number of events planned before it.") })
+      .nullable()
+      .describe("Place in the queue of an event that is not planned yet; null once it is."),
+    deliveries: z
+      .array(
+        deliverySchema
+          .extend({
+            tries: tries.describe("The latest attempts, oldest first."),
+            earlierTries: count.describe("Number of attempts before those."),
+            next: nextStepSchema.describe("What happens next."),
+          })
+          .meta({ id: "DeliveryStory", description: "A delivery with its attempts and its next step." }),
+      )
+      .describe("Its deliveries."),
+  })
+  .meta({ id: "EventStory", description: "An event with everything that happened to it." });
 
-/** One message or run with its events, or one event. */
-export const storySchema = z.object({
-  /** Null while none of its events is planned. */
-  message: messageSchema.nullable(),
-  run: runSchema.nullable(),
-  /** Oldest first. */
-  events: z.array(eventStorySchema),
-  /** `after` of the next page; null: this is the last one. */
-  next: z.number().nullable(),
-});
+export const storySchema = z
+  .object({
+    message: messageSchema.nullable().describe("The message; null for runs and single events, and while none of its events is planned."),
+    run: runSchema.nullable().describe("The run; null for messages and single events."),
+    events: z.array(eventStorySchema).describe("Oldest first."),
+    next: seq.nullable().describe("`after` of the next page; null at the end."),
+  })
+  .meta({ id: "Story", description: "One message or run with its events, or one event." });
 export type RelayStory = z.infer<typeof storySchema>;
 
-/** Several stories when accounts, or messages with one reference, share the name. */
-export const explainedSchema = z.object({ data: z.array(storySchema), unseen });
+export const explainedSchema = z
+  .object({
+    data: z.array(storySchema).describe("Several stories when accounts, or messages with one reference, share the name."),
+    unseen,
+  })
+  .meta({ id: "Stories", description: "The stories of everything that has the name." });
 export type RelayExplained = z.infer<typeof explainedSchema>;
 
-export const statsSchema = z.object({
-  dispositions: z.record(z.enum(dispositions), count),
-  duplicates: count,
-  deliveries: z.record(z.enum(deliveryStates), count),
-  attempts: z.object({ made: count, failed: count }),
-});
+export const statsSchema = z
+  .object({
+    dispositions: z.object(counts(dispositions, (word) => `Events with the disposition \`${word}\`.`)).describe("Events by disposition."),
+    duplicates: count.describe("How often a known event id was received again."),
+    deliveries: z.object(counts(deliveryStates, (word) => `Deliveries in the state \`${word}\`.`)).describe("Deliveries by state."),
+    attempts: z.object({ made: count.describe("All attempts."), failed: count.describe("Failed attempts.") }).describe("Attempts."),
+  })
+  .meta({ id: "Stats", description: "The sums of the stored events, deliveries and attempts." });
 export type RelayStats = z.infer<typeof statsSchema>;
 
-/** How often one secret of a source verified webhooks. */
-const secretUseSchema = z.object({
-  source: z.string(),
-  /** The fingerprint. */
-  secret: z.string(),
-  /** Its place in the current settings, such as `sources.main.signature.secrets[0]`; null when it was removed. */
-  place: text,
-  /** Stored events, including quarantined ones, excluding duplicates. */
-  events: count,
-  duplicates: count,
-  firstAt: time.nullable(),
-  lastAt: time.nullable(),
-});
+const secretUseSchema = z
+  .object({
+    source: z.string().describe("The source."),
+    secret: z.string().describe("The secret's fingerprint."),
+    place: text.describe("Its place in the current settings, such as `sources.main.signature.secrets[0]`; null when it was removed."),
+    events: count.describe("Stored events that it verified, including quarantined ones, excluding duplicates."),
+    duplicates: count.describe("Duplicates that it verified."),
+    firstAt: time.nullable().describe("When it first verified a webhook; null when it never did."),
+    lastAt: time.nullable().describe("When it last verified a webhook; null when it never did."),
+  })
+  .meta({ id: "SecretUse", description: "How often one secret of a source verified webhooks." });
 export type SecretUse = z.infer<typeof secretUseSchema>;
 export type SecretUseView = View<typeof secretUseSchema>;
 
-export const secretUsesSchema = z.object({ data: z.array(secretUseSchema) });
+export const secretUsesSchema = z
+  .object({ data: z.array(secretUseSchema).describe("Secrets of the settings first, in their order there; then removed ones.") })
+  .meta({ id: "SecretUses", description: "The usage of each secret." });
 
-/** A fault in the settings file. `source`: file, line and column, and the variable that the value comes from. */
-const faultSchema = z.object({ path: z.string(), message: z.string(), source: z.string() });
+const faultSchema = z
+  .object({
+    path: z.string().describe("The setting."),
+    message: z.string().describe("What is wrong."),
+    source: z.string().describe("File, line and column, and the variable that the value comes from."),
+  })
+  .meta({ id: "SettingsFault", description: "A fault in the settings file." });
 
-/** What the last reload of the settings did; before the first one, the start. */
-export const reloadSchema = z.object({
-  /** `refused`: something is faulty, and the settings of before stay in effect. */
-  result: z.enum(["applied", "refused"]),
-  trigger: z.enum(["start", "signal", "api"]),
-  at: time,
-  /** When the settings in effect were read. */
-  loadedAt: time,
-  /** Paths of the settings that changed, such as `sources.main.signature.secrets` or `routes[crm].to.url`. */
-  changed: z.array(z.string()),
-  /** Those that differ from what the process started with, and have no effect before a restart. */
-  needRestart: z.array(z.string()),
-  /** Variables of the env file that have another value in the process environment, which wins. */
-  overridden: z.array(z.string()),
-  /** Why it was refused. */
-  faults: z.array(faultSchema),
-});
+export const reloadSchema = z
+  .object({
+    result: z.enum(["applied", "refused"]).describe("`refused`: the settings have faults, and the previous ones stay in effect."),
+    trigger: z.enum(["start", "signal", "api"]).describe("What caused it: the start, SIGHUP, or `POST /v1/reload`."),
+    at: time.describe("When it was done."),
+    loadedAt: time.describe("When the settings in effect were read."),
+    changed: z
+      .array(z.string())
+      .describe("Paths of the settings that changed, such as `sources.main.signature.secrets` or `routes[crm].to.url`."),
+    needRestart: z.array(z.string()).describe("Paths of changed settings that have no effect before a restart."),
+    overridden: z
+      .array(z.string())
+      .describe("Variables of the env file that have another value in the process environment, which takes precedence."),
+    faults: z.array(faultSchema).describe("Why it was refused."),
+  })
+  .meta({ id: "Reload", description: "The result of the last reload of the settings; before the first one, the start." });
 export type Reload = z.infer<typeof reloadSchema>;
 export type ReloadView = View<typeof reloadSchema>;
 
-export const replayCountSchema = z.object({
-  matching: count,
-  routes: z.array(z.object({ route: z.string(), matching: count, stopped: text })),
-  /** Deliveries that match but cannot be sent: their route is not in the settings, or a proxied exchange has ended. */
-  notSent: z.array(z.object({ route: z.string(), matching: count })),
-  /** Only for quarantined events: why the remaining ones are not valid. */
-  invalid: z.array(z.object({ reason: z.string(), events: count })).exactOptional(),
-});
+const matching = count.describe("Number of deliveries.");
+
+export const replayCountSchema = z
+  .object({
+    matching: count.describe("Deliveries that would be sent again; for quarantined events, those that are valid now."),
+    routes: z
+      .array(
+        z.object({
+          route: z.string().describe("The route."),
+          matching,
+          stopped: text.describe("Why its destination is stopped; null when it is not."),
+        }),
+      )
+      .describe("The same by route."),
+    notSent: z
+      .array(z.object({ route: z.string().describe("The route."), matching }))
+      .describe("Deliveries that match but cannot be sent: their route is not in the settings, or a proxied exchange has ended."),
+    invalid: z
+      .array(z.object({ reason: z.string().describe("Why they are not valid."), events: count.describe("Number of events.") }))
+      .exactOptional()
+      .describe("For quarantined events: those that are not valid."),
+  })
+  .meta({ id: "ReplayCount", description: "What a replay would send." });
 export type ReplayCount = z.infer<typeof replayCountSchema>;
 export type ReplayCountView = View<typeof replayCountSchema>;
 
-export const replayedSchema = z.object({
-  /** Deliveries sent again; for quarantined events, the number released. */
-  replayed: count,
-  /** Where to continue; null: nothing is left. */
-  next: text,
-  /** Only for quarantined events: `duplicates` have an event id that was known, `invalid` ones stay quarantined. */
-  duplicates: count.exactOptional(),
-  invalid: count.exactOptional(),
-});
+export const replayedSchema = z
+  .object({
+    replayed: count.describe("Deliveries sent again; for quarantined events, the number released."),
+    next: text.describe("`cursor` of the next request; null when nothing is left."),
+    duplicates: count.exactOptional().describe("For quarantined events: those whose event id was known."),
+    invalid: count.exactOptional().describe("For quarantined events: those that are not valid and stay quarantined."),
+  })
+  .meta({ id: "Replayed", description: "One step of a replay." });
 export type ReplayStep = View<typeof replayedSchema>;
 
-export const resumedSchema = z.object({ route: z.string(), resumed: z.boolean() });
-export const accountResumedSchema = z.object({ account: z.string(), resumed: z.boolean(), ended: z.array(z.string()) });
+export const resumedSchema = z
+  .object({
+    route: z.string().describe("The route."),
+    resumed: z.boolean().describe("False when its destination was neither stopped nor paused."),
+  })
+  .meta({ id: "ResumedRoute", description: "A route after `resume`." });
 
-/** Why not every due message was polled. */
-const reconcileStopSchema = z.object({
-  reason: z.enum(["unauthenticated", "quota", "blocked", "unreachable", "refused", "unreadable", "not-found"]),
-  until: time.nullable(),
-  /** The last answer, where the reason is one of the last three. */
-  detail: z.string().exactOptional(),
-});
+export const accountResumedSchema = z
+  .object({
+    account: z.string().describe("The account."),
+    resumed: z.boolean().describe("False when it had no stops."),
+    ended: z.array(z.string()).describe("Names of the stops that ended."),
+  })
+  .meta({ id: "ResumedAccount", description: "An account after `resume`." });
+
+const reconcileStopSchema = z
+  .object({
+    reason: z
+      .enum(["unauthenticated", "quota", "blocked", "unreachable", "refused", "unreadable", "not-found"])
+      .describe("What stopped the polls."),
+    until: time.nullable().describe("When polls resume; null when unknown."),
+    detail: z.string().exactOptional().describe("The last answer, for `refused`, `unreadable` and `not-found`."),
+  })
+  .meta({ id: "ReconcileStop", description: "Why not every due message was polled." });
 export type ReconcileStop = z.infer<typeof reconcileStopSchema>;
 
+const missing = count.describe("Messages that the service does not know.");
 const accountStanding = {
-  /** Due, but postponed to save the month's quota. */
-  leftForBudget: count,
-  /** Known by wamid only: they cannot be polled. */
-  unaskable: count,
-  stopped: reconcileStopSchema.nullable(),
-  /** When the month's quota would be used up if every due message were polled; null: it lasts. */
-  lastsUntil: time.nullable(),
+  leftForBudget: count.describe("Due messages that were postponed to save the month's quota."),
+  unaskable: count.describe("Messages known by wamid only, which cannot be polled."),
+  stopped: reconcileStopSchema.nullable().describe("Why not every due message was polled; null when nothing stopped the polls."),
+  lastsUntil: time.nullable().describe("When the month's quota would be used up if every due message were polled; null when it lasts."),
 };
 
-const accountReconciledSchema = z.object({
-  account: z.string(),
-  asked: count,
-  changed: count,
-  unchanged: count,
-  /** Messages that the service does not know. */
-  missing: count,
-  failed: count,
-  ...accountStanding,
-});
+const accountReconciledSchema = z
+  .object({
+    account: z.string().describe("The account."),
+    asked: count.describe("Messages polled."),
+    changed: count.describe("Messages whose status changed."),
+    unchanged: count.describe("Messages whose status did not change."),
+    missing,
+    failed: count.describe("Polls without a usable answer."),
+    ...accountStanding,
+  })
+  .meta({ id: "AccountReconciled", description: "The result of a pass over one account." });
 export type AccountReconciled = z.infer<typeof accountReconciledSchema>;
 
-const accountPlanSchema = z.object({
-  account: z.string(),
-  due: count,
-  /** Most calls that a pass would make. */
-  wouldAsk: count,
-  /** Messages that the service does not know. */
-  missing: count,
-  ...accountStanding,
-});
+const accountPlanSchema = z
+  .object({
+    account: z.string().describe("The account."),
+    due: count.describe("Messages that are due."),
+    wouldAsk: count.describe("Most calls that a pass would make."),
+    missing,
+    ...accountStanding,
+  })
+  .meta({ id: "AccountPlan", description: "What a pass over one account would do." });
 export type AccountPlan = z.infer<typeof accountPlanSchema>;
 
-export const reconciledSchema = z.object({ dueBy: time, more: z.boolean(), accounts: z.array(accountReconciledSchema) });
-export const reconcilePlanSchema = z.object({ dueBy: time, accounts: z.array(accountPlanSchema) });
+const dueBy = time.describe("The pass covers messages due by this time.");
 
-export const trackedSchema = z.object({ created: count, known: count });
+export const reconciledSchema = z
+  .object({
+    dueBy,
+    more: z.boolean().describe("True: repeat the request with this `dueBy` to continue the pass."),
+    accounts: z.array(accountReconciledSchema).describe("The results by account."),
+  })
+  .meta({ id: "Reconciled", description: "One step of a reconciliation pass." });
+export const reconcilePlanSchema = z
+  .object({ dueBy, accounts: z.array(accountPlanSchema).describe("The plan by account.") })
+  .meta({ id: "ReconcilePlan", description: "What a reconciliation pass would do." });
 
-export const trackedLineSchema = z.object({
-  /** The message's number in the input, from 1. */
-  line: z.number(),
-  wamid: text,
-  result: z.enum(["created", "known", "conflict", "invalid"]),
-  /** With `conflict` and `invalid`. */
-  error: z.string().exactOptional(),
-  details: z.unknown().exactOptional(),
-});
+export const trackedSchema = z
+  .object({ created: count.describe("Messages registered now."), known: count.describe("Messages registered before.") })
+  .meta({ id: "Tracked", description: "The result of a registration." });
+
+export const trackedLineSchema = z
+  .object({
+    line: z.int().describe("The message's number in the input, from 1."),
+    wamid: text.describe("Its wamid; null when the line has none."),
+    result: z.enum(["created", "known", "conflict", "invalid"]).describe("What became of it."),
+    error: z.string().exactOptional().describe("For `conflict` and `invalid`: what is wrong."),
+    details: z.unknown().exactOptional().describe("For `conflict`: `{stored, given}` by field. For `invalid`: the list of faults."),
+  })
+  .meta({ id: "TrackedLine", description: "The result of one line of NDJSON." });
 export type TrackedLine = z.infer<typeof trackedLineSchema>;
 
-export const trackSumsSchema = z.object({ lines: count, created: count, known: count, conflict: count, invalid: count });
+const trackSumsSchema = z.object({
+  lines: count.describe("Lines read."),
+  created: count.describe("Messages registered now."),
+  known: count.describe("Messages registered before."),
+  conflict: count.describe("Messages that contradict what is stored."),
+  invalid: count.describe("Lines that are not valid registrations."),
+});
 export type TrackSums = z.infer<typeof trackSumsSchema>;
 
-export const sentMessageSchema = z.object({
-  account: z.string(),
-  idempotencyKey: z.string(),
-  /** The service's message id; null when its answer had none. */
-  id: text,
-  wamid: z.string(),
-  status: z.string(),
-  conversationId: text,
-  reference: text,
-  /** False: it was sent, but the relay's store is unavailable. Keep `id` and `wamid`, and do not send it again. */
-  stored: z.boolean(),
-});
+export const trackEndSchema = trackSumsSchema
+  .extend({
+    stoppedAt: z.int().exactOptional().describe("The first line that was not registered. Only when the relay stopped early."),
+    error: z.string().exactOptional().describe("Why the relay stopped early, for people."),
+    code: z
+      .enum(Object.keys(errorCodes) as ErrorCode[])
+      .exactOptional()
+      .describe("The same for programs."),
+  })
+  .meta({ id: "TrackEnd", description: "The last line of NDJSON: the sums." });
+export type TrackEnd = z.infer<typeof trackEndSchema>;
 
-export const startedRunSchema = z.object({
-  account: z.string(),
-  reference: z.string(),
-  runId: z.string(),
-  automation: z.string(),
-  /** False: the run of this reference was started before. */
-  created: z.boolean(),
-  stored: z.boolean(),
-});
+const stored = z
+  .boolean()
+  .describe("False: done at the service, but the relay's store is unavailable. Keep the ids, and do not repeat the request.");
+
+export const sentMessageSchema = z
+  .object({
+    account: z.string().describe("The account that sent it."),
+    idempotencyKey: z.string().describe("The key of the request, or the one that the relay made."),
+    id: text.describe("The service's message id; null when its answer has none."),
+    wamid: z.string().describe("Its wamid."),
+    status: z.string().describe("Its status in the service's answer."),
+    conversationId: text.describe("The service's conversation id."),
+    reference: text.describe("The reference of the request."),
+    stored,
+  })
+  .meta({ id: "SentMessage", description: "A message that was sent." });
+
+export const startedRunSchema = z
+  .object({
+    account: z.string().describe("The account that started it."),
+    reference: z.string().describe("The reference of the request."),
+    runId: z.string().describe("The service's run id."),
+    automation: z.string().describe("The automation."),
+    created: z.boolean().describe("False: the run of this reference was started before."),
+    stored,
+  })
+  .meta({ id: "StartedRun", description: "A run of an automation." });
 export type StartedRun = z.infer<typeof startedRunSchema>;
 
-export const instanceSchema = z.object({
-  /** Of this process: a restart gives another one. */
-  instance: z.string(),
-  version: z.string(),
-  pid: z.number(),
-  host: z.string(),
-  role: z.enum(["receive", "both"]),
-  startedAt: time,
-  store: z.object({
-    driver: z.enum(["sqlite", "redis"]),
-    /** The file, or the address and prefix of Redis without user and password. */
-    place: z.string(),
-    /** Identifies the stored data; null while Redis is unavailable. */
-    data: text,
-    /** Device and inode of the file; null for Redis. */
-    file: text,
-  }),
-  /** A keyed digest of each setting in effect; null while Redis is unavailable. */
-  settings: z.array(z.object({ path: z.string(), digest: z.string() })).nullable(),
-});
+export const instanceSchema = z
+  .object({
+    instance: z.string().describe("Identifies this process; a restart gives another one."),
+    version: z.string().describe("Its version."),
+    pid: z.int().describe("Its process id."),
+    host: z.string().describe("The name of its host."),
+    role: z.enum(["receive", "both"]).describe("Its role."),
+    startedAt: time.describe("When it started."),
+    store: z
+      .object({
+        driver: z.enum(["sqlite", "redis"]).describe("The engine."),
+        place: z.string().describe("The file, or the address and prefix of Redis without user and password."),
+        data: text.describe("Identifies the stored data; null while Redis is unavailable."),
+        file: text.describe("Device and inode of the file; null for Redis."),
+      })
+      .describe("Its store."),
+    settings: z
+      .array(z.object({ path: z.string().describe("The setting."), digest: z.string().describe("A keyed digest of its value.") }))
+      .nullable()
+      .describe("A keyed digest of each setting in effect; null while Redis is unavailable."),
+  })
+  .meta({ id: "Instance", description: "The process that answered." });
 export type InstanceView = View<typeof instanceSchema>;
 export type RelayInstance = z.infer<typeof instanceSchema>;
 
-export const cursorSchema = z.object({ name: z.string(), seq: z.number() });
+export const cursorSchema = z
+  .object({ name: z.string().describe("The listener's name."), seq: seq.describe("Everything up to this seq is done.") })
+  .meta({ id: "Cursor", description: "The cursor of a listener." });

@@ -33,64 +33,81 @@ export interface AuditFilter {
   readonly source?: string | undefined;
 }
 
-/** Events by disposition: `received` is the sum of the dispositions and `unaccounted`. */
+/** `received` is the sum of the dispositions and `unaccounted`. */
 const eventSums = {
-  received: count,
-  ...counts(dispositions),
-  /** Events that break a rule: counted under no disposition. */
-  unaccounted: count,
-  /** Known ids that came again, and those of them with other bytes; no part of `received`. */
-  duplicates: count,
-  conflicts: count,
+  received: count.describe("Events received."),
+  ...counts(dispositions, (word) => `Events with the disposition \`${word}\`.`),
+  unaccounted: count.describe("Events that break a rule, counted under no disposition."),
+  duplicates: count.describe("How often a known event id was received again; not part of `received`."),
+  conflicts: count.describe("Duplicates with other bytes."),
 };
-const eventSumsSchema = z.object(eventSums);
+const eventSumsSchema = z.object(eventSums).meta({ id: "EventSums", description: "Events by disposition." });
 export type EventSums = z.infer<typeof eventSumsSchema>;
 
 /** `planned` is the sum of the states, `swept` and `unaccounted`. */
 const deliverySums = {
-  /** Verdicts to deliver, of the events checked. */
-  planned: count,
-  ...counts(deliveryStates),
-  /** Settled, and deleted by retention while the event stays. */
-  swept: count,
-  unaccounted: count,
+  planned: count.describe("Verdicts to deliver, of the events checked."),
+  ...counts(deliveryStates, (word) => `Deliveries in the state \`${word}\`.`),
+  swept: count.describe("Settled deliveries that retention deleted before their event."),
+  unaccounted: count.describe("Deliveries that break a rule, counted under no state."),
 };
-const deliverySumsSchema = z.object(deliverySums);
+const deliverySumsSchema = z.object(deliverySums).meta({ id: "DeliverySums", description: "Deliveries by state." });
 export type DeliverySums = z.infer<typeof deliverySumsSchema>;
 
-const offenderSchema = z.object({
-  rule: z.enum(Object.keys(auditRules) as AuditRule[]),
-  /** Seq; null when the rule is about no single event. */
-  event: z.number().nullable(),
-  eventId: z.string().nullable(),
-  route: z.string().nullable(),
-  /** What is wrong, without wamids and bodies. */
-  what: z.string(),
-});
+const offenderSchema = z
+  .object({
+    rule: z.enum(Object.keys(auditRules) as AuditRule[]).describe("The rule that it breaks."),
+    event: z.int().nullable().describe("Seq of the event; null when the rule is about no single event."),
+    eventId: z.string().nullable().describe("Id of the event, if known."),
+    route: z.string().nullable().describe("The route, for rules about deliveries."),
+    what: z.string().describe("What is wrong, without wamids and bodies."),
+  })
+  .meta({ id: "Offender", description: "A row that breaks a rule." });
 export type Offender = View<typeof offenderSchema>;
 
-export const auditSchema = z.object({
-  balanced: z.boolean(),
-  /** When it began. */
-  at: time,
-  tookMs: z.number(),
-  /** Rows checked. */
-  rows: z.object({ events: count, deliveries: count, attempts: count }),
-  events: eventSumsSchema,
-  /** By day of acceptance (UTC, `2026-11-20`) and source. */
-  days: z.array(z.object({ ...eventSums, day: z.string(), source: z.string() })),
-  deliveries: deliverySumsSchema,
-  routes: z.array(z.object({ ...deliverySums, route: z.string() })),
-  /** Events whose numbers are gone: deleted by retention, or missing. */
-  gone: z.object({ swept: count, missing: count }),
-  /** How often each rule is broken; rules that hold are left out. */
-  broken: z.record(z.string(), count),
-  /** The first of them. */
-  offenders: z.array(offenderSchema),
-});
+export const auditSchema = z
+  .object({
+    balanced: z.boolean().describe("Whether every rule holds."),
+    at: time.describe("When the audit began."),
+    tookMs: z.number().describe("Milliseconds that it took."),
+    rows: z
+      .object({
+        events: count.describe("Events checked."),
+        deliveries: count.describe("Deliveries checked."),
+        attempts: count.describe("Attempts checked."),
+      })
+      .describe("Rows checked."),
+    events: eventSumsSchema.describe("Events by disposition. `received` is the sum of the dispositions and `unaccounted`."),
+    days: z
+      .array(
+        z
+          .object({
+            ...eventSums,
+            day: z.string().describe("Day of acceptance in UTC, such as `2026-11-20`."),
+            source: z.string().describe("The source."),
+          })
+          .meta({ id: "DaySums", description: "Events of one day and source." }),
+      )
+      .describe("Events by day of acceptance and source."),
+    deliveries: deliverySumsSchema.describe("Deliveries by state. `planned` is the sum of the states, `swept` and `unaccounted`."),
+    routes: z
+      .array(
+        z
+          .object({ ...deliverySums, route: z.string().describe("The route.") })
+          .meta({ id: "RouteSums", description: "Deliveries of one route." }),
+      )
+      .describe("Deliveries by route."),
+    gone: z
+      .object({ swept: count.describe("Deleted by retention."), missing: count.describe("Missing for no known reason.") })
+      .describe("Seqs without an event."),
+    broken: z.record(z.string(), count).describe("How often each rule is broken; rules that hold are left out."),
+    offenders: z.array(offenderSchema).describe("The first hundred rows that break a rule."),
+  })
+  .meta({ id: "AuditReport", description: "Whether everything that was received is accounted for." });
 export type AuditReport = View<typeof auditSchema>;
 export type RelayAudit = z.infer<typeof auditSchema>;
 
-/** `checked` of `of` events so far. */
-export const auditProgressSchema = z.object({ checked: count, of: count });
+export const auditProgressSchema = z
+  .object({ checked: count.describe("Events checked so far."), of: count.describe("Events to check.") })
+  .meta({ id: "AuditProgress", description: "How far a running audit is." });
 export type AuditProgress = z.infer<typeof auditProgressSchema>;

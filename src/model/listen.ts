@@ -6,13 +6,12 @@ import type { View } from "./view.ts";
 export const listenedEventSchema = eventSchema
   .pick({ seq: true, source: true, account: true, origin: true, receivedAt: true, disposition: true, status: true, subject: true })
   .extend({
-    id: z.string(),
-    event: z.string(),
-    /** Whether its message or run is registered now. */
-    tracked: z.boolean(),
-    headers: z.record(z.string(), z.string()),
-    /** The received bytes, in base64: text in JSON would lose what is not UTF-8. */
-    body: z.base64(),
+    id: z.string().describe("The envelope's id."),
+    event: z.string().describe("The event kind."),
+    tracked: z.boolean().describe("Whether its message or run is registered now."),
+    headers: z.record(z.string(), z.string()).describe("The stored request headers."),
+    // Text in JSON would lose what is not UTF-8.
+    body: z.base64().describe("The received bytes, in base64."),
   });
 
 /** An event before its body is read. Times are unix ms. */

@@ -55,6 +55,7 @@ export function responseOf(document: OpenApi, { responses }: Operation, status: 
 
 /** The error codes that an operation may answer with this status. */
 export function codesOf(document: OpenApi, operation: Operation, status: number): readonly string[] {
-  const { properties } = responseOf(document, operation, status)?.content["application/json"]?.schema ?? {};
-  return ((properties as Record<string, Schema> | undefined)?.["code"]?.["enum"] ?? []) as string[];
+  const { allOf } = responseOf(document, operation, status)?.content["application/json"]?.schema ?? {};
+  const narrowed = (allOf as readonly Schema[] | undefined)?.[1]?.["properties"] as Record<string, Schema> | undefined;
+  return (narrowed?.["code"]?.["enum"] ?? []) as string[];
 }

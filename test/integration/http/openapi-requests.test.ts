@@ -57,11 +57,12 @@ const bodies: readonly Case[] = [
 
 test.each(bodies)("%s: accepts the bodies that the description allows, and rejects those it forbids", async (endpoint, good, bad) => {
   const relay = await startRelayHere();
-  const { requestBody } = operationsOf(await documentOf(relay)).get(endpoint) as Operation;
+  const document = await documentOf(relay);
+  const { requestBody } = operationsOf(document).get(endpoint) as Operation;
   const schema = requestBody?.content["application/json"]?.schema as Schema;
   const path = (endpoint.split(" ")[1] ?? "").replace(/\{\w+\}/, "some");
   for (const body of [...good, ...bad]) {
-    const isAllowed = body === undefined ? requestBody?.required === false : allows(schema, body);
+    const isAllowed = body === undefined ? requestBody?.required === false : allows(document, schema, body);
     const { status, body: answer } = await relay.ask(path, { method: "POST", ...(body === undefined ? {} : { body }) });
     const isTaken = (answer as { code?: string }).code !== "bad_request";
     const all = [JSON.stringify(body), status, isAllowed, isTaken];
@@ -88,7 +89,8 @@ const queries: readonly (readonly [endpoint: string, name: string, good: readonl
 
 test("accepts the parameters that the description allows, and rejects those it forbids", async () => {
   const relay = await startRelayHere();
-  const operations = operationsOf(await documentOf(relay));
+  const document = await documentOf(relay);
+  const operations = operationsOf(document);
   for (const [endpoint, name, good, bad] of queries) {
     const [method = "", path = ""] = endpoint.split(" ");
     const parameter = operations.get(endpoint)?.parameters?.find((one) => one.name === name);
@@ -108,7 +110,7 @@ test("accepts the parameters that the description allows, and rejects those it f
         ...(method === "POST" ? { body: JSON.stringify(body) } : {}),
       });
       const said = [endpoint, name, value];
-      expect([...said, parameter !== undefined && allows(parameter.schema, value)]).toEqual([...said, good.includes(value)]);
+      expect([...said, parameter !== undefined && allows(document, parameter.schema, value)]).toEqual([...said, good.includes(value)]);
       expect([...said, answer.status !== 400]).toEqual([...said, good.includes(value)]);
       ending.abort();
     }

@@ -62,7 +62,7 @@ test("is valid OpenAPI 3.1", async () => {
   const document = await documentOf(await startRelayHere());
   expect(document).toMatchObject({ openapi: expect.stringMatching(/^3\.1\.\d$/), info: { title: "wamid-relay", version } });
   expect(document.servers).toEqual([{ url: "/" }]);
-  expect(Object.keys(document).toSorted()).toEqual(["components", "info", "openapi", "paths", "servers"]);
+  expect(Object.keys(document).toSorted()).toEqual(["components", "info", "openapi", "paths", "servers", "tags"]);
   expect(document.components.securitySchemes).toEqual({ token: { type: "http", scheme: "bearer", description: expect.any(String) } });
 
   const operations = [...operationsOf(document)];
@@ -102,12 +102,12 @@ test("is valid OpenAPI 3.1", async () => {
   );
   expect(parts.filter((part) => !references.has(part))).toEqual([]);
   for (const part of parts) expect(part).toMatch(/\/[\w.-]+$/);
-  // `allows` throws at what is no schema to it.
+  // `allows` throws at what is not a valid schema.
   for (const [at, { schema }] of objects) {
     if (!at.includes("/paths/") || schema === undefined) continue;
-    expect([at, typeof allows(schema as Schema, {})]).toEqual([at, "boolean"]);
+    expect([at, typeof allows(document, schema as Schema, {})]).toEqual([at, "boolean"]);
     const usual = (schema as Schema)["default"];
-    if (usual !== undefined) expect([at, allows(schema as Schema, usual)]).toEqual([at, true]);
+    if (usual !== undefined) expect([at, allows(document, schema as Schema, usual)]).toEqual([at, true]);
   }
 });
 
@@ -199,10 +199,14 @@ test("pages of lists return `next`, which `before` accepts", async () => {
     if (before === undefined) continue;
     lists.push(endpoint);
     const answer = (await relay.ask(endpoint.split(" ")[1] ?? "")).body;
-    expect([endpoint, allows(schema as Schema, answer)]).toEqual([endpoint, true]);
+    expect([endpoint, allows(document, schema as Schema, answer)]).toEqual([endpoint, true]);
     const next = endpoint.endsWith("deliveries") ? "1.1" : 1;
-    expect([endpoint, allows(schema as Schema, { data: [], next }), allows(before.schema, next)]).toEqual([endpoint, true, true]);
-    expect([endpoint, allows(schema as Schema, { data: [] })]).toEqual([endpoint, false]);
+    expect([
+      endpoint,
+      allows(document, schema as Schema, { ...(answer as object), data: [], next }),
+      allows(document, before.schema, next),
+    ]).toEqual([endpoint, true, true]);
+    expect([endpoint, allows(document, schema as Schema, { data: [] })]).toEqual([endpoint, false]);
   }
   expect(lists.toSorted()).toEqual(["GET /v1/deliveries", "GET /v1/events", "GET /v1/messages", "GET /v1/runs"]);
 });
@@ -218,8 +222,8 @@ test("it describes each event of a list with its deliveries by state", async () 
   const page = body as { data: [Record<string, unknown>] };
   expect(page.data).toHaveLength(1);
   const withDeliveries = (deliveries: unknown) => ({ ...page, data: [{ ...page.data[0], deliveries }] });
-  expect(allows(schema, page)).toBe(true);
-  expect(allows(schema, withDeliveries({ delivered: 3, waiting: 1 }))).toBe(true);
-  expect(allows(schema, withDeliveries({ delivered: "3" }))).toBe(false);
-  expect(allows(schema, withDeliveries(undefined))).toBe(false);
+  expect(allows(document, schema, page)).toBe(true);
+  expect(allows(document, schema, withDeliveries({ delivered: 3, waiting: 1 }))).toBe(true);
+  expect(allows(document, schema, withDeliveries({ delivered: "3" }))).toBe(false);
+  expect(allows(document, schema, withDeliveries(undefined))).toBe(false);
 });

@@ -1,9 +1,7 @@
 import { readFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import { expect, test } from "vitest";
-import type { Endpoint } from "../../../src/control/endpoint.ts";
-import { createHttp } from "../../../src/control/http.ts";
-import { addControlRoutes } from "../../../src/control/routes.ts";
+import { allEndpoints } from "./all-endpoints.ts";
 
 const page = readFileSync(new URL("../../../docs/endpoints.md", import.meta.url), "utf8");
 const sections = new Map(
@@ -13,21 +11,11 @@ const sections = new Map(
     .map((text) => [/^`(.+?)`\n/.exec(text)?.[1] ?? "", text] as const),
 );
 
-/** Every endpoint of the control API. No request is made, so the ports are empty. */
-function endpoints(): Endpoint[] {
-  const found = new Set<Endpoint>();
-  const http = createHttp(null, () => {});
-  http.addHook("onRoute", ({ config }) => {
-    if (config?.endpoint !== undefined) found.add(config.endpoint);
-  });
-  addControlRoutes(http, { listening: { version: "" } } as unknown as Parameters<typeof addControlRoutes>[1]);
-  return [...found];
-}
-
-const documented = endpoints().flatMap((endpoint) => {
+/** An OpenAPI document is too long for an example. */
+const documented = allEndpoints().flatMap((endpoint) => {
   const schemas = Object.values(endpoint.answers).flatMap(({ schema }) => (schema === undefined ? [] : [schema]));
   const name = `${endpoint.method} ${endpoint.path.replace(/:(\w+)/g, "{$1}")}`;
-  return schemas.length === 0 ? [] : [{ name, schemas }];
+  return schemas.length === 0 || name === "GET /v1/openapi.json" ? [] : [{ name, schemas }];
 });
 
 test("there are endpoints to check", () => {

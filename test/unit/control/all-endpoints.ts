@@ -1,0 +1,14 @@
+import type { Endpoint } from "../../../src/control/endpoint.ts";
+import { createHttp } from "../../../src/control/http.ts";
+import { addControlRoutes } from "../../../src/control/routes.ts";
+
+/** Every endpoint of the control API. No request is made, so the ports are empty. */
+export function allEndpoints(): Endpoint[] {
+  const found = new Set<Endpoint>();
+  const http = createHttp(null, () => {});
+  http.addHook("onRoute", ({ config }) => {
+    if (config?.endpoint !== undefined) found.add(config.endpoint);
+  });
+  addControlRoutes(http, { listening: { version: "" } } as unknown as Parameters<typeof addControlRoutes>[1]);
+  return [...found];
+}
