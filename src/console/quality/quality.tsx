@@ -1,3 +1,151 @@
+import { Link } from "wouter-preact";
+import type { RelayQuality, RelaySeries } from "../../client/relay-client.ts";
+import { relay } from "../app/api.ts";
+import { path, useData, useQuery } from "../app/data.ts";
+import { Chart, type ChartSeries } from "../parts/chart.tsx";
+import { Filters, PeriodFilter, periodOf, startOf, TextFilter } from "../parts/filters.tsx";
+import { count, duration, none, percent } from "../parts/format.ts";
+import { Empty, Loading, Problem } from "../parts/notes.tsx";
+import { type Column, Table } from "../parts/table.tsx";
+import { csvOf, topSeries } from "./numbers.ts";
+
+const refreshMs = 60_000;
+const codeColors = ["--stopped", "--attention", "--accent", "--open", "--ok", "--quiet"];
+
+/** How many messages arrive, what fails, and why. */
 export function Quality() {
-  return <h1>Quality</h1>;
+  const [query, setQuery] = useQuery();
+  const period = periodOf(query["period"], "24h");
+  const { route, reference } = query;
+  const key = JSON.stringify([period, route, reference]);
+  const quality = useData(() => relay.quality({ from: new Date(startOf(period)), route, reference }), key, refreshMs);
+  const failures = useData(() => relay.series({ name: "failures", by: "code", from: new Date(startOf(period)) }), period, refreshMs);
+  const seen = quality.data === null ? 0 : quality.data.sent + quality.data.failed + quality.data.pending;
+
+  return (
+    <>
+      <div class="page-head">
+        <h1>Quality</h1>
+        <PeriodFilter value={period} change={(next) => setQuery({ period: next })} />
+      </div>
+      <Filters>
+        <TextFilter label="Route" value={route} change={(next) => setQuery({ route: next })} />
+        <TextFilter label="Reference begins with" value={reference} change={(next) => setQuery({ reference: next })} />
+      </Filters>
+      <Problem text={quality.problem ?? failures.problem} retry={quality.reload} />
+      <Loading isLoading={quality.isLoading && quality.data === null} />
+      {quality.data !== null &&
+        (seen === 0 ? (
+          <Empty title="No messages in this period">
+            <p>Send through the relay or register what you send, and each message's statuses are counted here.</p>
+          </Empty>
+        ) : (
+          <>
+            <Funnel quality={quality.data} />
+            {route === undefined && reference === undefined && failures.data !== null && <Failures series={failures.data} />}
+            <Codes quality={quality.data} />
+            <Export quality={quality.data} name={`quality-${period}.csv`} />
+          </>
+        ))}
+    </>
+  );
+}
+
+function Funnel({ quality: { sent, delivered, read, failed, pending, toDelivered, toRead } }: { quality: RelayQuality }) {
+  const share = (value: number) => percent(sent === 0 ? null : value / sent);
+  const steps = [
+    { status: "sent", value: sent, note: pending === 0 ? "" : `${count(pending)} more pending` },
+    {
+      status: "delivered",
+      value: delivered,
+      note: `${share(delivered)} of sent · half within ${seconds(toDelivered.p50)}, 90 % within ${seconds(toDelivered.p90)}`,
+    },
+    {
+      status: "read",
+      value: read,
+      note: `${share(read)} of sent · half within ${seconds(toRead.p50)}, 90 % within ${seconds(toRead.p90)}`,
+    },
+    { status: "failed", value: failed, note: `${percent(sent + failed === 0 ? null : failed / (sent + failed))} of sent and failed` },
+  ];
+  const most = Math.max(...steps.map(({ value }) => value), 1);
+  return (
+    <section>
+      <h2>Sent, delivered, read</h2>
+      <ol class="funnel">
+        {steps.map(({ status, value, note }) => (
+          <li key={status}>
+            <Link href={path("/messages", { status })}>{status}</Link>
+            <span class="number">{count(value)}</span>
+            <svg class={`bar ${status}`} viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
+              <rect width={(value / most) * 100} height="8" />
+            </svg>
+            <span class="dim">{note}</span>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+const seconds = (value: number | null): string => (value === null ? none : duration(value * 1000));
+
+function Failures({ series }: { series: RelaySeries }) {
+  const shown: ChartSeries[] = topSeries(series.series, codeColors.length).map(({ label, values }, index) => ({
+    label,
+    values,
+    color: codeColors[index] ?? "--quiet",
+  }));
+  if (shown.length === 0) return null;
+  return (
+    <section>
+      <h2>Failures by error code</h2>
+      <Chart
+        label={`Failures by error code: ${shown.map(({ label }) => label).join(", ")}`}
+        from={Date.parse(series.from)}
+        stepMs={series.step * 1000}
+        isStacked
+        series={shown}
+      />
+    </section>
+  );
+}
+
+const columns: readonly Column<RelayQuality["errors"][number]>[] = [
+  { title: "Error code", cell: ({ code }) => <bdi>{code}</bdi> },
+  { title: "Failures", isNumber: true, cell: (error) => count(error.count) },
+  { title: "Meaning", cell: ({ meaning }) => meaning ?? <span class="dim">The relay has no explanation of this code.</span> },
+];
+
+function Codes({ quality: { errors } }: { quality: RelayQuality }) {
+  if (errors.length === 0) return <p class="all-good">● Nothing failed in this period</p>;
+  return (
+    <section>
+      <h2>Why messages failed</h2>
+      <Table
+        label="Failures by error code"
+        rows={errors}
+        columns={columns}
+        keyOf={({ code }) => code}
+        hrefOf={({ code }) => path("/messages", { status: "failed", errorCode: code })}
+      />
+    </section>
+  );
+}
+
+function Export({ quality, name }: { quality: RelayQuality; name: string }) {
+  function save(): void {
+    const url = URL.createObjectURL(new Blob([csvOf(quality)], { type: "text/csv" }));
+    const link = document.createElement("a");
+    link.href = url;
+    link.download = name;
+    link.click();
+    URL.revokeObjectURL(url);
+  }
+  return (
+    <p>
+      <button type="button" onClick={save}>
+        Export CSV
+      </button>
+    </p>
+  );
 }
