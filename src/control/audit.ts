@@ -19,14 +19,14 @@ const audit = {
   scope: "read",
   summary: "Whether everything that was received is accounted for",
   query: z.strictObject({
-    from: time.optional().describe("Received from this on."),
-    to: time.optional().describe("Received before this."),
-    source: z.string().optional(),
+    from: time.optional().describe("Received at or after this time."),
+    to: time.optional().describe("Received before this time."),
+    source: z.string().optional().describe("Only from this source."),
     wait: z.coerce.number().min(0).max(30).default(10).describe("Seconds to wait for the report."),
   }),
   answers: {
     200: { text: "The report.", schema: auditSchema },
-    202: { text: "How far it is: asked again with the same query, the same audit goes on.", schema: auditProgressSchema },
+    202: { text: "The progress. Repeat the request with the same query to wait for the same audit.", schema: auditProgressSchema },
   },
   errors: ["not_found"],
 } as const;

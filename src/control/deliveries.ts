@@ -2,6 +2,7 @@ import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { type attemptSchema, deliveryPageSchema, retriedSchema } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
+import { deliveryStates } from "../model/states.ts";
 import { toAnswer, type View } from "../model/view.ts";
 import { type Allow, addEndpoint, listLimit, nextOfBefore } from "./endpoint.ts";
 
@@ -21,8 +22,8 @@ export interface AttemptView extends Omit<View<typeof attemptSchema>, "response"
 }
 
 const deliveryQuery = z.strictObject({
-  route: z.string().optional().describe("`proxy:{source}` for proxied exchanges."),
-  state: z.enum(["waiting", "held", "delivered", "dead"]).optional(),
+  route: z.string().optional().describe("Only of this route; `proxy:{source}` for proxied exchanges."),
+  state: z.enum(deliveryStates).optional().describe("Only in this state."),
   before: z
     .string()
     .regex(/^\d{1,15}\.\d{1,15}$/, "is not the next of a page before")
@@ -39,7 +40,7 @@ const list = {
   scope: "read",
   summary: "Deliveries, those of the newest events first",
   query: deliveryQuery,
-  answers: { 200: { text: "Those for which all that is given holds.", schema: deliveryPageSchema } },
+  answers: { 200: { text: "The deliveries that meet every condition.", schema: deliveryPageSchema } },
 } as const;
 
 const retry = {
@@ -47,12 +48,12 @@ const retry = {
   path: "/v1/deliveries/:id/retry",
   name: "retryDelivery",
   scope: "replay",
-  summary: "Lets a delivery go out now",
-  description: "A settled one waits again, under the same id; a held one stays held behind its message's earlier one.",
-  params: z.strictObject({ id: z.string() }),
+  summary: "Sends a delivery now",
+  description: "A settled delivery waits again, under the same id. A held one stays held behind its message's earlier delivery.",
+  params: z.strictObject({ id: z.string().describe("The delivery's id.") }),
   answers: {
     200: {
-      text: "Its state now and before; `stopped` and `pausedUntil` are null unless its destination waits for an operator, or until then.",
+      text: "Its state now and before the retry.",
       schema: retriedSchema,
     },
   },

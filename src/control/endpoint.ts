@@ -127,10 +127,10 @@ export const idText = z
   .min(1)
   .max(maxIdLength)
   .refine((text) => text.isWellFormed(), "is not well-formed text");
-export const listLimit = z.coerce.number().int().min(1).max(1000).default(50);
-export const nextOfBefore = "`next` of the page before.";
+export const listLimit = z.coerce.number().int().min(1).max(1000).default(50).describe("Most rows of one page.");
+export const nextOfBefore = "`next` of the previous page.";
 export const listBefore = z.coerce.number().int().min(1).optional().describe(nextOfBefore);
-export const accountQuery = z.strictObject({ account: z.string().optional().describe("Where several accounts have it.") });
+export const accountQuery = z.strictObject({ account: z.string().optional().describe("Selects among several accounts that have it.") });
 
 /** One page of a list; `next` requests the one after it, null at the end. A page may be short and still have a next one. */
 export interface Page<T, Next> {

@@ -25,14 +25,14 @@ export interface EventDetail extends EventView {
 }
 
 const eventQuery = z.strictObject({
-  event: z.string().optional(),
-  source: z.string().optional(),
-  account: z.string().optional(),
-  status: z.string().optional(),
-  disposition: z.enum(dispositions).optional(),
-  wamid: z.string().optional(),
-  from: time.optional().describe("Received from this on."),
-  to: time.optional().describe("Received before this."),
+  event: z.string().optional().describe("Only this event kind."),
+  source: z.string().optional().describe("Only from this source."),
+  account: z.string().optional().describe("Only of this account."),
+  status: z.string().optional().describe("Only with this status."),
+  disposition: z.enum(dispositions).optional().describe("Only with this disposition."),
+  wamid: z.string().optional().describe("Only of this message."),
+  from: time.optional().describe("Received at or after this time."),
+  to: time.optional().describe("Received before this time."),
   before: listBefore,
   limit: listLimit,
 });
@@ -45,9 +45,9 @@ const list = {
   scope: "read",
   summary: "Events, without their bodies",
   description:
-    "`unseen` is 0 unless a `wamid` is asked for and too many events wait to be planned to look through all of them: so many, the oldest, were not.",
+    "`unseen` is 0 unless the query has a `wamid` and too many events are unplanned to search all of them. It counts the oldest ones, which were not searched.",
   query: eventQuery,
-  answers: { 200: { text: "Those for which all that is given holds.", schema: eventPageSchema } },
+  answers: { 200: { text: "The events that meet every condition.", schema: eventPageSchema } },
 } as const;
 
 const detail = {
@@ -55,7 +55,7 @@ const detail = {
   path: "/v1/events/:id",
   name: "getEvent",
   scope: "read",
-  summary: "One event with its bytes, what each route did with it, and its deliveries",
+  summary: "One event with its bytes, the verdicts of the routes, and its deliveries",
   description: "When events of several accounts have the id, `bad_request` lists them.",
   params: z.strictObject({ id: z.string().describe("Its id or seq.") }),
   query: accountQuery,

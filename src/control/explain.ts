@@ -41,17 +41,17 @@ const story = {
   scope: "read",
   summary: "The whole story of an event, message or run, without bodies",
   description:
-    "`data` has a story for each message, run or event that has the name; several share a reference. Events come oldest first; `waits` is when one that waits to be planned was received, and how many are planned before it. `unseen` is 0 unless too many wait to look through all of them for those of a message: so many, the oldest, were not.",
+    "`data` has a story for each message, run or event that has the name. `unseen` is 0 unless too many events are unplanned to search all of them. It counts the oldest ones, which were not searched.",
   params: z.strictObject({
     name: z
       .string()
-      .describe("An event's id or seq; a message's wamid, id or reference; a run's id or reference. The first of these in this order."),
+      .describe("An event's id or seq; a message's wamid, id or reference; a run's id or reference. The first in this order that exists."),
   }),
   query: z.strictObject({
     as: z.enum(["event", "message", "run"]).optional().describe("What the name is."),
-    account: z.string().optional().describe("Where several have something of this name."),
-    after: z.coerce.number().int().min(0).optional().describe("Only events with a greater seq: `next` of the page before."),
-    limit: z.coerce.number().int().min(1).max(200).default(50).describe("Events of each story."),
+    account: z.string().optional().describe("Selects among several accounts that have it."),
+    after: z.coerce.number().int().min(0).optional().describe("Only events with a greater seq: `next` of the previous page."),
+    limit: z.coerce.number().int().min(1).max(200).default(50).describe("Most events of each story."),
   }),
   answers: { 200: { text: "The stories.", schema: explainedSchema } },
   errors: ["not_found"],

@@ -20,24 +20,24 @@ const words = z
 const listenerName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)");
 
 const listenQuery = z.strictObject({
-  source: words.optional().describe("Only of these; several with commas between."),
-  events: words.optional().describe("Only of these kinds, with `*` as in routes; several with commas between."),
-  status: words.optional().describe("Only with these; several with commas between."),
-  tracked: flag.optional().describe("Only of messages and runs that are registered now, or only of others."),
+  source: words.optional().describe("Only from these sources, separated by commas."),
+  events: words.optional().describe("Only these event kinds, with `*` as in routes, separated by commas."),
+  status: words.optional().describe("Only with these statuses, separated by commas."),
+  tracked: flag.optional().describe("`true`: only messages and runs that are registered now. `false`: only others."),
   where: z.string().optional().describe("JSON: a condition on `data`, as in routes."),
   since: z
     .union([durationSchema, z.iso.datetime({ offset: true }).transform((text) => new Date(text))], {
       error: "must be a duration (like 2h) or a time with its zone",
     })
     .optional()
-    .describe("Begin with what was received since: so long ago, or then."),
-  latest: flag.optional().describe("Begin now, whatever the cursor says."),
-  after: seq.optional().describe("Begin after this seq."),
-  as: listenerName.optional().describe("Begin where this name's cursor stands; when there is none, now, and it is made."),
+    .describe("Start with the events received since this time, or in this duration before now."),
+  latest: flag.optional().describe("Start now, whatever the cursor is."),
+  after: seq.optional().describe("Start after this seq."),
+  as: listenerName.optional().describe("Start at the cursor of this name. Without one, start now and create it."),
 });
 type ListenQuery = z.infer<typeof listenQuery>;
 
-const cursorBody = z.strictObject({ seq: z.number().int().min(0) });
+const cursorBody = z.strictObject({ seq: z.number().int().min(0).describe("Everything up to this seq is done.") });
 
 /** A connection that takes no byte for twice this long is closed; heartbeats alone would take much longer to fill it. */
 const longestSilenceMs = 150_000;
@@ -51,9 +51,9 @@ const listen = {
   path: "/v1/listen",
   name: "listen",
   scope: "listen",
-  summary: "Events as they are stored, whole bodies with them, until either side ends it",
+  summary: "Events with their bodies as they are stored, until either side ends the stream",
   description:
-    "Of several places to begin the first counts: `Last-Event-ID`, `after`, `since`, `latest`, `as`; without any, now. A comment comes every 15 s when nothing else does.",
+    "The first of these decides where the stream starts: `Last-Event-ID`, `after`, `since`, `latest`, `as`. Without any, it starts now. When it is idle, the relay sends a comment every 15 s.",
   query: listenQuery,
   headers: z.object({
     "last-event-id": z
@@ -61,7 +61,7 @@ const listen = {
       // An invalid one is refused: beginning elsewhere would skip events. Browsers send an empty one for none.
       .regex(/^(?:\d{1,15})?$/, "is not the id of an event of this stream (a whole number)")
       .optional()
-      .describe("Of the last one heard, to go on after it."),
+      .describe("Id of the last message received, to continue after it."),
   }),
   answers: { 200: { text: "Server-sent events: `hello`, `event`, `gap`, `at`, `bye`.", types: ["text/event-stream"] } },
   errors: ["too_many_listeners", "shutting_down"],
@@ -73,10 +73,10 @@ const cursor = {
   path: "/v1/listen/cursors/:name",
   name: "moveCursor",
   scope: "listen",
-  summary: "Says that everything up to a seq is done with under a name",
-  params: z.strictObject({ name: listenerName }),
+  summary: "Moves the cursor of a name",
+  params: z.strictObject({ name: listenerName.describe("The listener's name.") }),
   body: cursorBody,
-  answers: { 200: { text: "Where the cursor stands: it never goes back.", schema: cursorSchema } },
+  answers: { 200: { text: "The cursor, which never goes back.", schema: cursorSchema } },
 } as const;
 
 /** `GET /v1/listen` and the listeners' cursors: docs/listen.md. */

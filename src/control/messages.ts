@@ -17,13 +17,13 @@ export interface TrackedReading {
 }
 
 const messageQuery = z.strictObject({
-  account: z.string().optional(),
-  status: z.string().optional(),
-  reference: z.string().optional(),
+  account: z.string().optional().describe("Only of this account."),
+  status: z.string().optional().describe("Only with this current status."),
+  reference: z.string().optional().describe("Only with this reference."),
   before: listBefore,
   limit: listLimit,
 });
-const runQuery = messageQuery.extend({ runId: z.string().optional() });
+const runQuery = messageQuery.extend({ runId: z.string().optional().describe("Only this run.") });
 
 const messages = {
   method: "GET",
@@ -32,7 +32,7 @@ const messages = {
   scope: "read",
   summary: "Registered messages with their status",
   query: messageQuery,
-  answers: { 200: { text: "Those for which all that is given holds.", schema: messagePageSchema } },
+  answers: { 200: { text: "The messages that meet every condition.", schema: messagePageSchema } },
 } as const;
 
 const message = {
@@ -42,7 +42,7 @@ const message = {
   scope: "read",
   summary: "One message with its status, registered or only seen",
   description: "When several messages have the name, `bad_request` lists them.",
-  params: z.strictObject({ wamid: z.string().describe("Its wamid; when no message has it, its id; then its reference.") }),
+  params: z.strictObject({ wamid: z.string().describe("Its wamid, else the service's id, else its reference.") }),
   query: accountQuery,
   answers: { 200: { text: "The message.", schema: messageSchema } },
   errors: ["not_found"],
@@ -55,7 +55,7 @@ const runs = {
   scope: "read",
   summary: "Automation runs with their status",
   query: runQuery,
-  answers: { 200: { text: "Those for which all that is given holds.", schema: runPageSchema } },
+  answers: { 200: { text: "The runs that meet every condition.", schema: runPageSchema } },
 } as const;
 
 /** `GET /v1/messages`, `GET /v1/messages/{wamid}` and `GET /v1/runs`. */

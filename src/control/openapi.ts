@@ -19,9 +19,9 @@ const always: readonly ErrorCode[] = [
 
 const about = `The control API of wamid-relay. Times are ISO 8601 in UTC.
 
-Lists come newest first, \`limit\` at a time; \`next\` is what to give as \`before\` for the page after, and null at the end. A page may be short and still have a next one.
+Lists are newest first, \`limit\` rows at a time. Pass \`next\` as \`before\` to get the next page; it is null at the end. A page may be short and still have a next one.
 
-Unknown query parameters are refused, and so are unknown fields of a body where an endpoint takes one; \`details\` lists every fault as \`{path, message}\`. Objects in answers may get more fields.`;
+The relay refuses unknown query parameters and unknown fields of a body; \`details\` lists every fault as \`{path, message}\`. Later versions may add fields to answers.`;
 
 /** What each tag is about: the second part of the paths that have it. */
 const tags: Readonly<Record<string, string>> = {
@@ -84,7 +84,7 @@ export function describe(endpoints: Iterable<Endpoint>, version: string): object
         token: {
           type: "http",
           scheme: "bearer",
-          description: "A token of `control.tokens` in the settings, with the scope that the operation names.",
+          description: "A token of `control.tokens` in the settings, with the scope that the operation names in `x-scope`.",
         },
       },
       ...components,
@@ -116,9 +116,11 @@ function operation(endpoint: Endpoint, components: Components): object {
   return {
     operationId: name,
     summary,
-    description: description ?? `${summary}.`,
+    description: `${description ?? `${summary}.`}\n\nScope: \`${scope}\`.`,
     tags: [tagOf(endpoint)],
-    security: [{ token: [scope] }],
+    security: [{ token: [] }],
+    // Of the schemes of `security`, only OAuth lists scopes.
+    "x-scope": scope,
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined
       ? {}

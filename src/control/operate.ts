@@ -70,8 +70,8 @@ const resume = {
   path: "/v1/routes/:route/resume",
   name: "resumeRoute",
   scope: "replay",
-  summary: "Starts a destination again that stopped (410) or paused (429 with Retry-After)",
-  params: z.strictObject({ route: z.string() }),
+  summary: "Resumes a destination that stopped (410) or paused (429 with Retry-After)",
+  params: z.strictObject({ route: z.string().describe("The route's name.") }),
   answers: { 200: { text: "`resumed` is false when it was neither stopped nor paused.", schema: resumedSchema } },
   errors: ["not_found"],
 } as const;
@@ -82,8 +82,8 @@ const resumeAccount = {
   name: "resumeAccount",
   scope: "replay",
   summary: "Ends the stops of an account's used-up quotas",
-  description: "Forgets smaller per-minute caps that the service reported, too. The next refused call stops the account again.",
-  params: z.strictObject({ account: z.string() }),
+  description: "Also discards smaller per-minute caps that the service reported. The next refused call stops the account again.",
+  params: z.strictObject({ account: z.string().describe("The account's name.") }),
   answers: { 200: { text: "`ended` names the stops; `resumed` is false when there were none.", schema: accountResumedSchema } },
   errors: ["not_found"],
 } as const;
@@ -108,10 +108,10 @@ const secrets = {
   path: "/v1/secrets",
   name: "listSecrets",
   scope: "read",
-  summary: "Which secret proved how much, and when last, by fingerprints",
+  summary: "How often each secret verified webhooks, and when last, by fingerprint",
   answers: {
     200: {
-      text: "Those of the settings first, in their order there; then those that are gone from them.",
+      text: "Secrets of the settings first, in their order there; then removed ones.",
       schema: secretUsesSchema,
     },
   },

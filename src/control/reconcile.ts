@@ -17,16 +17,16 @@ const reconcile = {
   path: "/v1/reconcile",
   name: "reconcile",
   scope: "replay",
-  summary: "Asks the service about messages that are due",
-  description: "For five seconds at most. While `more` is true, the same request with the answer's `dueBy` goes on with the pass.",
+  summary: "Polls the service for messages that are due",
+  description: "One request takes at most five seconds. While `more` is true, repeat it with the answer's `dueBy` to continue the pass.",
   body: z
     .strictObject({
-      account: z.string().optional().describe("This one only."),
-      dryRun: z.boolean().default(false).describe("Only say what would be asked."),
-      dueBy: time.nullable().default(null).describe("Of the answer before, to go on with the same pass."),
+      account: z.string().optional().describe("Only this account."),
+      dryRun: z.boolean().default(false).describe("Only return the plan."),
+      dueBy: time.nullable().default(null).describe("`dueBy` of the previous answer, to continue the same pass."),
     })
     .prefault({}),
-  answers: { 200: { text: "What came of it, by account.", schema: z.union([reconciledSchema, reconcilePlanSchema]) } },
+  answers: { 200: { text: "The results by account.", schema: z.union([reconciledSchema, reconcilePlanSchema]) } },
   errors: ["shutting_down"],
 } as const;
 

@@ -12,31 +12,31 @@ export interface ReplayPort {
 
 const replayBody = z
   .strictObject({
-    route: z.string().optional(),
+    route: z.string().optional().describe("Only of this route."),
     disposition: z
       .enum(["routed", "filtered", "ignored", "quarantined"])
       .optional()
       .describe(
-        "Of events with this one. `filtered` and `ignored` ones are judged anew, `quarantined` ones are released when they are valid now; `states` says nothing then.",
+        "Only of events with this one. `filtered` and `ignored` events are routed again. `quarantined` ones are released when they are valid now, whatever `states` is.",
       ),
-    source: z.string().optional().describe("Of this source. Only with `disposition: quarantined`."),
+    source: z.string().optional().describe("Only of this source. Only with `disposition: quarantined`."),
     event: z.number().int().min(1).optional().describe("The seq of one event. Only with `disposition: quarantined`."),
-    /** Only `dead` by default: delivered ones are sent again only on request. */
     states: z
       .array(z.enum(["delivered", "dead"]))
       .min(1)
-      .default(["dead"]),
-    errorCode: z.string().optional(),
-    from: time.optional().describe("Of events received from this on."),
-    to: time.optional().describe("Of events received before this."),
+      .default(["dead"])
+      .describe("Only in these states."),
+    errorCode: z.string().optional().describe("Only of events with this error code."),
+    from: time.optional().describe("Of events received at or after this time."),
+    to: time.optional().describe("Of events received before this time."),
     dryRun: z.boolean().default(false).describe("Only count."),
     cursor: z
       .string()
       .regex(/^\d{1,15}\.\d{1,15}\.\d{1,15}$/, "is not the next of an answer before")
       .nullable()
       .default(null)
-      .describe("`next` of the answer before, with the same filter."),
-    limit: z.number().int().min(1).optional().describe("Most deliveries of one call. Not given: as many as go within its time."),
+      .describe("`next` of the previous answer, with the same filter."),
+    limit: z.number().int().min(1).optional().describe("Most deliveries of one request. Default: as many as it can send in a few seconds."),
   })
   .prefault({});
 export type ReplayQuery = Omit<z.infer<typeof replayBody>, "dryRun" | "cursor" | "limit">;
@@ -46,12 +46,13 @@ const replay = {
   path: "/v1/replay",
   name: "replay",
   scope: "replay",
-  summary: "Sends settled deliveries again, in order; releases events from quarantine",
-  description: "All that is given must hold; without anything, every dead letter. One call ends after some seconds.",
+  summary: "Sends settled deliveries again, in order, or releases quarantined events",
+  description:
+    "Every condition must hold; without one, every dead letter matches. One request ends after a few seconds: repeat it with `cursor` until `next` is null.",
   body: replayBody,
   answers: {
     200: {
-      text: "How many went, and `next` for the rest (null: none is left). With `dryRun`, what would go. Of quarantined events also `duplicates` and `invalid`.",
+      text: "The number sent, and `next` for the rest. With `dryRun`: what would be sent.",
       schema: z.union([replayedSchema, replayCountSchema]),
     },
   },

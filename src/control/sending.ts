@@ -39,33 +39,49 @@ const texts = z.record(z.string(), z.string());
 
 export const messageBody = z
   .strictObject({
-    account: z.string().min(1).optional(),
-    to: phone,
-    text: z.string().min(1).max(4096).optional(),
-    template: z.strictObject({ id: z.string().min(1), variables: texts.optional() }).optional(),
-    phoneNumberId: z.string().min(1).optional(),
-    reference: idText.optional(),
-    metadata: metadataSchema.optional(),
+    account: z.string().min(1).optional().describe("The account that sends it. Required when the settings have several."),
+    to: phone.describe("Phone number with country code, starting with `+`."),
+    text: z
+      .string()
+      .min(1)
+      .max(4096)
+      .optional()
+      .describe("The text. The service accepts it only within 24 hours of the customer's last message."),
+    template: z
+      .strictObject({
+        id: z.string().min(1).describe("The template's id."),
+        variables: texts.optional().describe("Values of the template's variables."),
+      })
+      .optional()
+      .describe("An approved template, instead of `text`."),
+    phoneNumberId: z.string().min(1).optional().describe("The sending number, if several are connected."),
+    reference: idText.optional().describe("Your own reference, such as an order number."),
+    metadata: metadataSchema.optional().describe("Your own data, for routes and `payload: enriched`."),
   })
   .refine(({ text, template }) => (text === undefined) !== (template === undefined), "needs exactly one of text and template")
   .meta({ oneOf: [{ required: ["text"] }, { required: ["template"] }] });
 
 export const runBody = z.strictObject({
-  account: z.string().min(1).optional(),
-  reference: idText.describe("The business record: one run for each, for ever."),
+  account: z.string().min(1).optional().describe("The account that starts it. Required when the settings have several."),
+  reference: idText.describe("The business record: it starts one run, for ever."),
   // The service documents no format.
-  phone: z.string().min(1).max(maxIdLength),
-  name: z.string().min(1).optional(),
-  data: texts.optional(),
-  metadata: metadataSchema.optional(),
+  phone: z.string().min(1).max(maxIdLength).describe("The customer's phone number, in the service's format."),
+  name: z.string().min(1).optional().describe("The customer's name."),
+  data: texts.optional().describe("Values for the automation."),
+  metadata: metadataSchema.optional().describe("Your own data, for routes and `payload: enriched`."),
 });
 
 const sendQuery = z.strictObject({
-  resend: z.coerce.number().int().min(1).optional().describe("The number that `outcome_unknown` told: sends in spite of it."),
+  resend: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .optional()
+    .describe("`details.resend` of the error `outcome_unknown`: sends again although the first attempt may have succeeded."),
   maxWait: durationSchema
     .refine((ms) => ms <= 5 * 60_000, "must be at most 5m")
     .optional()
-    .describe("Longest wait for room under the account's caps, at most `5m`."),
+    .describe("Longest wait for a slot under the account's caps, at most `5m`. Default: `send.maxWait`."),
 });
 
 const sendHeaders = z.object({
@@ -75,7 +91,7 @@ const sendHeaders = z.object({
     .max(256)
     .regex(/^[\x20-\x7e]+$/, "is not plain ASCII text")
     .optional()
-    .describe("Under one key, one message is sent."),
+    .describe("The same key sends once."),
 });
 
 const errors = [
@@ -101,7 +117,7 @@ const message = {
   body: messageBody,
   answers: {
     201: {
-      text: "Sent and registered; or the first answer again, with the header `idempotent-replayed: true`.",
+      text: "Sent and registered. A repeated request gets the first answer, with the header `idempotent-replayed: true`.",
       schema: sentMessageSchema,
     },
     202: { text: "Sent, but not stored: `stored` is false.", schema: sentMessageSchema },
@@ -115,11 +131,11 @@ const run = {
   name: "startRun",
   scope: "send",
   summary: "Starts a run of an automation, once per reference",
-  params: z.strictObject({ id: z.string().describe("The automation's.") }),
+  params: z.strictObject({ id: z.string().describe("The automation's id.") }),
   query: sendQuery,
   body: runBody,
   answers: {
-    200: { text: "It had been started before: `created` is false.", schema: startedRunSchema },
+    200: { text: "Started before: `created` is false.", schema: startedRunSchema },
     201: { text: "Started now.", schema: startedRunSchema },
     202: { text: "Started, but not stored: `stored` is false.", schema: startedRunSchema },
   },

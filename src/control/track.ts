@@ -23,13 +23,13 @@ export type RegistrationOutcome =
   | { readonly result: "conflict" | "invalid"; readonly error: string; readonly details?: unknown };
 
 const registration = z.strictObject({
-  account: z.string().min(1).optional().describe("Needed when the settings have several."),
-  wamid: idText,
-  id: idText.optional(),
-  reference: idText.optional(),
-  conversationId: idText.optional(),
-  metadata: metadataSchema.optional(),
-  sentAt: time.optional(),
+  account: z.string().min(1).optional().describe("Its account. Required when the settings have several."),
+  wamid: idText.describe("Its wamid."),
+  id: idText.optional().describe("The service's message id."),
+  reference: idText.optional().describe("Your own reference, such as an order number."),
+  conversationId: idText.optional().describe("The service's conversation id."),
+  metadata: metadataSchema.optional().describe("Your own data, for routes and `payload: enriched`."),
+  sentAt: time.optional().describe("When it was sent. Default: the time of registration."),
 });
 export type Registration = z.infer<typeof registration>;
 
@@ -61,14 +61,14 @@ const track = {
   path: "/v1/messages/track",
   name: "trackMessages",
   scope: "track",
-  summary: "Registers messages that were sent, to be tracked",
+  summary: "Registers sent messages, so that the relay tracks them",
   description:
-    "As JSON all or none. As NDJSON each on its own: the answer has a line for each, and one of sums; it is to be read while sending.",
+    "As JSON, all or none are registered. As NDJSON, each line is registered separately, and the answer has a line for each and a last one with the sums. Read the answer while you send.",
   body: trackBody,
-  lines: "A registration a line, as the JSON body has one; any number of them.",
+  lines: "One registration per line; any number of lines.",
   answers: {
     200: {
-      text: "How many are created now, and how many were known; of NDJSON, what became of each line.",
+      text: "The number of messages registered now and before; for NDJSON, the result of each line.",
       schema: trackedSchema,
       types: ["application/json", ndjson],
       line: z.union([trackedLineSchema, trackEndSchema]),

@@ -19,6 +19,7 @@ export interface Operation {
   readonly operationId: string;
   readonly summary: string;
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
+  readonly "x-scope": string;
   readonly parameters?: readonly { readonly name: string; readonly in: string; readonly required?: true; readonly schema: Schema }[];
   readonly requestBody?: { readonly required: boolean; readonly content: Content };
   readonly responses: Readonly<Record<string, Response | { readonly $ref: string }>>;
