@@ -107,8 +107,9 @@ const makeEvents = `
   FROM made ORDER BY seq`;
 
 const makeMessages = `
-  INSERT INTO messages (account, wamid, registered_at, status, times, updated_at)
-  SELECT @account, printf('wamid.HBgNNTQ5MTE1NTU1%028dAA==', message), iif(fate IN (1, 4), NULL, CAST(@first + seq * @step AS INTEGER)), 'read', '{"sent":1,"delivered":2,"read":3}', CAST(@first + seq * @step AS INTEGER)
+  INSERT INTO messages (account, wamid, registered_at, status, times, updated_at, mask, phone)
+  SELECT @account, printf('wamid.HBgNNTQ5MTE1NTU1%028dAA==', message), iif(fate IN (1, 4), NULL, CAST(@first + seq * @step AS INTEGER)), 'read', '{"sent":1,"delivered":2,"read":3}', CAST(@first + seq * @step AS INTEGER),
+    (seq * 179424673) % 281474976710656, seq % 10000
   FROM made WHERE seq % 3 = 1 ORDER BY seq`;
 
 const makeDeliveries = `

@@ -9,6 +9,7 @@ import { addReadingRoutes, type Reading } from "../control/routes.ts";
 import type { EventView, ListedEventView } from "../model/answers.ts";
 import type { AuditProgress, AuditReport } from "../model/audit.ts";
 import { RelayError } from "../model/errors.ts";
+import { parseMask } from "../model/mask.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { unknownName } from "../model/nearest.ts";
 import type { Inspecting, StoreReading } from "../store/reading.ts";
@@ -57,7 +58,8 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
       const { limit, from } = filter;
       // The events of one message are few and indexed.
       if (filter.wamid !== undefined) {
-        const { events: data, unseen } = await read.events.list(filter);
+        const wamid = await wamidOf(read, filter.wamid);
+        const { events: data, unseen } = await read.events.list({ ...filter, wamid });
         return { data: await withCounts(data), next: data.length < limit ? null : (data.at(-1)?.seq ?? null), unseen };
       }
       const { found, reached } = await walkBack({
@@ -104,6 +106,12 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
     },
     stats: () => inspecting.stats(),
   };
+}
+
+/** The wamid that has this mask; any other text as it is. */
+async function wamidOf({ messages }: Pick<StoreReading, "messages">, text: string): Promise<string> {
+  const [found] = parseMask("wamid", text) === null ? [] : await messages.find(text);
+  return found?.wamid ?? text;
 }
 
 function createTrackedPort({ messages, runs }: Pick<StoreReading, "messages" | "runs">): TrackedReading {

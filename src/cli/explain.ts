@@ -21,7 +21,7 @@ interface Options extends RelayOptions {
 /** Adds `explain`: the whole story of a message, run or event. */
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
-    .argument("<name>", "wamid, event id or seq, reference, run id, or the service's id", givenArgument)
+    .argument("<name>", "wamid, event id or seq, reference, run id, or the service's id; masked or not", givenArgument)
     .addOption(choice("--as <what>", "what the name is, where it could be several things", ["event", "message", "run"]))
     .option("--account <name>", "the account, where several have something of this name")
     .option("--limit <count>", "at most so many events of each message", count, 50)
@@ -36,6 +36,7 @@ are shown with --relay only.
 
 Examples:
   wamid-relay explain wamid.HBgNNTQ5MTE1NTU1MDEwMBUCABEYEjNFQjBD
+  wamid-relay explain wamid:caa16f1062d2
   wamid-relay explain 01998d3e-7c1a-7000-8000-00000000002a
   wamid-relay explain order-1234 --show-pii
   wamid-relay explain 4711 --as event --json`,

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { parseDeliveryId } from "./ids.ts";
 
 /** The kind of a masked id, as a prefix of its hash. */
@@ -6,7 +6,26 @@ export type IdSort = "wamid" | "message" | "event" | "run" | "delivery" | "autom
 
 /** An id for logs, such as `event:` and 12 hex digits of its SHA-256. Always the same, so that you can search for it. */
 export function maskId(sort: IdSort, id: string): string {
-  return `${sort}:${createHash("sha256").update(id).digest("hex").slice(0, 12)}`;
+  return `${sort}:${digits(id)}`;
+}
+
+const digits = (id: string): string => hash("sha256", id).slice(0, 12);
+
+/** The 12 hex digits of a masked id as a number of 48 bits, which stores index. */
+export function maskNumber(id: string): number {
+  return Number.parseInt(digits(id), 16);
+}
+
+/** The number of a masked id such as `wamid:caa16f1062d2`; null for other text. */
+export function parseMask(sort: IdSort, text: string): number | null {
+  return text.length === sort.length + 13 && text.startsWith(`${sort}:`) && /:[0-9a-f]{12}$/.test(text)
+    ? Number.parseInt(text.slice(-12), 16)
+    : null;
+}
+
+/** The number of an id that logs mask; null when they show it. */
+export function hiddenNumber(id: string): number | null {
+  return isShown(id) ? null : maskNumber(id);
 }
 
 /** A wamid for logs, without the phone number inside it. */
@@ -26,13 +45,27 @@ function hasPhone(id: string): boolean {
 
 /** An id for logs: masked unless it is a UUID without a possible phone number. */
 export function shownId(sort: IdSort, id: string): string {
-  return uuid.test(id) && !hasPhone(id) ? id : maskId(sort, id);
+  return isShown(id) ? id : maskId(sort, id);
 }
+
+const isShown = (id: string): boolean => uuid.test(id) && !hasPhone(id);
 
 /** Like {@link shownId}. A delivery's id contains the event's id: a UUID as hex, another one as base64url. */
 export function shownDeliveryId(id: string): string {
   const groups = uuidDelivery.exec(id);
-  return groups !== null && !hasPhone(groups.slice(1).join("-")) ? id : maskId("delivery", id);
+  return groups !== null && !hasPhone(groups.slice(1).join("-")) ? id : maskDeliveryId(id);
+}
+
+/** `delivery:`, the digits of the event's masked id, and the part that stands for account and route. */
+function maskDeliveryId(id: string): string {
+  const parsed = parseDeliveryId(id);
+  return parsed === null ? maskId("delivery", id) : `delivery:${digits(parsed.eventId)}_${parsed.routeTag}`;
+}
+
+/** The masked event id and the route tag in a masked delivery id; null for other text. */
+export function parseMaskedDelivery(text: string): { readonly event: string; readonly routeTag: string } | null {
+  const [, event, routeTag] = /^delivery:([0-9a-f]{12})_([0-9a-f]{12})$/.exec(text) ?? [];
+  return event === undefined || routeTag === undefined ? null : { event: `event:${event}`, routeTag };
 }
 
 /** An event kind for logs: a lower-case word with up to three digits. Base64 of digits has capitals, so it never passes. */
@@ -83,5 +116,26 @@ export function screenId(sort: IdSort, id: string): string {
 
 export function screenDeliveryId(id: string): string {
   const parsed = parseDeliveryId(id);
-  return parsed === null || screenId("event", parsed.eventId) === parsed.eventId ? id : maskId("delivery", id);
+  return parsed === null || screenId("event", parsed.eventId) === parsed.eventId ? id : maskDeliveryId(id);
+}
+
+/**
+ * The phone number in a wamid, digits only: Base64 of two bytes, the number's length, and the number. Null when the wamid
+ * has no such number.
+ */
+export function phoneInWamid(wamid: string): string | null {
+  if (!wamid.startsWith("wamid.")) return null;
+  // Three bytes and at most 15 digits are in the first 24 characters.
+  const bytes = Buffer.from(wamid.slice(6, 30), "base64");
+  const length = bytes[2] ?? 0;
+  const phone = bytes.toString("latin1", 3, 3 + length);
+  return length >= fewestPhoneDigits && length <= 15 && phone.length === length && /^\d+$/.test(phone) ? phone : null;
+}
+
+/** A search by phone needs at least so many last digits. Stores index exactly so many. */
+export const fewestPhoneDigits = 4;
+
+/** The indexed digits of a wamid's phone number. */
+export function lastPhoneDigits(wamid: string): string | null {
+  return phoneInWamid(wamid)?.slice(-fewestPhoneDigits) ?? null;
 }

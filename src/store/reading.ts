@@ -16,6 +16,7 @@ import type {
   Held,
   MessageFilter,
   MessageView,
+  Numbered,
   RouteBacklog,
   RunFilter,
   RunView,
@@ -55,7 +56,7 @@ export interface EventReading {
   bounds(): MaybePromise<SeqBounds>;
   /** When the last event between two seqs (exclusive) was received, in unix ms. Null: no events. */
   latestReceived(after: number, before: number): MaybePromise<number | null>;
-  /** The seqs of an event id, one per account that has it. */
+  /** The seqs of an event id or masked event id, one per account that has it. */
   seqsOf(id: string): MaybePromise<readonly number[]>;
 }
 
@@ -65,6 +66,7 @@ export interface DeliveryReading {
   /** The position of a delivery in the list. The next page begins before it. */
   placeOf(delivery: { readonly event: number; readonly route: string }): MaybePromise<DeliveryPlace>;
   attempts(delivery: { readonly event: number; readonly route: string }): MaybePromise<readonly AttemptView[]>;
+  /** Also by its masked id. */
   find(id: string): MaybePromise<DeliveryView | null>;
   /** How many deliveries each event has in each state, by seq. An event without deliveries has no entry. */
   counts(events: readonly number[]): MaybePromise<ReadonlyMap<number, DeliveryCounts>>;
@@ -73,17 +75,17 @@ export interface DeliveryReading {
 export interface MessageReading {
   /** Seqs of messages, which are numbers of their own. */
   bounds(): MaybePromise<SeqBounds>;
-  /** Registered ones, newest first. */
-  list(filter: MessageFilter): MaybePromise<readonly (MessageView & { readonly seq: number })[]>;
-  /** By wamid; by the service's id when none has it; else by reference. */
-  find(name: string): MaybePromise<readonly MessageView[]>;
+  /** Newest first. */
+  list(filter: MessageFilter): MaybePromise<readonly Numbered<MessageView>[]>;
+  /** By wamid or masked wamid; by the service's id, masked or not, when none has it; else by reference. Newest first. */
+  find(name: string): MaybePromise<readonly Numbered<MessageView>[]>;
 }
 
 export interface RunReading {
   /** Seqs of runs, which are numbers of their own. */
   bounds(): MaybePromise<SeqBounds>;
   /** Newest first. */
-  list(filter: RunFilter): MaybePromise<readonly (RunView & { readonly seq: number })[]>;
+  list(filter: RunFilter): MaybePromise<readonly Numbered<RunView>[]>;
 }
 
 /** The reads of `explain` beside the views of events, messages and deliveries. */

@@ -17,6 +17,7 @@ export interface EventFilter {
   readonly status?: string | undefined;
   readonly disposition?: Disposition | undefined;
   readonly wamid?: string | undefined;
+  readonly errorCode?: string | undefined;
   readonly from?: number | undefined;
   readonly to?: number | undefined;
   /** Only events with a smaller seq: the last one of the page before. */
@@ -110,7 +111,7 @@ export interface RouteBacklog {
   stopped: string | null;
 }
 
-export interface MessageFilter {
+export interface SubjectFilter {
   readonly account?: string | undefined;
   readonly status?: string | undefined;
   readonly reference?: string | undefined;
@@ -120,9 +121,25 @@ export interface MessageFilter {
   readonly limit: number;
 }
 
-export interface RunFilter extends MessageFilter {
-  readonly runId?: string | undefined;
+export interface MessageFilter extends SubjectFilter {
+  readonly errorCode?: string | undefined;
+  /** The last digits of the phone number in the wamid, at least `fewestPhoneDigits` of them (model/mask.ts). */
+  readonly phone?: string | undefined;
+  /** What the reference begins with. */
+  readonly prefix?: string | undefined;
+  /** Messages that were only seen, too. */
+  readonly seen?: boolean | undefined;
 }
+
+export interface RunFilter extends SubjectFilter {
+  /** Also a masked one. */
+  readonly runId?: string | undefined;
+  /** What the reference begins with. */
+  readonly prefix?: string | undefined;
+}
+
+/** A message or run with its number in the order of arrival. */
+export type Numbered<V> = V & { readonly seq: number };
 
 /** How often a secret of a source verified webhooks since its first use. Retention does not lower it. Times are unix ms. */
 export interface StoredSecretUse {

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect } from "vitest";
 import { deliveryStates } from "../../src/model/delivery.ts";
 import type { ListenPage } from "../../src/model/listen.ts";
+import { maskId, maskWamid, shownDeliveryId } from "../../src/model/mask.ts";
 import { dispositions } from "../../src/model/plan.ts";
 import type { StoreReading, Wanted } from "../../src/store/reading.ts";
 import type { DeliveryFilter, DeliveryView, EventFilter, MessageFilter } from "../../src/store/views.ts";
@@ -55,13 +56,18 @@ export const questions: fc.Arbitrary<Question[]> = fc.array(
   { minLength: 4, maxLength: 8 },
 );
 
+/** Each engine has numbers of its own. */
+function unnumbered<V extends { readonly seq: number }>({ seq: _, ...view }: V): Omit<V, "seq"> {
+  return view;
+}
+
 /** Everything a reader says of a store that no question is needed for; times and seqs as they are, numbers of messages left out. */
 export async function wholeOf(read: StoreReading): Promise<object> {
   const { events } = await read.events.list({ limit: 1_000 });
   const details = await Promise.all(events.map(({ seq }) => read.events.get(seq)));
   const deliveries = await read.deliveries.list({ limit: 1_000 });
-  const messages = (await read.messages.list(everything)).map(({ seq: _, ...view }) => view);
-  const runs = (await read.runs.list(everything)).map(({ seq: _, ...view }) => view);
+  const messages = (await read.messages.list(everything)).map(unnumbered);
+  const runs = (await read.runs.list(everything)).map(unnumbered);
   const counts = Object.fromEntries(await read.deliveries.counts([...events.map(({ seq }) => seq), 999_999]));
   expect(counts).toEqual(tallyOf(deliveries));
   const subjects = [...messages.map(({ account, wamid }) => ["message", account, wamid] as const)];
@@ -81,9 +87,20 @@ export async function wholeOf(read: StoreReading): Promise<object> {
     stopped: await Promise.all(routes.map(({ name }) => read.stories.stopReason(name))),
     messages,
     runs,
-    seen: await Promise.all(["wamid.0", "wamid.1", "wamid.2"].map(async (name) => sorted(await read.messages.find(name)))),
+    seen: await Promise.all(
+      ["wamid.0", "wamid.1", "wamid.2"].map(async (name) => sorted((await read.messages.find(name)).map(unnumbered))),
+    ),
+    masked: await Promise.all(
+      ["wamid.0", "wamid.1"].map(async (name) => sorted((await read.messages.find(maskWamid(name))).map(unnumbered))),
+    ),
+    maskedId: (await read.messages.find(maskId("message", "id-main-0"))).map(unnumbered),
+    maskedEvents: await Promise.all(events.map(async ({ id }) => [...(await read.events.seqsOf(maskId("event", id ?? "none")))].sort())),
+    maskedDeliveries: await Promise.all(deliveries.map(({ id }) => read.deliveries.find(shownDeliveryId(id)))).then(inOrder),
+    maskedRun: (await read.runs.list({ ...everything, runId: maskId("run", "run-1") })).map(unnumbered),
     byService: await Promise.all(
-      ["id-main-0", "id-other-1", "reference-0", "reference-1", "never"].map((name) => read.messages.find(name)),
+      ["id-main-0", "id-other-1", "reference-0", "reference-1", "never"].map(async (name) =>
+        (await read.messages.find(name)).map(unnumbered),
+      ),
     ),
     stories: await Promise.all(subjects.map(([type, account, key]) => read.stories.eventsOf(type, account, key, 0, 1_000))),
     ends: await read.listen.ends(),
@@ -112,9 +129,9 @@ export async function answerOf(read: StoreReading, question: Question): Promise<
     events: await read.events.list({ ...question.events, limit }),
     latest: await read.events.latestReceived(from, from + 20),
     deliveries: inOrder(await allPages(read, question.deliveries, limit)),
-    messages: (await read.messages.list({ ...messages, limit })).map(({ seq: _, ...view }) => view),
-    runs: (await read.runs.list({ ...messages, limit })).map(({ seq: _, ...view }) => view),
-    run: (await read.runs.list({ ...messages, runId: "run-1" })).map(({ seq: _, ...view }) => view),
+    messages: (await read.messages.list({ ...messages, limit })).map(unnumbered),
+    runs: (await read.runs.list({ ...messages, limit })).map(unnumbered),
+    run: (await read.runs.list({ ...messages, runId: "run-1" })).map(unnumbered),
     seqBefore: await read.listen.seqBefore(time),
     heard: await hear(read, from, wantedOf(question)),
   };

@@ -165,7 +165,7 @@ async function whole({ read }: Pick<OpenedStore, "read"> | Engine["store"]) {
     // Who plans after a parked event's time is up gives it to expiry at once, by another time than its own.
     events: byId(details.map((one) => ({ ...one, id: one?.id ?? null, ...apart, parkedUntil: (one?.parkedUntil ?? null) === null }))),
     deliveries: byId(deliveries.map(({ event, ...delivery }) => ({ ...delivery, eventId: idOf.get(event) }))),
-    messages: await Promise.all(wamids.map((wamid) => read.messages.find(wamid))),
+    messages: await Promise.all(wamids.map(async (wamid) => (await read.messages.find(wamid)).map(({ seq: _, ...view }) => view))),
     runs: (await read.runs.list(range)).map(({ seq: _, ...view }) => view),
     stories: await Promise.all(
       wamids.map(async (wamid) => (await read.stories.eventsOf("message", "main", wamid, 0, 1_000)).map((seq) => idOf.get(seq))),

@@ -7,7 +7,7 @@ const day = 86_400_000;
 const keep: Keep = { events: 30 * day, ignored: day, deliveries: 30 * day, messages: 180 * day };
 
 /** A whole pass in steps of `limit`; gives what was deleted, and the most that one step deleted. */
-async function purgeAll(store: ContractStore, now: number, kept: Keep = keep, limit = 3) {
+export async function purgeAll(store: ContractStore, now: number, kept: Keep = keep, limit = 3) {
   const sum = { events: 0, deliveries: 0, messages: 0, most: 0 };
   for (let steps = 0; steps < 1_000; steps += 1) {
     const swept = await store.purge(now, kept, limit);

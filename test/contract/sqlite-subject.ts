@@ -39,6 +39,7 @@ export async function openSqliteSubject(rules: Rules): Promise<ContractSubject &
 
 function contractOf(store: SqliteStore, path: string): ContractStore {
   return {
+    read: store.read,
     accept: store.accept,
     quarantine: store.quarantine,
     nameRequest: store.nameRequest,

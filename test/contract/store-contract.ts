@@ -10,6 +10,7 @@ import { parkingModelContract } from "./parking-model-contract.ts";
 import { quarantineContract } from "./quarantine-contract.ts";
 import { queueModelContract } from "./queue-model-contract.ts";
 import { retentionContract } from "./retention-contract.ts";
+import { searchContract } from "./search-contract.ts";
 import { secretUsesContract } from "./secret-uses-contract.ts";
 import { sendContract } from "./send-contract.ts";
 import { setAsideContract } from "./set-aside-contract.ts";
@@ -33,6 +34,7 @@ export function storeContract(engine: string, open: OpenSubject): void {
     retentionContract(open);
     askContract(open);
     auditContract(open);
+    searchContract(open);
     sendContract(open);
     hydrationContract(open);
     queueModelContract(open);

@@ -7,12 +7,14 @@ import type { Disposition } from "../../src/model/plan.ts";
 import type { ClaimedPoll, PollCounts, PollStore, SettledPoll } from "../../src/model/poll.ts";
 import type { SendClaim, SendEnd, SendKey, StoredSend } from "../../src/model/send.ts";
 import type { Quarantine } from "../../src/store/port.ts";
+import type { StoreReading } from "../../src/store/reading.ts";
 import type { AcceptOutcome, DueDelivery, Rules } from "../../src/store/rules.ts";
 
 type MaybePromise<T> = T | Promise<T>;
 
 /** What the contract asks of a store, whichever engine it is. Deliveries are named by route and the event's seq; times are unix ms. */
 export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "settleCovered">, Quarantine {
+  readonly read: StoreReading;
   accept(event: ReceivedEvent): Promise<AcceptOutcome>;
   quarantine(body: QuarantinedBody): Promise<number>;
   nameRequest(request: string, id: EventId, now: number, forMs: number): Promise<EventId>;

@@ -1,6 +1,6 @@
 import type { Attempt, AttemptError, AttemptResult } from "../../model/delivery.ts";
 import { digestOf, inlineBytes, stateCode, writeAttempt, writeEventRow } from "../redis/event-rows.ts";
-import { messageName, orderKey, padSeq, runName, type SubjectName } from "../redis/keys.ts";
+import { messageName, orderKey, padSeq, placesOfEvent, runName, type SubjectName } from "../redis/keys.ts";
 import { type HydrationRow, targetMember, writeHydrationRow } from "../redis/rows.ts";
 import { dispositionList, giveUpReason, hydrationState, originList, unpackEventId } from "../sqlite/names.ts";
 import type { AttemptRow, DeliveryRow, EventRow, HydrationRow as StoredHydration } from "../sqlite/rows.ts";
@@ -87,6 +87,7 @@ export function carryEvents(parts: CarrierParts): Carrier {
     batch.live(seq);
     if (id !== null) {
       batch.set(`id:${account}:${id}`, member);
+      for (const place of placesOfEvent(id)) batch.list(place, seq, member);
       batch.member("accounts", account);
     }
     if (duplicates > 0) batch.hash("dups", member, String(duplicates));

@@ -1,6 +1,6 @@
 import { type KeyState, keyStates } from "../../model/send.ts";
 import { digestOf } from "../redis/event-rows.ts";
-import { messageName, runName } from "../redis/keys.ts";
+import { messageName, placesOfSubject, runName } from "../redis/keys.ts";
 import {
   pollScore,
   readRetentionRow,
@@ -11,7 +11,7 @@ import {
   writePollRecord,
   writeSubjectRow,
 } from "../redis/rows.ts";
-import { isOpenRun, placeOfMessage } from "../redis/subjects.ts";
+import { indexesOf, isOpenRun, placeOfMessage } from "../redis/subjects.ts";
 import { createSwept } from "../sqlite/purge.ts";
 import type { HydrationPassRow, SendRow } from "../sqlite/rows.ts";
 import { type MessageRow, type RunRow, runStateOf, stateOf } from "../sqlite/track.ts";
@@ -85,20 +85,20 @@ export function carryMessages({ source, version }: CarrierParts): Carrier {
   );
 
   function put(row: StoredMessage, batch: Batch): void {
-    const { seq, wamid, registered_at: registeredAt, service_id: serviceId, reference } = row;
+    const { seq, wamid, registered_at: registeredAt } = row;
     const account = names.nameOf(row.account);
     const name = messageName(account, wamid);
     const stored = messageOf(row);
     batch.set(name, version() + writeSubjectRow(stored));
     batch.member("accounts", account);
     batch.list(registeredAt === null ? "seen:m" : "registered:m", seq, name);
+    for (const place of placesOfSubject(name)) batch.list(place, seq, String(seq));
     // Retention finds other unregistered messages through their events.
     if (row.is_bare === 1) batch.list("bare", 0, name);
     if (registeredAt === null) return;
     if (row.released_to !== null) batch.list("releasing", registeredAt, name);
     batch.list(`${placeOfMessage(stored)}:${account}`, registeredAt, wamid);
-    if (serviceId !== null) batch.list(`sid:${serviceId}`, seq, name);
-    if (reference !== null) batch.list(`ref:m:${reference}`, seq, name);
+    for (const list of indexesOf("", "m", stored)) batch.list(list, seq, name);
     if (row.is_asked === 0) return;
     const { since, asks, failures, misses, answered_at: askedAt, next_at: nextAt } = row;
     batch.hash(`poll:${account}`, wamid, writePollRecord({ since, asks, failures, misses, askedAt }));
@@ -153,14 +153,15 @@ export function carryRuns({ source, version }: CarrierParts): Carrier {
         const account = names.nameOf(row.account);
         const name = runName(account, row.run_id);
         const stored = runOf(row);
-        const { reference, registeredAt } = stored;
+        const { registeredAt } = stored;
         batch.set(name, version() + writeSubjectRow(stored));
         batch.member("accounts", account);
         batch.list(registeredAt === null ? "seen:r" : "registered:r", row.seq, name);
+        for (const place of placesOfSubject(name)) batch.list(place, row.seq, String(row.seq));
         if (registeredAt !== null && row.released_to !== null) batch.list("releasing", registeredAt, name);
         if (row.is_bare === 1) batch.list("bare", 0, name);
         if (registeredAt !== null && isOpenRun(stored)) batch.list(`runs:${account}`, registeredAt, row.run_id);
-        if (registeredAt !== null && reference !== null) batch.list(`ref:r:${reference}`, row.seq, name);
+        if (registeredAt !== null) for (const list of indexesOf("", "r", stored)) batch.list(list, row.seq, name);
       }
       return rows.at(-1)?.seq ?? null;
     },

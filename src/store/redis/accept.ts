@@ -6,6 +6,7 @@ import type { RedisLink } from "./client.ts";
 import { type Commit, lostTheRace, mostTries, type Operation, type StepResult, seqIn } from "./commit.ts";
 import { inlineBytes, rowWithBody, writeEventRow } from "./event-rows.ts";
 import { createGroupCommit } from "./group-commit.ts";
+import { placesOfEvent } from "./keys.ts";
 import { arrivedRow, createTrackAndPlan, idKey, type StepExtras, someHeaders, usageName } from "./plans.ts";
 import { type Argument, readScript } from "./script.ts";
 import type { SubjectCache } from "./subjects.ts";
@@ -41,8 +42,10 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
   /** After a lost race for a subject it retries under the subject's mutex: of many concurrent retries only one would win each time. */
   async function acceptAndPlan(event: ReceivedEvent, proxyRoute: string | null): Promise<AcceptOutcome> {
     const truncated = isTruncated(event.envelope) ? await extrasOfTruncated(event) : notTruncated;
+    const places = placesOfEvent(event.envelope.id);
     const extras: StepExtras = {
-      ...truncated,
+      isHydrating: truncated.isHydrating,
+      operations: places.length === 0 ? truncated.operations : [...truncated.operations, ["list_seq", ...places]],
       at: event.receivedAt,
       proxyRoute,
       separate: event.body.length <= inlineBytes ? null : event.body,
@@ -223,6 +226,7 @@ function writeAcceptBatch(base: string, steps: readonly AcceptStep[]): Argument[
   const usages: SecretUsage[] = [];
   const separate: Argument[] = [];
   const made: Argument[] = [];
+  const places: Argument[] = [];
   const list: Argument[] = [base, String(steps.length)];
   let usage: SecretUsage | undefined;
   for (const [index, { event, id, row }] of steps.entries()) {
@@ -240,9 +244,10 @@ function writeAcceptBatch(base: string, steps: readonly AcceptStep[]): Argument[
     if (body.length > inlineBytes) separate.push(String(index + 1), body);
     // Events that the relay made itself are counted as such at once.
     if (origin !== "webhook") made.push(String(index + 1), account, arrivedRow(event).subject ?? "");
+    for (const place of placesOfEvent(event.envelope.id)) places.push(String(index + 1), place);
   }
   list.push(String(accounts.size), ...accounts, String(usages.length));
   for (const { name, count, first, last } of usages) list.push(name, String(count), String(first), String(last));
-  list.push(String(separate.length / 2), ...separate, String(made.length / 3), ...made);
+  list.push(String(separate.length / 2), ...separate, String(made.length / 3), ...made, String(places.length / 2), ...places);
   return list;
 }

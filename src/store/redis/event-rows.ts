@@ -2,10 +2,11 @@ import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import { type Attempt, deliveryStates } from "../../model/delivery.ts";
 import { type Origin, origins } from "../../model/event.ts";
+import { maskNumber } from "../../model/mask.ts";
 import { type DeliveryPlan, type Disposition, dispositions, type KeptVerdict, keptVerdicts } from "../../model/plan.ts";
 
 import type { RedisLink } from "./client.ts";
-import type { Keys, SubjectName } from "./keys.ts";
+import { type Keys, maskKey, type SubjectName } from "./keys.ts";
 import { rowJson } from "./rows.ts";
 
 /** A stored event without its body. Times are unix ms. */
@@ -243,6 +244,17 @@ export function createStoredEvents(keys: Keys, link: RedisLink) {
         }
       }
       return events.map(({ plan }) => (plan === null ? [] : (read.get(plan) ?? [])));
+    },
+    /** The seqs of events whose masked id has this number. */
+    async seqsOfMask(mask: number): Promise<number[]> {
+      const found: number[] = [];
+      const seqs = (await link.run((redis) => redis.zrange(keys.of(maskKey("e", mask)), "0", "-1"))).map(Number);
+      for (let from = 0; from < seqs.length; from += rowsAtOnce) {
+        for (const { seq, id } of await rows(seqs.slice(from, from + rowsAtOnce))) {
+          if (id !== null && maskNumber(id) === mask) found.push(seq);
+        }
+      }
+      return found;
     },
     /** The seqs of an event id, one per account that has it. */
     async seqsOf(id: string): Promise<number[]> {

@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { hiddenNumber, lastPhoneDigits, maskNumber } from "../../model/mask.ts";
 
 /*
  * All keys in Redis. Every key begins with `{prefix}:`, so that a relay's keys share one slot of a Cluster and a step can
@@ -18,6 +19,10 @@ import { hash } from "node:crypto";
  * | `es:<subject>` | zset by seq | seqs of the events about it |
  * | `registered:<m or r>`, `seen:<m or r>` | zset by number | registered subjects, and those only seen, in the order of arrival |
  * | `numbers` | number | the last number of a subject |
+ * | `mask:<w or r>:<four hex digits>` | zset by number | numbers of messages and runs whose masked id begins with these digits; of runs only when logs mask the id |
+ * | `mask:i:<four hex digits>` | zset by number | registered messages whose masked service's id begins so |
+ * | `mask:e:<four hex digits>` | zset by seq | seqs of events whose masked id begins so, if logs mask the id |
+ * | `phone:<four digits>` | zset by number | numbers of messages whose wamid has a phone number that ends so |
  * | `sid:<service's id>`, `ref:<m or r>:<reference>` | zset by number | registered subjects with it |
  * | `parked` | zset by unix ms | seqs of events parked until then |
  * | `pk:<subject>` | zset by seq | parked events of a subject |
@@ -103,6 +108,30 @@ export const runName = (account: string, runId: string): SubjectName => `r:${acc
 export function readSubjectName(name: SubjectName): { readonly type: "message" | "run"; readonly account: string; readonly key: string } {
   const end = name.indexOf(":", 2);
   return { type: name[0] === "m" ? "message" : "run", account: name.slice(2, end), key: name.slice(end + 1) };
+}
+
+/**
+ * The list of what has this masked id; its first digits, because Redis stores a small list in 20 bytes per entry, and a key
+ * for each id would take 100. Readers compare the whole id.
+ */
+export const maskKey = (sort: "w" | "i" | "r" | "e", mask: number): string =>
+  `mask:${sort}:${mask.toString(16).padStart(12, "0").slice(0, 4)}`;
+
+/** The lists of a new message or run by its id, with the subject's number. Without the base. */
+export function placesOfSubject(name: SubjectName): string[] {
+  const { type, key } = readSubjectName(name);
+  if (type === "run") {
+    const hidden = hiddenNumber(key);
+    return hidden === null ? [] : [maskKey("r", hidden)];
+  }
+  const digits = lastPhoneDigits(key);
+  return [maskKey("w", maskNumber(key)), ...(digits === null ? [] : [`phone:${digits}`])];
+}
+
+/** The list of an event by its masked id; none for most ids. Without the base. */
+export function placesOfEvent(id: string | null): string[] {
+  const hidden = id === null ? null : hiddenNumber(id);
+  return hidden === null ? [] : [maskKey("e", hidden)];
 }
 
 /** Bits of one `live:` bitmap. */

@@ -6,7 +6,7 @@ import type { RedisLink } from "./client.ts";
 import { type Commit, type StepResult, seqIn } from "./commit.ts";
 import { type EventRow, planText, readEventRow, writeEventRow } from "./event-rows.ts";
 import { type Keys, readSubjectName } from "./keys.ts";
-import { createTrackAndPlan, type EventToPlan, type PlannedEvent } from "./plans.ts";
+import { createTrackAndPlan, type EventToPlan, type PlannedEvent, subjectVersion } from "./plans.ts";
 import { rowJson, rowVersion, unseenSubject, writeSubjectRow } from "./rows.ts";
 import type { SubjectCache } from "./subjects.ts";
 
@@ -214,7 +214,7 @@ function setAsideEvent(row: EventRow, stored: string, version: () => string, err
     row: { ...row, disposition: "filtered", plan: plan.digest, fault: planningFault(error) },
     nextRow,
     plan,
-    list: [row.subject ?? "", rowVersion(stored), nextRow],
+    list: [row.subject ?? "", subjectVersion(row.subject, stored), nextRow],
     routes: [],
     isRare: false,
     reads: row.subject === null ? [] : [row.subject],

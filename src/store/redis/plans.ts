@@ -7,7 +7,7 @@ import type { DueDelivery, Rules } from "../rules.ts";
 
 import { type Operation, pushOperations } from "./commit.ts";
 import { dispositionCode, type EventRow, type PlanText, planText, writeEventRow } from "./event-rows.ts";
-import { type Keys, orderKey, padSeq, type SubjectName } from "./keys.ts";
+import { type Keys, orderKey, padSeq, placesOfSubject, type SubjectName } from "./keys.ts";
 import { readSubjectRow, rowJson, rowVersion, unseenSubject, writeSubjectRow } from "./rows.ts";
 import type { Argument } from "./script.ts";
 import { indexSubject, subjectNameOf, trackEvent } from "./subjects.ts";
@@ -89,7 +89,7 @@ export function createTrackAndPlan(base: string, rules: Rules, version: () => st
     const operations = [...extras.operations, ...indexed];
     const isRare = isParked || plan.disposition === "ignored" || origin !== "webhook" || extras.separate !== null || operations.length > 0;
 
-    const list: Argument[] = [name ?? "", rowVersion(stored), nextRow];
+    const list: Argument[] = [name ?? "", subjectVersion(name, stored), nextRow];
     const reads = name === null ? [] : [name];
     const routes: string[] = [];
     for (const { route, order, at } of deliveries) {
@@ -159,6 +159,14 @@ export function createTrackAndPlan(base: string, rules: Rules, version: () => st
     }
     return planned;
   }
+}
+
+/** The version of a subject's stored row; for a new subject the lists of its number, which begin with a blank each. */
+export function subjectVersion(name: SubjectName | null, stored: string): string {
+  if (stored !== "" || name === null) return rowVersion(stored);
+  return placesOfSubject(name)
+    .map((place) => ` ${place}`)
+    .join("");
 }
 
 /** The row of an event that is only accepted. */

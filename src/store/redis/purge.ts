@@ -1,7 +1,7 @@
 import type { Purged, RetentionTimes } from "../port.ts";
 import type { Operation } from "./commit.ts";
 import { type EventRow, readEventRow } from "./event-rows.ts";
-import { readSubjectName, type SubjectName } from "./keys.ts";
+import { placesOfEvent, placesOfSubject, readSubjectName, type SubjectName } from "./keys.ts";
 import {
   joinRetention,
   type RetentionRow,
@@ -181,9 +181,10 @@ function purgeOf(row: Versioned, { now, keep, isOld, alone, routes }: Look): Ope
 }
 
 /** Lists that name the event, besides those that have every event. */
-function listsOf({ disposition, origin, account, subject, parkedUntil }: Versioned): string[] {
+function listsOf({ id, disposition, origin, account, subject, parkedUntil }: Versioned): string[] {
   return [
     "kept",
+    ...placesOfEvent(id),
     ...(disposition === "ignored" || disposition === "quarantined" ? [disposition] : []),
     ...(origin === "webhook" ? [] : [`made:${account}`]),
     // It may have been truncated, and no longer waits.
@@ -229,9 +230,12 @@ function createPurgeSubjects({ keys, link, transact }: Omit<WriteParts, "rules">
   function forgetOf({ name, version, row }: Found): Operation {
     const kind = readSubjectName(name).type === "message" ? "m" : "r";
     const released = row.releasedTo === null ? [] : ["ZREM", `${base}releasing`, name];
-    const lists = row.registeredAt === null ? [`${base}seen:${kind}`] : [`${base}registered:${kind}`, ...indexesOf(base, kind, row)];
+    const own = `${base}${row.registeredAt === null ? "seen" : "registered"}:${kind}`;
+    const ofNumber = placesOfSubject(name);
+    const lists = row.registeredAt === null ? [] : indexesOf(base, kind, row);
     const places = indexSubject(base, name, row, null).flatMap(([, ...command]) => command);
-    return ["purge_subject", name, version, ...lists.flatMap((list) => ["ZREM", list, name]), ...released, ...places];
+    const first = ["purge_subject", name, version, own, String(ofNumber.length), ...ofNumber] as const;
+    return [...first, ...lists.flatMap((list) => ["ZREM", list, name]), ...released, ...places];
   }
 
   async function forget(found: readonly Found[], beside?: (tx: Transaction) => void): Promise<number> {

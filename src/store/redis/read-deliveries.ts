@@ -1,5 +1,6 @@
 import type { DeliveryState } from "../../model/delivery.ts";
 import { deliveryId, type EventId, parseDeliveryId, routeTag } from "../../model/ids.ts";
+import { parseMask, parseMaskedDelivery } from "../../model/mask.ts";
 import type { DeliveryReading } from "../reading.ts";
 import type { AttemptView, DeliveryCounts, DeliveryFilter, DeliveryPlace, DeliveryView } from "../views.ts";
 import { runMulti, runPipeline } from "./client.ts";
@@ -158,11 +159,13 @@ export function createReadDeliveries({ keys, link, live, events }: StoredParts) 
     /** Finds a delivery by its id. */
     async find(id: string): Promise<DeliveryView | null> {
       const parsed = parseDeliveryId(id);
-      if (parsed === null) return null;
-      for (const seq of await events.seqsOf(parsed.eventId)) {
+      const masked = parseMaskedDelivery(id);
+      const tag = parsed?.routeTag ?? masked?.routeTag;
+      const mask = parseMask("event", masked?.event ?? "");
+      for (const seq of mask === null ? await events.seqsOf(parsed?.eventId ?? "") : await events.seqsOfMask(mask)) {
         const row = await events.row(seq);
         if (row === null) continue;
-        const found = (await ofEvent(seq)).find(({ view }) => routeTag(row.account, view.route) === parsed.routeTag);
+        const found = (await ofEvent(seq)).find(({ view }) => routeTag(row.account, view.route) === tag);
         if (found !== undefined) return found.view;
       }
       return null;

@@ -1,4 +1,5 @@
 import { type EventId, hasIdLength } from "../../model/ids.ts";
+import { parseMask } from "../../model/mask.ts";
 import type { EventReading } from "../reading.ts";
 import { type EventDetail, type EventFilter, type EventsListed, type EventView, type HydrationView, releaseView } from "../views.ts";
 import { runPipeline } from "./client.ts";
@@ -94,21 +95,26 @@ export function createReadEvents({ keys, link, live, events, waiting, hydrationO
       }
       return latest;
     },
-    /** The seqs of an event id, one per account that has it. */
-    seqsOf: async (id: string): Promise<number[]> => (hasIdLength(id) ? events.seqsOf(id) : []),
+    /** The seqs of an event id, one per account that has it, or of a masked event id. */
+    async seqsOf(id: string): Promise<number[]> {
+      const found = hasIdLength(id) ? await events.seqsOf(id) : [];
+      const mask = parseMask("event", id);
+      return found.length > 0 || mask === null ? found : events.seqsOfMask(mask);
+    },
   } satisfies EventReading;
 }
 
-function isAll({ event, source, account, status, disposition, from, to }: EventFilter): boolean {
-  return [event, source, account, status, disposition, from, to].every((criterion) => criterion === undefined);
+function isAll({ event, source, account, status, disposition, errorCode, from, to }: EventFilter): boolean {
+  return [event, source, account, status, disposition, errorCode, from, to].every((criterion) => criterion === undefined);
 }
 
-function matches({ event, source, account, status, disposition, from, to }: EventFilter, row: StoredEvent): boolean {
+function matches({ event, source, account, status, disposition, errorCode, from, to }: EventFilter, row: StoredEvent): boolean {
   if (event !== undefined && row.kind !== event) return false;
   if (source !== undefined && row.source !== source) return false;
   if (account !== undefined && row.account !== account) return false;
   if (status !== undefined && row.status !== status) return false;
   if (disposition !== undefined && row.disposition !== disposition) return false;
+  if (errorCode !== undefined && row.errorCode !== errorCode) return false;
   return (from === undefined || row.receivedAt >= from) && (to === undefined || row.receivedAt < to);
 }
 

@@ -1,9 +1,10 @@
+import { fewestPhoneDigits, maskNumber, parseMask, phoneInWamid } from "../../model/mask.ts";
 import { shownMetadata } from "../../model/message.ts";
 import type { MessageReading, RunReading } from "../reading.ts";
-import type { MessageFilter, MessageView, RunFilter, RunView, SeqBounds } from "../views.ts";
-import { type RedisLink, runPipeline } from "./client.ts";
+import type { MessageFilter, MessageView, Numbered, RunFilter, RunView, SeqBounds } from "../views.ts";
+import { type RedisLink, runMulti, runPipeline } from "./client.ts";
 import { rowsAtOnce } from "./event-rows.ts";
-import { type Keys, messageName, readSubjectName, runName, type SubjectName } from "./keys.ts";
+import { type Keys, maskKey, messageName, readSubjectName, runName, type SubjectName } from "./keys.ts";
 import { readSubjectRow, rowJson, type StoredSubject } from "./rows.ts";
 
 /** A message or run with its number, in the order of arrival. */
@@ -15,7 +16,7 @@ interface NumberedSubject {
 }
 
 /** Names with their numbers, from a sorted set. */
-type Numbered = readonly { readonly name: SubjectName; readonly seq: number }[];
+type NumberedNames = readonly { readonly name: SubjectName; readonly seq: number }[];
 
 interface SubjectRange {
   /** Exclusive. */
@@ -27,7 +28,7 @@ interface SubjectRange {
 /** Messages and runs, newest first. */
 export function createReadSubjects(keys: Keys, link: RedisLink) {
   /** The stored subjects of these names, in the same order. */
-  async function rows(names: Numbered): Promise<NumberedSubject[]> {
+  async function rows(names: NumberedNames): Promise<NumberedSubject[]> {
     if (names.length === 0) return [];
     const found = await link.run((redis) => redis.mget(names.map(({ name }) => keys.of(name))));
     return names.flatMap(({ name, seq }, index) => {
@@ -38,9 +39,12 @@ export function createReadSubjects(keys: Keys, link: RedisLink) {
     });
   }
 
-  /** Members of the lists within the range, greatest number first, at most `limit` per list. */
-  async function range(lists: readonly string[], { after, before, limit }: SubjectRange): Promise<Numbered> {
-    const answers = await runPipeline(link, (commands) => {
+  /**
+   * Members of the lists within the range, greatest number first, at most `limit` per list. Atomic: a subject that moves from
+   * one list to another is in exactly one of them.
+   */
+  async function range(lists: readonly string[], { after, before, limit }: SubjectRange): Promise<NumberedNames> {
+    const answers = await runMulti(link, (commands) => {
       for (const list of lists) {
         commands.zrange(keys.of(list), `(${before}`, `(${after}`, "BYSCORE", "REV", "LIMIT", 0, limit, "WITHSCORES");
       }
@@ -48,8 +52,16 @@ export function createReadSubjects(keys: Keys, link: RedisLink) {
     return (answers as string[][]).flatMap((found) => pairs(found)).sort((a, b) => b.seq - a.seq);
   }
 
+  /** The names that have these numbers, in the same order. */
+  async function namesOf(kind: "m" | "r", numbers: readonly number[]): Promise<NumberedNames> {
+    if (numbers.length === 0) return [];
+    const answers = await runMulti(link, (commands) => {
+      for (const seq of numbers) for (const list of everyList(kind)) commands.zrange(keys.of(list), String(seq), String(seq), "BYSCORE");
+    });
+    return numbers.flatMap((seq, index) => (answers.slice(2 * index, 2 * index + 2) as string[][]).flat().map((name) => ({ name, seq })));
+  }
+
   return {
-    rows,
     async bounds(lists: readonly string[]): Promise<SeqBounds> {
       const answers = await runPipeline(link, (commands) => {
         for (const list of lists) commands.zrange(keys.of(list), "0", "0", "WITHSCORES").zrange(keys.of(list), "-1", "-1", "WITHSCORES");
@@ -75,6 +87,24 @@ export function createReadSubjects(keys: Keys, link: RedisLink) {
         before = last.seq;
       }
     },
+    /** The same with a list of numbers, such as `phone:0100`. */
+    async listNumbered(
+      kind: "m" | "r",
+      list: string,
+      where: SubjectRange,
+      matches: (subject: NumberedSubject) => boolean,
+    ): Promise<NumberedSubject[]> {
+      const found: NumberedSubject[] = [];
+      for (let { before } = where; ; ) {
+        const size = rowsAtOnce;
+        const numbers = await link.run((redis) =>
+          redis.zrange(keys.of(list), `(${before}`, `(${where.after}`, "BYSCORE", "REV", "LIMIT", 0, size),
+        );
+        found.push(...(await rows(await namesOf(kind, numbers.map(Number)))).filter(matches));
+        if (numbers.length < size || found.length >= where.limit) return found.slice(0, where.limit);
+        before = Number(numbers.at(-1));
+      }
+    },
     /** Subjects of these names, registered or only seen; `kind` as in the lists' names. */
     async named(kind: "m" | "r", names: readonly SubjectName[]): Promise<NumberedSubject[]> {
       if (names.length === 0) return [];
@@ -90,50 +120,68 @@ export function createReadSubjects(keys: Keys, link: RedisLink) {
 
 type ReadSubjects = ReturnType<typeof createReadSubjects>;
 
+const everyList = (kind: "m" | "r") => [`registered:${kind}`, `seen:${kind}`] as const;
+
 function pairs(found: readonly string[]): { name: SubjectName; seq: number }[] {
   return Array.from({ length: found.length / 2 }, (_, index) => ({ name: found[2 * index] as string, seq: Number(found[2 * index + 1]) }));
 }
 
 /** Null: all subjects match. */
-function matcherOf({ account, status, reference }: Pick<MessageFilter, "account" | "status" | "reference">) {
-  if (account === undefined && status === undefined && reference === undefined) return null;
-  return ({ account: of, row }: NumberedSubject): boolean =>
+function matcherOf({ account, status, reference, prefix, errorCode, phone, seen }: Omit<MessageFilter, keyof SubjectRange>) {
+  if ([account, status, reference, prefix, errorCode, phone, seen].every((criterion) => criterion === undefined)) return null;
+  return ({ account: of, key, row }: NumberedSubject): boolean =>
     (account === undefined || of === account) &&
     (status === undefined || row.status === status) &&
-    (reference === undefined || row.reference === reference);
+    (errorCode === undefined || row.error === errorCode) &&
+    (reference === undefined || row.reference === reference) &&
+    (prefix === undefined || row.reference?.startsWith(prefix) === true) &&
+    (phone === undefined || phoneInWamid(key)?.endsWith(phone) === true) &&
+    (seen !== false || row.registeredAt !== null);
 }
 
 /** Messages returned for one name. */
 const mostFound = 100;
-const registeredMessages = ["registered:m"];
+const newest = { after: 0, before: Number.MAX_SAFE_INTEGER, limit: mostFound };
+const always = () => true;
 
 export function createReadMessages(subjects: ReadSubjects) {
   /** The newest in an index. Index entries may be stale, so the row decides. */
-  const indexed = (list: string, is: (row: NumberedSubject["row"]) => boolean) =>
-    subjects.list([list], { after: 0, before: Number.MAX_SAFE_INTEGER, limit: mostFound }, ({ row }) => is(row));
+  const indexed = (list: string, is: (row: NumberedSubject["row"]) => boolean) => subjects.list([list], newest, ({ row }) => is(row));
 
   return {
-    bounds: () => subjects.bounds(registeredMessages),
-    /** Registered messages, newest first. */
-    async list({ account, status, reference, after, before, limit }: MessageFilter): Promise<(MessageView & { readonly seq: number })[]> {
-      const matches = matcherOf({ account, status, reference });
-      const lists = reference === undefined ? registeredMessages : [`ref:m:${reference}`];
-      const found = await subjects.list(lists, { after, before, limit }, matches);
-      return found.map((subject) => ({ seq: subject.seq, ...messageViewOf(subject) }));
+    bounds: () => subjects.bounds(everyList("m")),
+    /** Newest first. */
+    async list({ after, before, limit, ...filter }: MessageFilter): Promise<Numbered<MessageView>[]> {
+      const { reference, phone, seen = false } = filter;
+      const range = { after, before, limit };
+      if (phone !== undefined) {
+        const matches = matcherOf({ ...filter, seen }) ?? always;
+        return (await subjects.listNumbered("m", `phone:${phone.slice(-fewestPhoneDigits)}`, range, matches)).map(messageViewOf);
+      }
+      const lists = reference !== undefined ? [`ref:m:${reference}`] : seen ? everyList("m") : ["registered:m"];
+      return (await subjects.list(lists, range, matcherOf({ ...filter, seen: undefined }))).map(messageViewOf);
     },
-    /** By wamid; by the service's id when none has it; else by reference. */
-    async find(name: string): Promise<MessageView[]> {
+    /** By wamid or masked wamid; by the service's id, masked or not, when none has it; else by reference. */
+    async find(name: string): Promise<Numbered<MessageView>[]> {
       const names = (await subjects.accounts()).map((account) => messageName(account, name));
+      const [mask, idMask] = [parseMask("wamid", name), parseMask("message", name)];
       let found = await subjects.named("m", names);
+      if (found.length === 0 && mask !== null) {
+        found = await subjects.listNumbered("m", maskKey("w", mask), newest, ({ key }) => maskNumber(key) === mask);
+      }
       if (found.length === 0) found = await indexed(`sid:${name}`, ({ serviceId }) => serviceId === name);
+      if (found.length === 0 && idMask !== null) {
+        found = await indexed(maskKey("i", idMask), ({ serviceId }) => serviceId !== null && maskNumber(serviceId) === idMask);
+      }
       if (found.length === 0) found = await indexed(`ref:m:${name}`, ({ reference }) => reference === name);
       return found.map(messageViewOf);
     },
   } satisfies MessageReading;
 }
 
-function messageViewOf({ account, key, row }: NumberedSubject): MessageView {
+function messageViewOf({ seq, account, key, row }: NumberedSubject): Numbered<MessageView> {
   return {
+    seq,
     account,
     wamid: key,
     id: row.serviceId,
@@ -149,26 +197,35 @@ function messageViewOf({ account, key, row }: NumberedSubject): MessageView {
   };
 }
 
-const allRuns = ["registered:r", "seen:r"];
-
 export function createReadRuns(subjects: ReadSubjects) {
   return {
-    bounds: () => subjects.bounds(allRuns),
+    bounds: () => subjects.bounds(everyList("r")),
     /** Newest first. */
-    async list({ account, status, reference, runId, after, before, limit }: RunFilter): Promise<(RunView & { readonly seq: number })[]> {
-      const matches = matcherOf({ account, status, reference });
+    async list({ runId, after, before, limit, ...filter }: RunFilter): Promise<Numbered<RunView>[]> {
+      const matches = matcherOf(filter);
+      const range = { after, before, limit };
+      const mask = runId === undefined ? null : parseMask("run", runId);
+      if (mask !== null) {
+        const found = await subjects.listNumbered(
+          "r",
+          maskKey("r", mask),
+          range,
+          (run) => maskNumber(run.key) === mask && (matches?.(run) ?? true),
+        );
+        return found.map(runViewOf);
+      }
       if (runId !== undefined) {
         const names = (await subjects.accounts()).map((name) => runName(name, runId));
         const found = (await subjects.named("r", names)).filter((run) => run.seq > after && run.seq < before && (matches?.(run) ?? true));
         return found.slice(0, limit).map(runViewOf);
       }
-      const lists = reference === undefined ? allRuns : [`ref:r:${reference}`];
-      return (await subjects.list(lists, { after, before, limit }, matches)).map(runViewOf);
+      const lists = filter.reference === undefined ? everyList("r") : [`ref:r:${filter.reference}`];
+      return (await subjects.list(lists, range, matches)).map(runViewOf);
     },
   } satisfies RunReading;
 }
 
-function runViewOf({ seq, account, key, row }: NumberedSubject): RunView & { readonly seq: number } {
+function runViewOf({ seq, account, key, row }: NumberedSubject): Numbered<RunView> {
   return {
     seq,
     account,

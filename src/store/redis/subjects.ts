@@ -1,4 +1,5 @@
 import type { ReceivedEvent } from "../../model/event.ts";
+import { hiddenNumber } from "../../model/mask.ts";
 
 import { runStatuses, stageOf } from "../../model/statuses.ts";
 import type { Tracking } from "../../model/tracking.ts";
@@ -6,7 +7,7 @@ import { type Facts, factsOf as registeredFacts } from "../../track/facts.ts";
 import { type Rules, stepSubject } from "../rules.ts";
 import type { RedisLink } from "./client.ts";
 import type { Operation } from "./commit.ts";
-import { type Keys, messageName, readSubjectName, runName, type SubjectName } from "./keys.ts";
+import { type Keys, maskKey, messageName, placesOfSubject, readSubjectName, runName, type SubjectName } from "./keys.ts";
 import { newPollRecord, pollScore, readSubjectRow, type StoredSubject, stateOf, unseenSubject, writeSubjectRow } from "./rows.ts";
 
 import type { Transaction } from "./transact.ts";
@@ -123,11 +124,11 @@ export function createSubjects(keys: Keys): SubjectsOf {
     if (before === null) tx.call("SADD", `${base}accounts`, account);
     for (const operation of indexSubject(base, name, before, after)) tx.operate(operation);
     if (after.registeredAt === null) {
-      if (before === null) tx.operate(["number", `${base}seen:${kind}`, name]);
+      if (before === null) tx.operate(["number", `${base}seen:${kind}`, name, ...placesOfSubject(name)]);
       return;
     }
     const isRegistered = before !== null && before.registeredAt !== null;
-    if (!isRegistered) tx.operate(["move", `${base}seen:${kind}`, `${base}registered:${kind}`, name]);
+    if (!isRegistered) tx.operate(["move", `${base}seen:${kind}`, `${base}registered:${kind}`, name, ...placesOfSubject(name)]);
     const lists = indexesOf(base, kind, after).filter((list) => !isRegistered || !indexesOf(base, kind, before).includes(list));
     if (lists.length > 0) tx.operate(["index", `${base}registered:${kind}`, name, ...lists]);
   }
@@ -157,9 +158,14 @@ export function createSubjects(keys: Keys): SubjectsOf {
   };
 }
 
-/** Indexes of a registered subject by the service's id and by reference. */
+/** Indexes of a registered subject by the service's id, masked where logs mask it, and by reference. */
 export function indexesOf(base: string, kind: "m" | "r", { serviceId, reference }: StoredSubject): string[] {
-  return [...(serviceId === null ? [] : [`${base}sid:${serviceId}`]), ...(reference === null ? [] : [`${base}ref:${kind}:${reference}`])];
+  const lists: string[] = [];
+  const hidden = serviceId === null ? null : hiddenNumber(serviceId);
+  if (serviceId !== null) lists.push(`${base}sid:${serviceId}`);
+  if (hidden !== null) lists.push(base + maskKey("i", hidden));
+  if (reference !== null) lists.push(`${base}ref:${kind}:${reference}`);
+  return lists;
 }
 
 /**

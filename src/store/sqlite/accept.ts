@@ -1,5 +1,6 @@
 import { createdAtOf, isTruncated } from "../../model/envelope.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../model/event.ts";
+import { hiddenNumber } from "../../model/mask.ts";
 import { planArrival } from "../../track/planning.ts";
 import type { AcceptOutcome, Rules } from "../rules.ts";
 
@@ -35,8 +36,8 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
   );
   const insert = db.prepare(`
     INSERT INTO events (account, id, kind, source, origin, received_at, created_at, secret, subject, status, previous_status,
-      moved, error_code, disposition, plan, parked_until, fault, headers, body, release)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+      moved, error_code, disposition, plan, parked_until, fault, headers, body, release, mask)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const insertQuarantined = db.prepare(`
     INSERT INTO events (account, source, origin, received_at, secret, moved, disposition, fault, headers, body)
     VALUES (?, ?, ?, ?, ?, 0, ${dispositionCode.quarantined}, ?, ?, ?)`);
@@ -101,6 +102,7 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
         headersText(event.headers),
         event.body,
         event.releaseOf ?? null,
+        hiddenNumber(event.envelope.id),
       ).lastInsertRowid,
     );
     if (hydration !== null) hydrations.begin(seq, account, event, hydration);

@@ -1,4 +1,5 @@
 import { deliveryId, parseDeliveryId, routeTag } from "../../model/ids.ts";
+import { parseMaskedDelivery } from "../../model/mask.ts";
 import type { AttemptView, DeliveryCounts, DeliveryFilter, DeliveryPlace, DeliveryView } from "../views.ts";
 import type { Db } from "./file.ts";
 import { type Names, stateCode, stateList, unpackEventId } from "./names.ts";
@@ -79,10 +80,11 @@ export function createReadDeliveries(db: Db, names: Names, events: ReturnType<ty
     /** Finds a delivery by its id. */
     find(id: string): DeliveryView | null {
       const parsed = parseDeliveryId(id);
-      if (parsed === null) return null;
-      for (const seq of events.seqsOf(parsed.eventId)) {
+      const masked = parseMaskedDelivery(id);
+      const tag = parsed?.routeTag ?? masked?.routeTag;
+      for (const seq of events.seqsOf(parsed?.eventId ?? masked?.event ?? "")) {
         for (const row of ofEvent.all(seq)) {
-          if (routeTag(names.nameOf(row.account), names.nameOf(row.route)) === parsed.routeTag) return view(row);
+          if (routeTag(names.nameOf(row.account), names.nameOf(row.route)) === tag) return view(row);
         }
       }
       return null;

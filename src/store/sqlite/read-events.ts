@@ -1,4 +1,5 @@
 import { hasIdLength } from "../../model/ids.ts";
+import { parseMask } from "../../model/mask.ts";
 import { type EventDetail, type EventFilter, type EventsListed, type EventView, releaseView } from "../views.ts";
 import type { Db } from "./file.ts";
 import { createReadHydrations } from "./hydrations.ts";
@@ -26,6 +27,7 @@ export function createReadEvents(db: Db, names: Names, plans: Plans) {
   const seqsById = db
     .prepare<[Buffer | string], number>("SELECT seq FROM events WHERE account IN (SELECT id FROM names WHERE kind = 'account') AND id = ?")
     .pluck();
+  const seqsByMask = db.prepare<[number], number>("SELECT seq FROM events WHERE mask = ? ORDER BY seq LIMIT 100").pluck();
 
   function view(row: Row): EventView {
     const key = row.wamid ?? row.run_id;
@@ -60,7 +62,7 @@ export function createReadEvents(db: Db, names: Names, plans: Plans) {
 
   return {
     list(filter: EventFilter): EventsListed {
-      const { status, disposition, wamid, from: since, to, before, after, limit } = filter;
+      const { status, disposition, errorCode, wamid, from: since, to, before, after, limit } = filter;
       const [kind, source, account] = [
         numberOf("kind", filter.event),
         numberOf("source", filter.source),
@@ -73,6 +75,7 @@ export function createReadEvents(db: Db, names: Names, plans: Plans) {
           ["e.source = @source", source],
           ["e.account = @account", account],
           ["e.status = @status", status],
+          ["e.error_code = @errorCode", errorCode],
           // The plus stops SQLite from using the index of that disposition, which it would have to sort for one page.
           ["+e.disposition = @disposition", disposition && dispositionCode[disposition]],
           [
@@ -105,7 +108,9 @@ export function createReadEvents(db: Db, names: Names, plans: Plans) {
     bounds: createBounds(db, "events"),
     latestReceived: (after: number, before: number): number | null => latest.get(after, before) ?? null,
     seqsOf(id: string): number[] {
-      return hasIdLength(id) ? seqsById.all(packEventId(id)) : [];
+      const found = hasIdLength(id) ? seqsById.all(packEventId(id)) : [];
+      const mask = parseMask("event", id);
+      return found.length > 0 || mask === null ? found : seqsByMask.all(mask);
     },
   };
 }

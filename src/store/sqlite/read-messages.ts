@@ -1,23 +1,29 @@
+import { fewestPhoneDigits, parseMask, phoneInWamid } from "../../model/mask.ts";
 import { shownMetadata } from "../../model/message.ts";
-import type { MessageFilter, MessageView, RunFilter, RunView } from "../views.ts";
+import type { MessageFilter, MessageView, Numbered, RunFilter, RunView } from "../views.ts";
 import type { Db } from "./file.ts";
 import type { Names } from "./names.ts";
 import { createBounds, joinConditions } from "./query.ts";
 import type { MessageRow, RunRow } from "./track.ts";
 
+/** Messages returned for one name. */
+const mostFound = 100;
+
 export function createReadMessages(db: Db, names: Names) {
-  const columns = ["wamid", "service_id", "reference"] as const;
-  const byWamid = db.prepare<[string], MessageRow>(
-    "SELECT m.* FROM names a JOIN messages m ON m.account = a.id AND m.wamid = ? WHERE a.kind = 'account'",
-  );
-  const byId = db.prepare<[string], MessageRow>("SELECT * FROM messages WHERE service_id = ? LIMIT 100");
-  const byReference = db.prepare<[string], MessageRow>("SELECT * FROM messages WHERE reference = ? ORDER BY seq DESC LIMIT 100");
-  const readers = { wamid: byWamid, service_id: byId, reference: byReference };
+  const inAccounts = "account IN (SELECT id FROM names WHERE kind = 'account')";
+  const by = (condition: string) =>
+    db.prepare<[string | number], MessageRow>(`SELECT * FROM messages WHERE ${condition} ORDER BY seq DESC LIMIT ${mostFound}`);
+  const byWamid = by(`${inAccounts} AND wamid = ?`);
+  const byMask = by("mask = ?");
+  const byId = by("service_id = ?");
+  const byIdMask = by("id_mask = ?");
+  const byReference = by("reference = ?");
 
   const accountOf = accountsIn(names);
 
-  function viewOf(row: MessageRow): MessageView {
+  function viewOf(row: MessageRow): Numbered<MessageView> {
     return {
+      seq: row.seq,
       account: names.nameOf(row.account),
       wamid: row.wamid,
       id: row.service_id,
@@ -35,29 +41,40 @@ export function createReadMessages(db: Db, names: Names) {
 
   return {
     bounds: createBounds(db, "messages"),
-    list({ account, status, reference, after, before, limit }: MessageFilter): (MessageView & { readonly seq: number })[] {
+    list(filter: MessageFilter): Numbered<MessageView>[] {
+      const { account, status, reference, prefix, errorCode, phone, seen, after, before, limit } = filter;
       const { where, values } = joinConditions(
         [
           ["seq > @after", after],
           ["seq < @before", before],
-          ["registered_at IS NOT NULL", true],
+          ["registered_at IS NOT NULL", seen !== true],
           ["account = @account", accountOf(account)],
           ["status = @status", status],
           ["reference = @reference", reference],
+          ["substr(reference, 1, length(@prefix)) = @prefix", prefix],
+          ["error_code = @errorCode", errorCode],
+          ["phone = @phone", phone === undefined ? undefined : Number(phone.slice(-fewestPhoneDigits))],
         ],
-        { limit },
+        // More digits than the index has are compared below.
+        { limit: phone === undefined || phone.length === fewestPhoneDigits ? limit : -1 },
       );
-      const rows = db
-        .prepare<[typeof values], MessageRow>(`SELECT * FROM messages WHERE ${where} ORDER BY seq DESC LIMIT @limit`)
-        .all(values);
-      return rows.map((row) => ({ seq: row.seq, ...viewOf(row) }));
-    },
-    find(name: string): MessageView[] {
-      for (const column of columns) {
-        const rows = readers[column].all(name);
-        if (rows.length > 0) return rows.map(viewOf);
+      const found: Numbered<MessageView>[] = [];
+      const rows = db.prepare<[typeof values], MessageRow>(`SELECT * FROM messages WHERE ${where} ORDER BY seq DESC LIMIT @limit`);
+      for (const row of rows.iterate(values)) {
+        if (phone !== undefined && phoneInWamid(row.wamid)?.endsWith(phone) !== true) continue;
+        found.push(viewOf(row));
+        if (found.length === limit) break;
       }
-      return [];
+      return found;
+    },
+    find(name: string): Numbered<MessageView>[] {
+      const [mask, idMask] = [parseMask("wamid", name), parseMask("message", name)];
+      let rows = byWamid.all(name);
+      if (rows.length === 0 && mask !== null) rows = byMask.all(mask);
+      if (rows.length === 0) rows = byId.all(name);
+      if (rows.length === 0 && idMask !== null) rows = byIdMask.all(idMask);
+      if (rows.length === 0) rows = byReference.all(name);
+      return rows.map(viewOf);
     },
   };
 }
@@ -70,7 +87,7 @@ function accountsIn(names: Names): (name: string | undefined) => number | undefi
 export function createReadRuns(db: Db, names: Names) {
   const accountOf = accountsIn(names);
 
-  function viewOf(row: RunRow): RunView & { readonly seq: number } {
+  function viewOf(row: RunRow): Numbered<RunView> {
     return {
       seq: row.seq,
       account: names.nameOf(row.account),
@@ -87,7 +104,8 @@ export function createReadRuns(db: Db, names: Names) {
 
   return {
     bounds: createBounds(db, "runs"),
-    list({ account, status, reference, runId, after, before, limit }: RunFilter): (RunView & { readonly seq: number })[] {
+    list({ account, status, reference, prefix, runId, after, before, limit }: RunFilter): Numbered<RunView>[] {
+      const mask = runId === undefined ? null : parseMask("run", runId);
       const { where, values } = joinConditions(
         [
           ["seq > @after", after],
@@ -95,9 +113,11 @@ export function createReadRuns(db: Db, names: Names) {
           ["account = @account", accountOf(account)],
           ["status = @status", status],
           ["reference = @reference", reference],
-          ["run_id = @runId", runId],
+          ["substr(reference, 1, length(@prefix)) = @prefix", prefix],
+          ["mask = @mask", mask ?? undefined],
+          ["run_id = @runId", mask === null ? runId : undefined],
           // The index is by account first.
-          ["account IN (SELECT id FROM names WHERE kind = 'account')", runId !== undefined],
+          ["account IN (SELECT id FROM names WHERE kind = 'account')", runId !== undefined && mask === null],
         ],
         { limit },
       );

@@ -23,6 +23,7 @@ export interface EventRow {
   headers: string | null;
   body: Buffer;
   release: number | null;
+  mask: number | null;
 }
 
 export interface DeliveryRow {

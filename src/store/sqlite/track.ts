@@ -1,4 +1,5 @@
 import type { ReceivedEvent, TrackedSubject } from "../../model/event.ts";
+import { hiddenNumber, lastPhoneDigits, maskNumber } from "../../model/mask.ts";
 import type { MessageStatus, RunStatus } from "../../model/statuses.ts";
 import { runStatuses, stageOf } from "../../model/statuses.ts";
 import type { MessageState, RunState, Tracking } from "../../model/tracking.ts";
@@ -125,12 +126,12 @@ export function createMessages(db: Db) {
   const bySeq = db.prepare<[number], MessageRow>("SELECT * FROM messages WHERE seq = ?");
   const insert = db.prepare(`
     INSERT INTO messages (account, wamid, service_id, reference, conversation_id, metadata, told_sent_at, registered_at, status, error_code,
-      times, updated_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+      times, updated_at, mask, id_mask, phone)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const update = db.prepare("UPDATE messages SET status = ?, error_code = ?, times = ?, updated_at = ? WHERE seq = ?");
   const register = db.prepare(`
     UPDATE messages SET service_id = ?, reference = ?, conversation_id = ?, metadata = ?, told_sent_at = ?,
-      registered_at = coalesce(registered_at, ?), updated_at = ? WHERE seq = ?`);
+      registered_at = coalesce(registered_at, ?), updated_at = ?, id_mask = ? WHERE seq = ?`);
 
   const found = db.prepare<[number]>("UPDATE messages SET missing = NULL WHERE seq = ?");
   const pollAgain = db.prepare<[number]>(
@@ -141,6 +142,8 @@ export function createMessages(db: Db) {
     return r === null ? [null, null, null, null, null, null] : [r.id, r.reference, r.conversationId, r.metadata, r.sentAt, r.at];
   }
 
+  const idMaskOf = (facts: Registration | null): number | null => (facts === null || facts.id === null ? null : hiddenNumber(facts.id));
+
   return {
     stateOf,
     factsOf: messageFacts,
@@ -150,7 +153,11 @@ export function createMessages(db: Db) {
     /** Adds a message that was seen, registered or both. Returns its seq. */
     add(account: number, wamid: string, state: MessageState, at: number, registration: Registration | null = null): number {
       const { status, error, times } = state;
-      return Number(insert.run(account, wamid, ...factsOf(registration), status, error, JSON.stringify(times), at).lastInsertRowid);
+      const phone = lastPhoneDigits(wamid);
+      const terms = [maskNumber(wamid), idMaskOf(registration), phone === null ? null : Number(phone)];
+      return Number(
+        insert.run(account, wamid, ...factsOf(registration), status, error, JSON.stringify(times), at, ...terms).lastInsertRowid,
+      );
     },
     save(seq: number, { status, error, times }: MessageState, at: number): void {
       update.run(status, error, JSON.stringify(times), at, seq);
@@ -163,7 +170,7 @@ export function createMessages(db: Db) {
     },
     /** Replaces all facts of a message. Its first registration time stays. */
     register(seq: number, facts: Registration): void {
-      register.run(...factsOf(facts), facts.at, seq);
+      register.run(...factsOf(facts), facts.at, idMaskOf(facts), seq);
     },
   };
 }
@@ -191,7 +198,9 @@ export type Runs = ReturnType<typeof createRuns>;
 export function createRuns(db: Db) {
   const byId = db.prepare<[number, string], RunRow>("SELECT * FROM runs WHERE account = ? AND run_id = ?");
   const bySeq = db.prepare<[number], RunRow>("SELECT * FROM runs WHERE seq = ?");
-  const insert = db.prepare("INSERT INTO runs (account, run_id, status, error, ended, times, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)");
+  const insert = db.prepare(
+    "INSERT INTO runs (account, run_id, status, error, ended, times, updated_at, mask) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+  );
   const update = db.prepare("UPDATE runs SET status = ?, error = ?, ended = ?, times = ?, updated_at = ? WHERE seq = ?");
   const register = db.prepare<[string, string | null, number, number, number]>(
     "UPDATE runs SET reference = ?, metadata = ?, registered_at = ?, updated_at = ? WHERE seq = ?",
@@ -208,7 +217,7 @@ export function createRuns(db: Db) {
     find: (account: number, runId: string): RunRow | undefined => byId.get(account, runId),
     get: (seq: number): RunRow | undefined => bySeq.get(seq),
     add: (account: number, runId: string, state: RunState, at: number): number =>
-      Number(insert.run(account, runId, ...columns(state), at).lastInsertRowid),
+      Number(insert.run(account, runId, ...columns(state), at, hiddenNumber(runId)).lastInsertRowid),
     save(seq: number, state: RunState, at: number): void {
       update.run(...columns(state), at, seq);
     },

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { deliveryId, type EventId, uuidv7 } from "../../../src/model/ids.ts";
+import { deliveryId, type EventId, routeTag, uuidv7 } from "../../../src/model/ids.ts";
 import { maskId, maskText, screenDeliveryId, screenId, shownDeliveryId, shownId, shownKind, shownName } from "../../../src/model/mask.ts";
 import { hostileId, phone, traces } from "../../harness/personal.ts";
 
@@ -19,7 +19,9 @@ test.each(["00000000-0000-4000-8000-549115551234", "54911555-1234-4000-8abc-deff
     const shown = shownId("event", id);
     expect(shown).toMatch(/^event:[0-9a-f]{12}$/);
     expect(shownId("event", id)).toBe(shown);
-    expect(shownDeliveryId(deliveryId("main", id as EventId, "crm"))).toMatch(/^delivery:[0-9a-f]{12}$/);
+    expect(shownDeliveryId(deliveryId("main", id as EventId, "crm"))).toBe(
+      id === "" ? maskId("delivery", deliveryId("main", id as EventId, "crm")) : `delivery:${shown.slice(6)}_${routeTag("main", "crm")}`,
+    );
   },
 );
 

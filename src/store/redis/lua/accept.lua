@@ -1,7 +1,8 @@
 #!lua
 -- Accepts a batch of events without planning them. ARGV: base, number of events, an id key and a row for each; then what
 -- they share: accounts; secret usage, each with its number of consecutive events and their first and last time; separate
--- bodies, each with the index of its event; and for events that the relay made, index, account and subject. Returns the seq
+-- bodies, each with the index of its event; for events that the relay made, index, account and subject; and lists by seq,
+-- each with the index of its event. Returns the seq
 -- before the first, 1 if `unplanned` was empty, and for each duplicate its index, seq, and 1 if its body differs.
 local n = tonumber(ARGV[2])
 local place = 3 + 2 * n
@@ -32,6 +33,12 @@ for _ = 1, tonumber(take()) do
   made[index] = { account = take(), subject = take() }
 end
 
+local lists = {}
+for _ = 1, tonumber(take()) do
+  local index = tonumber(take())
+  lists[index] = take()
+end
+
 local ids = {}
 for i = 1, n do ids[i] = base .. ARGV[1 + 2 * i] end
 local known = call('MGET', unpack(ids))
@@ -56,6 +63,7 @@ for i = 1, n do
       written[w + 5], written[w + 6] = base .. 'b:' .. text, separate[i]
     end
     if made[i] then made[i].seq = text end
+    if lists[i] then call('ZADD', base .. lists[i], text, text) end
     sum.events = sum.events + 1
   end
 end

@@ -84,12 +84,21 @@ local function take_rare()
   return { disposition = take(), parked_until = take(), made = take(), received_at = take(), separate = take() }
 end
 
+-- A step has the version of its subject's row. Of a new subject it has the lists of its number instead, after blanks.
+local function is_new(version)
+  return version == '' or string.sub(version, 1, 1) == ' '
+end
+
 -- Writes what tracking and routing made of an event: its subject's row, its index entries, and its deliveries, whose
 -- arguments begin at `first`. Returns a digit per delivery ('1': held), or nil when none is held.
 local function plan_event(seq, form, subject, version, next_row, first, rare)
   if subject ~= '' then
     if next_row ~= '' then put(base .. subject, next_row) end
-    if version == '' then add(seen, string.sub(subject, 1, 1), next_number(), subject) end
+    if is_new(version) then
+      local number = next_number()
+      add(seen, string.sub(subject, 1, 1), number, subject)
+      for list in string.gmatch(version, '%S+') do call('ZADD', base .. list, number, number) end
+    end
     call('ZADD', base .. 'es:' .. subject, seq, seq)
   end
   if rare then
@@ -119,6 +128,7 @@ end
 local function changed_row(subject, version)
   if subject == '' then return nil end
   local current = get(base .. subject)
+  if is_new(version) then return current or nil end
   if (current and string.sub(current, 1, 10) or '') ~= version then return current or '' end
   return nil
 end

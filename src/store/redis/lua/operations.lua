@@ -25,17 +25,29 @@ function operations.call_with_seq(arguments, seq)
   return operations.call(arguments)
 end
 
--- Appends a member with a new number, unless it has one.
+-- Adds a new number to lists by number: `list[first]` and all after it.
+local function list_number(number, list, first)
+  for n = first, #list do call('ZADD', base .. list[n], number, number) end
+end
+
+-- Appends a member with a new number, unless it has one. The other arguments are lists of that number.
 function operations.number(a)
   if call('ZSCORE', a[1], a[2]) then return '' end
-  call('ZADD', a[1], next_number(), a[2])
+  local number = next_number()
+  call('ZADD', a[1], number, a[2])
+  list_number(number, a, 3)
   return ''
 end
 
--- Moves a member to another list with its number.
+-- Moves a member to another list with its number. The other arguments are lists of a new number.
 function operations.move(a)
   local number = call('ZSCORE', a[1], a[3])
-  if not number then number = next_number() else call('ZREM', a[1], a[3]) end
+  if number then
+    call('ZREM', a[1], a[3])
+  else
+    number = next_number()
+    list_number(number, a, 4)
+  end
   call('ZADD', a[2], 'NX', number, a[3])
   return ''
 end
@@ -44,6 +56,12 @@ end
 function operations.index(a)
   local number = call('ZSCORE', a[1], a[2])
   for n = 3, #a do call('ZADD', a[n], number, a[2]) end
+  return ''
+end
+
+-- Adds an event that is being accepted to lists by seq.
+function operations.list_seq(a, seq)
+  list_number(seq, a, 1)
   return ''
 end
 

@@ -57,8 +57,8 @@ function operations.purge_event(a)
   return { 1, deleted }
 end
 
--- Purges a subject, unless it changed meanwhile or has events. Arguments: name, version, then commands with a key and a
--- member each. Returns the number of deleted subjects.
+-- Purges a subject, unless it changed meanwhile or has events. Arguments: name, version, list with its number, number of
+-- lists of that number, these lists, then commands with a key and a member each. Returns the number of deleted subjects.
 function operations.purge_subject(a)
   flush()
   local name = a[1]
@@ -66,6 +66,9 @@ function operations.purge_subject(a)
   local row = call('GET', base .. name)
   if not row or string.sub(row, 1, 10) ~= a[2] or call('EXISTS', base .. 'es:' .. name) == 1 then return 0 end
   call('DEL', base .. name)
-  for n = 3, #a, 3 do call(a[n], a[n + 1], a[n + 2]) end
+  local number, first = call('ZSCORE', a[3], name), 5 + tonumber(a[4])
+  for n = 5, number and first - 1 or 0 do call('ZREM', base .. a[n], number) end
+  call('ZREM', a[3], name)
+  for n = first, #a, 3 do call(a[n], a[n + 1], a[n + 2]) end
   return 1
 end

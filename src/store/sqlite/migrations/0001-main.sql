@@ -44,13 +44,16 @@ CREATE TABLE events (
   fault           TEXT,             -- why it is quarantined
   headers         TEXT,             -- JSON; the signature's headers and an unusual content type
   body            BLOB NOT NULL,    -- the bytes received
-  release         INTEGER           -- of a released body: seq of the event that it became; of that event: seq of the body
+  release         INTEGER,          -- of a released body: seq of the event that it became; of that event: seq of the body
+  mask            INTEGER           -- number of its masked id; NULL when logs show the id
 ) STRICT;
 
 -- One event per account and id: deduplication rests on this index.
 CREATE UNIQUE INDEX events_by_id ON events (account, id) WHERE id IS NOT NULL;
 CREATE INDEX events_by_subject ON events (subject) WHERE subject IS NOT NULL;
 CREATE INDEX events_parked ON events (parked_until) WHERE parked_until IS NOT NULL;
+CREATE INDEX events_by_mask ON events (mask) WHERE mask IS NOT NULL;
+CREATE INDEX events_by_error ON events (error_code) WHERE error_code IS NOT NULL;
 CREATE INDEX events_ignored ON events (received_at) WHERE disposition = 2;
 CREATE INDEX events_quarantined ON events (received_at) WHERE disposition = 3;
 -- Few events come from polls.
@@ -75,10 +78,17 @@ CREATE TABLE messages (
   told_sent_at    INTEGER, -- unix ms, the earliest send time that a registration gave
   asked_at        INTEGER, -- unix ms at which a hydration pass read it
   missing         INTEGER, -- 1: the service does not know it and asks.next_at is NULL. Here, because events read this row anyway.
+  mask            INTEGER NOT NULL, -- number of its masked wamid: the first 48 bits of the SHA-256
+  id_mask         INTEGER, -- the same of service_id; NULL when logs show it
+  phone           INTEGER, -- the last four digits of the phone number in the wamid
   UNIQUE (account, wamid)
 ) STRICT;
 CREATE INDEX messages_by_reference ON messages (reference) WHERE reference IS NOT NULL;
 CREATE INDEX messages_by_service_id ON messages (service_id) WHERE service_id IS NOT NULL;
+CREATE INDEX messages_by_mask ON messages (mask);
+CREATE INDEX messages_by_id_mask ON messages (id_mask) WHERE id_mask IS NOT NULL;
+CREATE INDEX messages_by_phone ON messages (phone) WHERE phone IS NOT NULL;
+CREATE INDEX messages_by_error ON messages (error_code) WHERE error_code IS NOT NULL;
 -- Registered messages that cannot and can be polled. No column of these two indexes changes with a status.
 CREATE INDEX messages_unaskable ON messages (account, registered_at) WHERE registered_at IS NOT NULL AND service_id IS NULL;
 CREATE INDEX messages_askable ON messages (account, registered_at) WHERE registered_at IS NOT NULL AND service_id IS NOT NULL;
@@ -95,9 +105,11 @@ CREATE TABLE runs (
   ended         INTEGER NOT NULL, -- 1 when its status is final
   times         TEXT NOT NULL,    -- JSON {status: earliest time in unix ms}
   updated_at    INTEGER NOT NULL,
+  mask          INTEGER,          -- number of its masked id; NULL when logs show the id
   UNIQUE (account, run_id)
 ) STRICT;
 CREATE INDEX runs_by_reference ON runs (reference) WHERE reference IS NOT NULL;
+CREATE INDEX runs_by_mask ON runs (mask) WHERE mask IS NOT NULL;
 CREATE INDEX runs_open ON runs (account) WHERE registered_at IS NOT NULL AND ended = 0;
 
 -- Messages and runs that were registered while more events were parked for them than one transaction releases.
