@@ -21,7 +21,10 @@ export default defineConfig({
     tags: [{ name: "slow", description: "Takes over three seconds; its first line says why. Runs in `npm run test:all`." }],
     projects: [
       { extends: true, test: { name: "everyday", include: ["test/**/*.test.ts"], exclude: long } },
-      { extends: true, test: { name: "long", include: long.map((folder) => `${folder}/*.test.ts`) } },
+      {
+        extends: true,
+        test: { name: "long", include: long.map((folder) => `${folder}/*.test.ts`), globalSetup: "test/setup/console.ts" },
+      },
     ],
   },
 });

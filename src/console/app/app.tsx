@@ -127,10 +127,15 @@ function Shell() {
 
 function Connection() {
   const { connection } = useLive();
-  const texts = { connecting: "○ connecting", live: "● live", lost: "▲ connection lost; trying again" };
   return (
     <span class={`connection ${connection}`} role="status">
-      {texts[connection]}
+      {connection === "connecting" && "○ connecting"}
+      {connection === "live" && "● live"}
+      {connection === "lost" && (
+        <>
+          ▲ connection lost<span class="more-words">; trying again</span>
+        </>
+      )}
     </span>
   );
 }

@@ -181,7 +181,7 @@ function List({ filter: { route, state, cause }, start }: { filter: Filter } & P
       cell: (delivery) => <Status word={delivery.state} {...(delivery.reason === null ? {} : { title: delivery.reason })} />,
     },
     { title: "Attempts", isNumber: true, cell: ({ attempts }) => count(attempts) },
-    { title: "Next attempt", isNumber: true, isWide: true, cell: ({ nextAt }) => <Ago at={nextAt} /> },
+    { title: "Next attempt", isNumber: true, isWide: true, cell: ({ nextAt }) => <Ago at={nextAt} past="due" /> },
     { title: "Settled", isNumber: true, isWide: true, cell: ({ settledAt }) => <Time at={settledAt} /> },
     { title: "Reason", isWide: true, cell: ({ reason }) => <bdi class="dim">{reason}</bdi> },
     ...(can("replay")

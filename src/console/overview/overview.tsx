@@ -78,11 +78,10 @@ function Attentions({ overview: { attention, goodSince } }: { overview: RelayOve
                   since <Time at={each.since} />
                 </>
               )}
-              {each.waiting !== null && each.waiting > 0 && <> · {count(each.waiting)} waiting</>}
               {each.nextAt !== null && (
                 <>
                   {" "}
-                  · next try <Ago at={each.nextAt} />
+                  · next try <Ago at={each.nextAt} past="now" />
                 </>
               )}
             </span>
@@ -200,11 +199,13 @@ function Received() {
       <Problem text={problem} retry={reload} />
       {data !== null && series.length === 0 ? (
         <FirstEvent />
+      ) : data === null ? (
+        <div class="chart" />
       ) : (
         <Chart
           label={`Events received, by outcome: ${series.map(({ label, total }) => `${label} ${count(total)}`).join(", ")}`}
-          from={data === null ? 0 : Date.parse(data.from)}
-          stepMs={(data?.step ?? 60) * 1000}
+          from={Date.parse(data.from)}
+          stepMs={data.step * 1000}
           isStacked
           series={series.map(({ label, values }) => ({ label, values, color: dispositionColors[label] ?? "--dim" }))}
         />
@@ -234,7 +235,7 @@ const columns: readonly Column<Destination>[] = [
     title: "State",
     cell: ({ state, reason, since }) => (
       <>
-        <Status word={reason ?? state} tone={state} />
+        <Status word={state} {...(reason === null ? {} : { title: reason })} />
         {since !== null && (
           <span class="dim">
             {" "}
@@ -247,14 +248,14 @@ const columns: readonly Column<Destination>[] = [
   { title: "Waiting", isNumber: true, cell: ({ waiting, held, route }) => <Rows value={waiting + held} route={route} state="waiting" /> },
   { title: "In flight", isNumber: true, isWide: true, cell: ({ inFlight }) => count(inFlight) },
   { title: "Dead", isNumber: true, cell: ({ dead, route }) => <Rows value={dead} route={route} state="dead" /> },
-  { title: "Success 1 h", isNumber: true, cell: ({ successLastHour }) => percent(successLastHour) },
+  { title: "Success 1 h", isNumber: true, isWide: true, cell: ({ successLastHour }) => percent(successLastHour) },
   {
     title: "p50 / p99",
     isNumber: true,
     isWide: true,
     cell: ({ p50Ms, p99Ms }) => (p50Ms === null && p99Ms === null ? none : `${duration(p50Ms)} / ${duration(p99Ms)}`),
   },
-  { title: "Next retry", isNumber: true, isWide: true, cell: ({ nextAt }) => <Ago at={nextAt} /> },
+  { title: "Next retry", isNumber: true, isWide: true, cell: ({ nextAt }) => <Ago at={nextAt} past="due" /> },
 ];
 
 function Rows({ value, route, state }: { value: number; route: string; state: string }) {

@@ -42,7 +42,7 @@ export function Chart({ label, from, stepMs, series, isStacked = false, format =
   useEffect(() => {
     const element = place.current;
     if (element === null) return undefined;
-    const colorOf = (name: string) => getComputedStyle(element).getPropertyValue(name).trim();
+    const colorOf = (name: string) => resolved(element, name);
     const axis = {
       stroke: colorOf("--dim"),
       grid: { stroke: colorOf("--line"), width: 1 },
@@ -103,6 +103,15 @@ function stacked(series: readonly ChartSeries[]): number[][] {
       return sums[index];
     }),
   );
+}
+
+/** The color of a custom property as canvases understand it: the property itself may hold `light-dark()`. */
+function resolved(element: HTMLElement, name: string): string {
+  const { color } = element.style;
+  element.style.color = `var(${name})`;
+  const value = getComputedStyle(element).color;
+  element.style.color = color;
+  return value;
 }
 
 /** Changes when the colors do: a canvas does not follow the style sheet. */

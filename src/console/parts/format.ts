@@ -22,8 +22,8 @@ export function percent(share: number | null): string {
   return `${oneDigit.format(hundredths)} %`;
 }
 
-/** A duration in milliseconds: `4.1 ms`, `12 min`. */
-export function duration(ms: number | null): string {
+/** A duration in milliseconds: `4.1 ms`, `12 min`. `format` writes the number. */
+export function duration(ms: number | null, format: (value: number) => string = figure): string {
   if (ms === null) return none;
   const steps: readonly (readonly [unit: string, ms: number])[] = [
     ["d", 86_400_000],
@@ -33,7 +33,7 @@ export function duration(ms: number | null): string {
   ];
   // 120 s rather than 2 min: below two units the smaller one says more.
   const [unit, size] = steps.find(([, size]) => ms >= (size === 1_000 ? size : 2 * size)) ?? ["ms", 1];
-  return `${figure(ms / size)} ${unit}`;
+  return `${format(ms / size)} ${unit}`;
 }
 
 export function bytes(size: number): string {

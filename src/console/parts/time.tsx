@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { duration, none } from "./format.ts";
+import { count, duration, none } from "./format.ts";
 
 const today = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 const otherDay = new Intl.DateTimeFormat(undefined, {
@@ -23,14 +23,22 @@ export function Time({ at }: { at: string | null }) {
   );
 }
 
-/** `12 min ago`, or `in 40 s`; counts on while the page is shown. */
-export function Ago({ at }: { at: string | null }) {
+const whole = (value: number): string => count(Math.floor(value));
+
+/** `12 min ago`, or `in 40 s`; counts on while the page is shown. A time to come may have its own word once it has passed. */
+export function Ago({ at, past }: { at: string | null; past?: string }) {
   const now = useNow();
   if (at === null) return <span class="dim">{none}</span>;
   const ms = now - Date.parse(at);
   return (
     <time dateTime={at} title={at}>
-      {Math.abs(ms) < 1_000 ? "now" : ms > 0 ? `${duration(ms)} ago` : `in ${duration(-ms)}`}
+      {past !== undefined && ms >= 0
+        ? past
+        : Math.abs(ms) < 1_000
+          ? "now"
+          : ms > 0
+            ? `${duration(ms, whole)} ago`
+            : `in ${duration(-ms, whole)}`}
     </time>
   );
 }

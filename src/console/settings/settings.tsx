@@ -1,3 +1,162 @@
+import { useState } from "preact/hooks";
+import type { Reload, SecretUse } from "../../client/relay-client.ts";
+import { relay } from "../app/api.ts";
+import { useData } from "../app/data.ts";
+import { useSession } from "../app/session.tsx";
+import { type Action, ActionDialog } from "../parts/action.tsx";
+import { count, none } from "../parts/format.ts";
+import { Empty, Problem } from "../parts/notes.tsx";
+import { Status } from "../parts/status.tsx";
+import { type Column, Table } from "../parts/table.tsx";
+import { Ago, Time } from "../parts/time.tsx";
+
+const refreshMs = 10_000;
+
+/** What is in effect, since when, and how the relay does with it. */
 export function SettingsPage() {
-  return <h1>Settings</h1>;
+  return (
+    <>
+      <h1>Settings</h1>
+      <Process />
+      <LastReload />
+      <Secrets />
+    </>
+  );
+}
+
+function Process() {
+  const { data, problem, reload } = useData(() => relay.instance(), "instance");
+  return (
+    <section>
+      <h2>This process</h2>
+      <Problem text={problem} retry={reload} />
+      {data !== null && (
+        <dl class="facts">
+          <dt>Version</dt>
+          <dd>{data.version}</dd>
+          <dt>Host and process</dt>
+          <dd>
+            {data.host}, {data.pid}
+          </dd>
+          <dt>Started</dt>
+          <dd>
+            <Time at={data.startedAt} />
+          </dd>
+          <dt>Storage</dt>
+          <dd>
+            {data.store.driver}, <bdi>{data.store.place}</bdi>
+          </dd>
+        </dl>
+      )}
+    </section>
+  );
+}
+
+const triggers: Readonly<Record<Reload["trigger"], string>> = {
+  start: "the start",
+  signal: "SIGHUP",
+  api: "a request",
+};
+
+function LastReload() {
+  const { can } = useSession();
+  const [action, setAction] = useState<Action | null>(null);
+  const { data, problem, reload } = useData(() => relay.lastReload(), "reload", refreshMs);
+  const read: Action = {
+    title: "Reload the settings",
+    text: "The relay reads its settings file again. If the file has a fault, the settings of before stay in effect.",
+    verb: "Reload",
+    run: async () => {
+      const { changed, needRestart } = await relay.reload();
+      if (changed.length === 0) return "Nothing has changed.";
+      return `Changed: ${changed.join(", ")}.${needRestart.length === 0 ? "" : ` After a restart: ${needRestart.join(", ")}.`}`;
+    },
+    ended: reload,
+  };
+  return (
+    <section>
+      <div class="page-head">
+        <h2>Last reload</h2>
+        {can("replay") && (
+          <button type="button" onClick={() => setAction(read)}>
+            Reload
+          </button>
+        )}
+      </div>
+      <Problem text={problem} retry={reload} />
+      {data !== null && (
+        <dl class="facts">
+          <dt>Result</dt>
+          <dd>
+            <Status word={data.result} /> <Time at={data.at} />, by {triggers[data.trigger]}
+          </dd>
+          <dt>In effect since</dt>
+          <dd>
+            <Time at={data.loadedAt} />
+          </dd>
+          <Names title="Changed" names={data.changed} />
+          <Names title="Need a restart" names={data.needRestart} />
+          <Names title="Overridden by the environment" names={data.overridden} />
+          {data.faults.length > 0 && (
+            <>
+              <dt>Faults</dt>
+              <dd>
+                <ul>
+                  {data.faults.map(({ path, message, source }) => (
+                    <li key={`${path} ${message}`}>
+                      <code>{path}</code>: {message} <span class="dim">({source})</span>
+                    </li>
+                  ))}
+                </ul>
+              </dd>
+            </>
+          )}
+        </dl>
+      )}
+      <ActionDialog action={action} close={() => setAction(null)} />
+    </section>
+  );
+}
+
+function Names({ title, names }: { title: string; names: readonly string[] }) {
+  if (names.length === 0) return null;
+  return (
+    <>
+      <dt>{title}</dt>
+      <dd>
+        <code>{names.join(", ")}</code>
+      </dd>
+    </>
+  );
+}
+
+const secretColumns: readonly Column<SecretUse>[] = [
+  { title: "Secret", cell: ({ secret }) => <code>{secret}</code> },
+  { title: "Source", cell: ({ source }) => source },
+  {
+    title: "Place in the settings",
+    isWide: true,
+    cell: ({ place }) => (place === null ? <span class="dim">removed</span> : <code>{place}</code>),
+  },
+  { title: "Events", isNumber: true, cell: ({ events }) => count(events) },
+  { title: "Duplicates", isNumber: true, isWide: true, cell: ({ duplicates }) => count(duplicates) },
+  { title: "Last used", isNumber: true, cell: ({ lastAt }) => (lastAt === null ? none : <Ago at={lastAt} />) },
+];
+
+/** Which secret verified webhooks, and when last: an unused one can go. */
+function Secrets() {
+  const { data, problem, reload } = useData(() => relay.secrets(), "secrets", refreshMs);
+  return (
+    <section>
+      <h2>Webhook secrets</h2>
+      <Problem text={problem} retry={reload} />
+      {data !== null && data.length === 0 ? (
+        <Empty title="No secrets">
+          <p>A source needs a secret that verifies its webhooks.</p>
+        </Empty>
+      ) : (
+        <Table label="Webhook secrets" rows={data ?? []} columns={secretColumns} keyOf={({ source, secret }) => `${source} ${secret}`} />
+      )}
+    </section>
+  );
 }
