@@ -3,12 +3,14 @@ import { createHttp } from "../../../src/control/http.ts";
 import { addControlRoutes } from "../../../src/control/routes.ts";
 
 /** Every endpoint of the control API. No request is made, so the ports are empty. */
-export function allEndpoints(): Endpoint[] {
+export async function allEndpoints(): Promise<Endpoint[]> {
   const found = new Set<Endpoint>();
   const http = createHttp(null, () => {});
   http.addHook("onRoute", ({ config }) => {
     if (config?.endpoint !== undefined) found.add(config.endpoint);
   });
   addControlRoutes(http, { listening: { version: "" } } as unknown as Parameters<typeof addControlRoutes>[1]);
+  // Some routes are in a scope of their own, which is added later.
+  await http.ready();
   return [...found];
 }

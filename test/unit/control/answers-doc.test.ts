@@ -12,7 +12,7 @@ const sections = new Map(
 );
 
 /** An OpenAPI document is too long for an example. */
-const documented = allEndpoints().flatMap((endpoint) => {
+const documented = (await allEndpoints()).flatMap((endpoint) => {
   const schemas = Object.values(endpoint.answers).flatMap(({ schema }) => (schema === undefined ? [] : [schema]));
   const name = `${endpoint.method} ${endpoint.path.replace(/:(\w+)/g, "{$1}")}`;
   return schemas.length === 0 || name === "GET /v1/openapi.json" ? [] : [{ name, schemas }];

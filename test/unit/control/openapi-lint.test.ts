@@ -6,7 +6,7 @@ import { describe } from "../../../src/control/openapi.ts";
 import { allEndpoints } from "./all-endpoints.ts";
 
 type Json = Readonly<Record<string, unknown>>;
-const document = describe(allEndpoints(), "1.0.0") as Json;
+const document = describe(await allEndpoints(), "1.0.0") as Json;
 
 async function redocly(checked: Json): Promise<string[]> {
   const problems = await lintFromString({ source: JSON.stringify(checked), config: await createConfig({ extends: ["recommended"] }) });
