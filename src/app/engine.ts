@@ -42,6 +42,8 @@ export interface Engine {
   readonly caps?: (account: string, baseUrl: string) => SharedCaps;
   readonly lanes: Pick<LaneParts, "queueOf" | "breakerOf" | "bucketOf">;
   readonly breakersOf: BreakersOf;
+  /** The processes that use the store now, where processes share it. */
+  readonly processes?: () => Promise<readonly Presence[]>;
   /** Ends the stored pause of a route's destination; true when there was one. */
   endPause(route: LaneSettings): Promise<boolean>;
 }

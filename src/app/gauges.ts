@@ -22,31 +22,56 @@ interface GaugeParts {
   readonly storing: () => boolean;
 }
 
-/** How long a count of the backlog is reused: counting a million rows takes about 15 ms of the main thread. */
-const freshMs = 5_000;
+/**
+ * How long a count is reused, in ms. Counting a million rows takes about 15 ms of the main thread, so a count is reused for
+ * a hundred times as long as it took.
+ */
+const fresh = { least: 1_000, most: 5_000, times: 100 };
 
-/** Reads the gauges, including those of routes that have a backlog but are not in the settings. */
-export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
-  let countedAt = Number.NEGATIVE_INFINITY;
-  let counted: readonly RouteBacklog[] = [];
-  let unplanned: Unplanned = { events: 0, oldestAt: null };
+/** Counts at most once in a while. While the store is unavailable, the last count is reused. */
+export function createCount<T>(now: () => number, read: () => MaybePromise<T>, initial: T): () => Promise<T> {
+  let until = Number.NEGATIVE_INFINITY;
+  let countedAt = 0;
+  let last = initial;
+  let counting: Promise<T> | null = null;
 
-  /** While the store is unavailable, keeps the last answer: a scrape reads other gauges too. */
-  async function answerOr<T>(read: () => MaybePromise<T>, last: T): Promise<T> {
-    try {
-      return await read();
-    } catch (error) {
-      if (error instanceof StoreUnavailable) return last;
-      throw error;
-    }
+  async function count(): Promise<T> {
+    const startedAt = performance.now();
+    last = await answerOr(read, last);
+    const tookMs = performance.now() - startedAt;
+    countedAt = now();
+    until = countedAt + Math.min(fresh.most, Math.max(fresh.least, fresh.times * tookMs));
+    return last;
   }
 
   return async () => {
+    const at = now();
+    // Also when the clock was set back.
+    if (at < until && at >= countedAt) return last;
+    counting ??= count().finally(() => {
+      counting = null;
+    });
+    return counting;
+  };
+}
+
+/** While the store is unavailable, the last answer: a scrape reads other gauges too. */
+export async function answerOr<T>(read: () => MaybePromise<T>, last: T): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    if (error instanceof StoreUnavailable) return last;
+    throw error;
+  }
+}
+
+/** Reads the gauges, including those of routes that have a backlog but are not in the settings. */
+export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
+  let unplanned: Unplanned = { events: 0, oldestAt: null };
+
+  return async () => {
     const now = parts.now();
-    if (now - countedAt >= freshMs || now < countedAt) {
-      countedAt = now;
-      counted = await answerOr(parts.backlog, counted);
-    }
+    const counted = await parts.backlog();
     unplanned = await answerOr(parts.unplanned, unplanned);
     const [listeners, breakers] = await Promise.all([
       answerOr(parts.listeners, []),

@@ -119,6 +119,7 @@ export async function openRedis(
       }),
     },
     breakersOf: sharedBreakers(connection, prefix),
+    processes: () => connection.run((redis) => readPresences(redis, prefix)),
     endPause: (route) => createRedisBreaker(connection, prefix, breakerName(route)).endPause(route.to.breaker),
     caps: (account, baseUrl) => createRedisCaps(connection, prefix, account, baseUrl),
   };
@@ -158,7 +159,7 @@ function claimStore(redis: RedisStore, work: WorkQueue, isDoubted: () => boolean
 
 /** The breakers that lanes share. */
 function sharedBreakers(link: RedisLink, prefix: string): BreakersOf {
-  const closed: BreakerView = { state: "closed", pausedUntil: null };
+  const closed: BreakerView = { state: "closed", pausedUntil: null, openUntil: null, failingSince: null };
   return async (routes) => {
     const states = await readRedisBreakers(link, prefix, routes.map(breakerName));
     return new Map(routes.map((route) => [route.name, states.get(breakerName(route)) ?? closed]));

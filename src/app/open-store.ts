@@ -60,7 +60,7 @@ export function breakersInFile({ stories }: Pick<StoreReader, "stories">, now: (
     return Math.min(pause.until, now() + ("maxRetryAfter" in route.to ? route.to.maxRetryAfter : 0));
   }
   return (routes: readonly LaneSettings[]): ReadonlyMap<string, BreakerView> =>
-    new Map(routes.map((route) => [route.name, { state: "closed", pausedUntil: pausedUntil(route) }]));
+    new Map(routes.map((route) => [route.name, { state: "closed", pausedUntil: pausedUntil(route), openUntil: null, failingSince: null }]));
 }
 
 /** Where the store is, for people. */

@@ -28,11 +28,12 @@ import { createCleanup } from "./cleanup.ts";
 import { createControlPort } from "./control.ts";
 import { checkRole, type Role } from "./engine.ts";
 import { createExplaining } from "./explaining.ts";
-import { createGaugeReader } from "./gauges.ts";
+import { createCount, createGaugeReader } from "./gauges.ts";
 import { apiHook, badTokenHook, laneHooks, planningFailed, receiverHooks, storeHooks } from "./hooks.ts";
 import { createInstance, viewInstance } from "./instance.ts";
 import { createListening } from "./listening.ts";
 import { openStore, storeName } from "./open-store.ts";
+import { createOverview } from "./overview.ts";
 import { startPlanning } from "./planning.ts";
 import { createAuditing, knownSources } from "./reading.ts";
 import { createReloading, type RereadSettings } from "./reload.ts";
@@ -113,7 +114,16 @@ export async function createRelay({
   );
   const watchers = { log, privacy, metrics: () => metrics };
   let supervisor: Supervisor | undefined;
-  const { store, clock, backlog, lanes, caps, breakersOf, endPause } = await openStore(settings.storage, {
+  const {
+    store,
+    clock,
+    backlog,
+    lanes,
+    caps,
+    breakersOf,
+    endPause,
+    processes = () => [],
+  } = await openStore(settings.storage, {
     role: dispatch ? role : "command",
     instance: instance.instance,
     rules,
@@ -195,13 +205,16 @@ export async function createRelay({
   async function breakers(): Promise<ReadonlyMap<string, BreakerView>> {
     const stored = await breakersOf(settings.routes);
     if (store.isShared) return stored;
-    const open = [...dispatcher.states()].map(([name, { breaker, pausedUntil }]) => [name, { state: breaker, pausedUntil }] as const);
-    return new Map([...stored, ...open]);
+    const own = [...dispatcher.states()].map(([name, { breaker, failing, pausedUntil, openUntil }]) => {
+      return [name, { state: breaker, pausedUntil, openUntil, failingSince: failing?.since ?? null }] as const;
+    });
+    return new Map([...stored, ...own]);
   }
 
+  const countBacklog = createCount(clock.now, store.read.backlog, []);
   const readGauges = createGaugeReader({
     now: clock.now,
-    backlog: store.read.backlog,
+    backlog: countBacklog,
     unplanned: store.read.unplanned,
     lanes: dispatcher.states,
     breakers,
@@ -270,6 +283,25 @@ export async function createRelay({
   });
   if (web !== controlWeb) addProbeRoutes(web.http, { instance, health: health.report });
   if (role !== "work") {
+    const overview = createOverview({
+      relay: { version: instance.version, instance: instance.instance, storage: settings.storage.driver, startedAt: instance.startedAt },
+      now: clock.now,
+      supervise: dispatch ? supervise : null,
+      settings: current,
+      backlog: countBacklog,
+      unplanned: store.read.unplanned,
+      quarantine: createCount(clock.now, store.read.quarantine, { events: 0, oldestAt: null }),
+      lanes: dispatcher.states,
+      breakers,
+      hasOtherWorkers: async () =>
+        (await processes()).some(({ id, role: other }) => id !== instance.instance && other !== "receive" && other !== "command"),
+      alarms: () =>
+        store.isShared ? store.alarmsInForce() : service.alarms().map((alarm) => ({ ...alarm, since: Date.parse(alarm.since) })),
+      stops: service.stops,
+      unreachable: () => [],
+      storeFailure: () => health.report().reason,
+      reload: reloading.last,
+    });
     addControlRoutes(http, {
       instance: () => viewInstance(instance, role, inEffect(), store.read),
       authorize: () => authorize,
@@ -284,6 +316,7 @@ export async function createRelay({
         sources: () => knownSources(settings, store.read),
       }),
       listening: listening.port,
+      overview,
       control: createControlPort({
         store,
         now: clock.now,

@@ -13,49 +13,6 @@ export interface SessionCode {
   expiresAt: string;
 }
 
-export interface Attention {
-  kind: string;
-  subject: string;
-  since: string | null;
-  waiting: number | null;
-  nextAt: string | null;
-  text: string;
-  action: "retry" | "resume" | "release" | null;
-}
-
-export interface Figure {
-  value: number | null;
-  /** One for each minute, oldest first. */
-  lastHour: (number | null)[];
-}
-
-export interface DestinationState {
-  route: string;
-  to: string;
-  kind: string;
-  state: "ok" | "attention" | "stopped";
-  reason: string | null;
-  since: string | null;
-  waiting: number;
-  held: number;
-  dead: number;
-  inFlight: number;
-  /** From 0 to 1; null without attempts. */
-  successLastHour: number | null;
-  p50Ms: number | null;
-  p99Ms: number | null;
-  nextAt: string | null;
-}
-
-export interface RelayOverview {
-  at: string;
-  relay: { version: string; instance: string; storage: string; startedAt: string };
-  attention: Attention[];
-  goodSince: string | null;
-  figures: Record<"eventsPerSecond" | "ackP99Ms" | "oldestDeliverySeconds" | "deliveredShare" | "deadLetters", Figure>;
-  destinations: DestinationState[];
-}
-
 export interface RelaySeries {
   name: string;
   by: string | null;

@@ -1,7 +1,7 @@
 import type { RelayEvent } from "../model/answers.ts";
 import { growingWait, withJitter } from "../model/backoff.ts";
 import { type Clock, pause } from "../model/clock.ts";
-import type { RelayOverview } from "./answers.ts";
+import type { RelayOverview } from "../model/overview.ts";
 import { type Connection, RelayClientError } from "./connection.ts";
 
 /** One step of `live`, in the order in which they happen. */

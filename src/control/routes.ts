@@ -21,6 +21,7 @@ import {
   type ResumePort,
   type SecretsPort,
 } from "./operate.ts";
+import { addOverviewRoute, type OverviewPort } from "./overview.ts";
 import { addReconcileRoute, type ReconcilePort } from "./reconcile.ts";
 import { addReplayRoute, type ReplayPort } from "./replay.ts";
 import { addSendingRoutes, type SendingPort } from "./sending.ts";
@@ -51,6 +52,7 @@ interface ControlParts {
   readonly audit: AuditPort;
   readonly explain: ExplainPort;
   readonly listening: ListenPort;
+  readonly overview: OverviewPort;
   readonly secretUses: SecretsPort;
   readonly instance: InstancePort;
   readonly reloading: ReloadPort;
@@ -69,11 +71,12 @@ export function addReadingRoutes(app: FastifyInstance, reading: Reading, allow: 
 /** The control API under `/v1`. */
 export function addControlRoutes(
   app: FastifyInstance,
-  { control, sending, reconcile, audit, explain, listening, secretUses, instance, reloading, authorize, badToken }: ControlParts,
+  { control, sending, reconcile, audit, explain, listening, overview, secretUses, instance, reloading, authorize, badToken }: ControlParts,
 ): void {
   const allow = createAllow(authorize, badToken);
   // First, so that its hook sees every other route.
   addOpenApiRoute(app, listening.version, allow);
+  addOverviewRoute(app, overview, allow);
   addReadingRoutes(app, control, allow);
   addSecretsRoute(app, secretUses, allow);
   addInstanceRoute(app, instance, allow);

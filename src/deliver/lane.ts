@@ -1,4 +1,4 @@
-import type { StoredDelivery } from "../model/delivery.ts";
+import type { AttemptResult, StoredDelivery } from "../model/delivery.ts";
 import type { BreakerState } from "../model/shared-limits.ts";
 import { breakerVerdict } from "./breaker.ts";
 import { type Decision, decide, pauseOf, type SettlingDecision, settledBy } from "./decide.ts";
@@ -43,6 +43,19 @@ export interface LaneState {
   readonly stopped: string | null;
   /** Unix ms until which the destination asked for a pause; null without one. */
   readonly pausedUntil: number | null;
+  /** Unix ms until which the breaker is open; null unless open. */
+  readonly openUntil: number | null;
+  /** Null: the last attempt of this process delivered, or there was none. */
+  readonly failing: Failing | null;
+}
+
+/** The attempts of a route that failed, in a row. */
+export interface Failing {
+  /** Unix ms at which the first one ended. */
+  readonly since: number;
+  readonly attempts: number;
+  /** Of the last one: an HTTP status such as `503`, or an error such as `timeout`. */
+  readonly cause: string;
 }
 
 export type Lane = ReturnType<typeof createLane>;
@@ -74,6 +87,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
   let inFlight = 0;
   let suspended = false;
   let closed = false;
+  let failing: Failing | null = null;
   let cancelTimer: (() => void) | null = null;
   let pumpScheduled = false;
   const idle = Promise.withResolvers<void>();
@@ -197,6 +211,10 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
     noticeBreaker(on);
     on.breaker.record(decision.kind === "again" ? "neutral" : breakerVerdict(outcome.result));
     noticeBreaker(on);
+    if (decision.kind === "delivered") failing = null;
+    else if (decision.kind !== "again") {
+      failing = { since: failing?.since ?? clock.now(), attempts: (failing?.attempts ?? 0) + 1, cause: causeOf(outcome.result) };
+    }
     const until = pauseOf(decision);
     if (until !== null) {
       const wasPaused = on.breaker.pausedUntil() > clock.now();
@@ -289,6 +307,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
       const old = session;
       suspended = false;
       session = openSession(settings, parts, sessionChanged);
+      failing = null;
       old.retire();
       schedule();
     },
@@ -315,6 +334,8 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
         breaker: session.breaker.state(),
         stopped: queue.stopReason(),
         pausedUntil: pausedUntil > clock.now() ? pausedUntil : null,
+        openUntil: session.breaker.openUntil(),
+        failing,
       };
     },
     /** Starts nothing more. Attempts in flight may finish within `ms`, then they are handed back. */
@@ -332,6 +353,11 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
       await session.end();
     },
   };
+}
+
+function causeOf(result: AttemptResult): string {
+  if (result.kind === "failed") return result.error;
+  return result.kind === "answered" ? String(result.status) : "";
 }
 
 /** Whether the store is unavailable for every delivery. */

@@ -5,6 +5,10 @@ export interface BreakerView {
   readonly state: BreakerState;
   /** Unix milliseconds until which the destination asked for a pause; null without one. */
   readonly pausedUntil: number | null;
+  /** Unix milliseconds until which it is open; null unless open. */
+  readonly openUntil: number | null;
+  /** Unix milliseconds of the first failure in a row; null: the last attempt did not fail, or nobody knows. */
+  readonly failingSince: number | null;
 }
 
 /** The breaker of a destination shared by all processes. It follows the table of `deliver/breaker.ts`. */

@@ -17,6 +17,7 @@ import type {
   MessageFilter,
   MessageView,
   Numbered,
+  QuarantineCount,
   RouteBacklog,
   RunFilter,
   RunView,
@@ -48,6 +49,7 @@ export interface StoreReading {
   backlog(): MaybePromise<readonly RouteBacklog[]>;
   /** Always none on the embedded engine, which plans an event in the step that accepts it. */
   unplanned(): MaybePromise<Unplanned>;
+  quarantine(): MaybePromise<QuarantineCount>;
 }
 
 export interface EventReading {

@@ -107,8 +107,19 @@ export interface RouteBacklog {
   dead: number;
   /** When the oldest waiting delivery is due, in unix ms. */
   oldestDueAt: number | null;
+  /** When the dead letter of the oldest event died, in unix ms. Null: none. */
+  deadSince: number | null;
   /** Why its destination is stopped; null when it is not. */
   stopped: string | null;
+  /** Unix ms; null when it is not stopped. */
+  stoppedAt: number | null;
+}
+
+/** Quarantined bodies that were not released. */
+export interface QuarantineCount {
+  readonly events: number;
+  /** When the first of them was received, in unix ms. Null: none. */
+  readonly oldestAt: number | null;
 }
 
 export interface SubjectFilter {

@@ -106,6 +106,7 @@ export async function wholeOf(read: StoreReading): Promise<object> {
     ends: await read.listen.ends(),
     secretUses: sorted(await read.secretUses()),
     backlog: sorted(await read.backlog()),
+    quarantine: await read.quarantine(),
     unplanned: await read.unplanned(),
     waiting: await read.stories.waitingOf(["wamid.0", "wamid.1"], everything),
     ahead: await read.stories.ahead(events.at(-1)?.seq ?? 1),

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { type DeliveryState, deliveryStates } from "../../model/delivery.ts";
 import { type Disposition, dispositions } from "../../model/plan.ts";
 import type { Stats } from "../reading.ts";
-import type { RouteBacklog, StoredSecretUse } from "../views.ts";
+import type { QuarantineCount, RouteBacklog, StoredSecretUse } from "../views.ts";
 import { type RedisLink, runMulti, runPipeline } from "./client.ts";
 import { type StoredEvent, stateCode, stateOf } from "./event-rows.ts";
 import type { Keys } from "./keys.ts";
@@ -113,6 +113,7 @@ export function createReadBacklog(keys: Keys, link: RedisLink) {
   }
 
   async function of(route: string, stopped: string | null): Promise<RouteBacklog> {
+    const stop = stopped === null ? null : readStop(stopped);
     // Atomic: deliveries move between these lists.
     const answers = await runMulti(link, (commands) =>
       commands
@@ -122,9 +123,13 @@ export function createReadBacklog(keys: Keys, link: RedisLink) {
         .zcard(`${base}held:${route}`)
         .zcard(`${base}dead:${route}`)
         .zrange(`${base}due:${route}`, "0", "0", "WITHSCORES")
-        .zrange(`${base}leased:${route}`, "0", String(mostClaimed - 1)),
+        .zrange(`${base}leased:${route}`, "0", String(mostClaimed - 1))
+        .zrange(`${base}dead:${route}`, "0", "0"),
     );
-    const [due, leased, exchanges, held, dead, first, claimed] = answers as [number, number, number, number, number, string[], string[]];
+    const [due, leased, exchanges, held, dead] = answers as [number, number, number, number, number];
+    const [first, claimed, firstDead] = answers.slice(5) as [string[], string[], string[]];
+    const [oldestDead] = firstDead;
+    const diedAt = oldestDead === undefined ? null : await link.run((redis) => redis.hget(keys.delivery(Number(oldestDead), route), "t"));
     const times = [first[1] === undefined ? null : Number(first[1]), await oldestOf(route, claimed)].filter((at) => at !== null);
     return {
       route,
@@ -132,7 +137,9 @@ export function createReadBacklog(keys: Keys, link: RedisLink) {
       held,
       dead,
       oldestDueAt: times.length === 0 ? null : Math.min(...times),
-      stopped: stopped === null ? null : readStop(stopped),
+      deadSince: diedAt === null ? null : Number(diedAt),
+      stopped: stop?.reason ?? null,
+      stoppedAt: stop?.at ?? null,
     };
   }
 
@@ -143,6 +150,16 @@ export function createReadBacklog(keys: Keys, link: RedisLink) {
     const names = new Set([...routes, ...Object.keys(stopped)]);
     const found = await Promise.all([...names].map((route) => of(route, stopped[route] ?? null)));
     return found.filter((entry) => entry.waiting + entry.held + entry.dead > 0 || entry.stopped !== null);
+  };
+}
+
+/** Quarantined bodies that were not released. */
+export function createReadQuarantine(keys: Keys, link: RedisLink) {
+  const list = `${keys.base}quarantined`;
+  return async (): Promise<QuarantineCount> => {
+    const answers = await runMulti(link, (commands) => commands.zcard(list).zrange(list, "0", "0", "WITHSCORES"));
+    const [events, first] = answers as [number, string[]];
+    return { events, oldestAt: first[1] === undefined ? null : Number(first[1]) };
   };
 }
 

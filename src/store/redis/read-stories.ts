@@ -30,12 +30,13 @@ export function createReadStories(keys: Keys, link: RedisLink, waiting: ReadWait
     /** Why a route's destination is stopped; null when it is not. */
     async stopReason(route: string): Promise<string | null> {
       const found = await link.run((redis) => redis.hget(`${keys.base}stopped`, route));
-      return found === null ? null : readStop(found);
+      return found === null ? null : readStop(found).reason;
     },
   } satisfies StoryReading;
 }
 
-export const readStop = (text: string): string => (JSON.parse(text) as { reason: string }).reason;
+/** `at`: unix ms. */
+export const readStop = (text: string) => JSON.parse(text) as { readonly at: number; readonly reason: string };
 
 const script = readScript("search-unplanned");
 

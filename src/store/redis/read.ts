@@ -10,7 +10,7 @@ import { createReadDeliveries } from "./read-deliveries.ts";
 import { createReadEvents } from "./read-events.ts";
 import { createReadListen } from "./read-listen.ts";
 import { createReadMessages, createReadRuns, createReadSubjects } from "./read-messages.ts";
-import { createCountStats, createReadBacklog, createReadUsage } from "./read-stats.ts";
+import { createCountStats, createReadBacklog, createReadQuarantine, createReadUsage } from "./read-stats.ts";
 import { createReadStories, createReadUnplanned, createReadWaiting } from "./read-stories.ts";
 import { readDataId } from "./schema.ts";
 
@@ -36,6 +36,7 @@ export function createReader(keys: Keys, link: RedisLink) {
     dataId: () => link.run((redis) => readDataId(redis, keys)),
     backlog: createReadBacklog(keys, link),
     unplanned: createReadUnplanned(keys, link),
+    quarantine: createReadQuarantine(keys, link),
   };
 
   /** Counts every row; concurrent callers share one count. */

@@ -53,16 +53,22 @@ export async function readRedisBreakers(
   const keys = keysOf(prefix);
   const answers = await runPipeline(link, (commands) => {
     commands.time();
-    for (const name of names) commands.hmget(keys.of(`breaker:${name}`), "state", "until", "pausedUntil");
+    for (const name of names) commands.hmget(keys.of(`breaker:${name}`), "state", "until", "pausedUntil", "since");
   });
   const [time = [], ...rows] = answers as (string | null)[][];
   const now = Number(time[0]) * 1000 + Number(time[1]) / 1000;
   return new Map(
     names.map((name, at) => {
-      const [state, until, paused] = rows[at] ?? [];
+      const [state, until, paused, since] = rows[at] ?? [];
       const isOver = state === "open" && Number(until) <= now;
       const pausedUntil = Number(paused ?? 0) > now ? Number(paused) : null;
-      return [name, { state: isOver ? "half-open" : ((state ?? "closed") as BreakerState), pausedUntil }];
+      const view: BreakerView = {
+        state: isOver ? "half-open" : ((state ?? "closed") as BreakerState),
+        pausedUntil,
+        openUntil: state === "open" && !isOver ? Number(until) : null,
+        failingSince: Number(since ?? 0) === 0 ? null : Number(since),
+      };
+      return [name, view];
     }),
   );
 }

@@ -1,7 +1,7 @@
 import type { DeliveryState } from "../../model/delivery.ts";
 import type { Disposition } from "../../model/plan.ts";
 import type { Stats } from "../reading.ts";
-import type { RouteBacklog, StoredSecretUse, Unplanned } from "../views.ts";
+import type { QuarantineCount, RouteBacklog, StoredSecretUse, Unplanned } from "../views.ts";
 import type { Db } from "./file.ts";
 import { dispositionList, type Names, stateCode, stateList } from "./names.ts";
 import { createBounds } from "./query.ts";
@@ -17,7 +17,14 @@ export function createReadStats(db: Db, names: Names) {
   const dead = db.prepare<[], { route: number; n: number }>(
     `SELECT route, count(*) AS n FROM deliveries WHERE state = ${stateCode.dead} GROUP BY route`,
   );
-  const stopped = db.prepare<[], { route: number; reason: string }>("SELECT route, reason FROM stopped");
+  const deadSince = db.prepare<[number], { at: number }>(
+    `SELECT settled_at AS at FROM deliveries WHERE state = ${stateCode.dead} AND route = ? ORDER BY event LIMIT 1`,
+  );
+  const stopped = db.prepare<[], { route: number; reason: string; at: number }>("SELECT route, reason, stopped_at AS at FROM stopped");
+  // The literal lets SQLite use the index of quarantined events.
+  const quarantined = db.prepare<[], { events: number; oldestAt: number | null }>(
+    `SELECT count(*) AS events, min(received_at) AS oldestAt FROM events WHERE disposition = ${dispositionList.indexOf("quarantined")}`,
+  );
 
   const secretUses = db.prepare<[], Omit<StoredSecretUse, "source" | "secret"> & { source: number; secret: number }>(
     "SELECT source, secret, events, duplicates, first_at AS firstAt, last_at AS lastAt FROM secret_uses ORDER BY source, secret",
@@ -32,18 +39,27 @@ export function createReadStats(db: Db, names: Names) {
       const of = (route: number): Omit<RouteBacklog, "route"> => {
         const known = routes.get(route);
         if (known !== undefined) return known;
-        const entry: Omit<RouteBacklog, "route"> = { waiting: 0, held: 0, dead: 0, oldestDueAt: null, stopped: null };
+        const entry: Omit<RouteBacklog, "route"> = {
+          waiting: 0,
+          held: 0,
+          dead: 0,
+          oldestDueAt: null,
+          deadSince: null,
+          stopped: null,
+          stoppedAt: null,
+        };
         routes.set(route, entry);
         return entry;
       };
       for (const row of waiting.all()) Object.assign(of(row.route), { waiting: row.n, oldestDueAt: row.oldest });
       for (const row of held.all()) of(row.route).held = row.n;
-      for (const row of dead.all()) of(row.route).dead = row.n;
-      for (const row of stopped.all()) of(row.route).stopped = row.reason;
+      for (const row of dead.all()) Object.assign(of(row.route), { dead: row.n, deadSince: deadSince.get(row.route)?.at ?? null });
+      for (const row of stopped.all()) Object.assign(of(row.route), { stopped: row.reason, stoppedAt: row.at });
       return [...routes].map(([route, entry]) => ({ route: names.nameOf(route), ...entry }));
     },
     /** None: the transaction that accepts an event plans it. */
     unplanned: (): Unplanned => ({ events: 0, oldestAt: null }),
+    quarantine: (): QuarantineCount => quarantined.get() ?? { events: 0, oldestAt: null },
   };
 }
 

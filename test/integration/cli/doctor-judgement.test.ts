@@ -88,7 +88,7 @@ test.each([
 test("backlog: what has long been due, but not what is stopped, paused, proxied or merely in a queue", () => {
   const now = 1_800_000_000_000;
   const routes = ["a", "b", "c", "d"].map((name) => ({ name })) as unknown as Settings["routes"];
-  const entry = { waiting: 1, held: 1, dead: 0, oldestDueAt: now - 3_600_000, stopped: null };
+  const entry = { waiting: 1, held: 1, dead: 0, oldestDueAt: now - 3_600_000, deadSince: null, stopped: null, stoppedAt: null };
   const [...found] = judgeBacklog(
     [
       { route: "a", ...entry },
@@ -98,7 +98,12 @@ test("backlog: what has long been due, but not what is stopped, paused, proxied 
       { route: "proxy:flows", ...entry },
     ],
     routes,
-    new Map(["a", "b", "c", "d"].map((name) => [name, { state: "closed", pausedUntil: name === "d" ? now + 1_800_000 : null }])),
+    new Map(
+      ["a", "b", "c", "d"].map((name) => [
+        name,
+        { state: "closed", pausedUntil: name === "d" ? now + 1_800_000 : null, openUntil: null, failingSince: null },
+      ]),
+    ),
     now,
   );
   expect(found.map(({ check, level, message }) => [check, level, message])).toEqual([

@@ -120,6 +120,7 @@ test("the examples have the shape of real answers", async () => {
   answers.push(
     ["GET /healthz", [await get("/healthz")]],
     ["GET /readyz", [await get("/readyz")]],
+    ["GET /v1/overview", [await get("/v1/overview")]],
     ["GET /v1/events", [events]],
     ["GET /v1/events/{id}", [await get(`/v1/events/${events.data[0]?.id}`)]],
     ["GET /v1/deliveries", [deliveries]],

@@ -1,7 +1,7 @@
 #!lua
 -- The shared breaker of a destination: the table in deliver/breaker.ts, with a leased probe, because the prober may die.
--- KEYS[1]: hash of `state`, `failures`, `until`, `pause`, `prober`, `probeUntil`, `pausedUntil`, `pausedFor`; missing when
--- closed without failures.
+-- KEYS[1]: hash of `state`, `failures`, `until`, `pause`, `prober`, `probeUntil`, `pausedUntil`, `pausedFor`, `since` (of the
+-- first failure in a row); missing when closed without failures.
 -- ARGV: unix ms ('': Redis' clock), holder, verdicts in order (s, f, n), lease of the requested probe in ms (''), pause in
 -- ms (''), then settings: failures, pause, longest; '1' to end the pause ('').
 -- Returns state, failures, ms left open, ms left of the probe, 1 if the holder has it, ms left paused, 1 if a pause ended.
@@ -13,11 +13,12 @@ end
 local holder, verdicts, lease, rest = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local most, first, longest = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 
-local has = redis.call('HMGET', KEYS[1], 'state', 'failures', 'until', 'pause', 'prober', 'probeUntil', 'pausedUntil', 'pausedFor')
+local has = redis.call('HMGET', KEYS[1], 'state', 'failures', 'until', 'pause', 'prober', 'probeUntil', 'pausedUntil', 'pausedFor',
+  'since')
 local state, failures = has[1] or 'closed', tonumber(has[2] or 0)
 local openUntil, pause = tonumber(has[3] or 0), tonumber(has[4] or first)
 local prober, probeUntil, pausedUntil = has[5] or '', tonumber(has[6] or 0), tonumber(has[7] or 0)
-local pausedFor = tonumber(has[8] or 0)
+local pausedFor, since = tonumber(has[8] or 0), tonumber(has[9] or 0)
 local ends = ARGV[9] == '1'
 
 local function move(to)
@@ -39,6 +40,7 @@ if probeUntil <= now then prober, probeUntil = '', 0 end
 
 for place = 1, #verdicts do
   local verdict = string.sub(verdicts, place, place)
+  if verdict == 's' then since = 0 elseif verdict == 'f' and since == 0 then since = now end
   if state == 'half-open' then
     if verdict == 's' then
       move('closed')
@@ -68,7 +70,7 @@ if state == 'closed' and failures == 0 and pausedUntil <= now then
 elseif verdicts ~= '' or lease or rest or isSetBack or isEnded or state ~= has[1] then
   redis.call('HSET', KEYS[1], 'state', state, 'failures', failures, 'until', openUntil, 'pause', pause,
     'prober', prober, 'probeUntil', probeUntil, 'pausedUntil', pausedUntil,
-    'pausedFor', pausedFor)
+    'pausedFor', pausedFor, 'since', since)
   -- Expire the state of removed routes.
   redis.call('PEXPIRE', KEYS[1], math.max(openUntil, probeUntil, pausedUntil, now) - now + longest + 3600000)
 end

@@ -1,0 +1,262 @@
+import type { Failing } from "../deliver/lane.ts";
+import type { Alarm } from "../model/alarm.ts";
+import type { ReloadView } from "../model/answers.ts";
+import type { AttemptError } from "../model/delivery.ts";
+import { type Attention, type AttentionKind, attentionKinds } from "../model/overview.ts";
+import type { BreakerView } from "../model/shared-limits.ts";
+import type { StopView } from "../service/accounts.ts";
+import type { QuarantineCount, RouteBacklog, Unplanned } from "../store/views.ts";
+
+/** A route of the settings. */
+export interface RouteFacts extends RouteBacklog {
+  readonly breaker: BreakerView;
+  /** The failed attempts of this process; null: none in a row. */
+  readonly failing: Failing | null;
+}
+
+/** Times are unix ms. */
+export interface AttentionFacts {
+  readonly now: number;
+  readonly routes: readonly RouteFacts[];
+  readonly quarantine: QuarantineCount;
+  readonly unplanned: Unplanned;
+  readonly alarms: readonly Alarm[];
+  readonly stops: readonly StopView[];
+  /** Why the store cannot write; null: it can. */
+  readonly storeFailure: string | null;
+  readonly reload: Pick<ReloadView, "result" | "at" | "faults">;
+  /** Accounts whose last scheduled pass got no answer of the service. */
+  readonly unreachable: readonly string[];
+}
+
+/** When a condition was noticed first, in unix ms, for one whose beginning is not stored. */
+export type Noticed = (condition: string) => number;
+
+/** Failures that last less are usual while a destination restarts. The breaker may open earlier. */
+const failingForMs = 60_000;
+/** Fewer failures in a row may be the fault of single deliveries. */
+const failuresInRow = 3;
+/** As the alert rules in deploy/prometheus. */
+const overdueMs = 600_000;
+const unplannedMs = 60_000;
+/** A shorter pause ends before anybody could act. */
+const longPauseMs = 60_000;
+/** The service blocks an address for a minute; a longer block means that calls with a bad key go on. */
+const blockedForMs = 120_000;
+const unreachableForMs = 300_000;
+
+/** Everything that needs action now, the most urgent first. */
+export function attentionOf(facts: AttentionFacts, noticed: Noticed): Attention[] {
+  const entries = [
+    ...ofRelay(facts, noticed),
+    ...facts.routes.flatMap((route) => ofRoute(route, facts.now, noticed)),
+    ...facts.routes.flatMap(ofDead),
+    ...facts.alarms.flatMap(ofAlarm),
+    ...ofStops(facts, noticed),
+    ...ofUnreachable(facts, noticed),
+  ];
+  return entries.toSorted((a, b) => rank(a.kind) - rank(b.kind) || a.since - b.since);
+}
+
+const rank = (kind: AttentionKind): number => attentionKinds.indexOf(kind);
+
+function entry(kind: AttentionKind, subject: string | null, since: number, text: string, more: Partial<Attention> = {}): Attention {
+  return { kind, subject, since, waiting: null, nextAt: null, text, action: null, ...more };
+}
+
+function ofRelay({ now, quarantine, unplanned, storeFailure, reload }: AttentionFacts, noticed: Noticed): Attention[] {
+  const entries: Attention[] = [];
+  if (storeFailure !== null) {
+    const text = `The relay cannot store events and answers webhooks with 503: ${storeFailure}. Repair the store. The relay then continues by itself.`;
+    entries.push(entry("store-failing", null, noticed("store"), text));
+  }
+  if (unplanned.oldestAt !== null && now - unplanned.oldestAt > unplannedMs) {
+    const text = `${many(unplanned.events, "event waits", "events wait")} for a worker. Start a process with the role work or both, or add one if there are too few.`;
+    entries.push(entry("unplanned", null, unplanned.oldestAt, text, { waiting: unplanned.events }));
+  }
+  if (quarantine.oldestAt !== null) {
+    const { events, oldestAt } = quarantine;
+    const what = `${many(events, "signed webhook is not a valid event", "signed webhooks are not valid events")}`;
+    const text = `${what}. Each one shows the reason. Remove the cause, then release ${events === 1 ? "it" : "them"}.`;
+    entries.push(entry("quarantined", null, oldestAt, text, { waiting: events, action: "release" }));
+  }
+  const [fault] = reload.faults;
+  if (reload.result === "refused" && fault !== undefined) {
+    const place = fault.path === "" ? "" : `${fault.path} `;
+    const rest = reload.faults.length > 1 ? ` ${many(reload.faults.length - 1, "more fault", "more faults")} in the log.` : "";
+    const text = `The last reload was refused: ${place}${fault.message}.${rest} The previous settings stay in effect. Correct the file, then reload.`;
+    entries.push(entry("settings-refused", null, reload.at, text));
+  }
+  return entries;
+}
+
+/** At most one entry: a stopped destination is not called, and a paused one is not called before its time. */
+function ofRoute(facts: RouteFacts, now: number, noticed: Noticed): Attention[] {
+  const { route, waiting, held, stopped, stoppedAt, breaker, failing } = facts;
+  const open = waiting + held;
+  const wait = many(open, "delivery waits", "deliveries wait");
+  if (stopped !== null) {
+    const text = `${route} is stopped: ${stopped}. ${open === 0 ? "New deliveries will wait" : wait}. Repair the destination, then resume it.`;
+    return [entry("destination-stopped", route, stoppedAt ?? noticed(`stopped ${route}`), text, { waiting: open, action: "resume" })];
+  }
+  const pause = pauseOf(facts, now, noticed);
+  if (pause !== null) {
+    const text = `${route} asked not to be called for a while (429 with Retry-After). ${wait} until then. To call it now, resume it.`;
+    return [entry("destination-paused", route, pause, text, { waiting: open, nextAt: breaker.pausedUntil, action: "resume" })];
+  }
+  if (open === 0) return [];
+  const failingSince = failingSinceOf(facts, now);
+  if (failingSince !== null) {
+    const what = failing === null ? "fails" : causeText(failing.cause);
+    const todo = isRefusal(failing?.cause) ? "Check the URL, the headers and the secret of the route." : "Repair the destination.";
+    const text = `${route} ${what}. ${wait}. ${todo} The relay keeps trying; to try at once, retry.`;
+    return [entry("destination-failing", route, failingSince, text, { waiting: open, nextAt: nextAttemptOf(facts, now), action: "retry" })];
+  }
+  if (facts.oldestDueAt !== null && now - facts.oldestDueAt > overdueMs) {
+    const text = `Deliveries to ${route} are late. ${wait}. The destination is slow, its rate or concurrency is too low, or too few workers run.`;
+    return [entry("destination-failing", route, facts.oldestDueAt, text, { waiting: open })];
+  }
+  return [];
+}
+
+/** When the pause was noticed; null unless it is a long one. */
+function pauseOf({ route, waiting, breaker }: RouteFacts, now: number, noticed: Noticed): number | null {
+  const { pausedUntil } = breaker;
+  if (pausedUntil === null || pausedUntil <= now) return null;
+  const since = noticed(`paused ${route}`);
+  return waiting > 0 && pausedUntil - since >= longPauseMs ? since : null;
+}
+
+function failingSinceOf({ breaker, failing }: RouteFacts, now: number): number | null {
+  const since = earliest(breaker.failingSince, failing?.since ?? null);
+  if (breaker.state !== "closed") return since ?? now;
+  if (failing === null || failing.attempts < failuresInRow) return null;
+  return now - failing.since >= failingForMs ? since : null;
+}
+
+/** When the next attempt is made; null: now, or nothing waits, or the destination is stopped. */
+export function nextAttemptOf({ waiting, stopped, oldestDueAt, breaker }: RouteFacts, now: number): number | null {
+  if (waiting === 0 || stopped !== null) return null;
+  const at = Math.max(oldestDueAt ?? 0, breaker.openUntil ?? 0, breaker.pausedUntil ?? 0);
+  return at > now ? at : null;
+}
+
+function ofDead({ route, dead, deadSince }: RouteFacts): Attention[] {
+  if (dead === 0 || deadSince === null) return [];
+  const text = `${many(dead, "delivery", "deliveries")} to ${route} ran out of attempts. Repair the destination, then retry ${dead === 1 ? "it" : "them"}.`;
+  return [entry("dead-letters", route, deadSince, text, { waiting: dead, action: "retry" })];
+}
+
+function ofAlarm({ alarm, account, since, text, causes }: Alarm): Attention[] {
+  switch (alarm) {
+    case "silence": {
+      const likely = causes.length === 0 ? "" : ` Likely: ${causes.join("; or ")}`;
+      return [entry("no-webhooks", account, since, `Account ${account}: ${text}.${likely}`)];
+    }
+    case "key":
+      return [keyRefused(account, since)];
+    case "polls":
+      return [entry("reconcile-failing", account, since, `Account ${account}: ${text}. Check its baseUrl, apiKey and plan, then reload.`)];
+  }
+}
+
+function keyRefused(account: string, since: number): Attention {
+  const text = `The messaging service refuses the API key of account ${account}. Correct accounts.${account}.apiKey, then reload the settings.`;
+  return entry("account-stopped", account, since, text);
+}
+
+function ofStops({ now, alarms, stops }: AttentionFacts, noticed: Noticed): Attention[] {
+  return stops.flatMap(({ account, reason, resource, until: untilText }) => {
+    const until = Date.parse(untilText);
+    if (reason === "unauthenticated") {
+      const isTold = alarms.some((alarm) => alarm.alarm === "key" && alarm.account === account);
+      return isTold ? [] : [keyRefused(account, noticed(`key ${account}`))];
+    }
+    // A quota may have been renewed: the next call shows it.
+    if (until <= now) return [];
+    const since = noticed(`${reason} ${account}`);
+    if (reason === "blocked") {
+      const text = `The messaging service blocks this address because of bad keys. Correct accounts.${account}.apiKey, then reload the settings.`;
+      return now - since < blockedForMs ? [] : [entry("account-stopped", account, since, text, { nextAt: until })];
+    }
+    const quota = resource === null ? "A monthly quota" : `The monthly quota ${resource}`;
+    const text = `${quota} of account ${account} is used up: ${stopTexts[reason]} until it is renewed. Wait, or change the plan and resume the account.`;
+    return [entry("account-stopped", account, since, text, { nextAt: until, action: "resume" })];
+  });
+}
+
+const stopTexts: Record<Exclude<StopView["reason"], "unauthenticated" | "blocked">, string> = {
+  quota: "the relay makes no calls",
+  "quota-messages": "the relay sends no messages",
+  "quota-runs": "the relay starts no automation runs",
+  "quota-contacts": "the relay writes no contacts",
+  "quota-reads": "the relay polls nothing",
+};
+
+function ofUnreachable({ now, unreachable }: AttentionFacts, noticed: Noticed): Attention[] {
+  return unreachable.flatMap((account) => {
+    const since = noticed(`unreachable ${account}`);
+    const text = `The messaging service does not answer the polls of account ${account}. Check baseUrl, DNS and the network.`;
+    return now - since < unreachableForMs ? [] : [entry("reconcile-failing", account, since, text)];
+  });
+}
+
+const causeTexts: Record<AttemptError, string> = {
+  timeout: "does not answer in time",
+  connect: "does not accept connections",
+  dns: "has a host name that cannot be resolved",
+  reset: "closes the connection without an answer",
+  tls: "fails the TLS handshake",
+  blocked: "has a private address, which allowPrivate does not allow",
+  protocol: "sends an answer that is not HTTP",
+  aborted: "did not answer before the relay stopped",
+  internal: "cannot be called because of a fault of the relay",
+  refused: "refuses the command",
+  unreachable: "cannot be reached",
+  hung: "does not answer in time",
+  loading: "is reading its files after a start",
+  clients: "accepts no more clients",
+  cluster: "has no node for the key",
+  credentials: "refuses the user or the password",
+  database: "has no database of that number",
+  stranger: "is not a Redis, or fails the TLS handshake",
+  full: "has no memory left",
+  "read-only": "is a read-only replica",
+  disk: "cannot write its files",
+  replicas: "has too few replicas",
+};
+
+/** `cause`: an HTTP status, or the error of an attempt. */
+function causeText(cause: string): string {
+  return Object.hasOwn(causeTexts, cause) ? causeTexts[cause as AttemptError] : `answers ${cause}`;
+}
+
+function isRefusal(cause: string | undefined): boolean {
+  const status = Number(cause);
+  return status >= 400 && status < 500 && status !== 408 && status !== 429;
+}
+
+function earliest(a: number | null, b: number | null): number | null {
+  return a === null || b === null ? (a ?? b) : Math.min(a, b);
+}
+
+function many(count: number, one: string, more: string): string {
+  return `${count.toLocaleString("en-US")} ${count === 1 ? one : more}`;
+}
+
+/** Remembers since when conditions hold, and forgets those that `look` did not ask for: they have ended. */
+export function createNoticing(now: () => number) {
+  let known = new Map<string, number>();
+  return {
+    look<T>(use: (noticed: Noticed) => T): T {
+      const seen = new Map<string, number>();
+      const found = use((condition) => {
+        const since = known.get(condition) ?? now();
+        seen.set(condition, since);
+        return since;
+      });
+      known = seen;
+      return found;
+    },
+  };
+}

@@ -1,0 +1,108 @@
+import { z } from "zod";
+import { count } from "./answers.ts";
+import { time, type View } from "./view.ts";
+
+/*
+ * The answer of `GET /v1/overview`, which `GET /v1/live` sends again whenever it changes (docs/endpoints.md).
+ */
+
+/**
+ * What needs action.
+ *
+ * | kind | subject | what is wrong |
+ * |---|---|---|
+ * | `destination-failing` | route | its attempts fail, or its deliveries are late |
+ * | `destination-stopped` | route | it answered 410; nothing goes out before it is resumed |
+ * | `destination-paused` | route | it asked for a pause of a minute or more (429 with Retry-After) |
+ * | `no-webhooks` | account | messages were sent and their webhooks do not arrive |
+ * | `account-stopped` | account | the service refuses the API key, or a quota is used up |
+ * | `quarantined` | null | signed webhooks are not valid events |
+ * | `dead-letters` | route | deliveries ran out of attempts |
+ * | `store-failing` | null | events cannot be stored |
+ * | `settings-refused` | null | the last reload was refused |
+ * | `reconcile-failing` | account | polls of messages fail |
+ * | `unplanned` | null | no worker plans the accepted events |
+ */
+export const attentionKinds = [
+  "store-failing",
+  "unplanned",
+  "no-webhooks",
+  "destination-stopped",
+  "destination-failing",
+  "destination-paused",
+  "account-stopped",
+  "reconcile-failing",
+  "dead-letters",
+  "quarantined",
+  "settings-refused",
+] as const;
+export type AttentionKind = (typeof attentionKinds)[number];
+
+const attentionSchema = z.object({
+  kind: z.enum(attentionKinds).describe("What is wrong."),
+  subject: z.string().nullable().describe("The route or the account; null: the relay itself."),
+  since: time.describe("When it began, or when the relay noticed it."),
+  waiting: count.nullable().describe("Number of deliveries or events that it concerns; null: they are not counted."),
+  nextAt: time.nullable().describe("When the relay tries again by itself; null: it does not, or it tries now."),
+  text: z.string().describe("What is wrong and what to do, in English."),
+  action: z
+    .enum(["retry", "resume", "release"])
+    .nullable()
+    .describe("What the API offers: retry the deliveries, resume the route or account, or release the webhooks; null: nothing."),
+});
+export type Attention = View<typeof attentionSchema>;
+
+export const destinationStates = ["ok", "attention", "stopped"] as const;
+
+const destinationSchema = z.object({
+  route: z.string().describe("The route's name in the settings."),
+  to: z.string().describe("The host of the URL, or the name of the queue or stream."),
+  kind: z.enum(["url", "queue", "stream"]).describe("The kind of destination."),
+  state: z.enum(destinationStates).describe("`attention`: it has an entry in `attention`; `stopped`: nothing goes out."),
+  reason: z.string().nullable().describe("Why the state is not `ok`."),
+  since: time.nullable().describe("Since when the state is not `ok`."),
+  waiting: count.describe("Deliveries waiting, due or not, including those in flight."),
+  held: count.describe("Deliveries held behind another one of their message."),
+  dead: count.describe("Dead letters."),
+  inFlight: count.nullable().describe("Attempts in flight; null: only another process knows the number."),
+  successLastHour: z.number().nullable().describe("Share of the attempts of the last hour that delivered, from 0 to 1; null: no attempts."),
+  p50Ms: z.number().nullable().describe("Median time from receipt to delivery in the last hour; null: nothing was delivered."),
+  p99Ms: z.number().nullable().describe("99th percentile of the same."),
+  nextAt: time.nullable().describe("When the next attempt is made; null: now, or nothing waits, or the destination is stopped."),
+});
+export type DestinationView = View<typeof destinationSchema>;
+
+/** A figure with its sparkline. */
+const figure = (text: string) =>
+  z
+    .object({
+      value: z.number().nullable().describe("The current value; null: nothing to measure."),
+      lastHour: z.array(z.number().nullable()).describe("The last 60 minutes, the current one last; null: nothing was measured."),
+    })
+    .describe(text);
+
+export const overviewSchema = z.object({
+  at: time.describe("When these facts were read."),
+  relay: z
+    .object({
+      version: z.string().describe("Of the relay."),
+      instance: z.string().describe("Of this process: a restart gives another one."),
+      storage: z.enum(["sqlite", "redis"]).describe("The storage engine."),
+      startedAt: time.describe("When the process started."),
+    })
+    .describe("The process that answered."),
+  attention: z.array(attentionSchema).describe("What needs action, the most urgent first; empty: all is well."),
+  goodSince: time.describe("When the last entry of `attention` ended, or the process started."),
+  figures: z
+    .object({
+      eventsPerSecond: figure("Events received per second."),
+      ackP99Ms: figure("99th percentile of the time from a webhook's request to its answer."),
+      oldestDeliverySeconds: figure("How long the oldest due delivery has been waiting; 0: none is due."),
+      deliveredShare: figure("Share of the attempts that delivered, from 0 to 1; the value is that of the last hour."),
+      deadLetters: figure("Dead letters of all routes."),
+    })
+    .describe("Five numbers, each with its last hour."),
+  destinations: z.array(destinationSchema).describe("One for each route of the settings, in their order."),
+});
+export type RelayOverview = z.infer<typeof overviewSchema>;
+export type OverviewView = View<typeof overviewSchema>;

@@ -1,0 +1,230 @@
+import { expect, test } from "vitest";
+import { type AttentionFacts, attentionOf, createNoticing, type RouteFacts } from "../../../src/app/attention.ts";
+import { type Attention, attentionKinds } from "../../../src/model/overview.ts";
+
+const start = Date.parse("2026-11-21T12:00:00Z");
+const minute = 60_000;
+
+const calm = { state: "closed", pausedUntil: null, openUntil: null, failingSince: null } as const;
+const noBacklog = { waiting: 0, held: 0, dead: 0, oldestDueAt: null, deadSince: null, stopped: null, stoppedAt: null };
+const route = (parts: Partial<RouteFacts>): RouteFacts => ({ route: "crm", ...noBacklog, breaker: calm, failing: null, ...parts });
+
+const good: AttentionFacts = {
+  now: start,
+  routes: [route({ waiting: 3, oldestDueAt: start })],
+  quarantine: { events: 0, oldestAt: null },
+  unplanned: { events: 0, oldestAt: null },
+  alarms: [],
+  stops: [],
+  storeFailure: null,
+  reload: { result: "applied", at: start, faults: [] },
+  unreachable: [],
+};
+
+/** The entries at each of several moments; what is noticed at one is remembered at the next. */
+function entriesOver(moments: readonly Partial<AttentionFacts>[]): Attention[][] {
+  let now = start;
+  const noticing = createNoticing(() => now);
+  return moments.map((moment) => {
+    const facts = { ...good, ...moment };
+    now = facts.now;
+    return noticing.look((noticed) => attentionOf(facts, noticed));
+  });
+}
+
+const open = { state: "open", pausedUntil: null, openUntil: start + 40_000, failingSince: start - 12 * minute } as const;
+const paused = { ...calm, pausedUntil: start + 5 * minute };
+const alarm = { account: "main", since: start - minute, text: "the text", causes: ["a cause"] };
+const quota = { account: "main", reason: "quota", resource: "apiCalls", until: new Date(start + minute).toISOString() } as const;
+
+/** For each kind: facts that show it, when it began, and the entry. */
+const faults: readonly { readonly title: string; readonly facts: Partial<AttentionFacts>; readonly entry: Partial<Attention> }[] = [
+  {
+    title: "a destination whose breaker is open",
+    facts: { routes: [route({ waiting: 1_204, breaker: open, failing: { since: start - minute, attempts: 10, cause: "503" } })] },
+    entry: {
+      kind: "destination-failing",
+      subject: "crm",
+      since: start - 12 * minute,
+      waiting: 1_204,
+      nextAt: start + 40_000,
+      text: "crm answers 503. 1,204 deliveries wait. Repair the destination. The relay keeps trying; to try at once, retry.",
+      action: "retry",
+    },
+  },
+  {
+    title: "a destination that refuses each attempt, which does not open the breaker",
+    facts: { routes: [route({ waiting: 1, failing: { since: start - minute, attempts: 3, cause: "401" } })] },
+    entry: {
+      kind: "destination-failing",
+      since: start - minute,
+      text: "crm answers 401. 1 delivery waits. Check the URL, the headers and the secret of the route. The relay keeps trying; to try at once, retry.",
+    },
+  },
+  {
+    title: "a destination whose deliveries are late",
+    facts: { routes: [route({ waiting: 2, oldestDueAt: start - 11 * minute })] },
+    entry: { kind: "destination-failing", since: start - 11 * minute, waiting: 2, action: null },
+  },
+  {
+    title: "a stopped destination, even when nothing waits",
+    facts: { routes: [route({ stopped: "the destination answered 410 (gone)", stoppedAt: start - minute })] },
+    entry: {
+      kind: "destination-stopped",
+      since: start - minute,
+      waiting: 0,
+      text: "crm is stopped: the destination answered 410 (gone). New deliveries will wait. Repair the destination, then resume it.",
+      action: "resume",
+    },
+  },
+  {
+    title: "a long pause",
+    facts: { routes: [route({ waiting: 7, breaker: paused })] },
+    entry: { kind: "destination-paused", since: start, nextAt: start + 5 * minute, waiting: 7, action: "resume" },
+  },
+  {
+    title: "missing webhooks",
+    facts: { alarms: [{ alarm: "silence", ...alarm }] },
+    entry: { kind: "no-webhooks", subject: "main", since: start - minute, text: "Account main: the text. Likely: a cause", action: null },
+  },
+  {
+    title: "a refused API key",
+    facts: { alarms: [{ alarm: "key", ...alarm }] },
+    entry: { kind: "account-stopped", subject: "main", since: start - minute, action: null },
+  },
+  {
+    title: "a used-up quota",
+    facts: { stops: [quota] },
+    entry: {
+      kind: "account-stopped",
+      since: start,
+      nextAt: start + minute,
+      text: "The monthly quota apiCalls of account main is used up: the relay makes no calls until it is renewed. Wait, or change the plan and resume the account.",
+      action: "resume",
+    },
+  },
+  {
+    title: "faulty polls",
+    facts: { alarms: [{ alarm: "polls", ...alarm }] },
+    entry: { kind: "reconcile-failing", subject: "main", since: start - minute },
+  },
+  {
+    title: "dead letters",
+    facts: { routes: [route({ dead: 17, deadSince: start - 3 * minute })] },
+    entry: {
+      kind: "dead-letters",
+      subject: "crm",
+      since: start - 3 * minute,
+      waiting: 17,
+      text: "17 deliveries to crm ran out of attempts. Repair the destination, then retry them.",
+      action: "retry",
+    },
+  },
+  {
+    title: "quarantined webhooks",
+    facts: { quarantine: { events: 1, oldestAt: start - minute } },
+    entry: {
+      kind: "quarantined",
+      subject: null,
+      since: start - minute,
+      waiting: 1,
+      text: "1 signed webhook is not a valid event. Each one shows the reason. Remove the cause, then release it.",
+      action: "release",
+    },
+  },
+  {
+    title: "a store that cannot write",
+    facts: { storeFailure: "the disk is full" },
+    entry: { kind: "store-failing", since: start, action: null },
+  },
+  {
+    title: "refused settings",
+    facts: {
+      reload: {
+        result: "refused",
+        at: start - minute,
+        faults: [{ path: "routes[0].to", message: "is required", source: "relay.yaml:3:5" }],
+      },
+    },
+    entry: {
+      kind: "settings-refused",
+      since: start - minute,
+      text: "The last reload was refused: routes[0].to is required. The previous settings stay in effect. Correct the file, then reload.",
+    },
+  },
+  {
+    title: "events that no worker plans",
+    facts: { unplanned: { events: 120, oldestAt: start - 2 * minute } },
+    entry: { kind: "unplanned", since: start - 2 * minute, waiting: 120 },
+  },
+];
+
+test("lists nothing while all is well", () => {
+  expect(entriesOver([{}])).toEqual([[]]);
+});
+
+test.each(faults)("lists $title until it ends", ({ facts, entry }) => {
+  const [before, during, after] = entriesOver([{}, facts, {}]);
+  expect(before).toEqual([]);
+  expect(during).toMatchObject([entry]);
+  expect(after).toEqual([]);
+});
+
+test("the faults above cover every kind", () => {
+  expect(new Set(faults.map(({ entry }) => entry.kind))).toEqual(new Set(attentionKinds));
+});
+
+test("keeps the time at which a fault was noticed, and forgets it when the fault ends", () => {
+  const failing = { storeFailure: "the disk is full" };
+  const [first, second, , again] = entriesOver([
+    failing,
+    { ...failing, now: start + minute },
+    { now: start + 2 * minute },
+    { ...failing, now: start + 3 * minute },
+  ]);
+  expect([first, second, again].map((entries) => entries?.[0]?.since)).toEqual([start, start, start + 3 * minute]);
+});
+
+const quiet: readonly (readonly [string, Partial<AttentionFacts>])[] = [
+  ["an open breaker without deliveries", { routes: [route({ breaker: open })] }],
+  ["two failures in a row", { routes: [route({ waiting: 1, failing: { since: start - 5 * minute, attempts: 2, cause: "503" } })] }],
+  ["failures of the last minute", { routes: [route({ waiting: 1, failing: { since: start - 5_000, attempts: 9, cause: "503" } })] }],
+  ["a short pause", { routes: [route({ waiting: 1, breaker: { ...calm, pausedUntil: start + 59_000 } })] }],
+  ["a pause that ended", { routes: [route({ waiting: 1, breaker: { ...calm, pausedUntil: start } })] }],
+  ["a quota that may be renewed", { stops: [{ ...quota, until: new Date(start).toISOString() }] }],
+  ["an address blocked for a minute", { stops: [{ ...quota, reason: "blocked" }] }],
+  ["a pass without an answer of the service", { unreachable: ["main"] }],
+  ["events planned within a minute", { unplanned: { events: 9_000, oldestAt: start - minute } }],
+];
+
+test.each(quiet)("does not list %s", (_, facts) => {
+  expect(entriesOver([facts])).toEqual([[]]);
+});
+
+test("lists a pause until it ends, however little of it is left", () => {
+  const at = (now: number) => ({ now, routes: [route({ waiting: 1, breaker: paused })] });
+  const counts = entriesOver([at(start), at(start + 4.9 * minute), at(start + 5 * minute)]).map((entries) => entries.length);
+  expect(counts).toEqual([1, 1, 0]);
+});
+
+test("lists a service that answers no poll for five minutes", () => {
+  const silent = { unreachable: ["main"] };
+  const [, late] = entriesOver([silent, { ...silent, now: start + 5 * minute }]);
+  expect(late).toMatchObject([{ kind: "reconcile-failing", subject: "main", since: start }]);
+});
+
+test("lists the most urgent first", () => {
+  const all = faults.map(({ facts }) => facts);
+  const [entries] = entriesOver([
+    Object.assign({}, ...all, { routes: all.flatMap(({ routes = [] }) => routes), alarms: all.flatMap(({ alarms = [] }) => alarms) }),
+  ]);
+  const kinds = entries?.map(({ kind }) => attentionKinds.indexOf(kind)) ?? [];
+  expect(kinds.length).toBeGreaterThan(10);
+  expect(kinds).toEqual(kinds.toSorted((a, b) => a - b));
+});
+
+test("every sentence has at most 25 words", () => {
+  const texts = faults.flatMap(({ facts }) => entriesOver([facts]).flat()).map(({ text }) => text);
+  const long = texts.flatMap((text) => text.split(/[.:;] /)).filter((sentence) => sentence.split(" ").length > 25);
+  expect(long).toEqual([]);
+});
