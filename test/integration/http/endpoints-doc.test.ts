@@ -4,7 +4,9 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { createRelay } from "../../../src/app/relay.ts";
 import { parseSettings } from "../../../src/config/load.ts";
+import type { Endpoint } from "../../../src/control/endpoint.ts";
 import { startSandbox } from "../../../src/sandbox/start-sandbox.ts";
+import { allEndpoints } from "../../harness/all-endpoints.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { routeTo, settingsOf, webhookSecret } from "../../harness/relay-settings.ts";
@@ -70,7 +72,9 @@ test("the comparison of shapes can fail", () => {
 /** No relay has an offender until somebody damages its file; test/integration/cli/audit.test.ts does. */
 const offenderShape = { rule: "", event: 0, eventId: "", route: "", what: "" };
 
-test("the examples have the shape of real answers", async () => {
+const patternOf = (path: string) => new RegExp(`^${path.replace(/[.]/g, "\\.").replace(/:\w+/g, "[^/]+")}$`);
+
+test("the examples have the shape of real answers, which their schemas describe", async () => {
   const downstream = await openDownstream();
   await using service = await startSandbox();
   const relay = await startRelayHere({
@@ -92,8 +96,21 @@ test("the examples have the shape of real answers", async () => {
       },
     },
   });
-  const get = async (path: string) => (await relay.ask(path)).body;
-  const post = async (path: string, body?: unknown) => (await relay.ask(path, { method: "POST", body })).body;
+  const described: Endpoint[] = [];
+  const endpoints = (await allEndpoints()).map((endpoint) => ({ endpoint, pattern: patternOf(endpoint.path) }));
+  /** Its answer, which the schema of its status describes with every field. */
+  const request = async (method: "GET" | "POST", path: string, body?: unknown) => {
+    const answer = await relay.ask(path, { method, body });
+    const [plain = ""] = path.split(/\/?(?:\?|$)/);
+    const found = endpoints.find(({ endpoint, pattern }) => endpoint.method === method && pattern.test(plain))?.endpoint;
+    if (found === undefined) return answer.body;
+    const schema = found.answers[answer.status]?.schema;
+    expect([path, answer.status, schema?.safeParse(answer.body)]).toEqual([path, answer.status, { success: true, data: answer.body }]);
+    described.push(found);
+    return answer.body;
+  };
+  const get = (path: string) => request("GET", path);
+  const post = (path: string, body?: unknown) => request("POST", path, body);
   const [registration, created] = jsonBlocks("POST /v1/messages/track");
   const answers: [endpoint: string, real: unknown[]][] = [
     ["POST /v1/messages/track", [registration, await post("/v1/messages/track", registration)]],
@@ -144,6 +161,8 @@ test("the examples have the shape of real answers", async () => {
     ["POST /v1/accounts/{account}/resume", [await post("/v1/accounts/main/resume")]],
   );
 
+  await get("/v1/openapi.json");
+
   const [message] = jsonBlocks("POST /v1/messages");
   service.customerWrites((message as { to: string }).to, "Hola");
   const sent = (await post("/v1/messages", message)) as { wamid: string };
@@ -163,6 +182,9 @@ test("the examples have the shape of real answers", async () => {
     expect([endpoint, examples.length]).toEqual([endpoint, real.length]);
     for (const [n, example] of examples.entries()) expect([endpoint, fits(example, real[n])]).toEqual([endpoint, []]);
   }
+  const [listen, ...unread] = endpoints.map(({ endpoint }) => endpoint).filter((endpoint) => !described.includes(endpoint));
+  // A stream has no end.
+  expect([listen?.name, ...unread]).toEqual(["listen"]);
   const shown = [...sections.keys()].filter((endpoint) => jsonBlocks(endpoint).length > 0);
   expect(shown.toSorted()).toEqual(answers.map(([endpoint]) => endpoint).toSorted());
 });

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import { expect, test } from "vitest";
-import { allEndpoints } from "./all-endpoints.ts";
+import { allEndpoints } from "../../harness/all-endpoints.ts";
 
 const page = readFileSync(new URL("../../../docs/endpoints.md", import.meta.url), "utf8");
 const sections = new Map(

@@ -3,7 +3,7 @@ import spectral, { type RulesetDefinition } from "@stoplight/spectral-core";
 import rulesets from "@stoplight/spectral-rulesets";
 import { expect, test } from "vitest";
 import { describe } from "../../../src/control/openapi.ts";
-import { allEndpoints } from "./all-endpoints.ts";
+import { allEndpoints } from "../../harness/all-endpoints.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 const document = describe(await allEndpoints(), "1.0.0") as Json;

@@ -2,7 +2,7 @@ import openapiTS, { astToString, type OpenAPI3 } from "openapi-typescript";
 import ts from "typescript";
 import { expect, test } from "vitest";
 import { describe } from "../../../src/control/openapi.ts";
-import { allEndpoints } from "./all-endpoints.ts";
+import { allEndpoints } from "../../harness/all-endpoints.ts";
 
 const endpoints = await allEndpoints();
 const types = astToString(await openapiTS(describe(endpoints, "1.0.0") as OpenAPI3));

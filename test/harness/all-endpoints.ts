@@ -1,6 +1,6 @@
-import type { Endpoint } from "../../../src/control/endpoint.ts";
-import { createHttp } from "../../../src/control/http.ts";
-import { addControlRoutes } from "../../../src/control/routes.ts";
+import type { Endpoint } from "../../src/control/endpoint.ts";
+import { createHttp } from "../../src/control/http.ts";
+import { addControlRoutes } from "../../src/control/routes.ts";
 
 /** Every endpoint of the control API. No request is made, so the ports are empty. */
 export async function allEndpoints(): Promise<Endpoint[]> {
