@@ -38,38 +38,45 @@ export const attentionKinds = [
 ] as const;
 export type AttentionKind = (typeof attentionKinds)[number];
 
-const attentionSchema = z.object({
-  kind: z.enum(attentionKinds).describe("What is wrong."),
-  subject: z.string().nullable().describe("The route or the account; null: the relay itself."),
-  since: time.describe("When it began, or when the relay noticed it."),
-  waiting: count.nullable().describe("Number of deliveries or events that it concerns; null: they are not counted."),
-  nextAt: time.nullable().describe("When the relay tries again by itself; null: it does not, or it tries now."),
-  text: z.string().describe("What is wrong and what to do, in English."),
-  action: z
-    .enum(["retry", "resume", "release"])
-    .nullable()
-    .describe("What the API offers: retry the deliveries, resume the route or account, or release the webhooks; null: nothing."),
-});
+const attentionSchema = z
+  .object({
+    kind: z.enum(attentionKinds).describe("What is wrong."),
+    subject: z.string().nullable().describe("The route or the account; null: the relay itself."),
+    since: time.describe("When it began, or when the relay noticed it."),
+    waiting: count.nullable().describe("Number of deliveries or events that it concerns; null: they are not counted."),
+    nextAt: time.nullable().describe("When the relay tries again by itself; null: it does not, or it tries now."),
+    text: z.string().describe("What is wrong and what to do, in English."),
+    action: z
+      .enum(["retry", "resume", "release"])
+      .nullable()
+      .describe("What the API offers: retry the deliveries, resume the route or account, or release the webhooks; null: nothing."),
+  })
+  .meta({ id: "Attention", description: "Something that needs action." });
 export type Attention = View<typeof attentionSchema>;
 
 export const destinationStates = ["ok", "attention", "stopped"] as const;
 
-const destinationSchema = z.object({
-  route: z.string().describe("The route's name in the settings."),
-  to: z.string().describe("The host of the URL, or the name of the queue or stream."),
-  kind: z.enum(["url", "queue", "stream"]).describe("The kind of destination."),
-  state: z.enum(destinationStates).describe("`attention`: it has an entry in `attention`; `stopped`: nothing goes out."),
-  reason: z.string().nullable().describe("Why the state is not `ok`."),
-  since: time.nullable().describe("Since when the state is not `ok`."),
-  waiting: count.describe("Deliveries waiting, due or not, including those in flight."),
-  held: count.describe("Deliveries held behind another one of their message."),
-  dead: count.describe("Dead letters."),
-  inFlight: count.nullable().describe("Attempts in flight; null: only another process knows the number."),
-  successLastHour: z.number().nullable().describe("Share of the attempts of the last hour that delivered, from 0 to 1; null: no attempts."),
-  p50Ms: z.number().nullable().describe("Median time from receipt to delivery in the last hour; null: nothing was delivered."),
-  p99Ms: z.number().nullable().describe("99th percentile of the same."),
-  nextAt: time.nullable().describe("When the next attempt is made; null: now, or nothing waits, or the destination is stopped."),
-});
+const destinationSchema = z
+  .object({
+    route: z.string().describe("The route's name in the settings."),
+    to: z.string().describe("The host of the URL, or the name of the queue or stream."),
+    kind: z.enum(["url", "queue", "stream"]).describe("The kind of destination."),
+    state: z.enum(destinationStates).describe("`attention`: it has an entry in `attention`; `stopped`: nothing goes out."),
+    reason: z.string().nullable().describe("Why the state is not `ok`."),
+    since: time.nullable().describe("Since when the state is not `ok`."),
+    waiting: count.describe("Deliveries waiting, due or not, including those in flight."),
+    held: count.describe("Deliveries held behind another one of their message."),
+    dead: count.describe("Dead letters."),
+    inFlight: count.nullable().describe("Attempts in flight; null: only another process knows the number."),
+    successLastHour: z
+      .number()
+      .nullable()
+      .describe("Share of the attempts of the last hour that delivered, from 0 to 1; null: no attempts."),
+    p50Ms: z.number().nullable().describe("Median time from receipt to delivery in the last hour; null: nothing was delivered."),
+    p99Ms: z.number().nullable().describe("99th percentile of the same."),
+    nextAt: time.nullable().describe("When the next attempt is made; null: now, or nothing waits, or the destination is stopped."),
+  })
+  .meta({ id: "DestinationStanding", description: "How a route's destination does." });
 export type DestinationView = View<typeof destinationSchema>;
 
 /** A figure with its sparkline. */
@@ -81,28 +88,30 @@ const figure = (text: string) =>
     })
     .describe(text);
 
-export const overviewSchema = z.object({
-  at: time.describe("When these facts were read."),
-  relay: z
-    .object({
-      version: z.string().describe("Of the relay."),
-      instance: z.string().describe("Of this process: a restart gives another one."),
-      storage: z.enum(["sqlite", "redis"]).describe("The storage engine."),
-      startedAt: time.describe("When the process started."),
-    })
-    .describe("The process that answered."),
-  attention: z.array(attentionSchema).describe("What needs action, the most urgent first; empty: all is well."),
-  goodSince: time.describe("When the last entry of `attention` ended, or the process started."),
-  figures: z
-    .object({
-      eventsPerSecond: figure("Events received per second."),
-      ackP99Ms: figure("99th percentile of the time from a webhook's request to its answer."),
-      oldestDeliverySeconds: figure("How long the oldest due delivery has been waiting; 0: none is due."),
-      deliveredShare: figure("Share of the attempts that delivered, from 0 to 1; the value is that of the last hour."),
-      deadLetters: figure("Dead letters of all routes."),
-    })
-    .describe("Five numbers, each with its last hour."),
-  destinations: z.array(destinationSchema).describe("One for each route of the settings, in their order."),
-});
+export const overviewSchema = z
+  .object({
+    at: time.describe("When these facts were read."),
+    relay: z
+      .object({
+        version: z.string().describe("Of the relay."),
+        instance: z.string().describe("Of this process: a restart gives another one."),
+        storage: z.enum(["sqlite", "redis"]).describe("The storage engine."),
+        startedAt: time.describe("When the process started."),
+      })
+      .describe("The process that answered."),
+    attention: z.array(attentionSchema).describe("What needs action, the most urgent first; empty: all is well."),
+    goodSince: time.describe("When the last entry of `attention` ended, or the process started."),
+    figures: z
+      .object({
+        eventsPerSecond: figure("Events received per second."),
+        ackP99Ms: figure("99th percentile of the time from a webhook's request to its answer."),
+        oldestDeliverySeconds: figure("How long the oldest due delivery has been waiting; 0: none is due."),
+        deliveredShare: figure("Share of the attempts that delivered, from 0 to 1; the value is that of the last hour."),
+        deadLetters: figure("Dead letters of all routes."),
+      })
+      .describe("Five numbers, each with its last hour."),
+    destinations: z.array(destinationSchema).describe("One for each route of the settings, in their order."),
+  })
+  .meta({ id: "Overview", description: "What needs action, the figures and the destinations." });
 export type RelayOverview = z.infer<typeof overviewSchema>;
 export type OverviewView = View<typeof overviewSchema>;
