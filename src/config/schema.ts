@@ -109,6 +109,8 @@ const retentionSchema = z.strictObject({
   ignored: durationSchema.prefault("1d"),
   deliveries: durationSchema.prefault("30d"),
   messages: durationSchema.prefault("180d"),
+  /** Counts of `/v1/series` and `/v1/quality`. They need few bytes: minutes become hours after two days. */
+  history: durationSchema.refine((ms) => ms >= 3 * 24 * 3_600_000, "must be at least 3d").prefault("400d"),
 });
 
 const fileSchema = z.strictObject({

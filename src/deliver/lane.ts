@@ -242,7 +242,8 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
     startedAt: number,
     now: number,
   ): Promise<void> {
-    const { event, eventId } = delivery;
+    const { event, eventId, receivedAt, replays } = delivery;
+    const received = replays === 0 ? { receivedAt } : {};
     const settled = settledBy(decision, now);
     const attempt = { number: outgoing.attempt, at: startedAt, ...outcome };
     const stop = decision.kind === "stop" ? { stop: decision.reason } : {};
@@ -252,7 +253,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
     try {
       for (let tries = 1; ; tries++) {
         try {
-          return await queue.settle({ route, event, eventId, attempt, settled, at: now, ...stop, ...pause });
+          return await queue.settle({ route, event, eventId, attempt, settled, at: now, ...received, ...stop, ...pause });
         } catch (error) {
           if (isUnavailable(error)) tries = 0;
           if (tries < settleTries) hooks.storeFailed(route, error);

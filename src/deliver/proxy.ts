@@ -95,9 +95,9 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
     const { result, tookMs } = kept;
     const response = kept.response === null ? null : Buffer.from(kept.response);
     const settled = decision.kind === "dead" ? { to: "dead" as const, reason: decision.reason } : { to: "delivered" as const };
-    const { route, event, eventId } = delivery;
+    const { route, event, eventId, receivedAt } = delivery;
     // Not awaited: the sender's time runs. If a crash loses it, the next start ends the exchange.
-    void settle({ route, event, eventId, attempt: { number: 1, at, tookMs, result, response }, settled, at: clock.now() });
+    void settle({ route, event, eventId, attempt: { number: 1, at, tookMs, result, response }, settled, at: clock.now(), receivedAt });
     return outcome;
   }
 

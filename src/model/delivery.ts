@@ -105,6 +105,8 @@ export interface Settlement {
   readonly settled: Settled;
   /** Unix ms. */
   readonly at: number;
+  /** When the event was received (unix ms), for the history of delivery times. Absent for a replay. */
+  readonly receivedAt?: number;
   /** Why the destination refuses all deliveries from now on (410). */
   readonly stop?: string;
   /** A pause that the destination asked for (429), until unix ms. `breaker` names the breaker settings that it applies to. */

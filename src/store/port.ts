@@ -1,6 +1,7 @@
 import type { Alarm, AlarmChange } from "../model/alarm.ts";
 import type { DeliveryState, Settlement } from "../model/delivery.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
+import type { GaugeSample } from "../model/history.ts";
 import type { EventId } from "../model/ids.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Disposition } from "../model/plan.ts";
@@ -43,7 +44,7 @@ export interface DueListener {
  * durable once its promise resolves. While the store cannot write, writes reject with `StoreUnavailable`; they succeed
  * again without a restart. Times are unix ms. A delivery is named by its route and the seq of its event.
  */
-export interface Store extends Accepting, Replays, Quarantine, Sends, Asks, Hydrations, Observations, Housekeeping {
+export interface Store extends Accepting, Replays, Quarantine, Sends, Asks, Hydrations, Observations, Housekeeping, HistoryWriting {
   readonly read: StoreReading;
   readonly inspecting: Inspecting;
   /** True when other processes write to it too. Work that one process must do alone then takes a leader lease. */
@@ -92,6 +93,14 @@ interface Accepting {
   moveCursor(name: string, seq: number, at: number): Promise<number>;
 }
 
+/** The counts that no stored row brings. All others are written in the transaction of the rows that they count. */
+interface HistoryWriting {
+  /** A webhook was answered with 2xx `tookMs` after its request began. Written with a later transaction, within a second. */
+  noteAcknowledged(tookMs: number, at: number): void;
+  /** The latest sample of a minute wins. */
+  sampleGauges(values: GaugeSample, at: number): Promise<void>;
+}
+
 /** Each call is a small step. The next call continues. */
 interface Housekeeping {
   /**
@@ -116,6 +125,7 @@ export interface RetentionTimes {
   readonly ignored: number;
   readonly deliveries: number;
   readonly messages: number;
+  readonly history: number;
 }
 
 /** The rows that one step of retention deleted. */

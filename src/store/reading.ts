@@ -1,5 +1,6 @@
 import type { statsSchema } from "../model/answers.ts";
 import type { AuditFilter, AuditProgress, AuditReport } from "../model/audit.ts";
+import type { QualityQuery, QualityView, SeriesQuery, SeriesView } from "../model/history.ts";
 import type { ListenedEvent, ListenPage, ListenRow } from "../model/listen.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 
@@ -42,6 +43,7 @@ export interface StoreReading {
   readonly runs: RunReading;
   readonly stories: StoryReading;
   readonly listen: ListenReading;
+  readonly history: HistoryReading;
   /** Random; stored once, with the first data. Null: no relay has opened the store yet. */
   dataId(): MaybePromise<string | null>;
   secretUses(): MaybePromise<readonly StoredSecretUse[]>;
@@ -107,6 +109,11 @@ export interface StoryReading {
   stopReason(route: string): MaybePromise<string | null>;
 }
 
+export interface HistoryReading {
+  /** For short ranges: the embedded engine reads them in the thread that receives. `inspecting` has the same for long ones. */
+  series(query: SeriesQuery): MaybePromise<SeriesView>;
+}
+
 /** Events in the order of their seq, for listeners. */
 export interface ListenReading {
   /** A page of the next wanted events after `start`. */
@@ -126,9 +133,11 @@ export interface Wanted {
 /** A page that `use` reads, once and synchronously. */
 export type OpenPage = <T>(use: (page: ListenPage) => T) => T;
 
-/** Reads every row in the background. Rejects with `StoreUnavailable` when the store cannot be read, or after `close`. */
+/** Reads many rows in the background. Rejects with `StoreUnavailable` when the store cannot be read, or after `close`. */
 export interface Inspecting {
   stats(): Promise<Stats>;
+  series(query: SeriesQuery): Promise<SeriesView>;
+  quality(query: QualityQuery): Promise<QualityView>;
   audit(order: AuditOrder, progress: (at: AuditProgress) => void): Promise<AuditReport>;
   close(): Promise<void>;
 }

@@ -194,7 +194,8 @@ export function askContract(open: OpenSubject): void {
       const { store } = await openWith(open, []);
       await register(store, ["old"]);
       await store.register([{ account: "main", wamid: "young", id: "id-young" }], start + 1000 * minute);
-      for (let n = 0; n < 20; n++) await store.purge(start + 1000 * minute, { events: 1, ignored: 1, deliveries: 1, messages: 1 }, 100);
+      for (let n = 0; n < 20; n++)
+        await store.purge(start + 1000 * minute, { events: 1, ignored: 1, deliveries: 1, messages: 1, history: 10 ** 11 }, 100);
       expect(await store.message("main", "old")).toBeNull();
       expect(wamids(await claim(store, start + 1001 * minute))).toEqual(["young"]);
     });

@@ -13,7 +13,7 @@ const routes = [
   { name: "holding", match: { events: ["message.*"], statuses: ["sent"] }, truncated: "hold" },
   { name: "waits", match: { events: ["message.held"] }, truncated: "hold" },
 ] as const;
-const keep = { events: 3 * day, ignored: day, deliveries: 2 * day, messages: 4 * day };
+const keep = { events: 3 * day, ignored: day, deliveries: 2 * day, messages: 4 * day, history: 400 * day };
 
 /** Where a random life has come to. */
 interface Life {

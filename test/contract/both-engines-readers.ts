@@ -193,7 +193,7 @@ export async function loadsOf({ store }: Engine): Promise<unknown> {
 
 /** All that retention takes a while later: some of the ignored, of the deliveries and of the events. */
 export async function purgeBoth(engines: readonly Engine[], now: number): Promise<void> {
-  const keep = { events: 60_000, ignored: 10_000, deliveries: 40_000, messages: 10 ** 12 };
+  const keep = { events: 60_000, ignored: 10_000, deliveries: 40_000, messages: 10 ** 12, history: 10 ** 11 };
   for (const { store } of engines) {
     // What goes in a later phase may leave something to an earlier one.
     for (let passes = 0; passes < 2; ) if ((await store.purge(now + 50_000, keep, 50)).done) passes += 1;

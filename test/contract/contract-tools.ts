@@ -45,6 +45,7 @@ export async function settle(
     },
     settled,
     at,
+    ...(delivery.replays === 0 ? { receivedAt: delivery.receivedAt } : {}),
     ...(stop === undefined ? {} : { stop }),
   });
 }

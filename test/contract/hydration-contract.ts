@@ -290,7 +290,7 @@ export function hydrationContract(open: OpenSubject): void {
       const { store } = await openWith(open, [{ name: "runs", match: { events: ["automation.*"] } }]);
       const seq = await truncated(store);
       await accept(store);
-      const keep = { events: 1, ignored: 1, deliveries: 1, messages: 1 };
+      const keep = { events: 1, ignored: 1, deliveries: 1, messages: 1, history: 10 ** 11 };
       for (let done = false; !done; ) ({ done } = await store.purge(start + 100, keep, 100));
       expect(await store.event(seq)).toBeNull();
       expect(await store.waitingAccounts()).toEqual([]);

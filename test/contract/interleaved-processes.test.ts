@@ -5,7 +5,7 @@ import { type OpenedStore, openRedisStore } from "./redis-queue.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
 
 const day = 86_400_000;
-const keep = { events: 30 * day, ignored: day, deliveries: 30 * day, messages: 180 * day };
+const keep = { events: 30 * day, ignored: day, deliveries: 30 * day, messages: 180 * day, history: 400 * day };
 const rules = rulesFor([{ name: "ours", match: { tracked: true } }]);
 const message = { account: "main", wamid: "w" };
 const { client, link } = redisOfFile();

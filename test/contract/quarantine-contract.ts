@@ -5,7 +5,7 @@ import { anEvent, type EventParts, start } from "./store-events.ts";
 import type { ContractStore, OpenSubject } from "./store-port.ts";
 
 const routes = [{ name: "all" }];
-const keep = { events: 1_000, ignored: 1_000, deliveries: 1_000, messages: 1_000 };
+const keep = { events: 1_000, ignored: 1_000, deliveries: 1_000, messages: 1_000, history: 10 ** 11 };
 
 /** Quarantines the bytes of an event; gives its seq and the event as it would be released. */
 async function quarantine(store: ContractStore, parts: EventParts = {}): Promise<{ seq: number; event: ReleasedEvent }> {

@@ -4,7 +4,7 @@ import { anEvent, start } from "./store-events.ts";
 import type { ContractStore, Keep, OpenSubject } from "./store-port.ts";
 
 const day = 86_400_000;
-const keep: Keep = { events: 30 * day, ignored: day, deliveries: 30 * day, messages: 180 * day };
+const keep: Keep = { events: 30 * day, ignored: day, deliveries: 30 * day, messages: 180 * day, history: 400 * day };
 
 /** A whole pass in steps of `limit`; gives what was deleted, and the most that one step deleted. */
 export async function purgeAll(store: ContractStore, now: number, kept: Keep = keep, limit = 3) {

@@ -7,7 +7,7 @@ import { anEvent, rulesFor, start } from "./store-events.ts";
 import { openProcesses } from "./three-processes.ts";
 
 const day = 86_400_000;
-const keep = { events: 30 * day, ignored: day, deliveries: 7 * day, messages: 180 * day };
+const keep = { events: 30 * day, ignored: day, deliveries: 7 * day, messages: 180 * day, history: 400 * day };
 const rules = rulesFor([
   { name: "all", match: { events: ["message.*"], statuses: ["sent", "failed"] } },
   { name: "ours", match: { tracked: true } },

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { ReplayCursor, ReplayFound } from "../../src/store/port.ts";
 import type { DueDelivery, Rules } from "../../src/store/rules.ts";
 import { openSqliteStore, type SqliteStore } from "../../src/store/sqlite/open.ts";
-import { auditFile } from "../harness/audit-file.ts";
+import { auditFile, qualityOfFile } from "../harness/audit-file.ts";
 import { rowsOf } from "../harness/store-rows.ts";
 import type { ContractStore, ContractSubject } from "./store-port.ts";
 
@@ -83,6 +83,10 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
     expireParked: store.expireParked,
     purge: store.purge,
     audit: (now, filter = {}) => auditFile(path, { now, ...filter }),
+    series: store.read.history.series,
+    quality: (query) => qualityOfFile(path, query),
+    noteAcknowledged: store.noteAcknowledged,
+    sampleGauges: store.sampleGauges,
     secretUses: store.read.secretUses,
     findSend: store.findSend,
     beginSend: store.beginSend,

@@ -1,6 +1,7 @@
 import type { AuditFilter, AuditReport } from "../../src/model/audit.ts";
 import type { DeliveryState, Settlement, StoredDelivery } from "../../src/model/delivery.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../src/model/event.ts";
+import type { GaugeSample, QualityQuery, QualityView, SeriesQuery, SeriesView } from "../../src/model/history.ts";
 import type { HydrationStore } from "../../src/model/hydration.ts";
 import type { EventId } from "../../src/model/ids.ts";
 import type { Disposition } from "../../src/model/plan.ts";
@@ -69,6 +70,11 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
   ): Promise<void>;
   /** Everything that is stored, held to the rules. `now` is unix ms. */
   audit(now: number, filter?: AuditFilter): MaybePromise<AuditReport>;
+  /** The counts of a series by the minute or hour, as `/v1/series` answers them. */
+  series(query: SeriesQuery): MaybePromise<SeriesView>;
+  quality(query: QualityQuery): MaybePromise<QualityView>;
+  noteAcknowledged(tookMs: number, at: number): void;
+  sampleGauges(values: GaugeSample, at: number): Promise<void>;
   /** What each secret has proved so far. */
   secretUses(): MaybePromise<readonly ContractSecretUse[]>;
 
@@ -101,6 +107,7 @@ export interface Keep {
   readonly ignored: number;
   readonly deliveries: number;
   readonly messages: number;
+  readonly history: number;
 }
 
 export interface ContractEvent {

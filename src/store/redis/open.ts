@@ -106,6 +106,8 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     async probe(at: number): Promise<void> {
       await transact((tx) => tx.call("SET", keys.of("probed"), String(at)));
     },
+    noteAcknowledged(): void {},
+    sampleGauges: async (): Promise<void> => {},
     ...createObservations(keys, link),
     ...createAlarms(keys, link),
     ...createPolls(keys, link, transact),

@@ -1,3 +1,4 @@
+import { type SeriesQuery, sumSeries } from "../../model/history.ts";
 import { StoreUnavailable } from "../port.ts";
 import type { Inspecting, Stats } from "../reading.ts";
 import { runAudit } from "./audit.ts";
@@ -37,6 +38,7 @@ export function createReader(keys: Keys, link: RedisLink) {
     backlog: createReadBacklog(keys, link),
     unplanned: createReadUnplanned(keys, link),
     quarantine: createReadQuarantine(keys, link),
+    history: { series: async (query: SeriesQuery) => sumSeries(query, []) },
   };
 
   /** Counts every row; concurrent callers share one count. */
@@ -51,6 +53,8 @@ export function createReader(keys: Keys, link: RedisLink) {
   const auditParts = { ...parts, secretUses: read.secretUses, seqBefore: listen.seqBefore };
   const inspecting: Inspecting = {
     stats,
+    series: read.history.series,
+    quality: () => Promise.reject(new StoreUnavailable("the Redis engine keeps no history yet")),
     /** Runs in this process, a few hundred rows at a time, so that other work gets through in between. */
     audit: (order, progress) => runAudit(auditParts, order, progress, closing.signal),
     async close() {

@@ -5,6 +5,7 @@ import { planArrival } from "../../track/planning.ts";
 import type { AcceptOutcome, Rules } from "../rules.ts";
 
 import type { Db } from "./file.ts";
+import { type HistoryWriter, noSubject } from "./history.ts";
 import type { createHydrations } from "./hydrations.ts";
 import { dispositionCode, type Names, originCode, packEventId } from "./names.ts";
 import type { SecretUseCounts } from "./notes.ts";
@@ -19,6 +20,7 @@ interface Parts {
   track: ReturnType<typeof createTrack>;
   planDeliveries: PlanDeliveries;
   secretUses: SecretUseCounts;
+  history: Pick<HistoryWriter, "count">;
   parking: Pick<Parking, "isReleasing">;
   hydrations: Pick<ReturnType<typeof createHydrations>, "begin">;
 }
@@ -27,7 +29,7 @@ interface Parts {
  * Accepts, tracks and plans an event inside one transaction. A known id only raises its count of duplicates, so a
  * redelivery can neither change a status nor be planned again.
  */
-export function createAccept(db: Db, { names, plans, rules, track, planDeliveries, secretUses, hydrations, parking }: Parts) {
+export function createAccept(db: Db, { names, plans, rules, track, planDeliveries, secretUses, history, hydrations, parking }: Parts) {
   const known = db.prepare<[number, Buffer | string], { seq: number; body: Buffer }>(
     "SELECT seq, body FROM events WHERE account = ? AND id = ?",
   );
@@ -105,6 +107,10 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
         hiddenNumber(event.envelope.id),
       ).lastInsertRowid,
     );
+    history.count("events", source, plan.disposition, event.receivedAt);
+    for (const [series, label] of tracked.counts) {
+      history.count(series, series === "transitions" || series === "skipped" ? source : noSubject, label, event.receivedAt);
+    }
     if (hydration !== null) hydrations.begin(seq, account, event, hydration);
     const due = planDeliveries(seq, subject, plan, event.receivedAt, proxyRoute);
     return { result: "accepted", seq, disposition: plan.disposition, due };
@@ -114,6 +120,7 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
     const source = names.idOf("source", body.source);
     const secret = body.secret === null ? null : names.idOf("secret", body.secret);
     secretUses.count(source, secret, true, body.receivedAt);
+    history.count("events", source, "quarantined", body.receivedAt);
     return Number(
       insertQuarantined.run(
         names.idOf("account", body.account),

@@ -84,7 +84,7 @@ interface SeqRange {
 }
 
 /** The events that a filter's times can match, by binary search. Call it inside a transaction. */
-function seqRange(db: Db, { from, to }: AuditFilter): SeqRange {
+export function seqRange(db: Db, { from, to }: Pick<AuditFilter, "from" | "to">): SeqRange {
   const newest = db.prepare<[], number | null>("SELECT max(seq) FROM events").pluck().get() ?? 0;
   const receivedUpTo = db.prepare<[number], number>("SELECT received_at FROM events WHERE seq <= ? ORDER BY seq DESC LIMIT 1").pluck();
 

@@ -1,7 +1,9 @@
 import { type DeliverySubject, isProxyRoute, type Settlement, type StoredDelivery } from "../../model/delivery.ts";
+import { bucketOf, outcomeOf } from "../../model/history.ts";
 import type { EventId } from "../../model/ids.ts";
 
 import type { Db } from "./file.ts";
+import type { HistoryWriter } from "./history.ts";
 import { createReadHydrations } from "./hydrations.ts";
 import { type Names, originList, stateCode, unpackEventId } from "./names.ts";
 import type { DeliveryRow, EventRow } from "./rows.ts";
@@ -17,7 +19,7 @@ interface SubjectRow {
 }
 
 /** The reads and writes of the dispatcher. Call the writes inside a transaction. */
-export function createDeliveries(db: Db, names: Names) {
+export function createDeliveries(db: Db, names: Names, history: Pick<HistoryWriter, "count">) {
   const hydrations = createReadHydrations(db);
   const due = db
     .prepare<[number, number, number], number>(
@@ -134,7 +136,7 @@ export function createDeliveries(db: Db, names: Names) {
       };
     },
     /** Records an attempt and its outcome. Returns the event of the delivery that it released. */
-    settle({ route, event, attempt, settled, at, stop: stopWhy, pause: pauses }: Settlement): number | null {
+    settle({ route, event, attempt, settled, at, receivedAt, stop: stopWhy, pause: pauses }: Settlement): number | null {
       const id = names.idOf("route", route);
       const { result } = attempt;
       insertAttempt.run(
@@ -147,6 +149,9 @@ export function createDeliveries(db: Db, names: Names) {
         result.kind === "failed" ? result.error : null,
         attempt.response,
       );
+      history.count("attempts", id, outcomeOf(result), attempt.at);
+      if (settled.to === "dead") history.count("dead", id, "", at);
+      if (settled.to === "delivered" && receivedAt !== undefined) history.count("delivery", id, String(bucketOf(at - receivedAt)), at);
       if (stopWhy !== undefined) stop.run(id, at, stopWhy);
       if (pauses !== undefined) pause.run(id, pauses.breaker, pauses.until);
       if (settled.to === "waiting") {
@@ -170,6 +175,10 @@ export function createDeliveries(db: Db, names: Names) {
       routeNames
         .all()
         .filter(({ name }) => isProxyRoute(name))
-        .reduce((sum, { id }) => sum + abandon.run(at, reason, id).changes, 0),
+        .reduce((sum, { id }) => {
+          const { changes } = abandon.run(at, reason, id);
+          if (changes > 0) history.count("dead", id, "", at, changes);
+          return sum + changes;
+        }, 0),
   };
 }

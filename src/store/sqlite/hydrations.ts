@@ -20,10 +20,10 @@ import { dispositionCode, giveUpCode, giveUpReason, hydrationCode, hydrationStat
 import type { PlanningParts } from "./parking.ts";
 import type { EventRow, HydrationRow } from "./rows.ts";
 
-type WaitingRow = Pick<EventRow, "seq" | "account" | "source" | "plan" | "body">;
+type WaitingRow = Pick<EventRow, "seq" | "account" | "source" | "received_at" | "disposition" | "plan" | "body">;
 
 /** Hydration of truncated events. Call all but the reads inside a transaction. */
-export function createHydrations(db: Db, { names, plans, rules, messages, planDeliveries }: Omit<PlanningParts, "runs">) {
+export function createHydrations(db: Db, { names, plans, rules, messages, planDeliveries, history }: Omit<PlanningParts, "runs">) {
   const { waiting, done } = hydrationCode;
   const insert = db.prepare(`
     INSERT INTO hydrations (event, account, received_at, state, reason, target, asked, found, last, unknown, candidates, settled_at)
@@ -75,20 +75,27 @@ export function createHydrations(db: Db, { names, plans, rules, messages, planDe
     )
     .pluck();
   const calls = db.prepare<[number], number>("SELECT asked FROM hydration_passes WHERE seq = ?").pluck();
-  const eventRow = db.prepare<[number], WaitingRow>("SELECT seq, account, source, plan, body FROM events WHERE seq = ?");
+  const eventRow = db.prepare<[number], WaitingRow>(
+    "SELECT seq, account, source, received_at, disposition, plan, body FROM events WHERE seq = ?",
+  );
   const settle = db.prepare(`
     UPDATE hydrations SET state = ?, reason = ?, target = NULL, subject = ?, asked = ?, found = ?, last = ?, unknown = ?, settled_at = ?
     WHERE event = ?`);
   const conclude = db.prepare<[number, number, number]>("UPDATE events SET disposition = ?, plan = ? WHERE seq = ?");
 
   /** Delivers the event to the routes that parked it, unless polled statuses replace it. */
-  function release({ seq, account, source, plan, body }: WaitingRow, result: HydrationResult, now: number): readonly DueDelivery[] {
+  function release(
+    { seq, account, source, received_at, disposition, plan, body }: WaitingRow,
+    result: HydrationResult,
+    now: number,
+  ): readonly DueDelivery[] {
     const kept = plan === null ? [] : plans.verdictsOf(plan);
     if (!isParked(kept)) return [];
     const concluded = isReplaced(result)
       ? dropReplaced(kept)
       : releaseTruncated(kept, planTruncated(rules, { account: names.nameOf(account), source: names.nameOf(source), body }));
     conclude.run(dispositionCode[concluded.disposition], plans.idOf(concluded), seq);
+    history.move(source, received_at, disposition, dispositionCode[concluded.disposition]);
     return planDeliveries(seq, null, { verdicts: concluded.released }, now, null);
   }
 

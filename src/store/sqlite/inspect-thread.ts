@@ -5,6 +5,8 @@ import { runAudit } from "./audit.ts";
 import { copyStore } from "./copy.ts";
 import { type Db, openForReading } from "./file.ts";
 import type { InspectAnswer, InspectJob } from "./inspecting.ts";
+import { createNames } from "./names.ts";
+import { createReadHistory, sumQuality } from "./read-history.ts";
 import { countStats } from "./read-stats.ts";
 
 /*
@@ -48,6 +50,12 @@ async function work(job: InspectJob): Promise<void> {
         break;
       case "audit":
         say({ id, report: await stepThrough(runAudit(db, job.order), (progress) => say({ id, progress })) });
+        break;
+      case "series":
+        say({ id, series: createReadHistory(db, createNames(db)).series(job.query) });
+        break;
+      case "quality":
+        say({ id, quality: await stepThrough(sumQuality(db, job.query), () => {}) });
         break;
       case "copy":
         say({ id, copied: await copyStore(db, job.to, (progress) => say({ id, progress })) });

@@ -1,5 +1,6 @@
 import { Worker } from "node:worker_threads";
 import type { AuditReport } from "../../model/audit.ts";
+import type { QualityQuery, QualityView, SeriesQuery, SeriesView } from "../../model/history.ts";
 
 import { StoreUnavailable } from "../port.ts";
 import type { AuditOrder, AuditProgress, Inspecting, Stats } from "../reading.ts";
@@ -22,6 +23,8 @@ interface PendingJob {
 
 type InspectRequest =
   | { readonly kind: "stats" }
+  | { readonly kind: "series"; readonly query: SeriesQuery }
+  | { readonly kind: "quality"; readonly query: QualityQuery }
   | { readonly kind: "audit"; readonly order: AuditOrder }
   | { readonly kind: "copy"; readonly to: string }
   | { readonly kind: "damage" };
@@ -103,6 +106,14 @@ export function createInspecting(path: string): FileInspecting {
         });
       return counting;
     },
+    async series(query) {
+      const answer = await request({ kind: "series", query });
+      return (answer as Extract<InspectAnswer, { series: unknown }>).series;
+    },
+    async quality(query) {
+      const answer = await request({ kind: "quality", query });
+      return (answer as Extract<InspectAnswer, { quality: unknown }>).quality;
+    },
     async audit(order, progress) {
       const answer = await request({ kind: "audit", order }, progress);
       return (answer as Extract<InspectAnswer, { report: unknown }>).report;
@@ -130,6 +141,8 @@ export type InspectJob = InspectRequest & { readonly id: number };
 export type InspectAnswer = { readonly id: number } & (
   | { readonly progress: AuditProgress }
   | { readonly stats: Stats }
+  | { readonly series: SeriesView }
+  | { readonly quality: QualityView }
   | { readonly report: AuditReport }
   | { readonly copied: Copied }
   | { readonly damage: string | null }

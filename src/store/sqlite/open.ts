@@ -4,13 +4,22 @@ import Database from "better-sqlite3";
 import type { Alarm, AlarmChange } from "../../model/alarm.ts";
 import type { ReceivedEvent } from "../../model/event.ts";
 import type { MessageRegistration } from "../../track/registration.ts";
-import { type DueListener, type ObservationsRead, type ReleasedEvent, type Store, type StoreHooks, StoreUnavailable } from "../port.ts";
+import {
+  type DueListener,
+  type ObservationsRead,
+  type ReleasedEvent,
+  type RetentionTimes,
+  type Store,
+  type StoreHooks,
+  StoreUnavailable,
+} from "../port.ts";
 import { type AcceptOutcome, type DueDelivery, type Rules, sumRegistered } from "../rules.ts";
 import { createAccept } from "./accept.ts";
 import { createDeliveries } from "./deliveries.ts";
 import { isDamage, isStorageFault, reasonOf, translateErrors, watchPlace } from "./faults.ts";
 import { holderOf, openForWriting } from "./file.ts";
 import { createGroupCommit } from "./group-commit.ts";
+import { createHistory, createHistoryUpkeep } from "./history.ts";
 import { createHydrationPasses } from "./hydration-passes.ts";
 import { createHydrations } from "./hydrations.ts";
 import { createInspecting } from "./inspecting.ts";
@@ -52,19 +61,20 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
   const names = createNames(db);
   const plans = createPlans(db);
   const secretUses = createSecretUseCounts(db);
+  const history = createHistory(db);
   const messages = createMessages(db);
   const polls = createPolls(db, names);
   const recentCalls = createRecentCalls(db, names);
   const runs = createRuns(db);
   const planDeliveries = createPlanDeliveries(db, names, rules);
-  const parking = createParking(db, { names, plans, rules, messages, runs, planDeliveries });
-  const deliveries = createDeliveries(db, names);
+  const parking = createParking(db, { names, plans, rules, messages, runs, planDeliveries, history });
+  const deliveries = createDeliveries(db, names, history);
   const replay = createReplay(db, names);
-  const backfill = createBackfill(db, { names, plans, rules, messages, runs, planDeliveries });
+  const backfill = createBackfill(db, { names, plans, rules, messages, runs, planDeliveries, history });
   const cursors = createCursors(db);
   const register = createRegister(messages, names, parking);
   const sends = createSends(db, names, createRegisterSent({ messages, runs, names, rules, register, parking }));
-  const hydrations = createHydrations(db, { names, plans, rules, messages, planDeliveries });
+  const hydrations = createHydrations(db, { names, plans, rules, messages, planDeliveries, history });
   const passes = createHydrationPasses(db, names, hydrations);
   const { accept, quarantine } = createAccept(db, {
     names,
@@ -72,6 +82,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
     rules,
     planDeliveries,
     secretUses,
+    history,
     hydrations,
     parking,
     track: createTrack(messages, runs, rules),
@@ -81,7 +92,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
   const probe = db.prepare<[string]>(
     "INSERT INTO meta (key, value) VALUES ('probed', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
   );
-  const releasing = createQuarantine(db, names, accept);
+  const releasing = createQuarantine(db, names, accept, history);
 
   const dueListeners = new Set<DueListener>();
   const news = createArrivals();
@@ -115,8 +126,12 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
     refusal,
     arriving: hooks.arriving ?? (() => false),
     beginning: parking.begin,
-    closing: secretUses.write,
+    closing() {
+      secretUses.write();
+      history.write();
+    },
     committed(tookMs, count) {
+      history.committed();
       hooks.committed(tookMs, count);
       news.publish();
     },
@@ -124,6 +139,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
       names.forget();
       plans.forget();
       secretUses.forget();
+      history.forget();
       // Any other fault belongs to one write (a conflict) and rejects only that.
       unavailable(error);
     },
@@ -135,6 +151,8 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
   }
 
   const registerEach = (registrations: readonly MessageRegistration[], at: number) => registrations.map((one) => register(one, at));
+
+  const purge = createRetention(db, names, createHistoryUpkeep(db));
 
   const written = inTransactions(writes.run, {
     accept: (event: ReceivedEvent, proxyRoute: string | null = null) => noted(accept(event, proxyRoute)),
@@ -166,12 +184,22 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
     endPass: passes.end,
     releaseParked: parking.releaseSome,
     expireParked: parking.expire,
-    purge: createRetention(db, names),
+    purge(now: number, keep: RetentionTimes, limit: number) {
+      history.settle();
+      return purge(now, keep, limit);
+    },
+    sampleGauges: history.sampleGauges,
+    addAcknowledged: history.addAcknowledged,
     probe: (at: number) => void probe.run(String(at)),
   });
 
+  const { addAcknowledged, ...rest } = written;
+  /** A failed write keeps them for the next one. */
+  const flushAcknowledged = () => addAcknowledged().catch(() => {});
+
   const store = {
-    ...written,
+    ...rest,
+    noteAcknowledged: (tookMs: number, at: number): void => history.acknowledged(tookMs, at, flushAcknowledged),
     read,
     inspecting,
     isShared: false,
@@ -224,6 +252,8 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
     /** False while the file is deleted or replaced. */
     isInPlace: () => refusal() === null,
     async close(): Promise<void> {
+      history.close();
+      if (history.hasAcknowledged()) await flushAcknowledged();
       await Promise.all([writes.idle(), inspecting.close()]);
       db.close();
       lock.release();

@@ -3,6 +3,7 @@ import { expire, release } from "../../track/parking.ts";
 import { replan } from "../../track/planning.ts";
 import type { DueDelivery, Rules } from "../rules.ts";
 import type { Db } from "./file.ts";
+import type { HistoryWriter } from "./history.ts";
 import { dispositionCode, type Names, type SubjectKey } from "./names.ts";
 import { type PlanDeliveries, type PlannedRow, type Plans, storedEvent } from "./plans.ts";
 import { inOneTurn } from "./purge.ts";
@@ -10,6 +11,8 @@ import { type Messages, type Runs, subjectFacts } from "./track.ts";
 
 interface ParkedRow extends PlannedRow {
   seq: number;
+  received_at: number;
+  disposition: number;
   plan: number;
 }
 
@@ -21,6 +24,7 @@ export interface PlanningParts {
   messages: Messages;
   runs: Runs;
   planDeliveries: PlanDeliveries;
+  history: Pick<HistoryWriter, "move">;
 }
 
 /** Most events that the registrations of one transaction release. `releaseSome` releases the rest in steps. */
@@ -35,16 +39,16 @@ export type Parking = ReturnType<typeof createParking>;
  * transaction. A message whose release is not finished is in `releases`. Until then its new events are parked too, so that
  * none overtakes (accept.ts), and its parked events do not expire.
  */
-export function createParking(db: Db, { names, plans, rules, messages, runs, planDeliveries }: PlanningParts) {
-  const columns = "seq, account, source, body, status, previous_status, moved, error_code, plan";
+export function createParking(db: Db, { names, plans, rules, messages, runs, planDeliveries, history }: PlanningParts) {
+  const columns = "seq, account, source, received_at, body, status, previous_status, moved, error_code, disposition, plan";
   const ofSubject = db.prepare<[number, number, number], ParkedRow>(
     `SELECT ${columns} FROM events WHERE subject = ? AND seq > ? AND parked_until IS NOT NULL ORDER BY seq LIMIT ?`,
   );
   const hasParked = db
     .prepare<[number, number], number>("SELECT 1 FROM events WHERE subject = ? AND seq > ? AND parked_until IS NOT NULL LIMIT 1")
     .pluck();
-  const expired = db.prepare<[number, number], { seq: number; plan: number }>(
-    `SELECT seq, plan FROM events WHERE parked_until <= ? AND (subject IS NULL OR subject NOT IN (SELECT subject FROM releases))
+  const expired = db.prepare<[number, number], Pick<ParkedRow, "seq" | "source" | "received_at" | "disposition" | "plan">>(
+    `SELECT seq, source, received_at, disposition, plan FROM events WHERE parked_until <= ? AND (subject IS NULL OR subject NOT IN (SELECT subject FROM releases))
      ORDER BY parked_until LIMIT ?`,
   );
   const end = db.prepare<[number, number, number]>("UPDATE events SET parked_until = NULL, disposition = ?, plan = ? WHERE seq = ?");
@@ -62,7 +66,9 @@ export function createParking(db: Db, { names, plans, rules, messages, runs, pla
     const fresh = replan(rules, storedEvent(row, names), facts);
     if (fresh === null) return;
     const concluded = release(plans.verdictsOf(row.plan), fresh);
-    end.run(dispositionCode[concluded.disposition], plans.idOf(concluded), row.seq);
+    const disposition = dispositionCode[concluded.disposition];
+    end.run(disposition, plans.idOf(concluded), row.seq);
+    history.move(row.source, row.received_at, row.disposition, disposition);
     due.push(...planDeliveries(row.seq, subject, { verdicts: concluded.released }, at, null));
   }
 
@@ -127,6 +133,7 @@ export function createParking(db: Db, { names, plans, rules, messages, runs, pla
             ends.set(row.plan, to);
           }
           end.run(to.disposition, to.plan, row.seq);
+          history.move(row.source, row.received_at, row.disposition, to.disposition);
         }
         return rows.length;
       });

@@ -4,13 +4,19 @@ import { dispositionCode, messageSubject, type Names, runSubject, stateCode } fr
 
 const nothing: Purged = { events: 0, deliveries: 0, messages: 0, done: false };
 
-type Phase = "ignored" | "events" | "messages" | "runs" | "kinds" | "pages";
+/** The steps of the history: how many rows each took. */
+interface HistoryUpkeep {
+  roll(now: number, limit: number): number;
+  purge(now: number, keep: number, limit: number): number | null;
+}
+
+type Phase = "ignored" | "events" | "messages" | "runs" | "kinds" | "hours" | "history" | "pages";
 
 /**
  * Deletes rows past their retention, a few per call, so that receiving waits for one small transaction at most. Open
  * deliveries stay at any age, and so do their events and messages.
  */
-export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
+export function createRetention(db: Db, names: Pick<Names, "purgeKinds">, history: HistoryUpkeep) {
   const greatest = db.prepare<[], number | null>("SELECT max(seq) FROM events").pluck();
   const ignored = db
     .prepare<[number, number, number], number>(
@@ -126,8 +132,16 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
     }
     if (phase === "kinds") {
       const { last } = names.purgeKinds(cursor, limit);
-      if (last === null) next("pages");
+      if (last === null) next("hours");
       else cursor = last;
+      return nothing;
+    }
+    if (phase === "hours") {
+      if (history.roll(now, limit) < limit) next("history");
+      return nothing;
+    }
+    if (phase === "history") {
+      if (history.purge(now, keep.history, limit) === null) next("pages");
       return nothing;
     }
     if (phase !== "pages") return purgeSubjects(phase, now, keep, limit);
@@ -151,11 +165,11 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
   };
 }
 
-type What = "events" | "deliveries";
+type What = "events" | "deliveries" | "history";
 
 /**
- * The time (unix ms) before which retention may have deleted events, by receipt, and deliveries, by settlement. The audit
- * reports what is missing after it. Call it inside a transaction. Null: nothing was deleted.
+ * The time (unix ms) before which retention may have deleted events, by receipt, deliveries, by settlement, and history. The
+ * audit reports what is missing after it. Call it inside a transaction. Null: nothing was deleted.
  */
 export function createSwept(db: Db) {
   const select = db.prepare<[string], string>("SELECT value FROM meta WHERE key = ?").pluck();

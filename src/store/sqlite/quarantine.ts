@@ -2,6 +2,7 @@ import type { ReceivedEvent } from "../../model/event.ts";
 import type { QuarantinedEvent, QuarantinedFound, QuarantineFilter, ReleasedEvent, ReplayCursor } from "../port.ts";
 import type { AcceptOutcome } from "../rules.ts";
 import type { Db } from "./file.ts";
+import type { HistoryWriter } from "./history.ts";
 import { dispositionCode, type Names, originList } from "./names.ts";
 import type { EventRow } from "./rows.ts";
 
@@ -11,7 +12,12 @@ const columns = "seq, account, source, origin, received_at, headers, body";
 const isQuarantined = `disposition = ${dispositionCode.quarantined}`;
 
 /** Release from quarantine. `accept` runs inside the transaction. */
-export function createQuarantine(db: Db, names: Names, accept: (event: ReceivedEvent, proxyRoute: null) => AcceptOutcome) {
+export function createQuarantine(
+  db: Db,
+  names: Names,
+  accept: (event: ReceivedEvent, proxyRoute: null) => AcceptOutcome,
+  history: Pick<HistoryWriter, "move">,
+) {
   const one = db.prepare<[number], Row>(`SELECT ${columns} FROM events WHERE seq = ? AND ${isQuarantined}`);
   const next = db.prepare<[{ at: number; seq: number; limit: number }], Row>(
     `SELECT ${columns} FROM events INDEXED BY events_quarantined
@@ -50,9 +56,11 @@ export function createQuarantine(db: Db, names: Names, accept: (event: ReceivedE
     },
     /** Call it inside a transaction. */
     release(event: ReleasedEvent): AcceptOutcome | null {
-      if (one.get(event.releaseOf) === undefined) return null;
+      const row = one.get(event.releaseOf);
+      if (row === undefined) return null;
       const outcome = accept(event, null);
       mark.run(outcome.seq, event.releaseOf);
+      history.move(row.source, row.received_at, dispositionCode.quarantined, dispositionCode.released);
       return outcome;
     },
   };

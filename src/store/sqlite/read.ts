@@ -5,6 +5,7 @@ import { createNames, dispositionCode, type Names } from "./names.ts";
 import { createPlans } from "./plans.ts";
 import { createReadDeliveries } from "./read-deliveries.ts";
 import { createReadEvents } from "./read-events.ts";
+import { createReadHistory } from "./read-history.ts";
 import { createReadListen } from "./read-listen.ts";
 import { createReadMessages, createReadRuns } from "./read-messages.ts";
 import { createReadStats } from "./read-stats.ts";
@@ -28,6 +29,7 @@ export function createReader(db: Db, names: Names = createNames(db)) {
     file: createReadFile(db),
     dataId: (): string | null => dataId.get() ?? null,
     stories: createReadStories(db, names),
+    history: createReadHistory(db, names),
     listen: {
       ...listen,
       // Rows and their contents are read while the page is used.

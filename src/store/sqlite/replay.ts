@@ -117,15 +117,16 @@ function statement(filter: ReplayFilter, condition: string): string {
   return `SELECT d.event, d.route, coalesce(${condition}, 0) AS matches FROM (${looked}) d ${joined} ORDER BY ${order}`;
 }
 
-type BackfilledRow = PlannedRow & Pick<EventRow, "seq" | "subject" | "plan" | "disposition">;
+type BackfilledRow = PlannedRow & Pick<EventRow, "seq" | "received_at" | "subject" | "plan" | "disposition">;
 
 /**
  * Backfill: after a late registration or a new route, ignored or filtered events get their deliveries. A route never gets
  * an event twice (promise 2): planned deliveries stay, and only new verdicts are added.
  */
-export function createBackfill(db: Db, { names, plans, rules, messages, runs, planDeliveries }: PlanningParts) {
+export function createBackfill(db: Db, { names, plans, rules, messages, runs, planDeliveries, history }: PlanningParts) {
   const one = db.prepare<[number], BackfilledRow>(
-    "SELECT seq, account, source, body, subject, status, previous_status, moved, error_code, plan, disposition FROM events WHERE seq = ?",
+    `SELECT seq, account, source, received_at, body, subject, status, previous_status, moved, error_code, plan, disposition
+     FROM events WHERE seq = ?`,
   );
   const conclude = db.prepare<[number, number]>(
     `UPDATE events SET disposition = ${dispositionCode.routed}, plan = ?, fault = NULL WHERE seq = ?`,
@@ -174,6 +175,7 @@ export function createBackfill(db: Db, { names, plans, rules, messages, runs, pl
         const { verdicts, added } = planOf(row, only);
         if (added.length === 0) continue;
         conclude.run(plans.idOf({ verdicts }), seq);
+        history.move(row.source, row.received_at, row.disposition, dispositionCode.routed);
         due.push(...planDeliveries(seq, row.subject, { verdicts: added }, at, null));
         for (const { route } of added) mark.run(seq, names.idOf("route", route));
         replayed += added.length;

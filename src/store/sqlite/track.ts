@@ -1,4 +1,5 @@
 import type { ReceivedEvent, TrackedSubject } from "../../model/event.ts";
+import { countsOfTracking, type TrackedCount } from "../../model/history.ts";
 import { hiddenNumber, lastPhoneDigits, maskNumber } from "../../model/mask.ts";
 import type { MessageStatus, RunStatus } from "../../model/statuses.ts";
 import { runStatuses, stageOf } from "../../model/statuses.ts";
@@ -13,6 +14,7 @@ import { messageSubject, runSubject, type SubjectKey } from "./names.ts";
 interface Tracked {
   readonly subject: SubjectKey | null;
   readonly tracking: Tracking;
+  readonly counts: readonly TrackedCount[];
   /** The error of tracking. The status did not change. */
   readonly error?: unknown;
 }
@@ -22,6 +24,8 @@ interface Rows<Row extends { readonly seq: number }> {
   readonly subjectOf: (seq: number) => SubjectKey;
   readonly stateOf: (row: Row) => TrackedState<string>;
   readonly factsOf: (row: Row | undefined) => Facts;
+  /** The registered send time in unix ms. */
+  readonly sentAtOf: (row: Row | undefined) => number | null;
   find(account: number, key: string): Row | undefined;
   add(account: number, key: string, state: TrackedState<string>, at: number): number;
   save(seq: number, state: TrackedState<string>, at: number): void;
@@ -44,20 +48,21 @@ export function createTrack(messages: Messages, runs: Runs, rules: Rules) {
       step = stepSubject(rules, subject, before, rows.factsOf(row), at);
     } catch (error) {
       const seq = row?.seq ?? rows.add(account, key, unobserved, receivedAt);
-      return { subject: rows.subjectOf(seq), tracking: nothingTracked, error };
+      return { subject: rows.subjectOf(seq), tracking: nothingTracked, counts: [], error };
     }
     const { state, tracking } = step;
-    if (row === undefined) return { subject: rows.subjectOf(rows.add(account, key, state, receivedAt)), tracking };
+    const counts = countsOfTracking(tracking, state.times, rows.sentAtOf(row));
+    if (row === undefined) return { subject: rows.subjectOf(rows.add(account, key, state, receivedAt)), tracking, counts };
     rows.revive?.(row);
     if (state !== before) rows.save(row.seq, state, receivedAt);
-    return { subject: rows.subjectOf(row.seq), tracking };
+    return { subject: rows.subjectOf(row.seq), tracking, counts };
   }
 
   return function track(account: number, event: ReceivedEvent, at: number): Tracked {
     const { subject, receivedAt } = event;
     if (subject.type === "message") return apply(messages, account, subject.wamid, { subject, receivedAt, at });
     if (subject.type === "run") return apply(runs, account, subject.runId, { subject, receivedAt, at });
-    return { subject: null, tracking: nothingTracked };
+    return { subject: null, tracking: nothingTracked, counts: [] };
   };
 }
 
@@ -147,6 +152,7 @@ export function createMessages(db: Db) {
   return {
     stateOf,
     factsOf: messageFacts,
+    sentAtOf: (row: MessageRow | undefined): number | null => row?.told_sent_at ?? null,
     subjectOf: messageSubject,
     find: (account: number, wamid: string): MessageRow | undefined => byWamid.get(account, wamid),
     get: (seq: number): MessageRow | undefined => bySeq.get(seq),
@@ -213,6 +219,7 @@ export function createRuns(db: Db) {
   return {
     stateOf: runStateOf,
     factsOf: runFacts,
+    sentAtOf: () => null,
     subjectOf: runSubject,
     find: (account: number, runId: string): RunRow | undefined => byId.get(account, runId),
     get: (seq: number): RunRow | undefined => bySeq.get(seq),

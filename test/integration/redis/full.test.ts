@@ -5,7 +5,7 @@ import { fillRedis, redisForTest } from "../../harness/redis-states.ts";
 import { redisSettings, watch } from "./connection-tools.ts";
 
 const day = 86_400_000;
-const keep = { events: 30 * day, ignored: day, deliveries: 30 * day, messages: 180 * day };
+const keep = { events: 30 * day, ignored: day, deliveries: 30 * day, messages: 180 * day, history: 400 * day };
 
 test("the purge frees memory in a full Redis that refuses all other writes", async () => {
   const server = await redisForTest();

@@ -3,7 +3,7 @@ import { anEvent, start } from "../../contract/store-events.ts";
 import { storesOnRedis } from "./store-tools.ts";
 
 const { client, storeOf } = storesOnRedis([{ name: "none", match: { events: ["message.*"] } }]);
-const keep = { events: 1_000, ignored: 1_000, deliveries: 1_000, messages: 1_000 };
+const keep = { events: 1_000, ignored: 1_000, deliveries: 1_000, messages: 1_000, history: 10 ** 11 };
 
 test("keeps nothing of unknown event kinds after their events are purged", async () => {
   const prefix = `kinds-${process.pid}`;

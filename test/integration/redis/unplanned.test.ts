@@ -11,7 +11,7 @@ import { storesOnRedis } from "./store-tools.ts";
 const routes = [{ name: "all" }, { name: "ours", match: { events: ["message.*"], tracked: true } }];
 const { storeOf, client } = storesOnRedis(routes);
 const day = 86_400_000;
-const keep = { events: 30 * day, ignored: day, deliveries: 7 * day, messages: 180 * day };
+const keep = { events: 30 * day, ignored: day, deliveries: 7 * day, messages: 180 * day, history: 400 * day };
 
 const audit = (store: OpenedStore, now = start) => store.inspecting.audit({ now, isRunning: true, mostOffenders: 100 }, () => {});
 

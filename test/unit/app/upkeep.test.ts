@@ -4,7 +4,7 @@ import { startUpkeep, type UpkeepParts } from "../../../src/app/upkeep.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { createSharedStore } from "./shared-observations.ts";
 
-const retention = { events: 60_000, ignored: 60_000, deliveries: 60_000, messages: 60_000 };
+const retention = { events: 60_000, ignored: 60_000, deliveries: 60_000, messages: 60_000, history: 10 ** 11 };
 
 function open() {
   const clock = createManualClock();

@@ -4,7 +4,7 @@ import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import type { ContractStore } from "../../contract/store-port.ts";
 import { rowsOf } from "../../harness/store-rows.ts";
 
-const keep = { events: 1_000, ignored: 1_000, deliveries: 1_000, messages: 1_000 };
+const keep = { events: 1_000, ignored: 1_000, deliveries: 1_000, messages: 1_000, history: 10 ** 11 };
 
 async function purgeAll(store: ContractStore, now: number): Promise<void> {
   for (let steps = 0; steps < 10_000; steps += 1) if ((await store.purge(now, keep, 500)).done) return;

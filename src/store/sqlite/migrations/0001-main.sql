@@ -289,3 +289,31 @@ CREATE TABLE hydration_passes (
 ) STRICT;
 CREATE UNIQUE INDEX hydration_passes_open ON hydration_passes (account) WHERE ended_at IS NULL;
 CREATE INDEX hydration_passes_ended ON hydration_passes (account, ended_at);
+
+-- Counters of the history (src/model/history.ts): a series with the source or route and the label that it counts by.
+CREATE TABLE history_names (
+  id      INTEGER PRIMARY KEY,
+  series  TEXT NOT NULL,
+  subject INTEGER NOT NULL, -- names.id of a source or route; 0: none
+  label   TEXT NOT NULL,    -- empty: none
+  last_at INTEGER NOT NULL, -- unix minutes; at most an hour before it was counted last
+  UNIQUE (series, subject, label)
+) STRICT;
+
+-- Counts of the last two days. By time, so that a transaction writes one page.
+CREATE TABLE history_minutes (
+  at      INTEGER NOT NULL, -- unix minutes
+  counter INTEGER NOT NULL,
+  n       INTEGER NOT NULL,
+  writes  INTEGER NOT NULL, -- grows with every write, so that an audit sees what changed while it read
+  PRIMARY KEY (at, counter)
+) STRICT, WITHOUT ROWID;
+
+-- Counts of the time before. By counter, so that a year of one is read at once.
+CREATE TABLE history_hours (
+  counter INTEGER NOT NULL,
+  at      INTEGER NOT NULL, -- unix minutes at which the hour began
+  n       INTEGER NOT NULL,
+  writes  INTEGER NOT NULL,
+  PRIMARY KEY (counter, at)
+) STRICT, WITHOUT ROWID;

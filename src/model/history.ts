@@ -1,0 +1,405 @@
+import { z } from "zod";
+import type { AttemptResult } from "./delivery.ts";
+import { isStatus, messageStatuses, supersedes } from "./statuses.ts";
+import type { Tracking } from "./tracking.ts";
+import { time, type View } from "./view.ts";
+
+/*
+ * The history: counts by minute, written in the transaction that stores what they count. Minutes become hours after two
+ * days. A counter belongs to a series, has the name of a source or a route where the series has one, and a label.
+ */
+
+export const minuteMs = 60_000;
+export const hourMs = 3_600_000;
+/** Age at which minutes become hours. */
+export const minutesKeptMs = 48 * hourMs;
+/** Error codes are foreign text: above this number in one hour, others count as `other`. */
+export const mostCodes = 200;
+export const otherCode = "other";
+
+interface SeriesRule {
+  /** `counter`: a sum. `histogram`: its labels are buckets. `gauge`: the last sample of a minute, the greatest of an hour. */
+  readonly kind: "counter" | "histogram" | "gauge";
+  readonly unit: "count" | "ms" | "s";
+  readonly of: "source" | "route" | null;
+  /** What the labels of a counter are. */
+  readonly label: "disposition" | "status" | "code" | "outcome" | null;
+}
+
+/**
+ * | series | counts | minute of |
+ * |---|---|---|
+ * | `events` | stored events; a later disposition takes one from the old and adds one to the new | receipt |
+ * | `transitions` | events that moved a message, or with `run ` before the status, a run | receipt |
+ * | `skipped` | statuses that a transition passed over: `sent` when `delivered` came first | receipt |
+ * | `failures` | messages that moved to `failed`, by error code | receipt |
+ * | `attempts` | attempts | start |
+ * | `dead` | deliveries that became dead letters | settlement |
+ * | `ack` | webhooks, by the time from request to answer | answer |
+ * | `delivery` | delivered events, by the time since receipt, without replays | settlement |
+ * | `toDelivered`, `toRead` | messages, by the time since they were sent | receipt |
+ * | `oldest` | age of the oldest due delivery | sample |
+ * | `deadLetters` | dead letters | sample |
+ */
+export const historySeries = {
+  events: { kind: "counter", unit: "count", of: "source", label: "disposition" },
+  transitions: { kind: "counter", unit: "count", of: "source", label: "status" },
+  skipped: { kind: "counter", unit: "count", of: "source", label: "status" },
+  failures: { kind: "counter", unit: "count", of: null, label: "code" },
+  attempts: { kind: "counter", unit: "count", of: "route", label: "outcome" },
+  dead: { kind: "counter", unit: "count", of: "route", label: null },
+  ack: { kind: "histogram", unit: "ms", of: null, label: null },
+  delivery: { kind: "histogram", unit: "ms", of: "route", label: null },
+  toDelivered: { kind: "histogram", unit: "s", of: null, label: null },
+  toRead: { kind: "histogram", unit: "s", of: null, label: null },
+  oldest: { kind: "gauge", unit: "s", of: null, label: null },
+  deadLetters: { kind: "gauge", unit: "count", of: null, label: null },
+} as const satisfies Readonly<Record<string, SeriesRule>>;
+export type SeriesName = keyof typeof historySeries;
+export const seriesNames = Object.keys(historySeries) as [SeriesName, ...SeriesName[]];
+export const gaugeNames = seriesNames.filter((name) => historySeries[name].kind === "gauge");
+
+/** The gauges that upkeep samples each minute. `oldest` is in seconds. */
+export interface GaugeSample {
+  readonly oldest: number;
+  readonly deadLetters: number;
+}
+
+/** Upper bounds grow by the fourth root of two, so a percentile is at most 19 % too high. */
+const bucketsPerDoubling = 4;
+/** Of values above 2^40, which only a wrong clock gives. */
+const lastBucket = 40 * bucketsPerDoubling;
+
+/** The histogram bucket of a value in milliseconds or seconds. */
+export function bucketOf(value: number): number {
+  return value > 1 ? Math.min(lastBucket, Math.ceil(Math.log2(value) * bucketsPerDoubling)) : 0;
+}
+
+const boundOf = (bucket: number): number => 2 ** (bucket / bucketsPerDoubling);
+
+/** A quantile of a histogram, from its counts by bucket; null when it is empty. Values spread evenly within their bucket. */
+export function quantile(buckets: ReadonlyMap<number, number>, share: number): number | null {
+  const counted = [...buckets].filter(([, n]) => n > 0).sort(([a], [b]) => a - b);
+  const rank = share * counted.reduce((sum, [, n]) => sum + n, 0);
+  let below = 0;
+  for (const [index, [bucket, n]] of counted.entries()) {
+    if (below + n >= rank || index === counted.length - 1) {
+      const low = bucket === 0 ? 0 : boundOf(bucket - 1);
+      const value = low + ((boundOf(bucket) - low) * (rank - below)) / n;
+      return Math.round(value * 100) / 100;
+    }
+    below += n;
+  }
+  return null;
+}
+
+/** The label of an attempt: `delivered`, a status such as `503`, or a cause such as `timeout`. */
+export function outcomeOf(result: AttemptResult): string {
+  if (result.kind === "failed") return result.error;
+  return result.kind === "taken" ? "delivered" : outcomeOfRow(result.status, null);
+}
+
+/** The same of a stored attempt. */
+export function outcomeOfRow(status: number | null, error: string | null): string {
+  if (error !== null) return error;
+  return status === null || (status >= 200 && status < 300) ? "delivered" : String(status);
+}
+
+/** The label of a status in `transitions`. */
+export function statusLabel(subject: "message" | "run", status: string): string {
+  return subject === "run" ? `run ${status}` : status;
+}
+
+/** Statuses of the funnel that a transition of a message passed over. */
+export function skippedBy(from: string | null, to: string): ("sent" | "delivered")[] {
+  if (!isStatus(messageStatuses, to) || (from !== null && !isStatus(messageStatuses, from))) return [];
+  return (["sent", "delivered"] as const).filter(
+    (status) => supersedes(messageStatuses, from, status) && status !== to && supersedes(messageStatuses, status, to),
+  );
+}
+
+const timedSeries: Readonly<Record<string, "toDelivered" | "toRead">> = { delivered: "toDelivered", read: "toRead" };
+
+/** The histogram of a message's new status, with the seconds since it was sent; null: none. Times are unix ms. */
+export function timeOfStatus(
+  status: string,
+  times: Readonly<Record<string, number>>,
+  toldSentAt: number | null,
+): { readonly series: "toDelivered" | "toRead"; readonly seconds: number } | null {
+  const series = Object.hasOwn(timedSeries, status) ? timedSeries[status] : undefined;
+  const [sentAt, at] = [times["sent"] ?? toldSentAt, times[status]];
+  if (series === undefined || sentAt === null || sentAt === undefined || at === undefined) return null;
+  return { series, seconds: Math.max(0, (at - sentAt) / 1000) };
+}
+
+export type TrackedCount = readonly [series: "transitions" | "skipped" | "failures" | "toDelivered" | "toRead", label: string];
+
+/** What the history counts when an event moved a message or run. `times` and `toldSentAt` are of the message after it. */
+export function countsOfTracking(
+  { subject, transition, errorCode }: Tracking,
+  times: Readonly<Record<string, number>>,
+  toldSentAt: number | null,
+): TrackedCount[] {
+  if (transition === null || subject === "none") return [];
+  const counts: TrackedCount[] = [["transitions", statusLabel(subject, transition.to)]];
+  if (subject === "run") return counts;
+  for (const status of skippedBy(transition.from, transition.to)) counts.push(["skipped", status]);
+  if (transition.to === "failed") counts.push(["failures", errorCode ?? noCode]);
+  const timed = timeOfStatus(transition.to, times, toldSentAt);
+  if (timed !== null) counts.push([timed.series, String(bucketOf(timed.seconds))]);
+  return counts;
+}
+
+/** The label of failures without an error code. */
+export const noCode = "none";
+
+export const stepNames = { minute: 60, hour: 3600, day: 86_400 } as const;
+export type StepName = keyof typeof stepNames;
+type StepSeconds = (typeof stepNames)[StepName];
+
+/** What `by` can be. */
+export const seriesKeys = ["disposition", "status", "code", "outcome", "source", "route"] as const;
+type SeriesKey = (typeof seriesKeys)[number];
+
+export interface SeriesQuery {
+  readonly name: SeriesName;
+  /** What each label stands for; null: one sum, or the percentiles of a histogram. */
+  readonly by: SeriesKey | null;
+  /** Unix ms at the begin of a step, from (included) and to (not included). */
+  readonly from: number;
+  readonly to: number;
+  /** Seconds. */
+  readonly step: StepSeconds;
+  readonly source?: string | undefined;
+  readonly route?: string | undefined;
+  /** Unix ms; later steps have no values. */
+  readonly now: number;
+}
+
+/** The keys by which a series can be split. */
+export function keysOf(name: SeriesName): SeriesKey[] {
+  const { kind, of, label }: SeriesRule = historySeries[name];
+  if (kind !== "counter") return [];
+  return [label, of].filter((key) => key !== null);
+}
+
+const dayMs = 24 * hourMs;
+/** Most steps of one answer: two days of minutes, four months of hours. */
+export const mostSteps = 3000;
+
+/** The whole query. Times are unix ms. `from` moves down and `to` up to a step; minutes that became hours are read by hour. */
+export function seriesQuery(
+  given: {
+    readonly name: SeriesName;
+    readonly by?: SeriesKey | undefined;
+    readonly from?: number | undefined;
+    readonly to?: number | undefined;
+    readonly step?: StepName | undefined;
+    readonly source?: string | undefined;
+    readonly route?: string | undefined;
+  },
+  now: number,
+): SeriesQuery {
+  const { name, source, route, to = now, from = to - dayMs } = given;
+  const span = to - from;
+  const wanted = given.step ?? (span <= dayMs ? "minute" : span <= 31 * dayMs ? "hour" : "day");
+  const step = stepNames[wanted === "minute" && from < now - minutesKeptMs ? "hour" : wanted];
+  const stepMs = step * 1000;
+  const begin = Math.floor(from / stepMs) * stepMs;
+  const end = Math.max(begin + stepMs, Math.ceil(to / stepMs) * stepMs);
+  return { name, by: given.by ?? keysOf(name)[0] ?? null, from: begin, to: end, step, source, route, now };
+}
+
+const nullable = (text: string) => z.number().nullable().describe(text);
+
+export const seriesSchema = z.object({
+  name: z.enum(seriesNames).describe("The series."),
+  by: z.enum(seriesKeys).nullable().describe("What the labels stand for; null for one sum, and for percentiles."),
+  unit: z.enum(["count", "ms", "s"]).describe("Unit of the values. The series `count` of a histogram is a number of samples."),
+  step: z.literal([60, 3600, 86_400]).describe("Seconds between two values. Minutes older than two days are answered by hour."),
+  from: time.describe("Begin of the first step."),
+  to: time.describe("End of the last step."),
+  series: z
+    .array(
+      z.object({
+        label: z
+          .string()
+          .describe("Value of `by`, or `total`. For a histogram `p50`, `p90`, `p99` or `count`. `other` has what exceeds 50 labels."),
+        values: z.array(nullable("Null: no sample, or a step in the future.")).describe("`values[i]` is at `from` plus i steps."),
+        total: nullable("The sum. For a percentile, that of the whole range. For a gauge, the greatest value. Null: no sample."),
+      }),
+    )
+    .describe("The greatest total first."),
+});
+export type SeriesView = View<typeof seriesSchema>;
+
+/** A stored count: of the minute or hour that begins at `at` (unix ms). Without a source, route or label these are empty. */
+export interface HistoryCell {
+  readonly subject: string;
+  readonly label: string;
+  readonly at: number;
+  readonly n: number;
+}
+
+/** Most labels of an answer; the rest becomes `other`. */
+const mostLabels = 50;
+
+/** The answer to a query, from all cells of the series between `from` and `to`. Leaves out those of other sources and routes. */
+export function sumSeries(query: SeriesQuery, cells: Iterable<HistoryCell>): SeriesView {
+  const { name, by, from, to, step, now, source, route } = query;
+  const { kind, unit, of, label: labels }: SeriesRule = historySeries[name];
+  const stepMs = step * 1000;
+  const steps = Math.round((to - from) / stepMs);
+  const only = of === "source" ? source : of === "route" ? route : undefined;
+  const taken: Taken = { steps, isPast: (index) => from + index * stepMs <= now, indexOf: (at) => Math.floor((at - from) / stepMs) };
+  const wanted: HistoryCell[] = [];
+  for (const cell of cells) {
+    if (cell.at >= from && cell.at < to && (only === undefined || cell.subject === only)) wanted.push(cell);
+  }
+  const view = { name, by, unit, step, from, to };
+  if (kind === "histogram") return { ...view, series: percentiles(wanted, taken) };
+  if (kind === "gauge") return { ...view, series: [greatest(wanted, taken)] };
+  const keyOf = (cell: HistoryCell): string => (by === null ? "total" : by === labels ? cell.label : cell.subject);
+  return { ...view, series: sums(wanted, keyOf, taken) };
+}
+
+interface Taken {
+  readonly steps: number;
+  isPast(index: number): boolean;
+  indexOf(at: number): number;
+}
+type OneSeries = SeriesView["series"][number];
+
+function sums(cells: readonly HistoryCell[], keyOf: (cell: HistoryCell) => string, { steps, isPast, indexOf }: Taken): OneSeries[] {
+  const totals = new Map<string, number>();
+  for (const cell of cells) totals.set(keyOf(cell), (totals.get(keyOf(cell)) ?? 0) + cell.n);
+  const ordered = [...totals].filter(([, n]) => n !== 0).sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1));
+  const isOver = ordered.length > mostLabels;
+  const shown = new Map<string, { values: number[]; total: number }>();
+  const add = (label: string) => shown.set(label, { values: new Array<number>(steps).fill(0), total: 0 });
+  for (const [label] of ordered.slice(0, isOver ? mostLabels - 1 : mostLabels)) add(label);
+  for (const cell of cells) {
+    const label = keyOf(cell);
+    if (!totals.get(label)) continue;
+    const one = shown.get(label) ?? shown.get(otherCode) ?? add(otherCode).get(otherCode);
+    if (one === undefined) continue;
+    one.values[indexOf(cell.at)] = (one.values[indexOf(cell.at)] ?? 0) + cell.n;
+    one.total += cell.n;
+  }
+  return [...shown].map(([label, { values, total }]) => ({ label, values: values.map((n, index) => (isPast(index) ? n : null)), total }));
+}
+
+function greatest(cells: readonly HistoryCell[], { steps, indexOf }: Taken): OneSeries {
+  const values = new Array<number | null>(steps).fill(null);
+  let total: number | null = null;
+  for (const { at, n } of cells) {
+    const index = indexOf(at);
+    values[index] = Math.max(values[index] ?? n, n);
+    total = Math.max(total ?? n, n);
+  }
+  return { label: "total", values, total };
+}
+
+const shares = { p50: 0.5, p90: 0.9, p99: 0.99 } as const;
+
+function percentiles(cells: readonly HistoryCell[], { steps, isPast, indexOf }: Taken): OneSeries[] {
+  const all = new Map<number, number>();
+  const byStep = Array.from({ length: steps }, () => new Map<number, number>());
+  const counts = new Array<number>(steps).fill(0);
+  let count = 0;
+  for (const { label, at, n } of cells) {
+    const [index, bucket] = [indexOf(at), Number(label)];
+    for (const buckets of [all, byStep[index]]) buckets?.set(bucket, (buckets.get(bucket) ?? 0) + n);
+    counts[index] = (counts[index] ?? 0) + n;
+    count += n;
+  }
+  const ofShares = Object.entries(shares).map(([label, share]) => ({
+    label,
+    values: byStep.map((buckets) => quantile(buckets, share)),
+    total: quantile(all, share),
+  }));
+  return [...ofShares, { label: "count", values: counts.map((n, index) => (isPast(index) ? n : null)), total: count }];
+}
+
+const seconds = z
+  .object({ p50: nullable("Half of the messages took at most this long."), p90: nullable("Nine of ten took at most this long.") })
+  .describe("In seconds; null without a message.");
+const reached = (text: string) => z.number().describe(text);
+
+export const qualitySchema = z.object({
+  sent: reached("Messages that were sent, failed ones included."),
+  delivered: reached("Messages that were delivered, also those whose only report was `read`."),
+  read: reached("Messages that were read."),
+  failed: reached("Messages that failed, also those that arrived later."),
+  pending: reached("`sent` without `delivered` and `failed`."),
+  errors: z
+    .array(
+      z.object({
+        code: z.string().describe("Error code of the failure; `none` without one, `other` above 200 codes an hour."),
+        meaning: z.string().nullable().describe("What the code means, if known."),
+        count: z.number().describe("How many messages failed with it."),
+      }),
+    )
+    .describe("Most frequent first."),
+  toDelivered: seconds,
+  toRead: seconds,
+});
+export type QualityView = View<typeof qualitySchema>;
+
+export interface QualityQuery {
+  /** Unix ms of receipt, from (included) and to (not included). */
+  readonly from: number;
+  readonly to: number;
+  readonly route?: string | undefined;
+  /** The begin of the messages' references. */
+  readonly reference?: string | undefined;
+}
+
+/** The codes that the sandbox and the messaging service's texts explain. */
+const meanings: Readonly<Record<string, string>> = {
+  "131016": "The messaging network was not available for a moment.",
+  "131026": "The phone number has no account on the network.",
+  "131042": "The sender's account has no valid payment method.",
+};
+
+/** Sums up the quality from counts, whether they come from the history or from rows. */
+export function createQualitySums() {
+  const sums = new Map<string, number>();
+  const errors = new Map<string, number>();
+  const timed = { toDelivered: new Map<number, number>(), toRead: new Map<number, number>() };
+  const add = <Key>(to: Map<Key, number>, key: Key, n: number): void => void to.set(key, (to.get(key) ?? 0) + n);
+  return {
+    count(series: SeriesName, label: string, n: number): void {
+      if (series === "transitions" || series === "skipped") add(sums, label, n);
+      else if (series === "failures") add(errors, label, n);
+      else if (series === "toDelivered" || series === "toRead") add(timed[series], Number(label), n);
+    },
+    result(): QualityView {
+      const [sent, delivered, read, failed] = ["sent", "delivered", "read", "failed"].map((status) => sums.get(status) ?? 0) as [
+        number,
+        number,
+        number,
+        number,
+      ];
+      const spread = (buckets: ReadonlyMap<number, number>) => ({ p50: quantile(buckets, 0.5), p90: quantile(buckets, 0.9) });
+      return {
+        sent,
+        delivered,
+        read,
+        failed,
+        pending: Math.max(0, sent - delivered - failed),
+        errors: [...errors]
+          .map(([code, count]) => ({ code, meaning: (Object.hasOwn(meanings, code) ? meanings[code] : null) ?? null, count }))
+          .sort((a, b) => b.count - a.count || (a.code < b.code ? -1 : 1)),
+        toDelivered: spread(timed.toDelivered),
+        toRead: spread(timed.toRead),
+      };
+    },
+  };
+}
+
+/** The series that a quality without route and reference is summed up from. */
+export const qualitySeries = ["transitions", "skipped", "failures", "toDelivered", "toRead"] as const satisfies SeriesName[];
+
+/** Series whose counts `audit` compares with the rows. */
+export const auditedSeries = ["events", "transitions", "attempts"] as const satisfies SeriesName[];
