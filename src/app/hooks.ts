@@ -26,10 +26,18 @@ export function receiverHooks({
   privacy,
   metrics,
   refused,
-}: Watchers & { readonly refused: (source: string) => void }): ReceiverHooks {
+  acknowledged,
+}: Watchers & {
+  readonly refused: (source: string) => void;
+  /** A webhook was answered with 2xx. */
+  readonly acknowledged: (tookMs: number) => void;
+}): ReceiverHooks {
   return {
     received: (source, outcome) => metrics().requests.count(source, outcome),
-    ended: (source, status, tookMs) => metrics().requestSeconds.observe({ source, status: statusClass(status) }, tookMs / 1000),
+    ended(source, status, tookMs) {
+      metrics().requestSeconds.observe({ source, status: statusClass(status) }, tookMs / 1000);
+      if (status >= 200 && status < 300) acknowledged(tookMs);
+    },
     refused(source, reason, address) {
       refused(source);
       if (address !== null) log.warn({ source, reason, address }, "bad signature");

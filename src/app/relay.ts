@@ -196,7 +196,7 @@ export async function createRelay({
     now: clock.now,
     address,
     limits: settings.server,
-    hooks: receiverHooks({ ...watchers, refused: service.refused }),
+    hooks: receiverHooks({ ...watchers, refused: service.refused, acknowledged: (tookMs) => store.noteAcknowledged(tookMs, clock.now()) }),
     ...(tracing === null ? {} : { arrived: tracing.arrived }),
   });
   const listening = createListening({ store, clock, retention: () => settings.retention.events });
@@ -317,6 +317,7 @@ export async function createRelay({
       }),
       listening: listening.port,
       overview,
+      history: { now: clock.now, series: store.inspecting.series, quality: store.inspecting.quality },
       control: createControlPort({
         store,
         now: clock.now,
@@ -342,7 +343,7 @@ export async function createRelay({
     const { startBackups } = await import("./backups.ts");
     backups = startBackups({ settings: current, path: settings.storage.path, clock, supervise, log, metrics: metrics.backup });
   }
-  if (works) startUpkeep({ settings: current, store, clock, supervise, health, metrics });
+  if (works) startUpkeep({ settings: current, store, backlog: countBacklog, clock, supervise, health, metrics });
 
   /** All at once, because they have the same time for what is in flight. */
   cleanup.defer(async () => {

@@ -1,9 +1,11 @@
 import type { Settings } from "../config/schema.ts";
 import { stoppedDuring } from "../deliver/proxy.ts";
 import type { Clock } from "../model/clock.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Health } from "../observe/health.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { type Store, StoreUnavailable } from "../store/port.ts";
+import type { RouteBacklog } from "../store/views.ts";
 import type { Supervisor } from "./supervise.ts";
 
 export interface UpkeepParts {
@@ -20,7 +22,9 @@ export interface UpkeepParts {
     | "probe"
     | "releaseParked"
     | "purge"
+    | "sampleGauges"
   >;
+  readonly backlog: () => MaybePromise<readonly RouteBacklog[]>;
   readonly clock: Clock;
   readonly supervise: Supervisor["supervise"];
   readonly health: Pick<Health, "storing">;
@@ -40,11 +44,12 @@ const passPauseMs = { least: 1_000, most: 60_000 };
 const expireEveryMs = 500;
 const probeEveryMs = 1_000;
 const exchangesEveryMs = 10_000;
+const sampleEveryMs = 60_000;
 /** How long a leader lease lasts, and how often the other processes try to get it. */
 const leaseMs = { lasts: 15_000, retry: 5_000 };
 
 /** The slow work beside receiving and delivering, in small steps: parked events, retention, left exchanges, the store's health. */
-export function startUpkeep({ settings, store, clock, supervise, health, metrics }: UpkeepParts): void {
+export function startUpkeep({ settings, store, backlog, clock, supervise, health, metrics }: UpkeepParts): void {
   /** One process of those that share a store does this: the same one, as long as it lives. */
   const asLeader = (name: string, run: () => Promise<number>) => async (): Promise<number> => {
     if (!(await store.holdLease(name, leaseMs.lasts))) return leaseMs.retry;
@@ -82,6 +87,17 @@ export function startUpkeep({ settings, store, clock, supervise, health, metrics
     return exchangesEveryMs;
   }
 
+  /** The gauges of the history. A process that starts samples at once, so that a minute is left out at most. */
+  async function sample(): Promise<number> {
+    const routes = await backlog();
+    const now = clock.now();
+    const oldestDueAt = Math.min(now, ...routes.flatMap((route) => route.oldestDueAt ?? []));
+    const deadLetters = routes.reduce((sum, { dead }) => sum + dead, 0);
+    await store.sampleGauges({ oldest: (now - oldestDueAt) / 1000, deadLetters }, now);
+    return sampleEveryMs;
+  }
+
+  supervise({ name: "history", firstMs: stepPauseMs, run: asLeader("history", sample) });
   supervise({ name: "parking", firstMs: expireEveryMs, run: asLeader("parking", handleParked) });
   supervise({ name: "retention", firstMs: stepPauseMs, run: asLeader("retention", purge) });
   supervise({ name: "store probe", firstMs: probeEveryMs, run: probe });

@@ -18,9 +18,10 @@ import type {
   TrackSums,
 } from "../model/answers.ts";
 import type { AuditProgress, RelayAudit } from "../model/audit.ts";
+import type { RelayQuality, RelaySeries } from "../model/history.ts";
 import type { RelayOverview } from "../model/overview.ts";
 import { systemClock } from "../model/system-clock.ts";
-import type { DeliveryGroup, RelayQuality, RelaySeries, RelaySession, SearchHit, SessionCode } from "./answers.ts";
+import type { DeliveryGroup, RelaySession, SearchHit, SessionCode } from "./answers.ts";
 import { type Connection, connect, type Page, queryOf, type RelayClientOptions, readPages, takeSteps } from "./connection.ts";
 import { followLive, type LiveMessage } from "./live.ts";
 import { type SentMessage, sendMessage, startRun, trackAll } from "./messages.ts";
@@ -71,6 +72,7 @@ export type {
   TrackSums,
 } from "../model/answers.ts";
 export type { AuditProgress, RelayAudit } from "../model/audit.ts";
+export type { RelayQuality, RelaySeries } from "../model/history.ts";
 export type { RelayOverview } from "../model/overview.ts";
 export type { DeliveryState, Disposition } from "../model/states.ts";
 export type * from "./answers.ts";

@@ -8,6 +8,7 @@ import { addDeliveriesRoute, addRetryRoute, type DeliveriesPort, type RetryPort 
 import { type Allow, addEndpoint, type Endpoint } from "./endpoint.ts";
 import { addEventRoutes, type EventsPort } from "./events.ts";
 import { addExplainRoute, type ExplainPort } from "./explain.ts";
+import { addHistoryRoutes, type HistoryPort } from "./history.ts";
 import { addListenRoutes } from "./listen.ts";
 import type { ListenPort } from "./listen-stream.ts";
 import { addTrackedRoutes, type TrackedReading } from "./messages.ts";
@@ -53,6 +54,7 @@ interface ControlParts {
   readonly explain: ExplainPort;
   readonly listening: ListenPort;
   readonly overview: OverviewPort;
+  readonly history: HistoryPort;
   readonly secretUses: SecretsPort;
   readonly instance: InstancePort;
   readonly reloading: ReloadPort;
@@ -71,12 +73,27 @@ export function addReadingRoutes(app: FastifyInstance, reading: Reading, allow: 
 /** The control API under `/v1`. */
 export function addControlRoutes(
   app: FastifyInstance,
-  { control, sending, reconcile, audit, explain, listening, overview, secretUses, instance, reloading, authorize, badToken }: ControlParts,
+  {
+    control,
+    sending,
+    reconcile,
+    audit,
+    explain,
+    listening,
+    overview,
+    history,
+    secretUses,
+    instance,
+    reloading,
+    authorize,
+    badToken,
+  }: ControlParts,
 ): void {
   const allow = createAllow(authorize, badToken);
   // First, so that its hook sees every other route.
   addOpenApiRoute(app, listening.version, allow);
   addOverviewRoute(app, overview, allow);
+  addHistoryRoutes(app, history, allow);
   addReadingRoutes(app, control, allow);
   addSecretsRoute(app, secretUses, allow);
   addInstanceRoute(app, instance, allow);

@@ -232,6 +232,7 @@ export const seriesSchema = z.object({
     .describe("The greatest total first."),
 });
 export type SeriesView = View<typeof seriesSchema>;
+export type RelaySeries = z.infer<typeof seriesSchema>;
 
 /** A stored count: of the minute or hour that begins at `at` (unix ms). Without a source, route or label these are empty. */
 export interface HistoryCell {
@@ -345,6 +346,7 @@ export const qualitySchema = z.object({
   toRead: seconds,
 });
 export type QualityView = View<typeof qualitySchema>;
+export type RelayQuality = z.infer<typeof qualitySchema>;
 
 export interface QualityQuery {
   /** Unix ms of receipt, from (included) and to (not included). */

@@ -138,6 +138,8 @@ test("the examples have the shape of real answers, which their schemas describe"
     ["GET /healthz", [await get("/healthz")]],
     ["GET /readyz", [await get("/readyz")]],
     ["GET /v1/overview", [await get("/v1/overview")]],
+    ["GET /v1/series", [await get("/v1/series?name=events")]],
+    ["GET /v1/quality", [await get("/v1/quality")]],
     ["GET /v1/events", [events]],
     ["GET /v1/events/{id}", [await get(`/v1/events/${events.data[0]?.id}`)]],
     ["GET /v1/deliveries", [deliveries]],

@@ -34,7 +34,9 @@ function open() {
         isInPlace: () => true,
         probe: does("probe", undefined),
         endLeftExchanges: does("exchanges", 0),
+        sampleGauges: does("history", undefined),
       },
+      backlog: () => [],
       health: { storing: () => isStoring },
       metrics: { swept: { inc() {} } } as unknown as UpkeepParts["metrics"],
     });
@@ -49,13 +51,13 @@ test("one of several processes leads each task; another follows when it ends", a
   const endFirst = start("first");
   const endSecond = start("second");
   await clock.advance(60_000);
-  for (const what of ["parking", "retention", "exchanges"]) {
+  for (const what of ["parking", "retention", "exchanges", "history"]) {
     expect([by("first"), by("second")].filter((names) => names.has(what))).toHaveLength(1);
   }
   await endFirst();
   done.length = 0;
   await clock.advance(120_000);
-  expect(by("second")).toEqual(new Set(["parking", "retention", "exchanges"]));
+  expect(by("second")).toEqual(new Set(["parking", "retention", "exchanges", "history"]));
   await endSecond();
   expect(clock.pending()).toBe(0);
 });
@@ -68,6 +70,6 @@ test("an unavailable store is not logged here, and all tasks continue once it is
   expect(by("only")).toEqual(new Set(["probe"]));
   shared.away(false);
   await clock.advance(60_000);
-  expect(by("only")).toEqual(new Set(["probe", "parking", "retention", "exchanges"]));
+  expect(by("only")).toEqual(new Set(["probe", "parking", "retention", "exchanges", "history"]));
   expect(done.filter((line) => line.includes("failed"))).toEqual([]);
 });
