@@ -75,13 +75,14 @@ export function createHttp(
       return;
     }
     const [path = ""] = request.url.split("?");
-    const methods = [...paths.values()].filter(({ pattern }) => pattern.test(path)).flatMap((known) => known.methods);
-    if (methods.length > 0) reply.header("allow", methods.join(", "));
-    done(
-      methods.length > 0
-        ? new RelayError("method_not_allowed", `this path takes ${methods.join(", ")}`)
-        : new RelayError("not_found", missing),
-    );
+    const matching = [...paths.values()].filter(({ pattern }) => pattern.test(path));
+    const methods = [...new Set(matching.flatMap((known) => known.methods))].join(", ");
+    if (methods === "") {
+      done(new RelayError("not_found", missing));
+      return;
+    }
+    reply.header("allow", methods);
+    done(new RelayError("method_not_allowed", `this path takes ${methods}`));
   });
 
   app.addHook("preParsing", async (request) => refuseUnexpectedBody(request));
