@@ -8,6 +8,7 @@ export interface JsonSchema {
   readonly $ref?: string;
   readonly $defs?: Readonly<Record<string, JsonSchema>>;
   readonly title?: string;
+  readonly description?: string;
   readonly type?: string | readonly string[];
   readonly const?: unknown;
   readonly enum?: readonly unknown[];
@@ -39,10 +40,16 @@ export function editorSchema(): JsonSchema {
 /** `kind` takes no variable: it selects the shape of a source, and a variable would match every shape. */
 function withVariables(schema: JsonSchema): JsonSchema {
   const { $defs, properties, additionalProperties, items, anyOf, oneOf, ...rest } = schema;
+  // Strict validators refuse several types in one schema. Each of ours includes text, and so `${…}`.
+  if (Array.isArray(rest.type)) {
+    const { type, ...others } = rest;
+    return { ...others, anyOf: (type as readonly string[]).map((each) => ({ type: each })) };
+  }
   if (properties === undefined && items === undefined && anyOf === undefined && oneOf === undefined && isConstrainedScalar(schema)) {
-    const { default: fallback, title, ...constraints } = rest;
+    const { default: fallback, title, description, ...constraints } = rest;
     return {
       ...(title === undefined ? {} : { title }),
+      ...(description === undefined ? {} : { description }),
       ...(fallback === undefined ? {} : { default: fallback }),
       anyOf: [constraints, { type: "string", pattern: variablePattern } as JsonSchema],
     };
@@ -63,7 +70,7 @@ function withVariables(schema: JsonSchema): JsonSchema {
 /** True for a scalar that would refuse `${…}`. */
 function isConstrainedScalar(schema: JsonSchema): boolean {
   if (schema.$ref !== undefined || schema.type === undefined) return false;
-  if (schema.type === "string") return Object.keys(schema).some((key) => !["type", "title", "default"].includes(key));
+  if (schema.type === "string") return Object.keys(schema).some((key) => !["type", "title", "description", "default"].includes(key));
   return schema.type === "number" || schema.type === "integer" || schema.type === "boolean";
 }
 

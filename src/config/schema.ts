@@ -26,71 +26,94 @@ function isProxyRange(text: string): boolean {
 }
 
 export const serverSchema = z.strictObject({
-  host: z.string().min(1).default("0.0.0.0"),
-  /** 0: any free port. A port from `${PORT}` becomes a number while loading (`coerceVariables` in load.ts). */
-  port: z.number().int().min(0).max(65535).default(8080),
-  /** Where the control API and the metrics listen, when not at `host` and `port`. */
-  control: z.strictObject({ host: z.string().min(1).default("127.0.0.1"), port: z.number().int().min(1).max(65535) }).optional(),
-  /** Proxies whose X-Forwarded-For is trusted: addresses, CIDR ranges, or `loopback`, `linklocal`, `uniquelocal`. */
+  host: z.string().min(1).default("0.0.0.0").describe("Address to listen on."),
+  // A port from `${PORT}` becomes a number while loading (`coerceVariables` in load.ts).
+  port: z.number().int().min(0).max(65535).default(8080).describe("Port to listen on; 0 is any free port."),
+  control: z
+    .strictObject({
+      host: z.string().min(1).default("127.0.0.1").describe("Address of the control port."),
+      port: z.number().int().min(1).max(65535).describe("The control port; not server.port."),
+    })
+    .optional()
+    .describe("Moves the control API, the console, the metrics and the full /readyz to an address of their own."),
   trustProxy: z
     .array(z.string().refine(isProxyRange, "is not an address, a range such as 10.0.0.0/8, loopback, linklocal or uniquelocal"))
-    .default([]),
-  bodyLimit: sizeSchema.refine((bytes) => bytes >= 1024 && bytes <= 64 * 1024 ** 2, "must be from 1KiB to 64MiB").prefault("1MiB"),
-  /** A request must arrive completely within this time. */
-  requestTimeout: durationSchema.refine((ms) => ms >= 1000, "must be at least 1s").prefault("10s"),
-  /** Requests in flight at once; more are answered 503. */
-  maxInFlight: z.number().int().min(1).default(4096),
-  /** Bad signatures a minute from one address before it gets 429. */
-  badSignatureLimit: z.number().int().min(1).default(20),
-  /** On SIGTERM: how long deliveries in flight may take to finish before they are handed back. */
-  shutdownTimeout: durationSchema.prefault("10s"),
+    .default([])
+    .describe("Proxies whose X-Forwarded-For is trusted: addresses, CIDR ranges, or loopback, linklocal, uniquelocal."),
+  bodyLimit: sizeSchema
+    .refine((bytes) => bytes >= 1024 && bytes <= 64 * 1024 ** 2, "must be from 1KiB to 64MiB")
+    .prefault("1MiB")
+    .describe("Largest body of a webhook; a larger one is answered 413."),
+  requestTimeout: durationSchema
+    .refine((ms) => ms >= 1000, "must be at least 1s")
+    .prefault("10s")
+    .describe("A request must arrive completely within this time."),
+  maxInFlight: z.number().int().min(1).default(4096).describe("Requests in flight at once; more are answered 503."),
+  badSignatureLimit: z.number().int().min(1).default(20).describe("Bad signatures a minute from one address before it is answered 429."),
+  shutdownTimeout: durationSchema
+    .prefault("10s")
+    .describe("On SIGTERM: how long deliveries in flight may take to finish before they are handed back."),
 });
 
 export const scopes = ["read", "track", "send", "replay", "listen"] as const;
 export type Scope = (typeof scopes)[number];
 
-export const tokenSchema = z.strictObject({ name, token: secretSchema, scopes: z.array(z.enum(scopes)).min(1) });
+export const tokenSchema = z.strictObject({
+  name: name.describe("Stands for the token in logs."),
+  token: secretSchema.describe("The bearer token; at least 16 characters."),
+  scopes: z.array(z.enum(scopes)).min(1).describe("What the token may do."),
+});
 
 const controlSchema = z.strictObject({
-  tokens: z.array(tokenSchema).default([]),
-  /** Bad or missing tokens a minute from one address before it gets 429. */
-  badTokenLimit: z.number().int().min(1).max(1_000_000).default(20),
+  tokens: z.array(tokenSchema).prefault([]).describe("Who may use the control API. Names and tokens are unique."),
+  badTokenLimit: z
+    .number()
+    .int()
+    .min(1)
+    .max(1_000_000)
+    .default(20)
+    .describe("Bad or missing tokens a minute from one address before it is answered 429."),
 });
 
 const accountSchema = z.strictObject({
-  baseUrl: baseUrlSchema.optional(),
-  apiKey: apiKeySchema.optional(),
-  plan: planSchema.default("escala"),
-  /** Share of the account's per-minute caps that the relay may use. */
-  share: z.number().gt(0).max(1).default(0.5),
+  baseUrl: baseUrlSchema.optional().describe("The service's base URL, to which the relay adds /api/v1. Required only to call the service."),
+  apiKey: apiKeySchema.optional().describe("The account's API key. Required only to call the service."),
+  plan: planSchema.default("escala").describe("The account's plan, which decides the caps per minute."),
+  share: z.number().gt(0).max(1).default(0.5).describe("Share of the account's per-minute caps that the relay may use."),
 });
 
 const sourceSignatureSchema = signatureSettingsSchema.safeExtend({
-  /** Any of these may verify an event; several at once for rotation, the new one first. */
-  secrets: z.array(secretSchema).min(1),
+  secrets: z.array(secretSchema).min(1).describe("Any of these may verify an event; several at once for rotation, the new one first."),
 });
 
 const eventsSourceSchema = z.strictObject({
-  /** Default: the only account. */
-  account: name.optional(),
-  kind: z.literal("events").default("events"),
-  signature: sourceSignatureSchema,
-  /** Where in `data` the tracked fields are. */
-  fields: fieldsSchema.prefault({}),
+  account: name.optional().describe("The account of its events: a key of accounts. Default: the only account."),
+  kind: z.literal("events").default("events").describe("events: webhook events. automation-request: signed requests of automation steps."),
+  signature: sourceSignatureSchema.describe("How webhooks are verified."),
+  fields: fieldsSchema.prefault({}).describe("Where in data the tracked fields are."),
 });
 
 const automationSourceSchema = z.strictObject({
-  account: name.optional(),
-  kind: z.literal("automation-request"),
-  /** `ack`: stored, answered 200 at once, delivered later; `proxy`: forwarded now, and the destination's answer passed back. */
-  mode: z.enum(["ack", "proxy"]).default("ack"),
-  /** How long identical signed bytes count as the same event; 0s: never. */
-  dedupe: durationSchema.refine((ms) => ms <= 86_400_000, "must be at most 1d").prefault("5m"),
-  signature: sourceSignatureSchema,
-  /** With `mode: proxy`, where the request goes. Its timeout must leave room within the service's 10 s. */
+  account: name.optional().describe("The account of its events: a key of accounts. Default: the only account."),
+  kind: z.literal("automation-request").describe("events: webhook events. automation-request: signed requests of automation steps."),
+  mode: z
+    .enum(["ack", "proxy"])
+    .default("ack")
+    .describe("ack: stored, answered 200 at once, delivered later. proxy: forwarded at once, and the destination's answer passed back."),
+  dedupe: durationSchema
+    .refine((ms) => ms <= 86_400_000, "must be at most 1d")
+    .prefault("5m")
+    .describe("How long identical signed bytes count as the same event; 0s: never."),
+  signature: sourceSignatureSchema.describe("How webhooks are verified."),
   to: urlDestinationSchema
-    .extend({ timeout: durationSchema.refine((ms) => ms >= 100 && ms <= 9500, "must be from 100ms to 9500ms").prefault("9s") })
-    .optional(),
+    .extend({
+      timeout: durationSchema
+        .refine((ms) => ms >= 100 && ms <= 9500, "must be from 100ms to 9500ms")
+        .prefault("9s")
+        .describe("Longest time of one exchange. It leaves room within the service's 10 s."),
+    })
+    .optional()
+    .describe("With mode proxy: where the request goes."),
 });
 
 export const sourceSchema = z.preprocess(
@@ -99,43 +122,62 @@ export const sourceSchema = z.preprocess(
 );
 
 export const routeSchema = routingSchema.extend({
-  payload: payloadSchema.default("original"),
-  to: destinationSchema,
+  payload: payloadSchema.default("original").describe("original: the received bytes. enriched: the same with a relay object added."),
+  to: destinationSchema.describe("Where its deliveries go: a URL, a queue or a stream."),
 });
 
 const retentionSchema = z.strictObject({
-  events: durationSchema.prefault("30d"),
-  /** Events of unknown messages, and the status kept of messages that nobody registered. */
-  ignored: durationSchema.prefault("1d"),
-  deliveries: durationSchema.prefault("30d"),
-  messages: durationSchema.prefault("180d"),
-  /** Counts of `/v1/series` and `/v1/quality`. They need few bytes: minutes become hours after two days. */
-  history: durationSchema.refine((ms) => ms >= 3 * 24 * 3_600_000, "must be at least 3d").prefault("400d"),
+  events: durationSchema.prefault("30d").describe("How long events and their bytes are kept. An event stays while a delivery of it does."),
+  ignored: durationSchema.prefault("1d").describe("How long events of unregistered messages are kept, and their status."),
+  deliveries: durationSchema.prefault("30d").describe("How long deliveries and their attempts are kept after they were delivered or died."),
+  messages: durationSchema.prefault("180d").describe("How long registered messages and runs are kept after their last event."),
+  history: durationSchema
+    .refine((ms) => ms >= 3 * 24 * 3_600_000, "must be at least 3d")
+    .prefault("400d")
+    .describe("How long the counts of /v1/series and /v1/quality are kept. Minutes become hours after two days."),
 });
 
 const fileSchema = z.strictObject({
-  server: serverSchema.prefault({}),
-  storage: storageSchema.prefault({}),
-  backup: backupSchema.prefault({}),
-  control: controlSchema.prefault({}),
-  accounts: z.record(name, accountSchema).default({}),
-  sources: z.record(name, sourceSchema).default({}),
-  tracking: z.strictObject({ unknown: trackingSchema.default("park"), parkFor: durationSchema.prefault("60s") }).prefault({}),
-  routes: z.array(routeSchema).default([]),
-  send: sendSettingsSchema.prefault({}),
-  hydrate: hydrateSchema.prefault({}),
-  reconcile: reconcileSchema.prefault({}),
-  silence: silenceSchema.prefault({}),
-  retention: retentionSchema.prefault({}),
+  server: serverSchema.prefault({}).describe("Where the relay listens, and the bounds of requests."),
+  storage: storageSchema.prefault({}).describe("The storage engine: one file, or a Redis that several processes share."),
+  backup: backupSchema.prefault({}).describe("Scheduled backups of the SQLite file."),
+  control: controlSchema.prefault({}).describe("Access to the control API."),
+  accounts: z.record(name, accountSchema).prefault({}).describe("Accounts at the messaging service, by name."),
+  sources: z.record(name, sourceSchema).prefault({}).describe("Inbound endpoints by name: main is POST /webhooks/main."),
+  tracking: z
+    .strictObject({
+      unknown: trackingSchema
+        .default("park")
+        .describe(
+          "What a route with tracked: true does with events of unregistered messages: hold them for parkFor, skip them, or take them.",
+        ),
+      parkFor: durationSchema.prefault("60s").describe("How long a registration may come after the event."),
+    })
+    .prefault({})
+    .describe("Events of messages that are not registered."),
+  routes: z.array(routeSchema).prefault([]).describe("An event goes to every route that it matches."),
+  send: sendSettingsSchema.prefault({}).describe("Sending through the relay."),
+  hydrate: hydrateSchema.prefault({}).describe("Reading through the API what truncated events are about."),
+  reconcile: reconcileSchema.prefault({}).describe("Polling the service for messages whose status went quiet."),
+  silence: silenceSchema.prefault({}).describe("When missing webhooks raise an alarm."),
+  retention: retentionSchema
+    .prefault({})
+    .describe("How long rows are kept. Waiting and held deliveries stay with their events, whatever their age."),
   log: z
     .strictObject({
-      level: z.enum(["trace", "debug", "info", "warn", "error", "fatal", "silent"]).default("info"),
-      /** `auto`: `pretty` on a terminal, `json` everywhere else. */
-      format: z.enum(["auto", "json", "pretty"]).default("auto"),
-      pii: z.enum(["masked", "clear"]).default("masked"),
+      level: z
+        .enum(["trace", "debug", "info", "warn", "error", "fatal", "silent"])
+        .default("info")
+        .describe("The lowest level that is written."),
+      format: z.enum(["auto", "json", "pretty"]).default("auto").describe("auto: pretty on a terminal, json everywhere else."),
+      pii: z
+        .enum(["masked", "clear"])
+        .default("masked")
+        .describe("Whether wamids, phone numbers and ids that may contain them are masked. Secrets always are."),
     })
-    .prefault({}),
-  traces: tracesSchema.prefault({}),
+    .prefault({})
+    .describe("Logs, which go to standard output."),
+  traces: tracesSchema.prefault({}).describe("OpenTelemetry traces; off without an endpoint."),
 });
 
 /** The only account; none when there are several. */

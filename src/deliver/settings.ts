@@ -6,10 +6,12 @@ import { decodeKey } from "../model/signature.ts";
 import { durationSchema, rateSchema } from "../model/units.ts";
 
 export const retrySchema = z.strictObject({
-  /** Wait before each attempt. There are as many attempts as entries. */
-  schedule: z.array(durationSchema).min(1).prefault(["0s", "5s", "5m", "30m", "2h", "5h", "10h", "14h", "20h", "24h"]),
-  /** Each wait varies by up to this share of itself, up or down. */
-  jitter: z.number().min(0).max(1).default(0.1),
+  schedule: z
+    .array(durationSchema)
+    .min(1)
+    .prefault(["0s", "5s", "5m", "30m", "2h", "5h", "10h", "14h", "20h", "24h"])
+    .describe("Wait before each attempt. After the last one, the delivery is dead."),
+  jitter: z.number().min(0).max(1).default(0.1).describe("Each wait varies by up to this share of itself, up or down."),
 });
 export type RetrySettings = z.infer<typeof retrySchema>;
 
@@ -27,11 +29,14 @@ function isSigningSecret(secret: Secret): boolean {
 /** The default of `longest` depends on the kind: a URL may be down for good, while a recovered Redis should not wait long. */
 function breakerSchema(longest: string) {
   return z.strictObject({
-    /** Failures in a row that open it. 4xx answers other than 408 and 429 neither trip nor reset it. */
-    failures: z.number().int().min(1).default(10),
-    /** How long it stays open, doubled at each failed probe up to `longest`. */
-    pause: durationSchema.prefault("5s"),
-    longest: durationSchema.prefault(longest),
+    failures: z
+      .number()
+      .int()
+      .min(1)
+      .default(10)
+      .describe("Failures in a row that open it. 4xx answers other than 408 and 429 neither trip nor reset it."),
+    pause: durationSchema.prefault("5s").describe("How long it stays open, doubled at each failed probe up to longest."),
+    longest: durationSchema.prefault(longest).describe("Longest time that it stays open."),
   });
 }
 
@@ -40,19 +45,22 @@ const timeoutSchema = durationSchema.refine((ms) => ms >= 100 && ms <= 300_000, 
 
 /** Settings that every kind of destination has. */
 const commonSchema = z.strictObject({
-  /** Signs as Standard Webhooks does; `whsec_…` (base64 after it) or plain text. */
-  secret: signingSecretSchema.optional(),
-  /** Instead of `secret`, for rotation: one signature per secret. At most 5, because each adds 48 bytes to every request. */
-  secrets: z.array(signingSecretSchema).min(1).max(5).optional(),
-  /** Passes the original signature headers on. They verify with `payload: original` only. */
-  passSignature: z.boolean().default(false),
-  concurrency: z.number().int().min(1).max(1000).default(16),
-  /** Attempts per time. Default: as fast as `concurrency` allows. */
-  rate: rateSchema.optional(),
-  /** `message`: deliveries of one message (or run) go out in order; `none`: in any order. */
-  order: z.enum(["message", "none"]).default("message"),
-  retry: retrySchema.prefault({}),
-  breaker: breakerSchema("5m").prefault({}),
+  secret: signingSecretSchema.optional().describe("Signs as Standard Webhooks does: whsec_ and base64, or plain text."),
+  secrets: z
+    .array(signingSecretSchema)
+    .min(1)
+    .max(5)
+    .optional()
+    .describe("Instead of secret, for rotation: the header carries one signature per secret."),
+  passSignature: z.boolean().default(false).describe("Passes the original signature headers on. They verify with payload original only."),
+  concurrency: z.number().int().min(1).max(1000).default(16).describe("Deliveries in flight at once."),
+  rate: rateSchema.optional().describe("Most attempts per time. Default: as fast as concurrency allows."),
+  order: z
+    .enum(["message", "none"])
+    .default("message")
+    .describe("message: deliveries of one message (or run) go out in order. none: in any order."),
+  retry: retrySchema.prefault({}).describe("When failed attempts are repeated."),
+  breaker: breakerSchema("5m").prefault({}).describe("When attempts pause because the destination keeps failing."),
 });
 export type CommonSettings = z.infer<typeof commonSchema>;
 
@@ -63,33 +71,48 @@ export function signingSecrets({ secret, secrets = [] }: Pick<CommonSettings, "s
 
 /** Settings that queues and streams have in common. */
 const redisSchema = commonSchema.extend({
-  /** Private addresses are allowed: the operator chose the Redis, and no event can change it. */
-  redis: redisUrlSchema.refine((url) => (readRedisUrl(url.reveal())?.hosts.length ?? 1) === 1, "names several hosts; a destination is one"),
-  /** For the whole attempt. An attempt that timed out may have succeeded all the same. */
-  timeout: timeoutSchema.prefault("5s"),
-  /** More than for a URL: attempts share one connection, and those in flight go out in one write. */
-  concurrency: z.number().int().min(1).max(1000).default(64),
-  breaker: breakerSchema("30s").prefault({}),
+  redis: redisUrlSchema
+    .refine((url) => (readRedisUrl(url.reveal())?.hosts.length ?? 1) === 1, "names several hosts; a destination is one")
+    .describe("The Redis: redis://user:password@host:port/db, or rediss:// with TLS. Its address may be private."),
+  timeout: timeoutSchema.prefault("5s").describe("Longest time of one attempt. An attempt that timed out may still have succeeded."),
+  concurrency: z.number().int().min(1).max(1000).default(64).describe("Deliveries in flight at once."),
+  breaker: breakerSchema("30s").prefault({}).describe("When attempts pause because the destination keeps failing."),
 });
 
 /** How many finished jobs stay in Redis: none, all, the last so many, or by age and count. */
 const keepSchema = z.union([
   z.boolean(),
   z.number().int().min(0),
-  z.strictObject({ age: durationSchema.optional(), count: z.number().int().min(0).optional() }),
+  z.strictObject({
+    age: durationSchema.optional().describe("Longest time that a job stays."),
+    count: z.number().int().min(0).optional().describe("Most jobs that stay."),
+  }),
 ]);
 
 /** BullMQ's job options, without `jobId`, which comes from the delivery's id. */
 const jobOptionsSchema = z.strictObject({
-  /** How often a worker tries the job. Independent of the relay's own attempts to add it. */
-  attempts: z.number().int().min(1).optional(),
-  backoff: z.strictObject({ type: z.enum(["fixed", "exponential"]), delay: durationSchema }).optional(),
-  /** 1 goes first, but after jobs with 0, BullMQ's default. */
-  priority: z.number().int().min(0).max(2_097_152).optional(),
-  delay: durationSchema.optional(),
-  lifo: z.boolean().optional(),
-  removeOnComplete: keepSchema.optional(),
-  removeOnFail: keepSchema.optional(),
+  attempts: z
+    .number()
+    .int()
+    .min(1)
+    .optional()
+    .describe("How often a worker tries the job. Independent of the relay's own attempts to add it."),
+  backoff: z
+    .strictObject({
+      type: z.enum(["fixed", "exponential"]).describe("The same wait each time, or twice the last."),
+      delay: durationSchema.describe("The wait, or the first of those that double."),
+    })
+    .optional()
+    .describe("Wait between the worker's tries."),
+  priority: z.number().int().min(0).max(2_097_152).optional().describe("1 goes first, but after jobs with 0, BullMQ's default."),
+  delay: durationSchema.optional().describe("How long after it was added a job may begin."),
+  lifo: z.boolean().optional().describe("The newest job goes first, so order is lost."),
+  removeOnComplete: keepSchema
+    .optional()
+    .describe("Which completed jobs stay in Redis: none (true), all (false), the last so many, or by age and count."),
+  removeOnFail: keepSchema
+    .optional()
+    .describe("Which failed jobs stay in Redis: none (true), all (false), the last so many, or by age and count."),
 });
 export type JobOptions = z.infer<typeof jobOptionsSchema>;
 
@@ -98,21 +121,22 @@ const queueName = z.string().regex(/^[^:\s]{1,128}$/, "is not the name of a queu
 
 /** A destination that is a queue of BullMQ: each delivery becomes a job. */
 const queueDestinationSchema = redisSchema.extend({
-  queue: queueName,
-  /** BullMQ's key prefix, the same as for the workers. */
-  prefix: z.string().min(1).max(128).default("bull"),
-  /** Default: the event kind. */
-  jobName: z.string().min(1).max(256).optional(),
-  jobOptions: jobOptionsSchema.default({}),
+  queue: queueName.describe("Name of the BullMQ queue that gets a job for each delivery."),
+  prefix: z.string().min(1).max(128).default("bull").describe("BullMQ's key prefix, the same as for the workers."),
+  jobName: z.string().min(1).max(256).optional().describe("Name of the jobs. Default: the event kind."),
+  jobOptions: jobOptionsSchema.prefault({}).describe("BullMQ's options of the jobs."),
 });
 export type QueueDestinationSettings = z.infer<typeof queueDestinationSchema>;
 
 /** A destination that is a Redis stream: each delivery becomes an entry. */
 const streamDestinationSchema = redisSchema.extend({
-  /** The stream's key. */
-  stream: z.string().min(1).max(512),
-  /** Least number of entries kept. Redis trims whole nodes, so there may be some hundred more. Default: no limit. */
-  maxLength: z.number().int().min(1).optional(),
+  stream: z.string().min(1).max(512).describe("Key of the Redis stream that gets an entry for each delivery."),
+  maxLength: z
+    .number()
+    .int()
+    .min(1)
+    .optional()
+    .describe("Least number of entries kept. Redis trims whole nodes, so there may be some hundred more. Default: no limit."),
 });
 export type StreamDestinationSettings = z.infer<typeof streamDestinationSchema>;
 
@@ -143,14 +167,15 @@ function hasCredentials(url: string): boolean {
 export const urlDestinationSchema = commonSchema.extend({
   url: z
     .url({ protocol: /^https?$/, error: "is not an http or https URL" })
-    .refine((text) => !hasCredentials(text), "holds a user or password; put them into headers (authorization)"),
-  headers: headersSchema.default({}),
-  /** For the whole exchange, from connecting to the last byte of the answer. */
-  timeout: timeoutSchema.prefault("15s"),
-  /** Longest `Retry-After` that is honored; a longer one counts as this. `0s` ignores all. */
-  maxRetryAfter: durationSchema.refine((ms) => ms <= 86_400_000, "must be at most 24h").prefault("1h"),
-  /** Allows loopback, private and other non-public addresses. */
-  allowPrivate: z.boolean().default(false),
+    .refine((text) => !hasCredentials(text), "holds a user or password; put them into headers (authorization)")
+    .describe("Where deliveries are posted: an http or https URL without user and password."),
+  headers: headersSchema.prefault({}).describe("Headers added to each request. Values are secrets and never printed."),
+  timeout: timeoutSchema.prefault("15s").describe("Longest time of one attempt, from connecting to the last byte of the answer."),
+  maxRetryAfter: durationSchema
+    .refine((ms) => ms <= 86_400_000, "must be at most 24h")
+    .prefault("1h")
+    .describe("Longest Retry-After that is honored; a longer one counts as this. 0s ignores all."),
+  allowPrivate: z.boolean().default(false).describe("Allows loopback, private and other non-public addresses."),
 });
 export type UrlDestinationSettings = z.infer<typeof urlDestinationSchema>;
 

@@ -3,15 +3,20 @@ import { durationSchema } from "../model/units.ts";
 
 /** Truncated events: which messages the relay reads through the API for them, and for how long. */
 export const hydrateSchema = z.strictObject({
-  /** Wait before a pass, which combines a burst into one and allows for late registrations. */
-  delay: durationSchema.refine((ms) => ms <= 3_600_000, "must be at most 1h").prefault("2s"),
-  /** Messages registered longer than this before the event are not read. */
-  reach: durationSchema.prefault("72h"),
-  /** A delivered or failed message without changes for this long counts as final. */
-  settledAfter: durationSchema.prefault("6h"),
-  /** After this, an event's hydration ends with what was found; reconciliation handles the rest. */
-  giveUpAfter: durationSchema.prefault("6h"),
-  /** Most calls per account within 24 hours, to spare the monthly quota of API calls. */
-  callsPerDay: z.number().int().min(1).default(10_000),
+  delay: durationSchema
+    .refine((ms) => ms <= 3_600_000, "must be at most 1h")
+    .prefault("2s")
+    .describe("Wait before a pass, which combines a burst into one and allows for late registrations."),
+  reach: durationSchema.prefault("72h").describe("Messages registered longer than this before the event are not read."),
+  settledAfter: durationSchema.prefault("6h").describe("A delivered or failed message without changes for this long counts as final."),
+  giveUpAfter: durationSchema
+    .prefault("6h")
+    .describe("After this, an event's hydration ends with what was found; reconciliation handles the rest."),
+  callsPerDay: z
+    .number()
+    .int()
+    .min(1)
+    .default(10_000)
+    .describe("Most calls per account within 24 hours, to spare the monthly quota of API calls."),
 });
 export type HydrateSettings = z.infer<typeof hydrateSchema>;

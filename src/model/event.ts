@@ -64,11 +64,11 @@ const paths = (...fallback: string[]) => z.array(z.string().min(1)).min(1).defau
  * does not show the full payload of `message.status`.
  */
 export const fieldsSchema = z.strictObject({
-  wamid: paths("wamid"),
-  status: paths("status"),
-  errorCode: paths("errorCode"),
-  runId: paths("runId"),
-  error: paths("error"),
+  wamid: paths("wamid").describe("Paths of the message."),
+  status: paths("status").describe("Paths of its status."),
+  errorCode: paths("errorCode").describe("Paths of why it failed."),
+  runId: paths("runId").describe("Paths of the automation run."),
+  error: paths("error").describe("Paths of why the run failed."),
 });
 export type FieldPaths = z.infer<typeof fieldsSchema>;
 

@@ -18,44 +18,47 @@ const headerName = z
   .transform((name) => name.toLowerCase());
 
 const axesSchema = z.strictObject({
-  preset: z.enum(signaturePresets).optional(),
-  /** Short name of the service: the header is then `x-<service>-signature`. */
+  preset: z.enum(signaturePresets).optional().describe("A family of signatures, which fills the settings that are absent."),
   service: z
     .string()
     .regex(/^[A-Za-z0-9-]+$/, "is not a short name (letters, digits and hyphens)")
-    .optional(),
-  /** Header with the signature or signatures, instead of `service`. */
-  header: headerName.optional(),
-  algorithm: z.enum(signatureAlgorithms).optional(),
-  encoding: z.enum(signatureEncodings).optional(),
-  /** Text before each signature, such as `sha256=` or `v1,`. Not given: bare or `<algorithm>=`. */
-  prefix: z.string().max(32).optional(),
-  /** What stands between several signatures in one header, such as `,` or a space. Not given: one signature. */
+    .optional()
+    .describe("Short name of the service: the header is then x-<service>-signature."),
+  header: headerName.optional().describe("Header with the signature or signatures, instead of service."),
+  algorithm: z.enum(signatureAlgorithms).optional().describe("The hash of the HMAC. Default: sha256."),
+  encoding: z.enum(signatureEncodings).optional().describe("How the signature is written. Default: hex."),
+  prefix: z
+    .string()
+    .max(32)
+    .optional()
+    .describe("Text before each signature, such as v1,. Default: none, or the algorithm and an equals sign."),
   separator: z
     .string()
     .max(4)
     .regex(/^[^A-Za-z0-9+/=_-]+$/, "must have no character that a signature can have")
-    .optional(),
-  /** Header with the timestamp, for `{timestamp}`. */
-  timestampHeader: headerName.optional(),
-  /** Key of the timestamp inside the signature header, as `t` in `t=…,v1=…`. Needs `separator`. */
-  timestampField: z.string().min(1).max(32).optional(),
-  /** Unit of the timestamp: Unix seconds, or milliseconds. */
-  timestampUnit: z.enum(["s", "ms"]).optional(),
-  /** Header with the message id, for `{id}`. */
-  idHeader: headerName.optional(),
-  /** What is signed, with `{body}` `{timestamp}` `{id}` `{method}` `{url}`. */
+    .optional()
+    .describe("Text between several signatures in one header, such as a comma or a space. Default: one signature."),
+  timestampHeader: headerName.optional().describe("Header with the timestamp, for {timestamp}."),
+  timestampField: z
+    .string()
+    .min(1)
+    .max(32)
+    .optional()
+    .describe("Key of the timestamp inside the signature header, as t in t=…,v1=…. Requires separator."),
+  timestampUnit: z.enum(["s", "ms"]).optional().describe("Unit of the timestamp: Unix seconds (the default) or milliseconds."),
+  idHeader: headerName.optional().describe("Header with the message id, for {id}."),
   content: z
     .string()
     .max(256)
     .refine((text) => text.includes("{body}"), "must contain {body}")
     .refine((text) => !/\{(?!body\}|timestamp\}|id\}|method\}|url\})/.test(text), "knows {body} {timestamp} {id} {method} {url}")
-    .optional(),
-  secretEncoding: z.enum(secretEncodings).optional(),
-  /** Largest difference between the signed timestamp and now. Needs a timestamp. Not given by default: none. */
-  tolerance: durationSchema.optional(),
-  /** The relay's public URL up to the path, for `{url}` behind a proxy, such as `https://relay.example`. */
-  publicUrl: z.url().optional(),
+    .optional()
+    .describe("What is signed, with {body}, {timestamp}, {id}, {method} and {url}. Default: {body}."),
+  secretEncoding: z.enum(secretEncodings).optional().describe("How the secrets are written; whsec is base64 after whsec_. Default: utf8."),
+  tolerance: durationSchema
+    .optional()
+    .describe("Largest difference between the signed timestamp and now. Requires a timestamp. Default: none."),
+  publicUrl: z.url().optional().describe("The relay's public URL up to the path, for {url} behind a proxy, such as https://relay.example."),
 });
 export type SignatureSettings = z.infer<typeof axesSchema>;
 

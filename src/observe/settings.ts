@@ -13,13 +13,14 @@ function hasCredentials(text: string): boolean {
 
 /** OpenTelemetry traces (docs/traces.md). */
 export const tracesSchema = z.strictObject({
-  /** Base URL of an OTLP/HTTP collector; `/v1/traces` is added unless it is there. Empty: off, so that it can come from a variable. */
   endpoint: z
     .string()
     .refine((text) => text === "" || isCollectorUrl(text), "is not an http or https URL")
     .refine((text) => !hasCredentials(text), "holds a user or password; put them into headers (authorization)")
-    .optional(),
-  /** Values are secrets and never printed. */
+    .optional()
+    .describe(
+      "Base URL of an OTLP/HTTP collector; /v1/traces is added unless it is there. Empty: off, so that it can come from a variable.",
+    ),
   headers: z
     .record(
       z.string().regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, "is not a header name"),
@@ -28,9 +29,9 @@ export const tracesSchema = z.strictObject({
         .regex(/^[\t\x20-\x7e\x80-\xff]*$/, "is not a header value")
         .transform((value) => new Secret(value)),
     )
-    .default({}),
-  /** Share of events that are traced. A sender's own decision comes first. */
-  sampleRatio: z.number().min(0).max(1).default(1),
-  serviceName: z.string().min(1).max(255).default("wamid-relay"),
+    .prefault({})
+    .describe("Headers of each export. Values are secrets and never printed."),
+  sampleRatio: z.number().min(0).max(1).default(1).describe("Share of events that are traced. A sender's own decision comes first."),
+  serviceName: z.string().min(1).max(255).default("wamid-relay").describe("The service.name of the spans."),
 });
 export type TracesSettings = z.infer<typeof tracesSchema>;

@@ -6,13 +6,16 @@ import { durationSchema } from "../model/units.ts";
 /** Only accounts with a base URL and a key are polled. */
 export const reconcileSchema = z
   .strictObject({
-    /** Schedule of the passes, as a cron pattern in UTC; `off`: only on request. */
-    schedule: scheduleSchema.default("* * * * *"),
-    /** Time from the send to the first poll; later polls follow at multiples of it. */
-    after: durationSchema.refine((ms) => ms >= 1000, "must be at least 1s").prefault("60s"),
-    giveUpAfter: durationSchema.prefault("72h"),
-    /** The last status worth polling for. Without read receipts, `delivered` is final. */
-    until: z.enum(["read", "delivered"]).default("read"),
+    schedule: scheduleSchema.default("* * * * *").describe("Schedule of the passes, as a cron pattern in UTC; off: only on request."),
+    after: durationSchema
+      .refine((ms) => ms >= 1000, "must be at least 1s")
+      .prefault("60s")
+      .describe("Time from the send to the first poll; later polls follow at multiples of it."),
+    giveUpAfter: durationSchema.prefault("72h").describe("Age from which a message is no longer polled."),
+    until: z
+      .enum(["read", "delivered"])
+      .default("read")
+      .describe("The last status worth polling for. Without read receipts, delivered is final."),
   })
   .refine(({ after, giveUpAfter }) => giveUpAfter > after, { path: ["giveUpAfter"], message: "must be longer than after" });
 export type ReconcileSettings = z.infer<typeof reconcileSchema>;
@@ -24,8 +27,12 @@ function isHttpUrl(text: string): boolean {
 
 /** When missing webhooks raise an alarm. */
 export const silenceSchema = z.strictObject({
-  /** Longest time without an event after messages were registered; also the length of the window. */
-  after: durationSchema.refine((ms) => ms >= 60_000 && ms <= 86_400_000, "must be from 1m to 24h").prefault("15m"),
-  /** Alarms are posted here as JSON. A secret, because such URLs often grant access. */
-  alertUrl: secretSchema.refine((secret) => isHttpUrl(secret.reveal()), "is not an http or https URL").optional(),
+  after: durationSchema
+    .refine((ms) => ms >= 60_000 && ms <= 86_400_000, "must be from 1m to 24h")
+    .prefault("15m")
+    .describe("Longest time without an event after messages were registered; also the length of the window."),
+  alertUrl: secretSchema
+    .refine((secret) => isHttpUrl(secret.reveal()), "is not an http or https URL")
+    .optional()
+    .describe("Alarms are posted here as JSON, once as they begin and once as they end. A secret, because such URLs often grant access."),
 });

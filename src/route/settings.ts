@@ -8,17 +8,17 @@ const ordered = z.union([z.string(), z.number()], { error: "must be text or a nu
 export const conditionLimits = { levels: 16, paths: 200, patterns: 10, instructions: 1000 } as const;
 
 const comparisonSchema = z.strictObject({
-  $eq: scalar.optional(),
-  $ne: scalar.optional(),
-  $in: z.array(scalar).min(1, "is empty, so that nothing could match").optional(),
-  $gt: ordered.optional(),
-  $gte: ordered.optional(),
-  $lt: ordered.optional(),
-  $lte: ordered.optional(),
-  $exists: z.boolean().optional(),
-  $startsWith: z.string().optional(),
-  $endsWith: z.string().optional(),
-  $regex: z.string().optional(),
+  $eq: scalar.optional().describe("Equals this value."),
+  $ne: scalar.optional().describe("Differs from this value."),
+  $in: z.array(scalar).min(1, "is empty, so that nothing could match").optional().describe("Equals one of these."),
+  $gt: ordered.optional().describe("Greater than."),
+  $gte: ordered.optional().describe("Greater than or equal to."),
+  $lt: ordered.optional().describe("Less than."),
+  $lte: ordered.optional().describe("Less than or equal to."),
+  $exists: z.boolean().optional().describe("Whether the path exists."),
+  $startsWith: z.string().optional().describe("Text that begins with this."),
+  $endsWith: z.string().optional().describe("Text that ends with this."),
+  $regex: z.string().optional().describe("Text that matches this pattern, in linear time."),
 });
 export type Comparison = z.infer<typeof comparisonSchema>;
 
@@ -37,9 +37,9 @@ export interface Where {
 const conditionSchema: z.ZodType<Where> = z.lazy(() =>
   z
     .object({
-      $or: z.array(conditionSchema).min(1).optional(),
-      $and: z.array(conditionSchema).min(1).optional(),
-      $not: conditionSchema.optional(),
+      $or: z.array(conditionSchema).min(1).optional().describe("At least one of these conditions holds."),
+      $and: z.array(conditionSchema).min(1).optional().describe("All of these conditions hold."),
+      $not: conditionSchema.optional().describe("This condition does not hold."),
     })
     .catchall(z.union([scalar, comparisonSchema])),
 ) as z.ZodType<Where>;
@@ -128,38 +128,36 @@ function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
 
 /** The events a route takes. All criteria given must hold. */
 export const matchSchema = z.strictObject({
-  /** Event kinds, with `*` for any run of characters. */
-  events: z.array(z.string().min(1)).min(1).default(["*"]),
-  statuses: z.array(z.string().min(1)).min(1).optional(),
-  sources: z.array(z.string()).min(1).optional(),
-  accounts: z.array(z.string()).min(1).optional(),
-  /** true: only registered messages and runs; false: only others. */
-  tracked: z.boolean().optional(),
-  /** Error codes as text; numbers in the file are taken as their text. */
+  events: z.array(z.string().min(1)).min(1).default(["*"]).describe("Event kinds, with * for any run of characters."),
+  statuses: z.array(z.string().min(1)).min(1).optional().describe("Statuses that the event reports."),
+  sources: z.array(z.string()).min(1).optional().describe("Sources that received it."),
+  accounts: z.array(z.string()).min(1).optional().describe("Accounts that it belongs to."),
+  tracked: z.boolean().optional().describe("true: only registered messages and runs. false: only others."),
   errorCodes: z
     .array(z.union([z.string(), z.number()]).transform(String))
     .min(1)
-    .optional(),
-  /** `*` patterns for the reference given at registration. */
-  references: z.array(z.string().min(1)).min(1).optional(),
-  /** Condition on the metadata given at registration. */
-  metadata: whereSchema.optional(),
-  /** Condition on the event's `data`. */
-  where: whereSchema.optional(),
+    .optional()
+    .describe("Error codes. Numbers count as their text."),
+  references: z.array(z.string().min(1)).min(1).optional().describe("Patterns, with *, for the reference given at registration."),
+  metadata: whereSchema.optional().describe("Condition on the metadata given at registration."),
+  where: whereSchema.optional().describe("Condition on the event's data: dotted paths to a value or to operators."),
 });
 export type Match = z.infer<typeof matchSchema>;
 
 /** The routing part of a route's settings. */
 export const routingSchema = z.strictObject({
-  name: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)"),
-  match: matchSchema.prefault({}),
-  /** `events`: each event; `transitions`: only events that moved a status. */
-  emit: z.enum(["events", "transitions"]).default("events"),
-  /**
-   * For a truncated event, while the relay hydrates it: `forward` it at once, or `hold` it and forward it only when
-   * hydration may have missed something.
-   */
-  truncated: z.enum(["forward", "hold"]).default("forward"),
+  name: z
+    .string()
+    .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)")
+    .describe("The route's name, which is stored with its deliveries. Unique."),
+  match: matchSchema.prefault({}).describe("Which events it takes. All criteria given must hold. Default: every event."),
+  emit: z.enum(["events", "transitions"]).default("events").describe("events: each event. transitions: only events that moved a status."),
+  truncated: z
+    .enum(["forward", "hold"])
+    .default("forward")
+    .describe(
+      "For a truncated event, while the relay hydrates it: forward it at once, or hold it and forward it only when hydration may have missed something.",
+    ),
 });
 export type RoutingSettings = z.infer<typeof routingSchema>;
 

@@ -7,12 +7,18 @@ const longestMaxWait = 5 * 60_000;
 const maxWaitSchema = durationSchema.refine((ms) => ms <= longestMaxWait, "must be at most 5m");
 
 export const sendSettingsSchema = z.strictObject({
-  /** How long a send may wait for room under the caps, and between attempts that did nothing, before it is answered 429. */
-  maxWait: maxWaitSchema.prefault("30s"),
-  /** How long an idempotency key is kept. References of runs are permanent. */
-  keepKeys: durationSchema.refine((ms) => ms >= 3_600_000, "must be at least 1h").prefault("30d"),
-  /** Parts of the provider's text (502) that mark a temporary reason: such a message is sent up to four times in all. */
-  temporaryRejections: z.array(z.string().min(3).max(200)).max(50).default([]),
+  maxWait: maxWaitSchema
+    .prefault("30s")
+    .describe("How long a send may wait for room under the caps, and between attempts that did nothing, before it is answered 429."),
+  keepKeys: durationSchema
+    .refine((ms) => ms >= 3_600_000, "must be at least 1h")
+    .prefault("30d")
+    .describe("How long an idempotency key is kept. References of runs are permanent."),
+  temporaryRejections: z
+    .array(z.string().min(3).max(200))
+    .max(50)
+    .default([])
+    .describe("Parts of the provider's rejection text (502) that mark a temporary reason: such a message is sent up to four times in all."),
 });
 
 /** Whether the provider's text contains one of these, in upper or lower case. */

@@ -5,25 +5,27 @@ import { Secret } from "../model/secret.ts";
 import { durationSchema } from "../model/units.ts";
 
 const sqliteSchema = z.strictObject({
-  driver: z.literal("sqlite").default("sqlite"),
-  path: z.string().min(1).default("data/relay.db"),
+  driver: z.literal("sqlite").default("sqlite").describe("sqlite: one file. redis: a Redis that any number of relay processes share."),
+  path: z.string().min(1).default("data/relay.db").describe("The file. A relative path starts at the working directory of the process."),
 });
 
 const redisSchema = z
   .strictObject({
-    driver: z.literal("redis"),
-    /** One server. With `cluster` or `sentinel` it can have several hosts, separated by commas. */
-    url: redisUrlSchema,
-    /** Every key begins with it, in braces, so that a Cluster has all keys of a relay in one hash slot. */
+    driver: z.literal("redis").describe("sqlite: one file. redis: a Redis that any number of relay processes share."),
+    url: redisUrlSchema.describe(
+      "redis://user:password@host:6379/0, or rediss:// with TLS. With cluster or sentinel, it can have several hosts, separated by commas.",
+    ),
     prefix: z
       .string()
       .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a prefix (letters, digits, . _ -, at most 64)")
-      .default("relay"),
-    /** A command that takes longer fails, and the webhook that waits for it is answered 503. */
-    commandTimeout: durationSchema.refine((ms) => ms >= 100 && ms <= 30_000, "must be from 100ms to 30s").prefault("2s"),
-    cluster: z.boolean().default(false),
-    /** The primary's name at the Sentinels, whose hosts are in `url`. */
-    sentinel: z.string().min(1).optional(),
+      .default("relay")
+      .describe("Begins every key, in braces. Relays that share one Redis without sharing events have different ones."),
+    commandTimeout: durationSchema
+      .refine((ms) => ms >= 100 && ms <= 30_000, "must be from 100ms to 30s")
+      .prefault("2s")
+      .describe("A command that takes longer fails, and the webhook that waits for it is answered 503."),
+    cluster: z.boolean().default(false).describe("The URL names nodes of a Redis Cluster. All keys of one prefix are in one hash slot."),
+    sentinel: z.string().min(1).optional().describe("The URL names Sentinels, which know the primary by this name."),
   })
   .superRefine(({ url, cluster, sentinel }, context) => {
     const fault = (key: string, message: string): void => void context.addIssue({ code: "custom", path: [key], message });
@@ -47,11 +49,8 @@ export type RedisSettings = z.infer<typeof redisSchema>;
 
 /** Scheduled backups of the SQLite file. */
 export const backupSchema = z.strictObject({
-  /** `off`: none. */
-  schedule: scheduleSchema.default("off"),
-  /** Created when it does not exist. Each relay needs its own. */
-  folder: z.string().min(1).default("data/backups"),
-  /** Newest backups that stay. */
-  keep: z.number().int().min(1).max(1000).default(7),
+  schedule: scheduleSchema.default("off").describe("When backups are made: a cron pattern in UTC, or off."),
+  folder: z.string().min(1).default("data/backups").describe("Where backups are written. The relay creates it. Each relay needs its own."),
+  keep: z.number().int().min(1).max(1000).default(7).describe("Number of newest backups that stay."),
 });
 export type BackupSettings = z.infer<typeof backupSchema>;

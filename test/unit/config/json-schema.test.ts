@@ -1,7 +1,11 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of settings look like those of templates
+import { Ajv2020 } from "ajv/dist/2020.js";
+import addFormats from "ajv-formats";
 import { expect, test } from "vitest";
+import { parse } from "yaml";
 import { z } from "zod";
-import { editorSchema, knownKeys } from "../../../src/config/json-schema.ts";
+import { editorSchema, inputSchema, type JsonSchema, knownKeys, shapesOf, shapesUnder } from "../../../src/config/json-schema.ts";
+import { parseSettings } from "../../../src/config/load.ts";
 
 /** The schema as an editor would use it: read back by zod, which checks what it knows of JSON Schema. */
 const editor = z.fromJSONSchema(editorSchema() as Parameters<typeof z.fromJSONSchema>[0]);
@@ -44,4 +48,64 @@ test("keys are known at every depth, through names, lists and kinds", () => {
   expect(knownKeys(["routes", 3, "to", "retry"])).toEqual(new Set(["schedule", "jitter"]));
   expect(knownKeys(["routes", 0, "match", "where", "$or", 1, "$not"])).toContain("$and");
   expect(knownKeys(["nothing", "here"])).toEqual(new Set());
+});
+
+/** As strict as Ajv can be: unknown keywords and formats, and several types in one schema, throw. */
+function strictValidator() {
+  const ajv = new Ajv2020({ strict: true });
+  addFormats.default(ajv);
+  return ajv.compile(editorSchema());
+}
+
+test("Ajv in strict mode takes the schema with the draft that it names", () => {
+  expect(editorSchema().$schema).toBe("https://json-schema.org/draft/2020-12/schema");
+  const validate = strictValidator();
+  for (const value of [source({}), to({ retry: { schedule: ["${WAIT}"] } })])
+    expect([validate(value), validate.errors]).toEqual([true, null]);
+  for (const value of [source({ mode: "ack" }), to({ rety: {} }), { server: { port: "many" } }]) expect(validate(value)).toBe(false);
+});
+
+/** The properties of a schema, wherever they are, with their place. */
+function* propertiesIn(value: unknown, at = "#"): Generator<[at: string, property: JsonSchema]> {
+  if (typeof value !== "object" || value === null) return;
+  const { properties } = value as JsonSchema;
+  if (typeof properties === "object") for (const [key, property] of Object.entries(properties)) yield [`${at}/${key}`, property];
+  for (const [key, part] of Object.entries(value)) {
+    if (key !== "default") yield* propertiesIn(part, `${at}/${key}`);
+  }
+}
+
+test("every setting has a description, which editors show", () => {
+  const all = [...propertiesIn(editorSchema())];
+  expect(all.length).toBeGreaterThan(150);
+  // A sentence.
+  expect(all.filter(([, { description }]) => !/^.{8,}\.$/s.test(description ?? "")).map(([at]) => at)).toEqual([]);
+});
+
+/** Settings that loading fills in although the schema says nothing of a default. */
+function* hiddenDefaults(shapes: readonly JsonSchema[], given: unknown, loaded: unknown, at: string): Generator<string> {
+  if (typeof given !== "object" || given === null || typeof loaded !== "object" || loaded === null) return;
+  for (const [key, value] of Object.entries(loaded)) {
+    const own = (given as Readonly<Record<string, unknown>>)[key];
+    const under = shapesUnder(shapes, Array.isArray(loaded) ? Number(key) : key);
+    const fallbacks = shapes.flatMap(({ properties }) => (properties?.[key]?.default === undefined ? [] : [properties[key].default]));
+    if (own === undefined && value !== undefined && fallbacks.length === 0) yield `${at}/${key}`;
+    yield* hiddenDefaults(under, own ?? fallbacks[0], value, `${at}/${key}`);
+  }
+}
+
+test("every default of a setting is in the schema", () => {
+  const text = `
+    accounts: { main: {} }
+    sources:
+      events: { account: main, signature: { service: acme, secrets: [a-long-enough-secret] } }
+      flows: { account: main, kind: automation-request, signature: { service: acme, secrets: [a-long-enough-secret] } }
+    routes:
+      - { name: url, to: { url: "https://crm.example" } }
+      - { name: queue, to: { queue: jobs, redis: "redis://queues.example" } }
+      - { name: stream, to: { stream: log, redis: "redis://queues.example" } }
+  `;
+  const loaded = parseSettings(text, "relay.yaml", {});
+  expect([...hiddenDefaults(shapesOf(inputSchema()), parse(text), loaded, "#")]).toEqual([]);
+  expect([...hiddenDefaults([{ properties: { port: {} } }], {}, { port: 1 }, "#")]).toEqual(["#/port"]);
 });
