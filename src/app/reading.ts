@@ -1,21 +1,19 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
 import type { Settings } from "../config/schema.ts";
 import { type AuditPort, addAuditRoute } from "../control/audit.ts";
 import { addExplainRoute } from "../control/explain.ts";
 import { createHttp } from "../control/http.ts";
-import type { TrackedReading } from "../control/messages.ts";
 import { addReadingRoutes, type Reading } from "../control/routes.ts";
 import type { EventView, ListedEventView } from "../model/answers.ts";
 import type { AuditProgress, AuditReport } from "../model/audit.ts";
 import { RelayError } from "../model/errors.ts";
-import { parseMask } from "../model/mask.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { unknownName } from "../model/nearest.ts";
 import type { Inspecting, StoreReading } from "../store/reading.ts";
-import type { SeqBounds } from "../store/views.ts";
 import { createExplaining } from "./explaining.ts";
 import { openStoreForReading } from "./open-store.ts";
+import { createSearching, createTrackedPort, resolveEvents, seqsNamed } from "./searching.ts";
+import { walkBack } from "./walk-back.ts";
 
 /**
  * The reading part of the control API over a store, for commands: without socket and token, whether relays run or not.
@@ -54,12 +52,15 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
 
   return {
     ...createTrackedPort(read),
-    async listEvents(filter) {
-      const { limit, from } = filter;
-      // The events of one message are few and indexed.
-      if (filter.wamid !== undefined) {
-        const wamid = await wamidOf(read, filter.wamid);
-        const { events: data, unseen } = await read.events.list({ ...filter, wamid });
+    async listEvents({ wamid, subject, q, ...query }) {
+      const { limit, from } = query;
+      const [names = {}, ...others] = await resolveEvents(read, { wamid, subject, q });
+      const filter = { ...query, ...names };
+      if (others.length > 0) throw new RelayError("bad_request", "wamid, subject and q exclude each other");
+      // The events of a few messages are indexed.
+      const isIndexed = filter.about !== undefined && filter.about.phone === undefined && filter.about.reference === undefined;
+      if (filter.wamid !== undefined || isIndexed) {
+        const { events: data, unseen } = await read.events.list(filter);
         return { data: await withCounts(data), next: data.length < limit ? null : (data.at(-1)?.seq ?? null), unseen };
       }
       const { found, reached } = await walkBack({
@@ -75,11 +76,10 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
       return { data: await withCounts(found), next: found.length >= limit ? (found.at(-1)?.seq ?? null) : reached, unseen: 0 };
     },
     async findEvents(id) {
-      const bySeq = /^\d{1,15}$/.test(id) ? await read.events.get(Number(id)) : null;
-      if (bySeq !== null) return [bySeq];
-      const events = await Promise.all((await read.events.seqsOf(id)).map((seq) => read.events.get(seq)));
+      const events = await Promise.all((await seqsNamed(read, id)).map((seq) => read.events.get(seq)));
       return events.filter((event) => event !== null);
     },
+    search: createSearching(read),
     async listDeliveries({ before: place, ...filter }) {
       const [event, route] = (place ?? "").split(".").map(Number);
       const start = event === undefined || route === undefined || place === undefined ? null : { event, route };
@@ -106,79 +106,6 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
     },
     stats: () => inspecting.stats(),
   };
-}
-
-/** The wamid that has this mask; any other text as it is. */
-async function wamidOf({ messages }: Pick<StoreReading, "messages">, text: string): Promise<string> {
-  const [found] = parseMask("wamid", text) === null ? [] : await messages.find(text);
-  return found?.wamid ?? text;
-}
-
-function createTrackedPort({ messages, runs }: Pick<StoreReading, "messages" | "runs">): TrackedReading {
-  /** Newest first. `next` is a seq. */
-  async function page<V extends { readonly seq: number }>(
-    query: {
-      readonly before?: number | undefined;
-      readonly limit: number;
-      readonly reference?: string | undefined;
-      readonly runId?: string | undefined;
-    },
-    bounds: () => MaybePromise<SeqBounds>,
-    list: (after: number, before: number, limit: number) => MaybePromise<readonly V[]>,
-  ): Promise<{ data: Omit<V, "seq">[]; next: number | null }> {
-    // Few have the same name, and names are indexed.
-    const isNamed = query.reference !== undefined || query.runId !== undefined;
-    const { found, reached } = isNamed
-      ? { found: await list(0, query.before ?? Number.MAX_SAFE_INTEGER, query.limit), reached: null }
-      : await walkBack({ before: query.before ?? null, limit: query.limit, bounds, read: list });
-    const last = found.length >= query.limit ? found.at(-1) : undefined;
-    return { data: found.map(({ seq: _, ...view }) => view), next: last?.seq ?? reached };
-  }
-
-  return {
-    listMessages: (query) => page(query, messages.bounds, (after, before, limit) => messages.list({ ...query, after, before, limit })),
-    findMessages: (name) => messages.find(name),
-    listRuns: (query) => page(query, runs.bounds, (after, before, limit) => runs.list({ ...query, after, before, limit })),
-  };
-}
-
-/** How a list is read: newest first, a window of event seqs at a time. */
-interface WalkBack<T> {
-  /** Exclusive; null: from the newest on. */
-  readonly before: number | null;
-  readonly limit: number;
-  readonly bounds: () => MaybePromise<{ readonly oldest: number; readonly newest: number } | null>;
-  /** Up to `limit` rows of the seqs between, newest first. */
-  readonly read: (after: number, before: number, limit: number) => MaybePromise<readonly T[]>;
-  /** True when nothing older than these seqs can match. */
-  readonly isPast?: (after: number, before: number) => MaybePromise<boolean>;
-}
-
-/** Seqs in one window: reading them blocks the thread for a few milliseconds. */
-const windowSeqs = 5_000;
-/** A list that is not full after this returns where to continue. */
-const longestMs = 2_000;
-
-/**
- * Reads a list without blocking the thread for longer than one window, however rare the matches. Everything down to the seq
- * `reached` was searched; null: nothing older exists.
- */
-async function walkBack<T>(walk: WalkBack<T>): Promise<{ found: T[]; reached: number | null }> {
-  const bounds = await walk.bounds();
-  if (bounds === null) return { found: [], reached: null };
-  const startedAt = performance.now();
-  const found: T[] = [];
-  let before = Math.min(walk.before ?? Number.MAX_SAFE_INTEGER, bounds.newest + 1);
-  while (before > bounds.oldest) {
-    const after = Math.max(before - windowSeqs - 1, bounds.oldest - 1);
-    found.push(...(await walk.read(after, before, walk.limit - found.length)));
-    if (found.length >= walk.limit) return { found, reached: before };
-    if ((await walk.isPast?.(after, before)) === true) return { found, reached: null };
-    before = after + 1;
-    if (performance.now() - startedAt > longestMs) return { found, reached: before > bounds.oldest ? before : null };
-    await nextTurn();
-  }
-  return { found, reached: null };
 }
 
 interface AuditingParts {

@@ -24,7 +24,10 @@ interface ListOptions extends RelayOptions, TimeOptions {
   readonly account?: string;
   readonly status?: string;
   readonly disposition?: string;
+  readonly errorCode?: string;
   readonly wamid?: string;
+  readonly subject?: string;
+  readonly query?: string;
   readonly before?: number;
   readonly limit: number;
   readonly showPii?: boolean;
@@ -47,7 +50,10 @@ export function build(command: Command, io: Io): void {
     .option("--account <name>", "of this account")
     .option("--status <word>", "with this status, such as failed")
     .addOption(choice("--disposition <word>", "with this disposition", dispositions))
-    .option("--wamid <wamid>", "about this message");
+    .option("--error-code <code>", "with this error code, such as 131026")
+    .option("--wamid <wamid>", "about this message")
+    .option("--subject <id>", "about this message or run, by its wamid or run id")
+    .option("--query <name>", "of this event, delivery, message or run: id, seq, reference, or last digits of the phone");
   for (const option of timeOptions()) list.addOption(option);
   list
     .option("--limit <count>", "at most so many", count, 50)
@@ -60,6 +66,7 @@ export function build(command: Command, io: Io): void {
 Examples:
   wamid-relay events list --since 2h --status failed
   wamid-relay events list --disposition quarantined --limit 200
+  wamid-relay events list --query wamid:caa16f1062d2
   wamid-relay events list --json | jq -r '.data[].id'
   RELAY_TOKEN=… wamid-relay events list --relay https://relay.example`,
     )
@@ -125,7 +132,7 @@ Examples:
 
 /** Prints the events that match, newest first. */
 async function listEvents(command: Command, options: ListOptions, io: Io): Promise<void> {
-  const { event, source, account, status, disposition, wamid, before, limit } = options;
+  const { event, source, account, status, disposition, errorCode, wamid, subject, query: q, before, limit } = options;
   const [{ maskedEvent, unseenLine }, { readPages, timeFilter, withReading }] = await Promise.all([
     import("./event-report.ts"),
     import("./reach-relay.ts"),
@@ -136,7 +143,10 @@ async function listEvents(command: Command, options: ListOptions, io: Io): Promi
     account,
     status,
     disposition,
+    errorCode,
     wamid,
+    subject,
+    q,
     before: before?.toString(),
     ...timeFilter(command, options, Date.now()),
   };

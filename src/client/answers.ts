@@ -13,16 +13,6 @@ export interface SessionCode {
   expiresAt: string;
 }
 
-export interface SearchHit {
-  kind: "message" | "run" | "event" | "delivery";
-  id: string;
-  seq: number | null;
-  account: string | null;
-  label: string;
-  status: string | null;
-  at: string;
-}
-
 export interface DeliveryGroup {
   route: string;
   state: "waiting" | "held" | "delivered" | "dead";

@@ -20,8 +20,9 @@ import type {
 import type { AuditProgress, RelayAudit } from "../model/audit.ts";
 import type { RelayQuality, RelaySeries } from "../model/history.ts";
 import type { RelayOverview } from "../model/overview.ts";
+import type { SearchHit } from "../model/search.ts";
 import { systemClock } from "../model/system-clock.ts";
-import type { DeliveryGroup, RelaySession, SearchHit, SessionCode } from "./answers.ts";
+import type { DeliveryGroup, RelaySession, SessionCode } from "./answers.ts";
 import { type Connection, connect, type Page, queryOf, type RelayClientOptions, readPages, takeSteps } from "./connection.ts";
 import { followLive, type LiveMessage } from "./live.ts";
 import { type SentMessage, sendMessage, startRun, trackAll } from "./messages.ts";
@@ -74,6 +75,7 @@ export type {
 export type { AuditProgress, RelayAudit } from "../model/audit.ts";
 export type { RelayQuality, RelaySeries } from "../model/history.ts";
 export type { RelayOverview } from "../model/overview.ts";
+export type { SearchHit } from "../model/search.ts";
 export type { DeliveryState, Disposition } from "../model/states.ts";
 export type * from "./answers.ts";
 export { type Page, RelayClientError, type RelayClientErrorCode, type RelayClientOptions } from "./connection.ts";

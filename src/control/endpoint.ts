@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { type ErrorCode, RelayError } from "../model/errors.ts";
 import { maxIdLength } from "../model/ids.ts";
+import { fewestPhoneDigits } from "../model/mask.ts";
 import { nearest, suggestion } from "../model/nearest.ts";
 
 declare module "fastify" {
@@ -127,6 +128,8 @@ export const idText = z
   .min(1)
   .max(maxIdLength)
   .refine((text) => text.isWellFormed(), "is not well-formed text");
+/** The last digits of a phone number, at least as many as stores index. */
+export const phoneEnd = z.string().regex(new RegExp(`^\\d{${fewestPhoneDigits},15}$`), `must be ${fewestPhoneDigits} to 15 digits`);
 export const listLimit = z.coerce.number().int().min(1).max(1000).default(50).describe("Most rows of one page.");
 export const nextOfBefore = "`next` of the previous page.";
 export const listBefore = z.coerce.number().int().min(1).optional().describe(nextOfBefore);

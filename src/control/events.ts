@@ -30,7 +30,16 @@ const eventQuery = z.strictObject({
   account: z.string().optional().describe("Only of this account."),
   status: z.string().optional().describe("Only with this status."),
   disposition: z.enum(dispositions).optional().describe("Only with this disposition."),
-  wamid: z.string().optional().describe("Only of this message."),
+  errorCode: z.string().optional().describe("Only with this error code."),
+  wamid: z.string().optional().describe("Only of this message; its wamid may be masked."),
+  subject: z.string().optional().describe("Only of this message or run: its wamid or run id, masked or not."),
+  q: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      "Only the event, or the events of the message or run, with this name: an id, masked or not, a seq, a reference, or the last digits of a phone number, at least four.",
+    ),
   from: time.optional().describe("Received at or after this time."),
   to: time.optional().describe("Received before this time."),
   before: listBefore,
@@ -45,7 +54,7 @@ const list = {
   scope: "read",
   summary: "Events, without their bodies",
   description:
-    "`unseen` is 0 unless the query has a `wamid` and too many events are unplanned to search all of them. It counts the oldest ones, which were not searched.",
+    "Give at most one of `wamid`, `subject` and `q`. `unseen` is 0 unless the query has a `wamid` and too many events are unplanned to search all of them. It counts the oldest ones, which were not searched.",
   query: eventQuery,
   answers: { 200: { text: "The events that meet every condition.", schema: eventPageSchema } },
 } as const;

@@ -4,7 +4,7 @@ import { type MessageView, messagePageSchema, messageSchema, runPageSchema } fro
 import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { toAnswer, type View } from "../model/view.ts";
-import { type Allow, accountQuery, addEndpoint, listBefore, listLimit } from "./endpoint.ts";
+import { type Allow, accountQuery, addEndpoint, listBefore, listLimit, phoneEnd } from "./endpoint.ts";
 
 /** Reads tracked messages and runs. Times in views are unix ms. */
 export interface TrackedReading {
@@ -16,14 +16,28 @@ export interface TrackedReading {
   listRuns(filter: z.infer<typeof runQuery>): Promise<View<typeof runPageSchema>>;
 }
 
-const messageQuery = z.strictObject({
+const trackedQuery = {
   account: z.string().optional().describe("Only of this account."),
   status: z.string().optional().describe("Only with this current status."),
   reference: z.string().optional().describe("Only with this reference."),
   before: listBefore,
   limit: listLimit,
+};
+const messageQuery = z.strictObject({
+  ...trackedQuery,
+  q: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("Only with this wamid or service's id, masked or not, with a reference that begins so, or a phone number that ends so."),
+  errorCode: z.string().optional().describe("Only with this error code."),
+  phone: phoneEnd.optional().describe("Only with a phone number in the wamid that ends with these digits, at least four."),
 });
-const runQuery = messageQuery.extend({ runId: z.string().optional().describe("Only this run.") });
+const runQuery = z.strictObject({
+  ...trackedQuery,
+  runId: z.string().optional().describe("Only this run; its id may be masked."),
+  q: z.string().min(1).optional().describe("Only with this run id, masked or not, or with a reference that begins so."),
+});
 
 const messages = {
   method: "GET",
@@ -31,6 +45,7 @@ const messages = {
   name: "listMessages",
   scope: "read",
   summary: "Registered messages with their status",
+  description: "With `q` or `phone` also messages that were only seen.",
   query: messageQuery,
   answers: { 200: { text: "The messages that meet every condition.", schema: messagePageSchema } },
 } as const;

@@ -25,12 +25,14 @@ import {
 import { addOverviewRoute, type OverviewPort } from "./overview.ts";
 import { addReconcileRoute, type ReconcilePort } from "./reconcile.ts";
 import { addReplayRoute, type ReplayPort } from "./replay.ts";
+import { addSearchRoute, type SearchPort } from "./search.ts";
 import { addSendingRoutes, type SendingPort } from "./sending.ts";
 import { addTrackRoute, type TrackPort } from "./track.ts";
 
 /** Reads a store without writing, in a relay or beside a running one. */
 export interface Reading extends EventsPort, DeliveriesPort, TrackedReading {
   stats(): Promise<View<typeof statsSchema>>;
+  readonly search: SearchPort;
 }
 
 const stats = {
@@ -67,6 +69,7 @@ export function addReadingRoutes(app: FastifyInstance, reading: Reading, allow: 
   addEventRoutes(app, reading, allow);
   addDeliveriesRoute(app, reading, allow);
   addTrackedRoutes(app, reading, allow);
+  addSearchRoute(app, (text) => reading.search(text), allow);
   addEndpoint(app, allow, stats, async () => toAnswer(statsSchema, await reading.stats()));
 }
 

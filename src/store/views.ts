@@ -10,7 +10,19 @@ export type { DeliveryCounts, DeliveryView, EventView, HydrationView, MessageVie
 /** The oldest and the newest seq. Null: no rows. */
 export type SeqBounds = { readonly oldest: number; readonly newest: number } | null;
 
+/** Names of events, and of messages and runs that events are about. */
+export interface EventsAbout {
+  readonly seqs: readonly number[];
+  readonly subjects: readonly { readonly type: "message" | "run"; readonly account: string; readonly key: string }[];
+  /** The last digits of the phone number in the wamid. */
+  readonly phone?: string | undefined;
+  /** Of the message or run. */
+  readonly reference?: string | undefined;
+}
+
 export interface EventFilter {
+  /** At least one of them. With a phone or reference the store reads all events of the range. */
+  readonly about?: EventsAbout | undefined;
   readonly event?: string | undefined;
   readonly source?: string | undefined;
   readonly account?: string | undefined;

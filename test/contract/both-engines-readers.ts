@@ -32,7 +32,22 @@ export const questions: fc.Arbitrary<Question[]> = fc.array(
       account: orNot(fc.constantFrom("main", "other")),
       status: orNot(fc.constantFrom("sent", "failed")),
       disposition: orNot(fc.constantFrom(...dispositions)),
+      errorCode: orNot(fc.constantFrom("131026", "never")),
       wamid: orNot(fc.constantFrom("wamid.0", "wamid.1", "never")),
+      about: orNot(
+        fc.record({
+          seqs: fc.array(fc.nat(60), { maxLength: 3 }),
+          subjects: fc.array(
+            fc.constantFrom(
+              { type: "message", account: "main", key: "wamid.0" } as const,
+              { type: "run", account: "main", key: "run-1" } as const,
+              { type: "message", account: "other", key: "never" } as const,
+            ),
+            { maxLength: 2 },
+          ),
+          reference: orNot(fc.constantFrom("reference-0", "reference-1")),
+        }),
+      ),
       from: orNot(moment),
       to: orNot(moment),
       before: orNot(fc.nat(60)),
@@ -48,6 +63,9 @@ export const questions: fc.Arbitrary<Question[]> = fc.array(
       account: orNot(fc.constantFrom("main", "never")),
       status: orNot(fc.constantFrom("sent", "read")),
       reference: orNot(fc.constantFrom("reference-0", "reference-1", "never")),
+      prefix: orNot(fc.constantFrom("refer", "reference-1", "eference")),
+      errorCode: orNot(fc.constantFrom("131026", "never")),
+      seen: orNot(fc.boolean()),
     }),
     limit: fc.integer({ min: 1, max: 8 }),
     time: moment,
@@ -126,13 +144,14 @@ function tallyOf(deliveries: readonly DeliveryView[]): Record<string, object> {
 export async function answerOf(read: StoreReading, question: Question): Promise<object> {
   const { limit, time, from } = question;
   const messages = { ...everything, ...question.messages };
+  const { errorCode: _, seen: __, ...runs } = messages;
   return {
     events: await read.events.list({ ...question.events, limit }),
     latest: await read.events.latestReceived(from, from + 20),
     deliveries: inOrder(await allPages(read, question.deliveries, limit)),
     messages: (await read.messages.list({ ...messages, limit })).map(unnumbered),
-    runs: (await read.runs.list({ ...messages, limit })).map(unnumbered),
-    run: (await read.runs.list({ ...messages, runId: "run-1" })).map(unnumbered),
+    runs: (await read.runs.list({ ...runs, limit })).map(unnumbered),
+    run: (await read.runs.list({ ...runs, runId: "run-1" })).map(unnumbered),
     seqBefore: await read.listen.seqBefore(time),
     heard: await hear(read, from, wantedOf(question)),
   };

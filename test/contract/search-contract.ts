@@ -1,9 +1,10 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createReadingPort } from "../../src/app/reading.ts";
 import { maskId, maskWamid, shownDeliveryId, shownId } from "../../src/model/mask.ts";
-import { accept, delivered, openWith, settle } from "./contract-tools.ts";
+import { accept, dead, delivered, openWith, settle } from "./contract-tools.ts";
 import { purgeAll } from "./retention-contract.ts";
-import { start } from "./store-events.ts";
+import { rulesFor, start } from "./store-events.ts";
 import type { ContractStore, OpenSubject } from "./store-port.ts";
 
 const day = 86_400_000;
@@ -96,4 +97,231 @@ export function searchContract(open: OpenSubject): void {
       expect(await store.read.messages.find(maskWamid(last))).toHaveLength(1);
     });
   });
+
+  describe("filters", () => {
+    const phones = { ana: "5491155550100", ben: "5491155550101", cid: "346001110100" };
+
+    async function filled() {
+      const { store } = await openWith(open, [{ name: "a" }]);
+      const [ana, ben, cid] = [wamidOf(phones.ana, "A"), wamidOf(phones.ben, "B"), wamidOf(phones.cid, "C")];
+      await store.register([{ account: "main", wamid: ana, id: hiddenUuid, reference: "order-17" }], start);
+      await store.register([{ account: "main", wamid: ben, reference: "order-18" }], start);
+      const seqs = {
+        ana: await accept(store, { wamid: ana, status: "failed", errorCode: "131026" }),
+        ben: await accept(store, { wamid: ben }),
+        cid: await accept(store, { wamid: cid, status: "failed", errorCode: "131047" }),
+        run: await accept(store, { runId: "run-5550100" }),
+        late: await accept(store, { wamid: ana, status: "read" }),
+      };
+      return { store, reading: readingOf(store), wamids: { ana, ben, cid }, seqs };
+    }
+
+    test("find messages by name, by the beginning of a reference, and by the end of a phone number", async () => {
+      const { reading, wamids } = await filled();
+      const found = async (filter: object) => (await reading.listMessages({ limit: 50, ...filter })).data.map(({ wamid }) => wamid);
+      expect(await found({})).toEqual([wamids.ben, wamids.ana]);
+      expect(await found({ q: "order-1" })).toEqual([wamids.ben, wamids.ana]);
+      expect(await found({ q: "order-17" })).toEqual([wamids.ana]);
+      expect(await found({ q: hiddenUuid })).toEqual([wamids.ana]);
+      expect(await found({ q: maskWamid(wamids.cid) })).toEqual([wamids.cid]);
+      expect(await found({ q: wamids.cid })).toEqual([wamids.cid]);
+      // Also those that were only seen.
+      expect(await found({ q: "0100" })).toEqual([wamids.cid, wamids.ana]);
+      expect(await found({ phone: "0100" })).toEqual([wamids.cid, wamids.ana]);
+      expect(await found({ phone: "55550100" })).toEqual([wamids.ana]);
+      expect(await found({ q: "+54 9 11 5555-0100" })).toEqual([wamids.ana]);
+      expect(await found({ q: "0100", phone: "110100" })).toEqual([wamids.cid]);
+      expect(await found({ q: "0100", errorCode: "131047" })).toEqual([wamids.cid]);
+      expect(await found({ q: "0100", phone: "9999" })).toEqual([]);
+      expect(await found({ errorCode: "131026" })).toEqual([wamids.ana]);
+      expect(await found({ q: wamids.ana, errorCode: "131047" })).toEqual([]);
+      for (const nothing of ["010", "rder-17", "order-170", "%", "9999"]) expect(await found({ q: nothing })).toEqual([]);
+    });
+
+    test("find runs by id and by the beginning of a reference", async () => {
+      const { reading } = await filled();
+      const found = async (q: string) => (await reading.listRuns({ limit: 50, q })).data.map(({ runId }) => runId);
+      expect(await found("run-5550100")).toEqual(["run-5550100"]);
+      expect(await found(maskId("run", "run-5550100"))).toEqual(["run-5550100"]);
+      expect(await found("run-")).toEqual([]);
+    });
+
+    test("find events by any name of theirs, their delivery, message or run", async () => {
+      const { store, reading, wamids, seqs } = await filled();
+      const found = async (filter: object) => (await reading.listEvents({ limit: 50, ...filter })).data.map(({ seq }) => seq);
+      const of = { ana: [seqs.late, seqs.ana], cid: [seqs.cid], run: [seqs.run] };
+      expect(await found({ errorCode: "131026" })).toEqual([seqs.ana]);
+      for (const q of [wamids.ana, maskWamid(wamids.ana), hiddenUuid, maskId("message", hiddenUuid), "order-17", "55550100"]) {
+        expect(await found({ q })).toEqual(of.ana);
+      }
+      expect(await found({ q: "0100" })).toEqual([seqs.late, seqs.cid, seqs.ana]);
+      expect(await found({ q: "0100", status: "failed", before: seqs.cid })).toEqual([seqs.ana]);
+      expect(await found({ q: "run-5550100" })).toEqual(of.run);
+      for (const subject of [wamids.cid, maskWamid(wamids.cid)]) expect(await found({ subject })).toEqual(of.cid);
+      for (const subject of ["run-5550100", maskId("run", "run-5550100")]) expect(await found({ subject })).toEqual(of.run);
+      const { id } = (await store.read.events.get(seqs.ben)) as { id: string };
+      for (const q of [id, shownId("event", id), String(seqs.ben)]) expect(await found({ q })).toEqual([seqs.ben]);
+      const [delivery] = await store.read.deliveries.list({ event: seqs.ben, limit: 1 });
+      expect(await found({ q: delivery?.id })).toEqual([seqs.ben]);
+      for (const nothing of ["order-1", "010", "order-999"]) expect(await found({ q: nothing })).toEqual([]);
+    });
+
+    test("search names them all, what has exactly the name first", async () => {
+      const { store, reading, wamids, seqs } = await filled();
+      const found = async (q: string) => (await reading.search(q)).data.map(({ kind, id, seq }) => [kind, kind === "event" ? seq : id]);
+      expect(await found(maskWamid(wamids.ana))).toEqual([["message", wamids.ana]]);
+      expect(await found("order-1")).toEqual([
+        ["message", wamids.ben],
+        ["message", wamids.ana],
+      ]);
+      expect(await found(String(seqs.run))).toEqual([["event", seqs.run]]);
+      expect(await found("0100")).toEqual([
+        ["message", wamids.cid],
+        ["message", wamids.ana],
+      ]);
+      expect(await found("run-5550100")).toEqual([["run", "run-5550100"]]);
+      const [delivery] = await store.read.deliveries.list({ event: seqs.ben, limit: 1 });
+      expect(await reading.search(delivery?.id ?? "")).toMatchObject({
+        data: [{ kind: "delivery", id: delivery?.id, seq: seqs.ben, account: "main", label: "a", status: "waiting", at: start }],
+        more: false,
+      });
+      expect(await reading.search("nothing")).toEqual({ data: [], more: false });
+      const one = await reading.search("order-17");
+      expect(one).toMatchObject({ data: [{ label: "order-17", status: "read", at: start }], more: false });
+    });
+
+    test("find the events of more messages than are read one by one", async () => {
+      const { store } = await openWith(open, []);
+      const reading = readingOf(store);
+      const wamids = Array.from({ length: 130 }, (_, n) => wamidOf(phones.ana, `N${n}`));
+      await store.registerEach(
+        wamids.map((wamid) => ({ account: "main", wamid, reference: "campaign" })),
+        start,
+      );
+      const accepted = wamids.map((wamid, n) => [accept(store, { wamid }), accept(store, { wamid: wamidOf(phones.ben, `N${n}`) })]);
+      const seqs = (await Promise.all(accepted.map(([first]) => first))).sort((a = 0, b = 0) => b - a);
+      await Promise.all(accepted.flat());
+      for (const q of ["campaign", "0100", "+54 9 11 5555 0100"]) {
+        expect(
+          await allPages(
+            (before) => reading.listEvents({ q, before, limit: 40 }),
+            ({ seq }) => seq,
+          ),
+        ).toEqual(seqs);
+      }
+      expect(
+        (
+          await allPages(
+            (before) => reading.listMessages({ q: "camp", before, limit: 40 }),
+            ({ wamid }) => wamid,
+          )
+        ).length,
+      ).toBe(130);
+      expect(await reading.search("camp")).toMatchObject({ data: { length: 20 }, more: true });
+    });
+  });
+
+  describe("pages", () => {
+    type Act = { readonly do: "accept" | "register" | "run" | "retry"; readonly of: number; readonly status: string };
+    const acts: fc.Arbitrary<Act[]> = fc.array(
+      fc.record({
+        do: fc.constantFrom("accept", "accept", "register", "run", "retry"),
+        of: fc.nat(11),
+        status: fc.constantFrom("sent", "delivered", "failed"),
+      }),
+      { maxLength: 8 },
+    );
+
+    test("have each row once, and miss none, while rows are added and change", async () => {
+      await fc.assert(
+        fc.asyncProperty(
+          acts,
+          fc.array(acts, { minLength: 4, maxLength: 12 }),
+          fc.integer({ min: 1, max: 4 }),
+          async (first, later, limit) => {
+            const subject = await open(rulesFor([{ name: "a" }, { name: "b", emit: "transitions" }]));
+            try {
+              await readWhileWriting(subject.store, first, later, limit);
+            } finally {
+              await subject.end();
+            }
+          },
+        ),
+        { numRuns: 8 },
+      );
+    });
+
+    async function act(store: ContractStore, { do: what, of, status }: Act): Promise<void> {
+      const wamid = wamidOf(of % 2 === 0 ? "5491155550100" : "5491155550101", `M${of}`);
+      if (what === "accept") await accept(store, { wamid, status, errorCode: status === "failed" ? "131026" : null });
+      if (what === "run") await accept(store, { runId: `run-${of}` });
+      if (what === "register") await store.registerEach([{ account: "main", wamid, reference: `order-${of % 3}` }], start);
+      const [waiting] = what === "retry" ? await store.read.deliveries.list({ state: "waiting", limit: 1 }) : [];
+      if (waiting !== undefined) await settle(store, waiting.route, waiting.event, of % 2 === 0 ? delivered : dead);
+    }
+
+    async function readWhileWriting(store: ContractStore, first: readonly Act[], later: readonly Act[][], limit: number): Promise<void> {
+      for (const one of [...first, ...first]) await act(store, one);
+      const reading = readingOf(store);
+      // Each list with what names a row, newest first.
+      const lists: { list: (before: number | string | undefined, most: number) => Promise<Listed> }[] = [
+        ...[{}, { errorCode: "131026" }, { q: "0100" }, { q: "order-1" }].map((filter) => ({
+          list: async (before: number | string | undefined, most: number) =>
+            named(await reading.listEvents({ ...filter, before: before as number, limit: most }), ({ seq }) => seq),
+        })),
+        ...[{}, { phone: "0100" }, { q: "0100" }, { q: "order-" }].map((filter) => ({
+          list: async (before: number | string | undefined, most: number) =>
+            named(await reading.listMessages({ ...filter, before: before as number, limit: most }), ({ wamid }) => wamid),
+        })),
+        {
+          list: async (before, most) => named(await reading.listRuns({ before: before as number, limit: most }), ({ runId }) => runId),
+        },
+        {
+          list: async (before, most) => named(await reading.listDeliveries({ before: before as string, limit: most }), ({ id }) => id),
+        },
+      ];
+      const read = lists.map(() => ({ rows: [] as unknown[], next: undefined as number | string | null | undefined }));
+      const atStart = await Promise.all(lists.map(({ list }) => list(undefined, 1_000)));
+      for (let turn = 0; read.some(({ next }) => next !== null); turn += 1) {
+        for (const [index, { list }] of lists.entries()) {
+          const one = read[index];
+          if (one === undefined || one.next === null) continue;
+          const page = await list(one.next, limit);
+          one.rows.push(...page.rows);
+          one.next = page.next;
+        }
+        for (const one of later[turn] ?? []) await act(store, one);
+      }
+      const atEnd = await Promise.all(lists.map(({ list }) => list(undefined, 1_000)));
+      for (const [index, { rows }] of read.entries()) {
+        expect(new Set(rows).size).toBe(rows.length);
+        expect(rows).toEqual(expect.arrayContaining(atStart[index]?.rows ?? []));
+        // In the order of the list.
+        expect(rows).toEqual(atEnd[index]?.rows.filter((row) => rows.includes(row)));
+      }
+    }
+  });
+}
+
+interface Listed {
+  readonly rows: unknown[];
+  readonly next: number | string | null;
+}
+
+const named = <T>(page: { readonly data: readonly T[]; readonly next: number | string | null }, nameOf: (row: T) => unknown): Listed => ({
+  rows: page.data.map(nameOf),
+  next: page.next,
+});
+
+async function allPages<T>(
+  read: (before: number | undefined) => Promise<{ readonly data: readonly T[]; readonly next: number | null }>,
+  nameOf: (row: T) => unknown,
+): Promise<unknown[]> {
+  const rows: unknown[] = [];
+  for (let before: number | undefined; ; ) {
+    const page = await read(before);
+    rows.push(...page.data.map(nameOf));
+    if (page.next === null) return rows;
+    before = page.next;
+  }
 }

@@ -47,6 +47,7 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
     quarantined: store.quarantined,
     release: store.release,
     register: store.register,
+    registerEach: store.registerEach,
     due: store.due,
     nextDueAt: store.nextDueAt,
     load: store.load,

@@ -7,7 +7,7 @@ import type { EventId } from "../../src/model/ids.ts";
 import type { Disposition } from "../../src/model/plan.ts";
 import type { ClaimedPoll, PollCounts, PollStore, SettledPoll } from "../../src/model/poll.ts";
 import type { SendClaim, SendEnd, SendKey, StoredSend } from "../../src/model/send.ts";
-import type { Quarantine } from "../../src/store/port.ts";
+import type { Quarantine, Store } from "../../src/store/port.ts";
 import type { StoreReading } from "../../src/store/reading.ts";
 import type { AcceptOutcome, DueDelivery, Rules } from "../../src/store/rules.ts";
 
@@ -31,6 +31,8 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
     }[],
     at: number,
   ): Promise<{ created: number; due: readonly DueDelivery[] }>;
+  /** Each on its own: a conflict does not affect the others. */
+  registerEach: Store["registerEach"];
   due(route: string, now: number, limit: number): MaybePromise<number[]>;
   nextDueAt(route: string, now: number): MaybePromise<number | null>;
   load(route: string, event: number): MaybePromise<StoredDelivery | null>;

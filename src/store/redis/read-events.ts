@@ -1,12 +1,21 @@
 import { type EventId, hasIdLength } from "../../model/ids.ts";
-import { parseMask } from "../../model/mask.ts";
+import { parseMask, phoneInWamid } from "../../model/mask.ts";
 import type { EventReading } from "../reading.ts";
-import { type EventDetail, type EventFilter, type EventsListed, type EventView, type HydrationView, releaseView } from "../views.ts";
+import {
+  type EventDetail,
+  type EventFilter,
+  type EventsAbout,
+  type EventsListed,
+  type EventView,
+  type HydrationView,
+  releaseView,
+} from "../views.ts";
 import { runPipeline } from "./client.ts";
 import { readBody, rowsAtOnce, type StoredEvent } from "./event-rows.ts";
-import { messageName, readSubjectName } from "./keys.ts";
+import { messageName, readSubjectName, runName } from "./keys.ts";
 import type { StoredParts } from "./live-seqs.ts";
 import type { ReadWaiting } from "./read-stories.ts";
+import { readSubjectRow, rowJson } from "./rows.ts";
 
 interface ReadEventsParts extends StoredParts {
   readonly waiting: Pick<ReadWaiting, "waitingOf">;
@@ -50,22 +59,56 @@ export function createReadEvents({ keys, link, live, events, waiting, hydrationO
     return { seqs: [...found].sort((a, b) => b - a), unseen, reach: waits[0]?.seq ?? Number.MAX_SAFE_INTEGER };
   }
 
+  /** The same for the names in a filter that has neither phone nor reference. */
+  async function seqsNamed({ seqs, subjects }: EventsAbout, { disposition, before = Number.MAX_SAFE_INTEGER, after = 0 }: EventFilter) {
+    const wamids = subjects.flatMap(({ type, key }) => (type === "message" ? [key] : []));
+    const isAccepted = wamids.length > 0 && (disposition === undefined || disposition === "accepted");
+    const { events: waits, unseen } = isAccepted ? await waiting.waitingOf(wamids, { after, before }) : { events: [], unseen: 0 };
+    const known = new Set(subjects.map(nameOf));
+    const lists = await runPipeline(link, (commands) => {
+      for (const name of known) commands.zrange(keys.of(`es:${name}`), `(${after}`, `(${before}`, "BYSCORE");
+    });
+    const planned = (lists as string[][]).flat().map(Number);
+    const waitingSeqs = waits.filter(({ account, wamid }) => known.has(messageName(account, wamid))).map(({ seq }) => seq);
+    const given = seqs.filter((seq) => seq > after && seq < before);
+    const all = [...new Set([...given, ...planned, ...waitingSeqs])].sort((a, b) => b - a);
+    return { seqs: all, unseen, reach: waits[0]?.seq ?? Number.MAX_SAFE_INTEGER };
+  }
+
+  /** Those of the rows that an event's own names, or its message's or run's, select. */
+  async function selected(rows: readonly StoredEvent[], { seqs, subjects, phone, reference }: EventsAbout): Promise<StoredEvent[]> {
+    const known = new Set(subjects.map(nameOf));
+    const names = reference === undefined ? [] : [...new Set(rows.flatMap(({ subject }) => (subject === null ? [] : [subject])))];
+    const stored = names.length === 0 ? [] : await link.run((redis) => redis.mget(names.map(keys.of)));
+    for (const [index, name] of names.entries()) {
+      const row = stored[index] ?? null;
+      if (row !== null && readSubjectRow(rowJson(row)).reference === reference) known.add(name);
+    }
+    return rows.filter(({ seq, subject }) => {
+      if (seqs.includes(seq) || (subject !== null && known.has(subject))) return true;
+      const { type, key } = subject === null || phone === undefined ? { type: null, key: "" } : readSubjectName(subject);
+      return phone !== undefined && type === "message" && phoneInWamid(key)?.endsWith(phone) === true;
+    });
+  }
+
   function* pieces(seqs: readonly number[], size: number): Generator<number[]> {
     for (let from = 0; from < seqs.length; from += size) yield seqs.slice(from, from + size);
   }
 
   async function list(filter: EventFilter): Promise<EventsListed> {
-    const { wamid, before, after, limit } = filter;
+    const { wamid, about: names, before, after, limit } = filter;
+    const isIndexed = names !== undefined && names.phone === undefined && names.reference === undefined;
     // Without a filter a page needs no further rows.
     const size = isAll(filter) ? Math.min(rowsAtOnce, limit) : rowsAtOnce;
-    const about = wamid === undefined ? null : await seqsAbout(wamid, filter);
+    const about = wamid !== undefined ? await seqsAbout(wamid, filter) : isIndexed ? await seqsNamed(names, filter) : null;
     const candidates = about === null ? live.back(after ?? 0, before ?? Number.MAX_SAFE_INTEGER, size) : pieces(about.seqs, size);
     const found: StoredEvent[] = [];
     let latest: number | null = null;
     for await (const seqs of candidates) {
       const rows = await events.rows(seqs);
       for (const row of rows) if (latest === null || row.receivedAt > latest) latest = row.receivedAt;
-      found.push(...rows.filter((row) => matches(filter, row)));
+      const matching = rows.filter((row) => matches(filter, row));
+      found.push(...(names === undefined || isIndexed ? matching : await selected(matching, names)));
       if (found.length < limit) continue;
       const page = found.slice(0, limit);
       // A page that ends above `reach` leaves the unsearched events to the next page.
@@ -104,8 +147,11 @@ export function createReadEvents({ keys, link, live, events, waiting, hydrationO
   } satisfies EventReading;
 }
 
-function isAll({ event, source, account, status, disposition, errorCode, from, to }: EventFilter): boolean {
-  return [event, source, account, status, disposition, errorCode, from, to].every((criterion) => criterion === undefined);
+const nameOf = ({ type, account, key }: EventsAbout["subjects"][number]) =>
+  type === "message" ? messageName(account, key) : runName(account, key);
+
+function isAll({ event, source, account, status, disposition, errorCode, about, from, to }: EventFilter): boolean {
+  return [event, source, account, status, disposition, errorCode, about, from, to].every((criterion) => criterion === undefined);
 }
 
 function matches({ event, source, account, status, disposition, errorCode, from, to }: EventFilter, row: StoredEvent): boolean {

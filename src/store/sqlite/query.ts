@@ -1,3 +1,4 @@
+import { phoneInWamid } from "../../model/mask.ts";
 import type { SeqBounds } from "../views.ts";
 import type { Db } from "./file.ts";
 
@@ -10,6 +11,13 @@ export function createBounds(db: Db, table: "events" | "messages" | "runs" | "se
     const found = bounds.get();
     return found === undefined || found.oldest === null ? null : found;
   };
+}
+
+/** Adds the function `phone_ends(wamid, digits)`: whether the phone number in a wamid ends with these digits. */
+export function addPhoneEnds(db: Db): void {
+  db.function("phone_ends", { deterministic: true }, (wamid, digits) =>
+    phoneInWamid(String(wamid))?.endsWith(String(digits)) === true && digits !== "" ? 1 : 0,
+  );
 }
 
 /** A condition and its value, which its last `@name` stands for. `true`: a condition without a value. Undefined or false: no condition. */

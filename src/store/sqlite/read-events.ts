@@ -1,11 +1,11 @@
 import { hasIdLength } from "../../model/ids.ts";
-import { parseMask } from "../../model/mask.ts";
-import { type EventDetail, type EventFilter, type EventsListed, type EventView, releaseView } from "../views.ts";
+import { fewestPhoneDigits, parseMask } from "../../model/mask.ts";
+import { type EventDetail, type EventFilter, type EventsAbout, type EventsListed, type EventView, releaseView } from "../views.ts";
 import type { Db } from "./file.ts";
 import { createReadHydrations } from "./hydrations.ts";
 import { dispositionCode, dispositionList, type Names, originList, packEventId, unpackEventId } from "./names.ts";
 import type { Plans } from "./plans.ts";
-import { createBounds, joinConditions } from "./query.ts";
+import { addPhoneEnds, createBounds, joinConditions } from "./query.ts";
 import type { EventRow } from "./rows.ts";
 
 interface Row extends EventRow {
@@ -20,7 +20,15 @@ const from = `FROM events e
 const columns = `e.seq, e.account, e.id, e.kind, e.source, e.origin, e.received_at, e.created_at, e.secret, m.wamid, r.run_id, e.status,
   e.previous_status, e.moved, e.error_code, e.disposition, e.parked_until, e.duplicates, e.conflicts, e.fault, length(e.body) AS size, e.plan, e.release`;
 
+const indexedAbout = `e.seq IN (SELECT value FROM json_each(@seqs)
+  UNION SELECT seq FROM events WHERE subject IN (SELECT value FROM json_each(@subjects)))`;
+/** For the events of many messages: the row of each event's message is compared. */
+const anyAbout = `(e.seq IN (SELECT value FROM json_each(@seqs)) OR e.subject IN (SELECT value FROM json_each(@subjects))
+  OR m.reference = @aboutReference OR r.reference = @aboutReference
+  OR (m.phone = CAST(substr(@phone, ${-fewestPhoneDigits}) AS INTEGER) AND phone_ends(m.wamid, @phone)))`;
+
 export function createReadEvents(db: Db, names: Names, plans: Plans) {
+  addPhoneEnds(db);
   const hydrations = createReadHydrations(db);
   const bySeq = db.prepare<[number], Row>(`SELECT ${columns}, e.headers, e.body ${from} WHERE e.seq = ?`);
   const latest = db.prepare<[number, number], number | null>("SELECT max(received_at) FROM events WHERE seq > ? AND seq < ?").pluck();
@@ -56,13 +64,27 @@ export function createReadEvents(db: Db, names: Names, plans: Plans) {
     };
   }
 
+  const subjectNumbers = {
+    message: db.prepare<[number, string], number>("SELECT 2 * seq FROM messages WHERE account = ? AND wamid = ?").pluck(),
+    run: db.prepare<[number, string], number>("SELECT 2 * seq + 1 FROM runs WHERE account = ? AND run_id = ?").pluck(),
+  };
+
+  function aboutValues(about: EventsAbout | undefined): Record<string, string> {
+    if (about === undefined) return {};
+    const { seqs, subjects, phone = "", reference } = about;
+    const numbers = subjects.map(({ type, account, key }) => subjectNumbers[type].get(names.find("account", account) ?? -1, key));
+    const known = { seqs: JSON.stringify(seqs), subjects: JSON.stringify(numbers.filter((number) => number !== undefined)) };
+    // A value that SQLite compares with a reference; no reference is empty.
+    return phone === "" && reference === undefined ? known : { ...known, phone, aboutReference: reference ?? "" };
+  }
+
   /** The number of a name that a filter gives. Null: the name is unknown, so nothing matches. */
   const numberOf = (kind: "account" | "kind" | "source", name: string | undefined): number | null | undefined =>
     name === undefined ? undefined : names.find(kind, name);
 
   return {
     list(filter: EventFilter): EventsListed {
-      const { status, disposition, errorCode, wamid, from: since, to, before, after, limit } = filter;
+      const { status, disposition, errorCode, wamid, about, from: since, to, before, after, limit } = filter;
       const [kind, source, account] = [
         numberOf("kind", filter.event),
         numberOf("source", filter.source),
@@ -82,12 +104,13 @@ export function createReadEvents(db: Db, names: Names, plans: Plans) {
             "e.subject IN (SELECT seq * 2 FROM messages WHERE account IN (SELECT id FROM names WHERE kind = 'account') AND wamid = @wamid)",
             wamid,
           ],
+          [about?.phone === undefined && about?.reference === undefined ? indexedAbout : anyAbout, about !== undefined],
           ["e.received_at >= @since", since],
           ["e.received_at < @to", to],
           ["e.seq < @before", before],
           ["e.seq > @after", after],
         ],
-        { limit },
+        { limit, ...aboutValues(about) },
       );
       const rows = db
         .prepare<[typeof values], Row>(`SELECT ${columns} ${from} WHERE ${where} ORDER BY e.seq DESC LIMIT @limit`)

@@ -1,15 +1,23 @@
-import { fewestPhoneDigits, parseMask, phoneInWamid } from "../../model/mask.ts";
+import { fewestPhoneDigits, parseMask } from "../../model/mask.ts";
 import { shownMetadata } from "../../model/message.ts";
 import type { MessageFilter, MessageView, Numbered, RunFilter, RunView } from "../views.ts";
 import type { Db } from "./file.ts";
 import type { Names } from "./names.ts";
-import { createBounds, joinConditions } from "./query.ts";
+import { addPhoneEnds, createBounds, joinConditions } from "./query.ts";
 import type { MessageRow, RunRow } from "./track.ts";
+
+/** The references that begin with `@prefix`. A plus stops SQLite from using their index, which it would have to sort for one page. */
+const begins = (plus: "" | "+") => `${plus}reference >= @prefix AND ${plus}reference < @prefixEnd`;
+const prefixValues = (prefix: string | undefined): Record<string, string> =>
+  prefix === undefined ? {} : { prefix, prefixEnd: `${prefix}\u{10FFFF}` };
+/** References are looked up in their index when at most so many begin with a prefix. */
+const fewReferences = 1_000;
 
 /** Messages returned for one name. */
 const mostFound = 100;
 
 export function createReadMessages(db: Db, names: Names) {
+  addPhoneEnds(db);
   const inAccounts = "account IN (SELECT id FROM names WHERE kind = 'account')";
   const by = (condition: string) =>
     db.prepare<[string | number], MessageRow>(`SELECT * FROM messages WHERE ${condition} ORDER BY seq DESC LIMIT ${mostFound}`);
@@ -18,6 +26,13 @@ export function createReadMessages(db: Db, names: Names) {
   const byId = by("service_id = ?");
   const byIdMask = by("id_mask = ?");
   const byReference = by("reference = ?");
+
+  const countReferences = db
+    .prepare<[Record<string, string>], number>(
+      `SELECT count(*) FROM (SELECT 1 FROM messages WHERE reference IS NOT NULL AND ${begins("")} LIMIT ${fewReferences + 1})`,
+    )
+    .pluck();
+  const isRare = (prefix: string): boolean => (countReferences.get(prefixValues(prefix)) ?? 0) <= fewReferences;
 
   const accountOf = accountsIn(names);
 
@@ -51,21 +66,18 @@ export function createReadMessages(db: Db, names: Names) {
           ["account = @account", accountOf(account)],
           ["status = @status", status],
           ["reference = @reference", reference],
-          ["substr(reference, 1, length(@prefix)) = @prefix", prefix],
+          [`seq IN (SELECT seq FROM messages WHERE ${begins("")})`, prefix !== undefined && isRare(prefix)],
+          [begins("+"), prefix !== undefined],
           ["error_code = @errorCode", errorCode],
-          ["phone = @phone", phone === undefined ? undefined : Number(phone.slice(-fewestPhoneDigits))],
+          ["phone = @lastDigits", phone === undefined ? undefined : Number(phone.slice(-fewestPhoneDigits))],
+          ["phone_ends(wamid, @phone)", phone],
         ],
-        // More digits than the index has are compared below.
-        { limit: phone === undefined || phone.length === fewestPhoneDigits ? limit : -1 },
+        { limit, ...prefixValues(prefix) },
       );
-      const found: Numbered<MessageView>[] = [];
-      const rows = db.prepare<[typeof values], MessageRow>(`SELECT * FROM messages WHERE ${where} ORDER BY seq DESC LIMIT @limit`);
-      for (const row of rows.iterate(values)) {
-        if (phone !== undefined && phoneInWamid(row.wamid)?.endsWith(phone) !== true) continue;
-        found.push(viewOf(row));
-        if (found.length === limit) break;
-      }
-      return found;
+      return db
+        .prepare<[typeof values], MessageRow>(`SELECT * FROM messages WHERE ${where} ORDER BY seq DESC LIMIT @limit`)
+        .all(values)
+        .map(viewOf);
     },
     find(name: string): Numbered<MessageView>[] {
       const [mask, idMask] = [parseMask("wamid", name), parseMask("message", name)];
@@ -113,13 +125,13 @@ export function createReadRuns(db: Db, names: Names) {
           ["account = @account", accountOf(account)],
           ["status = @status", status],
           ["reference = @reference", reference],
-          ["substr(reference, 1, length(@prefix)) = @prefix", prefix],
+          [begins("+"), prefix !== undefined],
           ["mask = @mask", mask ?? undefined],
           ["run_id = @runId", mask === null ? runId : undefined],
           // The index is by account first.
           ["account IN (SELECT id FROM names WHERE kind = 'account')", runId !== undefined && mask === null],
         ],
-        { limit },
+        { limit, ...prefixValues(prefix) },
       );
       return db
         .prepare<[typeof values], RunRow>(`SELECT * FROM runs WHERE ${where} ORDER BY seq DESC LIMIT @limit`)

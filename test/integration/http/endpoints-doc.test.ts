@@ -173,6 +173,7 @@ test("the examples have the shape of real answers, which their schemas describe"
   answers.push(
     ["POST /v1/messages", [message, sent]],
     ["GET /v1/messages", [await get("/v1/messages?limit=1")]],
+    ["GET /v1/search", [await get(`/v1/search?q=${encodeURIComponent(sent.wamid)}`)]],
     ["GET /v1/messages/{wamid}", [await get(`/v1/messages/${encodeURIComponent(sent.wamid)}`)]],
     ["POST /v1/automations/{id}/runs", [run, await post(`/v1/automations/${automation}/runs`, run)]],
     ["GET /v1/runs", [await get("/v1/runs?status=started")]],

@@ -1,0 +1,242 @@
+import type { TrackedReading } from "../control/messages.ts";
+import type { SearchPort } from "../control/search.ts";
+import { fewestPhoneDigits, parseMask, phoneInWamid } from "../model/mask.ts";
+import type { SearchHitView } from "../model/search.ts";
+import type { StoreReading } from "../store/reading.ts";
+import type { EventFilter, EventsAbout, MessageFilter, MessageView, Numbered, RunFilter, RunView } from "../store/views.ts";
+import { mergeWalks, type Walked, walkBack } from "./walk-back.ts";
+
+type Reads = Pick<StoreReading, "events" | "deliveries" | "messages" | "runs">;
+
+/** Most messages or runs whose events are read by their index. Events about more are found by reading all events. */
+const mostIndexed = 100;
+const newest = { after: 0, before: Number.MAX_SAFE_INTEGER };
+
+/** The digits of a text that can be the end of a phone number; null for other text. */
+function phoneDigits(text: string): string | null {
+  const digits = text.replace(/[\s().+-]/g, "");
+  return /^\d+$/.test(digits) && digits.length >= fewestPhoneDigits && digits.length <= 15 ? digits : null;
+}
+
+/** The seqs of an event's seq or id, masked or not. */
+export async function seqsNamed({ events }: Pick<Reads, "events">, name: string): Promise<readonly number[]> {
+  if (/^[1-9]\d{0,14}$/.test(name) && (await events.get(Number(name))) !== null) return [Number(name)];
+  return events.seqsOf(name);
+}
+
+/** The wamid of a masked wamid; any other text as it is. */
+async function wamidOf({ messages }: Pick<Reads, "messages">, text: string): Promise<string> {
+  const [found] = parseMask("wamid", text) === null ? [] : await messages.find(text);
+  return found?.wamid ?? text;
+}
+
+/** What a list of events is asked for besides the fields of an event. */
+interface EventNames {
+  readonly wamid?: string | undefined;
+  /** A wamid or run id. */
+  readonly subject?: string | undefined;
+  /** Any name of an event, a delivery, a message or a run. */
+  readonly q?: string | undefined;
+}
+
+/** Resolves the names in a filter of events. */
+export async function resolveEvents(read: Reads, { wamid, subject, q }: EventNames): Promise<Pick<EventFilter, "wamid" | "about">[]> {
+  const all = [];
+  if (wamid !== undefined) all.push({ wamid: await wamidOf(read, wamid) });
+  if (subject !== undefined) all.push(await eventsOfSubject(read, subject));
+  if (q !== undefined) all.push(await eventsNamed(read, q));
+  return all;
+}
+
+async function eventsOfSubject(read: Reads, key: string): Promise<Pick<EventFilter, "wamid" | "about">> {
+  const runs = await read.runs.list({ runId: key, ...newest, limit: mostIndexed });
+  if (runs.length === 0) return { wamid: await wamidOf(read, key) };
+  return { about: { seqs: [], subjects: runs.map(({ account, runId }) => ({ type: "run", account, key: runId })) } };
+}
+
+async function eventsNamed(read: Reads, q: string): Promise<Pick<EventFilter, "wamid" | "about">> {
+  // Also finds unplanned events, whose message is not stored yet.
+  if (q.startsWith("wamid.") || parseMask("wamid", q) !== null) return { wamid: await wamidOf(read, q) };
+  const delivery = await read.deliveries.find(q);
+  const seqs = delivery === null ? await seqsNamed(read, q) : [delivery.event];
+  const digits = phoneDigits(q);
+  const limit = mostIndexed + 1;
+  const [messages, runs, ofPhone] = await Promise.all([
+    read.messages.find(q),
+    runsNamed(read, q, limit),
+    digits === null ? [] : read.messages.list({ phone: digits, seen: true, ...newest, limit }),
+  ]);
+  const isCommon = messages.length >= mostIndexed || runs.length > mostIndexed;
+  const subjects: EventsAbout["subjects"] = [
+    ...(isCommon ? [] : messages.map(({ account, wamid: key }) => ({ type: "message", account, key }) as const)),
+    ...(isCommon ? [] : runs.map(({ account, runId: key }) => ({ type: "run", account, key }) as const)),
+    ...(ofPhone.length > mostIndexed ? [] : ofPhone.map(({ account, wamid: key }) => ({ type: "message", account, key }) as const)),
+  ];
+  return {
+    about: {
+      seqs,
+      subjects,
+      ...(isCommon ? { reference: q } : {}),
+      ...(digits !== null && ofPhone.length > mostIndexed ? { phone: digits } : {}),
+    },
+  };
+}
+
+/** By run id, masked or not; else by reference. */
+async function runsNamed({ runs }: Pick<Reads, "runs">, name: string, limit: number): Promise<readonly Numbered<RunView>[]> {
+  const byId = await runs.list({ runId: name, ...newest, limit });
+  return byId.length > 0 ? byId : runs.list({ reference: name, ...newest, limit });
+}
+
+/** Lists of messages and runs. */
+export function createTrackedPort(read: Reads): TrackedReading {
+  const { messages, runs } = read;
+  const walk = walksOver(read);
+
+  return {
+    async listMessages({ q, phone, ...query }) {
+      const { limit, before = Number.MAX_SAFE_INTEGER } = query;
+      const filter = { ...query, before, phone };
+      // Few have the same reference, and references are indexed.
+      if (q === undefined && query.reference !== undefined) return pageOf([over(await messages.list({ ...filter, after: 0 }))], limit);
+      if (q === undefined) return pageOf([await walk.messages({ ...filter, seen: phone !== undefined })], limit);
+      const named = await messages.find(q);
+      if (named.some(({ reference }) => reference !== q)) return pageOf([over(named.filter((message) => fits(filter, message)))], limit);
+      const digits = joinDigits(phoneDigits(q), phone);
+      return pageOf(
+        await Promise.all([
+          walk.messages({ ...filter, prefix: q, seen: true }),
+          ...(digits === null ? [] : [walk.messages({ ...filter, phone: digits, seen: true })]),
+        ]),
+        limit,
+      );
+    },
+    findMessages: (name) => messages.find(name),
+    async listRuns({ q, ...query }) {
+      const { limit, before = Number.MAX_SAFE_INTEGER } = query;
+      const filter = { ...query, before };
+      const isNamed = query.reference !== undefined || query.runId !== undefined;
+      if (q === undefined) return pageOf([isNamed ? over(await runs.list({ ...filter, after: 0 })) : await walk.runs(filter)], limit);
+      const named = await runs.list({ runId: q, ...newest, limit: mostIndexed });
+      const byId = named.filter((run) => fits(filter, run) && (query.runId === undefined || run.runId === query.runId));
+      return pageOf([named.length > 0 ? over(byId) : await walk.runs({ ...filter, prefix: q })], limit);
+    },
+  };
+}
+
+function walksOver({ messages, runs }: Pick<Reads, "messages" | "runs">) {
+  return {
+    messages: ({ before, limit, ...filter }: Omit<MessageFilter, "after">, longestMs?: number): Promise<Walked<Numbered<MessageView>>> =>
+      walkBack({
+        before,
+        limit,
+        longestMs,
+        bounds: messages.bounds,
+        read: (...[after, to, most]) => messages.list({ ...filter, after, before: to, limit: most }),
+      }),
+    runs: ({ before, limit, ...filter }: Omit<RunFilter, "after">, longestMs?: number): Promise<Walked<Numbered<RunView>>> =>
+      walkBack({
+        before,
+        limit,
+        longestMs,
+        bounds: runs.bounds,
+        read: (...[after, to, most]) => runs.list({ ...filter, after, before: to, limit: most }),
+      }),
+  };
+}
+
+/** A list that was read to its end. */
+const over = <T>(found: readonly T[]): Walked<T> => ({ found: [...found], reached: null });
+
+function pageOf<V extends { readonly seq: number }>(
+  walks: readonly Walked<V>[],
+  limit: number,
+): { data: Omit<V, "seq">[]; next: number | null } {
+  const { found, next } = mergeWalks(walks, limit);
+  return { data: found.map(({ seq: _, ...view }) => view), next };
+}
+
+/** Whether a message or run that was found by its name is in a list. */
+function fits(
+  { account, status, reference, errorCode, phone, before }: Omit<MessageFilter, "after" | "limit">,
+  row: Numbered<Pick<MessageView, "account" | "status" | "reference">> & { readonly errorCode?: string | null; readonly wamid?: string },
+): boolean {
+  return (
+    row.seq < before &&
+    (account === undefined || row.account === account) &&
+    (status === undefined || row.status === status) &&
+    (reference === undefined || row.reference === reference) &&
+    (errorCode === undefined || row.errorCode === errorCode) &&
+    (phone === undefined || phoneInWamid(row.wamid ?? "")?.endsWith(phone) === true)
+  );
+}
+
+/** The longer of two ends of a phone number; null when there is none, or the number cannot end with both. */
+function joinDigits(digits: string | null, phone: string | undefined): string | null {
+  if (digits === null || phone === undefined) return digits;
+  if (digits.endsWith(phone)) return digits;
+  return phone.endsWith(digits) ? phone : null;
+}
+
+/** Hits of one search, and how long it looks for references that begin with the text: the search box waits for it. */
+const mostHits = 20;
+const longestMs = 200;
+
+/** `GET /v1/search`: what a text can name, best first. */
+export function createSearching(read: Reads): SearchPort {
+  const walk = walksOver(read);
+
+  async function eventHit(seq: number): Promise<SearchHitView | null> {
+    const event = await read.events.get(seq);
+    if (event === null) return null;
+    const { id, account, event: kind, status, disposition, receivedAt: at } = event;
+    return { kind: "event", id: id ?? String(seq), seq, account, label: kind ?? disposition, status: status ?? disposition, at };
+  }
+
+  async function deliveryHit(name: string): Promise<SearchHitView | null> {
+    const delivery = await read.deliveries.find(name);
+    const event = delivery === null ? null : await read.events.get(delivery.event);
+    if (delivery === null || event === null) return null;
+    const { id, event: seq, route, state, settledAt } = delivery;
+    return { kind: "delivery", id, seq, account: event.account, label: route, status: state, at: settledAt ?? event.receivedAt };
+  }
+
+  return async (q) => {
+    const [seqs, delivery, messages, runs] = await Promise.all([
+      seqsNamed(read, q),
+      deliveryHit(q),
+      read.messages.find(q),
+      runsNamed(read, q, mostHits + 1),
+    ]);
+    const events = await Promise.all(seqs.slice(0, mostHits + 1).map(eventHit));
+    const named = [...events, delivery, ...messages.map(messageHit), ...runs.map(runHit)].filter((hit) => hit !== null);
+    // An id names one thing. A reference or number may be the beginning or end of others.
+    const isId = delivery !== null || messages.some(({ reference }) => reference !== q) || runs.some(({ reference }) => reference !== q);
+    if (isId || (events.length > 0 && !/^\d+$/.test(q))) return hitsOf(named, false);
+    const digits = phoneDigits(q);
+    const all = { before: Number.MAX_SAFE_INTEGER, limit: mostHits + 1, seen: true };
+    const [ofPhone, begun, begunRuns] = await Promise.all([
+      digits === null ? over<Numbered<MessageView>>([]) : walk.messages({ ...all, phone: digits }, longestMs),
+      walk.messages({ ...all, prefix: q }, longestMs),
+      walk.runs({ before: all.before, limit: all.limit, prefix: q }, longestMs),
+    ]);
+    const others = [...ofPhone.found.map(messageHit), ...begun.found.map(messageHit), ...begunRuns.found.map(runHit)];
+    return hitsOf(
+      [...named, ...others],
+      [ofPhone, begun, begunRuns].some(({ reached, found }) => reached !== null && found.length < all.limit),
+    );
+  };
+}
+
+function messageHit({ wamid: id, account, reference, status, updatedAt: at }: MessageView): SearchHitView {
+  return { kind: "message", id, seq: null, account, label: reference ?? "", status, at };
+}
+
+function runHit({ runId: id, account, reference, status, updatedAt: at }: RunView): SearchHitView {
+  return { kind: "run", id, seq: null, account, label: reference ?? "", status, at };
+}
+
+function hitsOf(hits: readonly SearchHitView[], isCut: boolean): { data: SearchHitView[]; more: boolean } {
+  const all = [...new Map(hits.map((hit) => [JSON.stringify([hit.kind, hit.id, hit.account]), hit])).values()];
+  return { data: all.slice(0, mostHits), more: isCut || all.length > mostHits };
+}

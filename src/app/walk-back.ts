@@ -1,0 +1,67 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { SeqBounds } from "../store/views.ts";
+
+/** How a list is read: newest first, a window of seqs at a time. */
+interface WalkBack<T> {
+  /** Exclusive; null: from the newest on. */
+  readonly before: number | null;
+  readonly limit: number;
+  readonly bounds: () => MaybePromise<SeqBounds>;
+  /** Up to `limit` rows of the seqs between, newest first. */
+  readonly read: (after: number, before: number, limit: number) => MaybePromise<readonly T[]>;
+  /** True when nothing older than these seqs can match. */
+  readonly isPast?: (after: number, before: number) => MaybePromise<boolean>;
+  /** A walk that is not over after this returns where to continue. */
+  readonly longestMs?: number | undefined;
+}
+
+/** What a walk found. Everything down to the seq `reached` was searched; null: nothing older exists. */
+export interface Walked<T> {
+  readonly found: T[];
+  readonly reached: number | null;
+}
+
+/** Seqs in the first window: reading them blocks the thread for a few milliseconds. */
+const firstWindow = 5_000;
+/** A window grows while reading one takes less than `short`, as it does with an index, and shrinks when it takes `long`. */
+const windowMs = { short: 2, long: 10 } as const;
+const largestWindow = 1_000_000;
+
+/** Reads a list without blocking the thread for longer than one window, however rare the matches. */
+export async function walkBack<T>({ before: from, limit, bounds, read, isPast, longestMs = 2_000 }: WalkBack<T>): Promise<Walked<T>> {
+  const ends = await bounds();
+  if (ends === null) return { found: [], reached: null };
+  const startedAt = performance.now();
+  const found: T[] = [];
+  let size = firstWindow;
+  let before = Math.min(from ?? Number.MAX_SAFE_INTEGER, ends.newest + 1);
+  while (before > ends.oldest) {
+    const after = Math.max(before - size - 1, ends.oldest - 1);
+    const windowAt = performance.now();
+    found.push(...(await read(after, before, limit - found.length)));
+    if (found.length >= limit) return { found, reached: before };
+    if ((await isPast?.(after, before)) === true) return { found, reached: null };
+    before = after + 1;
+    const now = performance.now();
+    if (now - startedAt > longestMs) return { found, reached: before > ends.oldest ? before : null };
+    if (now - windowAt < windowMs.short) size = Math.min(4 * size, largestWindow);
+    else if (now - windowAt > windowMs.long) size = Math.max(Math.ceil(size / 4), firstWindow);
+    await nextTurn();
+  }
+  return { found, reached: null };
+}
+
+/** Rows of several walks without duplicates, newest first, down to the seq that every walk has searched. */
+export function mergeWalks<T extends { readonly seq: number }>(
+  walks: readonly Walked<T>[],
+  limit: number,
+): { found: T[]; next: number | null } {
+  const floors = walks.map(({ found, reached }) => (found.length >= limit ? (found.at(-1)?.seq ?? 0) : (reached ?? 0)));
+  const floor = Math.max(0, ...floors);
+  const bySeq = new Map(walks.flatMap(({ found }) => found.filter(({ seq }) => seq >= floor).map((row) => [row.seq, row] as const)));
+  const found = [...bySeq.values()].sort((a, b) => b.seq - a.seq);
+  const page = found.slice(0, limit);
+  const isMore = page.length < found.length || (page.length >= limit && floor > 0);
+  return { found: page, next: isMore ? (page.at(-1)?.seq ?? floor) : floor > 0 ? floor : null };
+}
