@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { onResponseHookHandler } from "fastify";
-import type { BadTokenHook } from "../control/auth.ts";
+import type { BadTokenHook, RevealedHook } from "../control/auth.ts";
 import type { FailedStage, LaneHooks } from "../deliver/lane.ts";
 import { maskText } from "../model/mask.ts";
 import type { Health } from "../observe/health.ts";
@@ -71,6 +71,14 @@ export function badTokenHook({ log, metrics, now, address, limit }: TokenWatcher
     metrics().badTokens.inc({ reason });
     if (isLogged) log.warn({ reason, address: from }, "bad token");
     return waitSeconds === null ? null : waitSeconds * 1000;
+  };
+}
+
+/** A parameter may be a wamid or a phone number, so the line masks it as all lines do. */
+export function revealedHook({ log, privacy }: Omit<Watchers, "metrics">): RevealedHook {
+  return (token, endpoint, parameters) => {
+    const named = Object.entries(parameters).map(([name, value]) => [name, privacy.text(String(value))] as const);
+    log.info({ token, endpoint, ...(named.length === 0 ? {} : { parameters: Object.fromEntries(named) }) }, "personal data revealed");
   };
 }
 

@@ -1,11 +1,12 @@
-import { randomInt } from "node:crypto";
+import { randomBytes, randomInt } from "node:crypto";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import { restartParts, type Settings } from "../config/schema.ts";
-import { type Authorize, createAuthorize } from "../control/auth.ts";
+import { createTokens } from "../control/auth.ts";
 import { addOperateRoutes, addProbeRoutes } from "../control/operate.ts";
 import { addControlRoutes } from "../control/routes.ts";
+import { createSessions } from "../control/session.ts";
 import { createDestinations, redactAnswer, redactAnswers } from "../deliver/destinations/create.ts";
 import { createUrlDestination } from "../deliver/destinations/url.ts";
 import { createDispatcher } from "../deliver/dispatcher.ts";
@@ -29,7 +30,7 @@ import { createControlPort } from "./control.ts";
 import { checkRole, type Role } from "./engine.ts";
 import { createExplaining } from "./explaining.ts";
 import { createCount, createGaugeReader } from "./gauges.ts";
-import { apiHook, badTokenHook, laneHooks, planningFailed, receiverHooks, storeHooks } from "./hooks.ts";
+import { apiHook, badTokenHook, laneHooks, planningFailed, receiverHooks, revealedHook, storeHooks } from "./hooks.ts";
 import { createInstance, viewInstance } from "./instance.ts";
 import { createListening } from "./listening.ts";
 import { openStore, storeName } from "./open-store.ts";
@@ -240,10 +241,10 @@ export async function createRelay({
     dispatcher.reload(works ? next.routes : []);
     service.reload(next);
     backups?.wake();
-    authorize = createAuthorize(next.control.tokens);
+    tokens = createTokens(next.control.tokens);
   }
 
-  let authorize: Authorize = createAuthorize(settings.control.tokens);
+  let tokens = createTokens(settings.control.tokens);
   /** For a load balancer or a command that was given the wrong process. */
   const notHere = receives
     ? null
@@ -304,7 +305,14 @@ export async function createRelay({
     });
     addControlRoutes(http, {
       instance: () => viewInstance(instance, role, inEffect(), store.read),
-      authorize: () => authorize,
+      sessions: createSessions({
+        tokens: () => tokens,
+        claims: store,
+        now: clock.now,
+        nonce: () => randomBytes(16).toString("base64url"),
+      }),
+      tokens: () => tokens,
+      revealed: revealedHook(watchers),
       badToken: badTokenHook({ ...watchers, now: clock.now, address, limit: () => settings.control.badTokenLimit }),
       sending: service.sending,
       reconcile: service.reconcile,

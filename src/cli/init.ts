@@ -390,7 +390,7 @@ control:
   tokens:
     - name: ops
       token: \${RELAY_TOKEN}
-      scopes: [read, track, send, replay, listen]
+      scopes: [read, track, send, replay, listen, pii]
 
 # Accounts at the messaging service.
 accounts:

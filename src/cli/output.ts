@@ -1,5 +1,4 @@
-import { isCanonicalUuid } from "../model/ids.ts";
-import { type IdSort, maskText, maskWamid, screenDeliveryId, screenId } from "../model/mask.ts";
+import { type IdSort, maskText, maskValue, maskWamid, screenDeliveryId, screenId } from "../model/mask.ts";
 
 /**
  * Characters that a terminal acts upon instead of showing: controls, and those that turn the direction of
@@ -105,18 +104,4 @@ const maskedView: PrivateView = {
 /** `--show-pii` or not. */
 export function privateView(showPii: boolean | undefined): PrivateView {
   return showPii === true ? clearView : maskedView;
-}
-
-const isoTime = /^\d{4}-\d{2}-\d{2}T[\d:.]+(Z|[+-]\d{2}:?\d{2})$/;
-
-/** Value by value, so that ids and times, which look like phone numbers inside a text, stay readable. */
-function maskValue(value: unknown, wamid: string | null): unknown {
-  if (typeof value === "string") {
-    if (wamid !== null && value === wamid) return maskWamid(value);
-    return isCanonicalUuid(value) || isoTime.test(value) ? value : maskText(value);
-  }
-  if (typeof value === "number") return maskText(String(value)) === String(value) ? value : "[phone]";
-  if (Array.isArray(value)) return value.map((item) => maskValue(item, wamid));
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [maskText(key), maskValue(item, wamid)]));
 }

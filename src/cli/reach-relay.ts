@@ -60,7 +60,7 @@ export async function withReading<T>(
 /**
  * Runs `use` on the relay at `--relay`, else on the one of the settings when it runs, else on its file; on its Redis, where
  * the settings have one, whether a relay runs or not.
- * The token is the first of the settings that has `scope`.
+ * The token is the first of the settings that has `scope`, if possible with `pii`.
  */
 export async function withWriting<T>(
   command: Command,
@@ -172,7 +172,8 @@ async function ownRelay(config: string, settings: Settings, scope: Scope): Promi
     }
   }
   if (found === "stranger") throw new CommandFailed(`what listens at ${url} is no wamid-relay; give the relay's address with --relay`);
-  const token = settings.control.tokens.find(({ scopes }) => scopes.includes(scope));
+  const usable = settings.control.tokens.filter(({ scopes }) => scopes.includes(scope));
+  const token = usable.find(({ scopes }) => scopes.includes("pii")) ?? usable[0];
   if (token === undefined) {
     throw new CommandFailed(`no token in ${config} has the scope ${scope} (control.tokens); add one, or use --relay with --token-env`);
   }
@@ -325,7 +326,10 @@ async function openStore(settings: Settings, scope: Scope): Promise<ControlClien
   const token = randomBytes(24).toString("hex");
   const relay = await opened(() =>
     createRelay({
-      settings: { ...settings, control: { ...settings.control, tokens: [{ name: "cli", token: new Secret(token), scopes: [scope] }] } },
+      settings: {
+        ...settings,
+        control: { ...settings.control, tokens: [{ name: "cli", token: new Secret(token), scopes: [scope, "pii"] }] },
+      },
       log: { write: () => {}, end: async () => {} },
       dispatch: false,
       calls: scope === "send" || scope === "replay",

@@ -295,7 +295,7 @@ function relaySettings({ url, key, secret, service, plan, webhooks }: Ready) {
     server: { host: "127.0.0.1", port },
     storage: { path: "data/sandbox-relay.db" },
     control: {
-      tokens: [{ name: "ops", token: "${RELAY_TOKEN:-sandbox-relay-token}", scopes: ["read", "track", "send", "replay", "listen"] }],
+      tokens: [{ name: "ops", token: "${RELAY_TOKEN:-sandbox-relay-token}", scopes: ["read", "track", "send", "replay", "listen", "pii"] }],
     },
     // The relay knows only plans that include the API.
     accounts: { main: { baseUrl: url, apiKey: inYaml(key), plan: plan === "enterprise" ? plan : "escala" } },

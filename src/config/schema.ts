@@ -55,7 +55,8 @@ export const serverSchema = z.strictObject({
     .describe("On SIGTERM: how long deliveries in flight may take to finish before they are handed back."),
 });
 
-export const scopes = ["read", "track", "send", "replay", "listen"] as const;
+/** `pii`: wamids, phone numbers and bodies in clear. */
+export const scopes = ["read", "track", "send", "replay", "listen", "pii"] as const;
 export type Scope = (typeof scopes)[number];
 
 export const tokenSchema = z.strictObject({

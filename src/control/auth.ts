@@ -1,8 +1,8 @@
-import { createHash, timingSafeEqual } from "node:crypto";
+import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
+import type { FastifyRequest } from "fastify";
 import { RelayError } from "../model/errors.ts";
 import type { Secret } from "../model/secret.ts";
-import type { Allow } from "./endpoint.ts";
 
 interface Token {
   readonly name: string;
@@ -10,36 +10,36 @@ interface Token {
   readonly scopes: readonly string[];
 }
 
-/** `missing`: the header holds no bearer token. */
-type BadTokenReason = "missing" | "unknown";
-
-class BadToken extends RelayError {
-  readonly reason: BadTokenReason;
-
-  constructor(reason: BadTokenReason, message: string) {
-    super("unauthorized", message);
-    this.reason = reason;
-  }
+export interface KnownToken {
+  readonly name: string;
+  readonly scopes: readonly string[];
+  /** Names the token in a session, without disclosing it. Another token has another one. */
+  readonly id: string;
+  /** Signs the sessions of this token, so that they end with it. */
+  readonly key: Buffer;
 }
 
-/** Counts a request with a bad token. Returns how long its address must wait, in ms, after too many; else null. */
-export type BadTokenHook = (reason: BadTokenReason, request: IncomingMessage) => number | null;
+/** The tokens of the settings. */
+export interface Tokens {
+  byValue(text: string): KnownToken | null;
+  byId(id: string): KnownToken | null;
+}
 
-/** Returns the name of the token in an `Authorization` header; throws a {@link BadToken}, or `forbidden`. */
-export type Authorize = (header: string | undefined, scope: string) => string;
-
-export function createAuthorize(tokens: readonly Token[]): Authorize {
+export function createTokens(tokens: readonly Token[]): Tokens {
   // Digests have equal lengths, so the comparison does not leak a token's length.
-  const known = tokens.map(({ name, token, scopes }) => ({ name, scopes, digest: digest(token.reveal()) }));
-  return (header, scope) => {
-    const given = /^Bearer ([\x21-\x7e]+)$/i.exec(header ?? "")?.[1];
-    if (given === undefined) throw new BadToken("missing", "send a token: Authorization: Bearer …");
-    const sum = digest(given);
-    let found: (typeof known)[number] | null = null;
-    for (const candidate of known) if (timingSafeEqual(candidate.digest, sum)) found = candidate;
-    if (found === null) throw new BadToken("unknown", "unknown token");
-    if (!found.scopes.includes(scope)) throw new RelayError("forbidden", `the token "${found.name}" lacks the scope ${scope}`);
-    return found.name;
+  const known = tokens.map(({ name, token, scopes }) => {
+    const derive = (purpose: string) => createHmac("sha256", token.reveal()).update(`wamid-relay ${purpose}`).digest();
+    const id = derive("token id").toString("base64url").slice(0, 12);
+    return { digest: digest(token.reveal()), token: { name, scopes, id, key: derive("sessions") } };
+  });
+  return {
+    byValue(text) {
+      const sum = digest(text);
+      let found: KnownToken | null = null;
+      for (const candidate of known) if (timingSafeEqual(candidate.digest, sum)) found = candidate.token;
+      return found;
+    },
+    byId: (id) => known.find(({ token }) => token.id === id)?.token ?? null,
   };
 }
 
@@ -47,15 +47,80 @@ function digest(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }
 
-/** The check of a request's token for a scope. `authorize` is called per request, because the settings may change. */
-export function createAllow(authorize: () => Authorize, badToken: BadTokenHook): Allow {
+/** `missing`: the request has no bearer token. */
+type BadTokenReason = "missing" | "unknown";
+
+/** Counts a request with a bad token. Returns how long its address must wait, in ms, after too many; else null. */
+export type BadTokenHook = (reason: BadTokenReason, request: IncomingMessage) => number | null;
+
+/** Who revealed what: the token's name, the endpoint and the parameters of the request. */
+export type RevealedHook = (token: string, endpoint: string, parameters: Readonly<Record<string, unknown>>) => void;
+
+/** A console session: a cookie that a token's key signed. */
+export interface Session {
+  readonly token: KnownToken;
+  readonly id: string;
+  /** Unix ms. */
+  readonly expiresAt: number;
+}
+
+/** Who sent a request. */
+export interface Caller {
+  readonly token: KnownToken;
+  /** Null: a bearer token. */
+  readonly session: Session | null;
+  /** Logs that this caller reads personal data in clear. */
+  revealed(endpoint: string, parameters: Readonly<Record<string, unknown>>): void;
+}
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** Null before the caller is checked, and where an endpoint needs no token. */
+    caller: Caller | null;
+  }
+}
+
+/** Checks the caller before the body is read: throws `unauthorized` or `forbidden`. */
+export type OnRequest = (request: FastifyRequest) => Promise<void>;
+/** The check for a scope; null: any token or session. */
+export type Allow = (scope: string | null) => OnRequest;
+
+interface AllowParts {
+  /** Called per request, because the settings may change. */
+  readonly tokens: () => Tokens;
+  readonly badToken: BadTokenHook;
+  readonly revealed: RevealedHook;
+  /** The session of a request's cookie; null when it has none. Throws `unauthorized` or `forbidden`. */
+  readonly sessionOf: (request: FastifyRequest) => Promise<Session | null>;
+}
+
+/** The error for a bad token. It is counted. */
+export function refuseToken(badToken: BadTokenHook, reason: BadTokenReason, message: string, request: IncomingMessage): RelayError {
+  const retryAfterMs = badToken(reason, request);
+  return retryAfterMs === null
+    ? new RelayError("unauthorized", message)
+    : new RelayError("too_many_bad_tokens", "too many bad tokens from this address", undefined, { retryAfterMs });
+}
+
+/** Checks a request's token, or its session. */
+export function createAllow({ tokens, badToken, revealed, sessionOf }: AllowParts): Allow {
   return (scope) => async (request) => {
-    try {
-      authorize()(request.headers.authorization, scope);
-    } catch (error) {
-      const retryAfterMs = error instanceof BadToken ? badToken(error.reason, request.raw) : null;
-      if (retryAfterMs === null) throw error;
-      throw new RelayError("too_many_bad_tokens", "too many bad tokens from this address", undefined, { retryAfterMs });
-    }
+    const { token, session } = await callerOf(request);
+    if (scope !== null && !token.scopes.includes(scope))
+      throw new RelayError("forbidden", `the token "${token.name}" lacks the scope ${scope}`);
+    request.caller = { token, session, revealed: (endpoint, parameters) => revealed(token.name, endpoint, parameters) };
   };
+
+  async function callerOf(request: FastifyRequest): Promise<{ token: KnownToken; session: Session | null }> {
+    const { authorization } = request.headers;
+    if (authorization === undefined) {
+      const session = await sessionOf(request);
+      if (session !== null) return { token: session.token, session };
+    }
+    const given = /^Bearer ([\x21-\x7e]+)$/i.exec(authorization ?? "")?.[1];
+    if (given === undefined) throw refuseToken(badToken, "missing", "send a token: Authorization: Bearer …", request.raw);
+    const token = tokens().byValue(given);
+    if (token === null) throw refuseToken(badToken, "unknown", "unknown token", request.raw);
+    return { token, session: null };
+  }
 }

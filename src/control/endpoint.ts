@@ -5,17 +5,20 @@ import { type ErrorCode, RelayError } from "../model/errors.ts";
 import { maxIdLength } from "../model/ids.ts";
 import { fewestPhoneDigits } from "../model/mask.ts";
 import { nearest, suggestion } from "../model/nearest.ts";
+import { holdsPii, maskAnswer } from "../model/view.ts";
+import type { Allow } from "./auth.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
     endpoint?: Endpoint;
   }
+  interface FastifyRequest {
+    /** Whether the answer masks personal data. Errors are masked until the caller is known. */
+    isMasked: boolean;
+  }
 }
 
-/** Checks the caller before the body is read: throws `unauthorized` or `forbidden`. */
-export type OnRequest = (request: FastifyRequest) => Promise<void>;
-/** The check for a scope. */
-export type Allow = (scope: string) => OnRequest;
+export type { Allow } from "./auth.ts";
 
 /** One endpoint of the control API. Its schemas parse each request and describe it in `/v1/openapi.json`. */
 export interface Endpoint {
@@ -24,7 +27,10 @@ export interface Endpoint {
   readonly path: string;
   /** The OpenAPI operation id, for generated clients. */
   readonly name: string;
-  readonly scope: string;
+  /** Null: any token or session. */
+  readonly scope: string | null;
+  /** The endpoint needs neither. */
+  readonly open?: true;
   /** A few words. */
   readonly summary: string;
   /** Markdown, for what the schemas do not say. */
@@ -91,14 +97,40 @@ export function refuseUnexpectedBody({ routeOptions: { config }, headers, method
   if (Number(headers["content-length"] ?? 0) > 0 || (isChunked && method !== "POST")) throw unexpectedBody();
 }
 
+const revealQuery = z.strictObject({
+  reveal: z
+    .enum(["true", "false"])
+    .optional()
+    .describe("`true`: in clear. Needs the scope `pii`, and writes a line to the log. A bearer token with `pii` always reads in clear."),
+});
+
+/** A reading endpoint whose answer has personal data takes `reveal`. */
+function withReveal(endpoint: Endpoint): Endpoint {
+  const isPersonal = Object.values(endpoint.answers).some(({ schema }) => schema !== undefined && holdsPii(schema));
+  if (endpoint.method !== "GET" || !isPersonal) return endpoint;
+  return { ...endpoint, query: endpoint.query === undefined ? revealQuery : endpoint.query.extend(revealQuery.shape) };
+}
+
+/** Without a caller, a command reads the store itself: the operator of this machine. */
+function isMaskedFor({ caller }: FastifyRequest, reveal: boolean): boolean {
+  if (caller === null) return false;
+  const mayRead = caller.token.scopes.includes("pii");
+  if (reveal && !mayRead) throw new RelayError("forbidden", `the token "${caller.token.name}" lacks the scope pii`);
+  return !mayRead || (caller.session !== null && !reveal);
+}
+
+/** On answers whose personal data is masked. */
+export const maskedHeader = "x-wamid-relay-masked";
+
 /** Adds the route of `endpoint` for callers that `allow` admits. A request that does not fit its schemas is answered `bad_request`. */
 export function addEndpoint<const E extends Endpoint>(
   app: FastifyInstance,
   allow: Allow,
-  endpoint: E,
+  given: E,
   answer: (request: ParsedRequest<E>) => Promise<AnswerOf<E>>,
 ): void {
-  const { method, path, scope, params, query, headers, body, head }: Endpoint = endpoint;
+  const endpoint = withReveal(given);
+  const { method, path, scope, params, query, headers, body, head, answers } = endpoint;
   app.route({
     method,
     url: path,
@@ -108,15 +140,22 @@ export function addEndpoint<const E extends Endpoint>(
     handler: async (request, reply) => {
       // A chunked body has no length that says so earlier.
       if (body === undefined && request.body !== undefined) throw unexpectedBody();
+      const { reveal, ...asked } = { reveal: undefined, ...parse(query ?? noQuery, request.query, "query parameter") };
+      request.isMasked = isMaskedFor(request, reveal === "true");
       const parsed = {
         params: params && parse(params, request.params),
-        query: parse(query ?? noQuery, request.query, "query parameter"),
+        query: given.query && asked,
         body: request.body instanceof Readable ? request.body : body && parse(body, request.body ?? undefined),
         headers: headers && parse(headers, request.headers),
         request,
         reply,
       };
-      return answer(parsed as unknown as ParsedRequest<E>);
+      if (reveal === "true") request.caller?.revealed(endpoint.name, { ...(parsed.params as object), ...asked });
+      const answered: unknown = await answer(parsed as unknown as ParsedRequest<E>);
+      const { schema } = answers[reply.statusCode] ?? {};
+      if (!request.isMasked || answered === reply || schema === undefined || !holdsPii(schema)) return answered;
+      reply.header(maskedHeader, "true");
+      return maskAnswer(schema, answered);
     },
   });
 }

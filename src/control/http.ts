@@ -4,6 +4,7 @@ import Fastify, { type FastifyInstance, type FastifyServerFactory } from "fastif
 import { type ErrorCode, errorCodes, RelayError } from "../model/errors.ts";
 import { maxIdLength } from "../model/ids.ts";
 import { parseBody } from "../model/json.ts";
+import { maskValue } from "../model/mask.ts";
 import { refuseUnexpectedBody } from "./endpoint.ts";
 import { isLongRequest } from "./long-request.ts";
 
@@ -60,6 +61,8 @@ export function createHttp(
   });
 
   app.decorate("reportFault", failed);
+  app.decorateRequest("caller", null);
+  app.decorateRequest("isMasked", true);
 
   const paths = new Map<string, { readonly pattern: RegExp; readonly methods: string[] }>();
   app.addHook("onRoute", ({ url, method }) => {
@@ -92,7 +95,8 @@ export function createHttp(
       const retryAfterMs = error.retryAfterMs ?? (error.status === 503 ? 5_000 : null);
       if (retryAfterMs !== null) reply.header("retry-after", Math.ceil(retryAfterMs / 1000));
       if (error.code === "too_many_bad_tokens") reply.header("connection", "close");
-      void reply.code(error.status).send(error.toBody());
+      const body = error.toBody();
+      void reply.code(error.status).send(request.isMasked ? maskValue(body, null) : body);
       return;
     }
     if (error instanceof Error && error.name === "StoreUnavailable") {

@@ -86,6 +86,13 @@ export function describe(endpoints: Iterable<Endpoint>, version: string): object
           scheme: "bearer",
           description: "A token of `control.tokens` in the settings, with the scope that the operation names in `x-scope`.",
         },
+        session: {
+          type: "apiKey",
+          in: "cookie",
+          name: "wamid-relay",
+          description:
+            "A session of the console, which needs the header `x-wamid-relay: console`. The name of the cookie ends with `-` and the port, where the address has one.",
+        },
       },
       ...components,
     },
@@ -108,7 +115,7 @@ const errorSchema = {
 };
 
 function operation(endpoint: Endpoint, components: Components): object {
-  const { name, scope, summary, description, params, query, headers, body, lines } = endpoint;
+  const { name, scope, open, summary, description, params, query, headers, body, lines } = endpoint;
   const schemaOf = (schema: z.ZodType) => jsonSchemaOf(schema, components);
   const parameters = Object.entries({ path: params, query, header: headers }).flatMap(([place, schema]) =>
     schema === undefined ? [] : parametersOf(place, schemaOf(schema)),
@@ -116,11 +123,11 @@ function operation(endpoint: Endpoint, components: Components): object {
   return {
     operationId: name,
     summary,
-    description: `${description ?? `${summary}.`}\n\nScope: \`${scope}\`.`,
+    description: `${description ?? `${summary}.`}${scope === null ? "" : `\n\nScope: \`${scope}\`.`}`,
     tags: [tagOf(endpoint)],
-    security: [{ token: [] }],
+    security: open === true ? [] : [{ token: [] }, { session: [] }],
     // Of the schemes of `security`, only OAuth lists scopes.
-    "x-scope": scope,
+    ...(scope === null ? {} : { "x-scope": scope }),
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined
       ? {}

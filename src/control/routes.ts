@@ -3,7 +3,7 @@ import { z } from "zod";
 import { statsSchema } from "../model/answers.ts";
 import { toAnswer, type View } from "../model/view.ts";
 import { type AuditPort, addAuditRoute } from "./audit.ts";
-import { type Authorize, type BadTokenHook, createAllow } from "./auth.ts";
+import { type BadTokenHook, createAllow, type RevealedHook, type Tokens } from "./auth.ts";
 import { addDeliveriesRoute, addRetryRoute, type DeliveriesPort, type RetryPort } from "./deliveries.ts";
 import { type Allow, addEndpoint, type Endpoint } from "./endpoint.ts";
 import { addEventRoutes, type EventsPort } from "./events.ts";
@@ -27,6 +27,7 @@ import { addReconcileRoute, type ReconcilePort } from "./reconcile.ts";
 import { addReplayRoute, type ReplayPort } from "./replay.ts";
 import { addSearchRoute, type SearchPort } from "./search.ts";
 import { addSendingRoutes, type SendingPort } from "./sending.ts";
+import { addSessionRoutes, createSessionCheck, type Sessions } from "./session.ts";
 import { addTrackRoute, type TrackPort } from "./track.ts";
 
 /** Reads a store without writing, in a relay or beside a running one. */
@@ -60,8 +61,10 @@ interface ControlParts {
   readonly secretUses: SecretsPort;
   readonly instance: InstancePort;
   readonly reloading: ReloadPort;
-  readonly authorize: () => Authorize;
+  readonly sessions: Sessions;
+  readonly tokens: () => Tokens;
   readonly badToken: BadTokenHook;
+  readonly revealed: RevealedHook;
 }
 
 /** The lists and details of `/v1`, and `GET /v1/stats`. */
@@ -88,11 +91,14 @@ export function addControlRoutes(
     secretUses,
     instance,
     reloading,
-    authorize,
+    sessions,
+    tokens,
     badToken,
+    revealed,
   }: ControlParts,
 ): void {
-  const allow = createAllow(authorize, badToken);
+  const sessionOf = createSessionCheck(sessions);
+  const allow = createAllow({ tokens, badToken, revealed, sessionOf });
   // First, so that its hook sees every other route.
   addOpenApiRoute(app, listening.version, allow);
   addOverviewRoute(app, overview, allow);
@@ -110,6 +116,7 @@ export function addControlRoutes(
   addExplainRoute(app, explain, allow);
   addReconcileRoute(app, reconcile, allow);
   addListenRoutes(app, listening, allow);
+  addSessionRoutes(app, { sessions, sessionOf, tokens, badToken }, allow);
 }
 
 const openApiSchema = z

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { type ErrorCode, errorCodes } from "./errors.ts";
 import { giveUpReasons, hydrationStates } from "./hydration.ts";
 import { type DeliveryState, deliveryStates, dispositions } from "./states.ts";
-import { time, type View } from "./view.ts";
+import { pii, time, type View } from "./view.ts";
 
 /*
  * The answers of the control API (docs/endpoints.md). Each schema is the only declaration of its JSON: the ports, the HTTP
@@ -11,6 +11,8 @@ import { time, type View } from "./view.ts";
  */
 
 const text = z.string().nullable();
+/** Text that may hold a wamid or phone number, because the service, a destination or an application wrote it. */
+const foreignText = pii("text", text);
 export const count = z.int().min(0);
 const seq = z.int().min(0);
 
@@ -22,30 +24,32 @@ export function counts<const Word extends string>(words: readonly Word[], about:
 export const eventSchema = z
   .object({
     seq: seq.describe("The relay's own number of the event, which grows."),
-    id: text.describe("The envelope's id; null when quarantined."),
-    event: text.describe("The event kind, such as `message.status`; null when quarantined."),
+    id: pii("event", text).describe("The envelope's id; null when quarantined."),
+    event: pii("kind", text).describe("The event kind, such as `message.status`; null when quarantined."),
     account: z.string().describe("The account of its source."),
     source: z.string().describe("The source that received it."),
     origin: z.string().describe("Where it comes from: `webhook`, `hydrate`, `reconcile` and others."),
     receivedAt: time.describe("When the relay received it."),
     createdAt: time.nullable().describe("When the service created it; null when quarantined."),
     secret: text.describe("Fingerprint of the secret that verified it; null when the relay made the event."),
-    subject: z
-      .object({
+    subject: pii(
+      "subject",
+      z.object({
         type: z.enum(["message", "run"]).describe("What it is."),
         key: z.string().describe("The wamid of a message, or the run id of a run."),
-      })
+      }),
+    )
       .nullable()
       .describe("The message or run that the event is about; null when it names none."),
-    status: text.describe("The status that the event reports."),
-    previousStatus: text.describe("The status of the message or run before the event."),
+    status: foreignText.describe("The status that the event reports."),
+    previousStatus: foreignText.describe("The status of the message or run before the event."),
     transition: z.boolean().describe("Whether the event moved its message or run to a new status."),
-    errorCode: text.describe("The error code that the event reports."),
+    errorCode: foreignText.describe("The error code that the event reports."),
     disposition: z.enum(dispositions).describe("The one outcome of routing the event."),
     parkedUntil: time.nullable().describe("When parking ends; null when the event is not parked."),
     duplicates: count.describe("How often the id was received again."),
     conflicts: count.describe("How many of the duplicates had other bytes."),
-    fault: text.describe("Why a quarantined body is not a valid envelope; else null."),
+    fault: foreignText.describe("Why a quarantined body is not a valid envelope; else null."),
     releasedAs: seq.nullable().describe("For a released body: the seq of the event that it became."),
     releasedFrom: seq.nullable().describe("For an event released from quarantine: the seq of its body."),
     size: count.describe("Bytes of the body."),
@@ -86,17 +90,17 @@ const hydrationSchema = z
     found: z
       .array(
         z.object({
-          id: z.string().describe("Event id of the change."),
+          id: pii("event", z.string()).describe("Event id of the change."),
           seq: seq.describe("Seq of the change's event."),
-          wamid: text.describe("The message that changed."),
-          status: text.describe("Its new status."),
+          wamid: pii("wamid", text).describe("The message that changed."),
+          status: foreignText.describe("Its new status."),
         }),
       )
       .describe("The changes found, as the events that they became; the first hundred."),
     foundCount: count.describe("Number of changes found."),
     unknown: count.nullable().describe("Tracked messages or runs that are candidates and were not polled; null when not counted."),
     candidates: z
-      .array(z.object({ runId: z.string().describe("The run."), reference: text.describe("Its reference.") }))
+      .array(z.object({ runId: pii("run", z.string()).describe("The run."), reference: foreignText.describe("Its reference.") }))
       .nullable()
       .describe("For results of automations: the open runs that are candidates; else null."),
     settledAt: time.nullable().describe("When the hydration ended; null while it goes on."),
@@ -106,16 +110,16 @@ export type HydrationView = View<typeof hydrationSchema>;
 
 export const deliverySchema = z
   .object({
-    id: z.string().describe("The delivery's id, which the destination receives as `webhook-id`."),
+    id: pii("delivery", z.string()).describe("The delivery's id, which the destination receives as `webhook-id`."),
     event: seq.describe("Seq of its event."),
-    eventId: z.string().describe("Id of its event."),
+    eventId: pii("event", z.string()).describe("Id of its event."),
     route: z.string().describe("The route; `proxy:{source}` for a proxied exchange."),
     state: z.enum(deliveryStates).describe("Its state."),
     attempts: count.describe("Number of attempts so far."),
     replays: count.describe("How often it was replayed."),
     nextAt: time.nullable().describe("When the next attempt is due; null when none is."),
     settledAt: time.nullable().describe("When it was delivered or died; null before."),
-    reason: text.describe("Why it is dead; else null."),
+    reason: foreignText.describe("Why it is dead; else null."),
   })
   .meta({ id: "Delivery", description: "One event for one route." });
 export type DeliveryView = View<typeof deliverySchema>;
@@ -131,8 +135,8 @@ export const attemptSchema = z
     at: time.describe("When it began."),
     tookMs: z.number().describe("Milliseconds to its end."),
     status: z.int().nullable().describe("HTTP status; null without an answer."),
-    error: text.describe("What failed; null when the destination answered."),
-    response: text.describe("The beginning of the response."),
+    error: foreignText.describe("What failed; null when the destination answered."),
+    response: foreignText.describe("The beginning of the response."),
   })
   .meta({ id: "Attempt", description: "One attempt of a delivery." });
 export type Attempt = z.infer<typeof attemptSchema>;
@@ -145,7 +149,7 @@ const verdictsSchema = z
       .object({
         route: z.string().describe("The route."),
         verdict: z.string().describe("`deliver`, `park` or `skip`."),
-        reason: z.string().exactOptional().describe("For `skip`: the criterion that did not match."),
+        reason: pii("text", z.string()).exactOptional().describe("For `skip`: the criterion that did not match."),
       })
       .meta({ id: "Verdict", description: "What a route did with an event." }),
   )
@@ -153,9 +157,11 @@ const verdictsSchema = z
 
 export const eventDetailSchema = eventSchema
   .extend({
-    headers: z.record(z.string(), z.string()).describe("The stored request headers: those that the signature covers."),
-    body: z.string().describe("The received bytes, in base64."),
-    text: text.describe("The body as text; null when it is not UTF-8."),
+    headers: z
+      .record(pii("text", z.string()), pii("text", z.string()))
+      .describe("The stored request headers: those that the signature covers."),
+    body: pii("bytes", z.string()).describe("The received bytes, in base64."),
+    text: pii("body", text).describe("The body as text; null when it is not UTF-8."),
     hydration: hydrationSchema.nullable().describe("Hydration of a truncated event; null for all others."),
     routes: verdictsSchema,
     deliveries: z
@@ -171,32 +177,32 @@ export type RelayEventDetail = z.infer<typeof eventDetailSchema>;
 
 export const retriedSchema = z
   .object({
-    id: z.string().describe("The delivery."),
+    id: pii("delivery", z.string()).describe("The delivery."),
     route: z.string().describe("Its route."),
     state: z.string().describe("`waiting`: goes out now. `held`: waits for an earlier delivery of its message."),
     previousState: z.string().describe("Its state before the retry."),
-    stopped: text.describe("Why the destination is stopped; null when it is not."),
+    stopped: foreignText.describe("Why the destination is stopped; null when it is not."),
     pausedUntil: time.nullable().describe("Until when the destination is paused (429 with `Retry-After`); null when it is not."),
   })
   .meta({ id: "RetriedDelivery", description: "A delivery after a retry." });
 export type Retried = z.infer<typeof retriedSchema>;
 
 const trackedFields = {
-  reference: text.describe("Your own reference, from the registration."),
-  metadata: z.record(z.string(), z.unknown()).nullable().describe("Your metadata, from the registration."),
-  status: text.describe("The current status; null before the first event."),
+  reference: foreignText.describe("Your own reference, from the registration."),
+  metadata: pii("json", z.record(z.string(), z.unknown())).nullable().describe("Your metadata, from the registration."),
+  status: foreignText.describe("The current status; null before the first event."),
 };
-const times = z.record(z.string(), time).describe("When each status was first seen.");
+const times = z.record(pii("text", z.string()), time).describe("When each status was first seen.");
 const updatedAt = time.describe("When it changed last.");
 
 export const messageSchema = z
   .object({
     account: z.string().describe("Its account."),
-    wamid: z.string().describe("Its wamid."),
-    id: text.describe("The service's message id."),
-    conversationId: text.describe("The service's conversation id."),
+    wamid: pii("wamid", z.string()).describe("Its wamid."),
+    id: pii("message", text).describe("The service's message id."),
+    conversationId: foreignText.describe("The service's conversation id."),
     ...trackedFields,
-    errorCode: text.describe("Why it failed; null when it did not."),
+    errorCode: foreignText.describe("Why it failed; null when it did not."),
     times,
     sentAt: time.nullable().describe("When it was sent, according to its registration."),
     registeredAt: time.nullable().describe("When it was registered; null when it was only seen."),
@@ -213,9 +219,9 @@ export const messagePageSchema = z
 export const runSchema = z
   .object({
     account: z.string().describe("Its account."),
-    runId: z.string().describe("The service's run id."),
+    runId: pii("run", z.string()).describe("The service's run id."),
     ...trackedFields,
-    error: text.describe("Why it failed; null when it did not."),
+    error: foreignText.describe("Why it failed; null when it did not."),
     times,
     registeredAt: time.nullable().describe("When it was started through the relay; null when it was only seen."),
     updatedAt,
@@ -249,7 +255,7 @@ const nextStepSchema = z
     at: time.nullable().describe("When; null where the kind has no time."),
     behind: seq.nullable().describe("For `held`: seq of the event whose delivery goes out first."),
     ahead: count.describe("For `held`: number of other deliveries before it."),
-    reason: text.describe("For `stopped`: why."),
+    reason: foreignText.describe("For `stopped`: why."),
   })
   .meta({ id: "NextStep", description: "The next step of a delivery." });
 export type NextStep = View<typeof nextStepSchema>;
@@ -359,7 +365,7 @@ export const replayCountSchema = z
         z.object({
           route: z.string().describe("The route."),
           matching,
-          stopped: text.describe("Why its destination is stopped; null when it is not."),
+          stopped: foreignText.describe("Why its destination is stopped; null when it is not."),
         }),
       )
       .describe("The same by route."),
@@ -367,7 +373,7 @@ export const replayCountSchema = z
       .array(z.object({ route: z.string().describe("The route."), matching }))
       .describe("Deliveries that match but cannot be sent: their route is not in the settings, or a proxied exchange has ended."),
     invalid: z
-      .array(z.object({ reason: z.string().describe("Why they are not valid."), events: count.describe("Number of events.") }))
+      .array(z.object({ reason: pii("text", z.string()).describe("Why they are not valid."), events: count.describe("Number of events.") }))
       .exactOptional()
       .describe("For quarantined events: those that are not valid."),
   })
@@ -406,7 +412,7 @@ const reconcileStopSchema = z
       .enum(["unauthenticated", "quota", "blocked", "unreachable", "refused", "unreadable", "not-found"])
       .describe("What stopped the polls."),
     until: time.nullable().describe("When polls resume; null when unknown."),
-    detail: z.string().exactOptional().describe("The last answer, for `refused`, `unreadable` and `not-found`."),
+    detail: pii("text", z.string()).exactOptional().describe("The last answer, for `refused`, `unreadable` and `not-found`."),
   })
   .meta({ id: "ReconcileStop", description: "Why not every due message was polled." });
 export type ReconcileStop = z.infer<typeof reconcileStopSchema>;
@@ -463,10 +469,12 @@ export const trackedSchema = z
 export const trackedLineSchema = z
   .object({
     line: z.int().describe("The message's number in the input, from 1."),
-    wamid: text.describe("Its wamid; null when the line has none."),
+    wamid: pii("wamid", text).describe("Its wamid; null when the line has none."),
     result: z.enum(["created", "known", "conflict", "invalid"]).describe("What became of it."),
-    error: z.string().exactOptional().describe("For `conflict` and `invalid`: what is wrong."),
-    details: z.unknown().exactOptional().describe("For `conflict`: `{stored, given}` by field. For `invalid`: the list of faults."),
+    error: pii("text", z.string()).exactOptional().describe("For `conflict` and `invalid`: what is wrong."),
+    details: pii("json", z.unknown())
+      .exactOptional()
+      .describe("For `conflict`: `{stored, given}` by field. For `invalid`: the list of faults."),
   })
   .meta({ id: "TrackedLine", description: "The result of one line of NDJSON." });
 export type TrackedLine = z.infer<typeof trackedLineSchema>;
@@ -483,7 +491,7 @@ export type TrackSums = z.infer<typeof trackSumsSchema>;
 export const trackEndSchema = trackSumsSchema
   .extend({
     stoppedAt: z.int().exactOptional().describe("The first line that was not registered. Only when the relay stopped early."),
-    error: z.string().exactOptional().describe("Why the relay stopped early, for people."),
+    error: pii("text", z.string()).exactOptional().describe("Why the relay stopped early, for people."),
     code: z
       .enum(Object.keys(errorCodes) as ErrorCode[])
       .exactOptional()
@@ -499,12 +507,12 @@ const stored = z
 export const sentMessageSchema = z
   .object({
     account: z.string().describe("The account that sent it."),
-    idempotencyKey: z.string().describe("The key of the request, or the one that the relay made."),
-    id: text.describe("The service's message id; null when its answer has none."),
-    wamid: z.string().describe("Its wamid."),
-    status: z.string().describe("Its status in the service's answer."),
-    conversationId: text.describe("The service's conversation id."),
-    reference: text.describe("The reference of the request."),
+    idempotencyKey: pii("text", z.string()).describe("The key of the request, or the one that the relay made."),
+    id: pii("message", text).describe("The service's message id; null when its answer has none."),
+    wamid: pii("wamid", z.string()).describe("Its wamid."),
+    status: pii("text", z.string()).describe("Its status in the service's answer."),
+    conversationId: foreignText.describe("The service's conversation id."),
+    reference: foreignText.describe("The reference of the request."),
     stored,
   })
   .meta({ id: "SentMessage", description: "A message that was sent." });
@@ -512,9 +520,9 @@ export const sentMessageSchema = z
 export const startedRunSchema = z
   .object({
     account: z.string().describe("The account that started it."),
-    reference: z.string().describe("The reference of the request."),
-    runId: z.string().describe("The service's run id."),
-    automation: z.string().describe("The automation."),
+    reference: pii("text", z.string()).describe("The reference of the request."),
+    runId: pii("run", z.string()).describe("The service's run id."),
+    automation: pii("text", z.string()).describe("The automation."),
     created: z.boolean().describe("False: the run of this reference was started before."),
     stored,
   })
@@ -547,5 +555,23 @@ export type InstanceView = View<typeof instanceSchema>;
 export type RelayInstance = z.infer<typeof instanceSchema>;
 
 export const cursorSchema = z
-  .object({ name: z.string().describe("The listener's name."), seq: seq.describe("Everything up to this seq is done.") })
+  .object({ name: pii("text", z.string()).describe("The listener's name."), seq: seq.describe("Everything up to this seq is done.") })
   .meta({ id: "Cursor", description: "The cursor of a listener." });
+
+export const sessionSchema = z
+  .object({
+    name: z.string().describe("The token's name."),
+    scopes: z.array(z.string()).describe("The token's scopes."),
+    expiresAt: time.describe("When the session ends."),
+  })
+  .meta({ id: "Session", description: "A session of the console." });
+export type RelaySession = z.infer<typeof sessionSchema>;
+
+export const sessionEndedSchema = z
+  .object({ ended: z.boolean().describe("False when there was no session.") })
+  .meta({ id: "EndedSession", description: "A session after its end." });
+
+export const sessionCodeSchema = z
+  .object({ code: z.string().describe("The code."), expiresAt: time.describe("Until when it can be used.") })
+  .meta({ id: "SessionCode", description: "A code that starts one session." });
+export type SessionCode = z.infer<typeof sessionCodeSchema>;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { count, counts } from "./answers.ts";
 import { deliveryStates, dispositions } from "./states.ts";
-import { time, type View } from "./view.ts";
+import { pii, time, type View } from "./view.ts";
 
 /**
  * The rules that `audit` checks (docs/audit.md has the same list). Each concerns single rows, so that every violation has an
@@ -58,9 +58,9 @@ const offenderSchema = z
   .object({
     rule: z.enum(Object.keys(auditRules) as AuditRule[]).describe("The rule that it breaks."),
     event: z.int().nullable().describe("Seq of the event; null when the rule is about no single event."),
-    eventId: z.string().nullable().describe("Id of the event, if known."),
+    eventId: pii("event", z.string()).nullable().describe("Id of the event, if known."),
     route: z.string().nullable().describe("The route, for rules about deliveries."),
-    what: z.string().describe("What is wrong, without wamids and bodies."),
+    what: pii("text", z.string()).describe("What is wrong, without wamids and bodies."),
   })
   .meta({ id: "Offender", description: "A row that breaks a rule." });
 export type Offender = View<typeof offenderSchema>;

@@ -6,8 +6,12 @@ export const errorCodes = {
   },
   unexpected_body: { status: 400, meaning: "The endpoint takes no body, and the request has one. Nothing was done." },
   bad_signature: { status: 401, meaning: "The signature is missing, malformed or stale, or matches none of the source's secrets." },
-  unauthorized: { status: 401, meaning: "The bearer token is missing or unknown." },
-  forbidden: { status: 403, meaning: "The token does not have the scope that the endpoint needs." },
+  unauthorized: { status: 401, meaning: "The bearer token is missing or unknown, or the session has ended." },
+  forbidden: {
+    status: 403,
+    meaning:
+      "The token does not have the scope that is needed, or the request comes from another site: a session cookie without the header `x-wamid-relay: console`, or a foreign `Origin`.",
+  },
   not_found: { status: 404, meaning: "No such path, source, route, account, event, delivery or message." },
   method_not_allowed: { status: 405, meaning: "The path exists, but not for this method; the `Allow` header lists its methods." },
   request_timeout: { status: 408, meaning: "The request was not complete within `server.requestTimeout`; the connection is closed." },

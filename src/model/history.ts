@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { AttemptResult } from "./delivery.ts";
 import { isStatus, messageStatuses, supersedes } from "./statuses.ts";
 import type { Tracking } from "./tracking.ts";
-import { time, type View } from "./view.ts";
+import { pii, time, type View } from "./view.ts";
 
 /*
  * The history: counts by minute, written in the transaction that stores what they count. Minutes become hours after two
@@ -222,9 +222,9 @@ export const seriesSchema = z.object({
   series: z
     .array(
       z.object({
-        label: z
-          .string()
-          .describe("Value of `by`, or `total`. For a histogram `p50`, `p90`, `p99` or `count`. `other` has what exceeds 50 labels."),
+        label: pii("text", z.string()).describe(
+          "Value of `by`, or `total`. For a histogram `p50`, `p90`, `p99` or `count`. `other` has what exceeds 50 labels.",
+        ),
         values: z.array(nullable("Null: no sample, or a step in the future.")).describe("`values[i]` is at `from` plus i steps."),
         total: nullable("The sum. For a percentile, that of the whole range. For a gauge, the greatest value. Null: no sample."),
       }),
@@ -336,7 +336,7 @@ export const qualitySchema = z.object({
   errors: z
     .array(
       z.object({
-        code: z.string().describe("Error code of the failure; `none` without one, `other` above 200 codes an hour."),
+        code: pii("text", z.string()).describe("Error code of the failure; `none` without one, `other` above 200 codes an hour."),
         meaning: z.string().nullable().describe("What the code means, if known."),
         count: z.number().describe("How many messages failed with it."),
       }),

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { parseDeliveryId } from "./ids.ts";
+import { isCanonicalUuid, parseDeliveryId } from "./ids.ts";
 
 /** The kind of a masked id, as a prefix of its hash. */
 export type IdSort = "wamid" | "message" | "event" | "run" | "delivery" | "automation" | "kind" | "listener";
@@ -138,4 +138,48 @@ export const fewestPhoneDigits = 4;
 /** The indexed digits of a wamid's phone number. */
 export function lastPhoneDigits(wamid: string): string | null {
   return phoneInWamid(wamid)?.slice(-fewestPhoneDigits) ?? null;
+}
+
+const isoTime = /^\d{4}-\d{2}-\d{2}T[\d:.]+(Z|[+-]\d{2}:?\d{2})$/;
+
+/** A JSON value, each text by itself: UUIDs and times, which look like phone numbers inside a text, stay readable. */
+export function maskValue(value: unknown, wamid: string | null): unknown {
+  return maskEach(value, (text) =>
+    text === wamid ? maskWamid(text) : isCanonicalUuid(text) || isoTime.test(text) ? text : maskText(text),
+  );
+}
+
+/** Keys whose values are words of the service. Under any other key, a word may be a name or a message. */
+const wordKey = /(event|status|state|type|kind|code|category|language|direction|channel|currency|id)$/i;
+const longestWord = 64;
+
+/**
+ * The text of a received body. Numbers, times and words of the service stay; wamids and phone numbers are masked; any
+ * other text could be what a person wrote, and only its length stays.
+ */
+export function maskBody(text: string, wamid: string | null): string {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return `[body, ${text.length} characters]`;
+  }
+  return JSON.stringify(
+    maskEach(value, (each, key) => {
+      if (each === wamid) return maskWamid(each);
+      if (isoTime.test(each) || (uuid.test(each) && !hasPhone(each))) return each;
+      const isWord = each.length <= longestWord && wordKey.test(key) && /^[\w.:-]*$/.test(each);
+      const shown = maskText(each);
+      return isWord || /^(\[\w+\]|wamid:[0-9a-f]{12})$/.test(shown) ? shown : `[text, ${each.length} characters]`;
+    }),
+  );
+}
+
+function maskEach(value: unknown, mask: (text: string, key: string) => string, key = ""): unknown {
+  if (typeof value === "string") return mask(value, key);
+  // The seq of an event can be as long as a phone number.
+  if (typeof value === "number") return key === "seq" || maskText(String(value)) === String(value) ? value : "[phone]";
+  if (Array.isArray(value)) return value.map((item) => maskEach(item, mask, key));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [maskText(name), maskEach(item, mask, name)]));
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { count } from "./answers.ts";
-import { time, type View } from "./view.ts";
+import { pii, time, type View } from "./view.ts";
 
 /*
  * The answer of `GET /v1/overview`, which `GET /v1/live` sends again whenever it changes (docs/endpoints.md).
@@ -41,11 +41,11 @@ export type AttentionKind = (typeof attentionKinds)[number];
 const attentionSchema = z
   .object({
     kind: z.enum(attentionKinds).describe("What is wrong."),
-    subject: z.string().nullable().describe("The route or the account; null: the relay itself."),
+    subject: pii("text", z.string()).nullable().describe("The route or the account; null: the relay itself."),
     since: time.describe("When it began, or when the relay noticed it."),
     waiting: count.nullable().describe("Number of deliveries or events that it concerns; null: they are not counted."),
     nextAt: time.nullable().describe("When the relay tries again by itself; null: it does not, or it tries now."),
-    text: z.string().describe("What is wrong and what to do, in English."),
+    text: pii("text", z.string()).describe("What is wrong and what to do, in English."),
     action: z
       .enum(["retry", "resume", "release"])
       .nullable()
@@ -59,10 +59,10 @@ export const destinationStates = ["ok", "attention", "stopped"] as const;
 const destinationSchema = z
   .object({
     route: z.string().describe("The route's name in the settings."),
-    to: z.string().describe("The host of the URL, or the name of the queue or stream."),
+    to: pii("text", z.string()).describe("The host of the URL, or the name of the queue or stream."),
     kind: z.enum(["url", "queue", "stream"]).describe("The kind of destination."),
     state: z.enum(destinationStates).describe("`attention`: it has an entry in `attention`; `stopped`: nothing goes out."),
-    reason: z.string().nullable().describe("Why the state is not `ok`."),
+    reason: pii("text", z.string()).nullable().describe("Why the state is not `ok`."),
     since: time.nullable().describe("Since when the state is not `ok`."),
     waiting: count.describe("Deliveries waiting, due or not, including those in flight."),
     held: count.describe("Deliveries held behind another one of their message."),

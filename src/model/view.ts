@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { maskBody, maskText, maskValue, maskWamid, shownDeliveryId, shownId, shownKind } from "./mask.ts";
 
 /** A time: ISO 8601 in UTC. */
 export const time = z.stringFormat("date-time", (text) => !Number.isNaN(Date.parse(text)));
@@ -23,47 +24,127 @@ type ViewOfShape<Shape> = { readonly [Key in keyof Shape as Shape[Key] extends z
 
 /** The answer for a view. Fields that the schema does not have are left out. */
 export function toAnswer<Schema extends z.ZodType>(schema: Schema, view: View<Schema>): z.infer<Schema> {
-  return writerOf(schema)(view) as z.infer<Schema>;
+  return answers(schema)(view, undefined) as z.infer<Schema>;
 }
 
-type Write = (value: unknown) => unknown;
+/** How {@link maskAnswer} masks a field: the forms of log lines (mask.ts). */
+const masks = {
+  wamid: (text) => maskWamid(text as string),
+  message: (id) => shownId("message", id as string),
+  run: (id) => shownId("run", id as string),
+  event: (id) => shownId("event", id as string),
+  delivery: (id) => shownDeliveryId(id as string),
+  kind: (word) => shownKind(word as string),
+  text: (text) => maskText(text as string),
+  /** A parsed JSON value, key by key. */
+  json: (value, owner) => maskValue(value, wamidOf(owner)),
+  /** `{type, key}`. */
+  subject: (subject) => {
+    const { type, key, ...rest } = subject as { type: string; key: string };
+    return { type, key: type === "message" ? maskWamid(key) : shownId("run", key), ...rest };
+  },
+  /** A received body as text. */
+  body: (text, owner) => maskBody(text as string, wamidOf(owner)),
+  /** The same bytes in base64. */
+  bytes: (bytes, owner) =>
+    Buffer.from(maskBody(Buffer.from(bytes as string, "base64").toString("utf8"), wamidOf(owner))).toString("base64"),
+} satisfies Record<string, Write>;
+type Personal = keyof typeof masks;
+
+/** Where `x-pii` of a field's metadata says how the field is masked. The OpenAPI document shows it. */
+const mark = "x-pii";
+
+/** Marks a field that can identify a person. Callers without the scope `pii` read it masked. */
+export function pii<Schema extends z.ZodType>(kind: Personal, schema: Schema): Schema {
+  return schema.meta({ [mark]: kind });
+}
+
+/** How a field is masked; undefined for one without mark. */
+export function piiOf(schema: z.core.$ZodType): Personal | undefined {
+  return z.globalRegistry.get(schema)?.[mark] as Personal | undefined;
+}
+
+/** The wamid that an object is about: it need not look like one, so that masks of texts would miss it. */
+function wamidOf(owner: unknown): string | null {
+  const { wamid, subject } = (owner ?? {}) as { wamid?: unknown; subject?: { type?: unknown; key?: unknown } | null };
+  if (typeof wamid === "string") return wamid;
+  return subject?.type === "message" && typeof subject.key === "string" ? subject.key : null;
+}
+
+/** The same answer with every marked field masked. */
+export function maskAnswer<Schema extends z.ZodType>(schema: Schema, answer: z.infer<Schema>): z.infer<Schema> {
+  return masked(schema)(answer, undefined) as z.infer<Schema>;
+}
+
+/** Whether an answer has a marked field. */
+export function holdsPii(schema: z.core.$ZodType): boolean {
+  return masked(schema) !== asItIs;
+}
+
+/** `owner`: the object that has the value as a field. */
+type Write = (value: unknown, owner: unknown) => unknown;
+type Writer = (schema: z.core.$ZodType) => Write;
 const asItIs: Write = (value) => value;
-const writeTime: Write = (ms) => new Date(ms as number).toISOString();
-const writers = new WeakMap<z.core.$ZodType, Write>();
 
-/** Made once for each schema: looking into the schema for each of a thousand rows takes a tenth of a second. */
-function writerOf(schema: z.core.$ZodType): Write {
-  const known = writers.get(schema);
-  if (known !== undefined) return known;
-  const write = createWriter(schema);
-  writers.set(schema, write);
-  return write;
+const isoTime: Write = (ms) => new Date(ms as number).toISOString();
+const answers = createWriters((schema) => (schema === time ? isoTime : undefined), "pick");
+const masked = createWriters((schema) => {
+  const kind = piiOf(schema);
+  if (kind === undefined) return undefined;
+  const mask: Write = masks[kind];
+  return (value, owner) => (value === null || value === undefined ? value : mask(value, owner));
+}, "keep");
+
+/**
+ * A writer for each schema, made once: looking into the schema for each of a thousand rows takes a tenth of a second.
+ * `own` is the writer of a field itself. `others`: what happens to fields that the schema does not have.
+ */
+function createWriters(own: (schema: z.core.$ZodType) => Write | undefined, others: "pick" | "keep"): Writer {
+  const writers = new WeakMap<z.core.$ZodType, Write>();
+
+  return function writerOf(schema) {
+    const known = writers.get(schema);
+    if (known !== undefined) return known;
+    const write = own(schema) ?? within(schema, writerOf, others);
+    writers.set(schema, write);
+    return write;
+  };
 }
 
-function createWriter(schema: z.core.$ZodType): Write {
-  // Also copies of it, with a description.
-  if (schema instanceof z.ZodCustomStringFormat && schema.format === time.format) return writeTime;
+function within(schema: z.core.$ZodType, writerOf: Writer, others: "pick" | "keep"): Write {
+  // Of a schema with a description, the one without. Only that one is a time.
+  const { parent } = schema._zod;
+  if (parent !== undefined) return writerOf(parent);
   if (schema instanceof z.ZodObject) {
-    const fields = Object.entries(schema.shape).map(([key, field]) => [key, writerOf(field)] as const);
+    const fields = Object.entries(schema.shape).map(([key, field]) => [key, writerOf(field as z.core.$ZodType)] as const);
+    const written = others === "pick" ? fields : fields.filter(([, write]) => write !== asItIs);
+    if (others === "keep" && written.length === 0) return asItIs;
     return (value) => {
-      const answer: Record<string, unknown> = {};
-      for (const [key, write] of fields) if (Object.hasOwn(value as object, key)) answer[key] = write((value as typeof answer)[key]);
+      const from = value as Record<string, unknown>;
+      const answer: Record<string, unknown> = others === "pick" ? {} : { ...from };
+      for (const [key, write] of written) if (Object.hasOwn(from, key)) answer[key] = write(from[key], from);
       return answer;
     };
   }
-  if (schema instanceof z.ZodNullable || schema instanceof z.ZodExactOptional) {
+  if (schema instanceof z.ZodNullable || schema instanceof z.ZodExactOptional || schema instanceof z.ZodOptional) {
     const write = writerOf(schema.unwrap());
-    return write === asItIs ? asItIs : (value) => (value === null ? null : write(value));
+    return write === asItIs ? asItIs : (value, owner) => (value === null || value === undefined ? value : write(value, owner));
   }
   if (schema instanceof z.ZodArray) {
     const write = writerOf(schema.element);
-    return write === asItIs ? asItIs : (value) => (value as unknown[]).map((item) => write(item));
+    return write === asItIs ? asItIs : (value, owner) => (value as unknown[]).map((item) => write(item, owner));
   }
   if (schema instanceof z.ZodRecord) {
-    const write = writerOf(schema.valueType);
-    return write === asItIs
-      ? asItIs
-      : (value) => Object.fromEntries(Object.entries(value as object).map(([key, item]) => [key, write(item)]));
+    const [writeKey, write] = [writerOf(schema.keyType), writerOf(schema.valueType)];
+    if (write === asItIs && writeKey === asItIs) return asItIs;
+    return (value, owner) =>
+      Object.fromEntries(Object.entries(value as object).map(([key, item]) => [writeKey(key, owner) as string, write(item, owner)]));
+  }
+  if (schema instanceof z.ZodUnion) {
+    const options = schema.options.map((option) => [option as z.ZodType, writerOf(option)] as const);
+    if (options.every(([, write]) => write === asItIs)) return asItIs;
+    // Answers only: a view has times in unix ms, which no option accepts.
+    return (value, owner) => (options.find(([option]) => option.safeParse(value).success) ?? options[0])?.[1](value, owner);
   }
   return asItIs;
 }

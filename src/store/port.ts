@@ -44,7 +44,7 @@ export interface DueListener {
  * durable once its promise resolves. While the store cannot write, writes reject with `StoreUnavailable`; they succeed
  * again without a restart. Times are unix ms. A delivery is named by its route and the seq of its event.
  */
-export interface Store extends Accepting, Replays, Quarantine, Sends, Asks, Hydrations, Observations, Housekeeping, HistoryWriting {
+export interface Store extends Accepting, Replays, Quarantine, Sends, Asks, Hydrations, Observations, Claims, Housekeeping, HistoryWriting {
   readonly read: StoreReading;
   readonly inspecting: Inspecting;
   /** True when other processes write to it too. Work that one process must do alone then takes a leader lease. */
@@ -99,6 +99,13 @@ interface HistoryWriting {
   noteAcknowledged(tookMs: number, at: number): void;
   /** The latest sample of a minute wins. */
   sampleGauges(values: GaugeSample, at: number): Promise<void>;
+}
+
+/** Marks of what must happen once, such as the use of a one-time code. All processes share them. */
+interface Claims {
+  /** True for the first call with a key; false for the others, at least until `until`. */
+  claimOnce(key: string, until: number, now: number): Promise<boolean>;
+  isClaimed(key: string): MaybePromise<boolean>;
 }
 
 /** Each call is a small step. The next call continues. */

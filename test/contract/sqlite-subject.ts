@@ -43,6 +43,8 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
     accept: store.accept,
     quarantine: store.quarantine,
     nameRequest: store.nameRequest,
+    claimOnce: store.claimOnce,
+    isClaimed: store.isClaimed,
     findQuarantined: store.findQuarantined,
     quarantined: store.quarantined,
     release: store.release,

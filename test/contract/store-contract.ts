@@ -2,6 +2,7 @@ import { describe } from "vitest";
 import { acceptingContract } from "./accepting-contract.ts";
 import { askContract } from "./ask-contract.ts";
 import { auditContract } from "./audit-contract.ts";
+import { claimsContract } from "./claims-contract.ts";
 import { groupContract } from "./group-contract.ts";
 import { hydrationContract } from "./hydration-contract.ts";
 import { orderContract } from "./order-contract.ts";
@@ -31,6 +32,7 @@ export function storeContract(engine: string, open: OpenSubject): void {
     parkingContract(open);
     parkingModelContract(open);
     secretUsesContract(open);
+    claimsContract(open);
     retentionContract(open);
     askContract(open);
     auditContract(open);

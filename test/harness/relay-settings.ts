@@ -17,7 +17,7 @@ export interface Places {
  */
 export function settingsOf({ port, storePath }: Places, parts: SettingsParts = {}): Record<string, unknown> {
   return {
-    control: { tokens: [{ name: "harness", token: relayToken, scopes: ["read", "track", "send", "replay", "listen"] }] },
+    control: { tokens: [{ name: "harness", token: relayToken, scopes: ["read", "track", "send", "replay", "listen", "pii"] }] },
     accounts: { main: {} },
     sources: { main: { account: "main", signature: { service: "acme", secrets: [webhookSecret] } } },
     log: { level: "info" },

@@ -61,6 +61,7 @@ import { hiddenNumber, lastPhoneDigits, maskNumber } from "../../model/mask.ts";
  * | `caller:<id>` | string that expires | an open store that may have calls in flight |
  * | `cursor:<name>` | row | position of a listener |
  * | `cursors` | zset by unix ms | names of cursors, by when they moved |
+ * | `once:<key>` | string that expires | a used code, or a session that ended |
  * | `retention` | row | progress of the purge (rows.ts) |
  * | `kept` | zset by unix ms | seqs of old events deleted only in part, by when they are checked again |
  * | `bare` | zset by unix ms | subjects without events, likewise |

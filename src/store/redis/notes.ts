@@ -72,6 +72,21 @@ export function createObservations(keys: Keys, link: RedisLink) {
   };
 }
 
+/** How far the clocks of processes may differ: a key must not be free again for a process whose clock is behind. */
+const clocksDifferByMs = 600_000;
+
+/** What must happen once: keys `once:<key>` that expire. */
+export function createClaims(keys: Keys, link: RedisLink) {
+  const keyOf = (key: string): string => keys.of(`once:${key}`);
+  return {
+    isClaimed: async (key: string): Promise<boolean> => (await link.run((redis) => redis.exists(keyOf(key)))) === 1,
+    async claimOnce(key: string, until: number, now: number): Promise<boolean> {
+      const forMs = String(Math.max(1, until - now) + clocksDifferByMs);
+      return (await link.run((redis) => redis.call("SET", keyOf(key), "1", "NX", "PX", forMs))) === "OK";
+    },
+  };
+}
+
 /** Cursors kept; beyond that, the one that has not moved for longest is deleted. */
 const mostCursors = 1_000;
 

@@ -7,7 +7,15 @@ import { createDeliveries } from "./deliveries.ts";
 import { createHydrationPasses, createTrackedMessages } from "./hydration-passes.ts";
 import { createBeginHydration, createHydrations } from "./hydrations.ts";
 import { keysOf, messageName } from "./keys.ts";
-import { createAlarms, createArrivals, createCursors, createLeaderLeases, createObservations, createServiceCalls } from "./notes.ts";
+import {
+  createAlarms,
+  createArrivals,
+  createClaims,
+  createCursors,
+  createLeaderLeases,
+  createObservations,
+  createServiceCalls,
+} from "./notes.ts";
 import { createParking } from "./parking.ts";
 import { createPlanning } from "./planning.ts";
 import { createPolls } from "./polls.ts";
@@ -98,6 +106,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     settleSend: sends.settle,
     forgetSends: sends.forget,
     ...createCursors(keys, link, transact),
+    ...createClaims(keys, link),
     ...createReplay(transact),
     findReplay: createReplayWalk(writeParts),
     ...createBackfill(writeParts),

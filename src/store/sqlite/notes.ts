@@ -78,6 +78,22 @@ export function createCursors(db: Db) {
   };
 }
 
+/** What must happen once. Call `claimOnce` inside a transaction. */
+export function createClaims(db: Db) {
+  const find = db.prepare<[string], number>("SELECT 1 FROM claims WHERE key = ?").pluck();
+  const insert = db.prepare<[string, number]>("INSERT OR IGNORE INTO claims (key, until) VALUES (?, ?)");
+  const forget = db.prepare<[number]>("DELETE FROM claims WHERE until <= ?");
+  return {
+    isClaimed: (key: string): boolean => find.get(key) !== undefined,
+    claimOnce(key: string, until: number, now: number): boolean {
+      const isFirst = insert.run(key, until).changes === 1;
+      // After the insert, so that a clock that is set back frees no key. Sign-ins are rare, so the table stays small.
+      forget.run(Math.min(now, until - 1));
+      return isFirst;
+    },
+  };
+}
+
 /** Expired rows that each request deletes. More than one, so that they do not pile up. */
 const purgedAtOnce = 4;
 

@@ -25,7 +25,7 @@ import { createHydrations } from "./hydrations.ts";
 import { createInspecting } from "./inspecting.ts";
 import { lockFile } from "./lock.ts";
 import { createNames } from "./names.ts";
-import { createArrivals, createCursors, createRecentCalls, createRequests, createSecretUseCounts } from "./notes.ts";
+import { createArrivals, createClaims, createCursors, createRecentCalls, createRequests, createSecretUseCounts } from "./notes.ts";
 import { createParking } from "./parking.ts";
 import { createPlanDeliveries, createPlans } from "./plans.ts";
 import { createPolls } from "./polls.ts";
@@ -72,6 +72,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
   const replay = createReplay(db, names);
   const backfill = createBackfill(db, { names, plans, rules, messages, runs, planDeliveries, history });
   const cursors = createCursors(db);
+  const claims = createClaims(db);
   const register = createRegister(messages, names, parking);
   const sends = createSends(db, names, createRegisterSent({ messages, runs, names, rules, register, parking }));
   const hydrations = createHydrations(db, { names, plans, rules, messages, planDeliveries, history });
@@ -165,6 +166,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
     settleSend: sends.settle,
     forgetSends: sends.forget,
     moveCursor: cursors.move,
+    claimOnce: claims.claimOnce,
     settle: deliveries.settle,
     settleExchange: deliveries.settle,
     endLeftExchanges: deliveries.endExchanges,
@@ -209,6 +211,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
     findSend: sends.find,
     reading: createReading(db),
     findCursor: cursors.find,
+    isClaimed: claims.isClaimed,
     due: deliveries.due,
     nextDueAt: deliveries.nextDueAt,
     load: deliveries.load,

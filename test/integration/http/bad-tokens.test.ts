@@ -88,7 +88,7 @@ function controlWith(badTokenLimit: number) {
   return {
     badTokenLimit,
     tokens: [
-      { name: "harness", token: relayToken, scopes: ["read", "track", "send", "replay", "listen"] },
+      { name: "harness", token: relayToken, scopes: ["read", "track", "send", "replay", "listen", "pii"] },
       { name: "listener", token: "only-for-listening", scopes: ["listen"] },
     ],
   };

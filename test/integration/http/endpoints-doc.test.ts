@@ -99,8 +99,9 @@ test("the examples have the shape of real answers, which their schemas describe"
   const described: Endpoint[] = [];
   const endpoints = (await allEndpoints()).map((endpoint) => ({ endpoint, pattern: patternOf(endpoint.path) }));
   /** Its answer, which the schema of its status describes with every field. */
-  const request = async (method: "GET" | "POST", path: string, body?: unknown) => {
-    const answer = await relay.ask(path, { method, body });
+  const request = async (method: "GET" | "POST", path: string, body?: unknown) =>
+    read(method, path, await relay.ask(path, { method, body }));
+  const read = (method: "GET" | "POST", path: string, answer: { status: number; body: unknown }) => {
     const [plain = ""] = path.split(/\/?(?:\?|$)/);
     const found = endpoints.find(({ endpoint, pattern }) => endpoint.method === method && pattern.test(plain))?.endpoint;
     if (found === undefined) return answer.body;
@@ -179,6 +180,25 @@ test("the examples have the shape of real answers, which their schemas describe"
     ["GET /v1/runs", [await get("/v1/runs?status=started")]],
     ["POST /v1/reconcile", [await post("/v1/reconcile")]],
     ["POST /v1/listen/cursors/{name}", [{ seq: 1 }, await post("/v1/listen/cursors/ana", { seq: 1 })]],
+  );
+  const code = (await post("/v1/session/code")) as { code: string };
+  const signIn = { code: code.code };
+  const started = await fetch(`${relay.url}/v1/session`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(signIn),
+  });
+  const session = read("POST", "/v1/session", { status: started.status, body: await started.json() });
+  const cookie = started.headers.get("set-cookie")?.split(";")[0] ?? "";
+  const asConsole = async (path: string, method: "GET" | "POST") => {
+    const answer = await fetch(relay.url + path, { method, headers: { cookie, "x-wamid-relay": "console" } });
+    return read(method, path, { status: answer.status, body: await answer.json() });
+  };
+  answers.push(
+    ["POST /v1/session/code", [code]],
+    ["POST /v1/session", [signIn, session]],
+    ["GET /v1/session", [await asConsole("/v1/session", "GET")]],
+    ["POST /v1/session/end", [await asConsole("/v1/session/end", "POST")]],
   );
   for (const [endpoint, real] of answers) {
     const examples = jsonBlocks(endpoint);

@@ -11,7 +11,7 @@ export interface Schema {
 const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false });
 addFormats.default(ajv);
 // So that references into the document resolve.
-ajv.addVocabulary(["components"]);
+ajv.addVocabulary(["components", "x-pii"]);
 const compiled = new WeakMap<Schema, ValidateFunction>();
 
 /** Whether a schema of the document allows a value. */

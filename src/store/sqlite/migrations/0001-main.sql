@@ -191,6 +191,12 @@ CREATE TABLE cursors (
   moved_at INTEGER NOT NULL  -- unix ms
 ) STRICT, WITHOUT ROWID;
 
+-- What must happen once: used codes, and sessions that ended.
+CREATE TABLE claims (
+  key   TEXT PRIMARY KEY,
+  until INTEGER NOT NULL -- unix ms
+) STRICT, WITHOUT ROWID;
+
 -- Sends through the relay, one row per key. Without a row the key is free.
 CREATE TABLE sends (
   seq         INTEGER PRIMARY KEY,

@@ -1,0 +1,237 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
+import { parseCookie, stringifySetCookie } from "cookie";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { z } from "zod";
+import { sessionCodeSchema, sessionEndedSchema, sessionSchema } from "../model/answers.ts";
+import { RelayError } from "../model/errors.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import { toAnswer } from "../model/view.ts";
+import { type Allow, type BadTokenHook, type KnownToken, refuseToken, type Session, type Tokens } from "./auth.ts";
+import { addEndpoint } from "./endpoint.ts";
+
+/*
+ * Sessions of the console. A session is a cookie that the relay does not store: the token's id, the expiry and a nonce,
+ * signed with a key that derives from the token. So a session holds on every process with the same settings, survives a
+ * restart, and ends when its token changes. Only what must not work again is stored: used codes and ended sessions.
+ */
+
+const sessionMs = 12 * 3_600_000;
+const codeMs = 60_000;
+
+/** A page of another site cannot send this header, so it shows that the console made the request. */
+const ownHeader = "x-wamid-relay";
+const ownValue = "console";
+
+/** Marks that all processes share. */
+export interface Claims {
+  /** True for the first call with a key, on any process; false for the others, at least until `until`. Times are unix ms. */
+  claimOnce(key: string, until: number, now: number): Promise<boolean>;
+  isClaimed(key: string): MaybePromise<boolean>;
+}
+
+interface SessionsParts {
+  readonly tokens: () => Tokens;
+  readonly claims: Claims;
+  readonly now: () => number;
+  /** Text of 22 characters that cannot be guessed. */
+  readonly nonce: () => string;
+}
+
+export type Sessions = ReturnType<typeof createSessions>;
+
+/** What a signed text is for: a session or a code that starts one. */
+type Purpose = "s" | "c";
+
+const signedForm = /^([sc])\.([\w-]{12})\.(\d{13,14})\.([\w-]{22})\.([\w-]{43})$/;
+
+/** Issues and checks sessions and one-time codes. */
+export function createSessions({ tokens, claims, now, nonce }: SessionsParts) {
+  function sign(purpose: Purpose, { id, key }: KnownToken, expiresAt: number): string {
+    const text = `${purpose}.${id}.${expiresAt}.${nonce()}`;
+    return `${text}.${mac(key, text)}`;
+  }
+
+  /** Null: malformed, expired, or signed with the key of no current token. */
+  function verify(purpose: Purpose, signed: string): Session | null {
+    const parts = signedForm.exec(signed);
+    if (parts === null || parts[1] !== purpose) return null;
+    const [, , tokenId = "", expiry, id = "", given = ""] = parts;
+    const token = tokens().byId(tokenId);
+    if (token === null) return null;
+    const expected = mac(token.key, signed.slice(0, signed.lastIndexOf(".")));
+    if (!timingSafeEqual(Buffer.from(given), Buffer.from(expected))) return null;
+    const expiresAt = Number(expiry);
+    return expiresAt <= now() ? null : { token, id, expiresAt };
+  }
+
+  return {
+    /** Starts a session: its cookie value and its end. */
+    start(token: KnownToken): { readonly value: string; readonly expiresAt: number } {
+      const expiresAt = now() + sessionMs;
+      return { value: sign("s", token, expiresAt), expiresAt };
+    },
+    /** Null when the cookie is not that of a session in force. */
+    async find(value: string): Promise<Session | null> {
+      const session = verify("s", value);
+      return session === null || (await claims.isClaimed(`session:${session.id}`)) ? null : session;
+    },
+    async end({ id, expiresAt }: Session): Promise<void> {
+      await claims.claimOnce(`session:${id}`, expiresAt, now());
+    },
+    createCode(token: KnownToken): { readonly code: string; readonly expiresAt: number } {
+      const expiresAt = now() + codeMs;
+      return { code: sign("c", token, expiresAt), expiresAt };
+    },
+    /** The token of a code that nobody has used. */
+    async useCode(code: string): Promise<KnownToken | null> {
+      const found = verify("c", code);
+      if (found === null) return null;
+      const isFirst = await claims.claimOnce(`code:${found.id}`, found.expiresAt, now());
+      return isFirst ? found.token : null;
+    },
+  };
+}
+
+function mac(key: Buffer, text: string): string {
+  return createHmac("sha256", key).update(text).digest("base64url");
+}
+
+/** Browsers send a host's cookies to all of its ports: without the port, one relay would replace another's cookie. */
+function cookieName({ headers: { host = "" } }: FastifyRequest): string {
+  const port = /:(\d+)$/.exec(host)?.[1];
+  return port === undefined ? "wamid-relay" : `wamid-relay-${port}`;
+}
+
+function cookieOf(request: FastifyRequest): string | null {
+  const { cookie } = request.headers;
+  return cookie === undefined ? null : (parseCookie(cookie)[cookieName(request)] ?? null);
+}
+
+function setCookie(request: FastifyRequest, reply: FastifyReply, value: string, maxAge: number): void {
+  // Browsers send the origin with each POST, so the relay need not know which proxies end TLS.
+  const secure = request.headers.origin?.startsWith("https://") ?? false;
+  const cookie = { name: cookieName(request), value, path: "/", httpOnly: true, sameSite: "strict", secure, maxAge } as const;
+  reply.header("set-cookie", stringifySetCookie(cookie));
+}
+
+/** Throws `forbidden` for a request of another site's page. */
+function refuseForeignOrigin({ headers }: FastifyRequest): void {
+  const { origin, host } = headers;
+  // Only the browser sets this one. It also holds behind a proxy that changes the host.
+  if (origin === undefined || headers["sec-fetch-site"] === "same-origin") return;
+  if (!URL.canParse(origin) || new URL(origin).host !== host) {
+    throw new RelayError("forbidden", "the Origin header names another site; a proxy must pass on the Host header");
+  }
+}
+
+function refuseForeignRequest(request: FastifyRequest): void {
+  if (request.headers[ownHeader] !== ownValue) {
+    throw new RelayError("forbidden", `a request with a session cookie needs the header ${ownHeader}: ${ownValue}`);
+  }
+  refuseForeignOrigin(request);
+}
+
+/** The session of a request's cookie; null without cookie. Throws `unauthorized` for one that ended, `forbidden` for a foreign request. */
+export function createSessionCheck(sessions: Sessions): (request: FastifyRequest) => Promise<Session | null> {
+  return async (request) => {
+    const value = cookieOf(request);
+    if (value === null) return null;
+    refuseForeignRequest(request);
+    const session = await sessions.find(value);
+    if (session === null) throw new RelayError("unauthorized", "the session has ended; sign in again");
+    return session;
+  };
+}
+
+const start = {
+  method: "POST",
+  path: "/v1/session",
+  name: "startSession",
+  scope: null,
+  open: true,
+  summary: "Signs in to the console",
+  description:
+    "Sets a cookie for 12 hours. A request with the cookie needs the header `x-wamid-relay: console`. Changing or removing the token ends its sessions. A bad token or code counts toward `control.badTokenLimit`.",
+  body: z.union([
+    z.strictObject({ token: z.string().min(1).max(4096).describe("A token of `control.tokens`.") }),
+    z.strictObject({ code: z.string().min(1).max(256).describe("A code of `POST /v1/session/code`. It works once, for 60 seconds.") }),
+  ]),
+  answers: { 200: { text: "The session.", schema: sessionSchema } },
+} as const;
+
+const current = {
+  method: "GET",
+  path: "/v1/session",
+  name: "getSession",
+  scope: null,
+  open: true,
+  summary: "The session of the cookie",
+  answers: { 200: { text: "The session.", schema: sessionSchema } },
+} as const;
+
+const end = {
+  method: "POST",
+  path: "/v1/session/end",
+  name: "endSession",
+  scope: null,
+  open: true,
+  summary: "Signs out",
+  description: "Ends the session of the cookie on all processes, and deletes the cookie.",
+  answers: { 200: { text: "`ended` is false when there was no session.", schema: sessionEndedSchema } },
+} as const;
+
+const code = {
+  method: "POST",
+  path: "/v1/session/code",
+  name: "createSessionCode",
+  scope: null,
+  summary: "A one-time code that signs in to the console",
+  description: "For 60 seconds, with the rights of the bearer token. A session cannot create one.",
+  answers: { 200: { text: "The code.", schema: sessionCodeSchema } },
+} as const;
+
+interface SessionRoutesParts {
+  readonly sessions: Sessions;
+  readonly sessionOf: ReturnType<typeof createSessionCheck>;
+  readonly tokens: () => Tokens;
+  readonly badToken: BadTokenHook;
+}
+
+/** `/v1/session`, `/v1/session/end` and `/v1/session/code`. */
+export function addSessionRoutes(app: FastifyInstance, { sessions, sessionOf, tokens, badToken }: SessionRoutesParts, allow: Allow): void {
+  const open: Allow = () => async () => {};
+
+  addEndpoint(app, open, start, async ({ body, request, reply }) => {
+    refuseForeignOrigin(request);
+    const token = "token" in body ? tokens().byValue(body.token) : await sessions.useCode(body.code);
+    if (token === null) {
+      const message = "token" in body ? "unknown token" : 'the code is wrong, used or expired; run "wamid-relay console" again';
+      throw refuseToken(badToken, "unknown", message, request.raw);
+    }
+    const { value, expiresAt } = sessions.start(token);
+    setCookie(request, reply, value, sessionMs / 1000);
+    return toAnswer(sessionSchema, { name: token.name, scopes: [...token.scopes], expiresAt });
+  });
+
+  addEndpoint(app, open, current, async ({ request }) => {
+    const session = await sessionOf(request);
+    // Not counted as a bad token: the console asks on each load whether it is signed in.
+    if (session === null) throw new RelayError("unauthorized", "there is no session; sign in");
+    const { name, scopes } = session.token;
+    return toAnswer(sessionSchema, { name, scopes: [...scopes], expiresAt: session.expiresAt });
+  });
+
+  addEndpoint(app, open, end, async ({ request, reply }) => {
+    refuseForeignRequest(request);
+    const value = cookieOf(request);
+    const session = value === null ? null : await sessions.find(value);
+    if (session !== null) await sessions.end(session);
+    setCookie(request, reply, "", 0);
+    return { ended: session !== null };
+  });
+
+  addEndpoint(app, allow, code, async ({ request: { caller } }) => {
+    if (caller === null || caller.session !== null) throw new RelayError("forbidden", "only a bearer token can create a code");
+    return toAnswer(sessionCodeSchema, sessions.createCode(caller.token));
+  });
+}

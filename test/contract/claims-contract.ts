@@ -1,0 +1,29 @@
+import { describe, expect, test } from "vitest";
+import { openWith } from "./contract-tools.ts";
+import { start } from "./store-events.ts";
+import type { OpenSubject } from "./store-port.ts";
+
+const hour = 3_600_000;
+
+export function claimsContract(open: OpenSubject): void {
+  describe("claims", () => {
+    test("the first of concurrent calls claims a key, also across a restart", async () => {
+      const subject = await openWith(open, []);
+      const calls = Array.from({ length: 10 }, () => subject.store.claimOnce("code:a", start + hour, start));
+      expect((await Promise.all(calls)).filter((isFirst) => isFirst)).toHaveLength(1);
+      const store = await subject.reopen();
+      expect(await store.claimOnce("code:a", start + hour, start + 1)).toBe(false);
+      expect([await store.isClaimed("code:a"), await store.isClaimed("code:b")]).toEqual([true, false]);
+      expect(await store.claimOnce("code:b", start + hour, start + 1)).toBe(true);
+    });
+
+    test("a key stays claimed until its time, whatever else is claimed", async () => {
+      const { store } = await openWith(open, []);
+      expect(await store.claimOnce("session:a", start + hour, start)).toBe(true);
+      // From a process whose clock is ahead, and from one whose clock is behind.
+      expect(await store.claimOnce("code:c", start + hour + 60_000, start + hour - 1)).toBe(true);
+      expect(await store.claimOnce("code:d", start - hour, start)).toBe(true);
+      expect(await store.isClaimed("session:a")).toBe(true);
+    });
+  });
+}
