@@ -1,16 +1,18 @@
 import { z } from "zod";
-import { time, type View } from "./view.ts";
+import { pii, time, type View } from "./view.ts";
 
 export const searchHitSchema = z
   .object({
     kind: z.enum(["message", "run", "event", "delivery"]).describe("What was found."),
-    id: z.string().describe("The wamid, run id, event id or delivery id; of a quarantined body its seq."),
+    id: pii("hit", z.string()).describe("The wamid, run id, event id or delivery id; of a quarantined body its seq."),
     seq: z.int().min(0).nullable().describe("The seq of the event, or of the delivery's event; null for messages and runs."),
     account: z.string().describe("The account that it belongs to."),
-    label: z
-      .string()
-      .describe("The reference of a message or run, the kind of an event, the route of a delivery; empty when there is none."),
-    status: z.string().nullable().describe("The status; of a delivery its state, of an event without a status its disposition."),
+    label: pii("text", z.string()).describe(
+      "The reference of a message or run, the kind of an event, the route of a delivery; empty when there is none.",
+    ),
+    status: pii("text", z.string())
+      .nullable()
+      .describe("The status; of a delivery its state, of an event without a status its disposition."),
     at: time.describe("When the message or run changed, the event was received, or the delivery settled."),
   })
   .meta({ id: "SearchHit", description: "One thing that a search found." });

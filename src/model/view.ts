@@ -27,8 +27,10 @@ export function toAnswer<Schema extends z.ZodType>(schema: Schema, view: View<Sc
   return answers(schema)(view, undefined) as z.infer<Schema>;
 }
 
+type Personal = "wamid" | "message" | "run" | "event" | "delivery" | "kind" | "text" | "json" | "subject" | "hit" | "body" | "bytes";
+
 /** How {@link maskAnswer} masks a field: the forms of log lines (mask.ts). */
-const masks = {
+const masks: Record<Personal, Write> = {
   wamid: (text) => maskWamid(text as string),
   message: (id) => shownId("message", id as string),
   run: (id) => shownId("run", id as string),
@@ -43,13 +45,17 @@ const masks = {
     const { type, key, ...rest } = subject as { type: string; key: string };
     return { type, key: type === "message" ? maskWamid(key) : shownId("run", key), ...rest };
   },
+  /** The id of what `kind` beside it says. A body in quarantine has its seq for an id. */
+  hit: (id, owner) => {
+    const { kind, seq } = owner as { kind: "message" | "run" | "event" | "delivery"; seq: number | null };
+    return id === String(seq) ? id : masks[kind === "message" ? "wamid" : kind](id, owner);
+  },
   /** A received body as text. */
   body: (text, owner) => maskBody(text as string, wamidOf(owner)),
   /** The same bytes in base64. */
   bytes: (bytes, owner) =>
     Buffer.from(maskBody(Buffer.from(bytes as string, "base64").toString("utf8"), wamidOf(owner))).toString("base64"),
-} satisfies Record<string, Write>;
-type Personal = keyof typeof masks;
+};
 
 /** Where `x-pii` of a field's metadata says how the field is masked. The OpenAPI document shows it. */
 const mark = "x-pii";

@@ -4,6 +4,7 @@ import type { Endpoint } from "../../../src/control/endpoint.ts";
 import { createHttp } from "../../../src/control/http.ts";
 import { addControlRoutes } from "../../../src/control/routes.ts";
 import { eventDetailSchema, explainedSchema, messageSchema } from "../../../src/model/answers.ts";
+import { searchSchema } from "../../../src/model/search.ts";
 import { maskAnswer, piiOf, toAnswer } from "../../../src/model/view.ts";
 
 /** Every endpoint of the control API. No request is made, so the ports are empty. */
@@ -181,4 +182,22 @@ test("metadata, times of unknown statuses and names inside stories are masked", 
   const stories = maskAnswer(explainedSchema, { data: [{ message, run: null, events: [], next: null }], unseen: 0 });
   expect(stories.data[0]?.message).toEqual(masked);
   for (const text of [JSON.stringify(masked), JSON.stringify(stories)]) expect(text).not.toMatch(/wamid\.|2345/);
+});
+
+test("the id of a search hit is masked by its kind", () => {
+  const hit = { account: "main", label: phone, status: null, at: "2026-11-20T08:00:00.000Z" };
+  const data = [
+    { ...hit, kind: "message" as const, id: wamid, seq: null },
+    { ...hit, kind: "run" as const, id: "run-of-549112345", seq: null },
+    { ...hit, kind: "event" as const, id: "42", seq: 42 },
+    { ...hit, kind: "event" as const, id: "5491123456789", seq: 42 },
+  ];
+  const masked = maskAnswer(searchSchema, { data, more: false });
+  const hex = "[0-9a-f]{12}$";
+  expect(masked.data.map(({ id, label }) => [id, label])).toEqual([
+    [expect.stringMatching(`^wamid:${hex}`), "[phone]"],
+    [expect.stringMatching(`^run:${hex}`), "[phone]"],
+    ["42", "[phone]"],
+    [expect.stringMatching(`^event:${hex}`), "[phone]"],
+  ]);
 });
