@@ -23,6 +23,7 @@ export const auditRules = {
   "order broken": "of the deliveries of a message on a route, not exactly one is next",
   "id repeated": "two events of an account have the same id, or the unique index is missing",
   "secret usage differs": "the secret usage counts fewer events than are stored, or more than were accepted",
+  "history differs": "the history of a minute counts other events, transitions or attempts than are stored",
 } as const;
 export type AuditRule = keyof typeof auditRules;
 

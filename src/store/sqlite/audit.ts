@@ -3,6 +3,7 @@ import { createGaps, createTally, type Tally } from "../audit.ts";
 import { checkUsage, clockSlackMs, lateMs } from "../audit-rules.ts";
 import type { AuditOrder, AuditProgress } from "../reading.ts";
 import { createAuditEvent, createSlices, type DeliveryRow, deliveryColumn, eventColumn, nameIn } from "./audit-events.ts";
+import { createHistoryAudit } from "./audit-history.ts";
 import type { Db } from "./file.ts";
 import { createNames, type Names, unpackEventId } from "./names.ts";
 import { createSwept } from "./purge.ts";
@@ -31,9 +32,9 @@ export function* runAudit(db: Db, order: AuditOrder): Generator<AuditProgress, A
     const lastAt = db.prepare<[], number | null>("SELECT received_at FROM events ORDER BY seq DESC LIMIT 1").pluck().get() ?? 0;
     const strays = createStrays(db, tally);
     if (isWhole) strays.beyond(range.newest);
-    return { range, lastAt, strays, usage: createUsageCheck(db, names) };
+    return { range, lastAt, strays, usage: createUsageCheck(db, names), history: isWhole ? createHistoryAudit(db, names) : null };
   })();
-  const { range, strays, usage } = begun;
+  const { range, strays, usage, history } = begun;
   const auditEvent = createAuditEvent(db, {
     names,
     tally,
@@ -58,6 +59,7 @@ export function* runAudit(db: Db, order: AuditOrder): Generator<AuditProgress, A
         place = auditEvent(row, slice.deliveries, place, isCounted);
       }
       strays.skip(slice.deliveries, place, Number.POSITIVE_INFINITY);
+      history?.count(slice.from, slice.to);
       for (const row of slice.deliveries) tries += row[deliveryColumn.tries] as number;
       if (tries !== slice.attempts) strays.attempts(slice.from, slice.to);
       rows.events += slice.events.length;
@@ -70,6 +72,7 @@ export function* runAudit(db: Db, order: AuditOrder): Generator<AuditProgress, A
   const whole = createWholeChecks(db, tally);
   if (isWhole) {
     usage.check(range.newest, tally);
+    db.transaction(() => history?.check(tally))();
     for (const check of [whole.order(), whole.ids()]) for (const _ of check) yield { checked: of, of };
   }
   return { ...tally.result(), at: order.now, tookMs: Math.round(performance.now() - startedAt), rows, gone: gaps.result() };
