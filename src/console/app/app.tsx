@@ -48,6 +48,9 @@ function lazy(load: () => Promise<FunctionComponent>): FunctionComponent {
   };
 }
 
+const Messages = lazy(async () => (await import("../messages/messages.tsx")).Messages);
+const Events = lazy(async () => (await import("../events/events.tsx")).Events);
+const Runs = lazy(async () => (await import("../runs/runs.tsx")).Runs);
 const Deliveries = lazy(async () => (await import("../deliveries/deliveries.tsx")).Deliveries);
 const Quality = lazy(async () => (await import("../quality/quality.tsx")).Quality);
 const SettingsPage = lazy(async () => (await import("../settings/settings.tsx")).SettingsPage);
@@ -101,6 +104,15 @@ function Shell() {
         <Switch>
           <Route path="/">
             <Overview />
+          </Route>
+          <Route path="/messages/*?">
+            <Messages />
+          </Route>
+          <Route path="/events/*?">
+            <Events />
+          </Route>
+          <Route path="/runs/*?">
+            <Runs />
           </Route>
           <Route path="/deliveries">
             <Deliveries />

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { useSearch } from "wouter-preact";
+import { useLocation, useSearch } from "wouter-preact";
 import { navigate } from "wouter-preact/use-browser-location";
 import { errorText } from "./api.ts";
 import { reportError } from "./session.tsx";
@@ -68,4 +68,17 @@ export function path(page: string, query: Readonly<Record<string, string | numbe
   const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
   const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
   return text === "" ? page : `${page}?${text}`;
+}
+
+/** The last part of the URL's path, such as a wamid. The router decodes it only in part. */
+export function usePathName(): string {
+  // Renders again when the path changes.
+  useLocation();
+  const encoded = window.location.pathname.split("/").at(-1) ?? "";
+  try {
+    return decodeURIComponent(encoded);
+  } catch {
+    // A name that somebody typed by hand, with a percent sign.
+    return encoded;
+  }
 }

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { Status } from "./status.tsx";
 
 export function Filters({ children }: { children: ComponentChildren }) {
   return (
@@ -62,6 +63,22 @@ export function ChoiceFilter({
         ))}
       </select>
     </label>
+  );
+}
+
+/** A choice among few words, all in sight. A second click on the chosen one means any. */
+export function ChipFilter({ label, value = "", change, choices }: FieldProps & { readonly choices: readonly string[] }) {
+  return (
+    <fieldset class="filter">
+      <legend class="visually-hidden">{label}</legend>
+      <div class="chips">
+        {choices.map((choice) => (
+          <button key={choice} type="button" aria-pressed={choice === value} onClick={() => change(choice === value ? "" : choice)}>
+            <Status word={choice} />
+          </button>
+        ))}
+      </div>
+    </fieldset>
   );
 }
 

@@ -1,0 +1,153 @@
+import { useRef, useState } from "preact/hooks";
+import type { Attempt, RelayEventDetail, RelayStory } from "../../client/relay-client.ts";
+import { relay } from "../app/api.ts";
+import { useKeys } from "../app/keyboard.ts";
+import { useSession } from "../app/session.tsx";
+import { type Action, ActionDialog } from "../parts/action.tsx";
+import { duration, plural } from "../parts/format.ts";
+import { Code } from "../parts/notes.tsx";
+import { Name } from "../parts/reveal.tsx";
+import { Status } from "../parts/status.tsx";
+import { Ago, Time } from "../parts/time.tsx";
+import { nextStepText } from "./words.ts";
+
+/** As an event has it, or as a story has it. */
+export type ShownDelivery = RelayEventDetail["deliveries"][number] &
+  Partial<Pick<RelayStory["events"][number]["deliveries"][number], "next" | "earlierTries">>;
+
+/** A proxied exchange ends with its first attempt. */
+export const canRetry = ({ route }: ShownDelivery): boolean => !route.startsWith("proxy:");
+
+/** Sends deliveries again, one after the other. */
+export function retryDeliveries(deliveries: readonly ShownDelivery[], title: string, ended: () => void): Action {
+  return {
+    title,
+    text: "Each goes out under its old id, so that the receiver can drop what it has. You can repeat this.",
+    verb: "Send again",
+    count: async () => deliveries.length,
+    run: async (progress, signal) => {
+      const stopped: string[] = [];
+      let done = 0;
+      for (const { id } of deliveries) {
+        if (signal.aborted) break;
+        const retried = await relay.retry(id);
+        if (retried.stopped !== null) stopped.push(retried.route);
+        progress(++done);
+      }
+      const rest = stopped.length === 0 ? "" : ` Stopped destinations: ${stopped.join(", ")}.`;
+      return `${plural(done, "delivery", "deliveries")} sent again.${rest}`;
+    },
+    ended,
+  };
+}
+
+/** `j` and `k` move between the deliveries of a page; `r` retries the focused one. */
+export function useDeliveryKeys(retry: (id: string) => void): void {
+  const move = (by: number) => {
+    const all = [...document.querySelectorAll<HTMLElement>("[data-delivery]")];
+    const index = all.indexOf(document.activeElement as HTMLElement);
+    all[index < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(index + by, 0), all.length - 1)]?.focus();
+  };
+  useKeys({
+    j: () => move(1),
+    k: () => move(-1),
+    r: () => {
+      const id = (document.activeElement as HTMLElement | null)?.dataset["delivery"];
+      if (id !== undefined) retry(id);
+    },
+  });
+}
+
+/** The retry of one delivery among those of the page, by its button or by `r`. */
+export function useRetry(deliveries: readonly ShownDelivery[], ended: () => void) {
+  const { can } = useSession();
+  const [action, setAction] = useState<Action | null>(null);
+  const latest = useRef(deliveries);
+  latest.current = deliveries;
+  const retry = (id: string) => {
+    const delivery = latest.current.find((each) => each.id === id);
+    if (delivery === undefined || !can("replay") || !canRetry(delivery)) return;
+    setAction(retryDeliveries([delivery], `Send the delivery to ${delivery.route} again`, ended));
+  };
+  useDeliveryKeys(retry);
+  const dialog = <ActionDialog action={action} close={() => setAction(null)} />;
+  return { retry: can("replay") ? retry : null, start: setAction, dialog };
+}
+
+export function DeliveriesOf({ deliveries, retry }: { deliveries: readonly ShownDelivery[]; retry: ((id: string) => void) | null }) {
+  return (
+    <ul class="deliveries">
+      {deliveries.map((delivery) => {
+        const { id, route, state, attempts, replays, nextAt, reason, tries, next, earlierTries = 0 } = delivery;
+        const waits = next === undefined ? (nextAt === null ? null : "next attempt") : nextStepText(next);
+        return (
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: j and k focus it, and r retries it
+          <li key={id} data-delivery={id} tabIndex={0} aria-label={`Delivery to ${route}: ${state}`}>
+            <div class="page-head">
+              <h3>
+                <bdi>{route}</bdi>
+              </h3>
+              <Status word={state} />
+              <span class="dim">
+                {plural(attempts, "attempt")}
+                {replays > 0 && `, ${plural(replays, "replay")}`}
+                {waits !== null && ` · ${waits} `}
+                {waits !== null && nextAt !== null && <Ago at={nextAt} past="now" />}
+              </span>
+              {retry !== null && canRetry(delivery) && (
+                <button type="button" class="link" onClick={() => retry(id)}>
+                  {state === "delivered" ? "Send again" : "Retry"}
+                </button>
+              )}
+            </div>
+            {reason !== null && (
+              <p class="problem">
+                <bdi>{reason}</bdi>
+              </p>
+            )}
+            {earlierTries > 0 && <p class="dim">{plural(earlierTries, "earlier attempt")} not shown.</p>}
+            {tries.length > 0 && <Attempts tries={tries} />}
+            {next === undefined && (
+              <p class="dim">
+                Request header <code>webhook-id</code>: <Name text={id} />
+              </p>
+            )}
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+/** Responses up to this length need no click. */
+const shortResponse = 120;
+
+function Attempts({ tries }: { tries: readonly Attempt[] }) {
+  return (
+    <ol class="attempts" aria-label="Attempts">
+      {tries.map(({ number, at, tookMs, status, error, response }) => (
+        <li key={`${number} ${at}`}>
+          <span class="dim">#{number}</span>
+          <Status
+            word={status === null ? (error ?? "no answer") : String(status)}
+            tone={status !== null && status >= 200 && status < 300 ? "ok" : "stopped"}
+          />
+          <Time at={at} />
+          <span class="dim">took {duration(tookMs)}</span>
+          {response !== null &&
+            response !== "" &&
+            (response.length <= shortResponse ? <bdi class="mono">{response}</bdi> : <Long text={response} />)}
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function Long({ text }: { text: string }) {
+  return (
+    <details class="long">
+      <summary>Response, {plural(text.length, "character")}</summary>
+      <Code text={text} label="Response" />
+    </details>
+  );
+}

@@ -1,0 +1,302 @@
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { Link } from "wouter-preact";
+import type { RelayEventDetail } from "../../client/relay-client.ts";
+import { relay } from "../app/api.ts";
+import { path, useData, useQuery } from "../app/data.ts";
+import { Fact } from "../messages/message.tsx";
+import { releaseAction } from "../parts/actions.ts";
+import { Copy } from "../parts/copy.tsx";
+import { bytes, plural } from "../parts/format.ts";
+import { Code, Loading, Problem } from "../parts/notes.tsx";
+import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
+import { Status } from "../parts/status.tsx";
+import { Time } from "../parts/time.tsx";
+import { canRetry, DeliveriesOf, retryDeliveries, useRetry } from "./deliveries-of.tsx";
+import { curlOfBody, dispositionText, hydrationText, originText, prettyJson, shellWord, verdictText } from "./words.ts";
+
+/** Everything about one event, by its seq or id. */
+export function Event({ name }: { name: string }) {
+  const [{ account }] = useQuery();
+  const reveal = useReveal();
+  const { data, problem, isLoading, reload } = useData(
+    () => relay.event(name, { account, ...reveal.asked }),
+    JSON.stringify([name, account, reveal.isRevealed]),
+    reveal.isRevealed ? null : 5_000,
+  );
+  const { retry, start, dialog } = useRetry(data?.deliveries ?? [], reload);
+  const again = data?.deliveries.filter(canRetry) ?? [];
+  return (
+    <>
+      <div class="page-head">
+        <h1>Event {data?.seq ?? <Name text={name} />}</h1>
+        {data !== null && <Status word={data.disposition} />}
+        <span class="buttons">
+          {data !== null && retry !== null && again.length > 0 && (
+            <button
+              type="button"
+              onClick={() =>
+                start(retryDeliveries(again, `Replay ${plural(again.length, "delivery", "deliveries")} of event ${data.seq}`, reload))
+              }
+            >
+              Replay deliveries
+            </button>
+          )}
+          {data !== null && retry !== null && data.disposition === "quarantined" && (
+            <button type="button" onClick={() => start(releaseAction({ event: data.seq }, reload))}>
+              Release
+            </button>
+          )}
+          <RevealButton reveal={reveal} />
+        </span>
+      </div>
+      <Problem text={problem} retry={reload} />
+      <Loading isLoading={isLoading && data === null} />
+      {data !== null && (
+        <>
+          <Outcome event={data} />
+          <Facts event={data} />
+          <Body event={data} isRevealed={reveal.isRevealed} />
+          <Headers headers={data.headers} />
+          <section>
+            <h2>Deliveries</h2>
+            {data.deliveries.length === 0 ? (
+              <p class="dim">No delivery was planned.</p>
+            ) : (
+              <DeliveriesOf deliveries={data.deliveries} retry={retry} />
+            )}
+          </section>
+        </>
+      )}
+      {dialog}
+    </>
+  );
+}
+
+function Outcome({ event }: { event: RelayEventDetail }) {
+  const { disposition, parkedUntil, fault, releasedAs, releasedFrom, hydration, routes } = event;
+  return (
+    <section>
+      <h2>Outcome</h2>
+      <p>
+        {dispositionText(disposition)}
+        {parkedUntil !== null && (
+          <>
+            {" "}
+            Parking ends at <Time at={parkedUntil} />.
+          </>
+        )}
+        {releasedAs !== null && (
+          <>
+            {" "}
+            See <Link href={`/events/${releasedAs}`}>event {releasedAs}</Link>.
+          </>
+        )}
+        {releasedFrom !== null && (
+          <>
+            {" "}
+            It was released from quarantine: <Link href={`/events/${releasedFrom}`}>event {releasedFrom}</Link>.
+          </>
+        )}
+      </p>
+      {fault !== null && (
+        <p class="problem">
+          <bdi>{fault}</bdi>
+        </p>
+      )}
+      {hydration !== null && <Hydration hydration={hydration} />}
+      {routes.length > 0 && (
+        <ul class="routes" aria-label="Routes">
+          {routes.map((each) => (
+            <li key={each.route}>
+              <Status word={each.route} tone={each.verdict === "deliver" ? "ok" : each.verdict === "park" ? "open" : "quiet"} />
+              <bdi class="dim">{verdictText(each)}</bdi>
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+function Hydration({ hydration }: { hydration: NonNullable<RelayEventDetail["hydration"]> }) {
+  const { found, foundCount, unknown, candidates } = hydration;
+  return (
+    <>
+      <p>
+        {hydrationText(hydration)}
+        {unknown !== null && unknown > 0 && ` ${plural(unknown, "candidate was", "candidates were")} not polled.`}
+      </p>
+      {found.length > 0 && (
+        <ul class="routes" aria-label="Changes found">
+          {found.map(({ seq, wamid, status }) => (
+            <li key={seq}>
+              <Link href={`/events/${seq}`}>Event {seq}</Link>
+              {status !== null && <Status word={status} />}
+              {wamid !== null && <Name text={wamid} />}
+            </li>
+          ))}
+          {foundCount > found.length && <li class="dim">and {plural(foundCount - found.length, "more change")}</li>}
+        </ul>
+      )}
+      {candidates !== null && candidates.length > 0 && (
+        <ul class="routes" aria-label="Candidate runs">
+          {candidates.map(({ runId, reference }) => (
+            <li key={runId}>
+              <Link href={`/runs/${encodeURIComponent(runId)}`}>
+                <Name text={reference ?? runId} />
+              </Link>
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
+  );
+}
+
+function Facts({ event }: { event: RelayEventDetail }) {
+  const { id, account, source, origin, receivedAt, createdAt, secret, subject, errorCode, duplicates, conflicts, size } = event;
+  return (
+    <section>
+      <h2>Facts</h2>
+      <dl class="facts">
+        <Fact name="Id" text={id} />
+        <Fact name="Kind" text={event.event} />
+        {subject !== null && (
+          <FactOf name={subject.type === "message" ? "Message" : "Run"}>
+            <Link href={path(`/${subject.type}s/${encodeURIComponent(subject.key)}`, { account })}>
+              <bdi class="mono">{subject.key}</bdi>
+            </Link>
+          </FactOf>
+        )}
+        <FactOf name="Status">{movement(event)}</FactOf>
+        <Fact name="Error code" text={errorCode} />
+        <FactOf name="Received">
+          <Time at={receivedAt} /> by source <bdi>{source}</bdi>, account <bdi>{account}</bdi>, origin {originText(origin)}
+        </FactOf>
+        {createdAt !== null && (
+          <FactOf name="Created">
+            <Time at={createdAt} />
+          </FactOf>
+        )}
+        <FactOf name="Verified by">
+          {secret === null ? (
+            <span class="dim">no secret; the relay made this event</span>
+          ) : (
+            <>
+              the secret with the fingerprint <Link href="/settings">{secret}</Link>
+            </>
+          )}
+        </FactOf>
+        <FactOf name="Duplicates">
+          {duplicates}
+          {conflicts > 0 && `, ${conflicts} of them with other bytes`}
+        </FactOf>
+        <FactOf name="Size">{bytes(size)}</FactOf>
+      </dl>
+    </section>
+  );
+}
+
+function FactOf({ name, children }: { name: string; children: ComponentChildren }) {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </>
+  );
+}
+
+function movement({ status, previousStatus, transition, disposition }: RelayEventDetail): ComponentChildren {
+  if (status === null) return previousStatus === null ? <span class="dim">none</span> : <Status word={previousStatus} />;
+  if (disposition === "accepted" || (!transition && previousStatus === null)) return <Status word={status} />;
+  if (!transition) {
+    return (
+      <>
+        <Status word={status} /> <span class="dim">reported; the status stayed</span> <bdi>{previousStatus}</bdi>
+      </>
+    );
+  }
+  return (
+    <>
+      {previousStatus !== null && (
+        <>
+          <bdi class="dim">{previousStatus}</bdi> →{" "}
+        </>
+      )}
+      <Status word={status} />
+    </>
+  );
+}
+
+function Body({ event, isRevealed }: { event: RelayEventDetail; isRevealed: boolean }) {
+  const [isRaw, setRaw] = useState(false);
+  const pretty = prettyJson(event.text);
+  const shown = isRaw ? (event.text ?? event.body) : (pretty ?? event.text ?? event.body);
+  const fetchIt = `curl -H "Authorization: Bearer $RELAY_TOKEN" ${shellWord(`${window.location.origin}/v1/events/${event.seq}`)}`;
+  return (
+    <section>
+      <div class="page-head">
+        <h2>Body</h2>
+        {pretty !== null && (
+          <fieldset class="segments">
+            <legend class="visually-hidden">Form</legend>
+            <button type="button" aria-pressed={!isRaw} onClick={() => setRaw(false)}>
+              Pretty
+            </button>
+            <button type="button" aria-pressed={isRaw} onClick={() => setRaw(true)}>
+              Raw
+            </button>
+          </fieldset>
+        )}
+        <span class="buttons">
+          <Copy text={fetchIt} label="Copy curl that reads it" />
+          {isRevealed && (
+            <>
+              <Copy text={() => curlOfBody(event)} label="Copy curl that posts it" />
+              <button type="button" onClick={() => save(event)}>
+                Save as fixture
+              </button>
+            </>
+          )}
+        </span>
+      </div>
+      {event.text === null && event.body !== "" && <p class="dim">The bytes are not UTF-8; this is their base64.</p>}
+      <Code text={shown} label="Body" />
+      {!isRevealed && <p class="dim">Masked. Reveal shows the received bytes, and offers to post or save them.</p>}
+    </section>
+  );
+}
+
+/** Downloads the received bytes; `wamid-relay trigger` sends them from the folder `fixtures`. */
+function save({ seq, event, status, body }: RelayEventDetail): void {
+  const bytes = Uint8Array.from(atob(body), (character) => character.charCodeAt(0));
+  const url = URL.createObjectURL(new Blob([bytes], { type: "application/json" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = `${[event ?? "event", status, seq]
+    .filter((part) => part !== null)
+    .join(".")
+    .replaceAll(/[^\w.-]/g, "_")
+    .slice(0, 100)}.json`;
+  link.click();
+  URL.revokeObjectURL(url);
+}
+
+function Headers({ headers }: { headers: RelayEventDetail["headers"] }) {
+  const names = Object.keys(headers);
+  return (
+    <section>
+      <h2>Headers</h2>
+      {names.length === 0 ? (
+        <p class="dim">None stored: the relay keeps the headers that the signature covers.</p>
+      ) : (
+        <dl class="facts">
+          {names.map((name) => (
+            <Fact key={name} name={name} text={headers[name] ?? null} />
+          ))}
+        </dl>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,230 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Route, Switch } from "wouter-preact";
+import type { Disposition, LiveFilter, RelayEvent } from "../../client/relay-client.ts";
+import { relay } from "../app/api.ts";
+import { useData, usePathName, useQuery } from "../app/data.ts";
+import { useLive, useTail } from "../app/live.tsx";
+import { Copy } from "../parts/copy.tsx";
+import { ChoiceFilter, Filters, TextFilter } from "../parts/filters.tsx";
+import { count, none, plural } from "../parts/format.ts";
+import { Code, Empty, Loading, Problem } from "../parts/notes.tsx";
+import { Pages } from "../parts/pages.tsx";
+import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
+import { Status } from "../parts/status.tsx";
+import { type Column, Table } from "../parts/table.tsx";
+import { Time } from "../parts/time.tsx";
+import { Event } from "./event.tsx";
+import { addRows, emptyTail, showWaiting, type TailRows } from "./tail.ts";
+
+function NamedEvent() {
+  const name = usePathName();
+  return <Event key={name} name={name} />;
+}
+
+export function Events() {
+  return (
+    <Switch>
+      <Route path="/events/:name">
+        <NamedEvent />
+      </Route>
+      <Route>
+        <EventList />
+      </Route>
+    </Switch>
+  );
+}
+
+const dispositions: readonly Disposition[] = ["routed", "filtered", "ignored", "parked", "quarantined", "accepted", "released"];
+
+const columns: readonly Column<RelayEvent>[] = [
+  { title: "Seq", cell: ({ seq }) => seq },
+  { title: "Event", isWide: true, cell: ({ event }) => (event === null ? <span class="dim">{none}</span> : <Name text={event} />) },
+  {
+    title: "Status",
+    cell: ({ status, errorCode }) => (
+      <>
+        {status === null ? <span class="dim">{none}</span> : <Status word={status} />}
+        {errorCode !== null && <bdi class="dim mono"> {errorCode}</bdi>}
+      </>
+    ),
+  },
+  { title: "About", isWide: true, cell: ({ subject }) => subject !== null && <Name text={subject.key} /> },
+  { title: "Outcome", cell: ({ disposition }) => <Status word={disposition} /> },
+  { title: "Deliveries", isWide: true, cell: ({ deliveries }) => <DeliveryCounts counts={deliveries} /> },
+  { title: "Received", isNumber: true, isWide: true, cell: ({ receivedAt }) => <Time at={receivedAt} /> },
+];
+
+function DeliveryCounts({ counts }: { counts: RelayEvent["deliveries"] }) {
+  return (
+    <span class="counts">
+      {Object.entries(counts).map(([state, number]) => (
+        <Status
+          key={state}
+          word={`${count(number)} ${state}`}
+          tone={state === "dead" ? "stopped" : state === "delivered" ? "ok" : "open"}
+        />
+      ))}
+    </span>
+  );
+}
+
+/** Below this scroll position somebody reads: new rows wait, because they would move the text. */
+const readingPx = 120;
+/** Rows of the tail show their deliveries after a fresh read. */
+const refreshMs = 3_000;
+
+/** Searches stored events; without a search it follows new ones. */
+function EventList() {
+  const [query, setQuery] = useQuery();
+  const reveal = useReveal();
+  const { q, event, status, source, account, errorCode, from, to, before } = query;
+  const disposition = dispositions.find((each) => each === query["disposition"]);
+  const filter = { event, status, disposition, source, account, errorCode };
+  const isSearch = [q, from, to, before].some((value) => value !== undefined);
+  const isPaused = query["tail"] === "off";
+  const key = JSON.stringify([filter, q, from, to, before, reveal.isRevealed]);
+  const { data, problem, isLoading, reload } = useData(
+    () => relay.eventPage({ ...filter, ...reveal.asked, q, from, to, before: before === undefined ? undefined : Number(before) }),
+    key,
+  );
+  const set = (change: Record<string, string | null>) => setQuery({ ...change, before: null });
+  const tail = useEventTail({ filter, key, isOff: isSearch, isPaused, reload: reveal.isRevealed ? null : reload });
+  const rows = merged(isSearch ? [] : tail.state.shown, data?.data ?? []);
+  const isFiltered = isSearch || Object.values(filter).some((value) => value !== undefined);
+
+  return (
+    <>
+      <div class="page-head">
+        <h1>Events</h1>
+        <TailState isSearch={isSearch} isPaused={isPaused} />
+        {!isSearch && (
+          <button type="button" aria-pressed={isPaused} onClick={() => setQuery({ tail: isPaused ? null : "off" })}>
+            {isPaused ? "Follow" : "Pause"}
+          </button>
+        )}
+        <RevealButton reveal={reveal} />
+      </div>
+      <Filters>
+        <TextFilter label="Search" value={q} placeholder="id, seq, wamid, phone…" change={(next) => set({ q: next })} />
+        <TextFilter label="Event" value={event} placeholder="message.status" change={(next) => set({ event: next })} />
+        <TextFilter label="Status" value={status} placeholder="failed" change={(next) => set({ status: next })} />
+        <TextFilter label="Error code" value={errorCode} placeholder="131026" change={(next) => set({ errorCode: next })} />
+        <ChoiceFilter label="Outcome" value={disposition} choices={dispositions} change={(next) => set({ disposition: next })} />
+        <TextFilter label="Source" value={source} change={(next) => set({ source: next })} />
+        <TextFilter label="Account" value={account} change={(next) => set({ account: next })} />
+        {isSearch && (
+          <button type="button" onClick={() => set({ q: null, from: null, to: null })}>
+            Clear the search
+          </button>
+        )}
+      </Filters>
+      <Problem text={problem} retry={reload} />
+      <Loading isLoading={isLoading && data === null} />
+      {data !== null && data.unseen > 0 && (
+        <p class="dim">The {plural(data.unseen, "oldest unplanned event")} could not be searched. Search again in a moment.</p>
+      )}
+      {!isSearch && <Waiting state={tail.state} show={tail.show} />}
+      {data !== null &&
+        (rows.length > 0 ? (
+          <Table label="Events" rows={rows} columns={columns} keyOf={({ seq }) => seq} hrefOf={({ seq }) => `/events/${seq}`} />
+        ) : isFiltered ? (
+          <Empty title="No event matches">
+            <p>Search finds an event id, a seq, a masked id from a log line, a wamid, a reference, or the last four digits of a phone.</p>
+          </Empty>
+        ) : (
+          <FirstEvent />
+        ))}
+      <Pages page="/events" next={data?.next ?? null} />
+    </>
+  );
+}
+
+/** The stored rows replace those of the tail: they know the deliveries. */
+function merged(tail: readonly RelayEvent[], stored: readonly RelayEvent[]): RelayEvent[] {
+  const bySeq = new Map([...tail, ...stored].map((row) => [row.seq, row]));
+  return [...bySeq.values()].sort((a, b) => b.seq - a.seq);
+}
+
+interface TailOptions {
+  readonly filter: LiveFilter;
+  readonly key: string;
+  readonly isOff: boolean;
+  readonly isPaused: boolean;
+  /** Null: every read would be logged. */
+  readonly reload: (() => void) | null;
+}
+
+function useEventTail({ filter, key, isOff, isPaused, reload }: TailOptions) {
+  const { connection } = useLive();
+  const [{ of, state }, setState] = useState<{ of: string; state: TailRows<RelayEvent> }>({ of: key, state: emptyTail });
+  const current = of === key ? state : emptyTail;
+  const isStale = useRef(false);
+
+  useTail(isOff ? null : filter, (events, skipped) => {
+    isStale.current = true;
+    const holds = isPaused || window.scrollY > readingPx;
+    setState((before) => ({ of: key, state: addRows(before.of === key ? before.state : emptyTail, events, skipped, holds) }));
+  });
+  useEffect(() => {
+    if (isOff || isPaused || reload === null) return undefined;
+    const timer = setInterval(() => {
+      if (!isStale.current || window.scrollY > readingPx || document.visibilityState !== "visible") return;
+      isStale.current = false;
+      reload();
+    }, refreshMs);
+    return () => clearInterval(timer);
+  }, [isOff, isPaused, reload]);
+  // Events between the first read and the stream, or during a broken connection, are read once more.
+  useEffect(() => {
+    if (connection === "live") isStale.current = true;
+  }, [connection, key]);
+
+  const show = () => setState({ of: key, state: showWaiting(current) });
+  useEffect(() => {
+    if (!isPaused) show();
+  }, [isPaused]);
+  return { state: current, show };
+}
+
+function TailState({ isSearch, isPaused }: { isSearch: boolean; isPaused: boolean }) {
+  const { connection } = useLive();
+  if (isSearch) return <Status word="search in stored events" tone="quiet" />;
+  if (isPaused) return <Status word="paused" tone="open" />;
+  return connection === "live" ? <Status word="following" tone="ok" /> : <Status word="not connected" tone="attention" />;
+}
+
+/** New rows that are not in the table, so that nothing moves. */
+function Waiting({ state: { waiting, skipped }, show }: { state: TailRows<RelayEvent>; show(): void }) {
+  return (
+    <div class="waiting" aria-live="polite">
+      {waiting.length > 0 && (
+        <button
+          type="button"
+          onClick={() => {
+            show();
+            window.scrollTo({ top: 0 });
+          }}
+        >
+          ↑ Show {plural(waiting.length, "new event")}
+        </button>
+      )}
+      {skipped > 0 && <p class="dim">{plural(skipped, "event")} skipped: too many arrive to show each. Narrow the filter, or search.</p>}
+    </div>
+  );
+}
+
+const firstEvent = "wamid-relay trigger message.status";
+
+function FirstEvent() {
+  return (
+    <Empty title="No events yet">
+      <p>
+        The relay shows each webhook here as it arrives. To send one that is signed like the service's, from the folder of the settings:
+      </p>
+      <Code text={firstEvent} label="Command" />
+      <p>
+        <Copy text={firstEvent} label="Copy" />
+      </p>
+    </Empty>
+  );
+}

@@ -1,0 +1,30 @@
+/** Rows in memory; the oldest leave first. Everything is in the store as well. */
+const mostRows = 500;
+
+export interface TailRows<Row> {
+  /** Newest first. */
+  readonly shown: readonly Row[];
+  /** Arrived while somebody reads; newest first. */
+  readonly waiting: readonly Row[];
+  /** Number of events that are in neither. */
+  readonly skipped: number;
+}
+
+export const emptyTail: TailRows<never> = { shown: [], waiting: [], skipped: 0 };
+
+/** Adds rows that arrived, oldest first. With `holds` the shown rows stay as they are. */
+export function addRows<Row>(rows: TailRows<Row>, arrived: readonly Row[], skipped: number, holds: boolean): TailRows<Row> {
+  const newest = [...arrived].reverse();
+  if (holds) {
+    const waiting = [...newest, ...rows.waiting];
+    const dropped = Math.max(0, waiting.length - mostRows);
+    return { ...rows, waiting: waiting.slice(0, mostRows), skipped: rows.skipped + skipped + dropped };
+  }
+  const shown = [...newest, ...rows.waiting, ...rows.shown].slice(0, mostRows);
+  return { shown, waiting: [], skipped: rows.skipped + skipped };
+}
+
+/** Shows the rows that wait. */
+export function showWaiting<Row>(rows: TailRows<Row>): TailRows<Row> {
+  return rows.waiting.length === 0 ? rows : addRows(rows, [], 0, false);
+}

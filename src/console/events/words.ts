@@ -1,0 +1,111 @@
+import type { RelayEventDetail, RelayStory } from "../../client/relay-client.ts";
+import { plural } from "../parts/format.ts";
+
+type Verdict = RelayEventDetail["routes"][number];
+type NextStep = RelayStory["events"][number]["deliveries"][number]["next"];
+type Hydration = NonNullable<RelayEventDetail["hydration"]>;
+
+const dispositions: Readonly<Record<RelayEventDetail["disposition"], string>> = {
+  routed: "At least one route matched the event.",
+  filtered: "No route matched the event.",
+  ignored: "Its message is not registered, and every route that would match takes registered messages only.",
+  quarantined: "The signature is right, but the body is not a valid event. The relay keeps the bytes and delivers nothing.",
+  parked: "It waits for the registration of its message.",
+  accepted: "It is stored and waits for a worker to plan its deliveries.",
+  released: "It was released from quarantine and became an event of its own.",
+};
+
+export const dispositionText = (disposition: RelayEventDetail["disposition"]): string => dispositions[disposition];
+
+const origins: Readonly<Record<string, string>> = {
+  webhook: "webhook",
+  hydrate: "hydration",
+  reconcile: "reconciliation",
+};
+
+/** Where a step comes from, in the words of the documentation. */
+export const originText = (origin: string): string => origins[origin] ?? origin;
+
+const criteria: Readonly<Record<string, string>> = {
+  event: "it takes other kinds of events",
+  status: "it takes other statuses",
+  source: "it takes other sources",
+  account: "it takes other accounts",
+  untracked: "it takes registered messages only",
+  tracked: "it takes unregistered messages only",
+  "error code": "it takes other error codes",
+  reference: "it takes other references",
+  "no transition": "it takes changes of status only, and this event changed none",
+};
+
+/** Why a route matched or not, after the route's name. */
+export function verdictText({ verdict, reason }: Verdict): string {
+  if (verdict === "deliver") return "matched every criterion";
+  if (verdict === "park") return "waits for the registration of the message";
+  if (reason === undefined) return "did not match";
+  if (reason === "hydrated") return "received the changes that hydration found instead";
+  const words = Object.hasOwn(criteria, reason) ? criteria[reason] : undefined;
+  return `did not match: ${words ?? `its condition “${reason}” does not hold`}`;
+}
+
+/** What a delivery waits for; null where its state says it all. */
+export function nextStepText({ kind, behind, ahead, reason }: NextStep): string | null {
+  switch (kind) {
+    case "due":
+      return "is due, and goes out within the destination's concurrency and rate";
+    case "attempt":
+      return "next attempt";
+    case "exchange":
+      return "a proxied exchange is in flight";
+    case "held":
+      return `goes out after the delivery of event ${behind}${ahead === 0 ? "" : ` and ${ahead} more`}`;
+    case "breaker":
+      return "the destination failed repeatedly; the next trial";
+    case "paused":
+      return "the destination asked for a pause; continues";
+    case "stopped":
+      return `the destination is stopped${reason === null ? "" : `: ${reason}`}`;
+    case "no route":
+      return "its route is not in the settings";
+    case "dead":
+    case "done":
+      return null;
+  }
+}
+
+const giveUps: Readonly<Record<NonNullable<Hydration["reason"]>, string>> = {
+  "not-readable": "the service's API cannot read what the event is about",
+  "no-key": "the account has no base URL or API key",
+  "too-long": "the time limit is over",
+};
+
+/** What the relay did about an event whose data the service left out. */
+export function hydrationText({ state, reason, asked, foundCount }: Hydration): string {
+  const work = `${plural(asked, "message")} polled, ${plural(foundCount, "change")} found`;
+  if (state === "waiting") return `The service truncated this event. The relay polls its candidates: ${work}.`;
+  if (state === "done") return `The service truncated this event. The relay read what it left out: ${work}.`;
+  return `The service truncated this event. The relay gave up${reason === null ? "" : `, because ${giveUps[reason]}`}: ${work}.`;
+}
+
+/** A word of a shell that holds exactly this text. */
+export const shellWord = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+
+/** Posts the bytes to a server in development, with the stored headers. */
+export function curlOfBody({ headers, body, text }: Pick<RelayEventDetail, "headers" | "body" | "text">): string {
+  const given = { "content-type": "application/json", ...headers };
+  const flags = Object.entries(given).map(([name, value]) => `-H ${shellWord(`${name}: ${value}`)}`);
+  const post = `curl ${flags.join(" ")} --data-binary`;
+  // A command line holds no zero bytes, a terminal may change other control characters, and curl reads the file after an `@`.
+  return text === null || text.startsWith("@") || /[^\P{Cc}\n\t]/u.test(text)
+    ? `printf %s ${shellWord(body)} | base64 -d | ${post} @- http://localhost:3000/hook`
+    : `${post} ${shellWord(text)} http://localhost:3000/hook`;
+}
+
+/** Indented JSON; null when the text is none. */
+export function prettyJson(text: string | null): string | null {
+  try {
+    return text === null ? null : JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return null;
+  }
+}

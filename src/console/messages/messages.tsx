@@ -1,0 +1,115 @@
+import { Route, Switch } from "wouter-preact";
+import type { RelayMessage } from "../../client/relay-client.ts";
+import { relay } from "../app/api.ts";
+import { path, useData, usePathName, useQuery } from "../app/data.ts";
+import { Copy } from "../parts/copy.tsx";
+import { ChipFilter, Filters, TextFilter } from "../parts/filters.tsx";
+import { none } from "../parts/format.ts";
+import { Code, Empty, Loading, Problem } from "../parts/notes.tsx";
+import { Pages } from "../parts/pages.tsx";
+import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
+import { Status } from "../parts/status.tsx";
+import { type Column, Table } from "../parts/table.tsx";
+import { Time } from "../parts/time.tsx";
+import { Message } from "./message.tsx";
+
+function NamedMessage() {
+  const name = usePathName();
+  return <Message key={name} name={name} />;
+}
+
+export function Messages() {
+  return (
+    <Switch>
+      <Route path="/messages/:name">
+        <NamedMessage />
+      </Route>
+      <Route>
+        <MessageList />
+      </Route>
+    </Switch>
+  );
+}
+
+const statuses = ["pending", "sent", "delivered", "read", "failed", "received"];
+
+const columns: readonly Column<RelayMessage>[] = [
+  { title: "Message", cell: ({ wamid }) => <Name text={wamid} /> },
+  {
+    title: "Status",
+    cell: ({ status, errorCode }) => (
+      <>
+        {status === null ? <span class="dim">{none}</span> : <Status word={status} />}
+        {errorCode !== null && <bdi class="dim mono"> {errorCode}</bdi>}
+      </>
+    ),
+  },
+  { title: "Reference", isWide: true, cell: ({ reference }) => reference !== null && <Name text={reference} /> },
+  { title: "Account", isWide: true, cell: ({ account }) => account },
+  { title: "Changed", isNumber: true, cell: ({ updatedAt }) => <Time at={updatedAt} /> },
+];
+
+function MessageList() {
+  const [query, setQuery] = useQuery();
+  const reveal = useReveal();
+  const { q, status, account, errorCode, before } = query;
+  const filter = { q, status, account, errorCode };
+  const set = (change: Record<string, string>) => setQuery({ ...change, before: null });
+  const { data, problem, isLoading, reload } = useData(
+    () => relay.messagePage({ ...filter, ...reveal.asked, before: before === undefined ? undefined : Number(before) }),
+    JSON.stringify([filter, before, reveal.isRevealed]),
+    before === undefined && !reveal.isRevealed ? 5_000 : null,
+  );
+  const isFiltered = Object.values(filter).some((value) => value !== undefined) || before !== undefined;
+  return (
+    <>
+      <div class="page-head">
+        <h1>Messages</h1>
+        <RevealButton reveal={reveal} />
+      </div>
+      <Filters>
+        <TextFilter label="Search" value={q} placeholder="wamid, reference, phone…" change={(next) => set({ q: next })} />
+        <TextFilter label="Error code" value={errorCode} placeholder="131026" change={(next) => set({ errorCode: next })} />
+        <TextFilter label="Account" value={account} change={(next) => set({ account: next })} />
+        <ChipFilter label="Status" value={status} choices={statuses} change={(next) => set({ status: next })} />
+      </Filters>
+      <Problem text={problem} retry={reload} />
+      <Loading isLoading={isLoading && data === null} />
+      {data !== null &&
+        (data.data.length > 0 ? (
+          <Table
+            label="Messages"
+            rows={data.data}
+            columns={columns}
+            keyOf={({ account, wamid }) => `${account} ${wamid}`}
+            hrefOf={({ account, wamid }) => path(`/messages/${encodeURIComponent(wamid)}`, { account })}
+          />
+        ) : isFiltered ? (
+          <Empty title="No message matches">
+            <p>
+              Search finds a wamid, a masked id from a log line, the service's id, the beginning of a reference, or the last four digits of
+              a phone.
+            </p>
+          </Empty>
+        ) : (
+          <FirstMessage />
+        ))}
+      <Pages page="/messages" next={data?.next ?? null} />
+    </>
+  );
+}
+
+function FirstMessage() {
+  const message = '{"wamid":"wamid.HBgNNTQ5MTE1NTU1MDEwMBUCABEYEjNFQjBD","reference":"order-1234"}';
+  const command = `curl ${window.location.origin}/v1/messages/track -H "Authorization: Bearer $RELAY_TOKEN" -H "Content-Type: application/json" -d '${message}'`;
+  return (
+    <Empty title="No registered messages yet">
+      <p>A message appears here when you register it, or when you send it through the relay. To register one:</p>
+      <Code text={command} label="Command" />
+      <p>
+        <Copy text={command} label="Copy" />
+      </p>
+      <p class="dim">The token needs the scope “track”. Search also finds messages that the relay knows from events only.</p>
+    </Empty>
+  );
+}
