@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Listener, ListenFilter, ListenPort } from "../control/listen-stream.ts";
+import type { ListenerView } from "../model/answers.ts";
 import type { Clock } from "../model/clock.ts";
 import { parseEnvelope } from "../model/envelope.ts";
 import { RelayError } from "../model/errors.ts";
@@ -16,7 +17,7 @@ import type { Wanted } from "../store/reading.ts";
 const mostListeners = 100;
 
 export interface ListeningParts {
-  readonly store: Pick<Store, "read" | "onStored" | "findCursor" | "moveCursor">;
+  readonly store: Pick<Store, "read" | "onStored" | "findCursor" | "listCursors" | "moveCursor">;
   readonly clock: Clock;
   /** How long events are kept, in ms. */
   readonly retention: () => number;
@@ -26,12 +27,14 @@ export interface Listening {
   readonly port: ListenPort;
   /** How many events behind each listener is, by its name or without one, its slot. */
   lags(): Promise<{ readonly listener: string; readonly behind: number }[]>;
+  /** Connected listeners, and the cursors of others. */
+  list(): Promise<ListenerView[]>;
 }
 
 /** Streams stored events to listeners, independent of deliveries. */
 export function createListening({ store, clock, retention }: ListeningParts): Listening {
   /** By slot: the lowest free one, so that metrics get few labels. */
-  const listeners = new Map<number, Listener>();
+  const listeners = new Map<number, Listener & { readonly connectedAt: number }>();
   const slice = createTimeSlicer(clock);
   const warm = createWarmConditions();
 
@@ -53,7 +56,7 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
         let slot = 1;
         while (listeners.has(slot)) slot += 1;
         if (slot > mostListeners) return null;
-        listeners.set(slot, listener);
+        listeners.set(slot, { ...listener, connectedAt: clock.now() });
         return () => void listeners.delete(slot);
       },
       now: clock.now,
@@ -69,6 +72,32 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
         listener: name === null ? String(slot) : shownName("listener", name),
         behind: newest - position(),
       }));
+    },
+    async list() {
+      const cursors = await store.listCursors();
+      const { newest } = await store.read.listen.ends();
+      const connected = [...listeners.values()];
+      const names = new Set(connected.map(({ name }) => name));
+      // A listener or cursor may be ahead of a newest seq that was read before.
+      const lagOf = (position: number) => Math.max(0, newest - position);
+      return [
+        ...connected.map(({ name, connectedAt, position }) => ({
+          name: name === null ? null : shownName("listener", name),
+          connectedAt,
+          movedAt: cursors.find((cursor) => cursor.name === name)?.movedAt ?? null,
+          position: position(),
+          lag: lagOf(position()),
+        })),
+        ...cursors
+          .filter(({ name }) => !names.has(name))
+          .map(({ name, seq, movedAt }) => ({
+            name: shownName("listener", name),
+            connectedAt: null,
+            movedAt,
+            position: seq,
+            lag: lagOf(seq),
+          })),
+      ];
     },
   };
 }

@@ -50,6 +50,8 @@ export interface RelayOptions {
   readonly log: LogStream;
   /** Reads the settings file again; throws `SettingsError`. Without it, only `reload(settings)` changes the settings. */
   readonly reread?: () => RereadSettings;
+  /** The path of the settings file, for people. */
+  readonly file?: string | null;
   /** Default: the system's, or for a store that processes share, the store's. */
   readonly clock?: Clock;
   readonly random?: () => number;
@@ -82,6 +84,7 @@ export async function createRelay({
   settings: initial,
   log: stream,
   reread,
+  file = null,
   clock: given,
   random = () => randomInt(2 ** 32) / 2 ** 32,
   role = "both",
@@ -338,6 +341,14 @@ export async function createRelay({
         stopping: () => health.report().draining,
         release: accepting.release,
       }),
+      inEffect: {
+        async settings() {
+          // Loaded on demand: few relays ever get this request.
+          const { printableSettings } = await import("../config/print.ts");
+          return { loadedAt: reloading.last().loadedAt, file, settings: printableSettings(inEffect()) };
+        },
+        listeners: listening.list,
+      },
       reloading: { reload: () => (reread === undefined ? null : reloading.reload(reread, "api")), last: reloading.last },
       secretUses: async () => secretUsage(settings.sources, await store.read.secretUses()),
     });

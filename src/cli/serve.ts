@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import type { Command } from "commander";
 import { type Role, roles } from "../app/engine.ts";
 import type { Settings } from "../config/schema.ts";
@@ -41,12 +42,16 @@ Examples:
         import("../store/port.ts"),
         import("./pretty-log.ts"),
       ]);
-      const relay = await createRelay({ settings, role, reread, log: await logOutput(settings.log.format, stdoutStream(), io) }).catch(
-        (error: unknown) => {
-          if (error instanceof StoreRefused) throw new CommandFailed(error.message);
-          throw error;
-        },
-      );
+      const relay = await createRelay({
+        settings,
+        role,
+        reread,
+        file: resolve(config),
+        log: await logOutput(settings.log.format, stdoutStream(), io),
+      }).catch((error: unknown) => {
+        if (error instanceof StoreRefused) throw new CommandFailed(error.message);
+        throw error;
+      });
       // Node would print the error with all that it carries, such as the arguments of a Redis command.
       const crash = (error: unknown) => void relay.crash(error).finally(() => process.exit(1));
       process.on("uncaughtException", crash);

@@ -6,8 +6,10 @@ import type {
   RelayEventDetail,
   RelayExplained,
   RelayInstance,
+  RelayListener,
   RelayMessage,
   RelayRun,
+  RelaySettings,
   RelayStats,
   Reload,
   ReplayCount,
@@ -60,8 +62,10 @@ export type {
   RelayEventDetail,
   RelayExplained,
   RelayInstance,
+  RelayListener,
   RelayMessage,
   RelayRun,
+  RelaySettings,
   RelayStats,
   RelayStory,
   Reload,
@@ -226,6 +230,17 @@ export class RelayClient {
   /** The process that answers: its version and its store. */
   instance(): Promise<RelayInstance> {
     return this.#read("/v1/instance");
+  }
+
+  /** The settings in effect, with secrets masked. */
+  settings(): Promise<RelaySettings> {
+    return this.#read("/v1/settings");
+  }
+
+  /** Connected listeners, and the cursors of others. */
+  async listeners(): Promise<RelayListener[]> {
+    const { data } = await this.#read<{ data: RelayListener[] }>("/v1/listeners");
+    return data;
   }
 
   /** What the last reload of the settings did; before the first one, the start. */

@@ -28,6 +28,7 @@ import { addReplayRoute, type ReplayPort } from "./replay.ts";
 import { addSearchRoute, type SearchPort } from "./search.ts";
 import { addSendingRoutes, type SendingPort } from "./sending.ts";
 import { addSessionRoutes, createSessionCheck, type Sessions } from "./session.ts";
+import { addSettingsRoutes, type SettingsPort } from "./settings.ts";
 import { addTrackRoute, type TrackPort } from "./track.ts";
 
 /** Reads a store without writing, in a relay or beside a running one. */
@@ -63,6 +64,7 @@ interface ControlParts {
   readonly reloading: ReloadPort;
   readonly sessions: Sessions;
   readonly tokens: () => Tokens;
+  readonly inEffect: SettingsPort;
   readonly badToken: BadTokenHook;
   readonly revealed: RevealedHook;
 }
@@ -93,6 +95,7 @@ export function addControlRoutes(
     reloading,
     sessions,
     tokens,
+    inEffect,
     badToken,
     revealed,
   }: ControlParts,
@@ -107,6 +110,7 @@ export function addControlRoutes(
   addSecretsRoute(app, secretUses, allow);
   addInstanceRoute(app, instance, allow);
   addReloadRoutes(app, reloading, allow);
+  addSettingsRoutes(app, inEffect, allow);
   addRetryRoute(app, control, allow);
   addReplayRoute(app, control, allow);
   addResumeRoutes(app, control, allow);

@@ -355,6 +355,18 @@ export const reloadSchema = z
 export type Reload = z.infer<typeof reloadSchema>;
 export type ReloadView = View<typeof reloadSchema>;
 
+export const settingsViewSchema = z
+  .object({
+    loadedAt: time.describe("When the settings in effect were read."),
+    file: text.describe("The settings file; null when the process was started without one."),
+    settings: z
+      .record(z.string(), z.unknown())
+      .describe("The settings in effect, by section, with defaults filled in. Secrets are shown as `[secret <fingerprint>]`."),
+  })
+  .meta({ id: "Settings", description: "The settings in effect." });
+export type SettingsView = View<typeof settingsViewSchema>;
+export type RelaySettings = z.infer<typeof settingsViewSchema>;
+
 const matching = count.describe("Number of deliveries.");
 
 export const replayCountSchema = z
@@ -553,6 +565,22 @@ export const instanceSchema = z
   .meta({ id: "Instance", description: "The process that answered." });
 export type InstanceView = View<typeof instanceSchema>;
 export type RelayInstance = z.infer<typeof instanceSchema>;
+
+const listenerSchema = z
+  .object({
+    name: text.describe("The name of its cursor, masked when it looks like a phone number; null when it has none."),
+    connectedAt: time.nullable().describe("When it connected to this process; null: it is not connected here."),
+    movedAt: time.nullable().describe("When its stored cursor last moved; null when it has none."),
+    position: seq.describe("Everything up to this seq was sent, or is done according to the cursor."),
+    lag: count.describe("Number of seqs after its position."),
+  })
+  .meta({ id: "Listener", description: "A connected listener, or the cursor of one that is not connected." });
+export type ListenerView = View<typeof listenerSchema>;
+export type RelayListener = z.infer<typeof listenerSchema>;
+
+export const listenersSchema = z
+  .object({ data: z.array(listenerSchema).describe("Connected listeners first, then the other cursors, the latest moved first.") })
+  .meta({ id: "Listeners", description: "The listeners of this process, and the stored cursors." });
 
 export const cursorSchema = z
   .object({ name: pii("text", z.string()).describe("The listener's name."), seq: seq.describe("Everything up to this seq is done.") })

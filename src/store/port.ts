@@ -39,6 +39,14 @@ export interface DueListener {
   wake(route: string): void;
 }
 
+/** The position of a named listener. */
+export interface StoredCursor {
+  readonly name: string;
+  readonly seq: number;
+  /** Unix ms. */
+  readonly movedAt: number;
+}
+
 /**
  * The port of both engines. Workers claim and settle deliveries through ports of their own. Each write is atomic, and
  * durable once its promise resolves. While the store cannot write, writes reject with `StoreUnavailable`; they succeed
@@ -89,6 +97,8 @@ interface Accepting {
   messageState(account: string, wamid: string): MaybePromise<MessageState | null>;
   /** Null: unknown listener. */
   findCursor(name: string): MaybePromise<number | null>;
+  /** The latest moved first. */
+  listCursors(): MaybePromise<readonly StoredCursor[]>;
   /** Never moves back. Returns the current position. */
   moveCursor(name: string, seq: number, at: number): Promise<number>;
 }

@@ -186,8 +186,15 @@ test("concurrent moves leave a cursor at the furthest position, and the longest 
   await Promise.all(Array.from({ length: 60 }, (_, n) => stores[(n % 3) as 0].moveCursor("laptop", (n * 37) % 61, start)));
   expect(await stores[0].findCursor("laptop")).toBe(60);
   expect(await stores[0].moveCursor("laptop", 5, start + 1)).toBe(60);
+  expect(await stores[2].listCursors()).toEqual([{ name: "laptop", seq: 60, movedAt: start + 1 }]);
   await Promise.all(Array.from({ length: 1_000 }, (_, n) => stores[0].moveCursor(`name ${n}`, n, start + 2 + n)));
   await stores[1].moveCursor("one more", 1, start + 9_000);
   expect(await stores[1].findCursor("laptop")).toBeNull();
   expect(await stores[1].findCursor("name 999")).toBe(999);
+  const listed = await stores[1].listCursors();
+  expect(listed.slice(0, 2)).toEqual([
+    { name: "one more", seq: 1, movedAt: start + 9_000 },
+    { name: "name 999", seq: 999, movedAt: start + 1_001 },
+  ]);
+  expect(listed.map(({ name }) => name)).not.toContain("laptop");
 });

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Alarm, AlarmChange } from "../../model/alarm.ts";
 import type { Clock } from "../../model/clock.ts";
-import type { AccountObservation, ObservationsRead } from "../port.ts";
+import type { AccountObservation, ObservationsRead, StoredCursor } from "../port.ts";
 import type { CallCount, DayCalls, RecentCall } from "../service-port.ts";
 
 import { callsKeptMs } from "../service-port.ts";
@@ -100,6 +100,14 @@ export function createCursors(keys: Keys, link: RedisLink, transact: Transact) {
     async findCursor(name: string): Promise<number | null> {
       const found = await link.run((redis) => redis.get(rowKey(name)));
       return found === null ? null : Number(rowJson(found));
+    },
+    async listCursors(): Promise<StoredCursor[]> {
+      const scored = await link.run((redis) => redis.zrevrange(names, 0, -1, "WITHSCORES"));
+      const moved = scored.flatMap((name, at) => (at % 2 === 0 ? [{ name, movedAt: Number(scored[at + 1]) }] : []));
+      if (moved.length === 0) return [];
+      const rows = await link.run((redis) => redis.mget(moved.map(({ name }) => rowKey(name))));
+      // One that was deleted in between has no row.
+      return moved.flatMap((cursor, at) => (rows[at] == null ? [] : [{ ...cursor, seq: Number(rowJson(rows[at])) }]));
     },
     /** Never moves back; returns the cursor's position. */
     moveCursor: (name: string, seq: number, at: number): Promise<number> =>

@@ -1,4 +1,5 @@
 import type { EventId } from "../../model/ids.ts";
+import type { StoredCursor } from "../port.ts";
 import type { RecentCall } from "../service-port.ts";
 import type { Db } from "./file.ts";
 import type { Names } from "./names.ts";
@@ -66,11 +67,13 @@ export function createCursors(db: Db) {
        ON CONFLICT (name) DO UPDATE SET seq = max(seq, excluded.seq), moved_at = excluded.moved_at RETURNING seq`,
     )
     .pluck();
+  const all = db.prepare<[], StoredCursor>("SELECT name, seq, moved_at AS movedAt FROM cursors ORDER BY moved_at DESC, name");
   const count = db.prepare<[], number>("SELECT count(*) FROM cursors").pluck();
   const forget = db.prepare("DELETE FROM cursors WHERE name = (SELECT name FROM cursors ORDER BY moved_at LIMIT 1)");
 
   return {
     find: (name: string): number | null => find.get(name) ?? null,
+    list: (): readonly StoredCursor[] => all.all(),
     move(name: string, seq: number, at: number): number {
       if (find.get(name) === undefined && (count.get() ?? 0) >= mostCursors) forget.run();
       return move.get(name, seq, at) ?? seq;

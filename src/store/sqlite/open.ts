@@ -212,6 +212,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
     reading: createReading(db),
     findCursor: cursors.find,
     isClaimed: claims.isClaimed,
+    listCursors: cursors.list,
     due: deliveries.due,
     nextDueAt: deliveries.nextDueAt,
     load: deliveries.load,

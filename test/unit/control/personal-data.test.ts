@@ -1,22 +1,11 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
-import type { Endpoint } from "../../../src/control/endpoint.ts";
-import { createHttp } from "../../../src/control/http.ts";
-import { addControlRoutes } from "../../../src/control/routes.ts";
 import { eventDetailSchema, explainedSchema, messageSchema } from "../../../src/model/answers.ts";
 import { searchSchema } from "../../../src/model/search.ts";
 import { maskAnswer, piiOf, toAnswer } from "../../../src/model/view.ts";
+import { allEndpoints } from "../../harness/all-endpoints.ts";
 
-/** Every endpoint of the control API. No request is made, so the ports are empty. */
-function endpoints(): Endpoint[] {
-  const found = new Set<Endpoint>();
-  const http = createHttp(null, () => {});
-  http.addHook("onRoute", ({ config }) => {
-    if (config?.endpoint !== undefined) found.add(config.endpoint);
-  });
-  addControlRoutes(http, { listening: { version: "" } } as unknown as Parameters<typeof addControlRoutes>[1]);
-  return [...found];
-}
+const endpoints = await allEndpoints();
 
 /** Fields of text that the relay or its settings write: they name no person. A new field of text is marked, or stands here. */
 const impersonal = new Set([
@@ -24,8 +13,8 @@ const impersonal = new Set([
   ...["account", "source", "route", "name", "origin", "verdict", "state", "previousState", "driver", "instance", "version", "host", "day"],
   // Fingerprints, digests, cursors and places.
   ...["secret", "place", "data", "file", "digest", "next", "code", "meaning"],
-  // Settings: their paths, and faults, which never quote secrets.
-  ...["path", "message", "changed", "needRestart", "overridden", "scopes", "ended"],
+  // Settings: their paths, their values with secrets masked, and faults, which never quote secrets.
+  ...["path", "settings", "message", "changed", "needRestart", "overridden", "scopes", "ended"],
   // The OpenAPI document.
   ...["openapi", "info", "paths", "components"],
   // Rules of the audit.
@@ -61,7 +50,7 @@ test("the walk finds a field without mark, at any depth", () => {
   expect([...unmarked(z.object({ rows: schema.shape.data }))]).toEqual(["rows.to", "rows.more.(keys)", "rows.more"]);
 });
 
-test.each(endpoints().map((endpoint) => [`${endpoint.method} ${endpoint.path}`, endpoint] as const))(
+test.each(endpoints.map((endpoint) => [`${endpoint.method} ${endpoint.path}`, endpoint] as const))(
   "%s marks each field that can name a person",
   (_, { answers }) => {
     for (const { schema } of Object.values(answers)) if (schema !== undefined) expect([...unmarked(schema)]).toEqual([]);
@@ -69,7 +58,7 @@ test.each(endpoints().map((endpoint) => [`${endpoint.method} ${endpoint.path}`, 
 );
 
 test("a reading endpoint with personal data takes reveal, and no other does", () => {
-  const taking = endpoints().filter(({ query }) => query !== undefined && "reveal" in query.shape);
+  const taking = endpoints.filter(({ query }) => query !== undefined && "reveal" in query.shape);
   const names = taking.map(({ name }) => name);
   expect(names).toEqual(
     expect.arrayContaining(["listEvents", "getEvent", "getMessage", "listMessages", "listRuns", "listDeliveries", "explain"]),
