@@ -53,7 +53,7 @@ async function migrated(path: string): Promise<string> {
   }
 }
 
-const ofSubjects = { messages: null, runs: null, run: null, seen: null, byService: null, stories: null };
+const ofSubjects = { messages: null, runs: null, run: null, seen: null, maskedRun: null, byService: null, stories: null };
 
 test("Redis answers every reader as the migrated file did, also after further steps", async () => {
   await fc.assert(

@@ -1,5 +1,7 @@
+import { historySeries, hourMs, minuteMs, type SeriesName } from "../../model/history.ts";
 import { type KeyState, keyStates } from "../../model/send.ts";
 import { digestOf } from "../redis/event-rows.ts";
+import { fieldOf } from "../redis/history.ts";
 import { messageName, placesOfSubject, runName } from "../redis/keys.ts";
 import {
   pollScore,
@@ -55,10 +57,54 @@ export function carryWords({ source, version }: CarrierParts): Carrier {
       if (sweptEvents !== null || sweptDeliveries !== null) {
         batch.set(retentionRowName, version() + JSON.stringify({ ...readRetentionRow(null), sweptEvents, sweptDeliveries }));
       }
+      const forgotten = swept.before("history");
+      if (forgotten !== null) batch.set("forgotten", String(Math.floor(forgotten / hourMs)));
       return 1;
     },
   };
 }
+
+interface HistoryRow {
+  readonly series: SeriesName;
+  readonly subject: number;
+  readonly label: string;
+  /** Unix minutes. */
+  readonly at: number;
+  readonly n: number;
+}
+
+/** Counts per batch: they are small, and the next batch passes over all earlier ones. */
+const countsAtOnce = 1_500;
+
+/** Minutes and hours of the history; `table` is one of its two. */
+function carryHistory({ source }: CarrierParts, table: "history_minutes" | "history_hours"): Carrier {
+  const { db, names } = source;
+  const select = db.prepare<[number, number], HistoryRow>(
+    `SELECT c.series, c.subject, c.label, h.at, h.n FROM ${table} h CROSS JOIN history_names c
+     WHERE c.id = h.counter ORDER BY h.at, h.counter LIMIT ? OFFSET ?`,
+  );
+  const isHours = table === "history_hours";
+  const minutes = hourMs / minuteMs;
+  const count = db.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get() ?? 0;
+  return {
+    kind: isHours ? "hours of the history" : "minutes of the history",
+    first: count === 0 ? 0 : 1,
+    last: count,
+    next(after, batch) {
+      const rows = select.all(countsAtOnce, after);
+      for (const { series, subject, label, at, n } of rows) {
+        const hour = Math.floor(at / minutes);
+        const field = historySeries[series].of === null ? label : fieldOf(names.nameOf(subject), label);
+        batch.hash(isHours ? `hh:${series}:${hour}` : `hm:${series}:${at}`, field, String(n));
+        batch.list(`${isHours ? "hours" : "minutes"}:${series}`, hour, String(hour));
+      }
+      return rows.length === 0 ? null : after + rows.length;
+    },
+  };
+}
+
+export const carryHistoryMinutes = (parts: CarrierParts): Carrier => carryHistory(parts, "history_minutes");
+export const carryHistoryHours = (parts: CarrierParts): Carrier => carryHistory(parts, "history_hours");
 
 interface StoredMessage extends MessageRow {
   asked_at: number | null;

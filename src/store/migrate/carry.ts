@@ -5,7 +5,16 @@ import { createVersions, rowVersion } from "../redis/rows.ts";
 import { type MigrationRow, migrationRowName, readMigrationRow } from "../redis/schema.ts";
 import { readScript } from "../redis/script.ts";
 import { carryEvents } from "./carry-events.ts";
-import { carryMessages, carryPasses, carryRequests, carryRuns, carrySends, carryWords } from "./carry-tables.ts";
+import {
+  carryHistoryHours,
+  carryHistoryMinutes,
+  carryMessages,
+  carryPasses,
+  carryRequests,
+  carryRuns,
+  carrySends,
+  carryWords,
+} from "./carry-tables.ts";
 import { type Batch, boundsOf, type Carrier, createBatch, type Source } from "./source.ts";
 
 interface CarryOrder {
@@ -43,7 +52,17 @@ export async function carryOver({ source, link, prefix, now, prepare, progress }
   const { last: seq } = boundsOf(source, "events");
   const write = createWrite(keys, link, { version, seq, where });
   const parts = { source, version };
-  const carriers = [carryWords, carryMessages, carryRuns, carryEvents, carryPasses, carrySends, carryRequests].map((carry) => carry(parts));
+  const carriers = [
+    carryWords,
+    carryMessages,
+    carryRuns,
+    carryEvents,
+    carryPasses,
+    carrySends,
+    carryRequests,
+    carryHistoryMinutes,
+    carryHistoryHours,
+  ].map((carry) => carry(parts));
 
   const stored = await link.run((redis) => redis.get(keys.of(migrationRowName)));
   let row: MigrationRow;

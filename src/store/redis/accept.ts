@@ -6,6 +6,7 @@ import type { RedisLink } from "./client.ts";
 import { type Commit, lostTheRace, mostTries, type Operation, type StepResult, seqIn } from "./commit.ts";
 import { inlineBytes, rowWithBody, writeEventRow } from "./event-rows.ts";
 import { createGroupCommit } from "./group-commit.ts";
+import { countsOfEvent } from "./history.ts";
 import { placesOfEvent } from "./keys.ts";
 import { arrivedRow, createTrackAndPlan, idKey, type StepExtras, someHeaders, usageName } from "./plans.ts";
 import { type Argument, readScript } from "./script.ts";
@@ -64,7 +65,7 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
         const row = rowWithBody(version() + writeEventRow(planned.row), extras.separate === null ? event.body : null);
         const result = await commit.run({
           list: [id, row, ...planned.list],
-          form: { kind: "A", usage, routes: planned.routes, isRare: planned.isRare },
+          form: { kind: "A", usage, ...planned.form },
           account: event.account,
           plan: planned.plan,
           reads: [id, ...planned.reads],
@@ -128,6 +129,7 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
       isInline ? "" : body.body,
       String(receivedAt),
       usage,
+      ...countsOfEvent({ source, receivedAt, disposition: "quarantined" }, 1).slice(0, 2),
     ];
     const [, seq] = await commit.run({ list, bytes: body.body.length, ...usages(usage, body) });
     return Number(seq);
@@ -213,8 +215,11 @@ function outcomesOf([before, , ...duplicates]: Answer, count: number): AcceptOut
   return outcomes;
 }
 
-interface SecretUsage {
+/** Consecutive events with the same secret usage and counter of the history. */
+interface EventGroup {
   readonly name: string;
+  readonly tail: string;
+  readonly field: string;
   count: number;
   first: number;
   last: number;
@@ -223,31 +228,32 @@ interface SecretUsage {
 /** Sends what events have in common once: an argument costs Redis a third of a write. */
 function writeAcceptBatch(base: string, steps: readonly AcceptStep[]): Argument[] {
   const accounts = new Set<string>();
-  const usages: SecretUsage[] = [];
+  const groups: EventGroup[] = [];
   const separate: Argument[] = [];
   const made: Argument[] = [];
   const places: Argument[] = [];
   const list: Argument[] = [base, String(steps.length)];
-  let usage: SecretUsage | undefined;
+  let group: EventGroup | undefined;
   for (const [index, { event, id, row }] of steps.entries()) {
-    const { account, receivedAt, body, origin } = event;
+    const { account, source, receivedAt, body, origin } = event;
     list.push(id, row);
     accounts.add(account);
     const name = usageName(event);
-    if (usage?.name !== name) {
-      usage = { name, count: 0, first: receivedAt, last: receivedAt };
-      usages.push(usage);
+    const [tail, field] = countsOfEvent({ source, receivedAt, disposition: "accepted" }, 1);
+    if (group?.name !== name || group.tail !== tail || group.field !== field) {
+      group = { name, tail, field, count: 0, first: receivedAt, last: receivedAt };
+      groups.push(group);
     }
-    usage.count += 1;
-    usage.first = Math.min(usage.first, receivedAt);
-    usage.last = Math.max(usage.last, receivedAt);
+    group.count += 1;
+    group.first = Math.min(group.first, receivedAt);
+    group.last = Math.max(group.last, receivedAt);
     if (body.length > inlineBytes) separate.push(String(index + 1), body);
     // Events that the relay made itself are counted as such at once.
     if (origin !== "webhook") made.push(String(index + 1), account, arrivedRow(event).subject ?? "");
     for (const place of placesOfEvent(event.envelope.id)) places.push(String(index + 1), place);
   }
-  list.push(String(accounts.size), ...accounts, String(usages.length));
-  for (const { name, count, first, last } of usages) list.push(name, String(count), String(first), String(last));
+  list.push(String(accounts.size), ...accounts, String(groups.length));
+  for (const { name, count, first, last, tail, field } of groups) list.push(name, String(count), String(first), String(last), tail, field);
   list.push(String(separate.length / 2), ...separate, String(made.length / 3), ...made, String(places.length / 2), ...places);
   return list;
 }

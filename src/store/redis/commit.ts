@@ -23,15 +23,22 @@ export interface Step {
   readonly reads?: readonly string[];
 }
 
-/** `A` accepts, tracks and plans an event; `P` tracks and plans one that was accepted before. */
-type EventKind = "A" | "P";
+/** Changes of the history: the end of a key, a field and a number each, in one flat list (history.ts). */
+export type Counts = readonly string[];
 
-interface Form {
-  readonly kind: EventKind;
-  /** Empty: none. */
+/** `A` accepts, tracks and plans an event; `P` tracks and plans one that was accepted before; `D` settles one as delivered. */
+type FormKind = "A" | "P" | "D";
+
+export interface Form {
+  readonly kind: FormKind;
+  /** Empty: none. The holder of the claim when it is delivered. */
   readonly usage: string;
-  /** Routes that get a delivery. */
+  /** Routes that get a delivery, or the one that delivered. */
   readonly routes: readonly string[];
+  /** What a step changes in the history. */
+  readonly counts: Counts;
+  /** The step has a sample for a histogram of the history. */
+  readonly isTimed: boolean;
   /** The step has the arguments of rare cases too. */
   readonly isRare: boolean;
 }
@@ -73,7 +80,8 @@ export function writeBatch(base: string, batch: readonly Step[]): Argument[] {
       }
     }
     if (form !== undefined) {
-      const key = `${form.kind}${form.isRare ? "1" : ""}\n${form.usage}\n${form.routes.join("\n")}`;
+      const flags = (form.isRare ? 1 : 0) + (form.isTimed ? 2 : 0);
+      const key = `${form.kind}${flags}\n${form.usage}\n${form.routes.join("\n")}\n${form.counts.join("\n")}`;
       let known = forms.get(key);
       if (known === undefined) {
         known = { form, number: String(forms.size + 1) };
@@ -89,8 +97,10 @@ export function writeBatch(base: string, batch: readonly Step[]): Argument[] {
   list.push(String(usages.size));
   for (const [name, { first, last }] of usages) list.push(name, String(first), String(last));
   list.push(String(forms.size));
-  for (const { form } of forms.values())
-    list.push(form.kind, form.usage, form.isRare ? "1" : "", String(form.routes.length), ...form.routes);
+  for (const { form } of forms.values()) {
+    const { kind, usage, isRare, isTimed, routes, counts } = form;
+    list.push(kind, usage, isRare ? "1" : "", isTimed ? "1" : "", String(routes.length), ...routes, String(counts.length), ...counts);
+  }
   list.push(String(reads.length));
   return list.concat(reads, String(batch.length), steps);
 }

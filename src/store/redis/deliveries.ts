@@ -2,8 +2,9 @@ import type { DeliverySubject, Settlement, StoredDelivery } from "../../model/de
 
 import type { EventId } from "../../model/ids.ts";
 import type { RedisLink } from "./client.ts";
-import { type Commit, pushOperations } from "./commit.ts";
+import { type Commit, type Form, pushOperations } from "./commit.ts";
 import { type EventRow, inlineBody, readEventRow, stateCode, writeAttempt } from "./event-rows.ts";
+import { countsOfAttempt, fieldOf, sampleOfDelivery, tailOf } from "./history.ts";
 import { type Keys, readSubjectName } from "./keys.ts";
 import { briefOf, readSubjectRow, rowJson } from "./rows.ts";
 import { type Argument, readScript } from "./script.ts";
@@ -46,28 +47,35 @@ export function createDeliveries({ base }: Keys, link: RedisLink, commit: Commit
      * `holder` is empty for proxied exchanges, which nobody claims. `isDoubted`: Redis may have lost the event since the
      * attempt began, and reused its number. Returns the event of the delivery that was released.
      */
-    async settle({ route, event, eventId, attempt, settled, at, stop = "" }: Settlement, holder = "", isDoubted = false) {
-      const who: Argument[] = [String(event), route, holder];
+    async settle(settlement: Settlement, holder = "", isDoubted = false) {
+      const { route, event, eventId, attempt, settled, at, stop = "" } = settlement;
       const what: Argument[] = [String(at), writeAttempt(attempt)];
       const number = String(attempt.number);
-      const list: Argument[] = [];
       const id = isDoubted && eventId !== undefined ? JSON.stringify(eventId) : "";
-      if (settled.to === "delivered" && stop === "" && id === "") list.push("D", ...who, ...what, number);
-      else {
+      const counts = countsOfAttempt(settlement);
+      const sample = sampleOfDelivery(settlement);
+      const list: Argument[] = [];
+      let form: Form | null = null;
+      if (settled.to === "delivered" && stop === "" && id === "") {
+        form = { kind: "D", usage: holder, routes: [route], counts, isTimed: sample !== null, isRare: false };
+        list.push(String(event), ...what, number, ...(sample === null ? [] : [sample.join(" ")]));
+      } else {
         const next = settled.to === "waiting" ? String(settled.nextAt) : "";
         const reason = settled.to === "dead" ? settled.reason : "";
         const isSpared = settled.to === "waiting" && settled.spares === true;
+        const changes = sample === null ? counts : [...counts, ...sample, "1"];
+        const how = [stop, number, isSpared ? "1" : "", id, ...changes];
         list.push("T", "0");
-        pushOperations(list, [["settle", ...who, stateCode(settled.to), next, reason, ...what, stop, number, isSpared ? "1" : "", id]]);
+        pushOperations(list, [["settle", String(event), route, holder, stateCode(settled.to), next, reason, ...what, ...how]]);
       }
-      const [, result] = await commit.run({ list });
+      const [, result] = await commit.run(form === null ? { list } : { list, form });
       return { written: result !== "", released: result === "" || result === "x" ? null : Number(result) };
     },
     resume: async (route: string): Promise<boolean> => (await link.run((redis) => redis.hdel(`${base}stopped`, route))) > 0,
     /** Ends exchanges that began before `before` (unix ms) and were never settled; returns their number. */
     async abandon(route: string, before: number, at: number, reason: string): Promise<number> {
       const list: Argument[] = ["T", "0"];
-      pushOperations(list, [["abandon", route, String(before), String(at), reason]]);
+      pushOperations(list, [["abandon", route, String(before), String(at), reason, tailOf("dead", at), fieldOf(route, "")]]);
       const [, ended] = await commit.run({ list });
       return Number(ended);
     },

@@ -62,6 +62,10 @@ import { hiddenNumber, lastPhoneDigits, maskNumber } from "../../model/mask.ts";
  * | `cursor:<name>` | row | position of a listener |
  * | `cursors` | zset by unix ms | names of cursors, by when they moved |
  * | `once:<key>` | string that expires | a used code, or a session that ended |
+ * | `hm:<series>:<unix minute>`, `hh:<series>:<unix hour>` | hash by `<source or route>:<label>`, or by label | counts of the history (history.ts) |
+ * | `minutes:<series>`, `hours:<series>` | zset by unix hour | hours that have such minutes, and such hours |
+ * | `codes:<unix hour>` | set that expires | error codes that the history counts by name |
+ * | `forgotten` | number | unix hour before which the history is deleted |
  * | `retention` | row | progress of the purge (rows.ts) |
  * | `kept` | zset by unix ms | seqs of old events deleted only in part, by when they are checked again |
  * | `bare` | zset by unix ms | subjects without events, likewise |

@@ -4,6 +4,7 @@ import type { Rules } from "../rules.ts";
 import { createAccept, createAcceptOnly } from "./accept.ts";
 import type { RedisLink } from "./client.ts";
 import { createDeliveries } from "./deliveries.ts";
+import { createHistoryWriting } from "./history.ts";
 import { createHydrationPasses, createTrackedMessages } from "./hydration-passes.ts";
 import { createBeginHydration, createHydrations } from "./hydrations.ts";
 import { keysOf, messageName } from "./keys.ts";
@@ -76,6 +77,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
   const registering = createRegister({ transact, subjectsOf }, register);
   const registerSent = createRegisterSent({ rules, subjectsOf, register, parking });
   const sends = createSends({ keys, link, transact, transactClear, registerSent });
+  const history = createHistoryWriting(keys, commit);
   const leases = createLeaderLeases(keys.base, link);
   const arrivals = createArrivals(live.last);
 
@@ -115,8 +117,8 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     async probe(at: number): Promise<void> {
       await transact((tx) => tx.call("SET", keys.of("probed"), String(at)));
     },
-    noteAcknowledged(): void {},
-    sampleGauges: async (): Promise<void> => {},
+    noteAcknowledged: history.noteAcknowledged,
+    sampleGauges: history.sampleGauges,
     ...createObservations(keys, link),
     ...createAlarms(keys, link),
     ...createPolls(keys, link, transact),
@@ -131,6 +133,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
       await inspecting.close();
       await leases.close();
       await sends.close();
+      await history.close();
       await idle();
       await steps.idle();
     },

@@ -4,6 +4,7 @@ import { replan } from "../../track/planning.ts";
 import type { DueDelivery } from "../rules.ts";
 
 import { type EventRow, type PlanText, planText, readBody, readEventRow, writeEventRow } from "./event-rows.ts";
+import { countsOfEvent } from "./history.ts";
 import { readSubjectName, type SubjectName } from "./keys.ts";
 import { concludeEvent, deliverAll } from "./plans.ts";
 import { rowJson, rowVersion, type StoredSubject } from "./rows.ts";
@@ -77,7 +78,9 @@ export function createParking({ keys, link, rules, transact, subjectsOf, version
     const list = (await withVerdicts(rows)).flatMap(({ seq, version: before, row, kept }) => {
       const after = ended(row, kept, plans);
       const isIgnored = after.disposition === "ignored" ? "1" : "";
-      return [seq, before, version() + writeEventRow(after), row.subject ?? "", String(row.receivedAt), isIgnored];
+      const [tail, was] = countsOfEvent(row, -1);
+      const place = [row.subject ?? "", String(row.receivedAt), isIgnored, tail, was, countsOfEvent(after, 1)[1]];
+      return [seq, before, version() + writeEventRow(after), ...place];
     });
     let sum = 0;
     await transact((tx) => {

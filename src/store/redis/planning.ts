@@ -5,6 +5,7 @@ import type { Planned, PlannedSome, Rules } from "../rules.ts";
 import type { RedisLink } from "./client.ts";
 import { type Commit, type StepResult, seqIn } from "./commit.ts";
 import { type EventRow, planText, readEventRow, writeEventRow } from "./event-rows.ts";
+import { countsOfEvent } from "./history.ts";
 import { type Keys, readSubjectName } from "./keys.ts";
 import { createTrackAndPlan, type EventToPlan, type PlannedEvent, subjectVersion } from "./plans.ts";
 import { rowJson, rowVersion, unseenSubject, writeSubjectRow } from "./rows.ts";
@@ -104,7 +105,7 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
     const row = version() + writeEventRow(plannedEvent.row);
     const result = commit.run({
       list: [seq, isWhole ? `${row}\n${body}` : row, ...plannedEvent.list],
-      form: { kind: "P", usage: "", routes: plannedEvent.routes, isRare: plannedEvent.isRare },
+      form: { kind: "P", usage: "", ...plannedEvent.form, counts: [...countsOfEvent(event.row, -1), ...plannedEvent.form.counts] },
       plan: plannedEvent.plan,
       reads: plannedEvent.reads,
     });
@@ -209,14 +210,14 @@ function eventIn({ row, body }: UnplannedEvent): EventToPlan {
 function setAsideEvent(row: EventRow, stored: string, version: () => string, error: unknown): PlannedEvent {
   const plan = planText({ disposition: "filtered", verdicts: [] });
   const nextRow = stored === "" ? version() + writeSubjectRow({ ...unseenSubject, updatedAt: row.receivedAt }) : "";
+  const after: EventRow = { ...row, disposition: "filtered", plan: plan.digest, fault: planningFault(error) };
   return {
     subject: row.subject,
-    row: { ...row, disposition: "filtered", plan: plan.digest, fault: planningFault(error) },
+    row: after,
     nextRow,
     plan,
     list: [row.subject ?? "", subjectVersion(row.subject, stored), nextRow],
-    routes: [],
-    isRare: false,
+    form: { routes: [], counts: countsOfEvent(after, 1), isTimed: false, isRare: false },
     reads: row.subject === null ? [] : [row.subject],
     due: () => [],
   };

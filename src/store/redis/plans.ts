@@ -5,8 +5,9 @@ import { nothingTracked } from "../../track/facts.ts";
 import { planArrival } from "../../track/planning.ts";
 import type { DueDelivery, Rules } from "../rules.ts";
 
-import { type Operation, pushOperations } from "./commit.ts";
+import { type Counts, type Operation, pushOperations } from "./commit.ts";
 import { dispositionCode, type EventRow, type PlanText, planText, writeEventRow } from "./event-rows.ts";
+import { countDisposition, countsOfEvent, countTracking } from "./history.ts";
 import { type Keys, orderKey, padSeq, placesOfSubject, type SubjectName } from "./keys.ts";
 import { readSubjectRow, rowJson, rowVersion, unseenSubject, writeSubjectRow } from "./rows.ts";
 import type { Argument } from "./script.ts";
@@ -35,8 +36,7 @@ export interface PlannedEvent {
   readonly plan: PlanText;
   /** The arguments of lua/commit.lua, after those that come first in a step. */
   readonly list: readonly Argument[];
-  readonly routes: readonly string[];
-  readonly isRare: boolean;
+  readonly form: { readonly routes: readonly string[]; readonly counts: Counts; readonly isTimed: boolean; readonly isRare: boolean };
   /** Names of the strings that the script reads, without the event's own. */
   readonly reads: readonly string[];
   /** The due deliveries, by the script's result. */
@@ -97,28 +97,30 @@ export function createTrackAndPlan(base: string, rules: Rules, version: () => st
       list.push(order, at);
       if (order !== "" && at !== "") reads.push(`o:${route}:${order}`);
     }
+    const { counts, sample } = countTracking(arrived, tracking, tracked?.next ?? null);
+    if (sample !== null) list.push(sample.join(" "));
     if (isRare) {
       const parkedText = parkedUntil === null ? "" : String(parkedUntil);
       list.push(dispositionCode(plan.disposition), parkedText, origin === "webhook" ? "" : account, String(receivedAt));
       list.push(extras.separate ?? "");
       pushOperations(list, operations);
     }
+    const row: EventRow = {
+      ...arrived,
+      previousStatus: tracking.previousStatus,
+      moved: tracking.transition !== null,
+      disposition: plan.disposition,
+      plan: text.digest,
+      parkedUntil,
+      fault: plan.fault ?? null,
+    };
     return {
       subject: name,
-      row: {
-        ...arrived,
-        previousStatus: tracking.previousStatus,
-        moved: tracking.transition !== null,
-        disposition: plan.disposition,
-        plan: text.digest,
-        parkedUntil,
-        fault: plan.fault ?? null,
-      },
+      row,
       nextRow,
       plan: text,
       list,
-      routes,
-      isRare,
+      form: { routes, counts: [...countsOfEvent(row, 1), ...counts], isTimed: sample !== null, isRare },
       reads,
       due(seq, result) {
         const states = result.indexOf(" ") + 1;
@@ -222,6 +224,7 @@ export function concludeEvent(tx: Transaction, keys: Keys, seq: number, row: Eve
   const plan = planOf(verdicts);
   tx.call("HSETNX", `${base}plans`, plan.digest, plan.verdicts);
   tx.rewrite(keys.event(seq), writeEventRow({ ...row, disposition, plan: plan.digest, parkedUntil: null, fault: null }));
+  countDisposition(tx, row, disposition);
   if (row.parkedUntil !== null) {
     tx.call("ZREM", `${base}parked`, padSeq(seq));
     if (row.subject !== null) tx.call("ZREM", `${base}pk:${row.subject}`, String(seq));

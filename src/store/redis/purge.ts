@@ -2,6 +2,7 @@ import type { Purged, RetentionTimes } from "../port.ts";
 import type { Operation } from "./commit.ts";
 import { type EventRow, readEventRow } from "./event-rows.ts";
 import { placesOfEvent, placesOfSubject, readSubjectName, type SubjectName } from "./keys.ts";
+import { createRollUp } from "./read-history.ts";
 import {
   joinRetention,
   type RetentionRow,
@@ -25,7 +26,17 @@ const mostAtOnce = 50;
 export function createPurge(parts: Omit<WriteParts, "rules">) {
   const ofEvents = createPurgeEvents(parts);
   const ofSubjects = createPurgeSubjects(parts);
-  const phases = [ofEvents.ignored, ofEvents.deliveries, ofEvents.events, ofEvents.kept, ofSubjects.seen, ofSubjects.registered] as const;
+  const rollUp = createRollUp(parts.keys, parts.link);
+  const ofHistory = async (now: number, keep: RetentionTimes) => ({ messages: 0, ...(await rollUp(now, keep.history)) });
+  const phases = [
+    ofHistory,
+    ofEvents.ignored,
+    ofEvents.deliveries,
+    ofEvents.events,
+    ofEvents.kept,
+    ofSubjects.seen,
+    ofSubjects.registered,
+  ] as const;
   let phase = 0;
 
   /** One phase of a pass, or a part of it: reads up to `limit` rows. */

@@ -2,6 +2,7 @@ import type { ReceivedEvent } from "../../model/event.ts";
 import type { QuarantinedEvent, QuarantinedFound, QuarantineFilter, ReleasedEvent, ReplayCursor } from "../port.ts";
 import type { AcceptOutcome } from "../rules.ts";
 import { readBodies, readEventRow, type StoredEvent, writeEventRow } from "./event-rows.ts";
+import { countDisposition } from "./history.ts";
 import type { WriteParts } from "./transact.ts";
 
 interface Parts extends Omit<WriteParts, "rules"> {
@@ -69,6 +70,7 @@ export function createQuarantine({ keys, link, transact, events, accept }: Parts
         const stored = json === null ? null : readEventRow(json);
         if (stored?.disposition !== "quarantined") return;
         tx.rewrite(keys.event(seq), writeEventRow({ ...stored, disposition: "released", release: outcome.seq }));
+        countDisposition(tx, stored, "released");
         tx.call("ZREM", list, String(seq));
       });
       return outcome;

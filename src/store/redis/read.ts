@@ -1,4 +1,3 @@
-import { type SeriesQuery, sumSeries } from "../../model/history.ts";
 import { StoreUnavailable } from "../port.ts";
 import type { Inspecting, Stats } from "../reading.ts";
 import { runAudit } from "./audit.ts";
@@ -9,6 +8,7 @@ import type { Keys } from "./keys.ts";
 import { createLiveSeqs } from "./live-seqs.ts";
 import { createReadDeliveries } from "./read-deliveries.ts";
 import { createReadEvents } from "./read-events.ts";
+import { createHistoryCounts, createReadHistory } from "./read-history.ts";
 import { createReadListen } from "./read-listen.ts";
 import { createReadMessages, createReadRuns, createReadSubjects } from "./read-messages.ts";
 import { createCountStats, createReadBacklog, createReadQuarantine, createReadUsage } from "./read-stats.ts";
@@ -26,6 +26,7 @@ export function createReader(keys: Keys, link: RedisLink) {
   let counting: Promise<Stats> | null = null;
 
   const listen = createReadListen(parts);
+  const history = createReadHistory({ ...parts, seqBefore: listen.seqBefore });
   const read = {
     events: createReadEvents({ ...parts, waiting, hydrationOf: createReadHydrations(keys, link, events) }),
     deliveries: createReadDeliveries(parts),
@@ -33,12 +34,12 @@ export function createReader(keys: Keys, link: RedisLink) {
     runs: createReadRuns(subjects),
     stories: createReadStories(keys, link, waiting),
     listen,
+    history: { series: history.series },
     secretUses: createReadUsage(keys, link),
     dataId: () => link.run((redis) => readDataId(redis, keys)),
     backlog: createReadBacklog(keys, link),
     unplanned: createReadUnplanned(keys, link),
     quarantine: createReadQuarantine(keys, link),
-    history: { series: async (query: SeriesQuery) => sumSeries(query, []) },
   };
 
   /** Counts every row; concurrent callers share one count. */
@@ -50,11 +51,11 @@ export function createReader(keys: Keys, link: RedisLink) {
   }
 
   const closing = new AbortController();
-  const auditParts = { ...parts, secretUses: read.secretUses, seqBefore: listen.seqBefore };
+  const auditParts = { ...parts, secretUses: read.secretUses, historyCounts: createHistoryCounts(keys, link), seqBefore: listen.seqBefore };
   const inspecting: Inspecting = {
     stats,
-    series: read.history.series,
-    quality: () => Promise.reject(new StoreUnavailable("the Redis engine keeps no history yet")),
+    series: history.series,
+    quality: (query) => history.quality(query, closing.signal),
     /** Runs in this process, a few hundred rows at a time, so that other work gets through in between. */
     audit: (order, progress) => runAudit(auditParts, order, progress, closing.signal),
     async close() {

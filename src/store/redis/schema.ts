@@ -5,7 +5,7 @@ import { type Keys, keysOf } from "./keys.ts";
 import { rowJson } from "./rows.ts";
 
 /** Version of the stored format (keys.ts). Raise it with a change that an older version would misread. */
-export const schemaVersion = 1;
+export const schemaVersion = 2;
 
 /**
  * Marks a new prefix as a relay's, and returns the name of its data; a different name later means that Redis lost them.

@@ -1,8 +1,8 @@
 #!lua
 -- Accepts a batch of events without planning them. ARGV: base, number of events, an id key and a row for each; then what
--- they share: accounts; secret usage, each with its number of consecutive events and their first and last time; separate
--- bodies, each with the index of its event; for events that the relay made, index, account and subject; and lists by seq,
--- each with the index of its event. Returns the seq
+-- they share: accounts; secret usage, each with its number of consecutive events, their first and last time, and where the
+-- history counts them (end of the key, field); separate bodies, each with the index of its event; for events that the relay
+-- made, index, account and subject; and lists by seq, each with the index of its event. Returns the seq
 -- before the first, 1 if `unplanned` was empty, and for each duplicate its index, seq, and 1 if its body differs.
 local n = tonumber(ARGV[2])
 local place = 3 + 2 * n
@@ -15,11 +15,17 @@ end
 local accounts = {}
 for i = 1, tonumber(take()) do accounts[i] = take() end
 local usages, usage_of = {}, {}
-for _ = 1, tonumber(take()) do
-  local name, count, first, last = take(), tonumber(take()), take(), take()
-  local sum = { events = 0, duplicates = 0, first = tonumber(first), last = tonumber(last) }
+local groups, group_of = {}, {}
+for g = 1, tonumber(take()) do
+  local name, size, first, last = take(), tonumber(take()), tonumber(take()), tonumber(take())
+  local sum = usages[name] or { events = 0, duplicates = 0, first = first, last = last }
+  sum.first, sum.last = math.min(sum.first, first), math.max(sum.last, last)
   if name ~= '' then usages[name] = sum end
-  for _ = 1, count do usage_of[#usage_of + 1] = sum end
+  groups[g] = { tail = take(), field = take(), events = 0 }
+  for _ = 1, size do
+    usage_of[#usage_of + 1] = sum
+    group_of[#group_of + 1] = groups[g]
+  end
 end
 local separate = {}
 for _ = 1, tonumber(take()) do
@@ -65,6 +71,7 @@ for i = 1, n do
     if made[i] then made[i].seq = text end
     if lists[i] then call('ZADD', base .. lists[i], text, text) end
     sum.events = sum.events + 1
+    group_of[i].events = group_of[i].events + 1
   end
 end
 
@@ -91,4 +98,6 @@ for _, one in pairs(made) do
 end
 for _, account in ipairs(accounts) do call('SADD', base .. 'accounts', account) end
 write_usage(usages)
+for _, group in ipairs(groups) do count(group.tail, group.field, group.events) end
+write_counts()
 return results

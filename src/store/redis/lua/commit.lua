@@ -60,9 +60,19 @@ local function store_event(row, separate)
   return seq
 end
 
--- What events of a batch share, by number: what to do with them, the secret usage, the routes that get a delivery, and
--- whether they have the arguments of rare cases.
+-- What steps of a batch share, by number: what to do with them, the secret usage, the routes that get a delivery, whether
+-- they have the arguments of rare cases, what each changes in the history, and whether each brings a sample of its own.
 local forms = {}
+
+-- `sample`: one more change, of a histogram: the end of a key, a blank and a field.
+local function count_step(form, sample)
+  local changes = form.counts
+  for n = 1, #changes, 3 do count(changes[n], changes[n + 1], tonumber(changes[n + 2])) end
+  if sample then
+    local blank = string.find(sample, ' ', 1, true)
+    count(string.sub(sample, 1, blank - 1), string.sub(sample, blank + 1), 1)
+  end
+end
 
 -- Seqs read from the head of `unplanned`, and the length of that list before this batch.
 local heads, waiting = {}, nil
@@ -141,6 +151,7 @@ local function accept(form)
   local id_key, row = base .. ARGV[place], ARGV[place + 1]
   local subject, version, next_row, first = ARGV[place + 2], ARGV[place + 3], ARGV[place + 4], place + 5
   place = first + 2 * #form.routes
+  local sample = form.is_timed and take()
   local rare = form.is_rare and take_rare()
   local separate = rare and rare.separate or ''
   local same = get(id_key)
@@ -159,6 +170,7 @@ local function accept(form)
   local seq = store_event(row, separate)
   put(id_key, seq)
   if form.usage ~= '' then count_usage(form.usage, true) end
+  count_step(form, sample)
   local states = plan_event(seq, form, subject, version, next_row, first, rare)
   return states and seq .. ' ' .. states or seq
 end
@@ -169,6 +181,7 @@ local function plan(form)
   local seq, row = ARGV[place], ARGV[place + 1]
   local subject, version, next_row, first = ARGV[place + 2], ARGV[place + 3], ARGV[place + 4], place + 5
   place = first + 2 * #form.routes
+  local sample = form.is_timed and take()
   local rare = form.is_rare and take_rare()
   local is_turn = is_next(seq)
   local current = is_turn and changed_row(subject, version)
@@ -179,20 +192,32 @@ local function plan(form)
   local key = base .. 'e:' .. seq
   if not string.find(row, '\n', 11, true) then row = row .. body_part(get(key)) end
   put(key, row)
+  count_step(form, sample)
   local states = plan_event(seq, form, subject, version, next_row, first, rare)
   planned = planned + 1
   return states and seq .. ' ' .. states or seq
 end
 
 local function quarantine()
-  local row, separate, received_at, usage = take(), take(), take(), take()
+  local row, separate, received_at, usage, tail, field = take(), take(), take(), take(), take(), take()
   local seq = store_event(row, separate)
   call('ZADD', base .. 'quarantined', received_at, seq)
   if usage ~= '' then count_usage(usage, true) end
+  count(tail, field, 1)
   return { 1, seq }
 end
 
-local events = { A = accept, P = plan }
+-- Settles a delivery as delivered, by far the most frequent step of a worker: seq, at, attempt, its number. Its form has the
+-- holder in the place of the secret usage.
+local function delivered(form)
+  local seq, at, attempt, number = take(), take(), take(), take()
+  local sample = form.is_timed and take()
+  local released = operations.settle({ seq, form.routes[1], form.usage, '2', '', '', at, attempt, '', number, '', '' })
+  if released ~= '' then count_step(form, sample) end
+  return { 1, released }
+end
+
+local shared = { A = accept, P = plan, D = delivered }
 
 -- What the steps share: accounts, verdicts by digest, secret usage with the first and last time of the batch, forms, and
 -- the strings that the steps read.
@@ -206,9 +231,11 @@ for _ = 1, tonumber(take()) do
   usages[key] = { events = 0, duplicates = 0, first = tonumber(first), last = tonumber(last) }
 end
 for n = 1, tonumber(take()) do
-  local run, usage, rare, routes_of = events[take()], take(), take(), {}
+  local run, usage, rare, timed, routes_of, changes = shared[take()], take(), take(), take(), {}, {}
   for route = 1, tonumber(take()) do routes_of[route] = take() end
-  forms[tostring(n)] = { run = run, usage = usage, is_rare = rare == '1', routes = routes_of }
+  for change = 1, tonumber(take()) do changes[change] = take() end
+  forms[tostring(n)] =
+    { run = run, usage = usage, is_rare = rare == '1', is_timed = timed == '1', routes = routes_of, counts = changes }
 end
 local reads = {}
 for n = 1, tonumber(take()) do reads[n] = base .. take() end
@@ -217,14 +244,8 @@ for from = 1, #reads, most_words do
   for n = 1, #values do known[reads[from + n - 1]] = values[n] end
 end
 
--- Settles a delivery as delivered, by far the most frequent step of a worker: seq, route, holder, at, attempt, its number.
-local function delivered()
-  local seq, route, holder, at, attempt, number = take(), take(), take(), take(), take(), take()
-  return { 1, operations.settle({ seq, route, holder, '2', '', '', at, attempt, '', number, '', '' }) }
-end
-
 -- Other kinds are numbers of forms.
-local kinds = { T = transact, Q = quarantine, D = delivered }
+local kinds = { T = transact, Q = quarantine }
 local results = {}
 -- After a fault in one step, the earlier steps must still be written, or a seq would be assigned twice.
 local is_whole, fault = pcall(function()

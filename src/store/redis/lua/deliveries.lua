@@ -73,7 +73,7 @@ function operations.deliver(a)
 end
 
 -- Seq, route, holder, state, next at, reason, at, attempt, stop, number of the attempt, '1' if it is spared, the event's id
--- as JSON if the seq may name another event by now. Returns '' when nothing was written (already settled, claimed by another
+-- as JSON if the seq may name another event by now; then what it changes in the history, as `count`. Returns '' when nothing was written (already settled, claimed by another
 -- holder, or a repeat), else 'x' or the seq of the released delivery.
 function operations.settle(a)
   local seq, route, to, at = a[1], a[2], a[4], a[7]
@@ -90,6 +90,7 @@ function operations.settle(a)
   -- Another holder claimed it after this lease expired, and its result counts, unless this one delivered it.
   if a[3] ~= '' and now[4] and now[4] ~= a[3] and to ~= '2' then return '' end
   local spent = (tonumber(now[5]) or 0) + (a[11] == '1' and 0 or 1)
+  for n = 13, #a, 3 do count(a[n], a[n + 1], tonumber(a[n + 2])) end
   local member = padded(seq)
   local ends = ended[route]
   if not ends then
@@ -137,7 +138,7 @@ function operations.replay(a)
   return requeue(a[1], a[2], a[3])
 end
 
--- Ends the exchanges of a proxied route that began before a time; returns their number.
+-- Ends the exchanges of a proxied route that began before a time; returns their number. Last: where the history counts them.
 function operations.abandon(a)
   local route, before, at, reason = a[1], a[2], a[3], a[4]
   local left = call('ZRANGEBYSCORE', base .. 'px:' .. route, '-inf', before)
@@ -146,5 +147,6 @@ function operations.abandon(a)
     call('ZADD', base .. 'dead:' .. route, seq, seq)
   end
   call('ZREMRANGEBYSCORE', base .. 'px:' .. route, '-inf', before)
+  if #left > 0 then count(a[5], a[6], #left) end
   return #left
 end

@@ -46,3 +46,47 @@ local function write_usage(usages)
     end
   end
 end
+
+-- Changes of the history (history.ts): by the end of a key, `<series>:<minute>`, and by field.
+local counts = {}
+local function count(tail, field, n)
+  local fields = counts[tail]
+  if not fields then
+    fields = {}
+    counts[tail] = fields
+  end
+  fields[field] = (fields[field] or 0) + n
+end
+
+-- Error codes of an hour that are counted by name; foreign text must not fill Redis.
+local most_codes = 200
+local function code_of(hour, code)
+  local codes = base .. 'codes:' .. hour
+  if call('SISMEMBER', codes, code) == 1 then return code end
+  local known = call('SCARD', codes)
+  if known >= most_codes then return 'other' end
+  call('SADD', codes, code)
+  if known == 0 then call('PEXPIRE', codes, 172800000) end
+  return code
+end
+
+-- An hour is listed in `minutes` until it is rolled up. A later change of an old event lists it again.
+local function write_counts()
+  for tail, fields in pairs(counts) do
+    local series, minute = string.match(tail, '^(%a+):(%d+)$')
+    local hour = format('%d', math.floor(tonumber(minute) / 60))
+    local is_new = false
+    for field, n in pairs(fields) do
+      if n ~= 0 then
+        if series == 'failures' then field = code_of(hour, field) end
+        if call('HINCRBY', base .. 'hm:' .. tail, field, n) == n then is_new = true end
+      end
+    end
+    if is_new and tonumber(hour) < tonumber(call('GET', base .. 'forgotten') or '0') then
+      -- Its other counts are deleted (roll-up.lua).
+      call('DEL', base .. 'hm:' .. tail)
+    elseif is_new then
+      call('ZADD', base .. 'minutes:' .. series, hour, hour)
+    end
+  end
+end

@@ -120,4 +120,5 @@ local function write_gathered()
   for route in pairs(routes) do call('SADD', base .. 'routes', route) end
   for account in pairs(accounts) do call('SADD', base .. 'accounts', account) end
   write_usage(usages)
+  write_counts()
 end

@@ -65,11 +65,18 @@ function operations.list_seq(a, seq)
   return ''
 end
 
+-- Changes the history: the end of a key, a field and a number each.
+function operations.count(a)
+  for n = 1, #a, 3 do count(a[n], a[n + 1], tonumber(a[n + 2])) end
+  return ''
+end
+
 -- Expires parked events, except those that changed meanwhile or are being released: seq, version, next row, subject,
--- received at, '1' if it becomes ignored. Returns their number.
+-- received at, '1' if it becomes ignored, and where the history counts it: end of the key, fields before and after. Returns
+-- their number.
 function operations.expire(a)
   local gone, ignored = {}, {}
-  for n = 1, #a, 6 do
+  for n = 1, #a, 9 do
     local seq, key = a[n], base .. 'e:' .. a[n]
     local row = get(key)
     local released = a[n + 3] ~= '' and call('ZSCORE', base .. 'releasing', a[n + 3])
@@ -77,6 +84,8 @@ function operations.expire(a)
       put(key, a[n + 2] .. body_part(row))
       gone[#gone + 1] = padded(seq)
       if a[n + 3] ~= '' then call('ZREM', base .. 'pk:' .. a[n + 3], seq) end
+      count(a[n + 6], a[n + 7], -1)
+      count(a[n + 6], a[n + 8], 1)
       if a[n + 5] == '1' then
         ignored[#ignored + 1] = a[n + 4]
         ignored[#ignored + 1] = seq
