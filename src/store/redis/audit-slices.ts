@@ -1,6 +1,7 @@
+import { outcomeOfRow } from "../../model/history.ts";
 import type { KeptVerdict } from "../../model/plan.ts";
 import { type RedisLink, runPipeline } from "./client.ts";
-import { readEventRow, rowsAtOnce, type StoredEvent, type StoredEvents } from "./event-rows.ts";
+import { readAttempt, readEventRow, rowsAtOnce, type StoredEvent, type StoredEvents } from "./event-rows.ts";
 import { type Keys, padSeq } from "./keys.ts";
 import { readHydrationRow, rowJson } from "./rows.ts";
 import { readScript } from "./script.ts";
@@ -101,6 +102,8 @@ export interface LookedDelivery {
   readonly attempts: number;
   /** Attempts stored. */
   readonly tries: number;
+  /** The same, without their responses. */
+  readonly made: readonly { readonly at: number; readonly outcome: string }[];
   /** Letters, see `lua/inspect-deliveries.lua`. */
   readonly places: string;
   readonly fields: ReadonlySet<string>;
@@ -110,6 +113,13 @@ const inspectScript = readScript("inspect-deliveries");
 
 /** Deliveries per step: each blocks Redis for some microseconds. */
 const deliveriesAtOnce = 200;
+
+type LookedFields = [state: string, attempts: string, places: string, heads: string[], ...fields: string[]];
+
+function madeAttempt(head: string): LookedDelivery["made"][number] {
+  const { at, status, error } = readAttempt(0, Buffer.from(head));
+  return { at, outcome: outcomeOfRow(status, error) };
+}
 
 /** Returns the existing deliveries, in the order of `asked`. */
 async function lookAtDeliveries(
@@ -121,13 +131,22 @@ async function lookAtDeliveries(
   for (let from = 0; from < asked.length; from += deliveriesAtOnce) {
     const some = asked.slice(from, from + deliveriesAtOnce);
     const list = [base, ...some.flatMap(({ event, route }) => [String(event), route])];
-    const found = (await link.run((redis) => inspectScript.run(redis, `${base}seq`, list))) as (string | string[])[];
+    const found = (await link.run((redis) => inspectScript.run(redis, `${base}seq`, list))) as (string | LookedFields)[];
     for (const [index, { event, route }] of some.entries()) {
       const one = found[index];
       if (one === undefined || typeof one === "string") continue;
-      const [state, attempts, places = "", ...fields] = one;
-      const tries = fields.filter((name) => /^a\d+$/.test(name)).length;
-      looked.push({ event, route, state: Number(state), attempts: Number(attempts), tries, places, fields: new Set(fields) });
+      const [state, attempts, places, heads, ...fields] = one;
+      const made = heads.map(madeAttempt);
+      looked.push({
+        event,
+        route,
+        state: Number(state),
+        attempts: Number(attempts),
+        tries: made.length,
+        made,
+        places,
+        fields: new Set(fields),
+      });
     }
   }
   return looked;

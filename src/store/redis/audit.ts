@@ -1,15 +1,19 @@
 import type { AuditReport } from "../../model/audit.ts";
+import { auditedSeries, hourMs, statusLabel } from "../../model/history.ts";
 import { createGaps, createTally, type Tally } from "../audit.ts";
+import { compareHistory, createHistoryTally, type HistoryCounts } from "../audit-history.ts";
 import { checkUsage, clockSlackMs, lateMs } from "../audit-rules.ts";
 import { rowsAtOnce } from "../migrate/source.ts";
 import type { AuditOrder, AuditProgress } from "../reading.ts";
 import type { StoredSecretUse } from "../views.ts";
 import { createEventAudit } from "./audit-events.ts";
-import { createSlices, type WaitingParts, waitingAfter, waitingAmong } from "./audit-slices.ts";
+import { createSlices, type Looked, type WaitingParts, waitingAfter, waitingAmong } from "./audit-slices.ts";
 import { type RedisLink, runPipeline } from "./client.ts";
 import type { StoredEvents } from "./event-rows.ts";
-import type { Keys } from "./keys.ts";
+import { fieldOf } from "./history.ts";
+import { type Keys, readSubjectName } from "./keys.ts";
 import type { LiveSeqs } from "./live-seqs.ts";
+import type { HistoryCountsOf } from "./read-history.ts";
 import { type RetentionRow, readRetentionRow, retentionRowName, rowJson } from "./rows.ts";
 
 export interface AuditParts {
@@ -18,6 +22,7 @@ export interface AuditParts {
   readonly live: LiveSeqs;
   readonly events: StoredEvents;
   readonly secretUses: () => Promise<readonly StoredSecretUse[]>;
+  readonly historyCounts: HistoryCountsOf;
   /** The seq after which the events received from a time (unix ms) on are. */
   readonly seqBefore: (time: number) => Promise<number>;
 }
@@ -58,6 +63,8 @@ export async function runAudit(
   const read = createSlices({ keys, link, events });
   const proved = new Map<string, number>();
   const rows = { events: 0, deliveries: 0, attempts: 0 };
+  const history = createHistoryTally();
+  const historyBefore = isWhole ? await historyCounts() : [];
 
   for await (const seqs of live.forth(first, last + 1, rowsAtOnce)) {
     signal.throwIfAborted();
@@ -74,18 +81,53 @@ export async function runAudit(
       judge(one);
       if (secret !== null) proved.set(`${one.row.source}:${secret}`, (proved.get(`${one.row.source}:${secret}`) ?? 0) + 1);
       rows.events += 1;
+      if (isWhole) countRow(one);
       rows.deliveries += one.deliveries.length;
       rows.attempts += one.deliveries.reduce((sum, { tries }) => sum + tries, 0);
     }
     progress({ checked: (seqs.at(-1) ?? first) - first, of: last - first });
   }
   if (isWhole) {
+    await checkHistory(await historyCounts());
     checkUsage(tally, new Map(told.map(({ source, secret, events }) => [`${source}:${secret}`, events])), proved, everAccepted);
     await findStrays(parts, tally, newest);
     await findWaitingStrays(parts, tally, newest);
   }
   return { ...tally.result(), at: order.now, tookMs: Math.round(performance.now() - startedAt), rows, gone: gaps.result() };
+
+  function historyCounts(): Promise<HistoryCounts[][]> {
+    const end = order.now + clockSlackMs;
+    return Promise.all(auditedSeries.map((series) => Array.fromAsync(parts.historyCounts(series, 0, end))));
+  }
+
+  function countRow({ row, deliveries }: Looked): void {
+    history.add("events", row.receivedAt, fieldOf(row.source, row.disposition));
+    if (row.moved && row.status !== null && row.subject !== null) {
+      const label = statusLabel(readSubjectName(row.subject).type, row.status);
+      history.add("transitions", row.receivedAt, fieldOf(row.source, label));
+    }
+    for (const { route, made } of deliveries) for (const { at, outcome } of made) history.add("attempts", at, fieldOf(route, outcome));
+  }
+
+  /** A running relay still writes the rows of the last minutes. */
+  async function checkHistory(historyAfter: readonly HistoryCounts[][]): Promise<void> {
+    const forgotten = Number((await link.run((redis) => redis.get(keys.of("forgotten")))) ?? 0) * hourMs;
+    const { sweptEvents, sweptDeliveries } = retention;
+    for (const [n, series] of auditedSeries.entries()) {
+      compareHistory(tally, {
+        series,
+        rows: history.of(series),
+        before: historyBefore[n] ?? [],
+        after: historyAfter[n] ?? [],
+        from: Math.max(forgotten, sweptEvents ?? 0, series === "attempts" ? (sweptDeliveries ?? 0) : 0),
+        to: order.isRunning ? order.now - settledMs : Number.POSITIVE_INFINITY,
+      });
+    }
+  }
 }
+
+/** Rows of a minute are stored this long after it, at the latest: an attempt is counted in the minute of its start. */
+const settledMs = 5 * 60_000;
 
 const deliveryLists = ["due", "leased", "held", "dead", "px"] as const;
 /** Approximate members per ZSCAN. */

@@ -18,6 +18,7 @@ import {
   sumSeries,
   timeOfStatus,
 } from "../../model/history.ts";
+import type { HistoryCounts } from "../audit-history.ts";
 import { clockSlackMs } from "../audit-rules.ts";
 import type { RedisLink } from "./client.ts";
 import { rowsAtOnce, type StoredEvent } from "./event-rows.ts";
@@ -26,15 +27,6 @@ import type { Keys } from "./keys.ts";
 import type { StoredParts } from "./live-seqs.ts";
 import { readSubjectRow, rowJson } from "./rows.ts";
 import { readScript } from "./script.ts";
-
-/** Fields of one minute or hour of a series of the history. */
-export interface HistoryCounts {
-  /** Unix ms. */
-  readonly at: number;
-  /** Seconds: 60, or 3600 once it is rolled up. */
-  readonly step: 60 | 3600;
-  readonly fields: ReadonlyMap<string, number>;
-}
 
 const historyScript = readScript("history");
 

@@ -1,6 +1,7 @@
 #!lua flags=no-writes
 -- Reads deliveries for an audit, each in one consistent state with the lists it is in. ARGV: base, then seq and route in
--- turn. Returns for each '' or { state, attempts, places, fields… }. Places are letters: d due, l leased, p proxied, h held,
+-- turn. Returns for each '' or { state, attempts, places, attempts without their responses,
+-- fields… }. Places are letters: d due, l leased, p proxied, h held,
 -- x dead; n is the delivery of its message that is sent, b is held behind the one that is sent.
 local base = ARGV[1]
 local call = redis.call
@@ -27,8 +28,12 @@ for n = 2, #ARGV, 2 do
         places = places .. 'b'
       end
     end
-    local one = { now[1], now[2] or '0', places }
-    for _, field in ipairs(call('HKEYS', key)) do one[#one + 1] = field end
+    local heads = {}
+    local one = { now[1], now[2] or '0', places, heads }
+    for _, field in ipairs(call('HKEYS', key)) do
+      one[#one + 1] = field
+      if string.find(field, '^a%d+$') then heads[#heads + 1] = string.match(call('HGET', key, field), '^[^\n]*') end
+    end
     found[#found + 1] = one
   end
 end
