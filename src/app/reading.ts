@@ -100,6 +100,10 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
       const next = last !== undefined ? await read.deliveries.placeOf(last) : reached === null ? null : { event: reached, route: 0 };
       return { data: found, next: next === null ? null : `${next.event}.${next.route}` };
     },
+    async groupDeliveries(filter) {
+      const found = await read.deliveries.groups(filter);
+      return { data: found.toSorted((a, b) => b.count - a.count) };
+    },
     async deliveriesOf(event) {
       const found = await read.deliveries.list({ event, limit: 1000 });
       return Promise.all(found.toReversed().map(async (delivery) => ({ ...delivery, tries: await read.deliveries.attempts(delivery) })));

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import {
   accountResumedSchema,
+  deliveryGroupsSchema,
   deliveryPageSchema,
   deliverySchema,
   eventDetailSchema,
@@ -31,6 +32,7 @@ const answers = {
   eventDetail: eventDetailSchema,
   events: eventPageSchema,
   deliveries: deliveryPageSchema,
+  deliveryGroups: deliveryGroupsSchema,
   story: storySchema,
   explained: explainedSchema,
   replayCount: replayCountSchema,

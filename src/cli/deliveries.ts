@@ -7,18 +7,20 @@ import { printableJson, privateView, tableLines, timeText } from "./output.ts";
 interface Options extends RelayOptions {
   readonly route?: string;
   readonly state?: string;
+  readonly cause?: string;
   readonly limit: number;
   readonly before?: string;
   readonly showPii?: boolean;
   readonly json?: boolean;
 }
 
-/** Adds `deliveries list`. */
+/** Adds `deliveries list` and `deliveries groups`. */
 export function build(command: Command, io: Io): void {
   const list = withRelayOptions(command.command("list")).description("list deliveries, those of the newest events first");
   list
     .option("--route <name>", "of this route")
     .addOption(choice("--state <word>", "in this state; dead ones are the dead letters", deliveryStates))
+    .option("--cause <cause>", "whose last failed attempt failed for this, such as 503 or timeout")
     .option("--limit <count>", "at most so many", count, 50)
     .option("--before <place>", "go on after a page: the next that it gave", place)
     .option("--show-pii", "show ids in clear that hold a wamid or a phone number")
@@ -32,6 +34,47 @@ Examples:
   wamid-relay deliveries list --state dead --json | jq -r '.data[].id' | xargs wamid-relay retry`,
     )
     .action((options: Options) => listDeliveries(list, options, io));
+
+  const groups = withRelayOptions(command.command("groups")).description("count undelivered deliveries by route, state and cause");
+  groups
+    .option("--route <name>", "of this route")
+    .addOption(choice("--state <word>", "in this state", deliveryStates))
+    .option("--json", "print {data} as JSON")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  wamid-relay deliveries groups
+  wamid-relay deliveries groups --state dead`,
+    )
+    .action((options: RelayOptions & { route?: string; state?: string; json?: boolean }) => groupDeliveries(groups, options, io));
+}
+
+/** Prints the groups, largest first. */
+async function groupDeliveries(
+  command: Command,
+  options: RelayOptions & { readonly route?: string; readonly state?: string; readonly json?: boolean },
+  io: Io,
+): Promise<void> {
+  const { call, withReading } = await import("./reach-relay.ts");
+  const { route, state, json } = options;
+  const query = new URLSearchParams(Object.entries({ route, state }).filter((pair): pair is [string, string] => pair[1] !== undefined));
+  const found = await withReading(command, options, io, (client) =>
+    call(client, "deliveryGroups", "GET", `/v1/deliveries/groups?${query}`),
+  );
+  if (json === true) {
+    io.out(printableJson(found));
+    return;
+  }
+  const rows = found.data.map((each) => [
+    each.route,
+    each.state,
+    each.cause ?? "",
+    String(each.count),
+    timeText(each.oldestAt),
+    timeText(each.newestAt),
+  ]);
+  for (const line of tableLines(["ROUTE", "STATE", "CAUSE", "DELIVERIES", "OLDEST (UTC)", "NEWEST (UTC)"], rows)) io.out(line);
 }
 
 function place(text: string): string {
@@ -42,10 +85,10 @@ function place(text: string): string {
 /** Prints the deliveries that match, those of the newest events first. */
 async function listDeliveries(command: Command, options: Options, io: Io): Promise<void> {
   const [{ maskedDelivery }, { readPages, withReading }] = await Promise.all([import("./event-report.ts"), import("./reach-relay.ts")]);
-  const { route, state, before, limit } = options;
+  const { route, state, cause, before, limit } = options;
   const { names, ...found } = await withReading(command, options, io, async (client) => ({
     names: client.names ?? null,
-    ...(await readPages(client, "deliveries", { route, state, before }, limit)),
+    ...(await readPages(client, "deliveries", { route, state, cause, before }, limit)),
   }));
   const view = privateView(options.showPii);
   const shown = found.data.map((each) => maskedDelivery(each, view));

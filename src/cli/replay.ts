@@ -12,6 +12,7 @@ import type { ControlClient } from "./reach-relay.ts";
 interface Options extends RelayOptions, TimeOptions {
   readonly route?: string;
   readonly state: string;
+  readonly cause?: string;
   readonly errorCode?: string;
   readonly disposition?: string;
   readonly source?: string;
@@ -32,7 +33,8 @@ const askFrom = 1_000;
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
     .option("--route <name>", "of this route only")
-    .addOption(choice("--state <word>", "which ones", ["dead", "delivered", "any"]).default("dead"))
+    .addOption(choice("--state <word>", "which ones", ["dead", "delivered", "any", "waiting"]).default("dead"))
+    .option("--cause <cause>", "whose last failed attempt failed for this, such as 503 or timeout")
     .addOption(
       choice(
         "--disposition <word>",
@@ -64,6 +66,7 @@ that came before; one that is not stays, with its reason.
 Examples:
   wamid-relay replay --dry-run
   wamid-relay replay --route failures-to-crm --since 2d
+  wamid-relay replay --route failures-to-crm --state waiting --cause 503
   wamid-relay replay --disposition ignored --since 6h --yes
   wamid-relay replay --disposition quarantined --dry-run
   wamid-relay replay --disposition quarantined --event 1234 --yes
@@ -94,7 +97,7 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
       else for (const line of countLines(counted, options)) io.out(line);
       return;
     }
-    const isPlain = state === "dead" && options.disposition === undefined;
+    const isPlain = (state === "dead" || state === "waiting") && options.disposition === undefined;
     if (options.yes !== true && cursor === null && (!isPlain || counted.matching > askFrom)) await confirm(counted, options);
     const done = before?.replayed ?? 0;
     // Replayed deliveries no longer match, so the first count is the total.
@@ -125,11 +128,12 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
 }
 
 function filterOf(options: Options): Filter {
-  const { route, state, disposition, errorCode, source, event } = options;
+  const { route, state, disposition, cause, errorCode, source, event } = options;
   return {
     states: state === "any" ? ["dead", "delivered"] : [state],
     ...(disposition === undefined ? {} : { disposition }),
     ...(route === undefined ? {} : { route }),
+    ...(cause === undefined ? {} : { cause }),
     ...(errorCode === undefined ? {} : { errorCode }),
     ...(source === undefined ? {} : { source }),
     ...(event === undefined ? {} : { event }),
@@ -137,8 +141,8 @@ function filterOf(options: Options): Filter {
 }
 
 /** The options that select deliveries, independent of the current time. */
-function selectionOf({ route, state, disposition, errorCode, source, event, from, to, since }: Options): unknown {
-  return { route, state, disposition, errorCode, source, event, from, to, since };
+function selectionOf({ route, state, disposition, cause, errorCode, source, event, from, to, since }: Options): unknown {
+  return { route, state, disposition, cause, errorCode, source, event, from, to, since };
 }
 
 function isRelease({ disposition }: Options): boolean {

@@ -12,13 +12,3 @@ export interface SessionCode {
   code: string;
   expiresAt: string;
 }
-
-export interface DeliveryGroup {
-  route: string;
-  state: "waiting" | "held" | "delivered" | "dead";
-  cause: string | null;
-  attempted: boolean;
-  count: number;
-  oldestAt: string | null;
-  newestAt: string | null;
-}

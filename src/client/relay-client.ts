@@ -1,6 +1,7 @@
 import type {
   AccountPlan,
   AccountReconciled,
+  DeliveryGroup,
   RelayDelivery,
   RelayEvent,
   RelayEventDetail,
@@ -24,7 +25,7 @@ import type { RelayQuality, RelaySeries } from "../model/history.ts";
 import type { RelayOverview } from "../model/overview.ts";
 import type { SearchHit } from "../model/search.ts";
 import { systemClock } from "../model/system-clock.ts";
-import type { DeliveryGroup, RelaySession, SessionCode } from "./answers.ts";
+import type { RelaySession, SessionCode } from "./answers.ts";
 import { type Connection, connect, type Page, queryOf, type RelayClientOptions, readPages, takeSteps } from "./connection.ts";
 import { followLive, type LiveMessage } from "./live.ts";
 import { type SentMessage, sendMessage, startRun, trackAll } from "./messages.ts";
@@ -43,7 +44,6 @@ import type {
   QualityFilter,
   ReconcileFilter,
   ReplayFilter,
-  RetryFilter,
   Reveal,
   RunFilter,
   RunOrder,
@@ -56,6 +56,7 @@ export type {
   AccountPlan,
   AccountReconciled,
   Attempt,
+  DeliveryGroup,
   ReconcileStop,
   RelayDelivery,
   RelayEvent,
@@ -284,22 +285,6 @@ export class RelayClient {
   /** Sends one delivery again. Scope `replay`, like all methods below. */
   retry(deliveryId: string): Promise<Retried> {
     return this.#connection.json("POST", `/v1/deliveries/${encodeURIComponent(deliveryId)}/retry`);
-  }
-
-  /** Number of deliveries that `retryAll` with the same filter would retry. */
-  async countRetry(filter: RetryFilter): Promise<number> {
-    const { matching } = await this.#connection.json<{ matching: number }>("POST", "/v1/deliveries/retry", { ...filter, dryRun: true });
-    return matching;
-  }
-
-  /** Lets every matching delivery go out now, in as many requests as it takes. Safe to repeat. */
-  async retryAll(filter: RetryFilter, options: StepOptions = {}): Promise<{ retried: number; complete: boolean }> {
-    const { done, complete } = await takeSteps(options, async (cursor) => {
-      const body = { ...filter, cursor };
-      const { retried, next } = await this.#connection.json<{ retried: number; next: string | null }>("POST", "/v1/deliveries/retry", body);
-      return { done: retried, next };
-    });
-    return { retried: done, complete };
   }
 
   /** What `replay` with the same filter would send again. */

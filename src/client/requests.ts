@@ -73,13 +73,6 @@ export interface DeliveryGroupFilter {
   to?: Time | undefined;
 }
 
-/** Which deliveries `retryAll` retries. */
-export interface RetryFilter {
-  state: "waiting" | "dead";
-  route?: string | undefined;
-  cause?: string | undefined;
-}
-
 /** Of work that takes several requests. */
 export interface StepOptions {
   /** Called after each request with the number done so far. */
@@ -96,8 +89,8 @@ export interface ReplayFilter {
   source?: string | undefined;
   /** The seq of one quarantined event. */
   event?: number | undefined;
-  /** Default: `["dead"]`. */
-  states?: readonly ("dead" | "delivered")[] | undefined;
+  /** Default: `["dead"]`. `["waiting"]`: those that wait for their next attempt go out now. */
+  states?: readonly ("dead" | "delivered")[] | readonly ["waiting"] | undefined;
   errorCode?: string | undefined;
   from?: Time | undefined;
   to?: Time | undefined;

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import { type attemptSchema, deliveryPageSchema, retriedSchema } from "../model/answers.ts";
+import { type attemptSchema, deliveryGroupsSchema, deliveryPageSchema, retriedSchema } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
 import { deliveryStates } from "../model/states.ts";
 import { toAnswer, type View } from "../model/view.ts";
@@ -9,6 +9,8 @@ import { type Allow, addEndpoint, listLimit, nextOfBefore } from "./endpoint.ts"
 export interface DeliveriesPort {
   /** Newest events first. */
   listDeliveries(filter: DeliveryQuery): Promise<View<typeof deliveryPageSchema>>;
+  /** Largest first. */
+  groupDeliveries(filter: GroupQuery): Promise<View<typeof deliveryGroupsSchema>>;
 }
 
 export interface RetryPort {
@@ -21,9 +23,12 @@ export interface AttemptView extends Omit<View<typeof attemptSchema>, "response"
   readonly response: Buffer | null;
 }
 
+const causeText = z.string().min(1).max(64);
+
 const deliveryQuery = z.strictObject({
   route: z.string().optional().describe("Only of this route; `proxy:{source}` for proxied exchanges."),
   state: z.enum(deliveryStates).optional().describe("Only in this state."),
+  cause: causeText.optional().describe("Only those whose last failed attempt failed for this reason, such as `503` or `timeout`."),
   before: z
     .string()
     .regex(/^\d{1,15}\.\d{1,15}$/, "is not the next of a page before")
@@ -43,6 +48,19 @@ const list = {
   answers: { 200: { text: "The deliveries that meet every condition.", schema: deliveryPageSchema } },
 } as const;
 
+const groupQuery = deliveryQuery.pick({ route: true, state: true });
+type GroupQuery = z.infer<typeof groupQuery>;
+
+const groups = {
+  method: "GET",
+  path: "/v1/deliveries/groups",
+  name: "groupDeliveries",
+  scope: "read",
+  summary: "Undelivered deliveries, counted by route, state and cause",
+  query: groupQuery,
+  answers: { 200: { text: "The groups, largest first.", schema: deliveryGroupsSchema } },
+} as const;
+
 const retry = {
   method: "POST",
   path: "/v1/deliveries/:id/retry",
@@ -60,9 +78,10 @@ const retry = {
   errors: ["not_found", "conflict"],
 } as const;
 
-/** `GET /v1/deliveries`. */
-export function addDeliveriesRoute(app: FastifyInstance, port: DeliveriesPort, allow: Allow): void {
+/** `GET /v1/deliveries` and `GET /v1/deliveries/groups`. */
+export function addDeliveriesRoutes(app: FastifyInstance, port: DeliveriesPort, allow: Allow): void {
   addEndpoint(app, allow, list, async ({ query }) => toAnswer(deliveryPageSchema, await port.listDeliveries(query)));
+  addEndpoint(app, allow, groups, async ({ query }) => toAnswer(deliveryGroupsSchema, await port.groupDeliveries(query)));
 }
 
 /** `POST /v1/deliveries/{id}/retry`. */

@@ -22,10 +22,17 @@ const replayBody = z
     source: z.string().optional().describe("Only of this source. Only with `disposition: quarantined`."),
     event: z.number().int().min(1).optional().describe("The seq of one event. Only with `disposition: quarantined`."),
     states: z
-      .array(z.enum(["delivered", "dead"]))
+      .array(z.enum(["waiting", "delivered", "dead"]))
       .min(1)
+      .refine((states) => !states.includes("waiting") || states.every((state) => state === "waiting"), "waiting stands alone")
       .default(["dead"])
-      .describe("Only in these states."),
+      .describe("Only in these states. `waiting`, alone: those that wait for their next attempt go out now."),
+    cause: z
+      .string()
+      .min(1)
+      .max(64)
+      .optional()
+      .describe("Only deliveries whose last failed attempt failed for this reason, such as `503` or `timeout`."),
     errorCode: z.string().optional().describe("Only of events with this error code."),
     from: time.optional().describe("Of events received at or after this time."),
     to: time.optional().describe("Of events received before this time."),
@@ -46,7 +53,7 @@ const replay = {
   path: "/v1/replay",
   name: "replay",
   scope: "replay",
-  summary: "Sends settled deliveries again, in order, or releases quarantined events",
+  summary: "Sends deliveries again, in order, or releases quarantined events",
   description:
     "Every condition must hold; without one, every dead letter matches. One request ends after a few seconds: repeat it with `cursor` until `next` is null.",
   body: replayBody,

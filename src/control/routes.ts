@@ -4,7 +4,7 @@ import { statsSchema } from "../model/answers.ts";
 import { toAnswer, type View } from "../model/view.ts";
 import { type AuditPort, addAuditRoute } from "./audit.ts";
 import { type BadTokenHook, createAllow, type RevealedHook, type Tokens } from "./auth.ts";
-import { addDeliveriesRoute, addRetryRoute, type DeliveriesPort, type RetryPort } from "./deliveries.ts";
+import { addDeliveriesRoutes, addRetryRoute, type DeliveriesPort, type RetryPort } from "./deliveries.ts";
 import { type Allow, addEndpoint, type Endpoint } from "./endpoint.ts";
 import { addEventRoutes, type EventsPort } from "./events.ts";
 import { addExplainRoute, type ExplainPort } from "./explain.ts";
@@ -72,7 +72,7 @@ interface ControlParts {
 /** The lists and details of `/v1`, and `GET /v1/stats`. */
 export function addReadingRoutes(app: FastifyInstance, reading: Reading, allow: Allow): void {
   addEventRoutes(app, reading, allow);
-  addDeliveriesRoute(app, reading, allow);
+  addDeliveriesRoutes(app, reading, allow);
   addTrackedRoutes(app, reading, allow);
   addSearchRoute(app, (text) => reading.search(text), allow);
   addEndpoint(app, allow, stats, async () => toAnswer(statsSchema, await reading.stats()));

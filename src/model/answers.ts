@@ -120,6 +120,9 @@ export const deliverySchema = z
     nextAt: time.nullable().describe("When the next attempt is due; null when none is."),
     settledAt: time.nullable().describe("When it was delivered or died; null before."),
     reason: foreignText.describe("Why it is dead; else null."),
+    cause: text.describe(
+      "Why its last failed attempt failed: an HTTP status such as `503`, or a word such as `timeout`; null: none failed.",
+    ),
   })
   .meta({ id: "Delivery", description: "One event for one route." });
 export type DeliveryView = View<typeof deliverySchema>;
@@ -128,6 +131,27 @@ export type RelayDelivery = z.infer<typeof deliverySchema>;
 export const deliveryPageSchema = z
   .object({ data: z.array(deliverySchema).describe("Those of the newest events first."), next: nextText })
   .meta({ id: "DeliveryPage", description: "One page of deliveries." });
+
+export const deliveryGroupsSchema = z
+  .object({
+    data: z
+      .array(
+        z
+          .object({
+            route: z.string().describe("The route."),
+            state: z.enum(deliveryStates).describe("Their state; `delivered` ones are not grouped."),
+            cause: text.describe("Why the last failed attempt of each failed; null: none failed."),
+            count: count.describe("Number of deliveries."),
+            oldestAt: time.nullable().describe("When the oldest of their events was received."),
+            newestAt: time.nullable().describe("When the newest of their events was received."),
+          })
+          .meta({ id: "DeliveryGroup", description: "The undelivered deliveries of a route with the same state and cause." }),
+      )
+      .describe("Largest first."),
+  })
+  .meta({ id: "DeliveryGroups", description: "Undelivered deliveries by route, state and cause." });
+export type DeliveryGroup = z.infer<typeof deliveryGroupsSchema>["data"][number];
+export type DeliveryGroupView = View<typeof deliveryGroupsSchema>["data"][number];
 
 export const attemptSchema = z
   .object({

@@ -160,9 +160,9 @@ interface Replays {
   resume(route: string): Promise<boolean>;
   /** Retries one delivery: a settled one waits again, a waiting one goes out at once. Null: not found. */
   retry(event: number, route: string, at: number): Promise<Retried | null>;
-  /** The next settled deliveries that match, out of `limit` that it reads, and the new cursor. Writes nothing. */
+  /** The next deliveries that match, out of `limit` that it reads, and the new cursor. Writes nothing. */
   findReplay(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): MaybePromise<ReplayFound>;
-  /** Makes those of `found` that are still settled wait again, under their old ids. */
+  /** Makes those of `found` that are still in these states go out now, under their old ids. */
   replay(found: ReplayFound["found"], states: ReplayFilter["states"], at: number): Promise<Replayed>;
   /** Unrouted events that match a route of the current settings, out of `limit` that it reads. Writes nothing. */
   findBackfill(filter: BackfillFilter, cursor: ReplayCursor, limit: number): MaybePromise<ReplayFound>;
@@ -170,10 +170,13 @@ interface Replays {
   backfill(events: readonly number[], filter: BackfillFilter, at: number): Promise<Replayed>;
 }
 
-/** Which settled deliveries to replay. All given conditions must hold. */
+/** Which deliveries go out now. All given conditions must hold. */
 export interface ReplayFilter {
   readonly route?: string | undefined;
-  readonly states: readonly Extract<DeliveryState, "delivered" | "dead">[];
+  /** `waiting` stands alone. */
+  readonly states: readonly Exclude<DeliveryState, "held">[];
+  /** Of the last failed attempt. */
+  readonly cause?: string | undefined;
   readonly errorCode?: string | undefined;
   /** Unix ms of acceptance, from (included) and to (not included). */
   readonly from?: number | undefined;

@@ -9,11 +9,13 @@ import type {
   AttemptView,
   DeliveryCounts,
   DeliveryFilter,
+  DeliveryGroupView,
   DeliveryPlace,
   DeliveryView,
   EventDetail,
   EventFilter,
   EventsListed,
+  GroupFilter,
   Held,
   MessageFilter,
   MessageView,
@@ -72,6 +74,8 @@ export interface DeliveryReading {
   attempts(delivery: { readonly event: number; readonly route: string }): MaybePromise<readonly AttemptView[]>;
   /** Also by its masked id. */
   find(id: string): MaybePromise<DeliveryView | null>;
+  /** Undelivered deliveries by route, state and cause, in any order. */
+  groups(filter: GroupFilter): MaybePromise<readonly DeliveryGroupView[]>;
   /** How many deliveries each event has in each state, by seq. An event without deliveries has no entry. */
   counts(events: readonly number[]): MaybePromise<ReadonlyMap<number, DeliveryCounts>>;
 }

@@ -5,7 +5,7 @@ import type { Disposition, KeptVerdict } from "../model/plan.ts";
 
 import type { View } from "../model/view.ts";
 
-export type { DeliveryCounts, DeliveryView, EventView, HydrationView, MessageView, RunView } from "../model/answers.ts";
+export type { DeliveryCounts, DeliveryGroupView, DeliveryView, EventView, HydrationView, MessageView, RunView } from "../model/answers.ts";
 
 /** The oldest and the newest seq. Null: no rows. */
 export type SeqBounds = { readonly oldest: number; readonly newest: number } | null;
@@ -85,6 +85,8 @@ export interface WaitingEvents {
 export interface DeliveryFilter {
   readonly route?: string | undefined;
   readonly state?: DeliveryState | undefined;
+  /** Of the last failed attempt. */
+  readonly cause?: string | undefined;
   /** Seq of one event. */
   readonly event?: number | undefined;
   /** Only deliveries after this place in the list, see `placeOf`. */
@@ -92,6 +94,11 @@ export interface DeliveryFilter {
   /** Only deliveries of events with a greater seq. */
   readonly after?: number | undefined;
   readonly limit: number;
+}
+
+export interface GroupFilter {
+  readonly route?: string | undefined;
+  readonly state?: DeliveryState | undefined;
 }
 
 /** A place in the list of deliveries: an event's seq, and an internal number of the route (0: before all routes). */

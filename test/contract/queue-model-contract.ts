@@ -18,6 +18,7 @@ interface ModelDelivery {
   attempts: number;
   spent: number;
   replays: number;
+  cause: string | null;
 }
 
 /** The delivery queue as a list that anybody can check by eye. */
@@ -45,7 +46,7 @@ const pick = <T>(list: readonly T[], drawn: number): T => list[drawn % list.leng
 /** Settled ones wait again: at once, or behind what is open of the same message. */
 function requeue(model: Model, delivery: ModelDelivery): void {
   const held = openBeside(model, delivery);
-  Object.assign(delivery, { state: held ? "held" : "waiting", nextAt: model.now, spent: 0, replays: delivery.replays + 1 });
+  Object.assign(delivery, { state: held ? "held" : "waiting", nextAt: model.now, spent: 0, replays: delivery.replays + 1, cause: null });
 }
 
 async function check(model: Model, { store }: Real): Promise<void> {
@@ -56,12 +57,27 @@ async function check(model: Model, { store }: Real): Promise<void> {
       .map(({ nextAt }) => nextAt);
     expect(await store.nextDueAt(name, model.now)).toBe(ahead.length === 0 ? null : Math.min(...ahead));
   }
-  for (const { route, event, state, attempts, spent, replays } of model.deliveries) {
+  const groups = (await store.read.deliveries.groups({})).map(({ route, state, cause, count }) => ({ route, state, cause, count }));
+  expect(groups.toSorted(byName)).toEqual(groupsOf(model).toSorted(byName));
+  for (const { route, event, state, attempts, spent, replays, cause } of model.deliveries) {
     const loaded = await store.load(route, event);
     if (state === "waiting") expect(loaded).toMatchObject({ attempts, spent, replays });
     else expect(loaded).toBeNull();
-    expect(await store.delivery(event, route)).toMatchObject({ state, attempts, replays });
+    expect(await store.delivery(event, route)).toMatchObject({ state, attempts, replays, cause });
   }
+}
+
+type Group = Pick<ModelDelivery, "route" | "state" | "cause"> & { readonly count: number };
+const nameOf = ({ route, state, cause }: Omit<Group, "count">): string => `${route} ${state} ${cause}`;
+const byName = (a: { [Field in keyof Group]: unknown }, b: { [Field in keyof Group]: unknown }): number =>
+  nameOf(a as Group) < nameOf(b as Group) ? -1 : 1;
+
+function groupsOf({ deliveries }: Model): Group[] {
+  const undelivered = deliveries.filter(({ state }) => state !== "delivered");
+  return [...Map.groupBy(undelivered, nameOf).values()].map((some) => {
+    const [{ route, state, cause }] = some as [ModelDelivery];
+    return { route, state, cause, count: some.length };
+  });
 }
 
 type Command = fc.AsyncCommand<Model, Real>;
@@ -88,7 +104,15 @@ const accepted = fc.nat(3).map((message) =>
         const held = openBeside(model, planned);
         expect(outcome).toMatchObject({ result: "accepted" });
         expect("due" in outcome && outcome.due.some((due) => due.route === route)).toBe(!held);
-        model.deliveries.push({ ...planned, state: held ? "held" : "waiting", nextAt: model.now, attempts: 0, spent: 0, replays: 0 });
+        model.deliveries.push({
+          ...planned,
+          state: held ? "held" : "waiting",
+          nextAt: model.now,
+          attempts: 0,
+          spent: 0,
+          replays: 0,
+          cause: null,
+        });
       }
     },
   ),
@@ -100,10 +124,11 @@ const attempted = fc
     route: fc.constantFrom<Route>("ordered", "loose"),
     to: fc.constantFrom("delivered", "dead", "waiting"),
     wait: fc.nat(3),
+    failure: fc.constantFrom(500, 503),
   })
-  .map(({ drawn, route, to, wait }) =>
+  .map(({ drawn, route, to, wait, failure }) =>
     command(
-      `attempt(${route}, ${drawn}) → ${to}${to === "waiting" ? ` in ${wait}` : ""}`,
+      `attempt(${route}, ${drawn}) → ${to === "delivered" ? "" : `${failure}, `}${to}${to === "waiting" ? ` in ${wait}` : ""}`,
       (model) => dueOn(model, route).length > 0,
       async (model, { store }) => {
         const delivery = pick(dueOn(model, route), drawn);
@@ -113,7 +138,11 @@ const attempted = fc
             : to === "dead"
               ? ({ to, reason: "enough" } as const)
               : ({ to: "waiting", nextAt: model.now + wait } as const);
-        const released = await settle(store, route, delivery.event, settled, { at: model.now });
+        const released = await settle(store, route, delivery.event, settled, {
+          at: model.now,
+          status: to === "delivered" ? 200 : failure,
+        });
+        if (to !== "delivered") delivery.cause = String(failure);
         delivery.attempts += 1;
         delivery.spent += 1;
         delivery.state = settled.to;
@@ -161,6 +190,21 @@ const replayed = fc.constantFrom<("delivered" | "dead")[]>(["dead"], ["delivered
   ),
 );
 
+const hastened = fc.option(fc.constantFrom("500", "503"), { nil: undefined }).map((cause) =>
+  command(
+    `replay(waiting, ${cause})`,
+    () => true,
+    async (model, { store }) => {
+      const meant = model.deliveries.filter(
+        (each) => each.state === "waiting" && each.nextAt > model.now && (cause === undefined || each.cause === cause),
+      );
+      const { replayed: count } = await store.replay({ states: ["waiting"], cause }, model.now);
+      expect(count).toBe(meant.length);
+      for (const delivery of meant) delivery.nextAt = model.now;
+    },
+  ),
+);
+
 const passed = fc.integer({ min: 1, max: 4 }).map((ms) =>
   command(
     `wait(${ms})`,
@@ -183,7 +227,7 @@ const reopened = fc.constant(
 
 export function queueModelContract(open: OpenSubject): void {
   test("the delivery queue equals a plain list after random operations", async () => {
-    const commands = fc.commands([accepted, accepted, attempted, attempted, attempted, retried, replayed, passed, reopened], {
+    const commands = fc.commands([accepted, accepted, attempted, attempted, attempted, retried, replayed, hastened, passed, reopened], {
       maxCommands: 40,
     });
     await fc.assert(

@@ -7,7 +7,7 @@ import type { EventId } from "../../src/model/ids.ts";
 import type { Disposition } from "../../src/model/plan.ts";
 import type { ClaimedPoll, PollCounts, PollStore, SettledPoll } from "../../src/model/poll.ts";
 import type { SendClaim, SendEnd, SendKey, StoredSend } from "../../src/model/send.ts";
-import type { Quarantine, Store } from "../../src/store/port.ts";
+import type { Quarantine, ReplayFilter, Store } from "../../src/store/port.ts";
 import type { StoreReading } from "../../src/store/reading.ts";
 import type { AcceptOutcome, DueDelivery, Rules } from "../../src/store/rules.ts";
 
@@ -43,10 +43,7 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
   resume(route: string): Promise<boolean>;
   retry(event: number, route: string, at: number): Promise<{ state: DeliveryState; due: DueDelivery | null } | null>;
   /** All that the filter means, however many steps it takes. */
-  replay(
-    filter: { route?: string; states: ("delivered" | "dead")[]; errorCode?: string },
-    at: number,
-  ): Promise<{ replayed: number; due: readonly DueDelivery[] }>;
+  replay(filter: ReplayFilter, at: number): Promise<{ replayed: number; due: readonly DueDelivery[] }>;
   /** Filtered events that routes take now get their deliveries, however many steps it takes. */
   replayFiltered(at: number): Promise<{ replayed: number; due: readonly DueDelivery[] }>;
   /** Goes on releasing what registrations left, in a step of its own. */

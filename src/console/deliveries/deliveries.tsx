@@ -148,7 +148,7 @@ function Groups({ filter: { route, state, cause }, start }: { filter: Filter } &
           label="Groups of deliveries"
           rows={groups}
           columns={columns}
-          keyOf={(group) => `${group.route} ${group.state} ${group.cause} ${group.attempted}`}
+          keyOf={(group) => `${group.route} ${group.state} ${group.cause}`}
           hrefOf={(group) => path("/deliveries", { route: group.route, state: group.state, cause: group.cause })}
           keys={can("replay") ? { r: (group) => isRetryable(group) && start(retryOf(group, reload)) } : {}}
         />

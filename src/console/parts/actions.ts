@@ -4,16 +4,18 @@ import { plural } from "./format.ts";
 
 /** Deliveries of a route, of a cause, or all in a state go out again. */
 export function retryAction(filter: { route?: string; cause?: string; state: "waiting" | "dead" }, ended?: () => void): Action {
-  const { route, cause, state } = filter;
+  const { state, ...more } = filter;
+  const { route, cause } = more;
+  const which = { ...more, states: state === "waiting" ? (["waiting"] as const) : (["dead"] as const) };
   const what = `${state} deliveries${route === undefined ? "" : ` of ${route}`}${cause === undefined ? "" : ` that failed with ${cause}`}`;
   return {
     title: `Retry ${what}`,
     text: "Each goes out now, under its old id, so that the receiver can drop what it has. You can repeat this.",
     verb: "Retry",
-    count: () => relay.countRetry(filter),
+    count: async () => (await relay.countReplay(which)).matching,
     run: async (onProgress, signal) => {
-      const { retried, complete } = await relay.retryAll(filter, { onProgress, signal });
-      return `${plural(retried, "delivery", "deliveries")} retried${complete ? "" : ", then stopped"}.`;
+      const { replayed, complete } = await relay.replay(which, { onProgress, signal });
+      return `${plural(replayed, "delivery", "deliveries")} retried${complete ? "" : ", then stopped"}.`;
     },
     ...(ended === undefined ? {} : { ended }),
   };

@@ -167,6 +167,13 @@ function carryDeliveries({ db, names }: Source) {
       batch.hash(key, "r", row.reason ?? "");
       batch.list(`dead:${route}`, seq, member);
     }
+    if (row.cause !== null) {
+      batch.hash(key, "k", row.cause);
+      if (isWaiting || state === stateCode("dead")) {
+        batch.member(`causes:${route}`, `${state}:${row.cause}`);
+        batch.list(`cause:${route}:${state}:${row.cause}`, seq, member);
+      }
+    }
   }
 
   return (event: OfEvent, batch: Batch): void => {

@@ -1,5 +1,6 @@
 import type { DeliverySubject, Settlement, StoredDelivery } from "../../model/delivery.ts";
 
+import { outcomeOf } from "../../model/history.ts";
 import type { EventId } from "../../model/ids.ts";
 import type { RedisLink } from "./client.ts";
 import { type Commit, type Form, pushOperations } from "./commit.ts";
@@ -61,12 +62,12 @@ export function createDeliveries({ base }: Keys, link: RedisLink, commit: Commit
         list.push(String(event), ...what, number, ...(sample === null ? [] : [sample.join(" ")]));
       } else {
         const next = settled.to === "waiting" ? String(settled.nextAt) : "";
-        const reason = settled.to === "dead" ? settled.reason : "";
+        const why = settled.to === "delivered" ? "" : `${outcomeOf(attempt.result)} ${settled.to === "dead" ? settled.reason : ""}`;
         const isSpared = settled.to === "waiting" && settled.spares === true;
         const changes = sample === null ? counts : [...counts, ...sample, "1"];
         const how = [stop, number, isSpared ? "1" : "", id, ...changes];
         list.push("T", "0");
-        pushOperations(list, [["settle", String(event), route, holder, stateCode(settled.to), next, reason, ...what, ...how]]);
+        pushOperations(list, [["settle", String(event), route, holder, stateCode(settled.to), next, why, ...what, ...how]]);
       }
       const [, result] = await commit.run(form === null ? { list } : { list, form });
       return { written: result !== "", released: result === "" || result === "x" ? null : Number(result) };

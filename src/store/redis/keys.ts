@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { deliveryStates } from "../../model/delivery.ts";
 import { hiddenNumber, lastPhoneDigits, maskNumber } from "../../model/mask.ts";
 
 /*
@@ -32,11 +33,13 @@ import { hiddenNumber, lastPhoneDigits, maskNumber } from "../../model/mask.ts";
  * | `plans` | hash | verdicts of routes, by digest |
  * | `routes` | set | routes that ever had a delivery |
  * | `accounts` | set | accounts that ever had an event with an id, or a registration |
- * | `d:<seq>:<route>` | hash | the delivery: `s` state, `n` next at, `a` attempts, `p` spent, `rp` replays, `t` settled at, `r` reason, `o` order, `c` claim, `a1`… attempts |
+ * | `d:<seq>:<route>` | hash | the delivery: `s` state, `n` next at, `a` attempts, `p` spent, `rp` replays, `t` settled at, `r` reason, `k` cause of the last failed attempt, `o` order, `c` claim, `a1`… attempts |
  * | `due:<route>` | zset by unix ms | waiting, not claimed |
  * | `leased:<route>` | zset by unix ms | waiting, and claimed until then |
  * | `px:<route>` | zset by unix ms | proxied exchanges in flight |
  * | `held:<route>`, `dead:<route>` | zset by seq | |
+ * | `cause:<route>:<0 waiting, 3 dead>:<cause>` | zset by seq | those whose last attempt failed for this cause |
+ * | `causes:<route>` | set | `<state>:<cause>` of these lists |
  * | `o:<route>:<order>` | number | seq of the only open delivery of a message that is sent |
  * | `oh:<route>:<order>` | zset by seq | deliveries held behind it |
  * | `stopped` | hash by route | `{"at", "reason"}` of destinations that are stopped |
@@ -89,6 +92,8 @@ export interface Keys {
   event(seq: number | string): string;
   body(seq: number | string): string;
   delivery(seq: number | string, route: string): string;
+  /** Undelivered deliveries in a state whose last attempt failed for a cause. */
+  cause(route: string, state: "waiting" | "dead", cause: string): string;
   /** Of a subject or row such as `m:main:wamid.…`. */
   of(name: string): string;
 }
@@ -100,6 +105,7 @@ export function keysOf(prefix: string): Keys {
     event: (seq) => `${base}e:${seq}`,
     body: (seq) => `${base}b:${seq}`,
     delivery: (seq, route) => `${base}d:${seq}:${route}`,
+    cause: (route, state, cause) => `${base}cause:${route}:${deliveryStates.indexOf(state)}:${cause}`,
     of: (name) => base + name,
   };
 }

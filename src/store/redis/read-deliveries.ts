@@ -2,7 +2,7 @@ import type { DeliveryState } from "../../model/delivery.ts";
 import { deliveryId, type EventId, parseDeliveryId, routeTag } from "../../model/ids.ts";
 import { parseMask, parseMaskedDelivery } from "../../model/mask.ts";
 import type { DeliveryReading } from "../reading.ts";
-import type { AttemptView, DeliveryCounts, DeliveryFilter, DeliveryPlace, DeliveryView } from "../views.ts";
+import type { AttemptView, DeliveryCounts, DeliveryFilter, DeliveryGroupView, DeliveryPlace, DeliveryView, GroupFilter } from "../views.ts";
 import { runMulti, runPipeline } from "./client.ts";
 import { readAttempt, rowsAtOnce, type StoredEvent, stateOf } from "./event-rows.ts";
 import type { StoredParts } from "./live-seqs.ts";
@@ -18,6 +18,11 @@ interface Planned {
   readonly row: StoredEvent;
   readonly route: string;
   readonly place: number;
+}
+
+interface Group extends Pick<DeliveryGroupView, "route" | "state" | "cause" | "count"> {
+  readonly oldest: number | null;
+  readonly newest: number | null;
 }
 
 const statesScript = readScript("delivery-states");
@@ -49,7 +54,7 @@ export function createReadDeliveries({ keys, link, live, events }: StoredParts) 
     const found: Placed[] = [];
     for (const some of inParts(await plannedOf(rows, route), mostCommands)) {
       const answers = await runPipeline(link, (commands) => {
-        for (const one of some) commands.hmget(keys.delivery(one.row.seq, one.route), "s", "a", "rp", "n", "t", "r");
+        for (const one of some) commands.hmget(keys.delivery(one.row.seq, one.route), "s", "a", "rp", "n", "t", "r", "k");
       });
       for (const [index, fields] of answers.entries()) {
         const { row, route: name, place } = some[index] as Planned;
@@ -79,11 +84,15 @@ export function createReadDeliveries({ keys, link, live, events }: StoredParts) 
   }
 
   /** Seqs of events that may have matching deliveries, greatest first. */
-  async function* candidates({ route, state, event, before, after = 0, limit }: DeliveryFilter): AsyncGenerator<number[]> {
+  async function* candidates({ route, state, cause, event, before, after = 0, limit }: DeliveryFilter): AsyncGenerator<number[]> {
     // The event of `before` may have more deliveries.
     const end = before === undefined ? Number.MAX_SAFE_INTEGER : before.event + 1;
     if (event !== undefined) {
       if (event > after && event < end) yield [event];
+      return;
+    }
+    if (cause !== undefined && (state === "waiting" || state === "dead")) {
+      yield* newest((name) => keys.cause(name, state, cause));
       return;
     }
     const waiting = state === "waiting" ? await fewWaiting(route) : null;
@@ -96,13 +105,43 @@ export function createReadDeliveries({ keys, link, live, events }: StoredParts) 
       yield* live.back(after, end, route === undefined && state === undefined ? Math.min(rowsAtOnce, limit) : rowsAtOnce);
       return;
     }
-    const found: number[] = [];
-    for (const name of await routesOf(route)) {
-      const key = `${keys.base}${index}:${name}`;
-      const seqs = await link.run((redis) => redis.zrange(key, `(${end}`, `(${after}`, "BYSCORE", "REV", "LIMIT", 0, limit + 1));
-      found.push(...seqs.map(Number));
+    yield* newest((name) => `${keys.base}${index}:${name}`);
+
+    /** Of lists by seq, one for each route. */
+    async function* newest(listOf: (route: string) => string): AsyncGenerator<number[]> {
+      const found: number[] = [];
+      for (const name of await routesOf(route)) {
+        const key = listOf(name);
+        const seqs = await link.run((redis) => redis.zrange(key, `(${end}`, `(${after}`, "BYSCORE", "REV", "LIMIT", 0, limit + 1));
+        found.push(...seqs.map(Number));
+      }
+      yield* inParts(descending(found), rowsAtOnce);
     }
-    yield* inParts(descending(found), rowsAtOnce);
+  }
+
+  /** The groups of a route, with the seqs of the oldest and newest event of those with a cause. */
+  async function groupsOf(route: string): Promise<Group[]> {
+    const lists = await link.run((redis) => redis.smembers(`${keys.base}causes:${route}`));
+    // Atomic: deliveries move between these lists.
+    const answers = await runMulti(link, (commands) => {
+      for (const list of [...waitingLists, "held", "dead"]) commands.zcard(`${keys.base}${list}:${route}`);
+      for (const list of lists) {
+        const key = `${keys.base}cause:${route}:${list}`;
+        commands.zcard(key).zrange(key, "0", "0").zrange(key, "-1", "-1");
+      }
+    });
+    const [due, leased, exchanges, held, dead] = answers as number[];
+    const failed = lists.map((list, index): Group => {
+      const [count, oldest, newest] = answers.slice(5 + 3 * index) as [number, string[], string[]];
+      const state = stateOf(list.slice(0, 1));
+      return { route, state, cause: list.slice(2), count, oldest: numberOf(oldest[0]), newest: numberOf(newest[0]) };
+    });
+    const all = { waiting: (due ?? 0) + (leased ?? 0) + (exchanges ?? 0), held: held ?? 0, dead: dead ?? 0 };
+    const others = (Object.keys(all) as (keyof typeof all)[]).map((state): Group => {
+      const known = failed.filter((group) => group.state === state).reduce((sum, { count }) => sum + count, 0);
+      return { route, state, cause: null, count: Math.max(0, all[state] - known), oldest: null, newest: null };
+    });
+    return [...failed, ...others].filter(({ count }) => count > 0);
   }
 
   async function ofEvent(seq: number): Promise<Placed[]> {
@@ -113,11 +152,12 @@ export function createReadDeliveries({ keys, link, live, events }: StoredParts) 
   return {
     /** Newest events first. */
     async list(filter: DeliveryFilter): Promise<DeliveryView[]> {
-      const { route, state, before, limit } = filter;
+      const { route, state, cause, before, limit } = filter;
       const found: DeliveryView[] = [];
       for await (const seqs of candidates(filter)) {
         for (const { view, place } of await deliveriesOf(await events.rows(seqs), route)) {
           if (state !== undefined && view.state !== state) continue;
+          if (cause !== undefined && view.cause !== cause) continue;
           if (before !== undefined && view.event === before.event && place >= before.route) continue;
           found.push(view);
           if (found.length >= limit) return found;
@@ -138,6 +178,21 @@ export function createReadDeliveries({ keys, link, live, events }: StoredParts) 
       const fields = Array.from({ length: made }, (_, index) => `a${index + 1}`);
       const kept = await link.run((redis) => redis.hmgetBuffer(key, ...fields));
       return kept.flatMap((attempt, index) => (attempt === null ? [] : [readAttempt(index + 1, attempt)]));
+    },
+    async groups({ route, state }: GroupFilter): Promise<DeliveryGroupView[]> {
+      const found = (await Promise.all((await routesOf(route)).map(groupsOf)))
+        .flat()
+        .filter((group) => state === undefined || group.state === state);
+      const seqs = [...new Set(found.flatMap(({ oldest, newest }) => [oldest, newest]).filter((seq) => seq !== null))];
+      const received = new Map<number | null, number>();
+      for (const some of inParts(seqs, rowsAtOnce)) {
+        for (const { seq, receivedAt } of await events.rows(some)) received.set(seq, receivedAt);
+      }
+      return found.map(({ oldest, newest, ...group }) => ({
+        ...group,
+        oldestAt: received.get(oldest) ?? null,
+        newestAt: received.get(newest) ?? null,
+      }));
     },
     async counts(seqs: readonly number[]): Promise<Map<number, DeliveryCounts>> {
       const found = new Map<number, DeliveryCounts>();
@@ -183,7 +238,7 @@ function* inParts<T>(list: readonly T[], size: number): Generator<T[]> {
 const numberOf = (text: string | null | undefined): number | null => (text === null || text === undefined ? null : Number(text));
 
 function viewOf({ seq, account, id }: StoredEvent, route: string, fields: readonly (string | null)[]): DeliveryView | null {
-  const [state = null, attempts, replays, nextAt, settledAt, reason = null] = fields;
+  const [state = null, attempts, replays, nextAt, settledAt, reason = null, cause = null] = fields;
   if (state === null || id === null) return null;
   const eventId = id as EventId;
   return {
@@ -197,5 +252,6 @@ function viewOf({ seq, account, id }: StoredEvent, route: string, fields: readon
     nextAt: numberOf(nextAt),
     settledAt: numberOf(settledAt),
     reason,
+    cause,
   };
 }

@@ -75,23 +75,70 @@ export function createReplayWalk({ keys, link, live, events }: StoredParts) {
   async function settled(places: readonly Place[], filter: ReplayFilter, { since }: ReplayCursor, now: number): Promise<Place[]> {
     if (places.length === 0) return [];
     const found = (await runPipeline(link, (commands) => {
-      for (const { event, route } of places) commands.hmget(keys.delivery(event, route), "s", "t");
-    })) as [state: string | null, settledAt: string | null][];
+      for (const { event, route } of places) commands.hmget(keys.delivery(event, route), "s", "t", "k");
+    })) as [state: string | null, settledAt: string | null, cause: string | null][];
     return places.filter((_, index) => {
-      const [state, settledAt] = found[index] ?? [null, null];
+      const [state = null, settledAt = null, cause = null] = found[index] ?? [];
+      if (filter.cause !== undefined && cause !== filter.cause) return false;
       if (state === null || settledAt === null || !filter.states.some((wanted) => wanted === stateOf(state))) return false;
       // A time in the future was written under a wrong clock, not during this walk.
       return Number(settledAt) <= since || Number(settledAt) > now;
     });
   }
 
-  async function dead(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Promise<ReplayFound> {
-    const known = filter.route === undefined ? await link.run((redis) => redis.smembers(`${keys.base}routes`)) : [filter.route];
-    const routes = known.map((route) => ({ route, number: routeNumber(route) })).sort((a, b) => a.number - b.number);
+  /** The places whose events match the filter. */
+  async function ofMatchingEvents(places: readonly Place[], filter: ReplayFilter): Promise<Place[]> {
+    if (!isOfEvents(filter)) return [...places];
+    const rows = await events.rows([...new Set(places.map(({ event }) => event))]);
+    const candidates = new Set(rows.filter((row) => matches(filter, row)).map(({ seq }) => seq));
+    return places.filter(({ event }) => candidates.has(event));
+  }
+
+  /** In the order of the next attempts, route by route: the cursor's `since` is the time of one. What is due goes out anyway. */
+  async function waiting(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Promise<ReplayFound> {
     const places: Place[] = [];
     let next: ReplayCursor | null = null;
-    for (const { route, number } of routes) {
-      if (number < cursor.route) continue;
+    for (const { route, number } of await routesFrom(filter, cursor)) {
+      const key = `${keys.base}due:${route}`;
+      const isFirst = number === cursor.route;
+      const since = isFirst ? Math.max(cursor.since, now) : now;
+      // Those at the cursor's own time were partly read before.
+      const same = isFirst ? await link.run((redis) => redis.zcount(key, since, since)) : 0;
+      const most = limit - places.length;
+      const read = await link.run((redis) => redis.zrangebyscore(key, since, "+inf", "WITHSCORES", "LIMIT", 0, most + same));
+      const found = Array.from({ length: read.length / 2 }, (_, index) => ({
+        event: Number(read[2 * index]),
+        at: Number(read[2 * index + 1]),
+      }))
+        .filter(({ event, at }) => at > since || (at === since && isFirst && event > cursor.event))
+        .slice(0, most);
+      places.push(...found.map(({ event }) => ({ event, route })));
+      const last = found.at(-1);
+      if (last === undefined || found.length < most) continue;
+      next = { since: last.at, event: last.event, route: number };
+      break;
+    }
+    const wanted = await ofMatchingEvents(places, filter);
+    if (filter.cause === undefined || wanted.length === 0) return { found: wanted, cursor: next };
+    const causes = await runPipeline(link, (commands) => {
+      for (const { event, route } of wanted) commands.hget(keys.delivery(event, route), "k");
+    });
+    return { found: wanted.filter((_, index) => causes[index] === filter.cause), cursor: next };
+  }
+
+  /** Routes in the order of the walk, from that of the cursor on. */
+  async function routesFrom(filter: ReplayFilter, cursor: ReplayCursor): Promise<{ route: string; number: number }[]> {
+    const known = filter.route === undefined ? await link.run((redis) => redis.smembers(`${keys.base}routes`)) : [filter.route];
+    return known
+      .map((route) => ({ route, number: routeNumber(route) }))
+      .sort((a, b) => a.number - b.number)
+      .filter(({ number }) => number >= cursor.route);
+  }
+
+  async function dead(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Promise<ReplayFound> {
+    const places: Place[] = [];
+    let next: ReplayCursor | null = null;
+    for (const { route, number } of await routesFrom(filter, cursor)) {
       const after = number === cursor.route ? cursor.event : 0;
       const most = limit - places.length;
       const seqs = await link.run((redis) => redis.zrangebyscore(`${keys.base}dead:${route}`, `(${after}`, "+inf", "LIMIT", 0, most));
@@ -100,10 +147,7 @@ export function createReplayWalk({ keys, link, live, events }: StoredParts) {
       next = { since: cursor.since, event: Number(seqs.at(-1) ?? after), route: number };
       break;
     }
-    const rows = isOfEvents(filter) ? await events.rows([...new Set(places.map(({ event }) => event))]) : null;
-    const candidates = rows === null ? null : new Set(rows.filter((row) => matches(filter, row)).map(({ seq }) => seq));
-    const wanted = places.filter(({ event }) => candidates === null || candidates.has(event));
-    return { found: await settled(wanted, filter, cursor, now), cursor: next };
+    return { found: await settled(await ofMatchingEvents(places, filter), filter, cursor, now), cursor: next };
   }
 
   async function all(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Promise<ReplayFound> {
@@ -122,8 +166,10 @@ export function createReplayWalk({ keys, link, live, events }: StoredParts) {
     };
   }
 
-  return (filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Promise<ReplayFound> =>
-    filter.states.every((state) => state === "dead") ? dead(filter, cursor, now, limit) : all(filter, cursor, now, limit);
+  return (filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Promise<ReplayFound> => {
+    if (filter.states.includes("waiting")) return waiting(filter, cursor, now, limit);
+    return filter.states.every((state) => state === "dead") ? dead(filter, cursor, now, limit) : all(filter, cursor, now, limit);
+  };
 }
 
 interface OfEvents {

@@ -47,11 +47,12 @@ export function createDeliveries(db: Db, names: Names, history: Pick<HistoryWrit
   const insertAttempt = db.prepare(
     "INSERT INTO attempts (event, route, number, at, took_ms, status, error, response) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
   );
-  const wait = db.prepare<[number, number, number, number]>(
-    "UPDATE deliveries SET attempts = attempts + 1, spent = spent + ?, next_at = ? WHERE event = ? AND route = ?",
+  const wait = db.prepare<[number, number, string, number, number]>(
+    "UPDATE deliveries SET attempts = attempts + 1, spent = spent + ?, next_at = ?, cause = ? WHERE event = ? AND route = ?",
   );
-  const end = db.prepare<[number, number, string | null, number, number], { subject: number | null }>(
-    `UPDATE deliveries SET state = ?, attempts = attempts + 1, spent = spent + 1, next_at = NULL, settled_at = ?, reason = ?
+  const end = db.prepare<[number, number, string | null, string | null, number, number], { subject: number | null }>(
+    `UPDATE deliveries SET state = ?, attempts = attempts + 1, spent = spent + 1, next_at = NULL, settled_at = ?, reason = ?,
+       cause = coalesce(?, cause)
      WHERE event = ? AND route = ? RETURNING subject`,
   );
   const nextOfSubject = db.prepare<[number, number], { event: number; state: number }>(
@@ -155,10 +156,11 @@ export function createDeliveries(db: Db, names: Names, history: Pick<HistoryWrit
       if (stopWhy !== undefined) stop.run(id, at, stopWhy);
       if (pauses !== undefined) pause.run(id, pauses.breaker, pauses.until);
       if (settled.to === "waiting") {
-        wait.run(settled.spares === true ? 0 : 1, settled.nextAt, event, id);
+        wait.run(settled.spares === true ? 0 : 1, settled.nextAt, outcomeOf(result), event, id);
         return null;
       }
-      const row = end.get(stateCode[settled.to], at, settled.to === "dead" ? settled.reason : null, event, id);
+      const [reason, cause] = settled.to === "dead" ? [settled.reason, outcomeOf(result)] : [null, null];
+      const row = end.get(stateCode[settled.to], at, reason, cause, event, id);
       return row === undefined || row.subject === null ? null : releaseNext(row.subject, id, at);
     },
     resume(route: string): boolean {

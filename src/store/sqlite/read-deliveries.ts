@@ -1,6 +1,6 @@
 import { deliveryId, parseDeliveryId, routeTag } from "../../model/ids.ts";
 import { parseMaskedDelivery } from "../../model/mask.ts";
-import type { AttemptView, DeliveryCounts, DeliveryFilter, DeliveryPlace, DeliveryView } from "../views.ts";
+import type { AttemptView, DeliveryCounts, DeliveryFilter, DeliveryGroupView, DeliveryPlace, DeliveryView, GroupFilter } from "../views.ts";
 import type { Db } from "./file.ts";
 import { type Names, stateCode, stateList, unpackEventId } from "./names.ts";
 import { joinConditions } from "./query.ts";
@@ -9,8 +9,26 @@ import type { AttemptRow, DeliveryRow, EventRow } from "./rows.ts";
 
 type Row = Omit<DeliveryRow, "subject" | "spent"> & Pick<EventRow, "account" | "id">;
 
-const select = `SELECT d.event, d.route, d.state, d.attempts, d.replays, d.next_at, d.settled_at, d.reason, e.account, e.id
+const select = `SELECT d.event, d.route, d.state, d.attempts, d.replays, d.next_at, d.settled_at, d.reason, d.cause, e.account, e.id
   FROM deliveries d JOIN events e ON e.seq = d.event`;
+
+interface GroupRow {
+  route: number;
+  cause: string | null;
+  count: number;
+  oldest: number;
+  newest: number;
+}
+
+/** Counted in an index alone. A held delivery has no failed attempt since it was planned or replayed. */
+function prepareGroups(db: Db, state: "waiting" | "held" | "dead", index: string) {
+  const cause = state === "held" ? "NULL" : "cause";
+  const indexed = state === "held" ? "subject IS NOT NULL AND state <= 1 AND" : "";
+  return db.prepare<[{ route: number | null }], GroupRow>(
+    `SELECT route, ${cause} AS cause, count(*) AS count, min(event) AS oldest, max(event) AS newest FROM deliveries INDEXED BY ${index}
+     WHERE ${indexed} state = ${stateCode[state]} AND (@route IS NULL OR route = @route) GROUP BY route, ${cause}`,
+  );
+}
 
 export function createReadDeliveries(db: Db, names: Names, events: ReturnType<typeof createReadEvents>) {
   const ofEvent = db.prepare<[number], Row>(`${select} WHERE d.event = ? ORDER BY d.route`);
@@ -21,6 +39,13 @@ export function createReadDeliveries(db: Db, names: Names, events: ReturnType<ty
   const countsOf = db.prepare<[string], { event: number; state: number; count: number }>(
     "SELECT event, state, count(*) AS count FROM deliveries WHERE event IN (SELECT value FROM json_each(?)) GROUP BY event, state",
   );
+
+  const groupsOf = {
+    waiting: prepareGroups(db, "waiting", "deliveries_due"),
+    held: prepareGroups(db, "held", "deliveries_open"),
+    dead: prepareGroups(db, "dead", "deliveries_dead"),
+  };
+  const receivedAt = db.prepare<[number], number>("SELECT received_at FROM events WHERE seq = ?").pluck();
 
   function view(row: Row): DeliveryView {
     const eventId = unpackEventId(row.id);
@@ -37,6 +62,7 @@ export function createReadDeliveries(db: Db, names: Names, events: ReturnType<ty
       nextAt: row.next_at,
       settledAt: row.settled_at,
       reason: row.reason,
+      cause: row.cause,
     };
   }
 
@@ -52,6 +78,7 @@ export function createReadDeliveries(db: Db, names: Names, events: ReturnType<ty
         [
           ["d.route = @route", route],
           [`${plus}d.state = ${state && stateCode[state]}`, state !== undefined],
+          ["d.cause = @cause", filter.cause],
           ["d.event = @event", event],
           ["d.event <= @beforeEvent", before?.event],
           ["(d.event, d.route) < (@beforeEvent, @beforeRoute)", before?.route],
@@ -69,6 +96,20 @@ export function createReadDeliveries(db: Db, names: Names, events: ReturnType<ty
       const route = names.find("route", delivery.route);
       if (route === null) return [];
       return attemptsOf.all(delivery.event, route).map(({ took_ms, ...attempt }) => ({ ...attempt, tookMs: took_ms }));
+    },
+    groups({ route: name, state: only }: GroupFilter): DeliveryGroupView[] {
+      const route = name === undefined ? undefined : names.find("route", name);
+      if (route === null) return [];
+      return (["waiting", "held", "dead"] as const)
+        .filter((state) => only === undefined || state === only)
+        .flatMap((state) => groupsOf[state].all({ route: route ?? null }).map((row) => ({ state, ...row })))
+        .map(({ state, route: id, oldest, newest, ...group }) => ({
+          route: names.nameOf(id),
+          state,
+          ...group,
+          oldestAt: receivedAt.get(oldest) ?? null,
+          newestAt: receivedAt.get(newest) ?? null,
+        }));
     },
     counts(seqs: readonly number[]): Map<number, DeliveryCounts> {
       const found = new Map<number, DeliveryCounts>();

@@ -12,27 +12,32 @@ import { type Condition, joinConditions } from "./query.ts";
 import type { DeliveryRow, EventRow } from "./rows.ts";
 import { subjectFacts } from "./track.ts";
 
-type SettledRow = Pick<DeliveryRow, "event" | "route" | "subject" | "state">;
+type StoredRow = Pick<DeliveryRow, "event" | "route" | "subject" | "state">;
 
 /** Makes settled deliveries wait again, in order and under their old ids. */
 export function createReplay(db: Db, names: Names) {
   const hasOpen = createHasOpen(db);
-  const one = db.prepare<[number, number], SettledRow>("SELECT event, route, subject, state FROM deliveries WHERE event = ? AND route = ?");
+  const one = db.prepare<[number, number], StoredRow>("SELECT event, route, subject, state FROM deliveries WHERE event = ? AND route = ?");
   const again = db.prepare<[number, number | null, number, number]>(
-    "UPDATE deliveries SET state = ?, next_at = ?, spent = 0, replays = replays + 1, settled_at = NULL, reason = NULL WHERE event = ? AND route = ?",
+    "UPDATE deliveries SET state = ?, next_at = ?, spent = 0, replays = replays + 1, settled_at = NULL, reason = NULL, cause = NULL WHERE event = ? AND route = ?",
   );
   const sooner = db.prepare<[number, number, number]>("UPDATE deliveries SET next_at = ? WHERE event = ? AND route = ?");
 
-  function requeue(row: SettledRow, at: number): DueDelivery | null {
+  function requeue(row: StoredRow, at: number): DueDelivery | null {
     const held = row.subject !== null && hasOpen(row.subject, row.route);
     again.run(held ? stateCode.held : stateCode.waiting, held ? null : at, row.event, row.route);
     return held ? null : { route: names.nameOf(row.route), event: row.event, at };
   }
 
+  function goNow(row: StoredRow, at: number): DueDelivery {
+    sooner.run(at, row.event, row.route);
+    return { route: names.nameOf(row.route), event: row.event, at };
+  }
+
   return {
     /** Finds matching deliveries, a few rows per call. Writes nothing. */
     look: createReplayWalk(db, names),
-    /** Makes those of `found` that are still settled wait again. Call it inside a transaction. */
+    /** Makes those of `found` that are still in these states go out now. Call it inside a transaction. */
     replay(found: readonly { event: number; route: string }[], states: ReplayFilter["states"], at: number): Replayed {
       const due: DueDelivery[] = [];
       let replayed = 0;
@@ -42,7 +47,7 @@ export function createReplay(db: Db, names: Names) {
         const row = id === null ? undefined : one.get(event, id);
         // It may have been retried or purged since it was found.
         if (row === undefined || !codes.includes(row.state)) continue;
-        const delivery = requeue(row, at);
+        const delivery = row.state === stateCode.waiting ? goNow(row, at) : requeue(row, at);
         if (delivery !== null) due.push(delivery);
         replayed += 1;
       }
@@ -54,10 +59,7 @@ export function createReplay(db: Db, names: Names) {
       const row = id === null ? undefined : one.get(event, id);
       if (row === undefined) return null;
       if (row.state === stateCode.held) return { state: "held", due: null };
-      if (row.state === stateCode.waiting) {
-        sooner.run(at, row.event, row.route);
-        return { state: "waiting", due: { route, event, at } };
-      }
+      if (row.state === stateCode.waiting) return { state: "waiting", due: goNow(row, at) };
       const due = requeue(row, at);
       return { state: due === null ? "held" : "waiting", due };
     },
@@ -73,11 +75,12 @@ const eventConditions = ({ errorCode, from, to }: Pick<ReplayFilter, "errorCode"
 interface WalkedRow {
   event: number;
   route: number;
+  next_at: number | null;
   matches: number;
 }
 
 /**
- * One pass over the settled deliveries. Each call reads `limit` rows (about a microsecond each), matching or not, so that
+ * One pass over the deliveries. Each call reads `limit` rows (about a microsecond each), matching or not, so that
  * no filter delays receiving. The pass only goes forward, so it meets no delivery twice.
  */
 function createReplayWalk(db: Db, names: Names) {
@@ -88,8 +91,11 @@ function createReplayWalk(db: Db, names: Names) {
       [
         [`d.state IN (${filter.states.map((state) => stateCode[state]).join(", ")})`, true],
         // A time in the future was written under a wrong clock, not during this walk.
-        ["(d.settled_at <= @since OR d.settled_at > @now)", now],
+        ["(d.settled_at <= @since OR d.settled_at > @now)", isOfWaiting(filter) ? undefined : now],
+        // What is due goes out without a retry.
+        ["d.next_at > @now", isOfWaiting(filter) ? now : undefined],
         ["d.route = @onlyRoute", route],
+        ["d.cause = @cause", filter.cause],
         ...eventConditions(filter),
       ],
       { ...cursor, limit },
@@ -98,23 +104,33 @@ function createReplayWalk(db: Db, names: Names) {
     const last = rows.at(-1);
     return {
       found: rows.filter(({ matches }) => matches === 1).map(({ event, route }) => ({ event, route: names.nameOf(route) })),
-      cursor: last === undefined || rows.length < limit ? null : { since: cursor.since, event: last.event, route: last.route },
+      cursor:
+        last === undefined || rows.length < limit
+          ? null
+          : { since: isOfWaiting(filter) ? (last.next_at ?? 0) : cursor.since, event: last.event, route: last.route },
     };
   };
 }
 
-/** Dead deliveries have an index by route. All others are read in the order of acceptance. */
+/** A walk over waiting deliveries is in the order of their next attempts: the cursor's `since` is one. */
+const isOfWaiting = ({ states }: ReplayFilter): boolean => states.includes("waiting");
+
+/** Dead and waiting deliveries have an index by route. All others are read in the order of acceptance. */
 function statement(filter: ReplayFilter, condition: string): string {
   const onlyDead = filter.states.every((state) => state === "dead");
-  const looked = onlyDead
-    ? `SELECT event, route, state, settled_at FROM deliveries INDEXED BY deliveries_dead
+  const columns = "event, route, state, settled_at, next_at, cause";
+  const looked = isOfWaiting(filter)
+    ? `SELECT ${columns} FROM deliveries INDEXED BY deliveries_due
+       WHERE state = ${stateCode.waiting} AND (route, next_at, event) > (@route, @since, @event) ORDER BY route, next_at, event LIMIT @limit`
+    : onlyDead
+      ? `SELECT ${columns} FROM deliveries INDEXED BY deliveries_dead
        WHERE state = ${stateCode.dead} AND (route, event) > (@route, @event) ORDER BY route, event LIMIT @limit`
-    : `SELECT event, route, state, settled_at FROM deliveries
+      : `SELECT ${columns} FROM deliveries
        WHERE (event, route) > (@event, @route) ORDER BY event, route LIMIT @limit`;
   const ofEvent = filter.errorCode !== undefined || filter.from !== undefined || filter.to !== undefined;
   const joined = ofEvent ? "LEFT JOIN events e ON e.seq = d.event" : "";
-  const order = onlyDead ? "d.route, d.event" : "d.event, d.route";
-  return `SELECT d.event, d.route, coalesce(${condition}, 0) AS matches FROM (${looked}) d ${joined} ORDER BY ${order}`;
+  const order = isOfWaiting(filter) ? "d.route, d.next_at, d.event" : onlyDead ? "d.route, d.event" : "d.event, d.route";
+  return `SELECT d.event, d.route, d.next_at, coalesce(${condition}, 0) AS matches FROM (${looked}) d ${joined} ORDER BY ${order}`;
 }
 
 type BackfilledRow = PlannedRow & Pick<EventRow, "seq" | "received_at" | "subject" | "plan" | "disposition">;

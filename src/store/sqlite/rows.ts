@@ -37,6 +37,7 @@ export interface DeliveryRow {
   replays: number;
   settled_at: number | null;
   reason: string | null;
+  cause: string | null;
 }
 
 export interface AttemptRow {

@@ -145,6 +145,7 @@ test("the examples have the shape of real answers, which their schemas describe"
     ["GET /v1/events", [events]],
     ["GET /v1/events/{id}", [await get(`/v1/events/${events.data[0]?.id}`)]],
     ["GET /v1/deliveries", [deliveries]],
+    ["GET /v1/deliveries/groups", [await get("/v1/deliveries/groups")]],
     ["GET /v1/stats", [await get("/v1/stats/")]],
     ["GET /v1/explain/{name}", [await get(`/v1/explain/${events.data[0]?.id}`)]],
     ["GET /v1/audit", [await get("/v1/audit?wait=30"), offenderShape]],

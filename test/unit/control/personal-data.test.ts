@@ -12,7 +12,7 @@ const impersonal = new Set([
   // Names of the settings, and what the relay says of itself.
   ...["account", "source", "route", "name", "origin", "verdict", "state", "previousState", "driver", "instance", "version", "host", "day"],
   // Fingerprints, digests, cursors and places.
-  ...["secret", "place", "data", "file", "digest", "next", "code", "meaning"],
+  ...["secret", "place", "data", "file", "digest", "next", "code", "meaning", "cause"],
   // Settings: their paths, their values with secrets masked, and faults, which never quote secrets.
   ...["path", "settings", "message", "changed", "needRestart", "overridden", "scopes", "ended"],
   // The OpenAPI document.
@@ -122,6 +122,7 @@ test("an answer holds no wamid, phone number or written text after masking", () 
     nextAt: null,
     settledAt: at,
     reason: `refused ${wamid}`,
+    cause: "503",
   };
   const clear = toAnswer(eventDetailSchema, {
     ...event,

@@ -13,6 +13,7 @@ const delivery = {
   nextAt: 0,
   settledAt: null,
   reason: null,
+  cause: null,
 };
 
 test("writes times as ISO 8601 and leaves the rest as it is", () => {

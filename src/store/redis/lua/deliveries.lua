@@ -1,5 +1,19 @@
 -- Operations on deliveries. Prepended to commit.lua (script.ts).
 
+-- Undelivered deliveries whose last attempt failed are listed by route, state and cause; `causes:` has these lists.
+local function list_cause(seq, route, state, cause)
+  local name = state .. ':' .. cause
+  call('ZADD', base .. 'cause:' .. route .. ':' .. name, seq, seq)
+  call('SADD', base .. 'causes:' .. route, name)
+end
+
+local function unlist_cause(seq, route, state, cause)
+  local name = state .. ':' .. cause
+  local key = base .. 'cause:' .. route .. ':' .. name
+  call('ZREM', key, seq)
+  if call('EXISTS', key) == 0 then call('SREM', base .. 'causes:' .. route, name) end
+end
+
 -- Only one delivery of a message is sent per route; the others are held behind it (promise 3). `o:` is the seq of the one
 -- that is sent, `oh:` has those held.
 local function plan_delivery(seq, route, order, at, replays)
@@ -47,8 +61,10 @@ end
 -- A settled delivery waits again, or is held if its message has an open one.
 local function requeue(seq, route, at)
   local key = base .. 'd:' .. seq .. ':' .. route
-  local order = call('HGET', key, 'o')
-  call('HDEL', key, 't', 'r', 'c')
+  local now = call('HMGET', key, 'o', 's', 'k')
+  local order = now[1]
+  if now[2] == '3' and now[3] then unlist_cause(seq, route, '3', now[3]) end
+  call('HDEL', key, 't', 'r', 'c', 'k')
   call('HSET', key, 'p', '0')
   call('HINCRBY', key, 'rp', 1)
   call('ZREM', base .. 'dead:' .. route, seq)
@@ -72,9 +88,17 @@ function operations.deliver(a)
   return plan_delivery(a[1], a[2], a[3], a[4], a[5])
 end
 
--- Seq, route, holder, state, next at, reason, at, attempt, stop, number of the attempt, '1' if it is spared, the event's id
--- as JSON if the seq may name another event by now; then what it changes in the history, as `count`. Returns '' when nothing was written (already settled, claimed by another
--- holder, or a repeat), else 'x' or the seq of the released delivery.
+-- A waiting delivery is due at once.
+local function go_now(seq, route, at)
+  call('HSET', base .. 'd:' .. seq .. ':' .. route, 'n', at)
+  call('ZADD', base .. 'due:' .. route, 'XX', at, padded(seq))
+  return '0'
+end
+
+-- Seq, route, holder, state, next at, cause of the failure with a blank and the reason, at, attempt, stop, number of the
+-- attempt, '1' if it is spared, the event's id as JSON if the seq may name another event by now; then what it changes in the
+-- history, as `count`. Returns '' when nothing was written (already settled, claimed by another holder, or a repeat), else
+-- 'x' or the seq of the released delivery.
 function operations.settle(a)
   local seq, route, to, at = a[1], a[2], a[4], a[7]
   local key = base .. 'd:' .. seq .. ':' .. route
@@ -84,7 +108,7 @@ function operations.settle(a)
     local row = call('GET', base .. 'e:' .. seq) or ''
     if not string.find(string.match(row, '^[^\n]*'), a[12], 11, true) then return '' end
   end
-  local now = call('HMGET', key, 's', 'o', 'a', 'c', 'p')
+  local now = call('HMGET', key, 's', 'o', 'a', 'c', 'p', 'k')
   local number = (tonumber(now[3]) or 0) + 1
   if now[1] ~= '0' or number ~= tonumber(a[10]) then return '' end
   -- Another holder claimed it after this lease expired, and its result counts, unless this one delivered it.
@@ -98,6 +122,12 @@ function operations.settle(a)
     ended[route] = ends
   end
   ends[#ends + 1] = member
+  local cause, reason = string.match(a[6], '^(%S+) (.*)$')
+  if now[6] and (to ~= '0' or now[6] ~= cause) then unlist_cause(seq, route, '0', now[6]) end
+  if cause then
+    call('HSET', key, 'k', cause)
+    if to ~= '0' or now[6] ~= cause then list_cause(seq, route, to, cause) end
+  end
   if to == '0' then
     call('HSET', key, 'a', number, 'a' .. number, a[8], 'p', spent, 'n', a[5])
     call('HDEL', key, 'c')
@@ -110,7 +140,7 @@ function operations.settle(a)
   call('HSET', key, 'a', number, 'a' .. number, a[8], 'p', spent, 's', to, 't', at)
   call('HDEL', key, 'c', 'n')
   if to == '3' then
-    call('HSET', key, 'r', a[6])
+    call('HSET', key, 'r', reason)
     call('ZADD', base .. 'dead:' .. route, seq, seq)
   end
   return now[2] and release_next(seq, route, now[2], at) or 'x'
@@ -123,18 +153,15 @@ function operations.retry(a)
   local state = call('HGET', key, 's')
   if not state then return '' end
   if state == '1' then return '1' end
-  if state == '0' then
-    call('HSET', key, 'n', at)
-    call('ZADD', base .. 'due:' .. route, 'XX', at, padded(seq))
-    return '0'
-  end
+  if state == '0' then return go_now(seq, route, at) end
   return requeue(seq, route, at)
 end
 
--- Replays a delivery if it is still settled in one of the given states (digits), else returns ''.
+-- Replays a delivery if it is still in one of the given states (digits), else returns ''.
 function operations.replay(a)
   local state = call('HGET', base .. 'd:' .. a[1] .. ':' .. a[2], 's')
   if not state or not string.find(a[4], state, 1, true) then return '' end
+  if state == '0' then return go_now(a[1], a[2], a[3]) end
   return requeue(a[1], a[2], a[3])
 end
 

@@ -21,11 +21,12 @@ function operations.purge_event(a)
   local first_route = 12 + tonumber(a[11])
   for n = first_route, #a do
     local key = base .. 'd:' .. seq .. ':' .. a[n]
-    local found = call('HMGET', key, 's', 't')
+    local found = call('HMGET', key, 's', 't', 'k')
     local settled_at = tonumber(found[2] or '')
     if settled_at and settled_at < before then
       call('DEL', key)
       call('ZREM', base .. 'dead:' .. a[n], seq)
+      if found[1] == '3' and found[3] then unlist_cause(seq, a[n], '3', found[3]) end
       deleted = deleted + 1
     elseif settled_at then
       settled_last = math.max(settled_last or 0, settled_at)

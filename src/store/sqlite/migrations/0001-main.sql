@@ -130,12 +130,14 @@ CREATE TABLE deliveries (
   replays    INTEGER NOT NULL,
   settled_at INTEGER,          -- unix ms at which it was delivered or died
   reason     TEXT,             -- why it is dead
+  cause      TEXT,             -- why the last failed attempt since it was planned or replayed failed
   PRIMARY KEY (event, route)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX deliveries_due ON deliveries (route, next_at, event) WHERE state = 0;
+-- The cause is in two of these, so that groups by cause are counted without reading the rows.
+CREATE INDEX deliveries_due ON deliveries (route, next_at, event, cause) WHERE state = 0;
 CREATE INDEX deliveries_open ON deliveries (subject, route, state, event) WHERE state <= 1 AND subject IS NOT NULL;
-CREATE INDEX deliveries_dead ON deliveries (route, event) WHERE state = 3;
+CREATE INDEX deliveries_dead ON deliveries (route, event, cause) WHERE state = 3;
 
 CREATE TABLE attempts (
   event    INTEGER NOT NULL,
