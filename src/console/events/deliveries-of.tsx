@@ -79,7 +79,7 @@ export function DeliveriesOf({ deliveries, retry }: { deliveries: readonly Shown
     <ul class="deliveries">
       {deliveries.map((delivery) => {
         const { id, route, state, attempts, replays, nextAt, reason, tries, next, earlierTries = 0 } = delivery;
-        const waits = next === undefined ? (nextAt === null ? null : "next attempt") : nextStepText(next);
+        const waits = next === undefined ? knownWait(delivery) : nextStepText(next);
         return (
           // biome-ignore lint/a11y/noNoninteractiveTabindex: j and k focus it, and r retries it
           <li key={id} data-delivery={id} tabIndex={0} aria-label={`Delivery to ${route}: ${state}`}>
@@ -117,6 +117,12 @@ export function DeliveriesOf({ deliveries, retry }: { deliveries: readonly Shown
       })}
     </ul>
   );
+}
+
+/** What the state alone says about the next attempt. */
+function knownWait({ state, nextAt }: ShownDelivery): string | null {
+  if (state === "held") return "goes out after an earlier delivery of its message";
+  return nextAt === null ? null : "next attempt";
 }
 
 /** Responses up to this length need no click. */

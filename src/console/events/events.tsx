@@ -44,7 +44,12 @@ const columns: readonly Column<RelayEvent>[] = [
     cell: ({ status, errorCode }) => (
       <>
         {status === null ? <span class="dim">{none}</span> : <Status word={status} />}
-        {errorCode !== null && <bdi class="dim mono"> {errorCode}</bdi>}
+        {errorCode !== null && (
+          <span class="dim">
+            {" "}
+            <Name text={errorCode} />
+          </span>
+        )}
       </>
     ),
   },

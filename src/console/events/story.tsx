@@ -1,5 +1,6 @@
 import { Link } from "wouter-preact";
 import type { RelayStory } from "../../client/relay-client.ts";
+import { Name } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { Time } from "../parts/time.tsx";
 import { DeliveriesOf } from "./deliveries-of.tsx";
@@ -19,7 +20,7 @@ export function EventStories({ events, retry }: { events: RelayStory["events"]; 
                 <Link href={`/events/${seq}`}>Event {seq}</Link>
               </h3>
               {status !== null && <Status word={status} />}
-              {errorCode !== null && <bdi class="mono">{errorCode}</bdi>}
+              {errorCode !== null && <Name text={errorCode} />}
               <Status word={disposition} />
               <Time at={receivedAt} />
               <span class="dim">

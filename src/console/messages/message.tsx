@@ -111,7 +111,7 @@ function Failure({ code, at }: { code: string; at: string | null }) {
   }, `${code} ${near}`);
   return (
     <>
-      <span class="dim">Error code</span> <bdi class="mono">{code}</bdi>
+      <span class="dim">Error code</span> <Name text={code} />
       {data !== null && ` · ${data}`} <Link href={path("/messages", { errorCode: code })}>messages with this code</Link>
     </>
   );

@@ -40,7 +40,12 @@ const columns: readonly Column<RelayMessage>[] = [
     cell: ({ status, errorCode }) => (
       <>
         {status === null ? <span class="dim">{none}</span> : <Status word={status} />}
-        {errorCode !== null && <bdi class="dim mono"> {errorCode}</bdi>}
+        {errorCode !== null && (
+          <span class="dim">
+            {" "}
+            <Name text={errorCode} />
+          </span>
+        )}
       </>
     ),
   },

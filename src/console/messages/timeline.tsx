@@ -16,6 +16,7 @@ interface TimelineProps {
 
 /** One row for each step, with its share of the whole time drawn to scale. Screen readers read a list. */
 export function Timeline({ steps, isOpen, failure }: TimelineProps) {
+  if (steps.length === 0) return <p class="dim">No status yet.</p>;
   const bars = barsOf(steps, isOpen ? Date.now() : null);
   return (
     <ol class="timeline" aria-label="Timeline">

@@ -33,14 +33,17 @@ const tones: Readonly<Record<string, Tone>> = {
   matched: "ok",
 };
 
+/** A longer word is one that a sender made up; it may be cut off. */
+const longWord = 24;
+
 /** A word such as `delivered`, with its shape and color. Unknown words look quiet. */
 export function Status({ word, tone = tones[word] ?? "quiet", title }: { word: string; tone?: Tone; title?: string }) {
   return (
-    <span class={`status ${tone}`} title={title}>
+    <span class={`status ${tone}`} title={title ?? (word.length > longWord ? word : undefined)}>
       <span class="shape" aria-hidden="true">
         {shapes[tone]}
       </span>
-      {word}
+      <bdi>{word}</bdi>
     </span>
   );
 }
