@@ -4,6 +4,7 @@ import { Link } from "wouter-preact";
 import type { RelayEventDetail } from "../../client/relay-client.ts";
 import { relay } from "../app/api.ts";
 import { path, useData, useQuery } from "../app/data.ts";
+import { useSession } from "../app/session.tsx";
 import { Fact } from "../messages/message.tsx";
 import { releaseAction } from "../parts/actions.ts";
 import { Copy } from "../parts/copy.tsx";
@@ -230,6 +231,7 @@ function movement({ status, previousStatus, transition, disposition }: RelayEven
 }
 
 function Body({ event, isRevealed }: { event: RelayEventDetail; isRevealed: boolean }) {
+  const { can } = useSession();
   const [isRaw, setRaw] = useState(false);
   const pretty = prettyJson(event.text);
   const shown = isRaw ? (event.text ?? event.body) : (pretty ?? event.text ?? event.body);
@@ -263,7 +265,13 @@ function Body({ event, isRevealed }: { event: RelayEventDetail; isRevealed: bool
       </div>
       {event.text === null && event.body !== "" && <p class="dim">The bytes are not UTF-8; this is their base64.</p>}
       <Code text={shown} label="Body" />
-      {!isRevealed && <p class="dim">Masked. Reveal shows the received bytes, and offers to post or save them.</p>}
+      {!isRevealed && (
+        <p class="dim">
+          {can("pii")
+            ? "Masked. Reveal shows the received bytes, and offers to post or save them."
+            : "Masked. A token with the scope “pii” can reveal the received bytes."}
+        </p>
+      )}
     </section>
   );
 }
