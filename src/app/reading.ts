@@ -12,7 +12,7 @@ import { unknownName } from "../model/nearest.ts";
 import type { Inspecting, StoreReading } from "../store/reading.ts";
 import { createExplaining } from "./explaining.ts";
 import { openStoreForReading } from "./open-store.ts";
-import { createSearching, createTrackedPort, resolveEvents, seqsNamed } from "./searching.ts";
+import { createSearching, createTrackedPort, mostIndexed, resolveEvents, seqsNamed } from "./searching.ts";
 import { walkBack } from "./walk-back.ts";
 
 /**
@@ -42,8 +42,8 @@ export async function createReadingApi(
 /** Events are stored in the order received, unless a clock was set; this allows for that. */
 const clockSlackMs = 3_600_000;
 
-/** The reading part of the control API's port, over a store or a reader. */
-export function createReadingPort(read: StoreReading, inspecting: Pick<Inspecting, "stats">): Reading {
+/** The reading part of the control API's port, over a store or a reader. `most`: see `mostIndexed`. */
+export function createReadingPort(read: StoreReading, inspecting: Pick<Inspecting, "stats">, most = mostIndexed): Reading {
   /** With one read for the whole page. */
   async function withCounts(events: readonly EventView[]): Promise<ListedEventView[]> {
     const counts = events.length === 0 ? null : await read.deliveries.counts(events.map(({ seq }) => seq));
@@ -54,7 +54,7 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
     ...createTrackedPort(read),
     async listEvents({ wamid, subject, q, ...query }) {
       const { limit, from } = query;
-      const [names = {}, ...others] = await resolveEvents(read, { wamid, subject, q });
+      const [names = {}, ...others] = await resolveEvents(read, { wamid, subject, q }, most);
       const filter = { ...query, ...names };
       if (others.length > 0) throw new RelayError("bad_request", "wamid, subject and q exclude each other");
       // The events of a few messages are indexed.
@@ -67,6 +67,8 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
         before: filter.before ?? null,
         limit,
         bounds: read.events.bounds,
+        // Windows are read for `from`, too.
+        isIndexed: from === undefined && (filter.errorCode !== undefined || filter.disposition === "quarantined"),
         read: async (after, before, most) => (await read.events.list({ ...filter, after, before, limit: most })).events,
         isPast: async (after, before) => {
           const latest = from === undefined ? null : await read.events.latestReceived(after, before);

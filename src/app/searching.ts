@@ -8,8 +8,10 @@ import { mergeWalks, type Walked, walkBack } from "./walk-back.ts";
 
 type Reads = Pick<StoreReading, "events" | "deliveries" | "messages" | "runs">;
 
-/** Most messages or runs whose events are read by their index. Events about more are found by reading all events. */
-const mostIndexed = 100;
+/** Most messages or runs of one name whose events are read by their index. Events about more are found by reading all events. */
+export const mostIndexed = 1_000;
+/** Most runs of one id: one in each account. */
+const mostAccounts = 1_000;
 const newest = { after: 0, before: Number.MAX_SAFE_INTEGER };
 
 /** The digits of a text that can be the end of a phone number; null for other text. */
@@ -40,46 +42,61 @@ interface EventNames {
 }
 
 /** Resolves the names in a filter of events. */
-export async function resolveEvents(read: Reads, { wamid, subject, q }: EventNames): Promise<Pick<EventFilter, "wamid" | "about">[]> {
+export async function resolveEvents(
+  read: Reads,
+  { wamid, subject, q }: EventNames,
+  most: number,
+): Promise<Pick<EventFilter, "wamid" | "about">[]> {
   const all = [];
   if (wamid !== undefined) all.push({ wamid: await wamidOf(read, wamid) });
   if (subject !== undefined) all.push(await eventsOfSubject(read, subject));
-  if (q !== undefined) all.push(await eventsNamed(read, q));
+  if (q !== undefined) all.push(await eventsNamed(read, q, most));
   return all;
 }
 
 async function eventsOfSubject(read: Reads, key: string): Promise<Pick<EventFilter, "wamid" | "about">> {
-  const runs = await read.runs.list({ runId: key, ...newest, limit: mostIndexed });
+  const runs = await read.runs.list({ runId: key, ...newest, limit: mostAccounts });
   if (runs.length === 0) return { wamid: await wamidOf(read, key) };
   return { about: { seqs: [], subjects: runs.map(({ account, runId }) => ({ type: "run", account, key: runId })) } };
 }
 
-async function eventsNamed(read: Reads, q: string): Promise<Pick<EventFilter, "wamid" | "about">> {
+async function eventsNamed(read: Reads, q: string, most: number): Promise<Pick<EventFilter, "wamid" | "about">> {
   // Also finds unplanned events, whose message is not stored yet.
   if (q.startsWith("wamid.") || parseMask("wamid", q) !== null) return { wamid: await wamidOf(read, q) };
   const delivery = await read.deliveries.find(q);
   const seqs = delivery === null ? await seqsNamed(read, q) : [delivery.event];
   const digits = phoneDigits(q);
-  const limit = mostIndexed + 1;
+  const limit = most + 1;
   const [messages, runs, ofPhone] = await Promise.all([
-    read.messages.find(q),
+    messagesNamed(read, q, limit),
     runsNamed(read, q, limit),
     digits === null ? [] : read.messages.list({ phone: digits, seen: true, ...newest, limit }),
   ]);
-  const isCommon = messages.length >= mostIndexed || runs.length > mostIndexed;
+  const isCommon = messages.length > most || runs.length > most;
   const subjects: EventsAbout["subjects"] = [
     ...(isCommon ? [] : messages.map(({ account, wamid: key }) => ({ type: "message", account, key }) as const)),
     ...(isCommon ? [] : runs.map(({ account, runId: key }) => ({ type: "run", account, key }) as const)),
-    ...(ofPhone.length > mostIndexed ? [] : ofPhone.map(({ account, wamid: key }) => ({ type: "message", account, key }) as const)),
+    ...(ofPhone.length > most ? [] : ofPhone.map(({ account, wamid: key }) => ({ type: "message", account, key }) as const)),
   ];
   return {
     about: {
       seqs,
       subjects,
       ...(isCommon ? { reference: q } : {}),
-      ...(digits !== null && ofPhone.length > mostIndexed ? { phone: digits } : {}),
+      ...(digits !== null && ofPhone.length > most ? { phone: digits } : {}),
     },
   };
+}
+
+/** By wamid or service's id, masked or not; else by reference. */
+async function messagesNamed(
+  { messages }: Pick<Reads, "messages">,
+  name: string,
+  limit: number,
+): Promise<readonly Numbered<MessageView>[]> {
+  const found = await messages.find(name);
+  const isId = found.length === 0 || found.some(({ reference }) => reference !== name);
+  return isId ? found : messages.list({ reference: name, ...newest, limit });
 }
 
 /** By run id, masked or not; else by reference. */
@@ -117,7 +134,7 @@ export function createTrackedPort(read: Reads): TrackedReading {
       const filter = { ...query, before };
       const isNamed = query.reference !== undefined || query.runId !== undefined;
       if (q === undefined) return pageOf([isNamed ? over(await runs.list({ ...filter, after: 0 })) : await walk.runs(filter)], limit);
-      const named = await runs.list({ runId: q, ...newest, limit: mostIndexed });
+      const named = await runs.list({ runId: q, ...newest, limit: mostAccounts });
       const byId = named.filter((run) => fits(filter, run) && (query.runId === undefined || run.runId === query.runId));
       return pageOf([named.length > 0 ? over(byId) : await walk.runs({ ...filter, prefix: q })], limit);
     },
@@ -131,6 +148,7 @@ function walksOver({ messages, runs }: Pick<Reads, "messages" | "runs">) {
         before,
         limit,
         longestMs,
+        isIndexed: filter.phone !== undefined || filter.errorCode !== undefined,
         bounds: messages.bounds,
         read: (...[after, to, most]) => messages.list({ ...filter, after, before: to, limit: most }),
       }),

@@ -12,6 +12,8 @@ interface WalkBack<T> {
   readonly read: (after: number, before: number, limit: number) => MaybePromise<readonly T[]>;
   /** True when nothing older than these seqs can match. */
   readonly isPast?: (after: number, before: number) => MaybePromise<boolean>;
+  /** An index has the matching rows, so that a window of a million seqs is as fast as a small one. */
+  readonly isIndexed?: boolean;
   /** A walk that is not over after this returns where to continue. */
   readonly longestMs?: number | undefined;
 }
@@ -22,19 +24,23 @@ export interface Walked<T> {
   readonly reached: number | null;
 }
 
-/** Seqs in the first window: reading them blocks the thread for a few milliseconds. */
-const firstWindow = 5_000;
-/** A window grows while reading one takes less than `short`, as it does with an index, and shrinks when it takes `long`. */
+/** Seqs in one window. Without an index, reading the largest blocks the thread for a few milliseconds. */
+const windows = {
+  indexed: { smallest: 5_000, first: 20_000, largest: 1_000_000 },
+  others: { smallest: 500, first: 5_000, largest: 10_000 },
+};
+/** A window grows after one that took less than `short`, and shrinks after one that took `long`, when the rows were not in memory. */
 const windowMs = { short: 2, long: 10 } as const;
-const largestWindow = 1_000_000;
 
 /** Reads a list without blocking the thread for longer than one window, however rare the matches. */
-export async function walkBack<T>({ before: from, limit, bounds, read, isPast, longestMs = 2_000 }: WalkBack<T>): Promise<Walked<T>> {
+export async function walkBack<T>(walk: WalkBack<T>): Promise<Walked<T>> {
+  const { before: from, limit, bounds, read, isPast, isIndexed = false, longestMs = 2_000 } = walk;
+  const { smallest, first, largest } = isIndexed ? windows.indexed : windows.others;
   const ends = await bounds();
   if (ends === null) return { found: [], reached: null };
   const startedAt = performance.now();
   const found: T[] = [];
-  let size = firstWindow;
+  let size = first;
   let before = Math.min(from ?? Number.MAX_SAFE_INTEGER, ends.newest + 1);
   while (before > ends.oldest) {
     const after = Math.max(before - size - 1, ends.oldest - 1);
@@ -45,8 +51,8 @@ export async function walkBack<T>({ before: from, limit, bounds, read, isPast, l
     before = after + 1;
     const now = performance.now();
     if (now - startedAt > longestMs) return { found, reached: before > ends.oldest ? before : null };
-    if (now - windowAt < windowMs.short) size = Math.min(4 * size, largestWindow);
-    else if (now - windowAt > windowMs.long) size = Math.max(Math.ceil(size / 4), firstWindow);
+    if (now - windowAt < windowMs.short) size = Math.min(4 * size, largest);
+    else if (now - windowAt > windowMs.long) size = Math.max(Math.ceil(size / 4), smallest);
     await nextTurn();
   }
   return { found, reached: null };

@@ -17,7 +17,7 @@ export function wamidOf(phone: string, name: string): string {
   return `wamid.${Buffer.concat([head, Buffer.from(`${phone}\x15\x02\0\x11\x18\x08${name}\0`)]).toString("base64")}`;
 }
 
-const readingOf = ({ read }: ContractStore) => createReadingPort(read, { stats: () => Promise.reject(new Error("not counted here")) });
+const readingOf = ({ read }: ContractStore) => createReadingPort(read, { stats: () => Promise.reject(new Error("not counted here")) }, 100);
 
 export function searchContract(open: OpenSubject): void {
   describe("masked ids", () => {

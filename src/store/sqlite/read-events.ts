@@ -98,7 +98,9 @@ export function createReadEvents(db: Db, names: Names, plans: Plans) {
           ["e.account = @account", account],
           ["e.status = @status", status],
           ["e.error_code = @errorCode", errorCode],
-          // The plus stops SQLite from using the index of that disposition, which it would have to sort for one page.
+          // The index of quarantined events is in the order of the list. The plus stops SQLite from using the one of ignored
+          // events, which it would have to sort for one page.
+          [`e.disposition = ${dispositionCode.quarantined}`, disposition === "quarantined"],
           ["+e.disposition = @disposition", disposition && dispositionCode[disposition]],
           [
             "e.subject IN (SELECT seq * 2 FROM messages WHERE account IN (SELECT id FROM names WHERE kind = 'account') AND wamid = @wamid)",

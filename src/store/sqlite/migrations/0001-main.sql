@@ -56,6 +56,7 @@ CREATE INDEX events_by_mask ON events (mask) WHERE mask IS NOT NULL;
 CREATE INDEX events_by_error ON events (error_code) WHERE error_code IS NOT NULL;
 CREATE INDEX events_ignored ON events (received_at) WHERE disposition = 2;
 CREATE INDEX events_quarantined ON events (received_at) WHERE disposition = 3;
+CREATE INDEX events_quarantined_by_seq ON events (disposition) WHERE disposition = 3;
 -- Few events come from polls.
 CREATE INDEX events_learned ON events (account) WHERE origin <> 0;
 -- Retention purges kinds without events (../names.ts). Usual files have far fewer names, so this index stays empty.
