@@ -23,6 +23,8 @@ export interface RelayOptions {
   readonly shutdownTimeout?: string;
   /** Flags for Node beside those of `serve`. */
   readonly nodeFlags?: readonly string[];
+  /** The `wamid-relay.js` of another checkout, for this side only. */
+  readonly command?: string | undefined;
   /** More of the settings file. */
   readonly settings?: Readonly<Record<string, unknown>>;
 }
@@ -52,7 +54,7 @@ export interface Relay {
 }
 
 /** `BENCH_RELAY` names the `wamid-relay.js` of another checkout or of a build, to measure that one instead. */
-const command = process.env["BENCH_RELAY"] ?? fileURLToPath(new URL("../../src/cli/wamid-relay.js", import.meta.url));
+const ours = process.env["BENCH_RELAY"] ?? fileURLToPath(new URL("../../src/cli/wamid-relay.js", import.meta.url));
 const token = "bench-control-token";
 const readyWithinMs = 60_000;
 /** As many as one call takes. */
@@ -76,7 +78,9 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
     const startedAt = performance.now();
     // Without flags, the command restarts itself with its own, as it does for users. An inspector must not open twice.
     const flags = options.nodeFlags === undefined ? [] : [...serveFlags, ...options.nodeFlags];
-    child = spawn(process.execPath, [...flags, command, "serve", "--config", settings, ...role], { stdio: ["ignore", "pipe", "pipe"] });
+    child = spawn(process.execPath, [...flags, options.command ?? ours, "serve", "--config", settings, ...role], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
     printed = "";
     for (const stream of [child.stdout, child.stderr]) {
       stream?.setEncoding("utf8").on("data", (text: string) => {
