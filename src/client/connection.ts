@@ -1,5 +1,4 @@
 import type { ErrorCode } from "../model/errors.ts";
-import type { StepOptions } from "./requests.ts";
 
 /** `no_answer`: no complete answer arrived. `bad_answer`: the answer is not from a relay, or from another version. */
 export type RelayClientErrorCode = ErrorCode | "no_answer" | "bad_answer";
@@ -200,31 +199,6 @@ export async function* readPages<T>(
     if (next === null) return;
     before = next;
   }
-}
-
-interface Step {
-  readonly done: number;
-  readonly next: string | null;
-}
-
-/** Makes request after request, each from where the one before ended, until nothing is left or `signal` is aborted. */
-export async function takeSteps(
-  { onProgress, signal }: StepOptions,
-  take: (cursor: string | null) => Promise<Step>,
-): Promise<{ done: number; complete: boolean }> {
-  let done = 0;
-  let cursor: string | null = null;
-  while (signal?.aborted !== true) {
-    const step = await take(cursor);
-    done += step.done;
-    onProgress?.(done);
-    if (step.next === null) return { done, complete: true };
-    // A stopping relay answers at once and does nothing.
-    if (step.next === cursor)
-      throw new RelayClientError("the relay is stopping", { status: 200, code: "shutting_down", details: { done } });
-    cursor = step.next;
-  }
-  return { done, complete: false };
 }
 
 /** With its question mark; empty when no value is given. */

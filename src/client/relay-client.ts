@@ -10,26 +10,28 @@ import type {
   RelayListener,
   RelayMessage,
   RelayRun,
+  RelaySession,
   RelaySettings,
   RelayStats,
   Reload,
   ReplayCount,
   Retried,
   SecretUse,
+  SessionCode,
   StartedRun,
   TrackedLine,
   TrackSums,
 } from "../model/answers.ts";
-import type { AuditProgress, RelayAudit } from "../model/audit.ts";
+import type { RelayAudit } from "../model/audit.ts";
 import type { RelayQuality, RelaySeries } from "../model/history.ts";
 import type { RelayOverview } from "../model/overview.ts";
 import type { SearchHit } from "../model/search.ts";
 import { systemClock } from "../model/system-clock.ts";
-import type { RelaySession, SessionCode } from "./answers.ts";
-import { type Connection, connect, type Page, queryOf, type RelayClientOptions, readPages, takeSteps } from "./connection.ts";
+import { type Connection, connect, type Page, queryOf, type RelayClientOptions, readPages } from "./connection.ts";
 import { followLive, type LiveMessage } from "./live.ts";
 import { type SentMessage, sendMessage, startRun, trackAll } from "./messages.ts";
 import type {
+  AuditOptions,
   AuditRange,
   DeliveryFilter,
   DeliveryGroupFilter,
@@ -51,6 +53,7 @@ import type {
   SeriesFilter,
   StepOptions,
 } from "./requests.ts";
+import { audit, reconcile, replay } from "./steps.ts";
 
 export type {
   AccountPlan,
@@ -66,6 +69,7 @@ export type {
   RelayListener,
   RelayMessage,
   RelayRun,
+  RelaySession,
   RelaySettings,
   RelayStats,
   RelayStory,
@@ -73,6 +77,7 @@ export type {
   ReplayCount,
   Retried,
   SecretUse,
+  SessionCode,
   StartedRun,
   TrackedLine,
   TrackSums,
@@ -82,7 +87,6 @@ export type { RelayQuality, RelaySeries } from "../model/history.ts";
 export type { RelayOverview } from "../model/overview.ts";
 export type { SearchHit } from "../model/search.ts";
 export type { DeliveryState, Disposition } from "../model/states.ts";
-export type * from "./answers.ts";
 export { type Page, RelayClientError, type RelayClientErrorCode, type RelayClientOptions } from "./connection.ts";
 export type { LiveMessage } from "./live.ts";
 export type { SentMessage } from "./messages.ts";
@@ -194,13 +198,8 @@ export class RelayClient {
   }
 
   /** Whether everything received is accounted for. Takes about a second per million events. */
-  async audit(filter: AuditRange = {}, { onProgress, signal }: AuditOptions = {}): Promise<RelayAudit> {
-    for (;;) {
-      const answer = await this.#read<RelayAudit | AuditProgress>("/v1/audit", filter);
-      if ("balanced" in answer) return answer;
-      onProgress?.(answer);
-      signal?.throwIfAborted();
-    }
+  audit(range: AuditRange = {}, options: AuditOptions = {}): Promise<RelayAudit> {
+    return audit(this.#connection, range, options);
   }
 
   /** What needs action, the figures and the destinations, now. */
@@ -296,13 +295,8 @@ export class RelayClient {
    * Sends everything again that matches, by default dead letters, in as many requests as it takes. `complete` is false when
    * `signal` ended it.
    */
-  async replay(filter: ReplayFilter = {}, options: StepOptions = {}): Promise<{ replayed: number; complete: boolean }> {
-    const { done, complete } = await takeSteps(options, async (cursor) => {
-      const body = { ...filter, cursor };
-      const { replayed, next } = await this.#connection.json<{ replayed: number; next: string | null }>("POST", "/v1/replay", body);
-      return { done: replayed, next };
-    });
-    return { replayed: done, complete };
+  replay(filter: ReplayFilter = {}, options: StepOptions = {}): Promise<{ replayed: number; complete: boolean }> {
+    return replay(this.#connection, filter, options);
   }
 
   /** Resumes a destination that was stopped or paused; false when it was neither. */
@@ -329,18 +323,8 @@ export class RelayClient {
   }
 
   /** Polls every message that is due now, in as many calls as it takes; returns the results by account. */
-  async reconcile(filter: ReconcileFilter = {}): Promise<AccountReconciled[]> {
-    const sums = new Map<string, AccountReconciled>();
-    let dueBy: string | null = null;
-    for (;;) {
-      const step: { dueBy: string; more: boolean; accounts: AccountReconciled[] } = await this.#connection.json("POST", "/v1/reconcile", {
-        ...filter,
-        dueBy,
-      });
-      for (const each of step.accounts) sums.set(each.account, addUp(sums.get(each.account), each));
-      if (!step.more) return [...sums.values()];
-      dueBy = step.dueBy;
-    }
+  reconcile(filter: ReconcileFilter = {}): Promise<AccountReconciled[]> {
+    return reconcile(this.#connection, filter);
   }
 
   #read<T>(path: string, query: object = {}): Promise<T> {
@@ -351,16 +335,4 @@ export class RelayClient {
 /** For a page that the relay serves, leave out `token`: the session cookie of the browser authorizes the requests. */
 export function createRelayClient(options: RelayClientOptions): RelayClient {
   return new RelayClient(options);
-}
-
-interface AuditOptions {
-  readonly onProgress?: ((standing: AuditProgress) => void) | undefined;
-  readonly signal?: AbortSignal | undefined;
-}
-
-/** Adds up the counts; the other fields are those of the later step. */
-function addUp(before: AccountReconciled | undefined, step: AccountReconciled): AccountReconciled {
-  if (before === undefined) return step;
-  const counts = ["asked", "changed", "unchanged", "missing", "failed"] as const;
-  return { ...step, ...Object.fromEntries(counts.map((name) => [name, before[name] + step[name]])) };
 }

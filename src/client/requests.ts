@@ -1,3 +1,4 @@
+import type { AuditProgress } from "../model/audit.ts";
 import type { DeliveryState, Disposition } from "../model/states.ts";
 
 /** A time in a request; text needs a time zone. */
@@ -151,6 +152,13 @@ export interface AuditRange {
   /** Received before this time. */
   to?: Time | undefined;
   source?: string | undefined;
+}
+
+export interface AuditOptions {
+  /** Called while the audit goes on. */
+  onProgress?: ((progress: AuditProgress) => void) | undefined;
+  /** Throws its reason once it is aborted. */
+  signal?: AbortSignal | undefined;
 }
 
 /** Which events `live` shows as they are stored. */
