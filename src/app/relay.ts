@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import { restartParts, type Settings } from "../config/schema.ts";
 import { createTokens } from "../control/auth.ts";
+import { addConsoleRoutes } from "../control/console.ts";
 import { addOperateRoutes, addProbeRoutes } from "../control/operate.ts";
 import { addControlRoutes } from "../control/routes.ts";
 import { createSessions } from "../control/session.ts";
@@ -287,6 +288,7 @@ export async function createRelay({
   });
   if (web !== controlWeb) addProbeRoutes(web.http, { instance, health: health.report });
   if (role !== "work") {
+    addConsoleRoutes(http);
     const overview = createOverview({
       relay: { version: instance.version, instance: instance.instance, storage: settings.storage.driver, startedAt: instance.startedAt },
       now: clock.now,

@@ -66,7 +66,7 @@ export function createHttp(
 
   const paths = new Map<string, { readonly pattern: RegExp; readonly methods: string[] }>();
   app.addHook("onRoute", ({ url, method }) => {
-    const pattern = new RegExp(`^${url.replace(/[.]/g, "\\.").replace(/:\w+/g, "[^/]+")}/?$`);
+    const pattern = new RegExp(`^${url.replace(/[.]/g, "\\.").replace(/:\w+/g, "[^/]+").replace("*", ".*")}/?$`);
     const known = paths.get(url) ?? { pattern, methods: [] };
     paths.set(url, known);
     known.methods.push(...[method].flat());

@@ -18,6 +18,7 @@ export async function registered(http: FastifyInstance): Promise<string[]> {
           `${method} ${above
             .join("")
             .replace(/:(\w+)/g, "{$1}")
+            .replace(/(?<!\/)\*$/, "/*")
             .replace(/(?<=.)\/$/, "")}`,
         );
     }
