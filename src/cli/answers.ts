@@ -17,6 +17,7 @@ import {
   resumedSchema,
   retriedSchema,
   sentMessageSchema,
+  sessionCodeSchema,
   storySchema,
   trackEndSchema,
   trackedLineSchema,
@@ -45,6 +46,7 @@ const answers = {
   sent: sentMessageSchema,
   /** It is unknown whether an earlier call under this key sent the message. */
   unknownOutcome: z.object({ code: z.literal("outcome_unknown"), details: z.object({ resend: z.number(), justNow: z.boolean() }) }),
+  sessionCode: sessionCodeSchema,
   reload: reloadSchema,
   refusedReload: z.object({ code: z.literal("settings_refused"), details: reloadSchema }),
   resumed: resumedSchema,

@@ -35,6 +35,13 @@ export const commands: readonly CommandEntry[] = [
     load: () => import("./serve.ts"),
   },
   {
+    name: "console",
+    group: "Run",
+    usage: "[options]",
+    summary: "open the web console in a browser, signed in",
+    load: () => import("./console.ts"),
+  },
+  {
     name: "reload",
     group: "Run",
     usage: "[options]",

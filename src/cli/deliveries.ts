@@ -86,11 +86,11 @@ function place(text: string): string {
 async function listDeliveries(command: Command, options: Options, io: Io): Promise<void> {
   const [{ maskedDelivery }, { readPages, withReading }] = await Promise.all([import("./event-report.ts"), import("./reach-relay.ts")]);
   const { route, state, cause, before, limit } = options;
-  const { names, ...found } = await withReading(command, options, io, async (client) => ({
+  const { names, view, ...found } = await withReading(command, options, io, async (client) => ({
     names: client.names ?? null,
     ...(await readPages(client, "deliveries", { route, state, cause, before }, limit)),
+    view: privateView(options.showPii, client, io),
   }));
-  const view = privateView(options.showPii);
   const shown = found.data.map((each) => maskedDelivery(each, view));
   if (shown.length === 0 && found.next === null && route !== undefined) {
     const { hintLines } = await import("./hints.ts");

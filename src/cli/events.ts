@@ -150,11 +150,11 @@ async function listEvents(command: Command, options: ListOptions, io: Io): Promi
     before: before?.toString(),
     ...timeFilter(command, options, Date.now()),
   };
-  const { names, ...found } = await withReading(command, options, io, async (client) => ({
+  const { names, view, ...found } = await withReading(command, options, io, async (client) => ({
     names: client.names ?? null,
     ...(await readPages(client, "events", query, limit)),
+    view: privateView(options.showPii, client, io),
   }));
-  const view = privateView(options.showPii);
   const shown = found.data.map((each) => maskedEvent(each, view));
   if (shown.length === 0 && found.next === null) {
     const { hintLines } = await import("./hints.ts");
@@ -190,13 +190,14 @@ function deliveriesText(counts: Answer<"events">["data"][number]["deliveries"]):
 
 /** Prints all about one event, or its body as it was received. */
 async function showEvent(command: Command, id: string, options: ShowOptions, io: Io): Promise<void> {
-  const event = await readEvent(command, id, options, io);
+  const { event, isMasked } = await readEvent(command, id, options, io);
   if (options.body === true) {
+    refuseMasked(isMasked);
     process.stdout.write(Buffer.from(event.body, "base64"));
     return;
   }
   const { eventLines, maskedDetail } = await import("./event-report.ts");
-  const view = privateView(options.showPii);
+  const view = privateView(options.showPii, { isMasked: () => isMasked }, io);
   if (options.json === true) {
     io.out(printableJson(maskedDetail(event, view)));
     return;
@@ -204,17 +205,31 @@ async function showEvent(command: Command, id: string, options: ShowOptions, io:
   for (const line of eventLines(event, view)) io.out(line);
 }
 
-async function readEvent(command: Command, id: string, options: ShowOptions | SaveOptions, io: Io): Promise<Answer<"eventDetail">> {
+interface ReadEvent {
+  readonly event: Answer<"eventDetail">;
+  /** The relay masked it. */
+  readonly isMasked: boolean;
+}
+
+async function readEvent(command: Command, id: string, options: ShowOptions | SaveOptions, io: Io): Promise<ReadEvent> {
   const { call, withReading } = await import("./reach-relay.ts");
   const query = options.account === undefined ? "" : `?${new URLSearchParams({ account: options.account })}`;
-  return withReading(command, options, io, (client) => call(client, "eventDetail", "GET", `/v1/events/${encodeURIComponent(id)}${query}`));
+  return withReading(command, options, io, async (client) => {
+    const event = await call(client, "eventDetail", "GET", `/v1/events/${encodeURIComponent(id)}${query}`);
+    return { event, isMasked: client.isMasked?.() === true };
+  });
+}
+
+function refuseMasked(isMasked: boolean): void {
+  if (isMasked) throw new CommandFailed("the token lacks the scope pii, so the relay masks the body");
 }
 
 /** Writes a captured event as a fixture without personal data. */
 async function saveEvent(command: Command, id: string, options: SaveOptions, io: Io): Promise<void> {
   if (options.salt === "") command.error("error: --salt is empty");
   if (options.out === "-" && options.json === true) command.error("error: --out - and --json both want standard output");
-  const event = await readEvent(command, id, options, io);
+  const { event, isMasked } = await readEvent(command, id, options, io);
+  refuseMasked(isMasked);
   const { anonymise } = await import("../sandbox/fixtures/anonymise/anonymise.ts");
   const wamids = event.subject?.type === "message" ? [event.subject.key] : [];
   const { text, replaced } = anonymise(jsonOf(event), { salt: options.salt ?? randomBytes(16).toString("hex"), wamids });

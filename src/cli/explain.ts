@@ -54,10 +54,10 @@ async function explain(command: Command, name: string, options: Options, io: Io)
     ...(account === undefined ? {} : { account }),
     ...(after === undefined ? {} : { after: String(after) }),
   });
-  const { data, unseen } = await withReading(command, options, io, (client) =>
-    call(client, "explained", "GET", `/v1/explain/${encodeURIComponent(name)}?${query}`),
-  );
-  const view = privateView(options.showPii);
+  const { data, unseen, view } = await withReading(command, options, io, async (client) => ({
+    ...(await call(client, "explained", "GET", `/v1/explain/${encodeURIComponent(name)}?${query}`)),
+    view: privateView(options.showPii, client, io),
+  }));
   if (options.json === true) {
     io.out(printableJson({ data: data.map((story) => maskedStory(story, view)), unseen }));
     return;

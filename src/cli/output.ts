@@ -1,4 +1,5 @@
 import { type IdSort, maskText, maskValue, maskWamid, screenDeliveryId, screenId } from "../model/mask.ts";
+import type { Io } from "./io.ts";
 
 /**
  * Characters that a terminal acts upon instead of showing: controls, and those that turn the direction of
@@ -101,7 +102,12 @@ const maskedView: PrivateView = {
   },
 };
 
-/** `--show-pii` or not. */
-export function privateView(showPii: boolean | undefined): PrivateView {
-  return showPii === true ? clearView : maskedView;
+/** Of what the relay masked: masking a mask would give another one. */
+const alreadyMasked: PrivateView = { ...clearView, isMasked: true };
+
+/** `--show-pii` or not. `client`: what the data was read from; when its token cannot see personal data, the command says why. */
+export function privateView(showPii: boolean | undefined, client?: { isMasked?(): boolean }, io?: Pick<Io, "err">): PrivateView {
+  if (client?.isMasked?.() !== true) return showPii === true ? clearView : maskedView;
+  if (showPii === true) io?.err("wamid-relay: the token lacks the scope pii, so the relay masks wamids, phone numbers and bodies");
+  return alreadyMasked;
 }

@@ -22,6 +22,10 @@ export interface ControlClient {
    * {@link CommandFailed} when no relay answers. Any HTTP status of a relay is data.
    */
   request(method: "GET" | "POST", path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<ControlAnswer>;
+  /** The relay's address, without a slash at the end; none when the command opened the store itself. */
+  readonly url?: string;
+  /** Whether the relay masked an answer, because the token lacks the scope `pii`. */
+  isMasked?(): boolean;
   /** True when the command opened the store itself, because no relay runs. */
   readonly isStore?: true;
   /** Only where the settings were read. */
@@ -97,7 +101,9 @@ async function runningRelay(options: RelayOptions, io: Io, scope: Scope): Promis
   const { kind } = await probeListener(url);
   if (kind === "nobody") throw new CommandFailed(`no relay runs at ${url}; "wamid-relay serve" starts one`);
   if (kind === "stranger") throw new CommandFailed(`what listens at ${url} is no wamid-relay; give the relay's address with --relay`);
-  const usable = tokens.filter(({ scopes }) => scopes.includes(scope));
+  const usable = tokens
+    .filter(({ scopes }) => scopes.includes(scope))
+    .toSorted((a, b) => Number(b.scopes.includes("pii")) - Number(a.scopes.includes("pii")));
   if (usable.length === 0) {
     throw new CommandFailed(
       `no token in ${options.config} has the scope ${scope} (control.tokens); add one, or use --relay with --token-env`,
@@ -105,6 +111,8 @@ async function runningRelay(options: RelayOptions, io: Io, scope: Scope): Promis
   }
   const clients = usable.map(({ token }) => connectRelay(url, token.reveal()));
   return {
+    url,
+    isMasked: () => clients.some((client) => client.isMasked?.() === true),
     async request(method, path, body, headers) {
       let answer: ControlAnswer | undefined;
       for (const client of clients) {
@@ -249,13 +257,21 @@ interface RawAnswer {
   /** The content type. */
   readonly type: string;
   readonly isReplayed: boolean;
+  readonly isMasked: boolean;
   readonly text: string;
 }
 type Exchange = (method: string, path: string, headers: Record<string, string>, body: string | undefined) => Promise<RawAnswer>;
 
 /** Connects to a relay over HTTP. */
 export function connectRelay(url: string, token: string | null, withinMs = answerWithinMs): ControlClient {
-  return { request: requester(fetcher(url, withinMs), token, url), close: async () => {} };
+  let isMasked = false;
+  const exchange = fetcher(url, withinMs);
+  const noting: Exchange = async (...request) => {
+    const answer = await exchange(...request);
+    isMasked ||= answer.isMasked;
+    return answer;
+  };
+  return { url, request: requester(noting, token, url), isMasked: () => isMasked, close: async () => {} };
 }
 
 function requester(exchange: Exchange, token: string | null, url: string): ControlClient["request"] {
@@ -363,7 +379,7 @@ function injector(http: FastifyInstance): Exchange {
   return async (method, url, headers, payload) => {
     const answer = await http.inject({ method: method as "GET", url, headers, ...(payload === undefined ? {} : { payload }) });
     const isReplayed = answer.headers[replayedHeader] === "true";
-    return { status: answer.statusCode, type: String(answer.headers["content-type"]), isReplayed, text: answer.body };
+    return { status: answer.statusCode, type: String(answer.headers["content-type"]), isReplayed, isMasked: false, text: answer.body };
   };
 }
 
@@ -411,7 +427,8 @@ function fetcher(url: string, withinMs = answerWithinMs): Exchange {
         signal: AbortSignal.timeout(withinMs),
       });
       const isReplayed = answer.headers.get(replayedHeader) === "true";
-      return { status: answer.status, type: answer.headers.get("content-type") ?? "", isReplayed, text: await answer.text() };
+      const isMasked = answer.headers.has("x-wamid-relay-masked");
+      return { status: answer.status, type: answer.headers.get("content-type") ?? "", isReplayed, isMasked, text: await answer.text() };
     } catch (error) {
       throw new Unreachable(url, faultCode(error, withinMs));
     }

@@ -78,12 +78,16 @@ async function sendMessage(command: Command, options: Options, io: Io): Promise<
     if (options.resendUnknown !== true || !("data" in unknown) || unknown.data.details.justNow) return answer;
     return client.request("POST", `/v1/messages?resend=${unknown.data.details.resend}`, body, headers);
   }
-  const answer = await withWriting(command, options, io, "send", send).catch((error: unknown) => {
+  let answering: Parameters<typeof send>[0] | undefined;
+  const answer = await withWriting(command, options, io, "send", (client) => {
+    answering = client;
+    return send(client);
+  }).catch((error: unknown) => {
     // With the key, the same command does not send twice.
     if (error instanceof CommandFailed && options.key === undefined) throw new CommandFailed(`${error.message} (the key was ${key})`);
     throw error;
   });
-  const view = privateView(options.showPii);
+  const view = privateView(options.showPii, answering, io);
   if ("data" in parseAnswer("unknownOutcome", answer.json)) {
     const { error } = answer.json as { error?: unknown };
     throw new CommandFailed(

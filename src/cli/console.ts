@@ -1,0 +1,57 @@
+import type { Command } from "commander";
+import type { Io } from "./io.ts";
+import { type RelayOptions, withRelayOptions } from "./options.ts";
+import { printable, printableJson } from "./output.ts";
+
+type Options = RelayOptions & { readonly open: boolean; readonly json?: boolean };
+
+/** Adds `console`: opens the web console, signed in. */
+export function build(command: Command, io: Io): void {
+  withRelayOptions(command)
+    .option("--no-open", "print the address, and open no browser")
+    .option("--json", "print {url, expiresAt} as JSON, and open no browser")
+    .addHelpText(
+      "after",
+      `
+The address signs in once, within a minute, with the rights of the token: the first of the settings file with the scope read,
+if possible one with pii. The session lasts 12 hours.
+
+Examples:
+  wamid-relay console
+  wamid-relay console --no-open                          on a server without a browser
+  RELAY_TOKEN=… wamid-relay console --relay https://relay.example`,
+    )
+    .action(async (options: Options) => {
+      const { call, withRunning } = await import("./reach-relay.ts");
+      const { code, expiresAt, base } = await withRunning(command, options, io, "read", async (client) => {
+        // Refused here, a token without the scope read gives a clear error instead of an empty console.
+        await call(client, "instance", "GET", "/v1/instance");
+        return { ...(await call(client, "sessionCode", "POST", "/v1/session/code")), base: client.url ?? "" };
+      });
+      const url = `${base}/console/#code=${code}`;
+      if (options.json === true) {
+        io.out(printableJson({ url, expiresAt }));
+        return;
+      }
+      io.out(printable(url));
+      if (!options.open) return;
+      const fault = await openBrowser(url, io.env);
+      if (fault !== null) io.err(`wamid-relay: ${fault}; open the address above within a minute`);
+    });
+}
+
+/** Opens the default browser. Returns why it could not, or null. */
+async function openBrowser(url: string, env: Io["env"], platform = process.platform): Promise<string | null> {
+  if (platform !== "darwin" && platform !== "win32" && !env["DISPLAY"] && !env["WAYLAND_DISPLAY"]) return "no desktop to open a browser on";
+  const [program, args] =
+    platform === "darwin" ? ["open", [url]] : platform === "win32" ? ["cmd", ["/c", "start", '""', url]] : ["xdg-open", [url]];
+  const { spawn } = await import("node:child_process");
+  return new Promise((resolve) => {
+    const child = spawn(program, args, { stdio: "ignore", detached: true, windowsVerbatimArguments: true, env });
+    child.once("error", ({ message }) => resolve(`cannot open a browser: ${message}`));
+    child.once("spawn", () => {
+      child.unref();
+      resolve(null);
+    });
+  });
+}
