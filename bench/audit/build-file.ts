@@ -1,5 +1,7 @@
 import Database from "better-sqlite3";
+import { bucketOf, minuteMs, minutesKeptMs } from "../../src/model/history.ts";
 import { Secret } from "../../src/model/secret.ts";
+import { dispositions } from "../../src/model/states.ts";
 import { account, secret, source } from "../events.ts";
 
 export interface BuildOptions {
@@ -22,6 +24,8 @@ const chunk = 100_000;
 /** The events of so many days, the last one received now. */
 const days = 20;
 const dayMs = 86_400_000;
+/** From receipt to delivered. */
+const deliveredAfterMs = 40;
 
 /**
  * Fills a store's file with events as the relay would leave them, by SQL alone. Of each 20 messages (three events each) one is ignored and one filtered; one in 500 is dead after three
@@ -66,6 +70,7 @@ export function buildFile({ path, route, events, say }: BuildOptions): BuiltFile
       `INSERT INTO secret_uses (source, secret, events, duplicates, first_at, last_at)
        SELECT @source, @secret, count(*), 0, @first, @now FROM events`,
     ).run({ source: values.source, secret: values.secret, first: values.first, now });
+    buildHistory(db, now);
     const count = (table: string) => db.prepare(`SELECT count(*) FROM ${table}`).pluck().get() as number;
     const built = { events: count("events"), deliveries: count("deliveries"), attempts: count("attempts") };
     db.pragma("wal_checkpoint(TRUNCATE)");
@@ -73,6 +78,30 @@ export function buildFile({ path, route, events, say }: BuildOptions): BuiltFile
   } finally {
     db.close();
   }
+}
+
+/** The counts that the relay would have made of these rows: minutes of two days, hours of the time before. */
+function buildHistory(db: Database.Database, now: number): void {
+  const rolled = Math.floor((now - minutesKeptMs) / minuteMs);
+  const words = dispositions.map((word, code) => `WHEN ${code} THEN '${word}'`).join(" ");
+  db.exec(`
+    CREATE TEMP TABLE counted AS SELECT series, subject, label, minute, count(*) AS n FROM (
+      SELECT 'events' AS series, source AS subject, CASE disposition ${words} END AS label, received_at / ${minuteMs} AS minute FROM events
+      UNION ALL SELECT 'transitions', source, status, received_at / ${minuteMs} FROM events WHERE moved = 1
+      UNION ALL SELECT 'attempts', route, iif(status BETWEEN 200 AND 299, 'delivered', CAST(status AS TEXT)), at / ${minuteMs} FROM attempts
+      UNION ALL SELECT 'dead', route, '', settled_at / ${minuteMs} FROM deliveries WHERE state = 3
+      UNION ALL SELECT 'delivery', route, '${bucketOf(deliveredAfterMs)}', settled_at / ${minuteMs} FROM deliveries WHERE state = 2
+    ) GROUP BY series, subject, label, minute;
+    INSERT INTO history_names (series, subject, label, last_at) SELECT series, subject, label, max(minute) FROM counted GROUP BY series, subject, label;
+    INSERT INTO history_minutes (at, counter, n, writes)
+      SELECT minute, id, n, 1 FROM counted JOIN history_names USING (series, subject, label) WHERE minute >= ${rolled} ORDER BY minute, id;
+    INSERT INTO history_hours (counter, at, n, writes)
+      SELECT id, minute - minute % 60, sum(n), 1 FROM counted JOIN history_names USING (series, subject, label) WHERE minute < ${rolled}
+      GROUP BY id, minute / 60;
+    INSERT INTO meta (key, value) VALUES ('rolled history', '${rolled}')
+      ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+    DROP TABLE counted;
+  `);
 }
 
 /** The values that a statement names: others would be refused. */
@@ -116,7 +145,7 @@ const makeDeliveries = `
   INSERT INTO deliveries (event, route, state, subject, next_at, attempts, spent, replays, settled_at, reason)
   SELECT seq, @route, CASE fate WHEN 0 THEN 2 WHEN 3 THEN 3 ELSE iif(seq % 3 = 1, 0, 1) END, message * 2,
     iif(fate = 5 AND seq % 3 = 1, @now + 86400000, NULL), CASE fate WHEN 0 THEN 1 WHEN 3 THEN 3 ELSE 0 END,
-    CASE fate WHEN 0 THEN 1 WHEN 3 THEN 3 ELSE 0 END, 0, iif(fate = 5, NULL, CAST(@first + seq * @step AS INTEGER) + 40),
+    CASE fate WHEN 0 THEN 1 WHEN 3 THEN 3 ELSE 0 END, 0, iif(fate = 5, NULL, CAST(@first + seq * @step AS INTEGER) + ${deliveredAfterMs}),
     iif(fate = 3, 'out of attempts (3): the last was answered 500', NULL)
   FROM made WHERE fate IN (0, 3, 5) ORDER BY seq`;
 

@@ -41,6 +41,8 @@ export interface Relay {
   dispositions(): Promise<Record<string, number>>;
   /** An answer of the control API; fails unless it is a 2xx. */
   get(path: string): Promise<unknown>;
+  /** Follows a stream of the control API (SSE) until `signal` aborts; resolves with its bytes. */
+  follow(path: string, signal: AbortSignal): Promise<number>;
   /** Bytes of the database file and the files beside it. */
   diskBytes(): Promise<number>;
   /** SIGKILL, as a crash would. */
@@ -112,6 +114,7 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
     register: (wamids) => register(port, wamids),
     dispositions: () => dispositions(port),
     get: (path) => ask(port, path, { method: "GET" }),
+    follow: (path, signal) => follow(port, path, signal),
     diskBytes: () => diskBytes(file),
     kill: () => end("SIGKILL"),
     end: () => end("SIGTERM"),
@@ -193,6 +196,18 @@ async function ask(port: number, path: string, request: { method: string; body?:
   const text = await answer.text();
   if (!answer.ok) throw new Error(`${request.method} ${path} answered ${answer.status}: ${text.slice(0, 500)}`);
   return JSON.parse(text);
+}
+
+async function follow(port: number, path: string, signal: AbortSignal): Promise<number> {
+  let bytes = 0;
+  try {
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${token}` }, signal });
+    if (!answer.ok) throw new Error(`GET ${path} answered ${answer.status}`);
+    for await (const chunk of answer.body ?? []) bytes += (chunk as Uint8Array).length;
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+  return bytes;
 }
 
 async function diskBytes(file: string): Promise<number> {
