@@ -25,6 +25,8 @@ export interface ListeningParts {
 
 export interface Listening {
   readonly port: ListenPort;
+  /** Runs a piece of work within the share of time that listeners get. */
+  readonly slice: TimeSlicer;
   /** How many events behind each listener is, by its name or without one, its slot. */
   lags(): Promise<{ readonly listener: string; readonly behind: number }[]>;
   /** Connected listeners, and the cursors of others. */
@@ -39,6 +41,7 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
   const warm = createWarmConditions();
 
   return {
+    slice,
     port: {
       open(filter) {
         const wanted = compileFilter(filter, warm);
@@ -164,6 +167,8 @@ function dataOf(event: string, body: Buffer): unknown {
   }
 }
 
+type TimeSlicer = <T>(run: () => T | Promise<T>) => Promise<T>;
+
 /** Most of the main thread's time that listeners get, because it also receives and delivers. */
 const share = 0.2;
 /** After this many ms of a turn of the event loop, no further piece starts. */
@@ -175,7 +180,7 @@ const longestRestMs = 50;
  * Runs small pieces of work in order, several in a turn of the event loop, and rests in proportion to the time they took.
  * More listeners therefore take no more time from receiving and delivering. `elapsed` is in ms.
  */
-export function createTimeSlicer(clock: Clock, elapsed: () => number = () => performance.now()): <T>(run: () => T) => Promise<T> {
+export function createTimeSlicer(clock: Clock, elapsed: () => number = () => performance.now()): TimeSlicer {
   const queue: (() => void)[] = [];
   let isRunning = false;
 

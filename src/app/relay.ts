@@ -34,6 +34,7 @@ import { createCount, createGaugeReader } from "./gauges.ts";
 import { apiHook, badTokenHook, laneHooks, planningFailed, receiverHooks, revealedHook, storeHooks } from "./hooks.ts";
 import { createInstance, viewInstance } from "./instance.ts";
 import { createListening } from "./listening.ts";
+import { createLive } from "./live.ts";
 import { openStore, storeName } from "./open-store.ts";
 import { createOverview } from "./overview.ts";
 import { startPlanning } from "./planning.ts";
@@ -331,6 +332,7 @@ export async function createRelay({
       listening: listening.port,
       overview,
       history: { now: clock.now, series: store.inspecting.series, quality: store.inspecting.quality },
+      live: createLive({ read: store.read, onStored: store.onStored, overview: overview.read, clock, slice: listening.slice }),
       control: createControlPort({
         store,
         now: clock.now,

@@ -1,3 +1,4 @@
+import { z } from "zod";
 import type { ListenedEvent, ListenPage } from "../model/listen.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 
@@ -23,16 +24,27 @@ export interface Listener {
   readonly position: () => number;
 }
 
+export interface StreamPort {
+  /** Calls `wake` for each event stored from now on, until the returned function is called. */
+  onStored(wake: () => void): () => void;
+  after(ms: number, run: () => void): () => void;
+}
+
+/** Browsers send an empty one for none. An invalid one is refused: beginning elsewhere would skip events. */
+export const lastEventId = z
+  .string()
+  .regex(/^(?:\d{1,15})?$/, "is not the id of an event of this stream (a whole number)")
+  .optional()
+  .describe("Id of the last message received, to continue after it.");
+
 /** Times are unix ms. */
-export interface ListenPort {
+export interface ListenPort extends StreamPort {
   /** For the events that match. Throws `bad_request` for an invalid filter. */
   open(filter: ListenFilter): ReadPage;
   /** Seqs of the oldest and newest stored event, 0 when there is none, and when the oldest was received. */
   ends(): MaybePromise<{ readonly oldest: number; readonly newest: number; readonly oldestAt: number | null }>;
   /** The seq after which all events of this time and later are. */
   seqBefore(time: number): MaybePromise<number>;
-  /** Calls `wake` for each event stored from now on, until the returned function is called. */
-  onStored(wake: () => void): () => void;
   /** Null when no listener has used this name. */
   cursor(name: string): MaybePromise<number | null>;
   /** A cursor never moves back; returns its current position. */
@@ -40,7 +52,6 @@ export interface ListenPort {
   /** Reserves a slot for one more listener; null when there is none. The returned function releases it. */
   enter(listener: Listener): (() => void) | null;
   now(): number;
-  after(ms: number, run: () => void): () => void;
   /** How long events are kept, in ms. */
   retention(): number;
   readonly version: string;
@@ -157,7 +168,7 @@ function joined(before: ListenPage["missing"], next: ListenPage["missing"]): Lis
 }
 
 /** Done at the first event stored after its creation, or when a signal is aborted. Create it before reading, to miss none. */
-function wakeUp(port: ListenPort, signals: readonly AbortSignal[]) {
+export function wakeUp(port: StreamPort, signals: readonly AbortSignal[]) {
   let done = signals.some((signal) => signal.aborted);
   let notify = (): void => {};
   const wake = (): void => {
@@ -189,7 +200,7 @@ function wakeUp(port: ListenPort, signals: readonly AbortSignal[]) {
 }
 
 /** A server-sent event; `id` null: without one. */
-function message(event: string, data: unknown, id: number | null): string {
+export function message(event: string, data: unknown, id: number | null): string {
   return `${id === null ? "" : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 

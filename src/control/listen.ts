@@ -6,7 +6,7 @@ import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { durationSchema } from "../model/units.ts";
 import { type Allow, addEndpoint } from "./endpoint.ts";
-import { createEventTexts, type ListenFilter, type ListenPort, listenStream, type Start } from "./listen-stream.ts";
+import { createEventTexts, type ListenFilter, type ListenPort, lastEventId, listenStream, type Start } from "./listen-stream.ts";
 import { allowLongRequest } from "./long-request.ts";
 
 const seq = z.coerce.number().int().min(0);
@@ -55,14 +55,7 @@ const listen = {
   description:
     "The first of these decides where the stream starts: `Last-Event-ID`, `after`, `since`, `latest`, `as`. Without any, it starts now. When it is idle, the relay sends a comment every 15 s.",
   query: listenQuery,
-  headers: z.object({
-    "last-event-id": z
-      .string()
-      // An invalid one is refused: beginning elsewhere would skip events. Browsers send an empty one for none.
-      .regex(/^(?:\d{1,15})?$/, "is not the id of an event of this stream (a whole number)")
-      .optional()
-      .describe("Id of the last message received, to continue after it."),
-  }),
+  headers: z.object({ "last-event-id": lastEventId }),
   answers: { 200: { text: "Server-sent events: `hello`, `event`, `gap`, `at`, `bye`.", types: ["text/event-stream"] } },
   errors: ["too_many_listeners", "shutting_down"],
   head: false,
@@ -155,19 +148,15 @@ function parseJson(text: string): unknown {
 }
 
 /** Where a listener begins: after `Last-Event-ID`, else `after`, `since`, `latest`, its cursor, now. */
-export async function startOf(query: ListenQuery, lastEventId: string | undefined, port: ListenPort): Promise<Start> {
+export async function startOf(query: ListenQuery, lastId: string | undefined, port: ListenPort): Promise<Start> {
   const { newest } = await port.ends();
-  const known = await resumeAt(query, lastEventId, port);
+  const known = await resumeAt(query, lastId, port);
   if (known === null) return { after: newest, reset: false };
   return known > newest ? { after: newest, reset: true } : { after: known, reset: false };
 }
 
-function resumeAt(
-  { after, since, latest, as }: ListenQuery,
-  lastEventId: string | undefined,
-  port: ListenPort,
-): MaybePromise<number | null> {
-  if (lastEventId) return Number(lastEventId);
+function resumeAt({ after, since, latest, as }: ListenQuery, lastId: string | undefined, port: ListenPort): MaybePromise<number | null> {
+  if (lastId) return Number(lastId);
   if (after !== undefined) return after;
   if (since !== undefined) return port.seqBefore(typeof since === "number" ? port.now() - since : since.getTime());
   if (latest === true || as === undefined) return null;

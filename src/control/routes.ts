@@ -11,6 +11,7 @@ import { addExplainRoute, type ExplainPort } from "./explain.ts";
 import { addHistoryRoutes, type HistoryPort } from "./history.ts";
 import { addListenRoutes } from "./listen.ts";
 import type { ListenPort } from "./listen-stream.ts";
+import { addLiveRoute, type LivePort } from "./live.ts";
 import { addTrackedRoutes, type TrackedReading } from "./messages.ts";
 import {
   addInstanceRoute,
@@ -59,6 +60,7 @@ interface ControlParts {
   readonly listening: ListenPort;
   readonly overview: OverviewPort;
   readonly history: HistoryPort;
+  readonly live: LivePort;
   readonly secretUses: SecretsPort;
   readonly instance: InstancePort;
   readonly reloading: ReloadPort;
@@ -88,6 +90,7 @@ export function addControlRoutes(
     audit,
     explain,
     listening,
+    live,
     overview,
     history,
     secretUses,
@@ -121,6 +124,7 @@ export function addControlRoutes(
   addReconcileRoute(app, reconcile, allow);
   addListenRoutes(app, listening, allow);
   addSessionRoutes(app, { sessions, sessionOf, tokens, badToken }, allow);
+  addLiveRoute(app, live, allow);
 }
 
 const openApiSchema = z

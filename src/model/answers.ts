@@ -67,7 +67,7 @@ const deliveryCountsSchema = z
   .meta({ id: "DeliveryCounts", description: "Number of deliveries in each state; a state without deliveries has no field." });
 export type DeliveryCounts = z.infer<typeof deliveryCountsSchema>;
 
-const listedEventSchema = eventSchema
+export const listedEventSchema = eventSchema
   .extend({ deliveries: deliveryCountsSchema.describe("Its deliveries by state; a state without deliveries has no field.") })
   .meta({ id: "ListedEvent", description: "An event in a list, with the number of its deliveries." });
 export type ListedEventView = View<typeof listedEventSchema>;

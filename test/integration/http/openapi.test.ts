@@ -140,7 +140,8 @@ test("each operation requires its scope and answers as described", async () => {
   const ask = async (endpoint: string, token: string | null) => {
     const [method = "", path = ""] = endpoint.split(" ");
     // A stream has no end to wait for.
-    const url = relay.url + path.replace(/\{\w+\}/g, "some") + (path === "/v1/listen" ? "?since=never" : "");
+    const url =
+      relay.url + path.replace(/\{\w+\}/g, "some") + (path === "/v1/listen" ? "?since=never" : path === "/v1/live" ? "?tail=never" : "");
     const answer = await fetch(url, { method, headers: token === null ? {} : { authorization: `Bearer ${token}` } });
     const type = answer.headers.get("content-type")?.split(";")[0] ?? "";
     return { status: answer.status, type, body: (await answer.json()) as { code?: string } };

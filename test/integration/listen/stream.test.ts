@@ -199,7 +199,7 @@ test("accepts 100 listeners at most, and another one when one leaves", async () 
   await until("those there are hear it", () => [...readers.slice(1), next].every((reader) => reader.seqs().length === 1));
   // Sooner than `server.shutdownTimeout`, or the test's time is over.
   await relay.stop();
-  expect(next.messages.at(-1)?.event).toBe("bye");
+  await until("the last one has its bye", () => next.messages.at(-1)?.event === "bye", 20_000);
 });
 
 /** Somebody who listens and never reads a byte. */

@@ -1,0 +1,116 @@
+import type { LivePage, LivePort, LiveRow } from "../control/live.ts";
+import type { Clock } from "../model/clock.ts";
+import type { StoreReading } from "../store/reading.ts";
+import { answerOr } from "./gauges.ts";
+import type { Listening } from "./listening.ts";
+
+interface LiveParts {
+  readonly read: Pick<StoreReading, "events" | "deliveries">;
+  readonly onStored: LivePort["onStored"];
+  readonly overview: LivePort["overview"];
+  readonly clock: Clock;
+  /** Runs a read within the share of time that listeners get. */
+  readonly slice: Listening["slice"];
+}
+
+/** Seqs in one read, which blocks the thread for a few milliseconds. */
+const windowSeqs = 250;
+/** Rows kept for all listeners. */
+const mostKept = 2_000;
+/** Rows that nobody asked for in this time are dropped: after them, many may have been stored. */
+const keptForMs = 10_000;
+/** A listener that is further behind skips events. */
+const mostBehind = 5_000;
+/** Matching rows in one page. A listener that has more than `mostWaiting` to come gets only the newest of them. */
+const pageRows = 50;
+const mostWaiting = 500;
+/** Over Redis an accepted event is shown once it is planned, or after this long. */
+const plannedWithinMs = 2_000;
+
+/** Reads stored events once for all listeners of `GET /v1/live`. */
+export function createLive({ read, onStored, overview, clock, slice }: LiveParts): LivePort {
+  /** The events with a seq after `from`, up to `through`. */
+  let kept: LiveRow[] = [];
+  let from = 0;
+  let through = 0;
+  let usedAt = Number.NEGATIVE_INFINITY;
+  /** Null while the store is unavailable. */
+  let reading: Promise<number | null> | null = null;
+
+  const newest = async () => (await read.events.bounds())?.newest ?? 0;
+
+  /** Oldest first. */
+  async function rowsBetween(after: number, last: number): Promise<LiveRow[]> {
+    const { events } = await slice(() => read.events.list({ after, before: last + 1, limit: last - after }));
+    if (events.length === 0) return [];
+    const counts = await slice(() => read.deliveries.counts(events.map(({ seq }) => seq)));
+    return events.map((event) => ({ ...event, deliveries: counts.get(event.seq) ?? {} })).toReversed();
+  }
+
+  /** Reads what was stored since the last call. `position` is the caller's. Resolves with the newest seq. */
+  async function readOn(position: number): Promise<number> {
+    const last = await newest();
+    // The first listener in a while begins at its own position. A store that lost events begins again.
+    const isIdle = clock.now() - usedAt > keptForMs;
+    usedAt = clock.now();
+    if (isIdle || last - through > mostKept || last < through) {
+      kept = [];
+      from = Math.min(last, Math.max(position, last - mostKept));
+      through = from;
+    }
+    while (through < last) {
+      const end = Math.min(last, through + windowSeqs);
+      const rows = await rowsBetween(through, end);
+      const unplanned = rows.findIndex(({ disposition, receivedAt }) => {
+        return disposition === "accepted" && clock.now() - receivedAt < plannedWithinMs;
+      });
+      kept.push(...(unplanned === -1 ? rows : rows.slice(0, unplanned)));
+      through = rows[unplanned] === undefined ? end : rows[unplanned].seq - 1;
+      if (unplanned !== -1) break;
+    }
+    const dropped = kept.splice(0, Math.max(0, kept.length - mostKept)).at(-1);
+    from = dropped?.seq ?? from;
+    return last;
+  }
+
+  function pageOf(rows: readonly LiveRow[], matches: (row: LiveRow) => boolean, end: number, unread: number): LivePage {
+    const matching = rows.filter(matches);
+    if (matching.length > mostWaiting) {
+      return { rows: matching.slice(-pageRows), skipped: unread + matching.length - pageRows, through: end, more: false };
+    }
+    const page = matching.slice(0, pageRows);
+    const more = matching.length > page.length;
+    return { rows: page, skipped: unread, through: more ? (page.at(-1)?.seq ?? end) : end, more };
+  }
+
+  return {
+    overview,
+    newest,
+    onStored,
+    now: clock.now,
+    after: clock.after,
+    async next(after, matches) {
+      reading ??= answerOr(() => readOn(after), null).finally(() => {
+        reading = null;
+      });
+      const last = await reading;
+      if (last === null) return { rows: [], skipped: 0, through: after, more: false };
+      if (after >= through) return { rows: [], skipped: 0, through: Math.min(after, last), more: after < last };
+      if (after >= from) return pageOf(kept.slice(firstAfter(kept, after)), matches, through, 0);
+      if (from - after > mostBehind) return pageOf(kept, matches, through, from - after);
+      const end = Math.min(from, after + windowSeqs);
+      return { ...pageOf(await rowsBetween(after, end), matches, end, 0), more: true };
+    },
+  };
+}
+
+/** The index of the first row after a seq, by binary search. */
+function firstAfter(rows: readonly LiveRow[], seq: number): number {
+  let [low, high] = [0, rows.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((rows[middle]?.seq ?? 0) > seq) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}

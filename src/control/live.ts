@@ -1,0 +1,250 @@
+import { Readable } from "node:stream";
+import type { FastifyInstance } from "fastify";
+import { z } from "zod";
+import { type ListedEventView, listedEventSchema } from "../model/answers.ts";
+import { RelayError } from "../model/errors.ts";
+import { type OverviewView, overviewSchema } from "../model/overview.ts";
+import { dispositions } from "../model/plan.ts";
+import { maskAnswer, toAnswer } from "../model/view.ts";
+import { type Allow, addEndpoint } from "./endpoint.ts";
+import { lastEventId, message, type StreamPort, wakeUp } from "./listen-stream.ts";
+import { allowLongRequest } from "./long-request.ts";
+
+export type LiveRow = ListedEventView;
+
+export interface LivePage {
+  /** Oldest first. */
+  readonly rows: readonly LiveRow[];
+  /** Number of events left out before or among them, because there are too many. */
+  readonly skipped: number;
+  /** Everything up to this seq was read. */
+  readonly through: number;
+  /** More can be read at once. */
+  readonly more: boolean;
+}
+
+/** Times are unix ms. */
+export interface LivePort extends StreamPort {
+  overview(): Promise<OverviewView>;
+  /** The seq of the newest event; 0: there is none. */
+  newest(): Promise<number>;
+  /** The next events after a seq that match. */
+  next(after: number, matches: (row: LiveRow) => boolean): Promise<LivePage>;
+  now(): number;
+}
+
+const liveQuery = z.strictObject({
+  tail: z
+    .enum(["true", "false"])
+    .transform((text) => text === "true")
+    .optional()
+    .describe("`true`: also events as they are stored."),
+  source: z.string().optional().describe("Only events from this source."),
+  event: z.string().optional().describe("Only this event kind."),
+  status: z.string().optional().describe("Only with this status."),
+  disposition: z.enum(dispositions).optional().describe("Only with this disposition."),
+  account: z.string().optional().describe("Only of this account."),
+  errorCode: z.string().optional().describe("Only with this error code."),
+});
+type LiveFilter = Omit<z.infer<typeof liveQuery>, "tail">;
+
+const live = {
+  method: "GET",
+  path: "/v1/live",
+  name: "live",
+  scope: "read",
+  summary: "The overview whenever it changes, and events as they are stored, until either side ends it",
+  description: "Begins now, or after `Last-Event-ID`. Sends something at least every 15 s.",
+  query: liveQuery,
+  headers: z.object({ "last-event-id": lastEventId }),
+  answers: { 200: { text: "Server-sent events: `overview`, `events`, `bye`.", types: ["text/event-stream"] } },
+  errors: ["too_many_listeners", "shutting_down"],
+  head: false,
+} as const;
+
+/** Each costs a connection and a message; more mean a client that does not close its connections. */
+const mostConnections = 100;
+/** A connection that takes no byte for twice this long is closed. */
+const longestSilenceMs = 150_000;
+/** Bytes buffered for a connection, beside the message being written. */
+const bufferedBytes = 64 * 1024;
+/** While stopping, for a reader that does not take even the `bye`. */
+const byeWithinMs = 500;
+
+/** `GET /v1/live`. */
+export function addLiveRoute(app: FastifyInstance, port: LivePort, allow: Allow): void {
+  const stopping = new AbortController();
+  const open = new Set<Readable>();
+  const texts = createTexts();
+  // Open answers would keep the server from closing.
+  app.addHook("preClose", async () => {
+    stopping.abort();
+    port.after(byeWithinMs, () => {
+      for (const stream of open) stream.destroy();
+    });
+  });
+
+  addEndpoint(app, allow, live, async ({ query: { tail = false, ...filter }, headers, request, reply }) => {
+    const start = tail ? await startOf(headers["last-event-id"], port) : null;
+    if (stopping.signal.aborted) throw new RelayError("shutting_down", "the relay is stopping", undefined, { retryAfterMs: 5_000 });
+    if (open.size >= mostConnections) {
+      throw new RelayError("too_many_listeners", "the relay has no room for another listener", undefined, { retryAfterMs: 30_000 });
+    }
+    const gone = new AbortController();
+    reply.raw.once("close", () => {
+      gone.abort();
+      open.delete(stream);
+    });
+    allowLongRequest(request.raw, reply.raw, longestSilenceMs);
+    request.raw.socket.setNoDelay?.(true);
+    const allowed = () =>
+      allow(live.scope)(request).then(
+        () => true,
+        () => false,
+      );
+    const { isMasked } = request;
+    const stream = Readable.from(
+      liveStream({ port, start, matches: matcherOf(filter), texts, isMasked, allowed, stopping: stopping.signal, gone: gone.signal }),
+      { objectMode: false, highWaterMark: bufferedBytes },
+    );
+    open.add(stream);
+    return reply
+      .headers({ "content-type": "text/event-stream", "cache-control": "no-store, no-transform", "x-accel-buffering": "no" })
+      .send(stream);
+  });
+}
+
+/** A store that lost events continues with smaller seqs. */
+async function startOf(given: string | undefined, port: LivePort): Promise<number> {
+  const newest = await port.newest();
+  return given ? Math.min(Number(given), newest) : newest;
+}
+
+function matcherOf(filter: LiveFilter): (row: LiveRow) => boolean {
+  const wanted = Object.entries(filter).filter(([, value]) => value !== undefined) as [keyof LiveFilter, string][];
+  return (row) => wanted.every(([field, value]) => row[field] === value);
+}
+
+interface LiveStreamParts {
+  readonly port: LivePort;
+  /** The seq after which events are sent; null: none are. */
+  readonly start: number | null;
+  readonly matches: (row: LiveRow) => boolean;
+  readonly texts: Texts;
+  /** Whether events are sent with personal data masked. */
+  readonly isMasked: boolean;
+  /** Whether the token or session is still valid. */
+  readonly allowed: () => Promise<boolean>;
+  /** The relay is stopping. */
+  readonly stopping: AbortSignal;
+  /** The client disconnected. */
+  readonly gone: AbortSignal;
+}
+
+/** Between two looks at the overview and the token. */
+const lookEveryMs = 1_000;
+/** The overview is sent at least this often, so that a client notices a dead connection. */
+const overviewEveryMs = 15_000;
+/** Between two messages with events. */
+const eventsEveryMs = 250;
+
+/** Between two reads that found nothing to send, while there is more to read or a worker plans it. */
+const catchUpEveryMs = 50;
+
+/** Server-sent events. The next message is made once the previous one was taken, so a slow reader costs one message of memory. */
+export async function* liveStream(parts: LiveStreamParts): AsyncGenerator<string, void> {
+  const { port, start, matches, texts, isMasked, allowed, stopping, gone } = parts;
+  const wakes = start === null ? { ...port, onStored: () => () => {} } : port;
+  let position = start;
+  let lookedAt = Number.NEGATIVE_INFINITY;
+  let overviewAt = Number.NEGATIVE_INFINITY;
+  let eventsAt = Number.NEGATIVE_INFINITY;
+  let shown = "";
+  let skipped = 0;
+  let prefix = "retry: 2000\n";
+
+  while (!gone.aborted) {
+    if (stopping.aborted) {
+      yield message("bye", { reason: "the relay is stopping" }, null);
+      return;
+    }
+    const woken = wakeUp(wakes, [stopping, gone]);
+    try {
+      let text = "";
+      let isBehind = false;
+      if (position !== null && port.now() - eventsAt >= eventsEveryMs) {
+        const page = await port.next(position, matches);
+        position = page.through;
+        skipped += page.skipped;
+        isBehind = page.more;
+        if (page.rows.length > 0 || (skipped > 0 && !page.more)) {
+          text += texts.events(page.rows, isMasked, skipped, position);
+          skipped = 0;
+          eventsAt = port.now();
+        }
+      }
+      if (port.now() - lookedAt >= lookEveryMs) {
+        if (!(await allowed())) {
+          yield message("bye", { reason: "the token or session is no longer valid" }, null);
+          return;
+        }
+        const overview = texts.overview(await port.overview());
+        lookedAt = port.now();
+        if (overview.facts !== shown || lookedAt - overviewAt >= overviewEveryMs) {
+          shown = overview.facts;
+          overviewAt = lookedAt;
+          // With the position, so that a reconnect need not search again what the filter left out.
+          text += `${prefix}${position === null ? "" : `id: ${position}\n`}${overview.text}`;
+          prefix = "";
+        }
+      }
+      if (text !== "") yield text;
+      const untilEvents = Math.max(0, eventsAt + eventsEveryMs - port.now());
+      if (isBehind && text === "") await pause(port, catchUpEveryMs);
+      if (!isBehind) await woken.within(Math.max(0, lookedAt + lookEveryMs - port.now()));
+      if (untilEvents > 0 && !stopping.aborted && !gone.aborted)
+        await pause(port, Math.min(untilEvents, eventsAt + eventsEveryMs - port.now()));
+    } finally {
+      woken.end();
+    }
+  }
+}
+
+async function pause({ after }: LivePort, ms: number): Promise<void> {
+  if (ms > 0) await new Promise<void>((resolve) => void after(ms, resolve));
+}
+
+type Texts = ReturnType<typeof createTexts>;
+
+/** Texts that all connections share. */
+export function createTexts() {
+  const clear = new WeakMap<LiveRow, string>();
+  const masked = new WeakMap<LiveRow, string>();
+  let last: { readonly view: OverviewView; readonly facts: string; readonly text: string } | null = null;
+
+  function rowText(row: LiveRow, isMasked: boolean): string {
+    const known = isMasked ? masked : clear;
+    let text = known.get(row);
+    if (text === undefined) {
+      const answer = toAnswer(listedEventSchema, row);
+      text = JSON.stringify(isMasked ? maskAnswer(listedEventSchema, answer) : answer);
+      known.set(row, text);
+    }
+    return text;
+  }
+
+  return {
+    events(page: readonly LiveRow[], isMasked: boolean, skipped: number, position: number): string {
+      const data = page.map((row) => rowText(row, isMasked)).join(",");
+      return `id: ${position}\nevent: events\ndata: {"data":[${data}],"skipped":${skipped}}\n\n`;
+    },
+    /** `facts`: everything but the time, for comparison. */
+    overview(view: OverviewView): { readonly facts: string; readonly text: string } {
+      if (last?.view !== view) {
+        const { at, ...facts } = toAnswer(overviewSchema, view);
+        last = { view, facts: JSON.stringify(facts), text: message("overview", { at, ...facts }, null) };
+      }
+      return last;
+    },
+  };
+}
