@@ -70,7 +70,7 @@ function contractOf(store: OpenedStore, redis: Redis, prefix: string): ContractS
   return {
     ...store,
     settle: async (settlement) => (await store.settle(settlement)).released,
-    async replay(filter, at) {
+    async replay(filter, at, afterStep) {
       const all = { replayed: 0, due: [] as DueDelivery[] };
       let cursor: ReplayCursor | null = { since: at, event: 0, route: 0 };
       while (cursor !== null) {
@@ -78,6 +78,7 @@ function contractOf(store: OpenedStore, redis: Redis, prefix: string): ContractS
         const done = await store.replay(step.found, filter.states, at);
         all.replayed += done.replayed;
         all.due.push(...done.due);
+        await afterStep?.(done.due);
         cursor = step.cursor;
       }
       return all;

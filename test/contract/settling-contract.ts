@@ -73,6 +73,26 @@ export function settlingContract(open: OpenSubject): void {
       expect((await store.delivery(seq, "all"))?.tries.map(({ number }) => number)).toEqual([1, 2, 3]);
     });
 
+    test.each([undefined, "500"])(
+      "one pass over waiting deliveries retries each once, even if it fails again (cause %s)",
+      async (cause) => {
+        const { store } = await openWith(open, [{ name: "all", order: "none" }]);
+        const seqs = [];
+        for (let n = 0; n < 10; n += 1) seqs.push(await accept(store, { wamid: `w${n}` }));
+        for (const seq of seqs) await settle(store, "all", seq, later(start + 60_000 + (seq % 3)));
+        const retried: number[] = [];
+        await store.replay({ states: ["waiting"], cause }, start + 10, async (due) => {
+          for (const { event } of due) {
+            retried.push(event);
+            await settle(store, "all", event, later(start + 120_000 + event));
+          }
+          // A pass that never ends would fill the disk.
+          if (retried.length > seqs.length) throw new Error(`retried ${retried}`);
+        });
+        expect(retried).toEqual(seqs);
+      },
+    );
+
     test("a retry brings a waiting delivery forward, leaves a held one, and reports an unknown one", async () => {
       const { store } = await openWith(open, [{ name: "all" }]);
       const one = await accept(store, { wamid: "w" });

@@ -57,7 +57,7 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
     stopReason: store.stopReason,
     resume: store.resume,
     retry: store.retry,
-    async replay(filter, at) {
+    async replay(filter, at, afterStep) {
       const all = { replayed: 0, due: [] as DueDelivery[] };
       let cursor: ReturnType<typeof store.findReplay>["cursor"] = { since: at, event: 0, route: 0 };
       while (cursor !== null) {
@@ -65,6 +65,7 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
         const done = await store.replay(step.found, filter.states, at);
         all.replayed += done.replayed;
         all.due.push(...done.due);
+        await afterStep?.(done.due);
         cursor = step.cursor;
       }
       return all;

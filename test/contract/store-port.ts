@@ -42,8 +42,12 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
   stopReason(route: string): MaybePromise<string | null>;
   resume(route: string): Promise<boolean>;
   retry(event: number, route: string, at: number): Promise<{ state: DeliveryState; due: DueDelivery | null } | null>;
-  /** All that the filter means, however many steps it takes. */
-  replay(filter: ReplayFilter, at: number): Promise<{ replayed: number; due: readonly DueDelivery[] }>;
+  /** All that the filter means, however many steps it takes; `afterStep` runs between them. */
+  replay(
+    filter: ReplayFilter,
+    at: number,
+    afterStep?: (due: readonly DueDelivery[]) => Promise<void>,
+  ): Promise<{ replayed: number; due: readonly DueDelivery[] }>;
   /** Filtered events that routes take now get their deliveries, however many steps it takes. */
   replayFiltered(at: number): Promise<{ replayed: number; due: readonly DueDelivery[] }>;
   /** Goes on releasing what registrations left, in a step of its own. */

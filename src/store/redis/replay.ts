@@ -75,11 +75,13 @@ export function createReplayWalk({ keys, link, live, events }: StoredParts) {
   async function settled(places: readonly Place[], filter: ReplayFilter, { since }: ReplayCursor, now: number): Promise<Place[]> {
     if (places.length === 0) return [];
     const found = (await runPipeline(link, (commands) => {
-      for (const { event, route } of places) commands.hmget(keys.delivery(event, route), "s", "t", "k");
-    })) as [state: string | null, settledAt: string | null, cause: string | null][];
+      for (const { event, route } of places) commands.hmget(keys.delivery(event, route), "s", "t", "k", "n");
+    })) as (string | null)[][];
     return places.filter((_, index) => {
-      const [state = null, settledAt = null, cause = null] = found[index] ?? [];
+      const [state = null, settledAt = null, cause = null, nextAt = null] = found[index] ?? [];
       if (filter.cause !== undefined && cause !== filter.cause) return false;
+      // What is due goes out without a retry.
+      if (isOfWaiting(filter)) return state === stateCode("waiting") && Number(nextAt) > now;
       if (state === null || settledAt === null || !filter.states.some((wanted) => wanted === stateOf(state))) return false;
       // A time in the future was written under a wrong clock, not during this walk.
       return Number(settledAt) <= since || Number(settledAt) > now;
@@ -94,38 +96,6 @@ export function createReplayWalk({ keys, link, live, events }: StoredParts) {
     return places.filter(({ event }) => candidates.has(event));
   }
 
-  /** In the order of the next attempts, route by route: the cursor's `since` is the time of one. What is due goes out anyway. */
-  async function waiting(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Promise<ReplayFound> {
-    const places: Place[] = [];
-    let next: ReplayCursor | null = null;
-    for (const { route, number } of await routesFrom(filter, cursor)) {
-      const key = `${keys.base}due:${route}`;
-      const isFirst = number === cursor.route;
-      const since = isFirst ? Math.max(cursor.since, now) : now;
-      // Those at the cursor's own time were partly read before.
-      const same = isFirst ? await link.run((redis) => redis.zcount(key, since, since)) : 0;
-      const most = limit - places.length;
-      const read = await link.run((redis) => redis.zrangebyscore(key, since, "+inf", "WITHSCORES", "LIMIT", 0, most + same));
-      const found = Array.from({ length: read.length / 2 }, (_, index) => ({
-        event: Number(read[2 * index]),
-        at: Number(read[2 * index + 1]),
-      }))
-        .filter(({ event, at }) => at > since || (at === since && isFirst && event > cursor.event))
-        .slice(0, most);
-      places.push(...found.map(({ event }) => ({ event, route })));
-      const last = found.at(-1);
-      if (last === undefined || found.length < most) continue;
-      next = { since: last.at, event: last.event, route: number };
-      break;
-    }
-    const wanted = await ofMatchingEvents(places, filter);
-    if (filter.cause === undefined || wanted.length === 0) return { found: wanted, cursor: next };
-    const causes = await runPipeline(link, (commands) => {
-      for (const { event, route } of wanted) commands.hget(keys.delivery(event, route), "k");
-    });
-    return { found: wanted.filter((_, index) => causes[index] === filter.cause), cursor: next };
-  }
-
   /** Routes in the order of the walk, from that of the cursor on. */
   async function routesFrom(filter: ReplayFilter, cursor: ReplayCursor): Promise<{ route: string; number: number }[]> {
     const known = filter.route === undefined ? await link.run((redis) => redis.smembers(`${keys.base}routes`)) : [filter.route];
@@ -135,13 +105,20 @@ export function createReplayWalk({ keys, link, live, events }: StoredParts) {
       .filter(({ number }) => number >= cursor.route);
   }
 
-  async function dead(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Promise<ReplayFound> {
+  /** Of lists by seq, one for each route. */
+  async function listed(
+    listOf: (route: string) => string,
+    filter: ReplayFilter,
+    cursor: ReplayCursor,
+    now: number,
+    limit: number,
+  ): Promise<ReplayFound> {
     const places: Place[] = [];
     let next: ReplayCursor | null = null;
     for (const { route, number } of await routesFrom(filter, cursor)) {
       const after = number === cursor.route ? cursor.event : 0;
       const most = limit - places.length;
-      const seqs = await link.run((redis) => redis.zrangebyscore(`${keys.base}dead:${route}`, `(${after}`, "+inf", "LIMIT", 0, most));
+      const seqs = await link.run((redis) => redis.zrangebyscore(listOf(route), `(${after}`, "+inf", "LIMIT", 0, most));
       places.push(...seqs.map((seq) => ({ event: Number(seq), route })));
       if (seqs.length < most) continue;
       next = { since: cursor.since, event: Number(seqs.at(-1) ?? after), route: number };
@@ -167,10 +144,16 @@ export function createReplayWalk({ keys, link, live, events }: StoredParts) {
   }
 
   return (filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Promise<ReplayFound> => {
-    if (filter.states.includes("waiting")) return waiting(filter, cursor, now, limit);
-    return filter.states.every((state) => state === "dead") ? dead(filter, cursor, now, limit) : all(filter, cursor, now, limit);
+    const { states, cause } = filter;
+    if (isOfWaiting(filter) && cause !== undefined) {
+      return listed((route) => keys.cause(route, "waiting", cause), filter, cursor, now, limit);
+    }
+    if (states.every((state) => state === "dead")) return listed((route) => `${keys.base}dead:${route}`, filter, cursor, now, limit);
+    return all(filter, cursor, now, limit);
   };
 }
+
+const isOfWaiting = ({ states }: ReplayFilter): boolean => states.includes("waiting");
 
 interface OfEvents {
   readonly errorCode?: string | undefined;

@@ -75,7 +75,6 @@ const eventConditions = ({ errorCode, from, to }: Pick<ReplayFilter, "errorCode"
 interface WalkedRow {
   event: number;
   route: number;
-  next_at: number | null;
   matches: number;
 }
 
@@ -104,33 +103,26 @@ function createReplayWalk(db: Db, names: Names) {
     const last = rows.at(-1);
     return {
       found: rows.filter(({ matches }) => matches === 1).map(({ event, route }) => ({ event, route: names.nameOf(route) })),
-      cursor:
-        last === undefined || rows.length < limit
-          ? null
-          : { since: isOfWaiting(filter) ? (last.next_at ?? 0) : cursor.since, event: last.event, route: last.route },
+      cursor: last === undefined || rows.length < limit ? null : { since: cursor.since, event: last.event, route: last.route },
     };
   };
 }
 
-/** A walk over waiting deliveries is in the order of their next attempts: the cursor's `since` is one. */
 const isOfWaiting = ({ states }: ReplayFilter): boolean => states.includes("waiting");
 
-/** Dead and waiting deliveries have an index by route. All others are read in the order of acceptance. */
+/** Dead deliveries have an index by route. All others are read in the order of acceptance. */
 function statement(filter: ReplayFilter, condition: string): string {
   const onlyDead = filter.states.every((state) => state === "dead");
   const columns = "event, route, state, settled_at, next_at, cause";
-  const looked = isOfWaiting(filter)
-    ? `SELECT ${columns} FROM deliveries INDEXED BY deliveries_due
-       WHERE state = ${stateCode.waiting} AND (route, next_at, event) > (@route, @since, @event) ORDER BY route, next_at, event LIMIT @limit`
-    : onlyDead
-      ? `SELECT ${columns} FROM deliveries INDEXED BY deliveries_dead
+  const looked = onlyDead
+    ? `SELECT ${columns} FROM deliveries INDEXED BY deliveries_dead
        WHERE state = ${stateCode.dead} AND (route, event) > (@route, @event) ORDER BY route, event LIMIT @limit`
-      : `SELECT ${columns} FROM deliveries
+    : `SELECT ${columns} FROM deliveries
        WHERE (event, route) > (@event, @route) ORDER BY event, route LIMIT @limit`;
   const ofEvent = filter.errorCode !== undefined || filter.from !== undefined || filter.to !== undefined;
   const joined = ofEvent ? "LEFT JOIN events e ON e.seq = d.event" : "";
-  const order = isOfWaiting(filter) ? "d.route, d.next_at, d.event" : onlyDead ? "d.route, d.event" : "d.event, d.route";
-  return `SELECT d.event, d.route, d.next_at, coalesce(${condition}, 0) AS matches FROM (${looked}) d ${joined} ORDER BY ${order}`;
+  const order = onlyDead ? "d.route, d.event" : "d.event, d.route";
+  return `SELECT d.event, d.route, coalesce(${condition}, 0) AS matches FROM (${looked}) d ${joined} ORDER BY ${order}`;
 }
 
 type BackfilledRow = PlannedRow & Pick<EventRow, "seq" | "received_at" | "subject" | "plan" | "disposition">;
