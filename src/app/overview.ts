@@ -8,9 +8,11 @@ import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention, DestinationView, OverviewView } from "../model/overview.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
 import type { StopView } from "../service/accounts.ts";
+import type { HistoryReading } from "../store/reading.ts";
 import type { QuarantineCount, RouteBacklog, Unplanned } from "../store/views.ts";
 import { type AttentionFacts, attentionOf, createNoticing, nextAttemptOf, type RouteFacts } from "./attention.ts";
 import { answerOr } from "./gauges.ts";
+import { type LastHour, noHistory, readLastHour } from "./last-hour.ts";
 import type { Supervisor } from "./supervise.ts";
 
 interface OverviewParts {
@@ -27,6 +29,7 @@ interface OverviewParts {
   readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
   /** Whether another process may have attempts in flight. */
   readonly hasOtherWorkers: () => MaybePromise<boolean>;
+  readonly history: HistoryReading;
   readonly alarms: () => MaybePromise<readonly Alarm[]>;
   readonly stops: () => readonly StopView[];
   readonly unreachable: () => readonly string[];
@@ -37,6 +40,8 @@ interface OverviewParts {
 
 /** How often to look while nobody does, so that the times at which entries began and ended are right. */
 const lookEveryMs = 15_000;
+/** How often the history is read at most. */
+const historyEveryMs = 5_000;
 /** Callers within this time share one answer. */
 const sharedMs = 500;
 
@@ -58,15 +63,28 @@ export function createOverview(parts: OverviewParts): OverviewPort {
     alarms: [] as readonly Alarm[],
     hasOtherWorkers: false,
   };
+  let lastHour = noHistory;
+  let readAt = Number.NEGATIVE_INFINITY;
+
+  /** The figures change by the minute; most of the time the hour before is reused. */
+  async function readHistory(): Promise<LastHour> {
+    const at = now();
+    if (Math.abs(at - readAt) < historyEveryMs) return lastHour;
+    readAt = at;
+    const routes = settings().routes.map(({ name }) => name);
+    lastHour = await answerOr(() => readLastHour(parts.history, routes, at), lastHour);
+    return lastHour;
+  }
 
   async function look(): Promise<OverviewView> {
     const backlog = new Map((await parts.backlog()).map((entry) => [entry.route, entry]));
-    const [unplanned, quarantine, breakers, alarms, hasOtherWorkers] = await Promise.all([
+    const [unplanned, quarantine, breakers, alarms, hasOtherWorkers, hour] = await Promise.all([
       answerOr(parts.unplanned, stored.unplanned),
       answerOr(parts.quarantine, stored.quarantine),
       answerOr(parts.breakers, stored.breakers),
       answerOr(parts.alarms, stored.alarms),
       answerOr(parts.hasOtherWorkers, stored.hasOtherWorkers),
+      readHistory(),
     ]);
     stored = { unplanned, quarantine, breakers, alarms, hasOtherWorkers };
     const { accounts, routes } = settings();
@@ -93,17 +111,20 @@ export function createOverview(parts: OverviewParts): OverviewPort {
       attention,
       goodSince,
       figures: {
-        eventsPerSecond: figure(null),
-        ackP99Ms: figure(null),
-        oldestDeliverySeconds: figure(oldestSeconds([...backlog.values()], at)),
-        deliveredShare: figure(null),
-        deadLetters: figure(dead),
+        eventsPerSecond: { value: hour.eventsPerSecond, lastHour: hour.figures.eventsPerSecond },
+        ackP99Ms: { value: hour.ackP99Ms, lastHour: hour.figures.ackP99Ms },
+        oldestDeliverySeconds: {
+          value: oldestSeconds([...backlog.values()], at),
+          lastHour: hour.figures.oldestDeliverySeconds,
+        },
+        deliveredShare: { value: hour.deliveredShare, lastHour: hour.figures.deliveredShare },
+        deadLetters: { value: dead, lastHour: hour.figures.deadLetters },
       },
       destinations: routes.map((route, index) => {
         const own = facts.routes[index] as RouteFacts;
         const lane = lanes.get(route.name);
         const inFlight = hasOtherWorkers || lane === undefined ? null : lane.inFlight;
-        return { ...place(route.to), ...destination(own, attention, at), inFlight };
+        return { ...place(route.to), ...destination(own, attention, at), ...hour.of(route.name), inFlight };
       }),
     };
     return last;
@@ -157,9 +178,6 @@ function destination(facts: RouteFacts, attention: readonly Attention[], now: nu
     waiting,
     held,
     dead,
-    successLastHour: null,
-    p50Ms: null,
-    p99Ms: null,
     nextAt: nextAttemptOf(facts, now),
   };
 }
@@ -168,10 +186,6 @@ function place(to: Settings["routes"][number]["to"]): Pick<DestinationView, "to"
   const kind = kindOf(to);
   if ("url" in to) return { kind, to: URL.parse(to.url)?.host ?? "" };
   return { kind, to: "queue" in to ? to.queue : to.stream };
-}
-
-function figure(value: number | null): OverviewView["figures"]["deadLetters"] {
-  return { value, lastHour: Array.from({ length: 60 }, () => null) };
 }
 
 function oldestSeconds(backlog: readonly RouteBacklog[], now: number): number {

@@ -302,6 +302,7 @@ export async function createRelay({
       breakers,
       hasOtherWorkers: async () =>
         (await processes()).some(({ id, role: other }) => id !== instance.instance && other !== "receive" && other !== "command"),
+      history: store.read.history,
       alarms: () =>
         store.isShared ? store.alarmsInForce() : service.alarms().map((alarm) => ({ ...alarm, since: Date.parse(alarm.since) })),
       stops: service.stops,

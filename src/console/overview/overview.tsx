@@ -146,7 +146,8 @@ function Act({ attention: { kind, subject, action }, start }: { attention: Atten
 
 function FigureRow({ figures }: { figures: Figures }) {
   const { eventsPerSecond, ackP99Ms, oldestDeliverySeconds, deliveredShare, deadLetters } = figures;
-  const oldest = oldestDeliverySeconds.value === null ? none : duration(oldestDeliverySeconds.value * 1000);
+  const oldest =
+    oldestDeliverySeconds.value === null ? none : oldestDeliverySeconds.value === 0 ? "0 s" : duration(oldestDeliverySeconds.value * 1000);
   const all = [
     { name: "events/s", value: figure(eventsPerSecond.value), values: eventsPerSecond.lastHour, href: "/events" },
     { name: "ack p99", value: duration(ackP99Ms.value), values: ackP99Ms.lastHour, href: "/settings" },

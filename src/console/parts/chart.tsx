@@ -26,6 +26,16 @@ interface ChartProps {
 
 const height = 200;
 
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
+const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
+const dateTime = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short", hour12: false });
+
+/** The time of a tick; midnight shows the day. */
+function tickText(at: number, stepS: number): string {
+  const date = new Date(at);
+  return stepS >= 86_400 || (date.getHours() === 0 && date.getMinutes() === 0) ? day.format(date) : clock.format(date);
+}
+
 /** A time chart. Its legend shows the values at the pointer. */
 export function Chart({ label, from, stepMs, series, isStacked = false, format = count, onPick }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
@@ -55,9 +65,12 @@ export function Chart({ label, from, stepMs, series, isStacked = false, format =
         height,
         cursor: { y: false, drag: { x: false, y: false } },
         scales: { y: { range: (_plot, _low, high) => [0, Math.max(high * 1.05, 1)] } },
-        axes: [axis, { ...axis, size: 56, values: (_plot, ticks) => ticks.map((tick) => format(tick)) }],
+        axes: [
+          { ...axis, values: (_plot, ticks, _axis, _space, stepS) => ticks.map((tick) => tickText(tick * 1000, stepS)) },
+          { ...axis, size: 56, values: (_plot, ticks) => ticks.map((tick) => format(tick)) },
+        ],
         series: [
-          {},
+          { label: "At", value: (_plot, at: number | null) => (at === null ? "" : dateTime.format(at * 1000)) },
           ...series.map((each, index) => ({
             label: each.label,
             stroke: colorOf(each.color),

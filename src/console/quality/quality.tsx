@@ -20,7 +20,7 @@ export function Quality() {
   const key = JSON.stringify([period, route, reference]);
   const quality = useData(() => relay.quality({ from: new Date(startOf(period)), route, reference }), key, refreshMs);
   const failures = useData(() => relay.series({ name: "failures", by: "code", from: new Date(startOf(period)) }), period, refreshMs);
-  const seen = quality.data === null ? 0 : quality.data.sent + quality.data.failed + quality.data.pending;
+  const seen = quality.data?.sent ?? 0;
 
   return (
     <>
@@ -54,7 +54,7 @@ export function Quality() {
 function Funnel({ quality: { sent, delivered, read, failed, pending, toDelivered, toRead } }: { quality: RelayQuality }) {
   const share = (value: number) => percent(sent === 0 ? null : value / sent);
   const steps = [
-    { status: "sent", value: sent, note: pending === 0 ? "" : `${count(pending)} more pending` },
+    { status: "sent", value: sent, note: pending === 0 ? "" : `${count(pending)} of them neither delivered nor failed yet` },
     {
       status: "delivered",
       value: delivered,
@@ -65,7 +65,7 @@ function Funnel({ quality: { sent, delivered, read, failed, pending, toDelivered
       value: read,
       note: `${share(read)} of sent · half within ${seconds(toRead.p50)}, 90 % within ${seconds(toRead.p90)}`,
     },
-    { status: "failed", value: failed, note: `${percent(sent + failed === 0 ? null : failed / (sent + failed))} of sent and failed` },
+    { status: "failed", value: failed, note: `${share(failed)} of sent` },
   ];
   const most = Math.max(...steps.map(({ value }) => value), 1);
   return (
