@@ -3,8 +3,9 @@
 //   node .ci/build.mjs                  into dist
 //   node .ci/build.mjs --out <folder>   into another folder
 //   node .ci/build.mjs --no-check       without checking types, in half the time
+//   node .ci/build.mjs --only-console   the console alone, unless it is built already
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -12,10 +13,22 @@ import { parseArgs } from "node:util";
 import { build } from "vite";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const { out, "no-check": noCheck } = parseArgs({
-  options: { out: { type: "string", default: join(root, "dist") }, "no-check": { type: "boolean", default: false } },
+const {
+  out,
+  "no-check": noCheck,
+  "only-console": onlyConsole,
+} = parseArgs({
+  options: {
+    out: { type: "string", default: join(root, "dist") },
+    "no-check": { type: "boolean", default: false },
+    "only-console": { type: "boolean", default: false },
+  },
 }).values;
 const dist = resolve(out);
+if (onlyConsole) {
+  if (!existsSync(join(dist, "console/index.html"))) await buildConsole();
+  process.exit();
+}
 const scratch = mkdtempSync(join(tmpdir(), "wamid-relay-build-"));
 
 /** Files that the code reads beside itself. */
@@ -38,11 +51,14 @@ try {
   compile("cjs", { ...format, outDir: commonjs, noCheck: true, declaration: true }, { files: [source("client/relay-client")] });
   copyReachable("client/relay-client", [".js", ".d.ts"], commonjs, join(dist, "cjs"));
   writeFileSync(join(dist, "cjs/package.json"), '{ "type": "commonjs" }\n');
-
-  const vite = { configFile: join(root, "src/console/vite.config.ts"), logLevel: "warn" };
-  await build({ ...vite, build: { outDir: join(dist, "console") } });
+  await buildConsole();
 } finally {
   rmSync(scratch, { recursive: true });
+}
+
+async function buildConsole() {
+  const config = { configFile: join(root, "src/console/vite.config.ts"), logLevel: "warn" };
+  await build({ ...config, build: { outDir: join(dist, "console") } });
 }
 
 function source(entry) {

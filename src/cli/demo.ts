@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
+import type { DemoConsole, DemoResult } from "./demo/run.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { count } from "./options.ts";
 
@@ -10,6 +11,7 @@ interface Options {
   readonly messages: number;
   readonly rate: number;
   readonly keep?: boolean;
+  readonly stay?: boolean;
   readonly json?: boolean;
 }
 
@@ -20,10 +22,13 @@ export function build(command: Command, io: Io): void {
     .option("--messages <count>", "messages sent through the client", count, 600)
     .option("--rate <sends>", "sends per second", count, 150)
     .option("--keep", "keep the folder with settings, database and log")
+    .option("--stay", "keep the relay and its console up until Ctrl-C, also when the output is no terminal")
     .option("--json", "print the counts and checks as JSON, and no progress")
     .addHelpText(
       "after",
       `
+On a terminal the relay and its console stay up until Ctrl-C.
+
 Examples:
   wamid-relay demo
   wamid-relay demo --seed another --json`,
@@ -31,8 +36,8 @@ Examples:
     .action((options: Options) => demo(options, io));
 }
 
-async function demo({ seed, messages, rate, keep = false, json = false }: Options, io: Io): Promise<void> {
-  const [{ runDemo, summaryLines, whatNext }, { createProgress }] = await Promise.all([
+async function demo({ seed, messages, rate, keep = false, stay: mustStay = false, json = false }: Options, io: Io): Promise<void> {
+  const [{ consoleLines, runDemo, summaryLines, whatNext }, { createProgress }] = await Promise.all([
     import("./demo/run.ts"),
     import("./demo/progress.ts"),
   ]);
@@ -42,16 +47,42 @@ async function demo({ seed, messages, rate, keep = false, json = false }: Option
   for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, interrupt);
   const progress = json ? { show: () => undefined, say: () => undefined } : createProgress(io);
   let isGood = false;
+  let hasTold = false;
   try {
-    const result = await runDemo({ seed, messages, rate, folder, env: io.env, signal: interrupted.signal, progress });
-    isGood = result.checks.every((check) => check.ok);
-    if (json) io.out(JSON.stringify({ ok: isGood, ...result }, null, 2));
-    else for (const line of isGood ? [...summaryLines(result), ...whatNext] : summaryLines(result)) io.out(line);
-    if (!isGood) process.exitCode = 1;
+    const tell = (result: DemoResult): void => {
+      hasTold = true;
+      isGood = result.checks.every((check) => check.ok);
+      if (json) io.out(JSON.stringify({ ok: isGood, ...result }, null, 2));
+      else for (const line of isGood ? [...summaryLines(result), ...whatNext] : summaryLines(result)) io.out(line);
+      if (!isGood) process.exitCode = 1;
+    };
+    const stay = async (result: DemoResult, page: DemoConsole, signal: AbortSignal): Promise<void> => {
+      tell(result);
+      for (const line of consoleLines(page)) io.out(line);
+      const { promise: ended, resolve } = Promise.withResolvers<void>();
+      signal.addEventListener("abort", () => resolve(), { once: true });
+      if (!signal.aborted) await ended;
+      signal.throwIfAborted();
+    };
+    const stays = mustStay || (io.isTerminal && !json);
+    const result = await runDemo({
+      seed,
+      messages,
+      rate,
+      folder,
+      env: io.env,
+      signal: interrupted.signal,
+      progress,
+      ...(stays ? { stay } : {}),
+    });
+    if (!stays) tell(result);
   } catch (error) {
     if (!(interrupted.signal.reason instanceof Interrupted)) throw error;
-    isGood = true;
-    process.exitCode = interrupted.signal.reason.exitCode;
+    // Ctrl-C is the way to leave the console; before the sums it interrupts the demo.
+    if (!hasTold) {
+      isGood = true;
+      process.exitCode = interrupted.signal.reason.exitCode;
+    }
   } finally {
     for (const name of ["SIGINT", "SIGTERM"] as const) process.off(name, interrupt);
     // The folder stays for debugging when the sums do not match.

@@ -116,7 +116,7 @@ export function demoSettings(places: { readonly port: number; readonly databaseP
       breaker: { failures: 5, pause: 500ms, longest: 1s }`;
   return `server: { host: 127.0.0.1, port: ${port}, shutdownTimeout: 3s }
 storage: { path: ${JSON.stringify(databasePath)} }
-control: { tokens: [{ name: demo, token: "\${${secretNames.token}}", scopes: [read, track, pii] }] }
+control: { tokens: [{ name: demo, token: "\${${secretNames.token}}", scopes: [read, track, replay, pii] }] }
 accounts: { main: {} }
 sources:
   main: { account: main, kind: events, signature: { service: acme, secrets: ["\${${secretNames.webhook}}"] } }

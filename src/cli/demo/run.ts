@@ -3,13 +3,14 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createCleanup } from "../../app/cleanup.ts";
+import { RelayClient } from "../../client/relay-client.ts";
 import { type Downstream, type Failure, startDownstream } from "../../sandbox/downstream/downstream.ts";
 import type { Sandbox } from "../../sandbox/start-sandbox.ts";
 import type { ServiceClient } from "../../service/client.ts";
 import type { Receipt } from "../../service/endpoints.ts";
 import { withCommas } from "../output.ts";
 import { type Check, checkSums, createPostLog, expectedOf, type ServiceRecords } from "./checks.ts";
-import { type Progress, startWatch } from "./progress.ts";
+import { type DemoCounts, type Progress, startWatch } from "./progress.ts";
 import { answeredPath, createRegistration, createRelayApi, demoSettings, freePort, secretNames, startRelay } from "./relay.ts";
 import { createClient, isOver, isRejected, type People, peopleOf, sendAll, setScene, startCampaign, startService } from "./service.ts";
 
@@ -25,6 +26,22 @@ interface DemoOptions {
   /** Ends the demo early; it then rejects with the signal's reason. */
   readonly signal: AbortSignal;
   readonly progress: Progress;
+  /** Called with the result while all parts still run, such as to show the console; they end once it resolves. */
+  readonly stay?: (result: DemoResult, console: DemoConsole, signal: AbortSignal) => Promise<void>;
+}
+
+export interface DemoResult {
+  readonly tookMs: number;
+  readonly counts: DemoCounts;
+  readonly checks: readonly Check[];
+}
+
+/** Where the console of the demo's relay is, and two ways to sign in. */
+export interface DemoConsole {
+  readonly url: string;
+  /** Signs in once, within a minute. */
+  readonly link: string;
+  readonly token: string;
 }
 
 /** How long lives may go on after the last send, and the last deliveries after that, in milliseconds. */
@@ -36,7 +53,7 @@ const settleWithinMs = 15_000;
  * Everything it started has ended when it returns or throws. Throws CommandFailed when the relay does not start or ends
  * by itself.
  */
-export async function runDemo({ seed, messages, rate, folder, env, signal: stop, progress }: DemoOptions) {
+export async function runDemo({ seed, messages, rate, folder, env, signal: stop, progress, stay }: DemoOptions): Promise<DemoResult> {
   await using parts = createCleanup();
   const secrets = { webhook: randomText(), token: randomText(), answered: `whsec_${randomBytes(24).toString("base64")}` };
   const downstream = parts.adopt(await startDownstream({ secrets: { [answeredPath]: secrets.answered } }), (one) => one.close());
@@ -100,7 +117,13 @@ export async function runDemo({ seed, messages, rate, folder, env, signal: stop,
     stats,
     downstream,
   });
-  return { tookMs: Date.now() - began, counts: watch.counts(stats), checks };
+  const result = { tookMs: Date.now() - began, counts: watch.counts(stats), checks };
+  if (stay !== undefined) {
+    const page = `${url}/console/`;
+    const { code } = await new RelayClient({ url, token: secrets.token }).createSessionCode();
+    await stay(result, { url: page, link: `${page}#code=${code}`, token: secrets.token }, signal);
+  }
+  return result;
 }
 
 /** Waits until the service is idle. After a timeout the sums show the difference. */
@@ -145,7 +168,7 @@ function scheduleTroubles(downstream: Downstream, report: (name: string) => void
 }
 
 /** The summary for people. */
-export function summaryLines({ tookMs, checks }: Awaited<ReturnType<typeof runDemo>>): string[] {
+export function summaryLines({ tookMs, checks }: DemoResult): string[] {
   const bad = checks.filter((check) => !check.ok).length;
   const width = Math.max(...checks.map(({ what }) => what.length));
   return [
@@ -155,6 +178,18 @@ export function summaryLines({ tookMs, checks }: Awaited<ReturnType<typeof runDe
     bad === 0
       ? `Every sum matches: each event stored once, delivered, in order, byte for byte, each status true (${(tookMs / 1000).toFixed(1)} s).`
       : `${bad} of ${checks.length} sums do not match.`,
+  ];
+}
+
+/** How to look at what the demo did. */
+export function consoleLines({ url, link, token }: DemoConsole): string[] {
+  return [
+    "",
+    "Look at it in the console:",
+    `  ${link}`,
+    "",
+    `This link works once, within a minute. Later, open ${url} and sign in with the token ${token}.`,
+    "The relay stays up until Ctrl-C.",
   ];
 }
 
