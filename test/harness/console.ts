@@ -49,6 +49,8 @@ export async function startConsole(engine: Engine): Promise<ConsoleRelay> {
     },
     async open(path, { token = relayToken, ...options } = {}) {
       const opened = await openPage(relay.url, options);
+      // The console asks whether there is a session.
+      opened.expectMessages(/status of 401/);
       await signIn(opened.page, path, token);
       return opened;
     },
