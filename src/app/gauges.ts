@@ -79,7 +79,7 @@ export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
     ]);
     const backlog = new Map(counted.map((entry) => [entry.route, entry]));
     const lanes = parts.lanes();
-    const names = new Set([...lanes.keys(), ...backlog.keys()]);
+    const names = new Set([...lanes.keys(), ...backlog.keys(), ...breakers.keys()]);
     const routes = [...names].map((route) => {
       const entry = backlog.get(route);
       const lane = lanes.get(route);

@@ -154,11 +154,20 @@ export function Sparkline({ values, label }: { values: readonly (number | null)[
   );
   let line = "";
   points.forEach((point, index) => {
-    if (point !== null) line += `${points[index - 1] == null ? "M" : "L"}${point[0]?.toFixed(1)} ${point[1]?.toFixed(1)}`;
+    // The tiny step shows a value without neighbors as a dot.
+    if (point !== null) line += `${points[index - 1] == null ? "M" : "L"}${point[0]?.toFixed(1)} ${point[1]?.toFixed(1)}h.01`;
   });
   return (
     <svg class="sparkline" viewBox="0 0 100 24" preserveAspectRatio="none" role="img" aria-label={label}>
-      <path d={line} fill="none" stroke="currentColor" stroke-width="1.5" vector-effect="non-scaling-stroke" stroke-linejoin="round" />
+      <path
+        d={line}
+        fill="none"
+        stroke="currentColor"
+        stroke-width="1.5"
+        vector-effect="non-scaling-stroke"
+        stroke-linejoin="round"
+        stroke-linecap="round"
+      />
     </svg>
   );
 }
