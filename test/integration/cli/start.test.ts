@@ -41,7 +41,7 @@ test.each([
   [["trigger", "--help"]],
   [["nonsense"]],
   [["events", "list", "--limit", "0"]],
-  [["replay", "--state", "waiting"]],
+  [["replay", "--state", "held"]],
 ])("loads only commander to read the command line: %j", async (args) => {
   const { packages, own } = await loadedBy(...args);
   expect(packages).toEqual(["commander"]);

@@ -21,7 +21,7 @@ test.each([
   [["resume", ""], "It is empty"],
   [["deliveries", "list", "--state", "lost"], "Allowed choices are waiting, held"],
   [["retry"], "missing required argument 'delivery'"],
-  [["replay", "--state", "waiting"], "Allowed choices are dead"],
+  [["replay", "--state", "held"], "Allowed choices are dead"],
   [["resume"], "missing required argument 'route', or --account"],
   [["resume", "failures", "--account", "main"], "either a route or --account"],
   [["resume", "--account", ""], "It is empty"],

@@ -29,6 +29,7 @@ test("audits a delivery with thousands of attempts, as a long outage leaves it",
   const attempts = Array.from({ length: tries }, (_, n) => [`a${n + 1}`, `[${start},1,null,"refused"]`] as const);
   await client().hset("{attempts}:d:1:all", { ...Object.fromEntries(attempts), a: String(tries) });
   const { offenders, rows } = await store.inspecting.audit({ now: start, isRunning: false, mostOffenders: 10 }, () => {});
-  expect(offenders).toEqual([]);
+  // The attempts written here by hand are in no history.
+  expect(offenders.filter(({ rule }) => rule !== "history differs")).toEqual([]);
   expect(rows).toEqual({ events: 1, deliveries: 1, attempts: tries });
 });

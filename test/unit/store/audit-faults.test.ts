@@ -43,7 +43,7 @@ const faults: readonly Fault[] = [
   [`DELETE FROM deliveries WHERE event = 3 AND route = ${route("all")}`, "delivery missing", 3, "all"],
   [`UPDATE deliveries SET event = 8 WHERE event = 3 AND route = ${route("all")}`, "delivery not planned", 8, "all"],
   [
-    `INSERT INTO deliveries SELECT 99, route, state, subject, next_at, 0, 0, 0, NULL, NULL FROM deliveries WHERE event = 3`,
+    `INSERT INTO deliveries SELECT 99, route, state, subject, next_at, 0, 0, 0, NULL, NULL, NULL FROM deliveries WHERE event = 3`,
     "delivery without event",
     99,
     "all",
