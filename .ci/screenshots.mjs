@@ -13,9 +13,7 @@ const folder = join(root, "docs/images");
 const largest = 200_000;
 const pages = [
   { name: "overview", path: "" },
-  { name: "messages", path: "messages" },
   { name: "events", path: "events" },
-  { name: "deliveries", path: "deliveries" },
   { name: "quality", path: "quality" },
 ];
 
