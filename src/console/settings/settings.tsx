@@ -1,11 +1,11 @@
 import { useState } from "preact/hooks";
-import type { Reload, SecretUse } from "../../client/relay-client.ts";
+import type { RelayListener, Reload, SecretUse } from "../../client/relay-client.ts";
 import { relay } from "../app/api.ts";
 import { useData } from "../app/data.ts";
 import { useSession } from "../app/session.tsx";
 import { type Action, ActionDialog } from "../parts/action.tsx";
 import { count, none } from "../parts/format.ts";
-import { Empty, Problem } from "../parts/notes.tsx";
+import { Code, Empty, Problem } from "../parts/notes.tsx";
 import { Status } from "../parts/status.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Ago, Time } from "../parts/time.tsx";
@@ -20,6 +20,8 @@ export function SettingsPage() {
       <Process />
       <LastReload />
       <Secrets />
+      <Listeners />
+      <InEffect />
     </>
   );
 }
@@ -156,6 +158,66 @@ function Secrets() {
         </Empty>
       ) : (
         <Table label="Webhook secrets" rows={data ?? []} columns={secretColumns} keyOf={({ source, secret }) => `${source} ${secret}`} />
+      )}
+    </section>
+  );
+}
+
+const listenerColumns: readonly Column<RelayListener>[] = [
+  { title: "Name", cell: ({ name }) => (name === null ? <span class="dim">no name</span> : <bdi>{name}</bdi>) },
+  {
+    title: "Connected",
+    cell: ({ connectedAt }) => (connectedAt === null ? <span class="dim">not to this process</span> : <Ago at={connectedAt} />),
+  },
+  { title: "Position", isNumber: true, cell: ({ position }) => count(position) },
+  { title: "Behind", isNumber: true, cell: ({ lag }) => count(lag) },
+  { title: "Cursor moved", isNumber: true, isWide: true, cell: ({ movedAt }) => <Ago at={movedAt} /> },
+];
+
+/** Who follows the events with `listen`, and how far each is. */
+function Listeners() {
+  const { data, problem, reload } = useData(() => relay.listeners(), "listeners", refreshMs);
+  return (
+    <section>
+      <h2>Listeners</h2>
+      <Problem text={problem} retry={reload} />
+      {data !== null && data.length === 0 ? (
+        <p class="dim">
+          Nobody listens. <code>wamid-relay listen</code> brings events to a development machine.
+        </p>
+      ) : (
+        <Table
+          label="Listeners"
+          rows={data ?? []}
+          columns={listenerColumns}
+          keyOf={({ name, connectedAt, position }) => `${name} ${connectedAt} ${position}`}
+        />
+      )}
+    </section>
+  );
+}
+
+/** The settings as a file, with defaults filled in and secrets masked. */
+function InEffect() {
+  const { data, problem, reload } = useData(() => relay.settings(), "settings");
+  return (
+    <section>
+      <h2>Settings in effect</h2>
+      <Problem text={problem} retry={reload} />
+      {data !== null && (
+        <>
+          <p class="dim">
+            {data.file === null ? (
+              "From no file"
+            ) : (
+              <>
+                From <bdi>{data.file}</bdi>
+              </>
+            )}
+            , since <Time at={data.loadedAt} />
+          </p>
+          <Code text={JSON.stringify(data.settings, null, 2)} label="Settings in effect" />
+        </>
       )}
     </section>
   );
