@@ -58,3 +58,19 @@ test("Ctrl-C stops the demo, its relay and the sandbox, and removes its folder",
   for (const url of urls) expect(await isListening(url)).toBe(false);
   expect(readdirSync(temporary)).toEqual([]);
 });
+
+test("with --stay the demo prints a link that signs in to the console, and ends well with Ctrl-C", { tags: ["slow"] }, async () => {
+  const { child, printed, exited } = startDemo("--stay");
+  while (!printed.out.includes("stays up until Ctrl-C")) await Promise.race([once(child.stdout, "data"), exited]);
+  expect(printed.out).toContain("Every sum matches");
+  const [, url = "", code = ""] = /(http:\S+)\/console\/#code=(\S+)/.exec(printed.out) ?? [];
+  const headers = { "content-type": "application/json" };
+  const answer = await fetch(`${url}/v1/session`, { method: "POST", headers, body: JSON.stringify({ code }) });
+  expect([answer.status, await answer.json()]).toMatchObject([
+    200,
+    { name: "demo", scopes: expect.arrayContaining(["read", "replay", "pii"]) },
+  ]);
+  child.kill("SIGINT");
+  expect(await exited).toEqual([0, null]);
+  expect(readdirSync(temporary)).toEqual([]);
+});
