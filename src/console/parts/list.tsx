@@ -17,9 +17,11 @@ interface List<Row> {
   reload(): void;
 }
 
+/** Its first page is read again this often, until somebody reads older ones. */
+const refreshMs = 5_000;
+
 /** A list that grows by one page at a time. A short page with a next one is followed, up to a full page. */
 export function useList<Row, Next>(read: (before: Next | undefined) => Promise<ListPage<Row, Next>>, key: string): List<Row> {
-  const first = useData(() => read(undefined), key);
   const [older, setOlder] = useState<{
     key: string;
     first: unknown;
@@ -28,6 +30,7 @@ export function useList<Row, Next>(read: (before: Next | undefined) => Promise<L
     problem: string | null;
   } | null>(null);
   const [isReading, setReading] = useState(false);
+  const first = useData(() => read(undefined), key, older?.key === key ? null : refreshMs);
   // Pages of another filter, or of before a reload, do not belong to these rows.
   const current = older !== null && older.key === key && older.first === first.data ? older : null;
   const next = current === null ? (first.data?.next ?? null) : current.next;
@@ -51,7 +54,7 @@ export function useList<Row, Next>(read: (before: Next | undefined) => Promise<L
   return {
     rows,
     problem: first.problem ?? current?.problem ?? null,
-    isLoading: first.isLoading || isReading,
+    isLoading: (first.isLoading && first.data === null) || isReading,
     more: next === null ? null : () => void more(),
     reload: first.reload,
   };
