@@ -2,6 +2,7 @@
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { phoneInWamid } from "../../../src/model/mask.ts";
+import { expectAccessible } from "../../harness/browser.ts";
 import { postMessages, startConsole } from "../../harness/console.ts";
 import { engines } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
@@ -37,6 +38,9 @@ describe.each(engines)("on %s", (engine) => {
     answer(200);
     const { page } = await open("deliveries?state=waiting&route=crm");
     const deliveries = table(page, "Deliveries");
+    const group = table(page, "Groups of deliveries").getByRole("row").filter({ hasText: "503" });
+    const grouped = (count: number) => group.getByRole("cell", { name: String(count), exact: true }).waitFor();
+    await grouped(4);
     await deliveries.getByRole("button", { name: "Retry" }).first().click();
     await confirm(page, "Retry", null, /^● It is /);
     await until("the first retry arrived", () => downstream.counts("/crm").arrivals === 5);
@@ -46,8 +50,7 @@ describe.each(engines)("on %s", (engine) => {
     await until("the later ones arrived", () => downstream.counts("/crm").arrivals === 7);
     answer(200);
     await page.reload();
-    const group = table(page, "Groups of deliveries").getByRole("row").filter({ hasText: "503" });
-    await group.getByRole("cell", { name: "5", exact: true }).waitFor();
+    await grouped(5);
     await group.getByRole("button", { name: "Retry" }).click();
     await confirm(page, "Retry", "5 match now.", "● 5 deliveries retried.");
     await until("the group arrived", () => downstream.counts("/crm").arrivals === 12);
@@ -58,6 +61,7 @@ describe.each(engines)("on %s", (engine) => {
     await until("the last ones arrived", () => downstream.counts("/crm").arrivals === 15);
     answer(200);
     await page.reload();
+    await grouped(3);
     await page.getByRole("button", { name: "Retry all that match" }).click();
     await confirm(page, "Retry", "3 match now.", "● 3 deliveries retried.");
     await until("the whole filter arrived", () => downstream.counts("/crm").arrivals === 18);
@@ -109,7 +113,11 @@ describe.each(engines)("on %s", (engine) => {
     expect([...found]).toHaveLength(1);
     await page.goto(String([...found][0]));
     const main = page.locator("main");
-    expect(await main.innerText()).not.toContain(wamid);
+    await main
+      .getByText(/^wamid:[0-9a-f]{12}$/)
+      .first()
+      .waitFor();
+    expect(await main.textContent()).not.toContain(wamid);
     expect(relay.log().filter(({ msg }) => msg === "personal data revealed")).toEqual([]);
     await page.getByRole("button", { name: "Reveal" }).click();
     await main.getByText(wamid).first().waitFor();
@@ -123,3 +131,118 @@ describe.each(engines)("on %s", (engine) => {
     expect(new URL(colleague.url()).pathname).toBe(`/console/${link}`);
   });
 });
+
+test("every page is accessible in light and dark, and none scrolls sideways at 360 px", async () => {
+  const { relay, open } = await startConsole("sqlite");
+  const [wamid = ""] = await postMessages(relay, 3);
+  await postEvent(relay.webhookUrl, Buffer.from("no event"));
+  const { page } = await open("", { viewport: { width: 360, height: 720 } });
+  for (const [path, heading] of [
+    ["", "Overview"],
+    ["messages", "Messages"],
+    [`messages/${encodeURIComponent(wamid)}`, "Timeline"],
+    ["events", "Events"],
+    ["events/1", "Outcome"],
+    ["deliveries", "By destination and cause"],
+    ["deliveries?state=quarantined", "Quarantined events"],
+    ["quality", "Quality"],
+    ["runs", "Runs"],
+    ["settings", "Settings"],
+  ] as const) {
+    await page.goto(`/console/${path}`);
+    await page.getByText("● live").waitFor();
+    await page.getByRole("heading", { name: heading, exact: true }).waitFor();
+    await page.getByText("Loading…").first().waitFor({ state: "detached" });
+    await expectNarrow(page);
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+      await expectAccessible(page);
+    }
+  }
+});
+
+test("the keyboard alone opens pages, rows, the help and the search", async () => {
+  const { relay, open } = await startConsole("sqlite");
+  await postMessages(relay, 1);
+  const { page } = await open("");
+  await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+  await page.keyboard.press("?");
+  await dialog(page).getByRole("heading", { name: "Keyboard" }).waitFor();
+  await page.keyboard.press("Escape");
+  await dialog(page).waitFor({ state: "hidden" });
+  await page.keyboard.press("g");
+  await page.keyboard.press("e");
+  await table(page, "Events").getByRole("row").nth(1).waitFor();
+  await page.keyboard.press("j");
+  await page.locator("tr[aria-selected=true]").waitFor();
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { level: 1, name: "Event 1" }).waitFor();
+  await page.keyboard.press("/");
+  await page.locator("#search:focus").waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("g");
+  await page.keyboard.press("d");
+  await page.getByRole("heading", { level: 1, name: "Deliveries" }).waitFor();
+});
+
+test("hostile text in every field of an event neither runs nor widens a page", async () => {
+  const { relay, open } = await startConsole("sqlite");
+  const hostile = "<script>window.hostile=1</script><img src=x onerror=window.hostile=1>\u202e\u200f\"'&";
+  const long = hostile + "x".repeat(10_000);
+  const wamid = createMessages("hostile").wamid();
+  const events = [
+    {
+      id: `${hostile}1`,
+      event: hostile,
+      createdAt: "2026-01-01T00:00:00.000Z",
+      data: { wamid, status: hostile, errorCode: hostile, text: long },
+    },
+    {
+      id: "evt_2",
+      event: "message.status",
+      createdAt: "2026-01-01T00:00:00.000Z",
+      data: { wamid, status: "failed", errorCode: hostile, text: long },
+    },
+    {
+      id: "evt_3",
+      event: "message.status",
+      createdAt: "2026-01-01T00:00:00.000Z",
+      data: { wamid: hostile, status: long, [long]: hostile },
+    },
+    { id: long, event: long, createdAt: hostile, data: { runId: hostile, error: long } },
+    [long],
+  ];
+  for (const event of events) {
+    const { status } = await postEvent(relay.webhookUrl, Buffer.from(JSON.stringify(event)));
+    expect([200, 202]).toContain(status);
+  }
+  const { page } = await open("events", { viewport: { width: 360, height: 720 } });
+  const paths = [
+    "",
+    "events",
+    "messages",
+    "deliveries",
+    "deliveries?state=quarantined",
+    "quality",
+    `messages/${encodeURIComponent(wamid)}`,
+  ];
+  for (const path of [...paths, ...events.map((_, index) => `events/${index + 1}`)]) {
+    await page.goto(`/console/${path}`);
+    await page.getByText("● live").waitFor();
+    await page.getByRole("heading").first().waitFor();
+    await page.getByText("Loading…").first().waitFor({ state: "detached" });
+    await expectNarrow(page);
+    if (!/^(events|messages)\/./.test(path)) continue;
+    await page.getByRole("button", { name: "Reveal" }).click();
+    await page.getByRole("button", { name: "Hide" }).waitFor();
+    await page.getByText("window.hostile=1").first().waitFor({ state: "attached" });
+    await expectNarrow(page);
+  }
+  expect(await page.evaluate("window.hostile")).toBeUndefined();
+  expect(await page.locator("main img, main script").count()).toBe(0);
+});
+
+async function expectNarrow(page: Page): Promise<void> {
+  const width = await page.evaluate<number>("document.documentElement.scrollWidth");
+  expect({ url: page.url(), width }).toEqual({ url: page.url(), width: 360 });
+}
