@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { AttemptResult } from "./delivery.ts";
 import { isStatus, messageStatuses, supersedes } from "./statuses.ts";
 import type { Tracking } from "./tracking.ts";
 import { pii, time, type View } from "./view.ts";
@@ -91,18 +90,6 @@ export function quantile(buckets: ReadonlyMap<number, number>, share: number): n
     below += n;
   }
   return null;
-}
-
-/** The label of an attempt: `delivered`, a status such as `503`, or a cause such as `timeout`. */
-export function outcomeOf(result: AttemptResult): string {
-  if (result.kind === "failed") return result.error;
-  return result.kind === "taken" ? "delivered" : outcomeOfRow(result.status, null);
-}
-
-/** The same of a stored attempt. */
-export function outcomeOfRow(status: number | null, error: string | null): string {
-  if (error !== null) return error;
-  return status === null || (status >= 200 && status < 300) ? "delivered" : String(status);
 }
 
 /** The label of a status in `transitions`. */

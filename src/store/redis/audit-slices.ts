@@ -1,4 +1,4 @@
-import { outcomeOfRow } from "../../model/history.ts";
+import { outcomeOfRow } from "../../model/delivery.ts";
 import type { KeptVerdict } from "../../model/plan.ts";
 import { type RedisLink, runPipeline } from "./client.ts";
 import { readAttempt, readEventRow, rowsAtOnce, type StoredEvent, type StoredEvents } from "./event-rows.ts";

@@ -1,6 +1,6 @@
 import type { DeliverySubject, Settlement, StoredDelivery } from "../../model/delivery.ts";
 
-import { outcomeOf } from "../../model/history.ts";
+import { outcomeOf } from "../../model/delivery.ts";
 import type { EventId } from "../../model/ids.ts";
 import type { RedisLink } from "./client.ts";
 import { type Commit, type Form, pushOperations } from "./commit.ts";

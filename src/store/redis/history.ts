@@ -1,14 +1,6 @@
 import type { Settlement } from "../../model/delivery.ts";
-import {
-  bucketOf,
-  countsOfTracking,
-  type GaugeSample,
-  historySeries,
-  hourMs,
-  minuteMs,
-  outcomeOf,
-  type SeriesName,
-} from "../../model/history.ts";
+import { outcomeOf } from "../../model/delivery.ts";
+import { bucketOf, countsOfTracking, type GaugeSample, historySeries, hourMs, minuteMs, type SeriesName } from "../../model/history.ts";
 import type { Disposition } from "../../model/plan.ts";
 import type { Tracking } from "../../model/tracking.ts";
 import { type Commit, type Counts, type Operation, pushOperations } from "./commit.ts";

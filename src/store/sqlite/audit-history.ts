@@ -1,4 +1,5 @@
-import { auditedSeries, minuteMs, outcomeOfRow, statusLabel } from "../../model/history.ts";
+import { outcomeOfRow } from "../../model/delivery.ts";
+import { auditedSeries, minuteMs, statusLabel } from "../../model/history.ts";
 import type { Tally } from "../audit.ts";
 import { type AuditedSeries, compareHistory, createHistoryTally, type HistoryCounts } from "../audit-history.ts";
 import { nameIn } from "./audit-events.ts";

@@ -1,5 +1,5 @@
-import { type DeliverySubject, isProxyRoute, type Settlement, type StoredDelivery } from "../../model/delivery.ts";
-import { bucketOf, outcomeOf } from "../../model/history.ts";
+import { type DeliverySubject, isProxyRoute, outcomeOf, type Settlement, type StoredDelivery } from "../../model/delivery.ts";
+import { bucketOf } from "../../model/history.ts";
 import type { EventId } from "../../model/ids.ts";
 
 import type { Db } from "./file.ts";
