@@ -71,7 +71,9 @@ function Open({ action, close }: { action: Action; close(): void }) {
       <div>{action.text}</div>
       <p role="status">
         {step.kind === "counting" && "Counting…"}
-        {step.kind === "ready" && count !== null && (count === 0 ? "Nothing matches now." : `${count.toLocaleString()} match now.`)}
+        {step.kind === "ready" &&
+          count !== null &&
+          (count === 0 ? "Nothing matches now." : `${count.toLocaleString()} ${count === 1 ? "matches" : "match"} now.`)}
         {step.kind === "running" && (
           <>
             <progress value={count === null || count === 0 ? undefined : step.done} max={count ?? 1} />{" "}

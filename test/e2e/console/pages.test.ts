@@ -1,7 +1,10 @@
 // Slow: it drives the console in Chromium.
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
+import { openStore } from "../../../src/app/open-store.ts";
+import { loadSettings } from "../../../src/config/load.ts";
 import { phoneInWamid } from "../../../src/model/mask.ts";
+import { rulesFor } from "../../contract/store-events.ts";
 import { expectAccessible } from "../../harness/browser.ts";
 import { postMessages, startConsole } from "../../harness/console.ts";
 import { engines } from "../../harness/engines.ts";
@@ -66,6 +69,37 @@ describe.each(engines)("on %s", (engine) => {
     await confirm(page, "Retry", "3 match now.", "● 3 deliveries retried.");
     await until("the whole filter arrived", () => downstream.counts("/crm").arrivals === 18);
     await page.getByText("No deliveries here").waitFor();
+  });
+
+  test("resumes a destination that answered 410, and releases a quarantined event", async () => {
+    const { relay, downstream, answer, open } = await startConsole(engine);
+    await relay.stop();
+    const { storage } = loadSettings(relay.settingsPath, process.env);
+    const { store } = await openStore(storage, { role: "command", rules: rulesFor([]), hooks: { committed: () => {}, failed: () => {} } });
+    const received = { account: "main", source: "main", origin: "webhook", receivedAt: Date.now(), headers: {}, secret: null } as const;
+    const body = Buffer.from('{"id":"old","event":"order.paid","createdAt":1800000000,"data":{}}');
+    await store.quarantine({ ...received, body, error: "not understood in its time" });
+    await store.close();
+    await relay.start();
+
+    answer(410);
+    await postMessages(relay, 1);
+    await until("crm answered 410", () => downstream.counts("/crm").arrivals === 1);
+    const { page } = await open("deliveries");
+    await page.getByRole("list", { name: "Stopped destinations" }).getByRole("button", { name: "Resume" }).click();
+    answer(200);
+    await confirm(page, "Resume", null, "● crm is resumed.");
+    await until("crm gets what waited", () => downstream.counts("/crm").arrivals === 2);
+    await page.getByRole("list", { name: "Stopped destinations" }).waitFor({ state: "detached" });
+
+    await until("history got the message", () => downstream.counts("/history").arrivals === 1);
+    await page.getByLabel("State").selectOption("quarantined");
+    const quarantined = table(page, "Quarantined events");
+    await quarantined.getByText("not understood in its time").waitFor();
+    await quarantined.getByRole("button", { name: "Release" }).click();
+    await confirm(page, "Release", "1 matches now.", "● 1 event released.");
+    await until("history gets it", () => downstream.counts("/history").arrivals === 2);
+    await page.getByText("Nothing is in quarantine").waitFor();
   });
 
   test("follows events during traffic and over a restart of the relay, and shows each once", async () => {
