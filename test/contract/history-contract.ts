@@ -181,5 +181,11 @@ export function historyContract(open: OpenSubject): void {
       expect(await valuesOf(store, "events", range, later)).toEqual([]);
       expect((await store.audit(start + 401 * day)).offenders).toEqual([]);
     });
+
+    test("is audited although a clock that was ahead dated its events", async () => {
+      const { store } = await openWith(open, [{ name: "all" }]);
+      await accept(store, { wamid: "a", receivedAt: start + 90 * day });
+      expect((await store.audit(start)).offenders).toEqual([]);
+    });
   });
 }
