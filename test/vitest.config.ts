@@ -12,8 +12,8 @@ export default defineConfig({
   root: new URL("..", import.meta.url).pathname,
   test: {
     reporters: ["default", new ClosingLine()],
-    // The machines that run this have two cores, and many tests start processes of their own.
-    maxWorkers: 2,
+    // For two cores: tests wait for processes, disks and Redis half of the time.
+    maxWorkers: 3,
     // A process of its own for each file costs a second of processor time; no test mocks modules or timers.
     isolate: false,
     testTimeout: 300_000,

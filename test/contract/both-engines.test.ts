@@ -17,7 +17,7 @@ function distributed(rules: Rules, plansLater: boolean): OpenEngine {
   return openDistributed(client(), `both-${runs}`, rules, plansLater);
 }
 
-const ofSubjects = { messages: null, runs: null, run: null, seen: null, maskedRun: null, byService: null, stories: null };
+const ofSubjects = { messages: null, runs: null, run: null, seen: null, masked: null, maskedRun: null, byService: null, stories: null };
 
 test("both engines answer every reader alike after the same random steps, planned by the same process or another", {
   tags: ["slow"],
