@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { type Fault, faultLine, SettingsError } from "../config/fault.ts";
 import type { Settings } from "../config/schema.ts";
 import type { Warning } from "../config/warnings.ts";
+import { counted } from "./doctor/finding.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { type SettingsOptions, withConfigOption } from "./options.ts";
 
@@ -72,13 +73,8 @@ async function check({ config, envFile, json }: FileOptions, io: Io): Promise<vo
   if (json === true) return;
   for (const { path, message } of found) io.err(`warning: ${path}: ${message}`);
   const { accounts, sources, routes } = settings;
-  const counts = [count(accounts, "account"), count(sources, "source"), count(routes, "route")].join(", ");
+  const counts = [counted(accounts, "account"), counted(sources, "source"), counted(routes, "route")].join(", ");
   io.out(`${config} is valid: ${counts}`);
-}
-
-function count(parts: object, what: string): string {
-  const { length } = Object.keys(parts);
-  return `${length} ${what}${length === 1 ? "" : "s"}`;
 }
 
 async function print(options: FileOptions, io: Io): Promise<void> {

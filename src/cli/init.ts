@@ -131,9 +131,11 @@ export async function runInit(command: Command, options: Options, io: Io, termin
   ]);
   // Random, so that a relay that runs with the placeholder accepts no event that anybody else signed.
   const placeholder = () => `${placeholderPrefix}${randomBytes(16).toString("hex")}`;
+  const { port, baseUrl } = options;
+  const isCallable = baseUrl !== undefined || apiKey !== undefined;
   const variables: Variable[] = [
     ["WEBHOOK_SECRET", webhookSecret ?? placeholder(), "Secret of the webhook at the messaging service, which signs its events."],
-    ["MESSAGING_API_KEY", apiKey ?? placeholder(), "API key of the account at the messaging service."],
+    ...(isCallable ? [["MESSAGING_API_KEY", apiKey ?? placeholder(), "API key of the account at the messaging service."] as const] : []),
     ["RELAY_TOKEN", randomBytes(32).toString("hex"), "Bearer token of the control API. The wamid-relay commands use it too."],
     [
       "DOWNSTREAM_SECRET",
@@ -142,11 +144,11 @@ export async function runInit(command: Command, options: Options, io: Io, termin
     ],
     ...(answers.storage === "redis" ? [["REDIS_URL", answers.redisUrl, "Address of the Redis, with user and password."] as const] : []),
   ];
-  const { port, baseUrl } = options;
   const text = settingsText({
     ...answers,
     port,
     ...(baseUrl === undefined ? {} : { baseUrl }),
+    isCallable,
     schema: schema.reference,
     database: join(folder, "data", "relay.db"),
     isPrivate: isPrivateHost(answers.downstream),
@@ -158,7 +160,10 @@ export async function runInit(command: Command, options: Options, io: Io, termin
   ];
   await writeFiles(folder, files, { settings, envFile, isForced: options.force === true, io });
 
-  const placeholders = [...(webhookSecret === undefined ? ["WEBHOOK_SECRET"] : []), ...(apiKey === undefined ? ["MESSAGING_API_KEY"] : [])];
+  const placeholders = [
+    ...(webhookSecret === undefined ? ["WEBHOOK_SECRET"] : []),
+    ...(isCallable && apiKey === undefined ? ["MESSAGING_API_KEY"] : []),
+  ];
   const next = ["config check", "serve", "trigger message.status"].map((words) => commandText(words, settings, io));
   if (options.json === true) {
     io.out(
@@ -171,7 +176,7 @@ export async function runInit(command: Command, options: Options, io: Io, termin
   if (schema.text !== null) io.out(printable(`Wrote ${fromHere(join(folder, "relay.schema.json"))} for editors.`));
   io.out("");
   if (placeholders.length > 0) {
-    io.out(printable(`Before the service can post events, replace in ${fromHere(envFile)}: ${placeholders.join(", ")}.`));
+    io.out(printable(`Put the real secrets into ${fromHere(envFile)} in place of: ${placeholders.join(", ")}.`));
     io.out("");
   }
   io.out("Next:");
@@ -361,13 +366,16 @@ function quoted(value: string): string {
 interface SettingsParts extends Answers {
   readonly port: number;
   readonly baseUrl?: string;
+  /** A base URL or an API key was given. */
+  readonly isCallable: boolean;
   readonly schema: string;
   readonly database: string;
   /** The downstream has a private or loopback address. */
   readonly isPrivate: boolean;
 }
 
-function settingsText({ serviceName: service, downstream, storage, port, baseUrl, schema, database, isPrivate }: SettingsParts): string {
+function settingsText(parts: SettingsParts): string {
+  const { serviceName: service, downstream, storage, port, baseUrl, isCallable, schema, database, isPrivate } = parts;
   return `# yaml-language-server: $schema=${schema}
 #
 # Settings of wamid-relay, written by "wamid-relay init". Defaults apply to settings that are not here.
@@ -397,7 +405,7 @@ accounts:
   main:
     # The relay calls the service only with both baseUrl and apiKey: to send messages and to poll statuses.
     ${baseUrl === undefined ? "# baseUrl: https://messaging.example" : `baseUrl: ${yamlText(baseUrl)}`}
-    apiKey: \${MESSAGING_API_KEY}
+    ${isCallable ? "" : "# "}apiKey: \${MESSAGING_API_KEY}
     plan: escala
 
 # Each source is an endpoint. The service posts to this one at /webhooks/main.

@@ -8,7 +8,7 @@ export async function createProgram(io: Io, loaded: string | undefined): Promise
   const program = new Command("wamid-relay")
     .description("Relay and event-processing worker for a WhatsApp-style messaging service")
     .version(relayVersion())
-    .showHelpAfterError("(add --help for the whole story)")
+    .showHelpAfterError("(--help lists the options)")
     .exitOverride()
     .configureOutput({ writeOut: (text) => io.out(text.trimEnd()), writeErr: (text) => io.err(text.trimEnd()) })
     .configureHelp({ subcommandTerm: (command) => `${command.name()} ${command.usage()}`.trimEnd() });

@@ -68,29 +68,23 @@ test("the README's five minutes work as written", async () => {
   mkdirSync(bin);
   symlinkSync(join(root, "src/cli/wamid-relay.js"), join(bin, "wamid-relay"));
   const [relayPort, downstreamPort] = [await freePort(), await freePort()];
-  const blocks = shellBlocks("## Five minutes to a relay of your own", "### Then deploy it");
-  expect(blocks.length).toBeGreaterThanOrEqual(4);
-  const captured = `printf 'POST /webhooks/main HTTP/1.1\\r\\nx-acme-signature: sha256=%s\\r\\n\\r\\n%s' "$SIGNATURE" "$BODY" > captured.http`;
-  const verify = shellBlocks("### Then deploy it", "## How it works").filter((block) => block.includes(" verify "));
-  expect(verify).toHaveLength(1);
-  const script = ["set -e", `PATH=${bin}:$PATH`, ...blocks, captured, ...verify, "cat downstream.log"]
+  const [packed, ...blocks] = shellBlocks("## First event in five minutes", "## Deploy");
+  expect(packed).toContain("npm run pack");
+  expect(blocks).toHaveLength(4);
+  const script = ["set -e", `PATH=${bin}:$PATH`, `export PORT=${relayPort}`, ...blocks]
     .join("\n")
     .replaceAll("8080", String(relayPort))
-    .replaceAll("3000", String(downstreamPort));
+    .replaceAll("3000", String(downstreamPort))
+    .replace(/^wamid-relay console/m, "$& --no-open");
   const { code, out } = await bash(script);
-  expect(out).toContain('{"status":"accepted"}');
-  expect(out).toContain('{"status":"duplicate"}');
-  expect(out).toContain('"code":"bad_signature"');
-  expect(out).toMatch(/routed[\s\S]*01998d3e-7c1a-7000-8000-000000000001/);
-  expect(out).toContain("secrets:");
-  expect(out.slice(out.lastIndexOf('{"id":'))).toContain('"status":"delivered"');
+  expect(out).toMatch(/"event": "message\.status"[\s\S]*"status": "delivered"/);
+  expect(out).toMatch(/routed[\s\S]*message\.status/);
+  expect(out).toContain("ok    secrets");
+  expect(out).toContain(`http://127.0.0.1:${relayPort}/console`);
   expect(code, out).toBe(0);
 });
 
-test("every page and script that the README names exists", () => {
-  const links = [...readme.matchAll(/\]\(([^)#]+)\)/g)].map((match) => match[1] as string);
-  expect(links.length).toBeGreaterThan(5);
-  for (const link of links) expect(() => readFileSync(join(root, link)), link).not.toThrow(/ENOENT/);
+test("every script that the README names exists", () => {
   const scripts = (JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: Record<string, string> }).scripts;
   for (const [, script] of readme.matchAll(/npm run (?:-s )?([a-z]+)/g)) expect(Object.keys(scripts)).toContain(script);
 });

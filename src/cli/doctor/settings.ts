@@ -10,7 +10,7 @@ import { readRedisUrl } from "../../model/redis.ts";
 import { Secret } from "../../model/secret.ts";
 import { secretUsage } from "../../receive/signature/usage.ts";
 import type { StoredSecretUse } from "../../store/views.ts";
-import { type Finding, fail, ok, spanText, warn } from "./finding.ts";
+import { counted, type Finding, fail, ok, spanText, warn } from "./finding.ts";
 
 /** The settings with their faults and warnings; null when there are faults. `isRelays`: `env` is that of the running relay. */
 export function checkSettings(
@@ -29,7 +29,7 @@ export function checkSettings(
     return { settings: null, findings: error.faults.map((fault) => fail("settings", faultLine(fault), todo(fault.message))) };
   }
   const found = warnings(settings).map((warning) => warn("settings", `${warning.path}: ${warning.message}`, "see docs/settings.md"));
-  const sums = `${Object.keys(settings.sources).length} sources, ${settings.routes.length} routes`;
+  const sums = `${counted(settings.sources, "source")}, ${counted(settings.routes, "route")}`;
   return { settings, findings: [ok("settings", `${path} is valid: ${sums}`), ...found, ...checkReaders(path, settings)] };
 }
 
@@ -117,7 +117,7 @@ function judgeUse(use: SecretUseView, isFirst: boolean, othersAt: number, now: n
     );
   }
   const silentMs = now - use.lastAt;
-  const sums = `${use.events} events since ${new Date(use.firstAt ?? use.lastAt).toISOString()}`;
+  const sums = `${counted(use.events, "event")} since ${new Date(use.firstAt ?? use.lastAt).toISOString()}`;
   if (othersAt > use.lastAt) {
     if (silentMs >= quietMs)
       return ok(check, `${name} has verified nothing for ${spanText(silentMs)}, while another one did (before that ${sums}): safe to drop`);

@@ -57,7 +57,7 @@ test("a relay in good health: every line ok, exit code 0", async () => {
     "the whole file is in order",
     "connected in",
     "agrees with 1 of the destinations",
-    "verified 1 events",
+    "verified 1 event",
   ]) {
     expect(out).toContain(told);
   }
@@ -117,7 +117,7 @@ test("reports which of two secrets is unused and safe to remove", async () => {
   await postEvent(relay.webhookUrl, createMessages("rotated").event());
   const proved = find((await examine(relay)).checks, "secrets");
   expect(proved).toMatchObject([
-    { message: expect.stringContaining("verified 1 events") },
+    { message: expect.stringContaining("verified 1 event") },
     { message: expect.stringContaining("safe to drop") },
   ]);
   relay.writeSettings({ sources: { main: { account: "main", signature: { service: "acme", secrets: secrets.toReversed() } } } });
