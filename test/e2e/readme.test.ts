@@ -71,7 +71,8 @@ test("the README's five minutes work as written", async () => {
   const [packed, ...blocks] = shellBlocks("## First event in five minutes", "## Deploy");
   expect(packed).toContain("npm run pack");
   expect(blocks).toHaveLength(4);
-  const script = ["set -e", `PATH=${bin}:$PATH`, `export PORT=${relayPort}`, ...blocks]
+  const delivered = `until wamid-relay events list | grep "1 delivered"; do sleep 0.2; done`;
+  const script = ["set -e", `PATH=${bin}:$PATH`, `export PORT=${relayPort}`, ...blocks, delivered]
     .join("\n")
     .replaceAll("8080", String(relayPort))
     .replaceAll("3000", String(downstreamPort))
