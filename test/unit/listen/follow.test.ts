@@ -3,7 +3,7 @@ import { follow, type Opened, type StreamState } from "../../../src/cli/listen/f
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
 const hello = (after: number, more: object = {}) =>
-  `id: ${after}\nevent: hello\ndata: ${JSON.stringify({ relay: "0.1.0", after, newest: after, reset: false, keptFrom: null, ...more })}\n\n`;
+  `id: ${after}\nevent: hello\ndata: ${JSON.stringify({ relay: "1.0.0", after, newest: after, reset: false, keptFrom: null, ...more })}\n\n`;
 const event = (seq: number) =>
   `id: ${seq}\nevent: event\ndata: ${JSON.stringify({
     seq,
