@@ -17,7 +17,7 @@ export class RelayClientError extends Error {
   override readonly name = "RelayClientError";
   /** The answer's status; 0 when there was no answer. */
   readonly status: number;
-  /** A code of docs/errors.md, or one of the client. */
+  /** A code of docs/reference/errors.md, or one of the client. */
   readonly code: RelayClientErrorCode;
   /** From the relay, such as `{stored, given}` by field in a conflict. */
   readonly details: unknown;

@@ -39,20 +39,27 @@ export const serverSchema = z.strictObject({
   trustProxy: z
     .array(z.string().refine(isProxyRange, "is not an address, a range such as 10.0.0.0/8, loopback, linklocal or uniquelocal"))
     .default([])
-    .describe("Proxies whose X-Forwarded-For is trusted: addresses, CIDR ranges, or loopback, linklocal, uniquelocal."),
+    .describe(
+      "Proxies whose X-Forwarded-For is trusted: addresses, CIDR ranges, or loopback, linklocal, uniquelocal. Entries may have a port.",
+    ),
   bodyLimit: sizeSchema
     .refine((bytes) => bytes >= 1024 && bytes <= 64 * 1024 ** 2, "must be from 1KiB to 64MiB")
     .prefault("1MiB")
-    .describe("Largest body of a webhook; a larger one is answered 413."),
+    .describe("Largest body of a webhook, 1KiB to 64MiB. The relay answers a larger one with 413."),
   requestTimeout: durationSchema
     .refine((ms) => ms >= 1000, "must be at least 1s")
     .prefault("10s")
-    .describe("A request must arrive completely within this time."),
-  maxInFlight: z.number().int().min(1).default(4096).describe("Requests in flight at once; more are answered 503."),
-  badSignatureLimit: z.number().int().min(1).default(20).describe("Bad signatures a minute from one address before it is answered 429."),
+    .describe("Longest time for a request to arrive completely, at least 1s. After that the relay answers 408."),
+  maxInFlight: z.number().int().min(1).default(4096).describe("Most requests in flight at once. The relay answers others with 503."),
+  badSignatureLimit: z
+    .number()
+    .int()
+    .min(1)
+    .default(20)
+    .describe("Bad signatures per minute from one address. After that the relay answers it with 429."),
   shutdownTimeout: durationSchema
     .prefault("10s")
-    .describe("On SIGTERM: how long deliveries in flight may take to finish before they are handed back."),
+    .describe("On SIGTERM: longest time for deliveries in flight to finish. Then the relay hands them back."),
 });
 
 /** `pii`: wamids, phone numbers and bodies in clear. */
@@ -73,14 +80,21 @@ const controlSchema = z.strictObject({
     .min(1)
     .max(1_000_000)
     .default(20)
-    .describe("Bad or missing tokens a minute from one address before it is answered 429."),
+    .describe("Bad or missing tokens per minute from one address. After that this process answers it with 429."),
 });
 
 const accountSchema = z.strictObject({
   baseUrl: baseUrlSchema.optional().describe("The service's base URL, to which the relay adds /api/v1. Required only to call the service."),
   apiKey: apiKeySchema.optional().describe("The account's API key. Required only to call the service."),
-  plan: planSchema.default("escala").describe("The account's plan, which decides the caps per minute."),
-  share: z.number().gt(0).max(1).default(0.5).describe("Share of the account's per-minute caps that the relay may use."),
+  plan: planSchema
+    .default("escala")
+    .describe("Caps per minute. escala: 300 requests, of which 60 messages. enterprise: 1,200 requests, of which 300 messages."),
+  share: z
+    .number()
+    .gt(0)
+    .max(1)
+    .default(0.5)
+    .describe("Share of these caps that the relay may use: rounded down, at least one call per minute."),
 });
 
 const sourceSignatureSchema = signatureSettingsSchema.safeExtend({
@@ -100,11 +114,13 @@ const automationSourceSchema = z.strictObject({
   mode: z
     .enum(["ack", "proxy"])
     .default("ack")
-    .describe("ack: stored, answered 200 at once, delivered later. proxy: forwarded at once, and the destination's answer passed back."),
+    .describe(
+      "ack: the relay stores it, answers 200 at once and delivers it later. proxy: it forwards it at once to the destination under to, and returns the answer.",
+    ),
   dedupe: durationSchema
     .refine((ms) => ms <= 86_400_000, "must be at most 1d")
     .prefault("5m")
-    .describe("How long identical signed bytes count as the same event; 0s: never."),
+    .describe("How long identical signed bytes count as the same event, at most 1d. 0s: never."),
   signature: sourceSignatureSchema.describe("How webhooks are verified."),
   to: urlDestinationSchema
     .extend({
@@ -114,7 +130,7 @@ const automationSourceSchema = z.strictObject({
         .describe("Longest time of one exchange. It leaves room within the service's 10 s."),
     })
     .optional()
-    .describe("With mode proxy: where the request goes."),
+    .describe("Required with mode: proxy, and only there. As to of a route with a url, but timeout is 100ms to 9500ms and 9s by default."),
 });
 
 export const sourceSchema = z.preprocess(
@@ -124,7 +140,7 @@ export const sourceSchema = z.preprocess(
 
 export const routeSchema = routingSchema.extend({
   payload: payloadSchema.default("original").describe("original: the received bytes. enriched: the same with a relay object added."),
-  to: destinationSchema.describe("Where its deliveries go: a URL, a queue or a stream."),
+  to: destinationSchema.describe("Where its deliveries go: a url, a queue or a stream."),
 });
 
 const retentionSchema = z.strictObject({
@@ -135,28 +151,28 @@ const retentionSchema = z.strictObject({
   history: durationSchema
     .refine((ms) => ms >= 3 * 24 * 3_600_000, "must be at least 3d")
     .prefault("400d")
-    .describe("How long the counts of /v1/series and /v1/quality are kept. Minutes become hours after two days."),
+    .describe("How long the counts of /v1/series and /v1/quality are kept, at least 3d. Minutes become hours after two days."),
 });
 
 const fileSchema = z.strictObject({
   server: serverSchema.prefault({}).describe("Where the relay listens, and the bounds of requests."),
   storage: storageSchema.prefault({}).describe("The storage engine: one file, or a Redis that several processes share."),
   backup: backupSchema.prefault({}).describe("Scheduled backups of the SQLite file."),
-  control: controlSchema.prefault({}).describe("Access to the control API."),
+  control: controlSchema.prefault({}).describe("Access to the control API and the console."),
   accounts: z.record(name, accountSchema).prefault({}).describe("Accounts at the messaging service, by name."),
-  sources: z.record(name, sourceSchema).prefault({}).describe("Inbound endpoints by name: main is POST /webhooks/main."),
+  sources: z.record(name, sourceSchema).prefault({}).describe("Inbound endpoints by name. The path of main is /webhooks/main."),
   tracking: z
     .strictObject({
       unknown: trackingSchema
         .default("park")
         .describe(
-          "What a route with tracked: true does with events of unregistered messages: hold them for parkFor, skip them, or take them.",
+          "What a route with tracked: true does with events of unregistered messages. park: hold them for parkFor. ignore: skip them. forward: take them.",
         ),
       parkFor: durationSchema.prefault("60s").describe("How long a registration may come after the event."),
     })
     .prefault({})
     .describe("Events of messages that are not registered."),
-  routes: z.array(routeSchema).prefault([]).describe("An event goes to every route that it matches."),
+  routes: z.array(routeSchema).prefault([]).describe("Which events go where. An event goes to every route that it matches."),
   send: sendSettingsSchema.prefault({}).describe("Sending through the relay."),
   hydrate: hydrateSchema.prefault({}).describe("Reading through the API what truncated events are about."),
   reconcile: reconcileSchema.prefault({}).describe("Polling the service for messages whose status went quiet."),

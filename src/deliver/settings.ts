@@ -45,13 +45,15 @@ const timeoutSchema = durationSchema.refine((ms) => ms >= 100 && ms <= 300_000, 
 
 /** Settings that every kind of destination has. */
 const commonSchema = z.strictObject({
-  secret: signingSecretSchema.optional().describe("Signs as Standard Webhooks does: whsec_ and base64, or plain text."),
+  secret: signingSecretSchema
+    .optional()
+    .describe("Signs as Standard Webhooks does: whsec_ and base64, or plain text. Libraries such as svix accept only the first form."),
   secrets: z
     .array(signingSecretSchema)
     .min(1)
     .max(5)
     .optional()
-    .describe("Instead of secret, for rotation: the header carries one signature per secret."),
+    .describe("Instead of secret, for rotation: up to 5. The header carries one signature per secret, in this order."),
   passSignature: z.boolean().default(false).describe("Passes the original signature headers on. They verify with payload original only."),
   concurrency: z.number().int().min(1).max(1000).default(16).describe("Deliveries in flight at once."),
   rate: rateSchema.optional().describe("Most attempts per time. Default: as fast as concurrency allows."),
@@ -74,7 +76,9 @@ const redisSchema = commonSchema.extend({
   redis: redisUrlSchema
     .refine((url) => (readRedisUrl(url.reveal())?.hosts.length ?? 1) === 1, "names several hosts; a destination is one")
     .describe("The Redis: redis://user:password@host:port/db, or rediss:// with TLS. Its address may be private."),
-  timeout: timeoutSchema.prefault("5s").describe("Longest time of one attempt. An attempt that timed out may still have succeeded."),
+  timeout: timeoutSchema
+    .prefault("5s")
+    .describe("Longest time of one attempt, 100ms to 5m. An attempt that timed out may still have succeeded."),
   concurrency: z.number().int().min(1).max(1000).default(64).describe("Deliveries in flight at once."),
   breaker: breakerSchema("30s").prefault({}).describe("When attempts pause because the destination keeps failing."),
 });
@@ -170,11 +174,13 @@ export const urlDestinationSchema = commonSchema.extend({
     .refine((text) => !hasCredentials(text), "holds a user or password; put them into headers (authorization)")
     .describe("Where deliveries are posted: an http or https URL without user and password."),
   headers: headersSchema.prefault({}).describe("Headers added to each request. Values are secrets and never printed."),
-  timeout: timeoutSchema.prefault("15s").describe("Longest time of one attempt, from connecting to the last byte of the answer."),
+  timeout: timeoutSchema
+    .prefault("15s")
+    .describe("Longest time of one attempt, 100ms to 5m, from connecting to the last byte of the answer."),
   maxRetryAfter: durationSchema
     .refine((ms) => ms <= 86_400_000, "must be at most 24h")
     .prefault("1h")
-    .describe("Longest Retry-After that is honored; a longer one counts as this. 0s ignores all."),
+    .describe("Longest Retry-After that the relay honors, at most 24h. A longer one counts as this. 0s: ignore all."),
   allowPrivate: z.boolean().default(false).describe("Allows loopback, private and other non-public addresses."),
 });
 export type UrlDestinationSettings = z.infer<typeof urlDestinationSchema>;

@@ -6,7 +6,7 @@ export const hydrateSchema = z.strictObject({
   delay: durationSchema
     .refine((ms) => ms <= 3_600_000, "must be at most 1h")
     .prefault("2s")
-    .describe("Wait before a pass, which combines a burst into one and allows for late registrations."),
+    .describe("Wait before a pass, at most 1h. It combines a burst into one pass and allows for late registrations."),
   reach: durationSchema.prefault("72h").describe("Messages registered longer than this before the event are not read."),
   settledAfter: durationSchema.prefault("6h").describe("A delivered or failed message without changes for this long counts as final."),
   giveUpAfter: durationSchema

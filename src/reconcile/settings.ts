@@ -10,8 +10,8 @@ export const reconcileSchema = z
     after: durationSchema
       .refine((ms) => ms >= 1000, "must be at least 1s")
       .prefault("60s")
-      .describe("Time from the send to the first poll; later polls follow at multiples of it."),
-    giveUpAfter: durationSchema.prefault("72h").describe("Age from which a message is no longer polled."),
+      .describe("Time from the send to the first poll, at least 1s. Later polls follow at multiples of it."),
+    giveUpAfter: durationSchema.prefault("72h").describe("Age from which a message is no longer polled. Longer than after."),
     until: z
       .enum(["read", "delivered"])
       .default("read")
@@ -30,7 +30,7 @@ export const silenceSchema = z.strictObject({
   after: durationSchema
     .refine((ms) => ms >= 60_000 && ms <= 86_400_000, "must be from 1m to 24h")
     .prefault("15m")
-    .describe("Longest time without an event after messages were registered; also the length of the window."),
+    .describe("Longest time without an event after messages were registered, 1m to 24h. Also the length of the window."),
   alertUrl: secretSchema
     .refine((secret) => isHttpUrl(secret.reveal()), "is not an http or https URL")
     .optional()

@@ -23,7 +23,7 @@ const redisSchema = z
     commandTimeout: durationSchema
       .refine((ms) => ms >= 100 && ms <= 30_000, "must be from 100ms to 30s")
       .prefault("2s")
-      .describe("A command that takes longer fails, and the webhook that waits for it is answered 503."),
+      .describe("Longest time of a command, 100ms to 30s. A webhook that waits longer for it gets 503."),
     cluster: z.boolean().default(false).describe("The URL names nodes of a Redis Cluster. All keys of one prefix are in one hash slot."),
     sentinel: z.string().min(1).optional().describe("The URL names Sentinels, which know the primary by this name."),
   })

@@ -25,10 +25,12 @@ export function checkSettings(
     if (!(error instanceof SettingsError)) throw error;
     const missing = "put it into the env file and reload, or restart the relay with it; the running relay does not have it";
     const todo = (message: string) =>
-      isRelays && message.startsWith("needs the environment variable ") ? missing : "correct it; docs/settings.md";
+      isRelays && message.startsWith("needs the environment variable ") ? missing : "correct it; docs/reference/settings.md";
     return { settings: null, findings: error.faults.map((fault) => fail("settings", faultLine(fault), todo(fault.message))) };
   }
-  const found = warnings(settings).map((warning) => warn("settings", `${warning.path}: ${warning.message}`, "see docs/settings.md"));
+  const found = warnings(settings).map((warning) =>
+    warn("settings", `${warning.path}: ${warning.message}`, "see docs/reference/settings.md"),
+  );
   const sums = `${counted(settings.sources, "source")}, ${counted(settings.routes, "route")}`;
   return { settings, findings: [ok("settings", `${path} is valid: ${sums}`), ...found, ...checkReaders(path, settings)] };
 }

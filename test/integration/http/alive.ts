@@ -22,7 +22,7 @@ export async function expectAlive(relay: AnyRelay & Pick<RelayHere, "isRunning">
   expect(stored).toMatchObject({ status: 200, body: { id: event.id, body: bodyOf(event).toString("base64") } });
 }
 
-/** The answer is one of docs/errors.md, in its shape. */
+/** The answer is one of docs/reference/errors.md, in its shape. */
 export function expectError(answer: RawAnswer, code: keyof typeof errorCodes): void {
   expect(answer.json).toEqual({ error: expect.any(String), code });
   expect(answer.status).toBe(errorCodes[code].status);
