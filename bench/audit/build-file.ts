@@ -1,5 +1,6 @@
 import Database from "better-sqlite3";
 import { bucketOf, minuteMs, minutesKeptMs } from "../../src/model/history.ts";
+import { fewestPhoneDigits, maskNumber } from "../../src/model/mask.ts";
 import { Secret } from "../../src/model/secret.ts";
 import { dispositions } from "../../src/model/states.ts";
 import { account, secret, source } from "../events.ts";
@@ -24,6 +25,8 @@ const chunk = 100_000;
 /** The events of so many days, the last one received now. */
 const days = 20;
 const dayMs = 86_400_000;
+/** Ends of phone numbers in wamids. */
+const phoneEnds = 10 ** fewestPhoneDigits;
 /** From receipt to delivered. */
 const deliveredAfterMs = 40;
 
@@ -37,6 +40,8 @@ export function buildFile({ path, route, events, say }: BuildOptions): BuiltFile
     db.pragma("synchronous = OFF");
     db.pragma("cache_size = -262144");
     db.pragma("wal_autocheckpoint = 20000");
+    db.function("wamid_of", { deterministic: true }, (message) => wamidOf(Number(message)));
+    db.function("mask_of", { deterministic: true }, (wamid) => maskNumber(String(wamid)));
     const now = Date.now();
     const name = db.prepare<[string, string], number>("INSERT INTO names (kind, name) VALUES (?, ?) RETURNING id").pluck();
     const plan = db.prepare<[string], number>("INSERT INTO plans (verdicts) VALUES (?) RETURNING id").pluck();
@@ -78,6 +83,12 @@ export function buildFile({ path, route, events, say }: BuildOptions): BuiltFile
   } finally {
     db.close();
   }
+}
+
+/** With a phone number of 13 digits that ends with those of `message`, as real ones have. */
+function wamidOf(message: number): string {
+  const phone = `549115555${String(message % phoneEnds).padStart(fewestPhoneDigits, "0")}`;
+  return `wamid.${Buffer.from(`\x1c\x18\x0d${phone}\x15\x02\x00${String(message).padStart(16, "0")}\x00`, "latin1").toString("base64")}`;
 }
 
 /** The counts that the relay would have made of these rows: minutes of two days, hours of the time before. */
@@ -132,13 +143,13 @@ const makeEvents = `
     CASE fate WHEN 1 THEN 2 WHEN 2 THEN 1 WHEN 4 THEN 4 WHEN 6 THEN 3 ELSE 0 END,
     CASE fate WHEN 1 THEN @untracked WHEN 2 THEN @filtered WHEN 4 THEN @park WHEN 6 THEN NULL ELSE @deliver END,
     iif(fate = 4, @now + 3600000, NULL), iif(fate = 6, 'id: Invalid input', NULL),
-    CAST(printf('{"id":"0199%04x-0000-7000-8000-%012x","event":"message.status","createdAt":"2026-11-20T08:00:00.000Z","data":{"wamid":"wamid.HBgNNTQ5MTE1NTU1%028dAA==","status":"delivered","conversationId":"018f2c6a-1d3e-7b5a-9c41-%012x","phoneNumberId":"106540352242922","timestamp":"%d"}}', seq % 65536, seq, message, message, seq) AS BLOB)
+    CAST(printf('{"id":"0199%04x-0000-7000-8000-%012x","event":"message.status","createdAt":"2026-11-20T08:00:00.000Z","data":{"wamid":"%s","status":"delivered","conversationId":"018f2c6a-1d3e-7b5a-9c41-%012x","phoneNumberId":"106540352242922","timestamp":"%d"}}', seq % 65536, seq, wamid_of(message), message, seq) AS BLOB)
   FROM made ORDER BY seq`;
 
 const makeMessages = `
   INSERT INTO messages (account, wamid, registered_at, status, times, updated_at, mask, phone)
-  SELECT @account, printf('wamid.HBgNNTQ5MTE1NTU1%028dAA==', message), iif(fate IN (1, 4), NULL, CAST(@first + seq * @step AS INTEGER)), 'read', '{"sent":1,"delivered":2,"read":3}', CAST(@first + seq * @step AS INTEGER),
-    (seq * 179424673) % 281474976710656, seq % 10000
+  SELECT @account, wamid_of(message), iif(fate IN (1, 4), NULL, CAST(@first + seq * @step AS INTEGER)), 'read', '{"sent":1,"delivered":2,"read":3}', CAST(@first + seq * @step AS INTEGER),
+    mask_of(wamid_of(message)), message % ${phoneEnds}
   FROM made WHERE seq % 3 = 1 ORDER BY seq`;
 
 const makeDeliveries = `
