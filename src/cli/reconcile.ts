@@ -114,7 +114,7 @@ const stops: Readonly<Record<string, string>> = {
   "not-found": "the service answers 404 to every poll; are baseUrl and apiKey of this account, and the ids of this service?",
 };
 
-/** Counts stop here (docs/endpoints.md, "POST /v1/reconcile"). */
+/** Counts stop here (docs/reference/endpoints.md, "POST /v1/reconcile"). */
 const mostCounted = 20_000;
 
 function atLeast(count: number): string {

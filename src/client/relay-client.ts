@@ -93,7 +93,7 @@ export type { SentMessage } from "./messages.ts";
 export type * from "./requests.ts";
 
 /**
- * A relay's control API (docs/endpoints.md), over the global `fetch`: Node 20 or later, and browsers. Every method throws
+ * A relay's control API (docs/reference/endpoints.md), over the global `fetch`: Node 20 or later, and browsers. Every method throws
  * {@link RelayClientError} when the relay refuses or cannot be reached. Only `live` retries.
  */
 export class RelayClient {

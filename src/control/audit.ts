@@ -18,6 +18,7 @@ const audit = {
   name: "audit",
   scope: "read",
   summary: "Whether everything that was received is accounted for",
+  description: "202 with the progress when the audit takes longer than `wait`. Repeat the request to join the same audit.",
   query: z.strictObject({
     from: time.optional().describe("Received at or after this time."),
     to: time.optional().describe("Received before this time."),

@@ -14,6 +14,7 @@ import {
   seriesNames,
   seriesQuery,
   seriesSchema,
+  seriesTable,
   stepNames,
 } from "../model/history.ts";
 import { maxIdLength } from "../model/ids.ts";
@@ -32,10 +33,12 @@ const series = {
   name: "getSeries",
   scope: "read",
   summary: "Counts, percentiles and gauges over time",
-  description: "Read from the history, which the relay writes with the events and attempts that it counts.",
+  description: `The relay counts in the transaction that stores what it counts. A percentile is at most 19 % from the exact one. Minutes become hours after two days.
+
+${seriesTable}`,
   query: z.strictObject({
     name: z.enum(seriesNames).describe("The series."),
-    by: z.enum(seriesKeys).optional().describe("What to split it by. Default: by its own label, such as the disposition of `events`."),
+    by: z.enum(seriesKeys).optional().describe("What to split it by. Default: the first of the table below."),
     from: time.optional().describe("From this time on. Default: 24 hours before `to`."),
     to: time.optional().describe("Before this time. Default: now."),
     step: z
@@ -55,7 +58,7 @@ const quality = {
   scope: "read",
   summary: "How many messages arrived, what failed and why, and how long they took",
   description:
-    "Read from the history. With `route` or `reference` it is counted from the stored events instead, which takes longer and reaches back as far as `retention.events`.",
+    "A message counts once for each status that it reached in the range. With `route` or `reference` the relay counts stored events, which takes about a second per million and reaches back to `retention.events`.",
   query: z.strictObject({
     from: time.optional().describe("Statuses received from this time on. Default: 24 hours before `to`."),
     to: time.optional().describe("Statuses received before this time. Default: now."),

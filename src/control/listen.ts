@@ -52,8 +52,16 @@ const listen = {
   name: "listen",
   scope: "listen",
   summary: "Events with their bodies as they are stored, until either side ends the stream",
-  description:
-    "The first of these decides where the stream starts: `Last-Event-ID`, `after`, `since`, `latest`, `as`. Without any, it starts now. When it is idle, the relay sends a comment every 15 s.",
+  description: `The first of these decides where the stream starts: \`Last-Event-ID\`, \`after\`, \`since\`, \`latest\`, \`as\`. Without any, it starts now. Answers are never masked. At most 100 connections.
+
+| \`event:\` | \`id:\` | \`data:\`, as JSON |
+|---|---|---|
+| \`hello\` | where it starts | \`{relay, after, newest, reset, keptFrom, retentionMs}\`; \`reset\`: you know of events that this store never had |
+| \`event\` | its seq | \`{seq, id, event, source, account, origin, receivedAt, disposition, status, subject, tracked, headers, body}\`; \`body\` is base64 |
+| \`gap\` | | \`{from, to, count}\`: retention deleted so many events between these seqs, matching or not |
+| \`at\` | a seq | \`{seq, newest}\`: no other event up to it matches |
+| \`bye\` | | \`{reason}\`: the relay stops, the token was removed, or the store lost events that were sent here |
+| a comment | | every 15 s while nothing else comes |`,
   query: listenQuery,
   headers: z.object({ "last-event-id": lastEventId }),
   answers: { 200: { text: "Server-sent events: `hello`, `event`, `gap`, `at`, `bye`.", types: ["text/event-stream"] } },

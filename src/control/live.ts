@@ -54,7 +54,14 @@ const live = {
   name: "live",
   scope: "read",
   summary: "The overview whenever it changes, and events as they are stored, until either side ends it",
-  description: "Begins now, or after `Last-Event-ID`. Sends something at least every 15 s.",
+  description: `Begins now, or after \`Last-Event-ID\`: no event is missing, and none comes twice. At most 100 connections.
+
+| \`event:\` | \`id:\` | \`data:\`, as JSON |
+|---|---|---|
+| \`overview\` | with \`tail\`: the position | the answer of \`GET /v1/overview\`, first and whenever it changes; at most one a second, at least one in 15 s |
+| \`events\` | the position, a seq | \`{data, skipped}\`: events stored since, oldest first, as in \`GET /v1/events\`; at most 50, four messages a second |
+| | | \`skipped\` counts events left out, because more than 500 matching ones wait or the client is 5,000 behind |
+| \`bye\` | | \`{reason}\`: the relay stops, or the token or session has ended |`,
   query: liveQuery,
   headers: z.object({ "last-event-id": lastEventId }),
   answers: { 200: { text: "Server-sent events: `overview`, `events`, `bye`.", types: ["text/event-stream"] } },

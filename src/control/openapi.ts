@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { type ErrorCode, errorCodes } from "../model/errors.ts";
 import type { Answer, Endpoint } from "./endpoint.ts";
+import { type Example, examples } from "./examples.ts";
 
 type JsonSchema = z.core.JSONSchema.BaseSchema;
 
@@ -115,7 +116,9 @@ const errorSchema = {
 };
 
 function operation(endpoint: Endpoint, components: Components): object {
-  const { name, scope, open, summary, description, params, query, headers, body, lines } = endpoint;
+  const { name, scope, open, summary, description, params, query, headers, body, lines, answers } = endpoint;
+  const shown = examples[name] ?? [];
+  const [firstStatus] = Object.keys(answers);
   const schemaOf = (schema: z.ZodType) => jsonSchemaOf(schema, components);
   const parameters = Object.entries({ path: params, query, header: headers }).flatMap(([place, schema]) =>
     schema === undefined ? [] : parametersOf(place, schemaOf(schema)),
@@ -135,17 +138,17 @@ function operation(endpoint: Endpoint, components: Components): object {
           requestBody: {
             required: !body.safeParse(undefined).success,
             content: {
-              [json]: { schema: schemaOf(body) },
+              [json]: { schema: schemaOf(body), ...examplesOf(shown, ({ request }) => request) },
               ...(lines === undefined ? {} : { [ndjson]: { schema: { type: "string", description: lines } } }),
             },
           },
         }),
     responses: {
       ...Object.fromEntries(
-        Object.entries(endpoint.answers).map(([status, answer]) => [
-          status,
-          { description: answer.text, content: contentOf(answer, schemaOf) },
-        ]),
+        Object.entries(answers).map(([status, answer]) => {
+          const ofStatus = shown.filter((example) => String(example.status ?? firstStatus) === status);
+          return [status, { description: answer.text, content: contentOf(answer, schemaOf, ofStatus) }];
+        }),
       ),
       ...errorsOf(endpoint, components.responses),
     },
@@ -165,12 +168,31 @@ function parametersOf(place: string, { properties = {}, required = [] }: JsonSch
   });
 }
 
-function contentOf({ types = [json], schema, line }: Answer, schemaOf: (schema: z.ZodType) => JsonSchema): object {
+function examplesOf(shown: readonly Example[], part: (example: Example) => unknown): object {
+  const named = shown.flatMap((example, index) => {
+    const value = part(example);
+    const { when } = example;
+    return value === undefined ? [] : [[`example-${index + 1}`, { ...(when === undefined ? {} : { summary: when }), value }]];
+  });
+  return named.length === 0 ? {} : { examples: Object.fromEntries(named) };
+}
+
+function contentOf(
+  { types = [json], schema, line }: Answer,
+  schemaOf: (schema: z.ZodType) => JsonSchema,
+  shown: readonly Example[],
+): object {
   const streamed = { type: "string" };
   return Object.fromEntries(
     types.map((type) => {
       const described = type === json ? schema : type === ndjson ? line : undefined;
-      return [type, { schema: described === undefined ? streamed : schemaOf(described) }];
+      return [
+        type,
+        {
+          schema: described === undefined ? streamed : schemaOf(described),
+          ...(type === json ? examplesOf(shown, ({ answer }) => answer) : {}),
+        },
+      ];
     }),
   );
 }

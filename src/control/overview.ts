@@ -13,7 +13,7 @@ const overview = {
   name: "getOverview",
   scope: "read",
   summary: "What needs action, the figures of the last hour, and the state of each destination",
-  description: "`GET /v1/live` sends it whenever it changes.",
+  description: "`GET /v1/live` sends it whenever it changes. Counts of deliveries are at most five seconds old.",
   answers: { 200: { text: "The facts of this moment.", schema: overviewSchema } },
 } as const;
 

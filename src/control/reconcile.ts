@@ -18,7 +18,8 @@ const reconcile = {
   name: "reconcile",
   scope: "replay",
   summary: "Polls the service for messages that are due",
-  description: "One request takes at most five seconds. While `more` is true, repeat it with the answer's `dueBy` to continue the pass.",
+  description:
+    "One request takes at most five seconds. While `more` is true, repeat it with the answer's `dueBy` to continue the pass. Routes receive what it finds.",
   body: z
     .strictObject({
       account: z.string().optional().describe("Only this account."),

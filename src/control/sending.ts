@@ -63,7 +63,7 @@ export const messageBody = z
 
 export const runBody = z.strictObject({
   account: z.string().min(1).optional().describe("The account that starts it. Required when the settings have several."),
-  reference: idText.describe("The business record: it starts one run, for ever."),
+  reference: idText.describe("The business record. It starts one run, for ever."),
   // The service documents no format.
   phone: z.string().min(1).max(maxIdLength).describe("The customer's phone number, in the service's format."),
   name: z.string().min(1).optional().describe("The customer's name."),
@@ -112,6 +112,7 @@ const message = {
   name: "sendMessage",
   scope: "send",
   summary: "Sends a message, once per Idempotency-Key",
+  description: "The relay registers what it sent. With every error but `outcome_unknown`, nothing was sent.",
   query: sendQuery,
   headers: sendHeaders,
   body: messageBody,

@@ -62,8 +62,20 @@ const track = {
   name: "trackMessages",
   scope: "track",
   summary: "Registers sent messages, so that the relay tracks them",
-  description:
-    "As JSON, all or none are registered. As NDJSON, each line is registered separately, and the answer has a line for each and a last one with the sums. Read the answer while you send.",
+  description: `Registering again is safe: new facts are added, and equal ones change nothing. The earliest \`sentAt\` counts.
+
+| body | the relay |
+|---|---|
+| JSON: one registration, or a list of up to 1,000 | registers all or none. 409 \`conflict\` when one contradicts what is stored: \`details\` has \`stored\` and \`given\` by field, and \`index\` in a list |
+| NDJSON (\`application/x-ndjson\`): one registration a line | registers each line separately, and answers a line for each in order, then a line with the sums |
+
+| NDJSON | limit |
+|---|---|
+| a line | 64 KiB, 2,000 values, 32 levels |
+| \`metadata\` of a message | 64 KiB as JSON, 1,000 keys and entries, 16 levels |
+| silence of the sender | \`server.requestTimeout\` |
+| reading the answer | while you send: unread answers stop the relay after some ten thousand lines |
+| a failure later on | the last line has \`error\`, \`code\` and \`stoppedAt\`: continue at that line. Do so after a cut answer too |`,
   body: trackBody,
   lines: "One registration per line; any number of lines.",
   answers: {

@@ -5,7 +5,7 @@ import { type DeliveryState, deliveryStates, dispositions } from "./states.ts";
 import { pii, time, type View } from "./view.ts";
 
 /*
- * The answers of the control API (docs/endpoints.md). Each schema is the only declaration of its JSON: the ports, the HTTP
+ * The answers of the control API (docs/reference/endpoints.md). Each schema is the only declaration of its JSON: the ports, the HTTP
  * handlers, the published client, the commands and `/v1/openapi.json` derive their types from it. `id` is the schema's name in
  * `/v1/openapi.json`; a test demands a description of every field.
  */
@@ -444,9 +444,17 @@ export const accountResumedSchema = z
 
 const reconcileStopSchema = z
   .object({
-    reason: z
-      .enum(["unauthenticated", "quota", "blocked", "unreachable", "refused", "unreadable", "not-found"])
-      .describe("What stopped the polls."),
+    reason: z.enum(["unauthenticated", "quota", "blocked", "unreachable", "refused", "unreadable", "not-found"]).describe(
+      `What stopped the polls.
+
+| reason | meaning |
+|---|---|
+| \`unauthenticated\` | the service refuses the key |
+| \`quota\` | the monthly quota is used up |
+| \`blocked\` | the service blocks this address for a minute |
+| \`unreachable\` | five calls in a row failed |
+| \`not-found\`, \`refused\`, \`unreadable\` | the service answers every poll so |`,
+    ),
     until: time.nullable().describe("When polls resume; null when unknown."),
     detail: pii("text", z.string()).exactOptional().describe("The last answer, for `refused`, `unreadable` and `not-found`."),
   })

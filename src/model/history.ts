@@ -25,21 +25,7 @@ interface SeriesRule {
   readonly label: "disposition" | "status" | "code" | "outcome" | null;
 }
 
-/**
- * | series | counts | minute of |
- * |---|---|---|
- * | `events` | stored events; a later disposition takes one from the old and adds one to the new | receipt |
- * | `transitions` | events that moved a message, or with `run ` before the status, a run | receipt |
- * | `skipped` | statuses that a transition passed over: `sent` when `delivered` came first | receipt |
- * | `failures` | messages that moved to `failed`, by error code | receipt |
- * | `attempts` | attempts | start |
- * | `dead` | deliveries that became dead letters | settlement |
- * | `ack` | webhooks, by the time from request to answer | answer |
- * | `delivery` | delivered events, by the time since receipt, without replays | settlement |
- * | `toDelivered`, `toRead` | messages, by the time since they were sent | receipt |
- * | `oldest` | age of the oldest due delivery | sample |
- * | `deadLetters` | dead letters | sample |
- */
+/** `seriesTable` says what each counts, and by which time. */
 export const historySeries = {
   events: { kind: "counter", unit: "count", of: "source", label: "disposition" },
   transitions: { kind: "counter", unit: "count", of: "source", label: "status" },
@@ -136,6 +122,21 @@ export function countsOfTracking(
   if (timed !== null) counts.push([timed.series, String(bucketOf(timed.seconds))]);
   return counts;
 }
+
+/** For the description of `GET /v1/series`. */
+export const seriesTable = `| \`name\` | counts | by the minute of | \`by\` |
+|---|---|---|---|
+| \`events\` | stored events; a later disposition replaces the earlier one | receipt | \`disposition\`, \`source\` |
+| \`transitions\` | events that moved a message to a new status; a run counts as \`run completed\` or \`run failed\` | receipt | \`status\`, \`source\` |
+| \`skipped\` | statuses that a transition passed over: \`sent\` when \`delivered\` came first | receipt | \`status\`, \`source\` |
+| \`failures\` | messages that moved to \`failed\`; from the 201st code of an hour on as \`other\` | receipt | \`code\` |
+| \`attempts\` | attempts by \`delivered\`, an HTTP status or a cause such as \`timeout\` | start | \`outcome\`, \`route\` |
+| \`dead\` | deliveries that became dead letters | settlement | \`route\` |
+| \`ack\` | milliseconds from a webhook's request to its answer | answer | percentiles |
+| \`delivery\` | milliseconds from receipt to delivered, without replays | settlement | percentiles |
+| \`toDelivered\`, \`toRead\` | seconds from sent to delivered, and to read | receipt | percentiles |
+| \`oldest\` | age of the oldest due delivery in seconds | sample | |
+| \`deadLetters\` | number of dead letters | sample | |`;
 
 /** The label of failures without an error code. */
 export const noCode = "none";

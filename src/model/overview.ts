@@ -3,26 +3,9 @@ import { count } from "./answers.ts";
 import { pii, time, type View } from "./view.ts";
 
 /*
- * The answer of `GET /v1/overview`, which `GET /v1/live` sends again whenever it changes (docs/endpoints.md).
+ * The answer of `GET /v1/overview`, which `GET /v1/live` sends again whenever it changes (docs/reference/endpoints.md).
  */
 
-/**
- * What needs action.
- *
- * | kind | subject | what is wrong |
- * |---|---|---|
- * | `destination-failing` | route | its attempts fail, or its deliveries are late |
- * | `destination-stopped` | route | it answered 410; nothing goes out before it is resumed |
- * | `destination-paused` | route | it asked for a pause of a minute or more (429 with Retry-After) |
- * | `no-webhooks` | account | messages were sent and their webhooks do not arrive |
- * | `account-stopped` | account | the service refuses the API key, or a quota is used up |
- * | `quarantined` | null | signed webhooks are not valid events |
- * | `dead-letters` | route | deliveries ran out of attempts |
- * | `store-failing` | null | events cannot be stored |
- * | `settings-refused` | null | the last reload was refused |
- * | `reconcile-failing` | account | polls of messages fail |
- * | `unplanned` | null | no worker plans the accepted events |
- */
 export const attentionKinds = [
   "store-failing",
   "unplanned",
@@ -40,7 +23,25 @@ export type AttentionKind = (typeof attentionKinds)[number];
 
 const attentionSchema = z
   .object({
-    kind: z.enum(attentionKinds).describe("What is wrong."),
+    kind: z.enum(attentionKinds).describe(
+      `What is wrong.
+
+| kind | subject | listed while | action |
+|---|---|---|---|
+| \`store-failing\` | null | events cannot be stored | |
+| \`unplanned\` | null | an accepted event waits over a minute for a worker (Redis) | |
+| \`no-webhooks\` | account | messages were sent and their webhooks do not arrive | |
+| \`destination-stopped\` | route | the destination answered 410, until you resume it | \`resume\` |
+| \`destination-failing\` | route | deliveries wait, and the breaker is not closed or three attempts in a row failed over a minute | \`retry\` |
+| | | a delivery has been due for over ten minutes | |
+| \`destination-paused\` | route | deliveries wait during a pause of a minute or more (429 with \`Retry-After\`) | \`resume\` |
+| \`account-stopped\` | account | the messaging service refuses the API key | |
+| | | a monthly quota is used up | \`resume\` |
+| \`reconcile-failing\` | account | polls of messages fail | |
+| \`dead-letters\` | route | deliveries ran out of attempts | \`retry\` |
+| \`quarantined\` | null | signed webhooks are not valid events | \`release\` |
+| \`settings-refused\` | null | the last reload was refused | |`,
+    ),
     subject: pii("text", z.string()).nullable().describe("The route or the account; null: the relay itself."),
     since: time.describe("When it began, or when the relay noticed it."),
     waiting: count.nullable().describe("Number of deliveries or events that it concerns; null: they are not counted."),

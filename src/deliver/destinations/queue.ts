@@ -16,7 +16,7 @@ function bodyText(body: Buffer): BodyText {
   return isUtf8(body) ? { body: body.toString("utf8"), encoding: "utf8" } : { body: body.toString("base64"), encoding: "base64" };
 }
 
-/** The `data` of a job (docs/queues.md). */
+/** The `data` of a job (docs/reference/event-formats.md). */
 interface JobData extends BodyText {
   /** The same over all attempts and replays, so that workers can dedupe by it. */
   readonly deliveryId: string;

@@ -23,7 +23,7 @@ export function createStreamDestination(settings: StreamDestinationSettings, lin
   };
 }
 
-/** Fields and values of an entry (docs/queues.md). The body is the original bytes. */
+/** Fields and values of an entry (docs/reference/event-formats.md). The body is the original bytes. */
 function entryFields(delivery: OutgoingDelivery, headers: Readonly<Record<string, string>> | null): (string | Buffer)[] {
   return [
     ...["deliveryId", delivery.id],

@@ -1,34 +1,26 @@
-import { readFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import { expect, test } from "vitest";
+import { examples } from "../../../src/control/examples.ts";
 import { allEndpoints } from "../../harness/all-endpoints.ts";
-
-const page = readFileSync(new URL("../../../docs/endpoints.md", import.meta.url), "utf8");
-const sections = new Map(
-  page
-    .split(/^### /m)
-    .slice(1)
-    .map((text) => [/^`(.+?)`\n/.exec(text)?.[1] ?? "", text] as const),
-);
 
 /** An OpenAPI document is too long for an example. */
 const documented = (await allEndpoints()).flatMap((endpoint) => {
   const schemas = Object.values(endpoint.answers).flatMap(({ schema }) => (schema === undefined ? [] : [schema]));
-  const name = `${endpoint.method} ${endpoint.path.replace(/:(\w+)/g, "{$1}")}`;
-  return schemas.length === 0 || name === "GET /v1/openapi.json" ? [] : [{ name, schemas }];
+  return schemas.length === 0 || endpoint.name === "describe" ? [] : [{ endpoint, name: endpoint.name, schemas }];
 });
 
-test("there are endpoints to check", () => {
+test("every endpoint has an example, and every example an endpoint", () => {
   expect(documented.length).toBeGreaterThan(16);
+  expect(Object.keys(examples).toSorted()).toEqual(documented.map(({ name }) => name).toSorted());
 });
 
-test.each(documented)("$name: the page shows an answer, with each field of its schema and no other", ({ name, schemas }) => {
-  const examples = [...(sections.get(name) ?? "").matchAll(/^```json\n(.*?)^```/gms)].map(([, json = ""]) => JSON.parse(json) as unknown);
-  const answers = examples.filter((example) =>
-    schemas.some((schema) => {
-      const read = schema.safeParse(example);
-      return read.success && isDeepStrictEqual(read.data, example);
-    }),
-  );
-  expect(answers.length, JSON.stringify(examples)).toBeGreaterThan(0);
+test.each(documented)("$name: its examples have each field of a schema and no other", ({ name, endpoint, schemas }) => {
+  for (const { request, answer } of examples[name] ?? []) {
+    const fits = schemas.some((schema) => {
+      const read = schema.safeParse(answer);
+      return read.success && isDeepStrictEqual(read.data, answer);
+    });
+    expect(fits, JSON.stringify(answer)).toBe(true);
+    if (request !== undefined) expect(endpoint.body?.safeParse(request).error).toBeUndefined();
+  }
 });
