@@ -3,9 +3,9 @@ import type { Command } from "commander";
 import { type Fault, faultLine, SettingsError } from "../config/fault.ts";
 import type { Settings } from "../config/schema.ts";
 import type { Warning } from "../config/warnings.ts";
-import { counted } from "./doctor/finding.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { type SettingsOptions, withConfigOption } from "./options.ts";
+import { counted } from "./output.ts";
 
 interface FileOptions extends SettingsOptions {
   readonly json?: boolean;

@@ -1,6 +1,6 @@
 import { type AttemptError, isOutage } from "../model/delivery.ts";
 import type { Answer } from "./answers.ts";
-import { type PrivateView, printable, printableLines, timeText } from "./output.ts";
+import { counted, type PrivateView, printable, printableLines, timeText } from "./output.ts";
 
 type EventDetail = Answer<"eventDetail">;
 type Hydration = NonNullable<EventDetail["hydration"]>;
@@ -15,7 +15,7 @@ export const planner = "a process with role work (or both)";
 export function eventLines(event: EventDetail, view: PrivateView): string[] {
   const { subject } = event;
   const wamid = subject?.type === "message" ? subject.key : null;
-  const about = subject === null ? "nothing that is tracked" : `${subject.type} ${view.subject(subject)}`;
+  const about = subject === null ? "no message or run" : `${subject.type} ${view.subject(subject)}`;
   return [
     heading(`event ${event.id === null ? "(quarantined: no id)" : view.id("event", event.id)}`),
     field("seq", String(event.seq)),
@@ -54,14 +54,12 @@ export function eventLines(event: EventDetail, view: PrivateView): string[] {
     "",
     ...(event.hydration === null ? [] : hydrationLines(event.hydration, view)),
     heading("routes"),
-    ...(event.routes.length === 0
-      ? [event.disposition === "accepted" ? "  none has judged it yet" : "  none judged it"]
-      : event.routes.map(verdictLine)),
+    ...(event.routes.length === 0 ? [event.disposition === "accepted" ? "  not planned yet" : "  none"] : event.routes.map(verdictLine)),
     "",
     heading("deliveries"),
     ...(event.deliveries.length === 0 ? ["  none"] : event.deliveries.flatMap((delivery) => deliveryLines(delivery, view))),
     "",
-    heading(view.isMasked ? "body (masked; --show-pii shows it, --body prints the very bytes)" : "body"),
+    heading(view.isMasked ? "body (masked; --show-pii shows it, --body prints the bytes received)" : "body"),
     ...bodyLines(event, view, wamid),
   ];
 }
@@ -70,22 +68,22 @@ export function movement(event: Pick<EventDetail, "status" | "previousStatus" | 
   const { previousStatus, transition, disposition } = event;
   const status = event.status === null ? null : view.text(event.status);
   const before = previousStatus === null ? "unknown" : view.text(previousStatus);
-  if (disposition === "accepted") return `${status === null ? "" : `${status} came; `}what it moves is known once it is planned`;
+  if (disposition === "accepted") return `${status === null ? "" : `${status}; `}tracked once it is planned`;
   if (status === null) return previousStatus === null ? "none" : `stays ${before}`;
-  return transition ? `${before} → ${status} (a transition)` : `${status} came, stays ${before} (no transition)`;
+  return transition ? `${before} → ${status} (a transition)` : `stays ${before}, although ${status} was reported (no transition)`;
 }
 
 export function verdictLine({ route, verdict, reason }: EventDetail["routes"][number]): string {
-  const words: Record<string, string> = { deliver: "delivers", park: "holds it back (parked)", skip: "does not match" };
+  const words: Record<string, string> = { deliver: "delivers", park: "waits (parked)", skip: "does not match" };
   if (reason === "hydrated") return `  ${printable(route)}: got the changes found by polling instead`;
   return `  ${printable(route)}: ${words[verdict] ?? printable(verdict)}${reason === undefined ? "" : `: ${printable(reason)}`}`;
 }
 
 function deliveryLines(delivery: EventDetail["deliveries"][number], view: PrivateView): string[] {
-  const replays = delivery.replays === 0 ? "" : `, sent again ${delivery.replays} times`;
+  const replays = delivery.replays === 0 ? "" : `, replayed ${counted(delivery.replays, "time")}`;
   return [
     `  ${printable(delivery.route)}: ${deliveryState(delivery)}`,
-    `    id ${printable(view.delivery(delivery.id))}, ${delivery.attempts} attempts${replays}`,
+    `    id ${printable(view.delivery(delivery.id))}, ${counted(delivery.attempts, "attempt")}${replays}`,
     ...delivery.tries.flatMap((each) => {
       const response = responseText(each, view);
       return [
@@ -98,7 +96,7 @@ function deliveryLines(delivery: EventDetail["deliveries"][number], view: Privat
 
 function deliveryState({ state, reason, nextAt, settledAt }: Answer<"delivery">): string {
   if (state === "waiting") return nextAt === null ? "waiting" : `waiting, next attempt ${utc(nextAt)}`;
-  if (state === "held") return "held behind an earlier one of its message";
+  if (state === "held") return "held behind an earlier delivery of its message";
   return `${printable(state)} ${settledAt === null ? "" : utc(settledAt)}${reason === null ? "" : `: ${printable(reason)}`}`;
 }
 
@@ -141,7 +139,7 @@ export function hydrationLines(hydration: Hydration, view: PrivateView): string[
     "hydration (its data was truncated)",
     field("state", `${state}${ended}${reason === null ? "" : `: ${reasons[reason] ?? reason}`}`),
     field("polled", `${asked} messages`),
-    field("found", foundCount === 0 ? "nothing" : `${foundCount} changes, as events of their own`),
+    field("found", foundCount === 0 ? "nothing" : `${foundCount} changes, each as an event`),
     ...listed(
       found.map(
         ({ seq, wamid, status }) =>
@@ -171,11 +169,11 @@ function listed(lines: readonly string[], count: number): string[] {
   return count > shown.length ? [...shown, `    … ${count - shown.length} more`] : shown;
 }
 
-/** The outcome of an attempt in a few words: `answered 503`, `taken`, `no answer: timeout`, `not taken: full`. */
+/** The outcome of an attempt in a few words: `answered 503`, `accepted`, `no answer: timeout`, `not accepted: full`. */
 export function attemptText(status: number | null, error: string | null): string {
   if (status !== null) return `answered ${status}`;
-  if (error === null) return "taken";
-  return error === "refused" || isOutage(error as AttemptError) ? `not taken: ${error}` : `no answer: ${error}`;
+  if (error === null) return "accepted";
+  return error === "refused" || isOutage(error as AttemptError) ? `not accepted: ${error}` : `no answer: ${error}`;
 }
 
 interface Answered {
@@ -195,7 +193,7 @@ export function responseText({ status, error, response }: Answered, view: Privat
 
 /** Printed when more events wait to be planned than a search by wamid covers. */
 export function unseenLine(count: number): string {
-  return `not looked at: the oldest ${count} of the events that wait to be planned; there may be more of the message`;
+  return `not searched: the oldest ${count} events that wait to be planned; some may be about this message`;
 }
 
 export function maskedText(value: string | null, view: PrivateView): string | null {

@@ -3,7 +3,7 @@ import type { Answer } from "./answers.ts";
 import { attemptText, maskedRouted, maskedText, movement, planner, responseText, unseenLine, verdictLine } from "./event-report.ts";
 import type { Io } from "./io.ts";
 import { choice, count, givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
-import { type PrivateView, printable, printableJson, privateView, timeText } from "./output.ts";
+import { counted, type PrivateView, printable, printableJson, privateView, timeText } from "./output.ts";
 
 type Story = Answer<"story">;
 type EventStory = Story["events"][number];
@@ -89,9 +89,9 @@ function headLines({ message, run, events }: Story, view: PrivateView): string[]
     // Its message is known once it is planned.
     const subject = event?.disposition === "accepted" ? event.subject : null;
     if (event !== undefined && subject !== null && events.length > 1) {
-      return [printable(`${subject.type} ${view.subject(subject)} of account ${event.account}, of which nothing is known yet`)];
+      return [printable(`${subject.type} ${view.subject(subject)} of account ${event.account}, not tracked yet`)];
     }
-    const about = subject === null ? "no message or run" : `${subject.type} ${view.subject(subject)}, of which nothing is known yet`;
+    const about = subject === null ? "no message or run" : `${subject.type} ${view.subject(subject)}, not tracked yet`;
     const id = event?.id == null ? "(quarantined: no id)" : view.id("event", event.id);
     return [printable(`event ${id}, about ${about}`)];
   }
@@ -109,7 +109,7 @@ function headLines({ message, run, events }: Story, view: PrivateView): string[]
     ),
     ...(times.length === 0 ? [] : [field("first seen", times.join(", "))]),
     ...(tracked.registeredAt === null ? [field("registered", "no")] : []),
-    ...(events.length === 0 ? [field("events", "none has come")] : []),
+    ...(events.length === 0 ? [field("events", "none")] : []),
   ];
 }
 
@@ -142,11 +142,11 @@ function eventLines(event: EventStory, view: PrivateView): string[] {
     field("received", `${event.origin} of source ${event.source}, ${verification}`),
     ...(duplicates === 0
       ? []
-      : [field("again", `${duplicates} times${conflicts === 0 ? "" : `, ${conflicts} of them with other bytes; the first were kept`}`)]),
+      : [field("duplicates", `${duplicates}${conflicts === 0 ? "" : `, ${conflicts} of them with other bytes; the first body was kept`}`)]),
     ...(event.status === null ? [] : [field("status", movement(event, view))]),
     ...(event.errorCode === null ? [] : [field("error code", view.text(event.errorCode))]),
     ...(event.hydration === null ? [] : hydrationLines(event.hydration, view)),
-    field("came to", fate(event, view)),
+    field("disposition", fate(event, view)),
     ...event.routes.map((route) => `  ${verdictLine(route)}`),
     ...event.deliveries.flatMap((delivery) => deliveryLines(delivery, view)),
   ];
@@ -176,7 +176,7 @@ function hydrationLines(
     field("truncated", `hydration ${state}${why}: ${asked} polled, ${foundCount} changes found${left}`),
     ...found.slice(0, 10).map(({ seq, wamid, status }) => {
       const about = wamid === null ? "" : ` of ${view.subject({ type: "message", key: wamid })}`;
-      return printable(`      event ${seq}: ${status === null ? "news" : view.text(status)}${about}`);
+      return printable(`      event ${seq}: ${status === null ? "an event" : view.text(status)}${about}`);
     }),
     ...(candidates ?? []).slice(0, 10).map(({ runId, reference }) => {
       return printable(`      could be run ${view.id("run", runId)}${reference === null ? "" : `, reference ${view.text(reference)}`}`);
@@ -189,7 +189,7 @@ function deliveryLines(delivery: DeliveryStory, view: PrivateView): string[] {
   const { route, state, replays, earlierTries, tries, next, settledAt, reason } = delivery;
   const settled = settledAt === null ? "" : ` ${timeText(settledAt)}`;
   const why = reason === null ? "" : `: ${reason}`;
-  const replayed = replays === 0 ? "" : `, sent again ${replays} times`;
+  const replayed = replays === 0 ? "" : `, replayed ${counted(replays, "time")}`;
   return [
     printable(`    delivery to ${route}: ${state}${settled}${why}${replayed}  ${id}`),
     ...(earlierTries === 0 ? [] : [`      … ${earlierTries} attempts before these`]),
@@ -221,17 +221,17 @@ function nextText(
     case "attempt":
       return `attempt ${timeText(at)}`;
     case "due":
-      return `due since ${timeText(at)}; it goes out when its turn has come`;
+      return `due since ${timeText(at)}; goes out when the destination has room`;
     case "exchange":
       return "the exchange is in flight";
     case "held": {
-      if (behind === null) return "held behind an earlier one of its message";
-      return `held until that of event ${behind} is settled${ahead === 0 ? "" : `, and ${ahead} more after it`}`;
+      if (behind === null) return "held behind an earlier delivery of its message";
+      return `held until the delivery of event ${behind} ends${ahead === 0 ? "" : `, then behind ${ahead} more`}`;
     }
     case "breaker":
-      return `its destination fails, and attempts pause; this one is due ${timeText(at)}`;
+      return `the destination fails, and its circuit breaker is open; due ${timeText(at)}`;
     case "paused":
-      return `its destination asked to wait (429) until ${timeText(at)}; start it earlier with: wamid-relay resume ${route}`;
+      return `the destination asked for a pause (429) until ${timeText(at)}; end it with: wamid-relay resume ${route}`;
     case "stopped":
       return `nothing: the destination is stopped (${reason ?? "?"}); start it with: wamid-relay resume ${route}`;
     case "no route":

@@ -111,3 +111,9 @@ export function privateView(showPii: boolean | undefined, client?: { isMasked?()
   if (showPii === true) io?.err("wamid-relay: the token lacks the scope pii, so the relay masks wamids, phone numbers and bodies");
   return alreadyMasked;
 }
+
+/** `1 route`, `2 routes`; also the entries of an object. */
+export function counted(parts: number | object, what: string): string {
+  const n = typeof parts === "number" ? parts : Object.keys(parts).length;
+  return `${n} ${what}${n === 1 ? "" : "s"}`;
+}

@@ -234,7 +234,7 @@ function readyLines(ready: Ready, yaml: string): string[] {
   const { url, apiUrl, key, secret, service, plan, webhooks, templateId } = ready;
   const body = templateId === null ? { text: "Hola" } : { template: { id: templateId } };
   return [
-    `The messaging service, played at ${url} (plan ${plan}). Ctrl-C ends it.`,
+    `Sandbox of the messaging service at ${url} (plan ${plan}). Ctrl-C stops it.`,
     "",
     `  API root   ${apiUrl}`,
     `  key        ${key}`,

@@ -99,7 +99,7 @@ async function sendMessage(command: Command, options: Options, io: Io): Promise<
   else
     io.out(
       printable(
-        `${answer.isReplayed ? "sent before" : "sent"}  ${view.subject({ type: "message", key: sent.wamid })}  id ${sent.id ?? "unknown"}  key ${sent.idempotencyKey}`,
+        `${answer.isReplayed ? "already sent" : "sent"}  ${view.subject({ type: "message", key: sent.wamid })}  id ${sent.id ?? "unknown"}  key ${sent.idempotencyKey}`,
       ),
     );
   if (!sent.stored) io.err("wamid-relay: it was sent, but the relay cannot store it now; keep its id, and do not send it again");

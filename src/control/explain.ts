@@ -68,7 +68,7 @@ export function addExplainRoute(app: FastifyInstance, port: ExplainPort, allow: 
 }
 
 function notFoundText(unseen: number): string {
-  const nothing = "nothing known has this event id, wamid, id or reference";
+  const nothing = "not found: no event, message or run has this id, wamid or reference";
   return unseen === 0 ? nothing : `${nothing}; not looked at: the oldest ${unseen} of the events that wait to be planned`;
 }
 

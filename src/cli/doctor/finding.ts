@@ -37,12 +37,6 @@ export function bytesText(bytes: number): string {
   return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
 }
 
-/** `1 route`, `2 routes`; also the entries of an object. */
-export function counted(parts: number | object, what: string): string {
-  const n = typeof parts === "number" ? parts : Object.keys(parts).length;
-  return `${n} ${what}${n === 1 ? "" : "s"}`;
-}
-
 /** A span of time for a person: `45 s`, `12 min`, `3.5 h`, `8 days`. */
 export function spanText(ms: number): string {
   const seconds = Math.abs(ms) / 1000;

@@ -10,7 +10,8 @@ import { readRedisUrl } from "../../model/redis.ts";
 import { Secret } from "../../model/secret.ts";
 import { secretUsage } from "../../receive/signature/usage.ts";
 import type { StoredSecretUse } from "../../store/views.ts";
-import { counted, type Finding, fail, ok, spanText, warn } from "./finding.ts";
+import { counted } from "../output.ts";
+import { type Finding, fail, ok, spanText, warn } from "./finding.ts";
 
 /** The settings with their faults and warnings; null when there are faults. `isRelays`: `env` is that of the running relay. */
 export function checkSettings(

@@ -92,7 +92,7 @@ describe.each(engines)("the next step, on %s", (engine: Engine) => {
     // A file does not know what its relay knows; Redis does.
     const { code, out } = await (engine === "redis" ? runOn : runRemote)(relay, "explain", event.id);
     expect(code).toBe(0);
-    expect(out).toContain("next: its destination fails, and attempts pause; this one is due ");
+    expect(out).toContain("next: the destination fails, and its circuit breaker is open; due ");
     expect(out).toMatch(/next: nothing: the destination is stopped \(.*410.*\); start it with: wamid-relay resume gone/);
   });
 

@@ -88,11 +88,11 @@ test("shows a message's events in order of time, with each route's reason, each 
     "registered\n",
     "with        reference order-7, ",
     `event 2: message.status, ${delivered.id}`,
-    "again       1 times",
+    "duplicates  1",
     "delivery to down: held",
-    "next: held until that of event 1 is settled",
+    "next: held until the delivery of event 1 ends",
     `event 3: message.status, ${failed.id}`,
-    "status      failed came, stays delivered (no transition)",
+    "status      stays delivered, although failed was reported (no transition)",
     "down: does not match: status",
   ];
   let at = -1;
@@ -122,13 +122,13 @@ test("finds by event id, seq and a reference of two messages, also from another 
     [wamid, 3],
   ]);
   const { out } = await runOn(relay, "explain", "order-7");
-  expect(out).toContain("events      none has come");
+  expect(out).toContain("events      none");
 });
 
 test("shows until when an event is parked, and how to get the next page", async () => {
   const { out } = await runOn(relay, "explain", stranger.id);
-  expect(out).toMatch(/came to {5}routed, parked until .*: released when it is registered by then/);
-  expect(out).toContain("ours: holds it back (parked)");
+  expect(out).toMatch(/disposition routed, parked until .*: released when it is registered by then/);
+  expect(out).toContain("ours: waits (parked)");
   const first = await runOn(relay, "explain", wamid, "--limit", "2");
   expect(first.err).toBe("there are later events: --after 2, or a greater --limit\n");
   const rest = jsonOf<Explained>(await runOn(relay, "explain", wamid, "--after", "2", "--json", "--account", "main"));
@@ -139,7 +139,7 @@ test("prints one line for an unknown name, and exits with 1", async () => {
   expect(await runOn(relay, "explain", "nothing")).toEqual({
     code: 1,
     out: "",
-    err: "wamid-relay: nothing known has this event id, wamid, id or reference\n",
+    err: "wamid-relay: not found: no event, message or run has this id, wamid or reference\n",
   });
   expect((await runOn(relay, "explain", wamid, "--account", "other")).code).toBe(1);
 });

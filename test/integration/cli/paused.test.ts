@@ -75,7 +75,7 @@ describe.each(engines)("a destination that answers 429 with Retry-After: 9999999
       expect(seconds).toBeLessThanOrEqual(3600);
     }
     expect((await runOn(relay, "explain", event)).out).toMatch(
-      /next: its destination asked to wait \(429\) until .*; start it earlier with: wamid-relay resume crm/,
+      /next: the destination asked for a pause \(429\) until .*; end it with: wamid-relay resume crm/,
     );
     const doctor = await runOn(relay, "doctor", "--offline");
     expect(doctor.out).toMatch(

@@ -40,14 +40,14 @@ test("shows an unplanned event as accepted everywhere, and its result once it is
     jsonOf<{ data: { seq: number }[] }>(await runRemote(receiver, "events", "list", "--disposition", word, "--json")).data;
   expect(await listed("accepted")).toMatchObject([{ seq: 1, id: event.id }]);
   const explained = (await runRemote(receiver, "explain", event.id)).out;
-  expect(explained).toMatch(/^event \S+, about message wamid\S*, of which nothing is known yet$/m);
-  expect(explained).toMatch(/^ +status +sent came; what it moves is known once it is planned$/m);
+  expect(explained).toMatch(/^event \S+, about message wamid\S*, not tracked yet$/m);
+  expect(explained).toMatch(/^ +status +sent; tracked once it is planned$/m);
   expect(explained).toMatch(
-    /^ +came to +accepted; waits for a process with role work \(or both\) to plan it, since \S+ \S+, and is next$/m,
+    /^ +disposition +accepted; waits for a process with role work \(or both\) to plan it, since \S+ \S+, and is next$/m,
   );
   const shown = (await runRemote(receiver, "events", "show", event.id)).out;
   expect(shown).toMatch(/^ +disposition +accepted\n +waits for +a process with role work \(or both\) to plan it$/m);
-  expect(shown).toMatch(/^ +none has judged it yet$/m);
+  expect(shown).toMatch(/^ +not planned yet$/m);
   const audited = await runRemote(receiver, "audit");
   expect([audited.code, audited.out]).toEqual([0, expect.stringContaining("1 events are accepted and wait for a process with role work")]);
 
@@ -62,7 +62,7 @@ test("shows an unplanned event as accepted everywhere, and its result once it is
   // Counted once, by the process that planned it.
   const counted = 'relay_events_total{source="main",disposition="routed"}';
   expect([(await metricsOf(receiver)).get(counted), (await metricsOf(worker)).get(counted)]).toEqual([undefined, 1]);
-  expect((await runRemote(receiver, "explain", event.id)).out).toMatch(/^ +came to +routed$/m);
+  expect((await runRemote(receiver, "explain", event.id)).out).toMatch(/^ +disposition +routed$/m);
   expect((await runRemote(receiver, "events", "show", event.id)).out).not.toContain("waits for");
   expect((await runRemote(receiver, "audit")).out).not.toContain("are accepted and wait");
 });

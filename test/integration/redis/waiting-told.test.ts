@@ -83,22 +83,22 @@ test("without workers the API and commands still show a message's newest events"
     const text = await run(receiver, "explain", fresh);
     expect([text.code, text.err]).toEqual([0, ""]);
     expect(text.out).not.toContain(fresh);
-    expect(text.out).toMatch(/^message wamid:\w+ of account main, of which nothing is known yet$/m);
+    expect(text.out).toMatch(/^message wamid:\w+ of account main, not tracked yet$/m);
     expect(text.out).toMatch(
-      /^\S+ \S+ {2}event 3: message\.status, .+(\n .+)*\n {4}came to +accepted; waits for .+ to plan it, since \S+ \S+, 1 before it$/m,
+      /^\S+ \S+ {2}event 3: message\.status, .+(\n .+)*\n {4}disposition +accepted; waits for .+ to plan it, since \S+ \S+, 1 before it$/m,
     );
     expect(text.out).toMatch(
-      /^\S+ \S+ {2}event 4: message\.status, .+(\n .+)*\n {4}came to +accepted; waits for .+ to plan it, since \S+ \S+, 2 before it$/m,
+      /^\S+ \S+ {2}event 4: message\.status, .+(\n .+)*\n {4}disposition +accepted; waits for .+ to plan it, since \S+ \S+, 2 before it$/m,
     );
     const after = (await run(receiver, "explain", old)).out;
     expect(after).toMatch(/^message wamid:\w+ of account main\n +status +sent$/m);
     expect(after).toMatch(
-      /came to +routed\n(.+\n)+\n.+event 2: (.+\n)+ +came to +accepted; waits for .+ to plan it, since \S+ \S+, and is next$/m,
+      /disposition +routed\n(.+\n)+\n.+event 2: (.+\n)+ +disposition +accepted; waits for .+ to plan it, since \S+ \S+, and is next$/m,
     );
     const rows = jsonOf<Told>(await run(receiver, "events", "list", "--wamid", fresh, "--json")).data;
     expect(rows).toMatchObject([{ seq: 4 }, { seq: 3 }]);
     const nothing = await run(receiver, "explain", never);
-    expect([nothing.code, nothing.err]).toEqual([1, expect.stringContaining("nothing known has this event id, wamid, id or reference")]);
+    expect([nothing.code, nothing.err]).toEqual([1, expect.stringContaining("not found: no event, message or run has this id, wamid or reference")]);
     expect(nothing.err).not.toContain("not looked at");
   }
 
@@ -108,7 +108,7 @@ test("without workers the API and commands still show a message's newest events"
   expect(wordsOf(await ask(old))).toEqual([[1, "routed", undefined]]);
   expect(await ask(fresh)).toMatchObject({ data: [{ events: [{ seq: 4 }] }], unseen: 2 });
   const some = await runRemote(receiver, "explain", fresh);
-  expect([some.code, some.err]).toEqual([0, expect.stringContaining("not looked at: the oldest 2 of the events that wait to be planned")]);
+  expect([some.code, some.err]).toEqual([0, expect.stringContaining("not searched: the oldest 2 events that wait to be planned")]);
   expect(jsonOf<Told>(await runRemote(receiver, "explain", fresh, "--json"))).toMatchObject({ unseen: 2 });
   expect(await ask(never)).toMatchObject({ code: "not_found", error: expect.stringMatching(/not looked at: the oldest 2 of/) });
   const nothing = await runRemote(receiver, "explain", never);
@@ -118,7 +118,7 @@ test("without workers the API and commands still show a message's newest events"
   expect(await list(never)).toEqual({ data: [], next: null, unseen: 2 });
   for (const run of [runRemote, runOn]) {
     const events = await run(receiver, "events", "list", "--wamid", old);
-    expect([events.code, events.err]).toEqual([0, expect.stringMatching(/^not looked at: the oldest 2 of the events that wait/)]);
+    expect([events.code, events.err]).toEqual([0, expect.stringMatching(/^not searched: the oldest 2 events that wait/)]);
     const json = await run(receiver, "events", "list", "--wamid", old, "--json");
     expect([json.err, jsonOf(json)]).toMatchObject(["", { data: [{ seq: 1 }], next: null, unseen: 2 }]);
   }
