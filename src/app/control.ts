@@ -103,7 +103,7 @@ export function createControlPort(parts: ControlPortParts): Control {
   }
 
   return {
-    ...createReadingPort(store.read, store.inspecting),
+    ...createReadingPort(store.browse, store.inspecting),
     async retry(id) {
       const delivery = await store.read.deliveries.find(id);
       if (delivery === null) return null;

@@ -66,6 +66,7 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
       const { found, reached } = await walkBack({
         before: filter.before ?? null,
         limit,
+        isAside: read.isAside?.(),
         bounds: read.events.bounds,
         // Windows are read for `from`, too.
         isIndexed: from === undefined && (filter.errorCode !== undefined || filter.disposition === "quarantined"),
@@ -89,6 +90,7 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
         // The last event of the page before may have more of them.
         before: start === null ? null : start.event + 1,
         limit: filter.limit,
+        isAside: read.isAside?.(),
         bounds: read.events.bounds,
         read: (after, before, limit) =>
           read.deliveries.list({

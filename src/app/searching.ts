@@ -6,7 +6,7 @@ import type { StoreReading } from "../store/reading.ts";
 import type { EventFilter, EventsAbout, MessageFilter, MessageView, Numbered, RunFilter, RunView } from "../store/views.ts";
 import { mergeWalks, type Walked, walkBack } from "./walk-back.ts";
 
-type Reads = Pick<StoreReading, "events" | "deliveries" | "messages" | "runs">;
+type Reads = Pick<StoreReading, "events" | "deliveries" | "messages" | "runs" | "isAside">;
 
 /** Most messages or runs of one name whose events are read by their index. Events about more are found by reading all events. */
 export const mostIndexed = 1_000;
@@ -141,13 +141,14 @@ export function createTrackedPort(read: Reads): TrackedReading {
   };
 }
 
-function walksOver({ messages, runs }: Pick<Reads, "messages" | "runs">) {
+function walksOver({ messages, runs, isAside }: Pick<Reads, "messages" | "runs" | "isAside">) {
   return {
     messages: ({ before, limit, ...filter }: Omit<MessageFilter, "after">, longestMs?: number): Promise<Walked<Numbered<MessageView>>> =>
       walkBack({
         before,
         limit,
         longestMs,
+        isAside: isAside?.(),
         isIndexed: filter.phone !== undefined || filter.errorCode !== undefined,
         bounds: messages.bounds,
         read: (...[after, to, most]) => messages.list({ ...filter, after, before: to, limit: most }),
@@ -157,6 +158,7 @@ function walksOver({ messages, runs }: Pick<Reads, "messages" | "runs">) {
         before,
         limit,
         longestMs,
+        isAside: isAside?.(),
         bounds: runs.bounds,
         read: (...[after, to, most]) => runs.list({ ...filter, after, before: to, limit: most }),
       }),

@@ -14,6 +14,8 @@ interface WalkBack<T> {
   readonly isPast?: (after: number, before: number) => MaybePromise<boolean>;
   /** An index has the matching rows, so that a window of a million seqs is as fast as a small one. */
   readonly isIndexed?: boolean;
+  /** The rows are read outside of the thread that receives. */
+  readonly isAside?: boolean | undefined;
   /** A walk that is not over after this returns where to continue. */
   readonly longestMs?: number | undefined;
 }
@@ -27,15 +29,17 @@ export interface Walked<T> {
 /** Seqs in one window. Without an index, reading the largest blocks the thread for a few milliseconds. */
 const windows = {
   indexed: { smallest: 5_000, first: 20_000, largest: 1_000_000 },
+  aside: { smallest: 5_000, first: 20_000, largest: 200_000 },
   others: { smallest: 500, first: 5_000, largest: 10_000 },
 };
 /** A window grows after one that took less than `short`, and shrinks after one that took `long`, when the rows were not in memory. */
-const windowMs = { short: 2, long: 10 } as const;
+const windowMs = { here: { short: 2, long: 10 }, aside: { short: 20, long: 100 } } as const;
 
 /** Reads a list without blocking the thread for longer than one window, however rare the matches. */
 export async function walkBack<T>(walk: WalkBack<T>): Promise<Walked<T>> {
-  const { before: from, limit, bounds, read, isPast, isIndexed = false, longestMs = 2_000 } = walk;
-  const { smallest, first, largest } = isIndexed ? windows.indexed : windows.others;
+  const { before: from, limit, bounds, read, isPast, isIndexed = false, isAside = false, longestMs = 2_000 } = walk;
+  const { smallest, first, largest } = windows[isIndexed ? "indexed" : isAside ? "aside" : "others"];
+  const { short, long } = windowMs[isAside ? "aside" : "here"];
   const ends = await bounds();
   if (ends === null) return { found: [], reached: null };
   const startedAt = performance.now();
@@ -51,8 +55,8 @@ export async function walkBack<T>(walk: WalkBack<T>): Promise<Walked<T>> {
     before = after + 1;
     const now = performance.now();
     if (now - startedAt > longestMs) return { found, reached: before > ends.oldest ? before : null };
-    if (now - windowAt < windowMs.short) size = Math.min(4 * size, largest);
-    else if (now - windowAt > windowMs.long) size = Math.max(Math.ceil(size / 4), smallest);
+    if (now - windowAt < short) size = Math.min(4 * size, largest);
+    else if (now - windowAt > long) size = Math.max(Math.ceil(size / 4), smallest);
     await nextTurn();
   }
   return { found, reached: null };

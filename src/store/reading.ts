@@ -46,6 +46,8 @@ export interface StoreReading {
   readonly stories: StoryReading;
   readonly listen: ListenReading;
   readonly history: HistoryReading;
+  /** Whether lists are read outside of the thread that receives, so that one read may take longer. Absent: they are not. */
+  isAside?(): boolean;
   /** Random; stored once, with the first data. Null: no relay has opened the store yet. */
   dataId(): MaybePromise<string | null>;
   secretUses(): MaybePromise<readonly StoredSecretUse[]>;

@@ -84,6 +84,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
   return {
     transact,
     read,
+    browse: read,
     inspecting,
     accept,
     planning: createPlanning({ keys, link, commit, rules, cache, version }),

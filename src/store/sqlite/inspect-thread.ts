@@ -4,13 +4,17 @@ import { parentPort, workerData } from "node:worker_threads";
 import { runAudit } from "./audit.ts";
 import { copyStore } from "./copy.ts";
 import { type Db, openForReading } from "./file.ts";
-import type { InspectAnswer, InspectJob } from "./inspecting.ts";
+import type { InspectAnswer, InspectJob, Lists } from "./inspecting.ts";
 import { createNames } from "./names.ts";
+import { createPlans } from "./plans.ts";
+import { createReadDeliveries } from "./read-deliveries.ts";
+import { createReadEvents } from "./read-events.ts";
 import { createReadHistory, sumQuality } from "./read-history.ts";
+import { createReadMessages, createReadRuns } from "./read-messages.ts";
 import { countStats } from "./read-stats.ts";
 
 /*
- * The thread that reads every row, on a read-only connection of its own. Concurrent jobs take turns slice by slice, so that
+ * The thread that reads many rows, on read-only connections of its own. Concurrent jobs take turns slice by slice, so that
  * a count does not wait for an audit of minutes.
  */
 
@@ -38,24 +42,59 @@ async function stepThrough<Step, Result>(steps: Generator<Step, Result>, each: (
   }
 }
 
-async function work(job: InspectJob): Promise<void> {
+function open(): Db {
+  const db = openForReading(path);
+  db.pragma("cache_size = -16384");
+  return db;
+}
+
+/** What pages read, on a connection that is kept: opening one and filling its cache takes longer than most of these reads. */
+let kept: { readonly db: Db; readonly lists: Lists; readonly history: ReturnType<typeof createReadHistory> } | null = null;
+
+function keep(): NonNullable<typeof kept> {
+  if (kept !== null) return kept;
+  const db = open();
+  const names = createNames(db);
+  const events = createReadEvents(db, names, createPlans(db));
+  const deliveries = createReadDeliveries(db, names, events);
+  const lists: Lists = {
+    events: events.list,
+    deliveries: deliveries.list,
+    groups: deliveries.groups,
+    messages: createReadMessages(db, names).list,
+    runs: createReadRuns(db, names).list,
+  };
+  kept = { db, lists, history: createReadHistory(db, names) };
+  return kept;
+}
+
+async function answerPage(job: Extract<InspectJob, { kind: "list" | "series" | "quality" }>): Promise<void> {
+  const { id } = job;
+  try {
+    const { db, lists, history } = keep();
+    // The filter is the one of the list with this name.
+    if (job.kind === "list") say({ id, rows: lists[job.name](job.filter as never) });
+    else if (job.kind === "series") say({ id, series: history.series(job.query) });
+    else say({ id, quality: await stepThrough(sumQuality(db, job.query), () => {}) });
+  } catch (error) {
+    // The next job opens the file again.
+    kept?.db.close();
+    kept = null;
+    say({ id, error: { message: (error as Error).message } });
+  }
+}
+
+async function answerWhole(job: Exclude<InspectJob, { kind: "list" | "series" | "quality" }>): Promise<void> {
   const { id } = job;
   let db: Db | null = null;
   try {
-    db = openForReading(path);
-    db.pragma("cache_size = -16384");
+    db = open();
     switch (job.kind) {
       case "stats":
         say({ id, stats: await stepThrough(countStats(db), () => {}) });
         break;
       case "audit":
         say({ id, report: await stepThrough(runAudit(db, job.order), (progress) => say({ id, progress })) });
-        break;
-      case "series":
-        say({ id, series: createReadHistory(db, createNames(db)).series(job.query) });
-        break;
-      case "quality":
-        say({ id, quality: await stepThrough(sumQuality(db, job.query), () => {}) });
         break;
       case "copy":
         say({ id, copied: await copyStore(db, job.to, (progress) => say({ id, progress })) });
@@ -80,4 +119,7 @@ function* findDamage(db: Db): Generator<void, string | null> {
   return null;
 }
 
-parentPort?.on("message", (job: InspectJob) => void work(job));
+parentPort?.on("message", (job: InspectJob) => {
+  if (job.kind === "list" || job.kind === "series" || job.kind === "quality") void answerPage(job);
+  else void answerWhole(job);
+});

@@ -1,13 +1,37 @@
+import { getCompileCacheDir } from "node:module";
 import { Worker } from "node:worker_threads";
 import type { AuditReport } from "../../model/audit.ts";
 import type { QualityQuery, QualityView, SeriesQuery, SeriesView } from "../../model/history.ts";
-
 import { StoreUnavailable } from "../port.ts";
 import type { AuditOrder, AuditProgress, Inspecting, Stats } from "../reading.ts";
+import type {
+  DeliveryFilter,
+  DeliveryGroupView,
+  DeliveryView,
+  EventFilter,
+  EventsListed,
+  GroupFilter,
+  MessageFilter,
+  MessageView,
+  Numbered,
+  RunFilter,
+  RunView,
+} from "../views.ts";
 import type { Copied } from "./copy.ts";
 
-/** A thread that reads one file. */
+/** The reads of lists, which go through many rows when few match. */
+export interface Lists {
+  events(filter: EventFilter): EventsListed;
+  deliveries(filter: DeliveryFilter): DeliveryView[];
+  groups(filter: GroupFilter): DeliveryGroupView[];
+  messages(filter: MessageFilter): Numbered<MessageView>[];
+  runs(filter: RunFilter): Numbered<RunView>[];
+}
+type ListName = keyof Lists;
+
+/** Threads that read one file. */
 export interface FileInspecting extends Inspecting {
+  readonly lists: { readonly [Name in ListName]: (filter: Parameters<Lists[Name]>[0]) => Promise<ReturnType<Lists[Name]>> };
   /** Copies the store as it is now into the empty file `to`; `checked` counts pages. */
   copy(to: string, progress: (at: AuditProgress) => void): Promise<Copied>;
   /** The first fault that SQLite finds in the tables and their indexes. Null: none. */
@@ -22,6 +46,7 @@ interface PendingJob {
 }
 
 type InspectRequest =
+  | { readonly kind: "list"; readonly name: ListName; readonly filter: unknown }
   | { readonly kind: "stats" }
   | { readonly kind: "series"; readonly query: SeriesQuery }
   | { readonly kind: "quality"; readonly query: QualityQuery }
@@ -29,17 +54,79 @@ type InspectRequest =
   | { readonly kind: "copy"; readonly to: string }
   | { readonly kind: "damage" };
 
-/** An idle thread ends after this time. Starting another takes about 0.1 s. */
-const idleMs = 10_000;
+/**
+ * An idle thread ends after this time. Starting another takes 0.1 s or more. The one for pages outlives the polls of a
+ * console in a hidden tab.
+ */
+const idleMs = { pages: 60_000, whole: 10_000 };
 
 const thread = new URL(import.meta.url.endsWith(".ts") ? "./inspect-thread.ts" : "./inspect-thread.js", import.meta.url);
 
-/** Reads every row in a thread of its own. */
+/**
+ * Reads every row in threads of its own. What a page waits for is read in another thread than what takes seconds or minutes:
+ * a statement of an audit or a copy would delay it.
+ */
 export function createInspecting(path: string): FileInspecting {
+  const pages = createThread(path, idleMs.pages);
+  const whole = createThread(path, idleMs.whole);
+  let counting: Promise<Stats> | null = null;
+
+  const list =
+    <Filter, Rows>(name: ListName) =>
+    async (filter: Filter): Promise<Rows> => {
+      const answer = await pages.request({ kind: "list", name, filter });
+      return (answer as Extract<InspectAnswer, { rows: unknown }>).rows as Rows;
+    };
+
+  return {
+    lists: {
+      events: list("events"),
+      deliveries: list("deliveries"),
+      groups: list("groups"),
+      messages: list("messages"),
+      runs: list("runs"),
+    },
+    stats() {
+      // Concurrent callers share one count.
+      counting ??= whole
+        .request({ kind: "stats" })
+        .then((answer) => (answer as Extract<InspectAnswer, { stats: unknown }>).stats)
+        .finally(() => {
+          counting = null;
+        });
+      return counting;
+    },
+    async series(query) {
+      const answer = await pages.request({ kind: "series", query });
+      return (answer as Extract<InspectAnswer, { series: unknown }>).series;
+    },
+    async quality(query) {
+      const answer = await pages.request({ kind: "quality", query });
+      return (answer as Extract<InspectAnswer, { quality: unknown }>).quality;
+    },
+    async audit(order, progress) {
+      const answer = await whole.request({ kind: "audit", order }, progress);
+      return (answer as Extract<InspectAnswer, { report: unknown }>).report;
+    },
+    async copy(to, progress) {
+      const answer = await whole.request({ kind: "copy", to }, progress);
+      return (answer as Extract<InspectAnswer, { copied: unknown }>).copied;
+    },
+    async findDamage() {
+      const answer = await whole.request({ kind: "damage" });
+      return (answer as Extract<InspectAnswer, { damage: unknown }>).damage;
+    },
+    async close() {
+      await Promise.all([pages.close(), whole.close()]);
+    },
+  };
+}
+
+function createThread(path: string, endAfterMs: number) {
   const pending = new Map<number, PendingJob>();
   let worker: Worker | null = null;
   let idle: NodeJS.Timeout | null = null;
-  let counting: Promise<Stats> | null = null;
+  let ending: Promise<unknown> = Promise.resolve();
   let nextId = 1;
   let isClosed = false;
 
@@ -62,19 +149,23 @@ export function createInspecting(path: string): FileInspecting {
     else job.resolve(answer);
     if (pending.size > 0) return;
     worker?.unref();
-    idle = setTimeout(() => void end(), idleMs);
+    idle = setTimeout(() => void end(), endAfterMs);
     idle.unref();
   }
 
-  async function end(): Promise<void> {
-    const ended = worker;
+  /** Resolves once the thread has closed the file. */
+  function end(): Promise<unknown> {
+    ending = worker?.terminate() ?? ending;
     worker = null;
-    await ended?.terminate();
+    return ending;
   }
 
   function started(): Worker {
     if (worker !== null) return worker;
-    const made = new Worker(thread, { workerData: { path }, execArgv: [] });
+    // Compiling takes half of a start.
+    const cache = getCompileCacheDir();
+    const env = cache === undefined ? process.env : { ...process.env, NODE_COMPILE_CACHE: cache };
+    const made = new Worker(thread, { workerData: { path }, execArgv: [], env });
     made.on("message", settle);
     made.on("error", (error) => {
       if (worker === made) worker = null;
@@ -97,36 +188,8 @@ export function createInspecting(path: string): FileInspecting {
   }
 
   return {
-    stats() {
-      // Concurrent callers share one count.
-      counting ??= request({ kind: "stats" })
-        .then((answer) => (answer as Extract<InspectAnswer, { stats: unknown }>).stats)
-        .finally(() => {
-          counting = null;
-        });
-      return counting;
-    },
-    async series(query) {
-      const answer = await request({ kind: "series", query });
-      return (answer as Extract<InspectAnswer, { series: unknown }>).series;
-    },
-    async quality(query) {
-      const answer = await request({ kind: "quality", query });
-      return (answer as Extract<InspectAnswer, { quality: unknown }>).quality;
-    },
-    async audit(order, progress) {
-      const answer = await request({ kind: "audit", order }, progress);
-      return (answer as Extract<InspectAnswer, { report: unknown }>).report;
-    },
-    async copy(to, progress) {
-      const answer = await request({ kind: "copy", to }, progress);
-      return (answer as Extract<InspectAnswer, { copied: unknown }>).copied;
-    },
-    async findDamage() {
-      const answer = await request({ kind: "damage" });
-      return (answer as Extract<InspectAnswer, { damage: unknown }>).damage;
-    },
-    async close() {
+    request,
+    async close(): Promise<void> {
       isClosed = true;
       if (idle !== null) clearTimeout(idle);
       fail(new StoreUnavailable("the store was closed"));
@@ -140,6 +203,7 @@ export type InspectJob = InspectRequest & { readonly id: number };
 
 export type InspectAnswer = { readonly id: number } & (
   | { readonly progress: AuditProgress }
+  | { readonly rows: unknown }
   | { readonly stats: Stats }
   | { readonly series: SeriesView }
   | { readonly quality: QualityView }

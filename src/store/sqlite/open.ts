@@ -31,7 +31,7 @@ import { createPlanDeliveries, createPlans } from "./plans.ts";
 import { createPolls } from "./polls.ts";
 import { createRetention } from "./purge.ts";
 import { createQuarantine } from "./quarantine.ts";
-import { createReader, createReading } from "./read.ts";
+import { createBrowsing, createReader, createReading } from "./read.ts";
 import { createRegister, createRegisterSent } from "./register.ts";
 import { createBackfill, createReplay } from "./replay.ts";
 import { createSends } from "./sends.ts";
@@ -203,6 +203,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
     ...rest,
     noteAcknowledged: (tookMs: number, at: number): void => history.acknowledged(tookMs, at, flushAcknowledged),
     read,
+    browse: createBrowsing(read, inspecting.lists),
     inspecting,
     isShared: false,
     holdLease: () => true,

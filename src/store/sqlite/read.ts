@@ -1,6 +1,6 @@
 import type { Inspecting, OpenPage, StoreReading, Wanted } from "../reading.ts";
 import { type Db, openForReading } from "./file.ts";
-import { createInspecting } from "./inspecting.ts";
+import { createInspecting, type FileInspecting } from "./inspecting.ts";
 import { createNames, dispositionCode, type Names } from "./names.ts";
 import { createPlans } from "./plans.ts";
 import { createReadDeliveries } from "./read-deliveries.ts";
@@ -56,6 +56,31 @@ export function createReading(db: Db): <T>(run: () => T) => T {
     } finally {
       commit.run();
     }
+  };
+}
+
+/** Fewer rows are listed within milliseconds, and a thread takes longer to start. */
+const fewRows = 20_000;
+
+/** The same reads, with lists in a thread once there are many rows, so that they do not delay receiving. */
+export function createBrowsing(read: StoreReader, lists: FileInspecting["lists"], few = fewRows): StoreReading {
+  const isAside = () =>
+    [read.events, read.messages, read.runs].some(({ bounds }) => {
+      const ends = bounds();
+      return ends !== null && ends.newest - ends.oldest >= few;
+    });
+  const { events, deliveries, messages, runs } = read;
+  return {
+    ...read,
+    isAside,
+    events: { ...events, list: (filter) => (isAside() ? lists.events(filter) : events.list(filter)) },
+    deliveries: {
+      ...deliveries,
+      list: (filter) => (isAside() ? lists.deliveries(filter) : deliveries.list(filter)),
+      groups: (filter) => (isAside() ? lists.groups(filter) : deliveries.groups(filter)),
+    },
+    messages: { ...messages, list: (filter) => (isAside() ? lists.messages(filter) : messages.list(filter)) },
+    runs: { ...runs, list: (filter) => (isAside() ? lists.runs(filter) : runs.list(filter)) },
   };
 }
 

@@ -1,5 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
+import type { StoreReading } from "../../../src/store/reading.ts";
 import { createInspecting } from "../../../src/store/sqlite/inspecting.ts";
+import { createBrowsing, openReader } from "../../../src/store/sqlite/read.ts";
 import { accept, delivered, settle } from "../../contract/contract-tools.ts";
 import { openSqliteSubject } from "../../contract/sqlite-subject.ts";
 import { rulesFor, start } from "../../contract/store-events.ts";
@@ -61,6 +63,41 @@ test("closed while it looks: who waits is told at once, and who asks afterwards 
   await inspecting.close();
   expect(await Promise.all(looking)).toEqual(["StoreUnavailable", "StoreUnavailable"]);
   await expect(inspecting.stats()).rejects.toMatchObject({ name: "StoreUnavailable" });
+});
+
+test("lists are the same in the thread, whatever they filter, and hold what was committed just before", async () => {
+  const { subject, inspecting } = await opened();
+  const reader = openReader(subject.path);
+  onTestFinished(() => reader.close());
+  const aside = createBrowsing(reader, inspecting.lists, 1);
+  const here = createBrowsing(reader, { ...inspecting.lists, events: () => Promise.reject(new Error("not in the thread")) });
+  expect(here.isAside?.()).toBe(false);
+  const page = { after: 0, before: 1_000, limit: 10 };
+  const listsOf = async ({ events, deliveries, messages, runs }: StoreReading) => [
+    await events.list({ ...page, wamid: "w1" }),
+    await events.list({ ...page, disposition: "routed", source: "unknown" }),
+    await deliveries.list({ state: "delivered", limit: 10 }),
+    await deliveries.groups({}),
+    await messages.list({ ...page, reference: "order-1", seen: true }),
+    await runs.list({ ...page, runId: "run" }),
+  ];
+  for (let each = 1; each <= 3; each += 1) {
+    const event = await accept(subject.store, { wamid: `w${each}` });
+    await accept(subject.store, { runId: "run" });
+    await subject.store.register([{ account: "main", wamid: `w${each}`, reference: "order-1" }], start);
+    if (each > 1) await settle(subject.store, "all", event, delivered);
+    expect(aside.isAside?.()).toBe(true);
+    const [events, , , , messages, runs] = await listsOf(aside);
+    expect([events, messages, runs]).toMatchObject([{ events: [{ seq: 1 }] }, { length: each }, { length: 1 }]);
+    expect(await listsOf(aside)).toEqual(await listsOf(here));
+  }
+});
+
+test("a list that fails leaves the thread able to answer the next", async () => {
+  const { subject, inspecting } = await opened();
+  await accept(subject.store, { wamid: "w1" });
+  await expect(inspecting.lists.deliveries({ limit: {} as number })).rejects.toMatchObject({ name: "StoreUnavailable" });
+  expect(await inspecting.lists.deliveries({ limit: 10 })).toHaveLength(1);
 });
 
 test("a file that cannot be read is said, and the next question is a new attempt", async () => {
