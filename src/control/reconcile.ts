@@ -31,7 +31,7 @@ const reconcile = {
   errors: ["shutting_down"],
 } as const;
 
-/** `POST /v1/reconcile`: docs/reconcile.md. */
+/** `POST /v1/reconcile`: docs/concepts/reconciliation-and-quotas.md. */
 export function addReconcileRoute(app: FastifyInstance, port: ReconcilePort, allow: Allow): void {
   addEndpoint(app, allow, reconcile, async ({ body: { account, dryRun, dueBy }, reply }) =>
     dryRun

@@ -9,7 +9,7 @@ import { durationSchema } from "../model/units.ts";
 import { type Allow, addEndpoint, idText } from "./endpoint.ts";
 import { disconnectSignal } from "./long-request.ts";
 
-/** Methods throw the `RelayError`s of docs/sending.md. */
+/** Methods throw the `RelayError`s of docs/concepts/sending.md. */
 export interface SendingPort {
   sendMessage(order: MessageRequest, caller: SendCaller): Promise<SendResult>;
   startRun(order: RunRequest, caller: SendCaller): Promise<SendResult>;
@@ -143,7 +143,7 @@ const run = {
   errors,
 } as const;
 
-/** `POST /v1/messages` and `POST /v1/automations/{id}/runs`: docs/sending.md. */
+/** `POST /v1/messages` and `POST /v1/automations/{id}/runs`: docs/concepts/sending.md. */
 export function addSendingRoutes(app: FastifyInstance, sending: SendingPort, allow: Allow): void {
   addEndpoint(app, allow, message, async ({ query: { resend = 0, maxWait }, headers, body, request, reply }) => {
     const key = headers["idempotency-key"] ?? null;

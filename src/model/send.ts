@@ -12,7 +12,7 @@ export interface SendKey {
 }
 
 /*
- * The states of a key. docs/sending.md has the same table for users.
+ * The states of a key. docs/concepts/sending.md has the same table for users.
  *
  * |         | begin                        | not done                       | done | unknown, or the process died |
  * |---------|------------------------------|--------------------------------|------|------------------------------|

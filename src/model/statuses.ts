@@ -1,4 +1,4 @@
-/** What a status means. Tracking, storage, polling, the sandbox and docs/states.md follow the tables below. */
+/** What a status means. Tracking, storage, polling, the sandbox and docs/concepts/message-states.md follow the tables below. */
 export interface StatusRule {
   /** A status replaces only one of a lower rank. Of two with the same rank, the first stays. */
   readonly rank: number;

@@ -10,7 +10,7 @@ import type { RoutingSettings, UnknownPolicy } from "./settings.ts";
  */
 export type Planner = (event: RoutedEvent, tracking: Tracking) => DeliveryPlan;
 
-/** `routes` in the order of the settings, `unknown` from `tracking.unknown`; see docs/routing.md. */
+/** `routes` in the order of the settings, `unknown` from `tracking.unknown`; see docs/concepts/routing.md. */
 export function createPlanner(routes: readonly RoutingSettings[], unknown: UnknownPolicy): Planner {
   const compiled = routes.map((route) => compileRoute(route, unknown));
   const ignored = new Set(compiled.map((route) => route.ignored));

@@ -63,7 +63,7 @@ type Operator = keyof Operands;
 /** Tests the value at a path; `undefined` when the path is missing. */
 type ValueTest = (value: unknown) => boolean;
 
-/** docs/routing.md defines how values, arrays and missing paths compare. */
+/** docs/concepts/routing.md defines how values, arrays and missing paths compare. */
 const operators: Operators = {
   $eq: (operand) => some((value) => value === operand),
   $ne: (operand) => {

@@ -2,8 +2,8 @@ import { isStatus, messageStatuses, runStatuses, type StatusRule, supersedes } f
 import type { MessageState, Observation, RunState, Step, TrackedState } from "../model/tracking.ts";
 
 /**
- * Applies one observation to a message (DESIGN.md, promise 4; docs/states.md). Its status never moves backwards, and an
- * unknown word changes nothing. Returns the given `state` object when nothing changed.
+ * Applies one observation to a message (DESIGN.md, promise 4; docs/concepts/message-states.md). Its status never moves
+ * backwards, and an unknown word changes nothing. Returns the given `state` object when nothing changed.
  */
 export function stepMessage(state: MessageState, seen: Observation): Step<MessageState> {
   return step(messageStatuses, state, seen);

@@ -92,13 +92,13 @@ function runCrontab(lines: readonly string[], folder: string): Promise<{ code: n
   });
 }
 
-test("the crontab of docs/reconcile.md works in an empty environment, with a relay and without one", async () => {
+test("the crontab of docs/concepts/reconciliation-and-quotas.md works in an empty environment, with a relay and without one", async () => {
   const root = newFolder();
   const [etc, bin, home] = [join(root, "etc"), join(root, "bin"), join(root, "home")];
   for (const each of [bin, home]) mkdirSync(each);
   symlinkSync(process.execPath, join(bin, "node"));
   writeFileSync(join(bin, "wamid-relay"), `#!/bin/sh\nexec node ${entry} "$@"\n`, { mode: 0o755 });
-  const docs = readFileSync(new URL("../../docs/reconcile.md", import.meta.url), "utf8");
+  const docs = readFileSync(new URL("../../docs/concepts/reconciliation-and-quotas.md", import.meta.url), "utf8");
   const [, block = ""] = /^```crontab\n([\s\S]*?)^```$/m.exec(docs) ?? [];
   expect(block).toContain("--config /etc/wamid-relay/relay.yaml");
   const crontab = block.trim().replaceAll("/etc/wamid-relay", etc).replaceAll("/usr/local/bin", bin).split("\n");

@@ -14,7 +14,7 @@ function ages(status: string | null, times: PollTimes): number[] {
 
 const inMinutes = (list: number[]) => list.map((age) => age / minute);
 
-test("polls at the ages of docs/reconcile.md", () => {
+test("polls at the ages of docs/concepts/reconciliation-and-quotas.md", () => {
   expect(inMinutes(ages("sent", defaults))).toEqual([1, 2, 3, 5, 10, 20, 40, 80, 160, 320, 1040, 1760, 2480, 3200, 3920]);
   expect(ages(null, defaults)).toEqual(ages("pending", defaults));
   expect(inMinutes(ages("delivered", defaults))).toEqual([60, 360, 1440, 2880, 4320]);

@@ -171,7 +171,7 @@ test("agrees with JavaScript's engine on the supported subset", () => {
   );
 });
 
-test("differs from JavaScript's engine only as docs/routing.md lists", () => {
+test("differs from JavaScript's engine only as docs/concepts/routing.md lists", () => {
   for (const end of ["\r", "\u2028", "\u2029"]) expect([matches(".", end), /./u.test(end)]).toEqual([true, false]);
   for (const blank of ["\v", "\u00a0", "\ufeff", "\u2003"]) expect([matches("\\s", blank), /\s/u.test(blank)]).toEqual([false, true]);
   expect([matches("\\B", "a😀a"), /\B/u.test("a😀a")]).toEqual([false, true]);

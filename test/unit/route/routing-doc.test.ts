@@ -6,14 +6,15 @@ import { createPlanner } from "../../../src/route/plan.ts";
 import { conditionLimits, routingSchema, whereOperators } from "../../../src/route/settings.ts";
 import { anEvent, anUnknown, aTracking } from "./an-event.ts";
 
-const page = readFileSync(new URL("../../../docs/routing.md", import.meta.url), "utf8");
-const examples = [...page.matchAll(/^```yaml\n(.*?)^```\n```jsonl\n(.*?)^```$/gms)].map(([, yaml = "", lines = ""]) => ({
+const page = readFileSync(new URL("../../../docs/concepts/routing.md", import.meta.url), "utf8");
+/** Each route of the page, with the events that follow it. */
+const examples = [...page.matchAll(/^```yaml route\n(.*?)^```\n```jsonl\n(.*?)^```$/gms)].map(([, yaml = "", lines = ""]) => ({
   route: routingSchema.parse(parse(yaml)),
   lines: lines.trim().split("\n"),
 }));
 
-test("every YAML example has events next to it", () => {
-  expect(examples.length).toBe(page.match(/^```yaml$/gm)?.length);
+test("every example of a route has events next to it", () => {
+  expect(examples.length).toBe(page.match(/^```yaml route$/gm)?.length);
   expect(examples.length).toBeGreaterThan(5);
 });
 
@@ -35,7 +36,7 @@ describe.each(examples)("$route.name", ({ route, lines }) => {
 });
 
 test("the table has every operator in the order of the reasons", () => {
-  const table = page.slice(page.indexOf("| operator |"), page.indexOf("**Paths.**"));
+  const table = page.slice(page.indexOf("| operator |"), page.indexOf("- **Paths**"));
   const rows = table.split("\n").flatMap((row) => (row.split("|")[1] ?? "").match(/\$\w+/g) ?? []);
   expect(rows).toEqual([...whereOperators, "$or", "$and", "$not"]);
 });

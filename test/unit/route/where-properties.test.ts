@@ -50,7 +50,7 @@ const data = fc.record({ a: value, b: value }, { requiredKeys: [] });
 
 const holds = (condition: Where, root: unknown) => compileWhere(condition, "where")(root) === null;
 
-/** docs/routing.md once more, read out word by word and without compiling anything. */
+/** docs/concepts/routing.md once more, read out word by word and without compiling anything. */
 function naive(condition: Where, root: unknown): boolean {
   return Object.entries(condition).every(([key, part]) => {
     if (key === "$or") return (part as Where[]).some((each) => naive(each, root));

@@ -154,7 +154,7 @@ describe("$regex looks at the first 4,096 characters", () => {
   });
 });
 
-test("compares numbers beyond 2^53 after they lost digits (docs/routing.md)", () => {
+test("compares numbers beyond 2^53 after they lost digits (docs/concepts/routing.md)", () => {
   const data = wire('{"id": 9007199254740993}');
   expect(judge({ id: 9007199254740992 }, data)).toBeNull();
   expect(judge({ id: { $in: ["9007199254740993"] } }, data)).toBe("where: id $in");

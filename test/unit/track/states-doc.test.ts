@@ -4,7 +4,7 @@ import { messageStatuses, runStatuses, statusesOf } from "../../../src/model/sta
 import { type TrackedState, unobserved } from "../../../src/model/tracking.ts";
 import { stepMessage, stepRun } from "../../../src/track/states.ts";
 
-const page = readFileSync(new URL("../../../docs/states.md", import.meta.url), "utf8");
+const page = readFileSync(new URL("../../../docs/concepts/message-states.md", import.meta.url), "utf8");
 
 /** The first table of the page that begins with these columns. */
 function tableOf(head: string): string {
@@ -21,7 +21,7 @@ function written(head: readonly string[], rows: readonly (readonly string[])[]):
 
 const yes = (is: boolean) => (is ? "yes" : "no");
 
-test("the statuses of messages in docs/states.md are those of model/statuses.ts", () => {
+test("the statuses of messages in docs/concepts/message-states.md are those of model/statuses.ts", () => {
   const rows = Object.entries(messageStatuses).map(([status, { rank, stage, direction, webhook, error }]) => [
     `\`${status}\``,
     direction,
@@ -33,7 +33,7 @@ test("the statuses of messages in docs/states.md are those of model/statuses.ts"
   expect(tableOf("| status | direction |")).toBe(written(["status", "direction", "rank", "stage", "webhook", "error code"], rows));
 });
 
-test("the statuses of runs in docs/states.md are those of model/statuses.ts", () => {
+test("the statuses of runs in docs/concepts/message-states.md are those of model/statuses.ts", () => {
   const rows = Object.entries(runStatuses).map(([status, { rank, stage, event, error }]) => [
     `\`${status}\``,
     String(rank),
@@ -58,12 +58,12 @@ function transitions<Status extends string>(
   ]);
 }
 
-test("the transitions of messages in docs/states.md are those of the state machine", () => {
+test("the transitions of messages in docs/concepts/message-states.md are those of the state machine", () => {
   const statuses = statusesOf(messageStatuses);
   expect(tableOf("| message |")).toBe(written(["message", ...statuses], transitions(statuses, stepMessage)));
 });
 
-test("the transitions of runs in docs/states.md are those of the state machine", () => {
+test("the transitions of runs in docs/concepts/message-states.md are those of the state machine", () => {
   const statuses = statusesOf(runStatuses);
   expect(tableOf("| run |")).toBe(written(["run", ...statuses], transitions(statuses, stepRun)));
 });
