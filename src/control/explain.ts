@@ -69,7 +69,7 @@ export function addExplainRoute(app: FastifyInstance, port: ExplainPort, allow: 
 
 function notFoundText(unseen: number): string {
   const nothing = "not found: no event, message or run has this id, wamid or reference";
-  return unseen === 0 ? nothing : `${nothing}; not looked at: the oldest ${unseen} of the events that wait to be planned`;
+  return unseen === 0 ? nothing : `${nothing}; not searched: the oldest ${unseen} events that wait to be planned`;
 }
 
 function eventStory({ event, waits, deliveries }: EventStory): EventStoryView {
