@@ -161,6 +161,7 @@ export const examples: Readonly<Record<string, readonly [Example, ...Example[]]>
         ],
         toDelivered: { p50: 1.62, p90: 4.9 },
         toRead: { p50: 48.1, p90: 2210.4 },
+        share: 1,
       },
     },
   ],

@@ -69,6 +69,8 @@ const quality = {
 } as const;
 
 const dayMs = 86_400_000;
+/** Events that a quality by route or reference reads: the page waits for them, some 50 ms on the embedded engine. */
+const mostEvents = 30_000;
 
 function badParameter(path: string, message: string): RelayError {
   return new RelayError("bad_request", `${path}: ${message}`, [{ path, message }]);
@@ -92,7 +94,7 @@ export function addHistoryRoutes(app: FastifyInstance, port: HistoryPort, allow:
 
   addEndpoint(app, allow, quality, async ({ query: { to = port.now(), from = to - dayMs, route, reference } }) => {
     refuseReversed(from, to);
-    return toAnswer(qualitySchema, await port.quality({ from, to, route, reference }));
+    return toAnswer(qualitySchema, await port.quality({ from, to, route, reference, most: mostEvents }));
   });
 }
 

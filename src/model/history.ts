@@ -335,6 +335,9 @@ export const qualitySchema = z
       .describe("Most frequent first."),
     toDelivered: seconds,
     toRead: seconds,
+    share: z
+      .number()
+      .describe("Share of the events that was read. Below 1, with `route` or `reference` and many events, the counts are estimates."),
   })
   .meta({ id: "Quality", description: "How many messages arrived, what failed, and how long they took." });
 export type QualityView = View<typeof qualitySchema>;
@@ -347,6 +350,27 @@ export interface QualityQuery {
   readonly route?: string | undefined;
   /** The begin of the messages' references. */
   readonly reference?: string | undefined;
+  /** With a route or reference, the most seqs whose events are read. Absent: all. */
+  readonly most?: number | undefined;
+}
+
+/** Stretches that a sample consists of: enough that hours and campaigns are represented as they occur. */
+const mostStretches = 60;
+
+/** Begin (not included) and end of a stretch of seqs. */
+interface Stretch {
+  readonly after: number;
+  readonly last: number;
+}
+
+/** Stretches of equal length with at most `most` of the seqs after `after` up to `last`, spread evenly; all seqs if there are no more. */
+export function sampleOf({ after, last }: Stretch, most = Number.POSITIVE_INFINITY): { share: number; stretches: Stretch[] } {
+  const total = last - after;
+  if (total <= most) return { share: 1, stretches: [{ after, last }] };
+  const count = Math.min(mostStretches, Math.max(1, most));
+  const length = Math.max(1, Math.floor(most / count));
+  const begins = Array.from({ length: count }, (_, index) => after + Math.floor((index * (total - length)) / Math.max(1, count - 1)));
+  return { share: (count * length) / total, stretches: begins.map((begin) => ({ after: begin, last: begin + length })) };
 }
 
 /** The codes that the sandbox and the messaging service's texts explain. */
@@ -368,8 +392,10 @@ export function createQualitySums() {
       else if (series === "failures") add(errors, label, n);
       else if (series === "toDelivered" || series === "toRead") add(timed[series], Number(label), n);
     },
-    result(): QualityView {
-      const [sent, delivered, read, failed] = ["sent", "delivered", "read", "failed"].map((status) => sums.get(status) ?? 0) as [
+    /** `share`: of the events that were counted, above 0. */
+    result(share = 1): QualityView {
+      const estimated = (n: number): number => Math.round(n / share);
+      const [sent, delivered, read, failed] = ["sent", "delivered", "read", "failed"].map((status) => estimated(sums.get(status) ?? 0)) as [
         number,
         number,
         number,
@@ -383,10 +409,15 @@ export function createQualitySums() {
         failed,
         pending: Math.max(0, sent - delivered - failed),
         errors: [...errors]
-          .map(([code, count]) => ({ code, meaning: (Object.hasOwn(meanings, code) ? meanings[code] : null) ?? null, count }))
+          .map(([code, count]) => ({
+            code,
+            meaning: (Object.hasOwn(meanings, code) ? meanings[code] : null) ?? null,
+            count: estimated(count),
+          }))
           .sort((a, b) => b.count - a.count || (a.code < b.code ? -1 : 1)),
         toDelivered: spread(timed.toDelivered),
         toRead: spread(timed.toRead),
+        share,
       };
     },
   };

@@ -41,6 +41,9 @@ export function Quality() {
           </Empty>
         ) : (
           <>
+            {quality.data.share < 1 && (
+              <p class="dim">Estimated from a sample of {percent(quality.data.share)} of the events in this period.</p>
+            )}
             <Funnel quality={quality.data} />
             {route === undefined && reference === undefined && failures.data !== null && <Failures series={failures.data} />}
             <Codes quality={quality.data} />

@@ -13,6 +13,7 @@ import {
   type SeriesName,
   type SeriesQuery,
   type SeriesView,
+  sampleOf,
   seriesNames,
   skippedBy,
   sumSeries,
@@ -73,6 +74,10 @@ export function createReadHistory({ keys, link, live, events, seqBefore }: ReadP
     return all;
   }
 
+  async function* seqsIn(stretches: ReturnType<typeof sampleOf>["stretches"]): AsyncGenerator<readonly number[]> {
+    for (const { after, last } of stretches) yield* live.forth(after, last + 1, rowsAtOnce);
+  }
+
   /** Events that moved a message and match, with its row. */
   async function movedAmong(seqs: readonly number[], { from, to, route, reference }: QualityQuery) {
     const isMoved = ({ moved, subject, receivedAt }: StoredEvent) =>
@@ -102,7 +107,10 @@ export function createReadHistory({ keys, link, live, events, seqBefore }: ReadP
         return sums.result();
       }
       const [after, last] = [await seqBefore(from - clockSlackMs), await seqBefore(to + clockSlackMs)];
-      for await (const seqs of live.forth(after, last + 1, rowsAtOnce)) {
+      // None of the seqs before the oldest event exists.
+      const { oldest } = (await live.bounds()) ?? { oldest: last + 1 };
+      const { share, stretches } = sampleOf({ after: Math.min(last, Math.max(after, oldest - 1)), last }, query.most);
+      for await (const seqs of seqsIn(stretches)) {
         signal.throwIfAborted();
         for (const { row, message } of await movedAmong(seqs, query)) {
           const status = row.status ?? "";
@@ -114,7 +122,7 @@ export function createReadHistory({ keys, link, live, events, seqBefore }: ReadP
         }
         await nextTurn();
       }
-      return sums.result();
+      return sums.result(share);
     },
   };
 }

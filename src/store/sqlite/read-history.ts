@@ -12,6 +12,7 @@ import {
   type SeriesName,
   type SeriesQuery,
   type SeriesView,
+  sampleOf,
   skippedBy,
   sumSeries,
   timeOfStatus,
@@ -21,6 +22,7 @@ import type { Db } from "./file.ts";
 import { noSubject } from "./history.ts";
 import { createNames, messageSubject, type Names } from "./names.ts";
 import { createPlans } from "./plans.ts";
+import { createBounds } from "./query.ts";
 
 interface CellRow {
   readonly subject: number;
@@ -71,8 +73,10 @@ interface MovedRow {
   readonly told_sent_at: number | null;
 }
 
-/** Events and messages per slice: some tens of milliseconds. */
-const sliceRows = 20_000;
+/** Events per slice: some ten milliseconds. */
+const sliceRows = 5_000;
+/** The events of so many messages are read by their index; those of more in the order of the events. */
+const fewMessages = 2_000;
 
 /** Without route and reference from the history, else from the events of the messages. It yields between two short transactions. */
 export function* sumQuality(db: Db, query: QualityQuery): Generator<void, QualityView> {
@@ -88,7 +92,9 @@ export function* sumQuality(db: Db, query: QualityQuery): Generator<void, Qualit
     return sums.result();
   }
   const isRouted = route === undefined ? () => true : createDelivers(db, route);
-  for (const rows of reference === undefined ? movedInRange(db, query) : movedOfReference(db, query, reference)) {
+  const few = reference === undefined ? null : fewOfReference(db, reference);
+  const { share, stretches } = few === null ? sampleOf(db.transaction(() => rangeOf(db, query))(), query.most) : allOfThem;
+  for (const rows of few === null ? movedInRange(db, query, stretches) : movedOfMessages(db, query, few)) {
     for (const row of rows) {
       if (!isRouted(row.plan)) continue;
       sums.count("transitions", row.status, 1);
@@ -99,7 +105,18 @@ export function* sumQuality(db: Db, query: QualityQuery): Generator<void, Qualit
     }
     yield;
   }
-  return sums.result();
+  return sums.result(share);
+}
+
+type Sample = ReturnType<typeof sampleOf>;
+const allOfThem: Sample = { share: 1, stretches: [] };
+
+/** The seqs of the events received in the range, and some around it. */
+function rangeOf(db: Db, { from, to }: QualityQuery): { readonly after: number; readonly last: number } {
+  const { after, last } = seqRange(db, { from, to });
+  // None of the seqs before the oldest event exists.
+  const oldest = createBounds(db, "events")()?.oldest ?? last + 1;
+  return { after: Math.min(last, Math.max(after, oldest - 1)), last };
 }
 
 /** Whether a plan delivers to a route. Many events share a plan. */
@@ -120,29 +137,49 @@ function createDelivers(db: Db, route: string): (plan: number | null) => boolean
 const movedColumns = "e.plan, e.status, e.previous_status, e.error_code, m.times, m.told_sent_at";
 const isMoved = "e.moved = 1 AND e.subject % 2 = 0 AND e.received_at >= @from AND e.received_at < @to";
 
+const isOfReference = "substr(m.reference, 1, length(@reference)) = @reference";
+
 /** Events that moved a message, in the order of acceptance. */
-function* movedInRange(db: Db, { from, to }: QualityQuery): Generator<readonly MovedRow[]> {
-  const { after, last } = db.transaction(() => seqRange(db, { from, to }))();
-  const rows = db.prepare<[{ from: number; to: number; after: number; until: number }], MovedRow>(
-    `SELECT ${movedColumns} FROM events e JOIN messages m ON m.seq = e.subject / 2 WHERE e.seq > @after AND e.seq <= @until AND ${isMoved}`,
+function* movedInRange(db: Db, { from, to, reference = "" }: QualityQuery, stretches: Sample["stretches"]): Generator<readonly MovedRow[]> {
+  const rows = db.prepare<[{ from: number; to: number; reference: string; after: number; until: number }], MovedRow>(
+    `SELECT ${movedColumns} FROM events e JOIN messages m ON m.seq = e.subject / 2
+     WHERE e.seq > @after AND e.seq <= @until AND ${isMoved} AND (@reference = '' OR ${isOfReference})`,
   );
-  for (let at = after; at < last; at += sliceRows) yield rows.all({ from, to, after: at, until: Math.min(last, at + sliceRows) });
+  let slice: MovedRow[] = [];
+  let read = 0;
+  for (const { after, last } of stretches) {
+    for (let at = after; at < last; at += sliceRows) {
+      const until = Math.min(last, at + sliceRows);
+      slice.push(...rows.all({ from, to, reference, after: at, until }));
+      read += until - at;
+      if (read < sliceRows) continue;
+      yield slice;
+      slice = [];
+      read = 0;
+    }
+  }
+  yield slice;
 }
 
-/** The same of messages whose reference begins with `reference`. */
-function* movedOfReference(db: Db, { from, to }: QualityQuery, reference: string): Generator<readonly MovedRow[]> {
-  const page = db.prepare<[{ reference: string; seq: number; limit: number }], { seq: number; reference: string }>(
-    "SELECT seq, reference FROM messages WHERE reference IS NOT NULL AND (reference, seq) > (@reference, @seq) ORDER BY reference, seq LIMIT @limit",
-  );
+/** The seqs of the messages whose reference begins with `reference`; null: they are more than a few. */
+function fewOfReference(db: Db, reference: string): readonly number[] | null {
+  const found = db
+    .prepare<[{ reference: string; end: string; limit: number }], number>(
+      `SELECT m.seq FROM messages m WHERE m.reference IS NOT NULL AND m.reference >= @reference AND m.reference < @end
+         AND ${isOfReference} LIMIT @limit`,
+    )
+    .pluck()
+    .all({ reference, end: `${reference}\u{10FFFF}`, limit: fewMessages + 1 });
+  return found.length > fewMessages ? null : found;
+}
+
+/** The same of these messages. */
+function* movedOfMessages(db: Db, { from, to }: QualityQuery, messages: readonly number[]): Generator<readonly MovedRow[]> {
   const events = db.prepare<[{ from: number; to: number; subject: number; seq: number }], MovedRow>(
     `SELECT ${movedColumns} FROM events e JOIN messages m ON m.seq = @seq WHERE e.subject = @subject AND e.subject IS NOT NULL AND ${isMoved}`,
   );
-  for (let place = { reference, seq: 0 }; ; ) {
-    const rows = page.all({ ...place, limit: sliceRows / 10 });
-    const ours = rows.filter((row) => row.reference.startsWith(reference));
-    yield ours.flatMap(({ seq }) => events.all({ from, to, seq, subject: messageSubject(seq) }));
-    const last = rows.at(-1);
-    if (last === undefined || ours.length < sliceRows / 10) return;
-    place = last;
+  const atOnce = sliceRows / 10;
+  for (let at = 0; at < messages.length; at += atOnce) {
+    yield messages.slice(at, at + atOnce).flatMap((seq) => events.all({ from, to, seq, subject: messageSubject(seq) }));
   }
 }
