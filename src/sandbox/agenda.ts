@@ -16,7 +16,7 @@ interface Entry {
 
 const isBefore = (a: Entry, b: Entry) => a.at < b.at || (a.at === b.at && a.order < b.order);
 
-/** A binary heap: thousands of message lives are under way at once, and a timer for each would be dear. */
+/** A binary heap: thousands of messages are in flight at once, and a timer for each costs too much. */
 export function createAgenda(): Agenda {
   const heap: Entry[] = [];
   let order = 0;

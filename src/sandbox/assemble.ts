@@ -50,7 +50,7 @@ export interface Service {
   /** A customer writes: the window opens, and an automation may start. */
   customerWrites(account: string, from: Parameters<Messaging["receive"]>[1]): MessageRecord;
   readonly posting: Posting;
-  /** Takes up what the world has under way. */
+  /** Continues what the world has in flight. */
   resume(): void;
   close(): Promise<void>;
 }

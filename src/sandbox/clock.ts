@@ -1,7 +1,7 @@
 import type { Clock } from "../model/clock.ts";
 import { createAgenda } from "./agenda.ts";
 
-/** The sandbox's time: runs like the clock beneath it until it is told to stand still or to jump. */
+/** The sandbox's time: runs like the clock beneath it until it is stopped or moved. */
 export interface SandboxClock extends Clock {
   /** Moves time on by `ms`; what falls due on the way happens in order, each at its own time. */
   advance(ms: number): void;
@@ -9,7 +9,7 @@ export interface SandboxClock extends Clock {
   freeze(): void;
   thaw(): void;
   readonly isFrozen: boolean;
-  /** Calls what is planned off, for ever. */
+  /** Cancels everything planned. */
   close(): void;
 }
 

@@ -28,7 +28,7 @@ export const apiFaultSchema = z.strictObject({
   answer: z.union([z.literal(500), z.literal(502), z.literal(429), z.literal("hang"), z.literal("reset"), z.literal("malformed")]),
   /** Only this endpoint, as `POST /messages` or `GET /messages/{id}`; not given: all. */
   endpoint: z.string().optional(),
-  /** Whether the work is done before the answer is spoilt: a sender cannot tell. 429 is always before. */
+  /** Whether the work is done before the answer is spoilt: a sender cannot know. 429 is always before. */
   when: z.enum(["before", "after"]).default("before"),
   /** The next so many calls; not given: `share` of all. */
   times: z.number().int().min(1).optional(),

@@ -10,7 +10,7 @@ export type Happening =
       readonly what: "event";
       readonly event: string;
       readonly eventId: string;
-      /** The new status that it tells of, if any. */
+      /** The new status that it reports, if any. */
       readonly status: string | null;
       readonly url: string;
       readonly delivery: DeliveryRecord;
@@ -21,7 +21,7 @@ export type Happening =
   | { readonly what: "failed"; readonly error: unknown };
 
 /** Tells of messages and runs with each new status, and of deliveries with each answer, from what changes in the world. */
-export function tellChanges(world: World, tell: (happening: Happening) => void): Journal {
+export function reportChanges(world: World, report: (happening: Happening) => void): Journal {
   const last = new WeakMap<object, string>();
   const isNew = (record: object, state: string): boolean => {
     if (last.get(record) === state) return false;
@@ -35,19 +35,19 @@ export function tellChanges(world: World, tell: (happening: Happening) => void):
     const [event, webhook] = [world.events.get(eventId), world.webhooks.get(webhookId)];
     const { data } = JSON.parse(event?.body ?? "{}") as { data?: { status?: unknown } };
     const told = typeof data?.status === "string" ? data.status : null;
-    tell({ what: "event", event: event?.event ?? "", eventId, status: told, url: webhook?.url ?? "", delivery });
+    report({ what: "event", event: event?.event ?? "", eventId, status: told, url: webhook?.url ?? "", delivery });
   };
   return {
     changed(kind, _id, record) {
       if (record === null) return;
       if (kind === "message") {
         const message = record as MessageRecord;
-        if (isNew(message, message.status)) tell({ what: "message", message });
+        if (isNew(message, message.status)) report({ what: "message", message });
       } else if (kind === "run") {
         const run = record as RunRecord;
-        if (isNew(run, run.status)) tell({ what: "run", run });
+        if (isNew(run, run.status)) report({ what: "run", run });
       } else if (kind === "delivery" && !changing.has(record)) {
-        // An answer changes a delivery in two steps, of which only the end is worth telling.
+        // An answer changes a delivery in two steps, of which only the second is reported.
         changing.add(record);
         queueMicrotask(() => {
           changing.delete(record);
@@ -59,10 +59,10 @@ export function tellChanges(world: World, tell: (happening: Happening) => void):
 }
 
 /** Tells of each call that the service answered with an error. What `/sandbox` refuses, its caller sees. */
-export function tellRefusals(app: FastifyInstance, tell: (happening: Happening) => void): void {
+export function reportRefusals(app: FastifyInstance, report: (happening: Happening) => void): void {
   app.addHook("onSend", (request, reply, payload, done) => {
     if (reply.statusCode >= 400 && !request.url.startsWith("/sandbox")) {
-      tell({ what: "refused", method: request.method, path: request.url, status: reply.statusCode, error: errorIn(payload) });
+      report({ what: "refused", method: request.method, path: request.url, status: reply.statusCode, error: errorIn(payload) });
     }
     done(null, payload);
   });

@@ -20,11 +20,11 @@ export const webhookOptionsSchema = z.strictObject({
   signature: signatureSettingsSchema.optional(),
 });
 
-/** What `startSandbox` takes, beside a clock and somebody to tell what happens. */
+/** What `startSandbox` takes, beside a clock and a listener. */
 export const sandboxOptionsSchema = z.strictObject({
   /** 0: any free port. */
   port: z.number().int().min(0).max(65535).default(0),
-  /** `/sandbox` has no key: whoever reaches this address may do anything with the sandbox. */
+  /** `/sandbox` has no key: everybody who reaches this address may do anything with the sandbox. */
   host: z.string().min(1).default("127.0.0.1"),
   /** Of the account `main`; with a state file that is there already, not given: as it is there. */
   plan: z.enum(planNames).optional(),

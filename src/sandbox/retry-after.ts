@@ -1,4 +1,4 @@
-/** Milliseconds that a `Retry-After` header asks to wait from `now` (unix milliseconds): seconds or a date; 0 for anything else. */
+/** Milliseconds that a `Retry-After` header means from `now` (unix milliseconds): seconds or a date; 0 for anything else. */
 export function readRetryAfter(header: string | undefined, now: number): number {
   if (header === undefined) return 0;
   if (/^\d+$/.test(header.trim())) return Number(header) * 1000;

@@ -8,7 +8,7 @@ import { createAccountSetup, newSecret } from "./control/account-setup.ts";
 import type { FaultBox } from "./control/parts.ts";
 import type { ObservedPost } from "./events/observed-posts.ts";
 import type { FaultSettings } from "./faults.ts";
-import { type Happening, tellChanges, tellRefusals } from "./happenings.ts";
+import { type Happening, reportChanges, reportRefusals } from "./happenings.ts";
 import { type Memory, openMemory } from "./memory.ts";
 import { type SandboxSettings, sandboxOptionsSchema } from "./options.ts";
 import { createHandle, type Sandbox } from "./sandbox.ts";
@@ -44,7 +44,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
     baseClock,
     newSecret,
     secret: settings.secret,
-    watch: onHappening === undefined ? null : (world) => tellChanges(world, onHappening),
+    watch: onHappening === undefined ? null : (world) => reportChanges(world, onHappening),
   });
   try {
     return await startOn(memory, settings, baseClock, onHappening ?? warn, onPost);
@@ -58,7 +58,7 @@ async function startOn(
   memory: Memory,
   settings: ReturnType<typeof sandboxOptionsSchema.parse>,
   baseClock: Clock,
-  tell: (happening: Happening) => void,
+  report: (happening: Happening) => void,
   onPost: SandboxOptions["onPost"],
 ): Promise<Sandbox> {
   const { world, clock, clockControls, ids, random, secret, formerSecret, file } = memory;
@@ -86,13 +86,13 @@ async function startOn(
     isUnlimited,
     defaultPlan: plan ?? "escala",
     url: () => url,
-    failed: (error) => tell({ what: "failed", error }),
+    failed: (error) => report({ what: "failed", error }),
     onPost,
   });
   const { app, posting } = assembled;
-  // An answer means that what it tells of is in the file.
+  // An answer means that its changes are in the file.
   if (file !== null) app.addHook("onSend", (_request, _reply, payload, done) => void file.written().then(() => done(null, payload), done));
-  tellRefusals(app, tell);
+  reportRefusals(app, report);
   try {
     url = await listen(app, host, port);
   } catch (error) {
@@ -118,7 +118,7 @@ async function startOn(
   });
 }
 
-/** With nobody to tell, the sandbox's own failures are what must not pass in silence. */
+/** Without a listener, the sandbox still reports its own failures. */
 function warn(happening: Happening): void {
   if (happening.what === "failed") process.emitWarning(happening.error as Error);
 }

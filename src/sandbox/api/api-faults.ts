@@ -28,7 +28,7 @@ export function addApiFaults(
     hanging.add(raw);
     raw.once("close", () => hanging.delete(raw));
   };
-  // Otherwise close() would wait for them for ever.
+  // Otherwise close() would wait for them forever.
   api.addHook("preClose", (done) => {
     for (const raw of hanging) raw.destroy();
     done();

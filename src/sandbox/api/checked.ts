@@ -15,7 +15,7 @@ export function checked<S extends z.ZodType>(schema: S, value: unknown): z.outpu
 
 function problemsOf(issue: z.core.$ZodIssue): Problem[] {
   const path = issue.path.map((step) => (typeof step === "number" ? step : String(step)));
-  // A field that nobody knows is named in the path, as every other field is.
+  // An unknown field is named in the path, as every other field is.
   if (issue.code === "unrecognized_keys") return issue.keys.map((key) => ({ path: [...path, key], message: issue.message }));
   return [{ path, message: issue.message }];
 }

@@ -9,7 +9,7 @@ export function noSuchPath(): ApiFault {
   return refused(404, "No existe esa dirección en la API.");
 }
 
-/** What the caller sees of anything thrown; what is no answer of the service's is told to `failed`. */
+/** What the caller sees of anything thrown; `failed` gets what is not an answer of the service. */
 export function answerTo(error: unknown, failed: (error: unknown) => void): Answer {
   if (error instanceof ApiFault) return error;
   const code = (error as { code?: unknown } | null)?.code;

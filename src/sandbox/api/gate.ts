@@ -7,7 +7,7 @@ export const apiRoot = "/api/v1";
 /** Who calls: the account and the key that the gate let in. To be asked inside the API's routes only. */
 export function callerOf(request: FastifyRequest): Caller {
   const caller = request.getDecorator<Caller | null>("caller");
-  if (caller === null) throw new Error("nobody has been let in: callerOf is for routes behind the gate");
+  if (caller === null) throw new Error("no caller: callerOf is for routes behind the gate");
   return caller;
 }
 

@@ -6,7 +6,7 @@ import { apiRoot } from "./gate.ts";
 export type FaultPicker = (faults: readonly ApiFaultSettings[], method: string, route: string | undefined) => ApiFaultSettings | null;
 
 /**
- * The first in the list that is meant for the call's endpoint, has some of its `times` left, and is drawn by its `share`.
+ * The first in the list for the call's endpoint, has some of its `times` left, and is drawn by its `share`.
  * With both `times` and `share` it is drawn until it has struck so many times.
  */
 export function createFaultPicker(random: Random): FaultPicker {

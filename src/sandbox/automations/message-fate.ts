@@ -5,7 +5,7 @@ import type { MessageRecord } from "../world/records.ts";
  * What a run that sent `message` does now: goes on once it left, fails if it failed, else waits.
  * A message that has left may be bound to fail all the same, as one to a number without an account, and a run whose
  * last message that is must not end as completed: so a failure that is to come is waited for. One that
- * stays pending for ever holds up nothing. All of it is the sandbox's choice.
+ * stays pending holds up nothing. All of it is the sandbox's choice.
  */
 export function fateOf({ status, future }: MessageRecord): "left" | "failed" | "open" {
   if (status === "failed") return "failed";

@@ -11,11 +11,11 @@ export interface Automations {
   customerWrote(account: string, conversation: ConversationRecord, message: MessageRecord): void;
   /**
    * A message's status changed. A run goes on once its message has left, and fails when one of its messages does, so
-   * whoever composes the sandbox calls this with all that `Publisher.messageStatus` is called with.
+   * the composition root calls this with all that `Publisher.messageStatus` is called with.
    */
   messageChanged(message: MessageRecord): void;
   /** Takes up the runs that a state file remembers. */
   resume(): void;
-  /** Ends requests under way. */
+  /** Ends requests in flight. */
   close(): Promise<void>;
 }

@@ -34,8 +34,8 @@ export interface RunnerParts {
  * |---|---|
  * | due at `nextAt` | the clock says so: the first step of `left` is done |
  * | waiting for `messageId` | that message left or failed |
- * | waiting for a receiver | it answered or is late; the step stays in `left`, so a restart asks again |
- * | `completed` or `failed` | for ever |
+ * | waiting for a receiver | it answered or is late; the step stays in `left`, so a restart repeats it |
+ * | `completed` or `failed` | final |
  */
 export function createRunner({ world, clock, ids, messaging, publisher, limits, requests, speed }: RunnerParts) {
   const conversationOf = (run: RunRecord) => world.conversations.get(run.conversationId) as ConversationRecord;

@@ -19,7 +19,7 @@ export type RequestOutcome = "success" | "error" | "unsigned" | "closed";
 export interface SignedRequests {
   /** Posts `body` as JSON, signed with the automation's token. Never rejects. */
   post(automation: AutomationRecord, url: string, body: unknown, id: string): Promise<RequestOutcome>;
-  /** Ends requests under way. */
+  /** Ends requests in flight. */
   close(): Promise<void>;
 }
 
@@ -43,7 +43,7 @@ export function createSignedRequests(clock: Clock): SignedRequests {
       if (closed) return "closed";
       return answer.statusCode >= 200 && answer.statusCode < 300 ? "success" : "error";
     } catch {
-      // No URL, nobody there, a reset, too late: it makes no difference to the step.
+      // No URL, no listener, a reset, too late: it makes no difference to the step.
       return closed ? "closed" : "error";
     } finally {
       cancelDeadline();

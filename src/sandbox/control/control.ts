@@ -11,7 +11,7 @@ import { addWebhookRoutes } from "./webhook-routes.ts";
 import { addWorldRoutes } from "./world-routes.ts";
 
 /**
- * Adds every endpoint of docs/sandbox.md, "/sandbox". No key: whoever reaches the address may.
+ * Adds every endpoint of docs/sandbox.md, "/sandbox". No key: everybody who reaches the address may use them.
  * `{error}` in English for what is wrong with the request; what the service itself would refuse is answered as it would.
  */
 export function addControlRoutes(app: FastifyInstance, parts: ControlParts): void {

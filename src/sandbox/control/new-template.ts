@@ -1,6 +1,6 @@
 import type { TemplateRecord, TemplateVariable } from "../world/records.ts";
 
-/** What is told of a template; the rest is made up. */
+/** What a caller gives of a template; the rest is made up. */
 export interface TemplateOrder {
   readonly name: string;
   readonly body: string;

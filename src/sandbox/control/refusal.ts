@@ -26,7 +26,7 @@ export function read<S extends z.ZodType>(schema: S, value: unknown): z.output<S
   throw new Refusal(400, problems.join("; "));
 }
 
-/** Status, body and headers for anything thrown in a `/sandbox` route; null for what nobody foresaw. */
+/** Status, body and headers for anything thrown in a `/sandbox` route; null for unforeseen errors. */
 export function answerOf(error: unknown): { status: number; body: object; headers: Readonly<Record<string, string>> } | null {
   if (error instanceof Refusal) return { status: error.status, body: { error: error.message }, headers: {} };
   if (error instanceof ApiFault) return error;

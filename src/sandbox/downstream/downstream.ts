@@ -33,7 +33,7 @@ export interface Downstream {
 
 const anyPath = "*";
 
-/** A small receiver of deliveries, for tests and the demo: keeps what came, and fails when told to. */
+/** A small receiver of deliveries, for tests and the demo: keeps what came, and fails on request. */
 export async function startDownstream(settings: DownstreamSettings = {}): Promise<Downstream> {
   const { port = 0, keepBodies = true, keepArrivals = true, secrets = {} } = settings;
   const log = createArrivalLog({ keepArrivals });

@@ -28,7 +28,7 @@ interface Delivered extends AcceptedAt {
  * Where deliveries of one message reached a path in another order than their events were accepted
  * (DESIGN.md, "Promises", 3): one must not arrive at all before each accepted earlier was taken, and
  * one that was never taken (dead letter, or still to come) must at least have been tried earlier.
- * Events whose place nobody knows prove nothing. One violation per event that came too late.
+ * Events whose position is unknown are left out. One violation per event that came too late.
  */
 export function findOrderViolations(
   arrivals: Iterable<Arrival>,

@@ -29,13 +29,13 @@ export interface EventsSettings {
   readonly timeoutMs?: number;
   /** Deliveries that may wait for one URL; following ones are dropped: the sandbox's choice, for its memory's sake. */
   readonly mostWaiting?: number;
-  /** Hears of what nobody foresaw, as nothing here throws into who publishes. */
+  /** Receives unforeseen errors, because nothing here throws into the publisher. */
   readonly onError?: (error: unknown) => void;
   /** Told of every post as it ends. */
   readonly onPost?: ((post: ObservedPost) => void) | undefined;
 }
 
-/** Posts under way to one URL. */
+/** Posts in flight to one URL. */
 const atOnce = 64;
 
 /** Signed events and their way to webhook URLs (messaging-service-api.md, "Events"). */

@@ -5,7 +5,7 @@ import type { Answer } from "./after-try.ts";
 type Controller = Dispatcher.DispatchController;
 type Headers = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2];
 
-/** An answer's body is read to its end for the connection's sake, and up to here. Nobody looks at it. */
+/** An answer's body is read to its end for the connection's sake, and up to here. It is not used. */
 const mostAnswerBytes = 64 * 1024;
 
 /**

@@ -11,7 +11,7 @@ interface Job {
 
 /**
  * At most `limit` at once. Work waits as closures without bodies, so that a URL that is down costs little.
- * `onError` hears of work that rejects, which ends its turn like any other.
+ * `onError` receives the error of work that rejects; such work ends its turn too.
  */
 export function createLane(limit: number, onError: (error: unknown) => void): Lane {
   let ready: Job[] = [];

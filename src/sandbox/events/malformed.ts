@@ -10,7 +10,7 @@ export function malformedBody(event: SandboxEvent, malformation: Malformation, r
   const json = (value: unknown) => Buffer.from(JSON.stringify(value), "utf8");
   switch (malformation) {
     case "broken-json":
-      // Cut anywhere after the id: never valid, because the last brace is gone.
+      // Cut anywhere after the id: never valid, because the last brace is missing.
       return bodyOf(event).subarray(0, 50 + random.below(bodyOf(event).length - 50));
     case "no-object":
       return json([event]);

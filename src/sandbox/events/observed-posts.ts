@@ -15,8 +15,8 @@ export interface ObservedPost {
   readonly ended: number;
 }
 
-/** The same poster, with somebody told of each post as it ends; not of those that closing cut off. */
-export function observePosts(poster: Poster, tell: (post: ObservedPost) => void): Poster {
+/** The same poster, and reports each post as it ends; not those that closing cut off. */
+export function observePosts(poster: Poster, report: (post: ObservedPost) => void): Poster {
   let number = 0;
   return {
     ...poster,
@@ -29,7 +29,7 @@ export function observePosts(poster: Poster, tell: (post: ObservedPost) => void)
       if (answer.kind === "cut") return answer;
       const { webhook, eventId, body, signature, isMalformed = false } = order;
       const sort = signature === "wrong" ? "wrongly-signed" : isMalformed ? "malformed" : "event";
-      tell({ url: webhook.url, eventId, body, sort, answered: answer.kind === "answered" ? answer.status : null, began, ended });
+      report({ url: webhook.url, eventId, body, sort, answered: answer.kind === "answered" ? answer.status : null, began, ended });
       return answer;
     },
   };

@@ -2,7 +2,7 @@
 export interface Overtaking {
   /**
    * Calls `release` once, when the first try of a later event of `line` has ended. False, and it is not held,
-   * when one of `line` is held already: somebody has to overtake that.
+   * when one of `line` is held already: another has to overtake that.
    */
   hold(line: string, eventId: string, release: () => void): boolean;
   /** The first try of this event has ended. */

@@ -28,6 +28,6 @@ export interface Posting {
   webhookChanged(webhookId: string): void;
   /** Resolves once nothing waits. */
   idle(): Promise<void>;
-  /** Cuts what is under way; what has not ended stays `waiting` in the records, for `resume`. */
+  /** Cuts what is in flight; what has not ended stays `waiting` in the records, for `resume`. */
   close(): Promise<void>;
 }

@@ -20,9 +20,9 @@ export interface PostOrder {
 export interface Poster {
   /** One post. Never rejects: what happened is data. */
   post(order: PostOrder): Promise<Answer>;
-  /** Lets go of the connections of a webhook that is gone. */
+  /** Closes the connections of a deleted webhook. */
   forget(webhookId: string): void;
-  /** Cuts what is under way: it ends as `cut`, and so does every later post. */
+  /** Cuts what is in flight: it ends as `cut`, and so does every later post. */
   close(): Promise<void>;
 }
 
@@ -49,7 +49,7 @@ interface Place {
 /** Connections are each webhook's own, so that a URL that hangs does not hold up another on the same host. */
 export function createPoster({ baseClock, timeoutMs, connections }: PosterSettings): Poster {
   const places = new Map<string, Place>();
-  /** Let go of, with posts still under way. */
+  /** Closed, with posts still in flight. */
   const retired = new Set<Pool>();
   let isClosed = false;
 
@@ -91,7 +91,7 @@ export function createPoster({ baseClock, timeoutMs, connections }: PosterSettin
         try {
           begin(order, settle);
         } catch (error) {
-          // A URL that is none, or a secret not in the encoding that its signature asks for.
+          // A URL that is none, or a secret not in the encoding of its signature.
           settle({ kind: "unanswered", reason: (error as Error).message });
         }
       }),

@@ -2,8 +2,8 @@ import type { Clock } from "../../model/clock.ts";
 import type { Random } from "../random.ts";
 import type { World } from "../world/world.ts";
 import { afterTry, type EventRetry } from "./after-try.ts";
-import { note, type Owed, owe } from "./owed.ts";
-import { createOwing } from "./owing.ts";
+import { note, type PendingPost, pendingPostOf } from "./pending-post.ts";
+import { createPendingPosts } from "./pending-posts.ts";
 import type { Posting } from "./port.ts";
 import { orderFor } from "./post-order.ts";
 import type { Poster, PostOrder } from "./poster.ts";
@@ -18,11 +18,11 @@ export interface PostingSettings {
   readonly poster: Poster;
   readonly retry: EventRetry;
   readonly speed: number;
-  /** Posts under way to one URL. */
+  /** Posts in flight to one URL. */
   readonly atOnce: number;
   /** Deliveries that may wait for one URL. */
   readonly mostWaiting: number;
-  /** Hears of what nobody foresaw. */
+  /** Receives unforeseen errors. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -31,7 +31,7 @@ const longestHoldMs = 10_000;
 
 export interface DeliveryPosting extends Posting {
   /** Takes a delivery whose record is `waiting`. */
-  add(owed: Owed): void;
+  add(post: PendingPost): void;
   hasRoom(webhookId: string): boolean;
 }
 
@@ -41,11 +41,11 @@ export interface DeliveryPosting extends Posting {
  */
 export function createPosting(settings: PostingSettings): DeliveryPosting {
   const { world, clock, baseClock, poster, retry, speed, atOnce, mostWaiting, onError } = settings;
-  const owing = createOwing(atOnce, onError);
+  const pending = createPendingPosts(atOnce, onError);
   let isClosed = false;
   let idlers: (() => void)[] = [];
 
-  const waiting = () => owing.total + sidePosts.count;
+  const waiting = () => pending.total + sidePosts.count;
   const wakeIdlers = (): void => {
     if (!isClosed && waiting() > 0) return;
     const woken = idlers;
@@ -53,101 +53,101 @@ export function createPosting(settings: PostingSettings): DeliveryPosting {
     for (const wake of woken) wake();
   };
   const sidePosts = createSidePosts({ ...settings, onEnd: wakeIdlers });
-  const end = (owed: Owed, status: "delivered" | "failed" | "dropped", reason: string | null): void => {
-    owing.remove(owed);
-    note(world, owed, { status, reason });
+  const end = (post: PendingPost, status: "delivered" | "failed" | "dropped", reason: string | null): void => {
+    pending.remove(post);
+    note(world, post, { status, reason });
     wakeIdlers();
   };
   const dropGone = (webhookId: string): void => {
     const webhook = world.webhooks.get(webhookId);
     if (webhook?.isEnabled === true) return;
-    for (const owed of owing.of(webhookId).all) {
-      // What is under way may still arrive; it ends with its answer.
-      if (!owed.isPosting) end(owed, "dropped", webhook === undefined ? "webhook deleted" : "webhook disabled");
+    for (const post of pending.of(webhookId).all) {
+      // A post in flight may still arrive; it ends with its answer.
+      if (!post.isPosting) end(post, "dropped", webhook === undefined ? "webhook deleted" : "webhook disabled");
     }
     if (webhook !== undefined) return;
     poster.forget(webhookId);
-    owing.forget(webhookId);
+    pending.forget(webhookId);
   };
-  const orderOf = (owed: Owed): PostOrder | null => {
-    if (isClosed || !owing.has(owed)) return null;
-    const order = orderFor(world, owed);
+  const orderOf = (post: PendingPost): PostOrder | null => {
+    if (isClosed || !pending.has(post)) return null;
+    const order = orderFor(world, post);
     if (typeof order !== "string") return order;
-    end(owed, "dropped", order);
+    end(post, "dropped", order);
     return null;
   };
-  const laneOf = (owed: Owed) => owing.of(owed.delivery.webhookId).lane;
-  const again = (owed: Owed) => laneOf(owed).add(() => post(owed, orderOf(owed)));
-  const post = async (owed: Owed, order: PostOrder | null): Promise<void> => {
+  const laneOf = (post: PendingPost) => pending.of(post.delivery.webhookId).lane;
+  const again = (post: PendingPost) => laneOf(post).add(() => attempt(post, orderOf(post)));
+  const attempt = async (post: PendingPost, order: PostOrder | null): Promise<void> => {
     if (order === null) return;
-    owed.isPosting = true;
+    post.isPosting = true;
     const answer = await poster.post(order);
-    owed.isPosting = false;
+    post.isPosting = false;
     // The record stays `waiting`: after a restart it is posted again.
     if (answer.kind === "cut") return;
-    const { delivery } = owed;
+    const { delivery } = post;
     delivery.tries += 1;
     delivery.answered = answer.kind === "answered" ? answer.status : null;
     const next = afterTry(answer, delivery.tries, retry, speed, baseClock.now());
-    if (next.status !== "waiting") return end(owed, next.status, next.status === "failed" ? next.reason : null);
-    note(world, owed, { reason: next.reason, nextAt: clock.now() + next.waitMs });
-    clock.after(next.waitMs, () => again(owed));
-    // The webhook may have gone while this was under way.
+    if (next.status !== "waiting") return end(post, next.status, next.status === "failed" ? next.reason : null);
+    note(world, post, { reason: next.reason, nextAt: clock.now() + next.waitMs });
+    clock.after(next.waitMs, () => again(post));
+    // The webhook may have been deleted meanwhile.
     dropGone(delivery.webhookId);
   };
-  const postFirst = async (owed: Owed): Promise<void> => {
-    const order = orderOf(owed);
+  const postFirst = async (post: PendingPost): Promise<void> => {
+    const order = orderOf(post);
     if (order === null) return;
-    sidePosts.begin(owed, laneOf(owed));
-    owed.isPosting = true;
-    if (owed.faults.wrongSignature) await poster.post({ ...order, signature: "wrong" });
-    await post(owed, order);
-    if (owed.line !== null) owing.of(owed.delivery.webhookId).overtaking.passed(owed.line, order.eventId);
+    sidePosts.begin(post, laneOf(post));
+    post.isPosting = true;
+    if (post.faults.wrongSignature) await poster.post({ ...order, signature: "wrong" });
+    await attempt(post, order);
+    if (post.line !== null) pending.of(post.delivery.webhookId).overtaking.passed(post.line, order.eventId);
   };
-  const first = (owed: Owed) => laneOf(owed).add(() => postFirst(owed), owed.line);
-  const hold = (owed: Owed): void => {
-    const { eventId, webhookId } = owed.delivery;
+  const first = (post: PendingPost) => laneOf(post).add(() => postFirst(post), post.line);
+  const hold = (post: PendingPost): void => {
+    const { eventId, webhookId } = post.delivery;
     // An event of no message has nothing that could overtake it but time.
-    const line = owed.line ?? eventId;
-    const { overtaking } = owing.of(webhookId);
-    const isHeld = overtaking.hold(line, eventId, () => first(owed));
+    const line = post.line ?? eventId;
+    const { overtaking } = pending.of(webhookId);
+    const isHeld = overtaking.hold(line, eventId, () => first(post));
     if (isHeld) clock.after(longestHoldMs / speed, () => overtaking.giveUp(line, eventId));
-    else first(owed);
+    else first(post);
   };
   return {
-    add(owed) {
-      owing.add(owed);
-      const { delayMs, reorder } = owed.faults;
-      const begin = () => (reorder ? hold(owed) : first(owed));
+    add(post) {
+      pending.add(post);
+      const { delayMs, reorder } = post.faults;
+      const begin = () => (reorder ? hold(post) : first(post));
       const heldMs = delayMs + (reorder ? longestHoldMs / speed : 0);
-      if (heldMs > 0) note(world, owed, { nextAt: clock.now() + heldMs });
+      if (heldMs > 0) note(world, post, { nextAt: clock.now() + heldMs });
       if (delayMs > 0) clock.after(delayMs, begin);
       else begin();
     },
-    hasRoom: (webhookId) => owing.of(webhookId).all.size < mostWaiting,
+    hasRoom: (webhookId) => pending.of(webhookId).all.size < mostWaiting,
     resume() {
       const left = [...world.deliveries.all()].filter(({ status }) => status === "waiting");
       // Ids grow: the older event goes first.
       for (const delivery of left.sort((a, b) => (a.id < b.id ? -1 : 1))) {
         const event = world.events.get(delivery.eventId);
         // Faults were drawn before the restart, and are over.
-        const owed = owe(delivery, event);
-        owing.add(owed);
+        const post = pendingPostOf(delivery, event);
+        pending.add(post);
         const go = delivery.tries === 0 ? first : again;
         const waitMs = delivery.nextAt - clock.now();
-        if (waitMs > 0) clock.after(waitMs, () => go(owed));
-        else go(owed);
+        if (waitMs > 0) clock.after(waitMs, () => go(post));
+        else go(post);
       }
     },
     webhookChanged: dropGone,
     waiting() {
-      for (const webhookId of owing.webhooks()) dropGone(webhookId);
+      for (const webhookId of pending.webhooks()) dropGone(webhookId);
       return waiting();
     },
     idle() {
       return new Promise((resolve) => {
         idlers.push(resolve);
-        for (const webhookId of owing.webhooks()) dropGone(webhookId);
+        for (const webhookId of pending.webhooks()) dropGone(webhookId);
         wakeIdlers();
       });
     },

@@ -8,7 +8,7 @@ import type { World } from "../world/world.ts";
 import type { DeliveryFaults } from "./delivery-faults.ts";
 import { eventBody } from "./event-body.ts";
 import { automationCompletedData, automationFailedData, messageStatusData } from "./event-data.ts";
-import { owe } from "./owed.ts";
+import { pendingPostOf } from "./pending-post.ts";
 import type { Publisher } from "./port.ts";
 import type { DeliveryPosting } from "./posting.ts";
 import { isSubscribed } from "./subscriptions.ts";
@@ -24,7 +24,7 @@ export interface PublisherSettings {
   readonly onError: (error: unknown) => void;
 }
 
-/** Makes events, and a delivery of each for every webhook URL that asked for its kind. Never throws. */
+/** Makes events, and a delivery of each for every webhook URL that is subscribed to its kind. Never throws. */
 export function createPublisher({ world, clock, ids, limits, drawFaults, posting, onError }: PublisherSettings): Publisher {
   const deliver = (account: AccountRecord, webhook: WebhookRecord, event: EventRecord): void => {
     const faults = drawFaults();
@@ -48,7 +48,7 @@ export function createPublisher({ world, clock, ids, limits, drawFaults, posting
       nextAt: event.createdAt,
     };
     world.deliveries.put(delivery);
-    if (reason === null) posting.add(owe(delivery, event, faults));
+    if (reason === null) posting.add(pendingPostOf(delivery, event, faults));
   };
   const publish: Publisher["publish"] = (account, event, data, about = {}) => {
     try {

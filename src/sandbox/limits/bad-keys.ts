@@ -19,7 +19,7 @@ export function createBadKeys(): BadKeys {
   const blockedUntil = new Map<string, number>();
   let sweptAt = Number.NEGATIVE_INFINITY;
 
-  /** Addresses that are quiet again are not kept for ever. */
+  /** Addresses that are quiet again are not kept forever. */
   const sweep = (now: number): void => {
     if (Math.abs(now - sweptAt) < minuteMs) return;
     sweptAt = now;

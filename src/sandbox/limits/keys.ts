@@ -1,7 +1,7 @@
 import type { KeyRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 
-/** Finds the valid key with a text, whoever owns it; undefined for one that is unknown or revoked. */
+/** Finds the valid key with a text, of any account; undefined for one that is unknown or revoked. */
 export type FindKey = (text: string) => KeyRecord | undefined;
 
 /** Tables are searched per account; ids found once are remembered, so that a call costs the same with many accounts. */

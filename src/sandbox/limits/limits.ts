@@ -84,7 +84,7 @@ export function createLimits({
       const now = clock.now();
       const limits = limitsOf(account.plan);
       const found = callsOf(account.id);
-      // The message cap first: what exceeds both must hear of messages. A refused call counts nowhere.
+      // The message cap first: a call that exceeds both is refused for messages. A refused call counts nowhere.
       const caps: readonly Cap[] = call === "message" ? ["messages", "requests"] : ["requests"];
       try {
         if (!limits.api) throw notInPlan("Tu plan no incluye la API. Pasate a un plan que la incluya.", account.plan, "api");

@@ -40,7 +40,7 @@ export function createMcp(parts: McpParts): (account: AccountRecord, app: AppRec
       return ok(rpcResult(id, { content: [{ type: "text", text: JSON.stringify(found) }], structuredContent: found, isError: false }));
     } catch (error) {
       if (!(error instanceof ApiFault)) throw error;
-      // As MCP wants it: the model is told, and may correct itself.
+      // As MCP wants it: the model gets the error and may correct itself.
       return ok(rpcResult(id, { content: [{ type: "text", text: JSON.stringify(error.body) }], isError: true }));
     }
   };

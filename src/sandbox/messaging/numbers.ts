@@ -24,7 +24,7 @@ export const fates: Readonly<Record<string, Fate>> = {
   "0000": { steps: [failed(131026)] },
   // Read receipts off.
   "0001": { steps: [sent, delivered] },
-  // Pending for ever.
+  // Stays pending.
   "0002": { steps: [] },
   // The phone is switched off.
   "0003": { steps: [sent] },

@@ -4,7 +4,7 @@ const template = z.object({ id: z.guid(), variables: z.record(z.string(), z.stri
 
 /**
  * Body of `POST /messages` (messaging-service-api.md, "POST /messages"). Both `text` and `template`, or neither, is a
- * validation error like a missing field: the sandbox's choice, as is that fields nobody knows are let pass.
+ * validation error like a missing field: the sandbox's choice, as is ignoring unknown fields.
  * Whether `to` is a phone is not asked here: that error is a text of its own.
  */
 export const outgoingBodySchema = z

@@ -52,7 +52,7 @@ export async function openStateFile(path: string): Promise<StateFile> {
         }
       });
     });
-    // Whoever asked for `written` hears of a failure; nobody else has to.
+    // Only callers of `written` receive a failure.
     turn.catch(() => {});
     return turn;
   };

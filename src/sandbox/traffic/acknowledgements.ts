@@ -46,7 +46,7 @@ export function createAcknowledgements(): Acknowledgements {
         return;
       }
       known[answer] += 1;
-      // The answer "accepted" tells which post it was; short of that it was some post begun by now.
+      // The answer "accepted" identifies the post; short of that it was some post begun by now.
       if (answer === "accepted") known.after = from;
       else if (known.accepted === 0) known.after = Math.min(known.after, from);
       known.before = Math.min(known.before, to);

@@ -5,7 +5,7 @@ const tickMs = 5;
 
 /**
  * Lets `rate` per second through, evenly over each few milliseconds, and does not make up for time in
- * which nobody asked (no burst after a stall longer than `burstMs`). Resolves at once while within the rate.
+ * when nothing was requested (no burst after a stall longer than `burstMs`). Resolves at once while within the rate.
  */
 export function createPace(rate: number, clock: Clock, burstMs = 100): () => Promise<void> | undefined {
   let due = clock.now();

@@ -18,7 +18,7 @@ export const answers = ["accepted", "duplicate", "quarantined", "unauthorized"] 
 export type Answer = (typeof answers)[number];
 
 /**
- * What the relay should answer. Duplicates may travel side by side, so nobody can tell which of them
+ * What the relay should answer. Duplicates may travel side by side, so it is unknown which of them
  * comes first: for an event, of all posts with its id one is `accepted` and each other is `duplicate`.
  */
 export type Expectation =

@@ -1,13 +1,13 @@
 import { growingWait } from "../../model/backoff.ts";
 import { readRetryAfter } from "../retry-after.ts";
 
-/** How a sender repeats a post that found nobody home. The service's own schedule is not shown: this is the sandbox's choice. */
+/** How a sender repeats a post that nothing accepted. The service's own schedule is not shown: this is the sandbox's choice. */
 export interface SenderRetry {
   /** Tries in all, the first included. */
   readonly tries: number;
   /** Wait before the second try, in milliseconds; doubled each time. */
   readonly firstMs: number;
-  /** No wait is longer, whatever Retry-After asks. */
+  /** No wait is longer, whatever Retry-After says. */
   readonly longestMs: number;
 }
 

@@ -11,7 +11,7 @@ export interface ScenarioMix {
   readonly truncated: number;
   readonly malformed: number;
   readonly wronglySigned: number;
-  /** That a campaign posts a burst of `campaignSize` statuses of messages nobody registered. */
+  /** That a campaign posts a burst of `campaignSize` statuses of unregistered messages. */
   readonly campaign: number;
 }
 

@@ -16,7 +16,7 @@ export interface ScenarioSettings {
   readonly messages: number;
   readonly mix?: Partial<ScenarioMix>;
   readonly lives?: LifeShares;
-  /** Messages under way at once. */
+  /** Messages in flight at once. */
   readonly alive?: number;
   /** How many posts may overtake one that is held back. */
   readonly window?: number;

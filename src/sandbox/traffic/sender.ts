@@ -14,7 +14,7 @@ export interface SenderSettings {
   readonly signature: SignatureSettings;
   readonly secret: string;
   readonly clock: Clock;
-  /** Posts under way at once, each on a connection of its own. */
+  /** Posts in flight at once, each on a connection of its own. */
   readonly concurrency: number;
   /** Posts per second; not given: as fast as `concurrency` allows. */
   readonly rate?: number;

@@ -209,7 +209,7 @@ export interface EventRecord extends Owned {
   readonly body: string;
 }
 
-/** One event owed to one webhook URL. */
+/** One event to post to one webhook URL. */
 export interface DeliveryRecord extends Owned {
   readonly eventId: string;
   readonly webhookId: string;
@@ -217,7 +217,7 @@ export interface DeliveryRecord extends Owned {
   status: "waiting" | "delivered" | "failed" | "dropped";
   reason: string | null;
   tries: number;
-  /** Of the last try; null while there was none, and when nobody answered. */
+  /** Of the last try; null while there was none, and when there was no answer. */
   answered: number | null;
   nextAt: number;
 }

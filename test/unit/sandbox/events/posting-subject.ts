@@ -1,6 +1,6 @@
 import { type Answer, usualEventRetry } from "../../../../src/sandbox/events/after-try.ts";
 import { type DeliveryFaults, noFaults } from "../../../../src/sandbox/events/delivery-faults.ts";
-import { owe } from "../../../../src/sandbox/events/owed.ts";
+import { pendingPostOf } from "../../../../src/sandbox/events/pending-post.ts";
 import type { PostOrder } from "../../../../src/sandbox/events/poster.ts";
 import { createPosting } from "../../../../src/sandbox/events/posting.ts";
 import { createRandom } from "../../../../src/sandbox/random.ts";
@@ -70,7 +70,7 @@ export function createSubject({ speed = 1, mostWaiting = 100 } = {}) {
     },
     async add(eventId: string, line: string | null = null, faults: Partial<DeliveryFaults> = {}) {
       const { event, delivery } = record(eventId, line);
-      posting.add(owe(delivery, event, { ...noFaults, ...faults }));
+      posting.add(pendingPostOf(delivery, event, { ...noFaults, ...faults }));
       await settled(2);
       return delivery;
     },

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Wamid } from "../../../../src/model/ids.ts";
 import { noFaults } from "../../../../src/sandbox/events/delivery-faults.ts";
-import type { Owed } from "../../../../src/sandbox/events/owed.ts";
+import type { PendingPost } from "../../../../src/sandbox/events/pending-post.ts";
 import { createPublisher } from "../../../../src/sandbox/events/publisher.ts";
 import type { MessageRecord, Plan } from "../../../../src/sandbox/world/records.ts";
 import { createWorld } from "../../../../src/sandbox/world/world.ts";
@@ -15,7 +15,7 @@ function createSubject({ plan = "escala" as Plan, left = 1_000, drop = false, ro
   const owned = (id: string) => ({ id, account: "main", createdAt: clock.now() });
   const usage = { month: "2026-11", apiCalls: 0, webhookDeliveries: 0, automationSteps: 0, automationRequests: 0 };
   world.accounts.put({ ...owned("main"), plan, contactLimit: null, isConnected: true, numbers: [], usage });
-  const added: Owed[] = [];
+  const added: PendingPost[] = [];
   const spent: string[] = [];
   const errors: unknown[] = [];
   let made = 0;
@@ -25,7 +25,7 @@ function createSubject({ plan = "escala" as Plan, left = 1_000, drop = false, ro
     ids: () => `id-${String(++made).padStart(4, "0")}`,
     limits: { spend: (_, what) => spent.push(what) <= left },
     drawFaults: () => ({ ...noFaults, drop }),
-    posting: { add: (owed) => void added.push(owed), hasRoom: () => room },
+    posting: { add: (post) => void added.push(post), hasRoom: () => room },
     onError: (error) => void errors.push(error),
   });
   return {
