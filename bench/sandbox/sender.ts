@@ -22,7 +22,7 @@ export interface Sends {
   readonly latency: Latency;
 }
 
-/** Each of these makes three events, whatever is drawn: sent, read, delivered (docs/sandbox.md, "Numbers that mean something"). */
+/** Each of these makes three events, whatever is drawn: sent, read, delivered (docs/contributing/sandbox.md, "Numbers with a fixed outcome"). */
 const ending = "0007";
 let sent = 0;
 

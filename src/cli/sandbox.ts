@@ -61,7 +61,7 @@ export function build(command: Command, io: Io): void {
       "after",
       `
 Prints the base URL, a key, a secret, a first message to send and a relay.yaml, then a line for each thing that
-happens. /sandbox plays what is around the service: customers, settings, clock, faults (docs/sandbox.md).
+happens. /sandbox controls customers, settings, clock and faults (docs/contributing/sandbox.md).
 
 Examples:
   wamid-relay sandbox
@@ -241,7 +241,7 @@ function readyLines(ready: Ready, yaml: string): string[] {
     `  secret     ${secret}  (signs events, in the header x-${service}-signature)`,
     ...(webhooks.length === 0 ? ["  events go  nowhere"] : webhooks.map((webhook) => `  events go  to ${webhook}`)),
     "",
-    "A first message (numbers that mean something are in docs/sandbox.md):",
+    "A first message (numbers with a fixed outcome: docs/contributing/sandbox.md):",
     "",
     `  curl ${apiUrl}/messages -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' \\`,
     `    -d '${JSON.stringify({ to: "+5491155551234", ...body })}'`,

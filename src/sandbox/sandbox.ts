@@ -40,7 +40,7 @@ export interface Sandbox extends AsyncDisposable {
   readonly clock: ClockControls;
   /** Calls the API with the key: `call("POST", "/messages", {…})`. */
   call(method: string, path: string, body?: unknown): Promise<Answer>;
-  /** Calls an endpoint of docs/sandbox.md: `control("PUT", "/faults", {…})` is `PUT /sandbox/faults`. */
+  /** Calls an endpoint of docs/contributing/sandbox.md: `control("PUT", "/faults", {…})` is `PUT /sandbox/faults`. */
   control(method: string, path: string, body?: unknown): Promise<Answer>;
   /** A customer writes to the account: the 24-hour window opens. */
   customerWrites(phone: string, text: string, name?: string): MessageRecord;

@@ -30,8 +30,8 @@ export interface SandboxOptions extends SandboxSettings {
 }
 
 /**
- * Starts the messaging service on this machine: API, events, limits and errors as docs/messaging-service-api.md says,
- * and `/sandbox` as docs/sandbox.md does. Resolves once it listens. Throws a ZodError for options that are none, and
+ * Starts the messaging service on this machine: API, events, limits and errors as docs/contributing/messaging-service-api.md says,
+ * and `/sandbox` as docs/contributing/sandbox.md does. Resolves once it listens. Throws a ZodError for options that are none, and
  * SandboxRefused when the port or the state file cannot be had.
  */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {

@@ -30,7 +30,7 @@ async function sendAll(stage: Stage): Promise<void> {
   async function work(): Promise<void> {
     while (next < sends) {
       const n = next++;
-      // Some of the numbers that mean something are among them: failed, failed and then delivered, never read, stuck.
+      // Some of the numbers with a fixed outcome are among them: failed, failed and then delivered, never read, stuck.
       const digits = String(n % 200).padStart(4, "0");
       if (digits === "0005" || digits === "0006") continue;
       const to = `+54911${String(n).padStart(4, "0")}${digits}`;

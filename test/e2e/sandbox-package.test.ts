@@ -15,7 +15,7 @@ const run = promisify(execFile);
 const root = new URL("../..", import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), "wamid-relay-package-"));
 const installed = join(folder, "node_modules/wamid-relay");
-const page = readFileSync(join(root, "docs/sandbox.md"), "utf8");
+const page = readFileSync(join(root, "docs/contributing/sandbox.md"), "utf8");
 /** The example of "Use it in your own tests". */
 const example = /## Use it in your own tests\n[\s\S]*?```js\n([\s\S]*?)```/.exec(page)?.[1] ?? "";
 
@@ -31,7 +31,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test("the example of docs/sandbox.md works in a separate project", async () => {
+test("the example of docs/contributing/sandbox.md works in a separate project", async () => {
   expect(example).toContain('from "wamid-relay/sandbox"');
   writeFileSync(join(folder, "sandbox.test.js"), example);
   const { stdout } = await run(process.execPath, ["--test", "--test-reporter=tap", "sandbox.test.js"], { cwd: folder }).catch(

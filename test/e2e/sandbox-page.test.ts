@@ -1,4 +1,4 @@
-// Slow: it runs the commands of docs/sandbox.md.
+// Slow: it runs the commands of docs/contributing/sandbox.md.
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { promisify } from "node:util";
@@ -6,10 +6,10 @@ import { expect, test } from "vitest";
 import { readyLine, spawnSandbox } from "../harness/sandbox-process.ts";
 
 const run = promisify(execFile);
-const page = readFileSync(new URL("../../docs/sandbox.md", import.meta.url), "utf8");
+const page = readFileSync(new URL("../../docs/contributing/sandbox.md", import.meta.url), "utf8");
 
-test("the first steps of docs/sandbox.md work as written", async () => {
-  const [, script = ""] = /## A first round\n[\s\S]*?```sh\n([\s\S]*?)```/.exec(page) ?? [];
+test("the commands of docs/contributing/sandbox.md work as written", async () => {
+  const [, script = ""] = /## Try it\n[\s\S]*?```sh\n([\s\S]*?)```/.exec(page) ?? [];
   expect(script).toContain("/messages");
   const env = { SANDBOX_KEY: "acme_live_first_round" };
   const { url } = await readyLine(spawnSandbox(["--port", "0", "--no-webhook", "--json"], { env }));

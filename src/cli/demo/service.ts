@@ -72,7 +72,7 @@ export interface People {
 }
 
 /**
- * Numbers that mean something (docs/sandbox.md) and their shares of all recipients. 0009 is missing: ten times
+ * Numbers with a fixed outcome (docs/contributing/sandbox.md) and their shares of all recipients. 0009 is missing: ten times
  * as slow would be longer than the demo.
  */
 const meaningful: readonly (readonly [lastDigits: string, share: number])[] = [

@@ -11,7 +11,7 @@ import { addWebhookRoutes } from "./webhook-routes.ts";
 import { addWorldRoutes } from "./world-routes.ts";
 
 /**
- * Adds every endpoint of docs/sandbox.md, "/sandbox". No key: everybody who reaches the address may use them.
+ * Adds every endpoint of docs/contributing/sandbox.md, "Control API". No key: every client that reaches the address may call.
  * `{error}` in English for what is wrong with the request; what the service itself would refuse is answered as it would.
  */
 export function addControlRoutes(app: FastifyInstance, parts: ControlParts): void {
@@ -40,7 +40,7 @@ export function addControlRoutes(app: FastifyInstance, parts: ControlParts): voi
   void app.register(
     async (scope) => {
       scope.setNotFoundHandler(({ method, url }, reply) => {
-        const error = `there is no ${method} ${url.split("?")[0]}; docs/sandbox.md lists what there is`;
+        const error = `there is no ${method} ${url.split("?")[0]}; docs/contributing/sandbox.md lists what there is`;
         return reply.code(404).send({ error });
       });
     },

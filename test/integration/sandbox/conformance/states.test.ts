@@ -140,7 +140,7 @@ test("Conversation rules: a customer message in those 24 hours reaches the team 
   expect((await account.messages()).map(({ text, status }) => [text, status])).toContainEqual(["¿Sigue ahí?", "received"]);
 });
 
-test("Conversation rules: a run under way says nothing more once a human has replied", async () => {
+test("Conversation rules: a run in progress sends nothing more once a human has replied", async () => {
   const account = await service.account();
   const phone = service.phone();
   const steps = [

@@ -1,15 +1,15 @@
-// Holds together docs/messaging-service-api.md, the tests beside this file, and the table in docs/sandbox.md that says which is which.
+// Compares docs/contributing/messaging-service-api.md, the tests beside this file, and docs/contributing/sandbox-conformance.md.
 import { readdirSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { expect, test } from "vitest";
 import { readRows, readTests } from "./table.ts";
 
 const here = new URL(".", import.meta.url);
-const docs = new URL("../../../../docs/", here);
+const docs = new URL("../../../../docs/contributing/", here);
 const lines = readFileSync(new URL("messaging-service-api.md", docs), "utf8").split("\n");
-const table = readFileSync(new URL("sandbox.md", docs), "utf8");
-const stated = readRows(table, "## Conformance: document line → test");
-const silent = readRows(table, "### Lines that state no behaviour");
+const table = readFileSync(new URL("sandbox-conformance.md", docs), "utf8");
+const stated = readRows(table, "## Lines with tests");
+const silent = readRows(table, "## Lines without behavior");
 
 const files = readdirSync(here).filter((name) => name.endsWith(".test.ts") && name !== basename(import.meta.filename));
 const tests = files.flatMap((file) => readTests(readFileSync(new URL(file, here), "utf8")).map((name) => `\`${file}\` ${name}`));

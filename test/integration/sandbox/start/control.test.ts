@@ -9,7 +9,7 @@ import { openDownstream } from "../../../harness/downstream.ts";
 import { usageOf } from "../../../harness/sandbox-usage.ts";
 import { until } from "../../../harness/until.ts";
 
-const page = readFileSync(new URL("../../../../docs/sandbox.md", import.meta.url), "utf8");
+const page = readFileSync(new URL("../../../../docs/contributing/sandbox.md", import.meta.url), "utf8");
 const table = page.slice(page.indexOf("| endpoint | what it does |")).split("\n\n")[0] ?? "";
 async function registered(): Promise<string[]> {
   const app = Fastify();
@@ -23,7 +23,7 @@ async function registered(): Promise<string[]> {
   return found;
 }
 
-test("every endpoint under /sandbox is in docs/sandbox.md, and the page has no other", async () => {
+test("every endpoint under /sandbox is in docs/contributing/sandbox.md, and the page has no other", async () => {
   const rows = table.replaceAll("{id or wamid}", "{id}");
   const named = [...rows.matchAll(/`(GET|POST|PUT|PATCH|DELETE) (\/sandbox[^` ]*)`/g)].map(([, method, path]) => `${method} ${path}`);
   expect(named.toSorted()).toEqual((await registered()).toSorted());
@@ -213,7 +213,10 @@ test("customers write, a colleague replies, contacts are put", async () => {
   expect((await control("GET", `/contacts/${encodeURIComponent(spaced)}`)).body).toHaveProperty("conversation", conversation);
   expect((await control("POST", "/colleague/replies", { phone: spaced, text: "Sí" })).status).toBe(201);
   expect((await control("GET", "/contacts/+5491100000000")).status).toBe(404);
-  expect(await control("GET", "/nowhere")).toMatchObject({ status: 404, body: { error: expect.stringContaining("docs/sandbox.md") } });
+  expect(await control("GET", "/nowhere")).toMatchObject({
+    status: 404,
+    body: { error: expect.stringContaining("docs/contributing/sandbox.md") },
+  });
   expect((await control("DELETE", "/clock")).status).toBe(404);
   expect((await control("POST", "/customers/ana/messages", { text: "x" })).status).toBe(400);
   expect((await control("POST", `/customers/${phone}/messages`, { text: "" })).status).toBe(400);
