@@ -1,7 +1,5 @@
-import { readFileSync } from "node:fs";
 import { Queue } from "bullmq";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { attemptErrors } from "../../../src/model/delivery.ts";
 import { withBusyThreads } from "../../harness/busy-threads.ts";
 import { type Redis, startRedis } from "../../setup/redis.ts";
 import { attempt, delivery, look, openDestinations, told } from "./destinations.ts";
@@ -151,13 +149,4 @@ test("trims a stream to about maxLength entries, never to fewer", async () => {
   const length = await look(redis.url).xlen("history:short");
   expect(length).toBeGreaterThanOrEqual(100);
   expect(length).toBeLessThanOrEqual(300);
-});
-
-test("docs/queues.md lists exactly the errors of Redis destinations", () => {
-  const page = readFileSync(new URL("../../../docs/queues.md", import.meta.url), "utf8");
-  const rows = [...page.matchAll(/^\| `([a-z-]+)` \| [^|]+ \| (is spared|counts by `retry`|is not written down) \|$/gm)].map(
-    ([, word]) => word,
-  );
-  const ofUrls = ["timeout", "connect", "dns", "reset", "tls", "blocked", "protocol"];
-  expect(rows.toSorted()).toEqual(attemptErrors.filter((error) => !ofUrls.includes(error)).toSorted());
 });
