@@ -55,7 +55,9 @@ export function commandsIn(script: string): string[][] {
     [...line.matchAll(/(?:^|[|&;(]|\s)(?:npx )?(?:wamid-relay|npm run -s relay --)(?=\s)([^|&;)]*)/g)].flatMap(
       ([, rest = ""], index, all) => {
         const before = line.slice(0, all[index]?.index ?? 0);
-        return before.includes("#") || /\b(?:docker|which|image)\b/.test(before) ? [] : [wordsOf(rest)];
+        // What xargs adds.
+        const added = /\bxargs\s*$/.test(before) ? ["…"] : [];
+        return before.includes("#") || /\b(?:docker|which|image)\b/.test(before) ? [] : [[...wordsOf(rest), ...added]];
       },
     ),
   );

@@ -69,6 +69,7 @@ export async function endpointsPage(): Promise<string> {
     )
     .toSorted((a, b) => a.path.localeCompare(b.path));
   const { Error: _, ...schemas } = components.schemas;
+  const objects = Object.entries(schemas).toSorted(([a], [b]) => a.localeCompare(b));
   return paragraphs(
     "## Endpoints of the control API",
     table(
@@ -78,9 +79,11 @@ export async function endpointsPage(): Promise<string> {
     ...all.map(section),
     "## Objects",
     "The JSON of requests and answers. A field may be null where its type says so. Later versions may add fields.",
-    ...Object.entries(schemas)
-      .toSorted(([a], [b]) => a.localeCompare(b))
-      .map(object),
+    table(
+      ["object", "meaning"],
+      objects.map(([name, { description = "" }]) => [linkTo(name), description]),
+    ),
+    ...objects.map(object),
   );
 }
 
@@ -90,7 +93,8 @@ function section({ heading, operation }: Described): string {
   const shown = examples[operationId] ?? [];
   return paragraphs(
     `### ${heading}`,
-    text === `${summary}.` ? text : `${summary}. ${text}`,
+    table(["scope", "purpose"], [[code(operation["x-scope"] ?? "none"), summary]]),
+    text === `${summary}.` ? "" : text,
     parameters(operation),
     body(requestBody),
     table(["answer", "JSON", "meaning"], [...answers(responses), ...errors(responses)]),
@@ -102,21 +106,17 @@ function section({ heading, operation }: Described): string {
   );
 }
 
-function parameters({ parameters: given = [], "x-scope": scope }: Operation): string {
-  return paragraphs(
-    scope === undefined ? "" : `Scope \`${scope}\`.`,
-    table(
-      ["parameter", "in", "type", "default", "meaning"],
-      given.map(({ name, in: place, required, description, schema }) => [
-        code(name),
-        place,
-        typeText(schema),
-        required === true ? "required" : fallback(schema),
-        name === "reveal" ? "Shows clear values: [personal data](#personal-data)." : description,
-      ]),
-    ),
+const parameters = ({ parameters: given = [] }: Operation): string =>
+  table(
+    ["parameter", "in", "type", "default", "meaning"],
+    given.map(({ name, in: place, required, description, schema }) => [
+      code(name),
+      place,
+      typeText(schema),
+      required === true ? "required" : fallback(schema),
+      name === "reveal" ? "Shows clear values: [personal data](#personal-data)." : description,
+    ]),
   );
-}
 
 function body(request: Content | undefined): string {
   const schema = request?.content?.[json]?.schema;
@@ -163,7 +163,7 @@ function object([name, schema]: readonly [string, Schema]): string {
     const [, ...more] = description.split("\n\n");
     return more.length === 0 ? [] : [`${code(field)}:`, ...more];
   });
-  return paragraphs(`### ${name}`, schema.description ?? "", table(["field", "type", "meaning"], rows), ...notes);
+  return paragraphs(`### ${name}`, table(["field", "type", "meaning"], rows), ...notes);
 }
 
 function objectFields({ properties = {}, required = [] }: Schema, prefix = ""): string[][] {

@@ -4,11 +4,13 @@
 //   node .ci/reference/generate.ts           writes them
 //   node .ci/reference/generate.ts --check   fails when one is stale
 import { readFileSync, writeFileSync } from "node:fs";
+import { commandsPage } from "./commands.ts";
 import { endpointsPage } from "./endpoints.ts";
 import { errorsPage } from "./errors.ts";
 import { settingsPage } from "./settings.ts";
 
 const pages: Readonly<Record<string, () => string | Promise<string>>> = {
+  commands: commandsPage,
   endpoints: endpointsPage,
   errors: errorsPage,
   settings: settingsPage,

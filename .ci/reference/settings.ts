@@ -26,7 +26,6 @@ export function settingsPage(): string {
     table(["section", "what it sets", "a change needs"], index),
     ...sections.flatMap(([name, schema]) => [
       `## ${name}`,
-      `${schema.description ?? ""} A change needs ${isRestart(name) ? "a restart" : "a reload"}.`,
       tableOf(settingsUnder(schema, name)),
       ...(name === "routes" ? ["### Destinations", destinations(schema), "### Conditions", conditions()] : []),
     ]),

@@ -28,19 +28,23 @@ export function build(command: Command, io: Io): void {
   );
   for (const option of timeOptions()) command.addOption(option);
   command
-    .option("--source <name>", "from this source only")
+    .option("--source <name>", "only from this source")
     .option("--json", "print the report as JSON")
     .addHelpText(
       "after",
       `
-Exit code 0: the sums match. 1: they do not, and the offenders are on standard error; or it could not be done.
-A relay that runs goes on receiving meanwhile. Without a time or source, what concerns all rows is looked at too.
+Beside a running relay it reads the store in a process of its own; receiving continues. Without a time or source it also
+checks what concerns all rows.
+
+Exit codes:
+  0  the sums match
+  1  they do not, and standard error names the rows; or the audit failed
 
 Examples:
   wamid-relay audit
   wamid-relay audit --day 2026-11-20 --source main
   wamid-relay audit --since 2h --json | jq .broken
-  15 3 * * * wamid-relay audit --since 26h --config /etc/wamid-relay/relay.yaml     (a line of a crontab)`,
+  15 3 * * * wamid-relay audit --since 26h --config /etc/wamid-relay/relay.yaml     a line of a crontab`,
     )
     .action((options: Options) => audit(command, options, io));
 }

@@ -19,14 +19,17 @@ export function build(command: Command, io: Io): void {
     .addHelpText(
       "after",
       `
-The relay may run: the backup has every event that it acknowledged before the command started. The file gets its name
-only after SQLite's check of every table and an audit of every row. Exit code 1: there is no backup, or the sums of its
-rows do not match. With storage.driver redis, back up Redis itself.
+The backup has every event that the relay acknowledged before the command started. The file gets its name after SQLite
+checked every table and an audit checked every row. With storage.driver redis, back up Redis itself.
+
+Exit codes:
+  0  the backup is complete, and its sums match
+  1  there is no backup; or its sums do not match, and standard error names the rows
 
 Examples:
   wamid-relay backup /backups/relay.db
   wamid-relay backup /backups/relay.db --force --config /etc/wamid-relay/relay.yaml
-  wamid-relay backup "/backups/relay-$(date +%F).db" --json`,
+  wamid-relay backup /backups/relay.db --force --json | jq .audit.balanced`,
     )
     .action((file: string, options: Options) => runBackup(file, options, io));
 }

@@ -1,13 +1,13 @@
 import type { Command } from "commander";
 import type { Io } from "./io.ts";
 
-/** The groups of `--help` and of docs/cli.md, in their order. */
+/** The groups of `--help` and of docs/reference/commands.md, in their order. */
 export const commandGroups = ["Run", "Inspect", "Repair", "Develop"] as const;
 
 interface CommandEntry {
   readonly name: string;
   readonly group: (typeof commandGroups)[number];
-  /** Its options and arguments, as the list of commands in `--help` shows them (test/integration/cli/docs.test.ts). */
+  /** Its options and arguments, as the list of commands in `--help` shows them (test/integration/cli/help.test.ts). */
   readonly usage: string;
   readonly summary: string;
   /** The command's file. Its `build` adds options, help text and action. */
@@ -15,7 +15,7 @@ interface CommandEntry {
 }
 
 /**
- * Every command, group by group, in the order of `--help` and docs/cli.md. Only the file of the command that runs is loaded. It
+ * Every command, group by group, in the order of `--help` and docs/reference/commands.md. Only the file of the command that runs is loaded. It
  * loads the rest when its action runs, so its help and its usage errors need no package but commander
  * (test/integration/cli/start.test.ts).
  */
@@ -31,7 +31,7 @@ export const commands: readonly CommandEntry[] = [
     name: "serve",
     group: "Run",
     usage: "[options]",
-    summary: "receive, track and deliver until stopped",
+    summary: "run the relay until it is stopped",
     load: () => import("./serve.ts"),
   },
   {
@@ -45,7 +45,7 @@ export const commands: readonly CommandEntry[] = [
     name: "reload",
     group: "Run",
     usage: "[options]",
-    summary: "make the running relay read its settings and secrets again, and report what changed",
+    summary: "make the running relay read its settings and secrets again, and show what changed",
     load: () => import("./reload.ts"),
   },
   {
@@ -59,14 +59,14 @@ export const commands: readonly CommandEntry[] = [
     name: "track",
     group: "Run",
     usage: "[options]",
-    summary: "register messages: their events are then tracked, and those parked for them are released",
+    summary: "register sent messages, so that the relay tracks them and releases their parked events",
     load: () => import("./track.ts"),
   },
   {
     name: "send",
     group: "Run",
     usage: "[options]",
-    summary: "send one message through the messaging service and register it; the same key never sends twice by itself",
+    summary: "send one message through the messaging service and register it, once per key",
     load: () => import("./send.ts"),
   },
   {
@@ -80,14 +80,14 @@ export const commands: readonly CommandEntry[] = [
     name: "migrate",
     group: "Run",
     usage: "[options]",
-    summary: "copy everything in the SQLite file to the Redis of the settings; resumes where it stopped",
+    summary: "copy everything in the SQLite file to the Redis of the settings",
     load: () => import("./migrate.ts"),
   },
   {
     name: "doctor",
     group: "Inspect",
     usage: "[options]",
-    summary: "check settings, store, disk, clock, destinations, API keys and backlog, and say what to do",
+    summary: "check settings, store, disk, clock, destinations, API keys and backlog, and show what to do",
     load: () => import("./doctor.ts"),
   },
   {
@@ -101,28 +101,28 @@ export const commands: readonly CommandEntry[] = [
     name: "events",
     group: "Inspect",
     usage: "",
-    summary: "look at the events received and what became of them",
+    summary: "list, show and save received events",
     load: () => import("./events.ts"),
   },
   {
     name: "deliveries",
     group: "Inspect",
     usage: "",
-    summary: "look at the deliveries to the routes and what became of them",
+    summary: "list and count deliveries",
     load: () => import("./deliveries.ts"),
   },
   {
     name: "explain",
     group: "Inspect",
     usage: "[options] <name>",
-    summary: "show the whole story of a message, run or event: what came, what each route made of it, each attempt, what is next",
+    summary: "show what happened to a message, run or event: its events, the verdict of each route, each attempt, and what is next",
     load: () => import("./explain.ts"),
   },
   {
     name: "audit",
     group: "Inspect",
     usage: "[options]",
-    summary: "verify from the rows that every event is accounted for: received = routed + filtered + …",
+    summary: "verify from the rows that every event is accounted for",
     load: () => import("./audit.ts"),
   },
   {
@@ -136,14 +136,14 @@ export const commands: readonly CommandEntry[] = [
     name: "replay",
     group: "Repair",
     usage: "[options]",
-    summary: "send again all deliveries that match: dead letters, or delivered ones too",
+    summary: "send all deliveries again that match a filter: dead letters, or delivered ones too",
     load: () => import("./replay.ts"),
   },
   {
     name: "resume",
     group: "Repair",
     usage: "[options] [route]",
-    summary: "start a route whose destination stopped (410 Gone) or paused (429 with Retry-After); what waited for it goes out",
+    summary: "send again to a destination that stopped (410 Gone) or paused (429 with Retry-After)",
     load: () => import("./resume.ts"),
   },
   {
@@ -157,21 +157,21 @@ export const commands: readonly CommandEntry[] = [
     name: "restore",
     group: "Repair",
     usage: "[options] <file>",
-    summary: "put a backup in the place of the store, and keep the old one",
+    summary: "replace the store by a backup, and keep the old store",
     load: () => import("./restore.ts"),
   },
   {
     name: "sandbox",
     group: "Develop",
     usage: "[options]",
-    summary: "play the messaging service on this machine, so that no account is needed",
+    summary: "run a local messaging service, so that you need no account",
     load: () => import("./sandbox.ts"),
   },
   {
     name: "demo",
     group: "Develop",
     usage: "[options]",
-    summary: "show the relay at work beside the sandbox: sends, their statuses back, a downstream that fails (some 12 seconds)",
+    summary: "run a relay beside the sandbox for about 12 seconds: sends, statuses, faults, and a downstream that fails",
     load: () => import("./demo.ts"),
   },
   {
@@ -185,14 +185,14 @@ export const commands: readonly CommandEntry[] = [
     name: "listen",
     group: "Develop",
     usage: "[options]",
-    summary: "bring the live events of a deployed relay to this machine, byte for byte, and catch up after sleep",
+    summary: "forward the live events of a deployed relay to this machine, byte for byte, and catch up after sleep",
     load: () => import("./listen.ts"),
   },
   {
     name: "verify",
     group: "Develop",
     usage: "[options]",
-    summary: "say how a captured request was signed, as the settings to paste",
+    summary: "find out how a captured request was signed, and print the settings for it",
     load: () => import("./verify.ts"),
   },
 ];

@@ -14,13 +14,13 @@ interface FileOptions extends SettingsOptions {
 /** Adds `config check`, `config print` and `config schema`. */
 export function build(command: Command, io: Io): void {
   withConfigOption(command.command("check"))
-    .description("say whether the settings are valid, with every fault and its place")
+    .description("check the settings, and print every fault with its place")
     .option("--json", "print the faults and warnings as JSON")
     .addHelpText(
       "after",
       examples([
         ["wamid-relay config check", "config/relay.yaml"],
-        ["wamid-relay config check --config /etc/wamid-relay.yaml", "another file; exit code 1 when it has faults"],
+        ["wamid-relay config check --config /etc/wamid-relay.yaml", "another file; exit code 1 if it has faults"],
         ["wamid-relay config check --json | jq '.faults[].path'", "for scripts"],
       ]),
     )

@@ -8,13 +8,13 @@ type Options = RelayOptions & { readonly open: boolean; readonly json?: boolean 
 /** Adds `console`: opens the web console, signed in. */
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
-    .option("--no-open", "print the address, and open no browser")
-    .option("--json", "print {url, expiresAt} as JSON, and open no browser")
+    .option("--no-open", "print the address only")
+    .option("--json", "print {url, expiresAt} as JSON only")
     .addHelpText(
       "after",
       `
-The address signs in once, within a minute, with the rights of the token: the first of the settings file with the scope read,
-if possible one with pii. The session lasts 12 hours.
+The address works once, within a minute. The session lasts 12 hours and has the scopes of the token: the first one of the
+settings file with the scope read, if possible also pii. On a server, use an SSH tunnel and open the printed address.
 
 Examples:
   wamid-relay console

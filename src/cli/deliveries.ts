@@ -21,9 +21,9 @@ export function build(command: Command, io: Io): void {
     .option("--route <name>", "of this route")
     .addOption(choice("--state <word>", "in this state; dead ones are the dead letters", deliveryStates))
     .option("--cause <cause>", "whose last failed attempt failed for this, such as 503 or timeout")
-    .option("--limit <count>", "at most so many", count, 50)
-    .option("--before <place>", "go on after a page: the next that it gave", place)
-    .option("--show-pii", "show ids in clear that hold a wamid or a phone number")
+    .option("--limit <count>", "most rows", count, 50)
+    .option("--before <place>", "next of the previous page", place)
+    .option("--show-pii", "show ids in clear that contain a wamid or a phone number")
     .option("--json", "print {data, next} as JSON; next is for --before, null at the end")
     .addHelpText(
       "after",

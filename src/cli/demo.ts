@@ -18,7 +18,7 @@ interface Options {
 /** Adds `demo`: messaging service, client, relay and downstream in one go, with a summary in which the sums must match. */
 export function build(command: Command, io: Io): void {
   command
-    .option("--seed <text>", "another seed makes other people and other faults", "demo")
+    .option("--seed <text>", "another seed gives other people and other faults", "demo")
     .option("--messages <count>", "messages sent through the client", count, 600)
     .option("--rate <sends>", "sends per second", count, 150)
     .option("--keep", "keep the folder with settings, database and log")
@@ -27,7 +27,8 @@ export function build(command: Command, io: Io): void {
     .addHelpText(
       "after",
       `
-On a terminal the relay and its console stay up until Ctrl-C.
+On a terminal the relay and its console stay up until Ctrl-C. Exit code 1: the counts of client, service, relay and
+downstream differ; the folder is kept.
 
 Examples:
   wamid-relay demo

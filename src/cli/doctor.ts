@@ -12,15 +12,20 @@ interface Options extends SettingsOptions {
 /** Adds `doctor`. Exit code 1 when a check fails; warnings and skipped checks leave it 0. */
 export function build(command: Command, io: Io): void {
   withConfigOption(command)
-    .option("--deep", "read the whole store for damage; takes a while")
-    .option("--offline", "ask neither destinations nor the messaging service")
+    .option("--deep", "check the whole store for damage; takes longer")
+    .option("--offline", "call neither destinations nor the messaging service")
     .option("--json", "print {ok, checks} as JSON")
     .addHelpText(
       "after",
       `
-Changes nothing (in Redis it writes a key that goes after a second), sends no event, and may run beside the relay. With each account's API key it asks the
-messaging service once (GET /me). With a token that has the scope read it compares the running relay
-with the settings file: version, store, settings, secrets. Each line is ok, warn, fail or skip (not checked, and why). The exit code is 1 when anything fails.
+Sends no event and changes nothing, except for a key in Redis that expires after a second. It calls the service once per
+account (GET /me), and compares the running relay with the settings file. It needs a token with the scope read.
+
+Levels:
+  ok    fine
+  warn  works, and needs attention; the exit code stays 0
+  fail  needs repair: exit code 1
+  skip  not checked, and why
 
 Examples:
   wamid-relay doctor

@@ -56,13 +56,15 @@ export function build(command: Command, io: Io): void {
     .option("--query <name>", "of this event, delivery, message or run: id, seq, reference, or last digits of the phone");
   for (const option of timeOptions()) list.addOption(option);
   list
-    .option("--limit <count>", "at most so many", count, 50)
-    .option("--before <seq>", "only events before this one: the last of the page before", count)
+    .option("--limit <count>", "most rows", count, 50)
+    .option("--before <seq>", "only events before this one: next of the previous page", count)
     .option("--show-pii", "show wamids in clear; they contain people's phone numbers")
     .option("--json", "print {data, next, unseen} as JSON; next is for --before, null at the end")
     .addHelpText(
       "after",
       `
+A note on standard error suggests the nearest known word for an unknown kind, status, source or account.
+
 Examples:
   wamid-relay events list --since 2h --status failed
   wamid-relay events list --disposition quarantined --limit 200
@@ -76,8 +78,8 @@ Examples:
     command.command("show").argument("<event>", "event id, or seq (the number that events list shows)", givenArgument),
   );
   show
-    .description("show all about one event: how it came, what it moved, each route's verdict, each delivery's attempts")
-    .option("--account <name>", "the account, where several have an event of this id")
+    .description("show one event: its origin and secret, its transition, the verdict of each route, each attempt, and the body")
+    .option("--account <name>", "the account, if several have an event of this id")
     .option("--body", "print only the body, byte for byte as it was received (not masked)")
     .option("--show-pii", "show wamids and phone numbers in clear")
     .option("--json", "print it as JSON")
@@ -108,20 +110,20 @@ function addSave(command: Command, io: Io): void {
     command.command("save").argument("<event>", "event id, or seq (the number that events list shows)", givenArgument),
   );
   save
-    .description("save an event as a fixture for trigger: phones, wamids, names and ids of people replaced, every other byte as received")
-    .option("--account <name>", "the account, where several have an event of this id")
+    .description("save an event as a fixture for trigger, with phones, wamids, names and ids of people replaced")
+    .option("--account <name>", "the account, if several have an event of this id")
     .option("--out <file>", "write it to this file; - prints it (default: fixtures/<kind>.<status>.json)")
     .option(
       "--salt <text>",
       "the same salt replaces the same by the same, over several saves; keep it to yourself (default: another each time)",
     )
-    .option("--force", "write over a file that is there")
+    .option("--force", "replace the file if it exists")
     .option("--json", "print {file, replaced} as JSON")
     .addHelpText(
       "after",
       `
-Free text is searched for the phones and names that stand elsewhere in the event. What nothing tells of stays:
-look the file over before you share it.
+The command also replaces phones and names in free text if they appear elsewhere in the event. Other names in free text
+stay: read the file before you share it.
 
 Examples:
   wamid-relay events save 1234

@@ -22,17 +22,16 @@ interface Options extends RelayOptions {
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
     .argument("<name>", "wamid, event id or seq, reference, run id, or the service's id; masked or not", givenArgument)
-    .addOption(choice("--as <what>", "what the name is, where it could be several things", ["event", "message", "run"]))
-    .option("--account <name>", "the account, where several have something of this name")
-    .option("--limit <count>", "at most so many events of each message", count, 50)
-    .option("--after <seq>", "only events after this one: the last of the page before", count)
+    .addOption(choice("--as <what>", "what the name is, if several things have it", ["event", "message", "run"]))
+    .option("--account <name>", "the account, if several have something of this name")
+    .option("--limit <count>", "most events of each message", count, 50)
+    .option("--after <seq>", "only events after this one: the last of the previous page", count)
     .option("--show-pii", "show wamids, phone numbers and what was registered in clear")
-    .option("--json", "print {data, unseen} as JSON, a story for each message, run or event of the name")
+    .option("--json", "print {data, unseen} as JSON, one entry for each message, run or event of the name")
     .addHelpText(
       "after",
       `
-Times are UTC. Read from the store of the settings: a file, or Redis. A file does not hold open circuit breakers: there they
-are shown with --relay only.
+Times are UTC. With SQLite, only --relay shows open circuit breakers.
 
 Examples:
   wamid-relay explain wamid.HBgNNTQ5MTE1NTU1MDEwMBUCABEYEjNFQjBD

@@ -18,8 +18,12 @@ export function build(command: Command, io: Io): void {
     .addHelpText(
       "after",
       `
-For containers: asks GET /healthz at the port of the settings. It needs no secret, and a relay that cannot
-store is still alive: restarting it would not help.
+Calls GET /healthz at the host and port of the settings, for at most 4 s. It needs no secret. A relay that cannot store is
+alive, because a restart would not help.
+
+Exit codes:
+  0  the relay answers
+  1  it does not
 
 Examples:
   wamid-relay healthcheck

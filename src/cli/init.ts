@@ -43,8 +43,14 @@ export function build(command: Command, io: Io): void {
     .addHelpText(
       "after",
       `
-Writes relay.yaml and .env (mode 0600) with new random secrets. On a terminal it asks for what the options
-leave out. A secret of the service that you do not give becomes a placeholder; "config check" lists them.
+Writes relay.yaml and .env (mode 0600). On a terminal it asks for what the options leave out. Secrets belong
+into environment variables: other users of the machine can see options.
+
+Variables in .env:
+  RELAY_TOKEN                         a random token, 64 hex digits
+  DOWNSTREAM_SECRET                   a random secret for Standard Webhooks: whsec_ and base64
+  WEBHOOK_SECRET, MESSAGING_API_KEY   yours, or a placeholder that config check, serve and doctor warn about
+  REDIS_URL                           with --storage redis
 
 Examples:
   wamid-relay init

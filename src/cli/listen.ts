@@ -30,32 +30,36 @@ interface Options extends AddressOptions {
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
     .option("--token-file <file>", "with --relay: a file that holds the token; read again for each connection")
-    .option("--token <text>", "with --relay: the token itself (others on this machine can see it in the list of processes)")
+    .option("--token <text>", "with --relay: the token itself (other users of this machine can see it)")
     .option("--forward-to <url>", "post events to this URL, or to source=URL those of one source; may be repeated", several, [])
     .option("--no-forward", "only show events")
     .option("--allow-remote", "let --forward-to name another machine")
-    .option("--events <patterns>", 'only these kinds, such as message.status or "message.*,automation.*"')
-    .option("--source <names>", "only from these sources, with commas between")
+    .option("--events <patterns>", 'only these event kinds, such as message.status or "message.*,automation.*"')
+    .option("--source <names>", "only from these sources, separated by commas")
     .option("--status <words>", "only with these statuses, such as failed,read")
-    .option("--where <json>", "only those whose data fulfil this condition, as where of a route", jsonText)
-    .option("--tracked", "only about messages and runs that are registered")
-    .addOption(new Option("--since <time>", "begin with what was received since then: 30m, 2h, or 2026-11-20T08:00:00Z"))
-    .addOption(new Option("--latest", "begin now, whatever was missed under this name").conflicts("since"))
-    .option("--as <name>", "the relay remembers under this name what was taken, so that the next listen goes on there", name)
+    .option("--where <json>", "only events whose data meets this condition, as where of a route", jsonText)
+    .option("--tracked", "only about registered messages and runs")
+    .addOption(new Option("--since <time>", "start with the events received since then: 30m, 2h, or 2026-11-20T08:00:00Z"))
+    .addOption(new Option("--latest", "start now, whatever was missed under this name").conflicts("since"))
+    .option("--as <name>", "name of a cursor: the relay stores the position, and the next listen continues there", name)
     .option("-H, --headers <header>", 'add this header to each post, as "name: value"; may be repeated', header, {})
     .option("--secret <text>", "sign each post with this in the Standard Webhooks way, as a route's to.secret; whsec_… or plain text")
-    .option("--print-secret", "sign so with a secret made for this run, and print it")
-    .option("--tries <count>", "pass over an event after so many answers that are no 2xx (default: never)", count)
+    .option("--print-secret", "sign with a secret made for this run, and print it")
+    .option("--tries <count>", "skip an event after this many answers that are not 2xx (default: never)", count)
     .option("--show-pii", "show wamids in clear, and bodies with --json")
     .option("--json", "print a line of JSON for each thing that happens")
     .addHelpText(
       "after",
       `
-Posts the bytes that the relay received, with the original signature headers, one event at a time and in
-order. An event that the local server does not take is posted until it is; one that is down is waited for.
-Production routes do not notice.
+Posts the received bytes with the original signature headers, one event at a time, in order. It retries until your server
+answers 2xx. The routes of the relay are not affected.
 
-Keys on a terminal: r replay the last one, p pause, s skip, f filter, q quit.
+Keys on a terminal:
+  r  replay the last event
+  p  pause
+  s  skip the current event
+  f  filter
+  q  quit
 
 Examples:
   wamid-relay listen --relay https://relay.example --forward-to http://localhost:3000/hook --as ana

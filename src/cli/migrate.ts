@@ -19,18 +19,21 @@ const defaultPath = "data/relay.db";
 export function build(command: Command, io: Io): void {
   withConfigOption(command)
     .addOption(
-      new Option("--from <sqlite>", `what is carried over: sqlite, or sqlite:<path of the file> (without: ${defaultPath})`)
+      new Option("--from <sqlite>", `what to copy: sqlite, or sqlite:<path of the file> (default path: ${defaultPath})`)
         .argParser(sqliteFile)
         .makeOptionMandatory(),
     )
-    .addOption(choice("--to <redis>", "where to: the Redis that the settings name", ["redis"]).makeOptionMandatory())
+    .addOption(choice("--to <redis>", "where to: the Redis of the settings", ["redis"]).makeOptionMandatory())
     .option("--json", "print {result, finishedAt, counts, audit, tookMs} as JSON")
     .addHelpText(
       "after",
       `
-Stop the relay on the file first, and give the settings file that the relays on Redis will have. The prefix must be one
-that nothing was stored under. Ended in any way, the same command goes on where it was; until it has come to its end
-no relay starts on that prefix. It only reads the file. At the end both sides are counted, and Redis is audited.
+Stop the relay on the file first. Use the settings file that the relays on Redis will have; nothing may be stored under
+its prefix. The command only reads the file. It resumes after an interruption; until it ends, no relay starts on that prefix.
+
+Exit codes:
+  0  both sides have the same counts, and the audit of Redis balances
+  1  they do not, or the copy failed
 
 Examples:
   wamid-relay migrate --from sqlite --to redis

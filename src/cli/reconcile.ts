@@ -18,20 +18,24 @@ interface Options extends RelayOptions {
 /** Adds `reconcile`: one pass over the messages whose status went quiet. */
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
-    .option("--account <name>", "this account only")
-    .option("--dry-run", "only say what would be asked")
+    .option("--account <name>", "only this account")
+    .option("--dry-run", "only print what would be polled")
     .option("--json", "print {accounts} as JSON")
     .addHelpText(
       "after",
       `
-With a relay running, it asks; without one this command does, and what it learned goes out at the next start of "serve".
-Exit code 0: all that was due was asked. 1: failed, or the key is refused, or the service cannot be reached. 2: wrong
-usage. 3: some was left, so that the month's quota lasts, or because it is used up.
+The running relay polls. If none runs, this command does, and the next start of "serve" delivers what it found; over Redis
+a worker delivers at once. No message is polled twice at the same time.
+
+Exit codes:
+  0  polled everything that is due
+  1  failed, the service refuses the key, or it is unreachable
+  3  some polls are postponed, so that the month's quota lasts, or because it is used up
 
 Examples:
   wamid-relay reconcile --dry-run
   wamid-relay reconcile --account main --json
-  */10 * * * * wamid-relay reconcile --config /etc/wamid-relay/relay.yaml     (a line of a crontab)`,
+  */10 * * * * wamid-relay reconcile --config /etc/wamid-relay/relay.yaml     a line of a crontab`,
     )
     .action((options: Options) => reconcile(command, options, io));
 }

@@ -15,8 +15,8 @@ export function build(command: Command, io: Io): void {
     .addHelpText(
       "after",
       `
-The running process reads its own settings file, env file and secret files again. If anything is faulty, it keeps the settings
-that it has, and the exit code is 1. With several processes, reload each: give its address with --relay, or send it SIGHUP.
+If anything is faulty, the relay keeps the settings that it has, and the exit code is 1. With several processes, reload
+each one: by its address with --relay, or by SIGHUP. The token needs the scope replay, or read with --status.
 
 Examples:
   wamid-relay config check && wamid-relay reload

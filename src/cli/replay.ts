@@ -43,25 +43,33 @@ export function build(command: Command, io: Io): void {
       ),
     )
     .option("--source <name>", "with --disposition quarantined: received by this source")
-    .option("--event <seq>", "with --disposition quarantined: this one alone", count)
+    .option("--event <seq>", "with --disposition quarantined: only this seq", count)
     .option("--error-code <code>", "whose event has this error code, such as 131026");
   for (const option of timeOptions()) command.addOption(option);
   command
-    .option("--rate <rate>", "at most so many, such as 50/s or 300/m")
+    .option("--rate <rate>", "most deliveries per time, such as 50/s or 300/m")
     .option("--dry-run", "only count")
-    .addOption(new Option("--resume <place>", "go on at the place that an ended replay said, with the same options").argParser(place))
-    .option("--checkpoint <file>", "remember there how far it is, and go on from there")
-    .option("--yes", `do it without asking; needed for delivered ones and for more than ${askFrom} when nobody can be asked`)
+    .addOption(new Option("--resume <place>", "continue at the place that an ended replay printed, with the same options").argParser(place))
+    .option("--checkpoint <file>", "store the progress in this file, and continue from it")
+    .option("--yes", `do not ask; required for delivered ones and for more than ${askFrom} without a terminal`)
     .option("--json", "print {matching, replayed} as JSON")
     .addHelpText(
       "after",
       `
-Each goes out under its old id, in order per message, and has all its attempts again. What settles while a
-replay runs is not taken up again. Ctrl-C ends it after the step under way, and says how to go on; with --checkpoint
-the same command goes on, also after a crash. Downstream sees the header webhook-replay: true.
+Without options it sends every dead letter. It first counts, and asks before it sends delivered ones or more than 1,000.
+Deliveries keep their id and the order of their message, get all attempts again, and carry the header webhook-replay: true.
 
---disposition quarantined reads each body again. One that is a valid event by now is accepted as an event, after all
-that came before; one that is not stays, with its reason.
+Effects of the options:
+  --state waiting            sends now what waits for its next attempt; the place in the schedule stays
+  --disposition filtered     routes the events again by the routes of now; no route gets an event twice
+  --disposition ignored      the same, for messages that were registered too late
+  --disposition quarantined  releases events that are valid now; the others stay with their reason
+  --checkpoint               the same command continues after Ctrl-C or a crash; the file is removed at the end
+
+Not sent:
+  deliveries of routes that are not in the settings   counted and reported
+  proxied exchanges                                   counted and reported
+  deliveries that settle while the replay runs        not sent a second time
 
 Examples:
   wamid-relay replay --dry-run

@@ -19,10 +19,12 @@ export function build(command: Command, io: Io): void {
     .addHelpText(
       "after",
       `
-Stop the relay first. The command copies the backup beside storage.path, checks every table, audits every row, and then
-replaces the store in one step. Exit code 1: nothing was restored, or the sums of its rows do not match.
+Stop the relay first. The command copies the backup, checks every table and row of the copy, and then replaces the store
+in one step. Deliveries since the backup may go out again, with the same webhook-id.
 
-What the relay did after the backup is not in it. Deliveries may be made again, with the same webhook-id.
+Exit codes:
+  0  the backup is the store now
+  1  nothing changed; or the sums do not match: the backup is in place, and standard error names the rows
 
 Examples:
   wamid-relay restore /backups/relay.db

@@ -18,8 +18,11 @@ export function build(command: Command, io: Io): void {
     .addHelpText(
       "after",
       `
+With --account it ends the stops of the account's used-up quotas. The relay on a SQLite file must run for that. It does
+not change circuit breakers.
+
 Examples:
-  wamid-relay doctor                      shows which destinations and accounts are stopped or paused
+  wamid-relay doctor                      shows stopped and paused destinations and accounts
   wamid-relay resume failures-to-crm
   wamid-relay resume --account main       after a change of plan at the service`,
     )

@@ -12,12 +12,17 @@ type Outcome = { readonly id: string; readonly done: Retried } | { readonly id: 
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
     .argument("<delivery...>", "delivery ids, as deliveries list shows them", (id, before: string[] = []) => [...before, givenArgument(id)])
-    .option("--json", "print what came of each as JSON")
+    .option("--json", "print the result of each as JSON")
     .addHelpText(
       "after",
       `
-When the relay of the settings does not run, the deliveries wait in its file for the next start. The id of
-a delivery stays the same, so that downstream can tell that it has seen it. "replay" takes many, by filter.
+If no relay runs on the SQLite file, the deliveries go out at its next start. The delivery id stays the same, so downstream
+can dedupe. "replay" sends many by a filter. Exit code 1: the route of a delivery is not in the settings, or it is proxied.
+
+States:
+  dead, delivered  waits again, with all its attempts
+  waiting          goes out at once
+  held             stays behind the earlier delivery of its message
 
 Examples:
   wamid-relay retry dlv_01998d3e7c1a7000800000000000002a_3c7a1014837c

@@ -38,14 +38,14 @@ export function build(command: Command, io: Io): void {
     .addOption(
       choice("--plan <plan>", "the account's plan (default: escala, or as in the state file)", ["trial", "growth", "escala", "enterprise"]),
     )
-    .option("--speed <factor>", "messages, retries and automations go so many times as fast", speed, 1)
-    .option("--seed <text>", "the same seed makes the same lives of messages (default: others each time)")
-    .option("--state <file>", "remember everything in this SQLite file (default: memory only)")
+    .option("--speed <factor>", "speed of messages, retries and automations, as a factor", speed, 1)
+    .option("--seed <text>", "the same seed gives the same statuses (default: others each time)")
+    .option("--state <file>", "store everything in this SQLite file (default: memory only)")
     .option("--unlimited", "no caps per minute and no monthly quotas")
     .option("--webhook <url>", `post events to this URL; may be repeated (default: the relay at ${usualWebhook})`, webhook)
-    .option("--no-webhook", "set up no URL for events; those that the state file remembers stay")
-    .option("--key <text>", "the API key (default: the environment variable SANDBOX_KEY, or made up)")
-    .option("--secret <text>", "the secret that signs events (default: the environment variable SANDBOX_SECRET, or made up)")
+    .option("--no-webhook", "add no URL for events; those of the state file stay")
+    .option("--key <text>", "the API key (default: the environment variable SANDBOX_KEY, or a new one)")
+    .option("--secret <text>", "the secret that signs events (default: the environment variable SANDBOX_SECRET, or a new one)")
     .option("--service <name>", "the service's short name: events are signed in x-<name>-signature", "acme")
     .option("--duplicate <share>", "post this share of events twice", share)
     .option("--reorder <share>", "let later events overtake this share", share)
@@ -54,14 +54,15 @@ export function build(command: Command, io: Io): void {
     .option("--truncate <share>", "post this share of events with their data truncated", share)
     .option("--wrong-signature <share>", "post this share of events with a wrong signature first", share)
     .option("--fail <answer:share>", "answer API calls with 500, 502, 429, hang, reset or malformed; may be repeated", fail)
-    .option("--relay-config <file>", "write the settings of a relay for it to this file")
+    .option("--relay-config <file>", "write settings for a relay to this file")
     .option("--quiet", "do not print what happens")
-    .option("--json", "print JSON lines: what is set up, then what happens")
+    .option("--json", "print JSON lines: the setup, then what happens")
     .addHelpText(
       "after",
       `
-Prints the base URL, a key, a secret, a first message to send and a relay.yaml, then a line for each thing that
-happens. /sandbox controls customers, settings, clock and faults (docs/contributing/sandbox.md).
+Prints a base URL, a key, a secret, a first message to send and a relay.yaml, then a line for each thing that happens.
+Runs until SIGINT or SIGTERM. /sandbox controls customers, settings, clock and faults
+(docs/contributing/sandbox.md).
 
 Examples:
   wamid-relay sandbox

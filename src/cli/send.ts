@@ -25,21 +25,25 @@ export function build(command: Command, io: Io): void {
   withRelayOptions(command)
     .requiredOption("--to <phone>", "phone with country code, such as +5491155550100")
     .option("--text <text>", "free text; only within 24 hours of the customer's last message")
-    .option("--template <id>", "an approved template instead of text")
+    .option("--template <id>", "an approved template, instead of text")
     .option("--var <name=value>", "a variable of the template; may be repeated", pairs("name=value"), {})
-    .option("--account <name>", "the account that sends; needed when there are several")
+    .option("--account <name>", "the account that sends; required if there are several")
     .option("--from <id>", "network id of the sending number, when several are connected")
-    .option("--key <text>", "idempotency key; without it one is made and shown")
-    .option("--reference <text>", "your own name for the message, such as an order number")
-    .option("--metadata <key=value>", "handed on with payload: enriched, matched by routes; may be repeated", pairs("name=value"), {})
-    .option("--resend-unknown", "send again although nobody knows whether an earlier call under this key sent it")
+    .option("--key <text>", "idempotency key (default: a new one, which is printed)")
+    .option("--reference <text>", "your own reference, such as an order number")
+    .option("--metadata <key=value>", "your own data, for routes and payload: enriched; may be repeated", pairs("name=value"), {})
+    .option("--resend-unknown", "send again although the outcome of an earlier call under this key is unknown")
     .option("--show-pii", "show the wamid, which contains the phone")
     .option("--json", "print the relay's answer as JSON, the wamid in clear")
     .addHelpText(
       "after",
       `
-Goes through the relay of the settings when it runs, so that the caps are kept together; else this command
-calls the service itself, and the message's events wait for the relay's next start.
+Sends through the running relay, so that both share the caps. If no relay runs, the command calls the service itself, and
+the events of the message wait for the next start.
+
+Exit codes:
+  0  sent, now or earlier under this key
+  1  rejected, or the outcome is unknown: standard error has what to check
 
 Examples:
   wamid-relay send --to +5491155550100 --text "Tu pedido salió." --key order-1234-left --reference order-1234

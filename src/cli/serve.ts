@@ -11,11 +11,23 @@ export function build(command: Command, io: Io): void {
     .addHelpText(
       "after",
       `
-With Redis, any number of processes of any role share the work: "receive" takes webhooks and the control
-API, "work" plans and delivers, asks the service and looks after the store.
+Logs to standard output: readable lines on a terminal, JSON lines in a pipe (log.format). With Redis, any number of
+processes of each role share the work; at least one must have the role work or both.
 
-Logs to standard output: readable lines on a terminal, JSON lines in a pipe (log.format).
-SIGTERM or SIGINT: stop accepting, finish or hand back what is in flight, close. SIGHUP: read the settings, the env file and the secret files again, as "wamid-relay reload" does.
+Roles:
+  receive  takes webhooks and serves the control API
+  work     plans and delivers, calls the service, deletes by retention; serves health and metrics only
+  both     does all of it
+
+Signals:
+  SIGTERM, SIGINT  stop accepting, finish or hand back what is in flight, and exit; a second signal exits at once
+  SIGHUP           read the settings, the env file and secret files again
+
+If at the start:
+  the port is taken            exit code 1; the error names the process that holds it
+  the settings are faulty      exit code 1; every fault with its line
+  Redis refuses                exit code 1: wrong password or database, older than 7.0, newer data, unfinished migrate
+  Redis is unavailable         /readyz is not ready, and webhooks get 503 until Redis returns
 
 Examples:
   wamid-relay serve --config /etc/wamid-relay/relay.yaml

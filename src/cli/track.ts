@@ -25,20 +25,26 @@ const single = ["account", "wamid", "reference", "id", "conversationId", "sentAt
 /** Adds `track`: registers messages as the user's own, one by flags or many from a file. */
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
-    .addOption(new Option("--file <path>", "register those of a CSV or NDJSON file; - is standard input").conflicts(single))
-    .option("--account <name>", "the account at the messaging service; needed when there are several")
+    .addOption(new Option("--file <path>", "register the messages of a CSV or NDJSON file; - is standard input").conflicts(single))
+    .option("--account <name>", "the account; required if there are several")
     .option("--wamid <wamid>", "the message's network id")
-    .option("--reference <text>", "your own name for it, such as an order number")
+    .option("--reference <text>", "your own reference, such as an order number")
     .option("--id <id>", "the service's id of the message")
     .option("--conversation-id <id>", "the service's id of the conversation")
-    .addOption(new Option("--sent-at <time>", "when it was sent, such as 2026-11-20T08:00:00Z; now when not given").argParser(time))
-    .option("--metadata <key=value>", "handed on with payload: enriched, matched by routes; may be repeated", pairs("key=value"), {})
+    .addOption(new Option("--sent-at <time>", "when it was sent, such as 2026-11-20T08:00:00Z (default: now)").argParser(time))
+    .option("--metadata <key=value>", "your own data, for routes and payload: enriched; may be repeated", pairs("key=value"), {})
     .option("--show-pii", "show wamids and phone numbers in clear")
-    .option("--json", "print {created, known} as JSON; of a file {lines, created, known, conflict, invalid}")
+    .option("--json", "print {created, known} as JSON; for a file {lines, created, known, conflict, invalid}")
     .addHelpText(
       "after",
       `
-Registering a message again adds what was not given before; a fact that differs from the stored one is refused.
+Registering again is safe: the relay adds new facts and refuses a fact that differs from the stored one. It registers each
+line of a file separately, and reports refused lines with their numbers (exit code 1). After a failure, run it again.
+
+Files:
+  .csv             the first line names the columns: account, wamid, id, reference, conversationId, sentAt, metadata.<key>
+  .ndjson, .jsonl  one object a line, as POST /v1/messages/track takes it
+  another name     decided by the first character
 
 Examples:
   wamid-relay track --wamid wamid.HBgN… --reference order-1234 --metadata team=support

@@ -18,25 +18,25 @@ export function build(command: Command, io: Io): void {
     .option("--url <url>", "post to this URL instead of to the relay of the settings")
     .option("--secret-env <name>", "with --url: the secret is in this environment variable, no settings are read; may be repeated", several)
     .option("--service <name>", "with --secret-env: the signature is in x-<name>-signature (default: acme)")
-    .option("--signature <key=value>", "with --secret-env: how it is signed, in the words of the settings; may be repeated", several)
+    .option("--signature <key=value>", "with --secret-env: a signature setting, such as encoding=base64; may be repeated", several)
     .option("--allow-remote", "post to another machine than this one")
-    .option("--fixtures <dir>", "look for fixtures here before those that come along (default: fixtures, if it is there)")
+    .option("--fixtures <dir>", "look for fixtures here first (default: fixtures, if it exists)")
     .option("--set <path=value>", "put this value at this path of the body, as JSON if it is JSON, else as text; may be repeated", set)
-    .option("--wamid <wamid>", "all events are about this message (default: each about one of its own)")
-    .option("--keep-ids", "send the fixture as it is: id, time, wamid and run id are not made anew")
-    .option("--truncated", "send it as it arrives when its data is over 256 KB")
-    .option("--count <number>", "so many events; of a scenario, so many messages (default: 1, or the scenario's)", count)
+    .option("--wamid <wamid>", "all events are about this message (default: each about its own)")
+    .option("--keep-ids", "keep the id, time, wamid and run id of the fixture")
+    .option("--truncated", "send it truncated, as the service does above 256 KB")
+    .option("--count <number>", "number of events, or of messages of a scenario (default: 1, or the scenario's)", count)
     .option("--rate <posts>", "posts per second, such as 50/s")
-    .option("--concurrency <number>", "posts in flight (default: 16, or the scenario's; 1 where the order matters)", count)
-    .option("--duplicate <share>", "post this share of events twice, such as 0.1; or each so many times more, such as 3", duplicate)
+    .option("--concurrency <number>", "posts in flight (default: 16, or the scenario's; 1 if the order matters)", count)
+    .option("--duplicate <share>", "post this share of events twice, such as 0.1; or each this many times more, such as 3", duplicate)
     .option("--shuffle", "post them in another order")
-    .option("--seed <text>", "the same seed makes the same wamids, order and faults (default: others each time)")
+    .option("--seed <text>", "the same seed gives the same wamids, order and faults (default: others each time)")
     .option("--list", "list the fixtures and scenarios")
     .option("--json", "print what was posted and answered as JSON")
     .addHelpText(
       "after",
       `
-Prints a line for each post with its answer. Exit code 1 when one is not what it should be (docs/trigger.md).
+Prints a line for each post with its answer. Exit code 1: an answer is not the expected one.
 
 Examples:
   wamid-relay trigger --list

@@ -23,16 +23,18 @@ export function build(command: Command, io: Io): void {
   command
     .option("--secret-env <name>", "the secret is in this environment variable; may be repeated", several, [])
     .option("--secret-file <file>", "the secret is in this file; may be repeated", several, [])
-    .option("--secret <text>", "the secret itself (others on this machine can see it in the list of processes)", several, [])
+    .option("--secret <text>", "the secret itself (other users of this machine can see it)", several, [])
     .option("--request <file>", "the captured request: request line, headers, blank line, body; - for standard input")
     .option("--body <file>", "only the captured body, byte for byte; - for standard input")
     .option("-H, --header <header>", 'a header of the request, as "name: value"; may be repeated', several, [])
     .option("--method <method>", "the request's method (default: as captured, or POST)")
-    .option("--url <url>", "the URL the request was sent to, where that may be signed (default: as captured)")
+    .option("--url <url>", "the URL that the request was sent to, for schemes that sign it (default: as captured)")
     .option("--json", "print what was found as JSON")
     .addHelpText(
       "after",
       `
+Exit code 1: no known scheme verifies the request; hints name what was noticed.
+
 Examples:
   wamid-relay verify --secret-env WEBHOOK_SECRET --request captured.http
   wamid-relay verify --secret-env WEBHOOK_SECRET --body body.json -H "x-acme-signature: 5d41…"`,

@@ -63,7 +63,7 @@ export const messageBody = z
 
 export const runBody = z.strictObject({
   account: z.string().min(1).optional().describe("The account that starts it. Required when the settings have several."),
-  reference: idText.describe("The business record. It starts one run, for ever."),
+  reference: idText.describe("The business record. It starts one run, once and for all."),
   // The service documents no format.
   phone: z.string().min(1).max(maxIdLength).describe("The customer's phone number, in the service's format."),
   name: z.string().min(1).optional().describe("The customer's name."),

@@ -7,7 +7,7 @@ import { type Ran, runHere } from "../../harness/run-here.ts";
 import { runCli } from "./run-cli.ts";
 
 /*
- * The table "Exit codes" of docs/cli.md. Code 3, and code 1 of a command that did its work and found something wrong, are
+ * The table "Exit codes" of docs/reference/commands.md. Code 3, and code 1 of a command that did its work and found something wrong, are
  * tested with the command: reconcile, audit, doctor, retry, track, trigger, verify, demo.
  */
 
@@ -114,8 +114,8 @@ test("a process ends with these codes", async () => {
   expect((await runCli(["events", "list", "--no-such-option"])).code).toBe(2);
 });
 
-test("docs/cli.md lists the codes once", () => {
-  const docs = readFileSync(new URL("../../../docs/cli.md", import.meta.url), "utf8");
+test("docs/reference/commands.md lists the codes once", () => {
+  const docs = readFileSync(new URL("../../../docs/reference/commands.md", import.meta.url), "utf8");
   const table = /^## Exit codes\n([\s\S]*?)(?=^## )/m.exec(docs)?.[1] ?? "";
   expect([...table.matchAll(/^\| (\d[\d, ]*) \|/gm)].map(([, code]) => code)).toEqual(["0", "1", "2", "3", "130, 143"]);
 });
