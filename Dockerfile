@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 # To pin the base image: docker buildx imagetools inspect node:24-bookworm-slim shows its digest; then build with
-# --build-arg NODE_IMAGE=node:24-bookworm-slim@sha256:<digest>. docs/deploy.md has the whole command, with an SBOM.
+# --build-arg NODE_IMAGE=node:24-bookworm-slim@sha256:<digest>. docs/how-to/deploy.md has the whole command.
 ARG NODE_IMAGE=node:24-bookworm-slim
 
 FROM ${NODE_IMAGE} AS build

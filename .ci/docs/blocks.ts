@@ -57,7 +57,7 @@ export function commandsIn(script: string): string[][] {
         const before = line.slice(0, all[index]?.index ?? 0);
         // What xargs adds.
         const added = /\bxargs\s*$/.test(before) ? ["…"] : [];
-        return before.includes("#") || /\b(?:docker|which|image)\b/.test(before) ? [] : [[...wordsOf(rest), ...added]];
+        return before.includes("#") || /\b(?:docker|kubectl|which|image)\b/.test(before) ? [] : [[...wordsOf(rest), ...added]];
       },
     ),
   );

@@ -32,7 +32,7 @@ const audit = {
   errors: ["not_found"],
 } as const;
 
-/** `GET /v1/audit`: docs/audit.md. */
+/** `GET /v1/audit`: docs/how-to/explain-an-event.md. */
 export function addAuditRoute(app: FastifyInstance, port: AuditPort, allow: Allow): void {
   addEndpoint(app, allow, audit, async ({ query: { wait, ...filter }, reply }) => {
     const answer = await port.audit(filter, wait * 1000);

@@ -4,7 +4,7 @@ import { deliveryStates, dispositions } from "./states.ts";
 import { pii, time, type View } from "./view.ts";
 
 /**
- * The rules that `audit` checks (docs/audit.md has the same list). Each concerns single rows, so that every violation has an
+ * The rules that `audit` checks (docs/how-to/explain-an-event.md has the same list). Each concerns single rows, so that every violation has an
  * offender with a seq.
  */
 export const auditRules = {

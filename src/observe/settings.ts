@@ -11,7 +11,7 @@ function hasCredentials(text: string): boolean {
   return url !== null && (url.username !== "" || url.password !== "");
 }
 
-/** OpenTelemetry traces (docs/traces.md). */
+/** OpenTelemetry traces (docs/how-to/trace-requests.md). */
 export const tracesSchema = z.strictObject({
   endpoint: z
     .string()

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
-const page = readFileSync(join(root, "docs/queues.md"), "utf8");
+const page = readFileSync(join(root, "docs/how-to/feed-bullmq-workers.md"), "utf8");
 
 export interface Example {
   /** The lines it has printed. */
@@ -17,10 +17,10 @@ export interface Example {
   kill(): Promise<void>;
 }
 
-/** Runs the example of docs/queues.md whose first line names `file`, as it stands there, until the test's end. */
+/** Runs the example of docs/how-to/feed-bullmq-workers.md whose first line names `file`, as it stands there, until the test's end. */
 export function runExample(file: string, redisUrl: string): Example {
   const code = [...page.matchAll(/```js\n(\/\/ (\S+):[^\n]*\n[\s\S]*?)```/g)].find(([, , name]) => name === file)?.[1];
-  if (code === undefined) throw new Error(`docs/queues.md has no ${file}`);
+  if (code === undefined) throw new Error(`docs/how-to/feed-bullmq-workers.md has no ${file}`);
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-example-"));
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
   writeFileSync(join(folder, file), code);

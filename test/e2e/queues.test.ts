@@ -32,7 +32,7 @@ async function deliveries(relay: RelayProcess, route: string, state: string): Pr
   return (body as { data: { id: string }[] }).data;
 }
 
-test("the worker and reader of docs/queues.md process jobs and entries, and a replay arrives again", async () => {
+test("the worker and reader of docs/how-to/feed-bullmq-workers.md process jobs and entries, and a replay arrives again", async () => {
   const redis = await redisForTest();
   const relay = await startRelay({ settings: { routes: routesTo(redis.url) } });
   const worker = runExample("worker.mjs", redis.url);

@@ -23,7 +23,7 @@ async function post(url: string, event: SandboxEvent | Buffer, headers: Record<s
   return answer.status;
 }
 
-/** Of an event whose sender sends no context (docs/traces.md). */
+/** Of an event whose sender sends no context (docs/how-to/trace-requests.md). */
 function derived({ id }: Pick<SandboxEvent, "id">, account = "main"): { traceId: string; spanId: string } {
   const hash = createHash("sha256").update(`wamid-relay trace\0${account}\0${id}`).digest("hex");
   return { traceId: hash.slice(0, 32), spanId: hash.slice(32, 48) };

@@ -1,0 +1,97 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import { auditRules } from "../../../src/model/audit.ts";
+
+const root = new URL("../../../", import.meta.url);
+const read = (path: string) => readFileSync(new URL(path, root), "utf8");
+const number = (text: string): number => Number(text.replaceAll(",", ""));
+
+/** The rows of the table with this head, each a list of cells. */
+function rowsOf(page: string, head: string): string[][] {
+  const [, body] = page.split(`| ${head} |\n`);
+  if (body === undefined) throw new Error(`no table with the head ${head}`);
+  const rows = (body.split(/\n(?!\|)/)[0] as string).split("\n").slice(1);
+  return rows.map((row) => row.split("|").slice(1, -1)).map((row) => row.map((cell) => cell.trim()));
+}
+
+/** The words in code style in the first cells of that table. */
+const namesIn = (page: string, head: string): string[] =>
+  rowsOf(page, head).flatMap(([cell = ""]) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name));
+
+const explain = read("docs/how-to/explain-an-event.md");
+
+test("explain-an-event.md lists the rules of the audit as the code has them", () => {
+  expect(rowsOf(explain, "rule | broken by")).toEqual(Object.entries(auditRules).map(([rule, meaning]) => [`\`${rule}\``, meaning]));
+});
+
+test("explain-an-event.md lists the next steps of explain as model/answers.ts has them", () => {
+  const [, text = ""] = read("src/model/answers.ts").replaceAll("\\`", "`").split("const nextStepSchema");
+  const stated = [...text.slice(0, text.indexOf(".meta(")).matchAll(/^\| (`[a-z ]+`) \| (.+) \|(?:`,)?$/gm)].map(([, kind, meaning]) => [
+    kind,
+    meaning,
+  ]);
+  expect(stated).toHaveLength(10);
+  expect(rowsOf(explain, "next | meaning")).toEqual(stated);
+});
+
+test("explain-an-event.md has every reason of routing.md", () => {
+  const reasons = namesIn(read("docs/concepts/routing.md"), "reason | criterion").map((name) => name.replace(/: .*/, ": …"));
+  expect(reasons.length).toBeGreaterThan(10);
+  expect(new Set(namesIn(explain, "reason | the route does not take it because of | usual cause"))).toEqual(new Set(reasons));
+});
+
+test("monitor-and-alert.md lists each alert of the rules, the critical ones first", () => {
+  const page = read("docs/how-to/monitor-and-alert.md");
+  const rules = parse(read("deploy/prometheus/wamid-relay.rules.yaml")) as {
+    readonly groups: readonly [{ readonly rules: readonly { readonly alert: string; readonly labels: { readonly severity: string } }[] }];
+  };
+  for (const [title, severity] of [
+    ["## Critical alerts", "critical"],
+    ["## Warnings", "warning"],
+  ] as const) {
+    const alerts = rules.groups[0].rules.filter(({ labels }) => labels.severity === severity).map(({ alert }) => alert);
+    expect(alerts.length).toBeGreaterThan(5);
+    const part = page.slice(page.indexOf(title));
+    expect(namesIn(part, "alert | what happens | what to do").toSorted()).toEqual(alerts.toSorted());
+  }
+});
+
+const tracing = read("docs/how-to/trace-requests.md");
+
+test("trace-requests.md lists each span and attribute of the code", () => {
+  const source = read("src/app/tracing.ts");
+  const spans = [...source.matchAll(/\bname: "(\w+)"/g)].map(([, name]) => name);
+  const attributes = [...source.matchAll(/"((?:relay|http|error)\.[\w.]+)"/g)].map(([, name]) => name);
+  expect(spans.length).toBeGreaterThan(4);
+  expect(attributes.length).toBeGreaterThan(15);
+  expect(new Set(namesIn(tracing, "span | kind | parent | covers"))).toEqual(new Set(spans));
+  expect(new Set(namesIn(tracing, "attribute | holds"))).toEqual(new Set(attributes));
+});
+
+test("trace-requests.md has the limits of the code", () => {
+  const limits = read("src/observe/traces.ts");
+  expect(limits).toContain("const mostWaiting = 4096;");
+  expect(limits).toContain("const exportEveryMs = 1_000;");
+  expect(limits).toContain("const exportWithinMs = 3_000;");
+  for (const text of ["4,096", "every second", "3 s"]) expect(tracing).toContain(text);
+});
+
+const hosts = read("docs/how-to/run-on-several-hosts.md");
+
+test("the memory in run-on-several-hosts.md is bytes times rows", () => {
+  const products = [...hosts.matchAll(/([\d,.]+) M × ([\d,]+) B = ([\d.]+) GB/g)];
+  expect(products).toHaveLength(4);
+  for (const [text, millions = "", bytes = "", product = ""] of products) {
+    expect(Math.abs((number(millions) * number(bytes)) / 1000 / Number(product) - 1), text).toBeLessThan(0.02);
+  }
+});
+
+test("the rate in run-on-several-hosts.md follows from the time of the steps", () => {
+  const times = rowsOf(hosts, "step | µs of Redis' thread").map(([, cell = ""]) => cell.split(" to ").map(Number));
+  expect(times).toHaveLength(3);
+  const [least, most] = [0, 1].map((at) => times.reduce((sum, range) => sum + (range[at] as number), 0)) as [number, number];
+  expect(hosts).toContain(`takes ${least} to ${most} µs`);
+  const [, from = "", to = ""] = /at some ([\d,]+) to ([\d,]+) events a second/.exec(hosts) ?? [];
+  expect([1e6 / number(from) / most, 1e6 / number(to) / least].map((share) => share.toFixed(1))).toEqual(["1.0", "1.0"]);
+});
