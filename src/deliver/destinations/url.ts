@@ -7,8 +7,8 @@ import { InFlight, type UrlDestination, type UrlOutcome } from "./destination.ts
 import { Exchange } from "./exchange.ts";
 
 /**
- * A destination that is a URL: each delivery is one POST (docs/delivery.md). `clock` gives unix milliseconds. `connector` is
- * for tests. `keep` bytes of an answer are kept.
+ * A destination that is a URL: each delivery is one POST (docs/reference/event-formats.md). `clock` gives unix milliseconds.
+ * `connector` is for tests. `keep` bytes of an answer are kept.
  */
 export function createUrlDestination(
   settings: UrlDestinationSettings,
