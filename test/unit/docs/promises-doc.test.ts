@@ -1,0 +1,51 @@
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { expect, test } from "vitest";
+
+const root = new URL("../../..", import.meta.url).pathname;
+const page = readFileSync(join(root, "docs/contributing/promises.md"), "utf8");
+const rows = [...page.matchAll(/^\| (?!what |page |---)(.+?) \| `(test\/[\w./-]+\.ts)`: (.+) \|$/gm)].map(
+  ([, what = "", path = "", title = ""]) => ({
+    what,
+    path,
+    title,
+  }),
+);
+const tableLines = page.split("\n").filter((line) => line.startsWith("| ") && !/^\| (what|page) /.test(line));
+
+/** The titles of a file's tests, with placeholders as written. */
+function titlesIn(path: string): string[] {
+  const source = readFileSync(join(root, path), "utf8");
+  const calls = source.matchAll(/\btest(?:\.\w+\([^;]*?\))?\(\s*(?:"((?:[^"\\]|\\.)+)"|`([^`]+)`),/g);
+  return [...calls].map(([, plain, template]) => plain ?? template ?? "");
+}
+
+test("every row of docs/contributing/promises.md names a test that exists", () => {
+  expect(rows.length).toBeGreaterThan(60);
+  expect(tableLines).toHaveLength(rows.length);
+  for (const { path, title } of rows) {
+    expect(existsSync(join(root, path)), path).toBe(true);
+    expect(
+      titlesIn(path).some((each) => each.includes(title)),
+      `${path} has no test "${title}"`,
+    ).toBe(true);
+  }
+});
+
+test("every promise of the README and every how-to page has a row", () => {
+  const sections = new Set([...page.matchAll(/^## (.+)$/gm)].map(([, heading = ""]) => heading.toLowerCase()));
+  const promised = readFileSync(join(root, "README.md"), "utf8").split("## What it promises")[1]?.split("\n## ")[0] ?? "";
+  const promises = [...promised.matchAll(/^\d\. \*\*(.+?)\.?\*\*/gm)].map(([, promise = ""]) => promise.toLowerCase());
+  expect(promises.length).toBeGreaterThan(5);
+  const named = new Map([
+    ["in order per message", "ordered per message"],
+    ["logs and metrics show no phone number and no secret", "personal data stays private"],
+  ]);
+  for (const promise of promises) expect(sections, promise).toContain(named.get(promise) ?? promise);
+  const pages = globSync("docs/how-to/*.md", { cwd: root }).map((path) => basename(path, ".md"));
+  for (const each of pages)
+    expect(
+      rows.map(({ what }) => what),
+      each,
+    ).toContain(`[${each}](../how-to/${each}.md)`);
+});
