@@ -7,12 +7,14 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { commandsPage } from "./commands.ts";
 import { endpointsPage } from "./endpoints.ts";
 import { errorsPage } from "./errors.ts";
+import { metricsPage } from "./metrics.ts";
 import { settingsPage } from "./settings.ts";
 
 const pages: Readonly<Record<string, () => string | Promise<string>>> = {
   commands: commandsPage,
   endpoints: endpointsPage,
   errors: errorsPage,
+  metrics: metricsPage,
   settings: settingsPage,
 };
 

@@ -50,6 +50,18 @@ interface BuildInfo {
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
+/** How to combine the values of several processes in a query. */
+type Combine = "sum" | "max" | "min" | "count by (version)";
+
+/** For docs/reference/metrics.md. */
+interface DescribedMetric {
+  readonly name: string;
+  readonly type: "counter" | "gauge" | "histogram";
+  readonly help: string;
+  readonly labelNames: readonly string[];
+  readonly combine: Combine;
+}
+
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const untilADay = [...seconds, 60, 300, 3600, 86400];
 const writes = [1, 2, 5, 10, 25, 50, 100, 250, 500];
@@ -63,109 +75,193 @@ export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
 
+  const described: DescribedMetric[] = [];
+  const options = <Label extends string>(
+    type: DescribedMetric["type"],
+    name: string,
+    help: string,
+    labelNames: readonly Label[],
+    combine: Combine,
+  ) => {
+    described.push({ name, type, help, labelNames, combine });
+    return { name, help, labelNames, registers };
+  };
   const counter = <Label extends string = never>(name: string, help: string, labelNames: readonly Label[] = []) =>
-    new Counter({ name, help, labelNames, registers });
-  const gauge = <Label extends string = never>(name: string, help: string, labelNames: readonly Label[] = []) =>
-    new Gauge({ name, help, labelNames, registers });
+    new Counter(options("counter", name, help, labelNames, "sum"));
+  const gauge = <Label extends string = never>(name: string, help: string, combine: Combine, labelNames: readonly Label[] = []) =>
+    new Gauge(options("gauge", name, help, labelNames, combine));
   const histogram = <Label extends string = never>(name: string, help: string, buckets: number[], labelNames: readonly Label[] = []) =>
-    new Histogram({ name, help, buckets, labelNames, registers });
-  const tally = (name: string, help: string, labelNames: readonly [string, string]) => createTally(registry, name, help, labelNames);
+    new Histogram({ ...options("histogram", name, help, labelNames, "sum"), buckets });
+  const tally = (name: string, help: string, labelNames: readonly [string, string]) => {
+    options("counter", name, help, labelNames, "sum");
+    return createTally(registry, name, help, labelNames);
+  };
 
   const metrics = {
-    requestSeconds: histogram("relay_webhook_request_seconds", "From the headers of a webhook request to the end of its answer", seconds, [
+    requestSeconds: histogram(
+      "relay_webhook_request_seconds",
+      "From the headers of a webhook request to the end of its answer. status is a class such as 2xx, or none without an answer.",
+      seconds,
+      ["source", "status"],
+    ),
+    apiSeconds: histogram(
+      "relay_api_request_seconds",
+      "From the headers of any other request to the end of its answer. endpoint is an operation of the OpenAPI document or a path; - for an unknown one. A stream counts when it ends.",
+      seconds,
+      ["endpoint", "status"],
+    ),
+    requests: tally("relay_webhook_requests_total", "Webhook requests by outcome. source is - for paths that name none.", [
       "source",
-      "status",
+      "outcome",
     ]),
-    apiSeconds: histogram("relay_api_request_seconds", "The same for every other request, by endpoint", seconds, ["endpoint", "status"]),
-    requests: tally("relay_webhook_requests_total", "Webhook requests by outcome", ["source", "outcome"]),
-    dispositions: tally("relay_events_total", "Events stored, by source and first disposition", ["source", "disposition"]),
-    secretUses: tally("relay_secret_uses_total", "Events verified, by the secret's fingerprint", ["source", "secret"]),
-    setAside: counter("relay_set_aside_total", "Events and deliveries that the relay failed on and set aside, by stage", ["stage"]),
-
-    attempts: counter("relay_delivery_attempts_total", "Attempts to deliver by what followed", ["route", "outcome"]),
-    attemptSeconds: histogram("relay_delivery_attempt_seconds", "Time an attempt took", seconds, ["route"]),
-    lag: histogram("relay_delivery_lag_seconds", "From receiving an event to the answer that ended its delivery", untilADay, [
-      "route",
-      "attempt",
+    dispositions: tally("relay_events_total", "Planned events by their first disposition. released counts bodies that left quarantine.", [
+      "source",
+      "disposition",
     ]),
+    secretUses: tally("relay_secret_uses_total", "Verified events by the fingerprint of the secret.", ["source", "secret"]),
+    setAside: counter(
+      "relay_set_aside_total",
+      "Events (stage plan) and deliveries (compose, send, report, settle) on which the relay itself failed. Alert on any.",
+      ["stage"],
+    ),
 
-    commitSeconds: histogram("relay_commit_seconds", "Time a transaction took", seconds),
-    commitWrites: histogram("relay_commit_writes", "Writes in one transaction", writes),
-    storeFailures: counter("relay_store_failures_total", "Transactions that failed"),
-    swept: counter("relay_retention_deleted_total", "Rows deleted by retention", ["what"]),
+    attempts: counter("relay_delivery_attempts_total", "Attempts to deliver, by outcome.", ["route", "outcome"]),
+    attemptSeconds: histogram("relay_delivery_attempt_seconds", "Duration of an attempt.", seconds, ["route"]),
+    lag: histogram(
+      "relay_delivery_lag_seconds",
+      "From receipt of an event to the answer that ended its delivery, also over restarts. attempt is first or later. Without replays.",
+      untilADay,
+      ["route", "attempt"],
+    ),
+
+    commitSeconds: histogram("relay_commit_seconds", "Duration of a transaction, with its wait for the disk or for Redis.", seconds),
+    commitWrites: histogram("relay_commit_writes", "Writes in one transaction.", writes),
+    storeFailures: counter("relay_store_failures_total", "Transactions that failed."),
+    swept: counter("relay_retention_deleted_total", "Rows that retention deleted: events, deliveries, messages.", ["what"]),
 
     backup: {
       success: gauge(
         "relay_backup_last_success_timestamp_seconds",
-        "When the last good scheduled backup was made, in unix seconds; 0: none",
+        "Time of the last good scheduled backup, in Unix seconds. 0: none.",
+        "max",
       ),
-      seconds: gauge("relay_backup_duration_seconds", "Time the last scheduled backup took, with its checks"),
-      bytes: gauge("relay_backup_size_bytes", "Size of the last scheduled backup"),
-      failures: counter("relay_backup_failures_total", "Scheduled backups that failed, or whose sums do not match"),
+      seconds: gauge("relay_backup_duration_seconds", "Duration of the last scheduled backup, with its checks.", "max"),
+      bytes: gauge("relay_backup_size_bytes", "Size of the last scheduled backup.", "max"),
+      failures: counter("relay_backup_failures_total", "Scheduled backups that failed, or whose sums do not match."),
     },
 
-    reloadSuccess: gauge("relay_settings_reload_success", "1 when the last reload of the settings was applied, 0 when it was refused"),
-    reloadTimestamp: gauge("relay_settings_reload_timestamp_seconds", "When the settings in effect were read, in unix seconds"),
+    reloadSuccess: gauge("relay_settings_reload_success", "1: the last reload of the settings was applied. 0: it was refused.", "min"),
+    reloadTimestamp: gauge(
+      "relay_settings_reload_timestamp_seconds",
+      "Time at which the settings in effect were read, in Unix seconds.",
+      "min",
+    ),
 
-    badTokens: counter("relay_bad_tokens_total", "Requests to the control API without a known token", ["reason"]),
-    sends: counter("relay_sends_total", "Messages and runs sent through the relay, by outcome", ["account", "kind", "outcome"]),
-    serviceCalls: counter("relay_service_calls_total", "Calls to the messaging service by outcome", ["account", "outcome"]),
+    badTokens: counter("relay_bad_tokens_total", "Requests to the control API with an unknown token, or with none (missing).", ["reason"]),
+    sends: counter("relay_sends_total", "Calls that send a message or start a run: done, not-done (certainly not sent) or unknown.", [
+      "account",
+      "kind",
+      "outcome",
+    ]),
+    serviceCalls: counter("relay_service_calls_total", "Calls to the messaging service, by outcome.", ["account", "outcome"]),
 
     reconcile: {
-      asks: counter("relay_reconcile_polls_total", "Polls of messages by outcome", ["account", "outcome"]),
-      postponed: gauge("relay_reconcile_left_for_budget", "Polls due at the last pass and postponed so that the quota lasts", ["account"]),
-      faulty: gauge(
-        "relay_polls_faulty",
-        "1 while the service answers all polls of messages with 404, another 4xx, or something unreadable",
+      asks: counter("relay_reconcile_polls_total", "Polls of messages: changed, unchanged, missing (unknown to the service) or failed.", [
+        "account",
+        "outcome",
+      ]),
+      postponed: gauge(
+        "relay_reconcile_left_for_budget",
+        "Polls that were due at the last pass and are postponed, so that the monthly quota lasts.",
+        "max",
         ["account"],
       ),
-      missed: counter("relay_webhooks_missed_total", "Statuses found by polling whose webhook did not come", ["account"]),
-      silence: gauge("relay_silence", "1 while webhooks are missing", ["account"]),
+      faulty: gauge(
+        "relay_polls_faulty",
+        "1 while the service answers every poll with 404, another 4xx, or something unreadable. Absent before the first poll.",
+        "max",
+        ["account"],
+      ),
+      missed: counter("relay_webhooks_missed_total", "Statuses that polls found and whose webhook did not arrive within two minutes.", [
+        "account",
+      ]),
+      silence: gauge("relay_silence", "1 while webhooks are missing.", "max", ["account"]),
     },
     hydration: {
-      settled: counter("relay_hydrations_total", "Truncated events by how their hydration ended", ["account", "state"]),
-      passes: counter("relay_hydration_passes_total", "Hydration passes ended", ["account"]),
-      asks: counter("relay_hydration_polls_total", "Messages polled because of truncated events", ["account"]),
-      found: counter("relay_hydration_found_total", "Changes found by those polls", ["account"]),
+      settled: counter("relay_hydrations_total", "Truncated events by how their hydration ended: done or given-up.", ["account", "state"]),
+      passes: counter("relay_hydration_passes_total", "Hydration passes that ended.", ["account"]),
+      asks: counter("relay_hydration_polls_total", "Messages polled because of truncated events.", ["account"]),
+      found: counter("relay_hydration_found_total", "Statuses found by polls because of truncated events.", ["account"]),
     },
   };
 
-  gauge("relay_build_info", "1; the labels say what runs", ["version", "node", "storage"]).set({ ...build }, 1);
+  gauge("relay_build_info", "Always 1. The labels have the versions of the relay and of Node, and the engine.", "count by (version)", [
+    "version",
+    "node",
+    "storage",
+  ]).set({ ...build }, 1);
 
   const up = {
-    unplanned: gauge("relay_unplanned_events", "Events accepted that no worker has planned yet"),
-    unplannedOldest: gauge("relay_unplanned_oldest_seconds", "How long the oldest event that no worker has planned has been waiting"),
-    inFlight: gauge("relay_webhook_requests_in_flight", "Webhook requests in flight"),
-    storing: gauge("relay_store_up", "1 when the last write was stored"),
-    listeners: gauge("relay_listeners", "Connections that listen to events"),
-    behind: gauge("relay_listener_events_behind", "Stored events that a listener has not received", ["listener"]),
+    unplanned: gauge("relay_unplanned_events", "Accepted events that no worker has planned yet. Always 0 with SQLite.", "max"),
+    unplannedOldest: gauge(
+      "relay_unplanned_oldest_seconds",
+      "Age of the oldest accepted event that no worker has planned. 0: none.",
+      "max",
+    ),
+    inFlight: gauge(
+      "relay_webhook_requests_in_flight",
+      "Webhook requests in flight. At server.maxInFlight the relay answers others with 503.",
+      "sum",
+    ),
+    storing: gauge("relay_store_up", "1: the last write was stored.", "min"),
+    listeners: gauge("relay_listeners", "Connected listeners.", "sum"),
+    behind: gauge(
+      "relay_listener_events_behind",
+      "Stored events that a listener has not received. listener is its name, masked if it contains a phone number or wamid.",
+      "max",
+      ["listener"],
+    ),
   };
 
-  const byRoute = (name: string, help: string, value: (route: RouteGauges, now: number) => number) =>
-    [gauge(name, help, ["route"]), value] as const;
+  const byRoute = (name: string, help: string, combine: Combine, value: (route: RouteGauges, now: number) => number) =>
+    [gauge(name, help, combine, ["route"]), value] as const;
   const routeGauges = [
-    byRoute("relay_deliveries_waiting", "Deliveries waiting, due or not", ({ waiting }) => waiting),
-    byRoute("relay_deliveries_held", "Deliveries held behind another of their message", ({ held }) => held),
-    byRoute("relay_deliveries_dead", "Dead letters", ({ dead }) => dead),
-    byRoute("relay_deliveries_in_flight", "Attempts in flight", ({ inFlight }) => inFlight),
-    byRoute("relay_delivery_oldest_due_seconds", "How long the most overdue waiting delivery has been due", ({ oldestDueAt }, now) =>
+    byRoute("relay_deliveries_waiting", "Waiting deliveries, due or not.", "max", ({ waiting }) => waiting),
+    byRoute("relay_deliveries_held", "Deliveries held behind another one of their message.", "max", ({ held }) => held),
+    byRoute("relay_deliveries_dead", "Dead letters.", "max", ({ dead }) => dead),
+    byRoute("relay_deliveries_in_flight", "Attempts in flight.", "sum", ({ inFlight }) => inFlight),
+    byRoute("relay_delivery_oldest_due_seconds", "How long the oldest due delivery has been due. 0: none.", "max", ({ oldestDueAt }, now) =>
       secondsBetween(oldestDueAt, now),
     ),
-    byRoute("relay_destination_stopped", "1 when the destination is stopped (410 or by an operator)", ({ stopped }) => Number(stopped)),
-    byRoute("relay_breaker_state", "0 closed, 1 half-open, 2 open", ({ breaker }) => breakerNumber[breaker]),
+    byRoute("relay_destination_stopped", "1: the destination is stopped (410).", "max", ({ stopped }) => Number(stopped)),
+    byRoute("relay_breaker_state", "0: closed. 1: half-open. 2: open.", "max", ({ breaker }) => breakerNumber[breaker]),
     byRoute(
       "relay_destination_paused_seconds",
-      "How long the destination still pauses (429 with Retry-After); 0: it does not",
+      "Rest of the destination's pause (429 with Retry-After). 0: none.",
+      "max",
       ({ pausedUntil }, now) => (pausedUntil === null ? 0 : secondsBetween(now, pausedUntil)),
     ),
   ];
 
   const accountGauges = {
-    used: gauge("relay_service_slots_used", "Calls of the last minute and in flight, by cap", ["account", "cap"]),
-    limit: gauge("relay_service_slots_limit", "The relay's share of the cap per minute", ["account", "cap"]),
-    held: gauge("relay_service_cap_held", "1 while a cap is held because the service answered 429", ["account", "cap"]),
-    waiting: gauge("relay_service_calls_waiting", "Calls waiting for room under the caps", ["account", "priority"]),
-    stopped: gauge("relay_service_stopped", "1 while calls are refused without a request", ["account", "reason"]),
+    used: gauge(
+      "relay_service_slots_used",
+      "Calls that count against the cap per minute: those in flight and those of the last minute.",
+      "max",
+      ["account", "cap"],
+    ),
+    limit: gauge(
+      "relay_service_slots_limit",
+      "The relay's share of the cap per minute. Smaller for a while after the service reported a smaller cap.",
+      "max",
+      ["account", "cap"],
+    ),
+    held: gauge("relay_service_cap_held", "1 while the relay sends no call of this cap, because the service answered 429.", "max", [
+      "account",
+      "cap",
+    ]),
+    waiting: gauge("relay_service_calls_waiting", "Calls that wait for room under the caps.", "sum", ["account", "priority"]),
+    stopped: gauge("relay_service_stopped", "1 while the relay refuses calls without a request.", "max", ["account", "reason"]),
   };
 
   function observeRoutes(routes: readonly RouteGauges[], now: number): void {
@@ -200,6 +296,7 @@ export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>
 
   return {
     ...metrics,
+    described,
     contentType: registry.contentType,
     /** The text that Prometheus scrapes. */
     async text(): Promise<string> {

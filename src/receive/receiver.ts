@@ -20,7 +20,7 @@ interface Accepting {
   proxy(event: ReceivedEvent): Promise<ProxiedAnswer>;
 }
 
-/** The outcomes of a webhook request; docs/metrics.md lists when each applies. */
+/** The outcomes of a webhook request; docs/reference/metrics.md lists when each applies. */
 export const receiveOutcomes = [
   "accepted",
   "duplicate",

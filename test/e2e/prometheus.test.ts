@@ -39,8 +39,8 @@ test("promtool accepts the rules, and their unit tests pass", async () => {
   }
 });
 
-test("every relay metric of the rules and the dashboard is in docs/metrics.md", () => {
-  const page = readFileSync(new URL("../../docs/metrics.md", import.meta.url), "utf8");
+test("every relay metric of the rules and the dashboard is in docs/reference/metrics.md", () => {
+  const page = readFileSync(new URL("../../docs/reference/metrics.md", import.meta.url), "utf8");
   const known = new Set([...page.matchAll(/^\| `(relay_\w+)` \|/gm)].map(([, name]) => name));
   const used = new Set([rules, ...queries.map(({ expr }) => expr)].flatMap((text) => text.match(/\brelay_\w+/g) ?? []));
   expect(used.size).toBeGreaterThan(30);
