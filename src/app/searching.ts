@@ -200,7 +200,7 @@ function joinDigits(digits: string | null, phone: string | undefined): string | 
 
 /** Hits of one search, and how long it looks for references that begin with the text: the search box waits for it. */
 const mostHits = 20;
-const longestMs = 200;
+const longestMs = 100;
 
 /** `GET /v1/search`: what a text can name, best first. */
 export function createSearching(read: Reads): SearchPort {

@@ -9,8 +9,17 @@ import type { AttemptRow, DeliveryRow, EventRow } from "./rows.ts";
 
 type Row = Omit<DeliveryRow, "subject" | "spent"> & Pick<EventRow, "account" | "id">;
 
-const select = `SELECT d.event, d.route, d.state, d.attempts, d.replays, d.next_at, d.settled_at, d.reason, d.cause, e.account, e.id
-  FROM deliveries d JOIN events e ON e.seq = d.event`;
+const columns = "d.event, d.route, d.state, d.attempts, d.replays, d.next_at, d.settled_at, d.reason, d.cause, e.account, e.id";
+const selectFrom = (deliveries: string) => `SELECT ${columns} FROM ${deliveries} JOIN events e ON e.seq = d.event`;
+const select = selectFrom("deliveries d");
+
+/** The indexes of open deliveries and the conditions that they need. They are not in the order of the list. */
+const openIndexes = {
+  waiting: { index: "deliveries_due", needs: `d.state = ${stateCode.waiting}` },
+  held: { index: "deliveries_open", needs: `d.state <= 1 AND d.subject IS NOT NULL AND d.state = ${stateCode.held}` },
+};
+/** So many open deliveries are sorted for a page within milliseconds. Of more, one page is found soon without their index. */
+const fewOpen = 2_000;
 
 interface GroupRow {
   route: number;
@@ -66,29 +75,52 @@ export function createReadDeliveries(db: Db, names: Names, events: ReturnType<ty
     };
   }
 
+  const routes = db.prepare<[], number>("SELECT id FROM names WHERE kind = 'route'").pluck();
+  const countOpen = ({ index, needs }: (typeof openIndexes)["held"]) =>
+    db
+      .prepare<[], number>(`SELECT count(*) FROM (SELECT 1 FROM deliveries d INDEXED BY ${index} WHERE ${needs} LIMIT ${fewOpen + 1})`)
+      .pluck();
+  const counts = { waiting: countOpen(openIndexes.waiting), held: countOpen(openIndexes.held) };
+
+  /** The index of a state's deliveries, if they are few. */
+  function fewIn(state: DeliveryFilter["state"]): (typeof openIndexes)["held"] | null {
+    if (state !== "waiting" && state !== "held") return null;
+    return (counts[state].get() ?? 0) <= fewOpen ? openIndexes[state] : null;
+  }
+
+  function list(filter: Omit<DeliveryFilter, "route">, route: number | undefined): Row[] {
+    const { state, event, before, after, limit } = filter;
+    // The dead deliveries of a route have an index in the order of the list. SQLite would have to sort any other index for
+    // one page, so the plus stops it from using one.
+    const plus = state === "dead" && route !== undefined ? "" : "+";
+    const few = event === undefined ? fewIn(state) : null;
+    const { where, values } = joinConditions(
+      [
+        ["d.route = @route", route],
+        [few === null ? `${plus}d.state = ${state && stateCode[state]}` : few.needs, state !== undefined],
+        ["d.cause = @cause", filter.cause],
+        ["d.event = @event", event],
+        ["d.event <= @beforeEvent", before?.event],
+        ["(d.event, d.route) < (@beforeEvent, @beforeRoute)", before?.route],
+        ["d.event > @after", after],
+      ],
+      { limit },
+    );
+    const from = few === null ? select : selectFrom(`deliveries d INDEXED BY ${few.index}`);
+    return db.prepare<[typeof values], Row>(`${from} WHERE ${where} ORDER BY d.event DESC, d.route DESC LIMIT @limit`).all(values);
+  }
+
   return {
     list(filter: DeliveryFilter): DeliveryView[] {
-      const { state, event, before, after, limit } = filter;
       const route = filter.route === undefined ? undefined : names.find("route", filter.route);
       if (route === null) return [];
-      // The dead deliveries of a route have an index in the order of the list. SQLite would have to sort any other index for
-      // one page, so the plus stops it from using one.
-      const plus = state === "dead" && route !== undefined ? "" : "+";
-      const { where, values } = joinConditions(
-        [
-          ["d.route = @route", route],
-          [`${plus}d.state = ${state && stateCode[state]}`, state !== undefined],
-          ["d.cause = @cause", filter.cause],
-          ["d.event = @event", event],
-          ["d.event <= @beforeEvent", before?.event],
-          ["(d.event, d.route) < (@beforeEvent, @beforeRoute)", before?.route],
-          ["d.event > @after", after],
-        ],
-        { limit },
-      );
-      return db
-        .prepare<[typeof values], Row>(`${select} WHERE ${where} ORDER BY d.event DESC, d.route DESC LIMIT @limit`)
-        .all(values)
+      if (filter.state !== "dead" || route !== undefined) return list(filter, route).map(view);
+      // Few deliveries are dead: in their index by route, each list is read without going through the others.
+      return routes
+        .all()
+        .flatMap((each) => list(filter, each))
+        .sort((a, b) => b.event - a.event || b.route - a.route)
+        .slice(0, filter.limit)
         .map(view);
     },
     placeOf: ({ event, route }: { event: number; route: string }): DeliveryPlace => ({ event, route: names.find("route", route) ?? 0 }),

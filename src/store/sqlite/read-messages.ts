@@ -64,7 +64,9 @@ export function createReadMessages(db: Db, names: Names) {
           ["seq < @before", before],
           ["registered_at IS NOT NULL", seen !== true],
           ["account = @account", accountOf(account)],
-          ["status = @status", status],
+          // The literal lets SQLite use the index of failed messages.
+          ["status = 'failed'", status === "failed"],
+          ["status = @status", status === "failed" ? undefined : status],
           ["reference = @reference", reference],
           [`seq IN (SELECT seq FROM messages WHERE ${begins("")})`, prefix !== undefined && isRare(prefix)],
           [begins("+"), prefix !== undefined],
