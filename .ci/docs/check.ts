@@ -3,10 +3,11 @@
 //   node .ci/docs/check.ts                checks them
 //   node .ci/docs/check.ts --measure      prints words and sentences by page; tables, code and headings do not count
 import { execFileSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import GithubSlugger from "github-slugger";
 import { checkBlocks } from "./blocks.ts";
+import { checkCode } from "./code.ts";
 import { type Fault, type Node, type Page, readPages, root, walk } from "./pages.ts";
 import { checkProse, measure } from "./prose.ts";
 
@@ -22,7 +23,7 @@ if (process.argv.includes("--measure")) {
   const found = await Promise.all(
     pages.map(async (page) => [...checkLinks(page, anchors), ...(await checkProse(page)), ...(await checkBlocks(page))]),
   );
-  const faults = found.flat();
+  const faults = [...found.flat(), ...(await checkCode(pages)), ...checkDictionary()];
   for (const { path, line, message } of faults) console.error(`${path}:${line} ${message}`);
   const isSpelled = spell(pages.map(({ path }) => path));
   if (faults.length > 0 || !isSpelled) process.exitCode = 1;
@@ -57,6 +58,17 @@ function* checkLinks({ path, tree }: Page, anchors: ReadonlyMap<string, Readonly
         yield { path, line, message: `${target} has no anchor #${anchor}` };
     }
   }
+}
+
+/** The project's dictionary has each word once, in alphabetical order. */
+function checkDictionary(): Fault[] {
+  const path = ".ci/docs/words.txt";
+  const words = readFileSync(join(root, path), "utf8").trimEnd().split("\n");
+  return words.flatMap((word, index) => {
+    const before = words[index - 1];
+    const isBehind = before === undefined || before.toLowerCase() < word.toLowerCase();
+    return isBehind ? [] : [{ path, line: index + 1, message: `${word} stands after ${before}; sort the words` }];
+  });
 }
 
 function spell(paths: readonly string[]): boolean {

@@ -21,7 +21,6 @@ const words: readonly (readonly [pattern: string, instead: string])[] = [
   ["sightings?", "observation"],
   ["let go", "dispatched"],
   ["plan(?:s|ned)? again", "backfill"],
-  ["whoever", "the sender, client or operator"],
   ["for ever", "forever"],
   ["is no (?:setting|command|route|source)", "unknown"],
   ["nothing known", "not found"],
@@ -29,7 +28,12 @@ const words: readonly (readonly [pattern: string, instead: string])[] = [
     "(?:the relay|a relay|a worker|a receiver|redis|it) (?:tells|told|hears|heard|believes|believed|owes|learns|learned)",
     "reports, receives, observes",
   ],
-  ["hydration sweep", "hydration pass"],
+  ["prov(?:e|es|ed|ing)", "verify, show"],
+  ["sweeps?", "hydration pass, purge"],
+  ["dut(?:y|ies)", "leader lease"],
+  ["redis (?:\\w+ ){0,3}(?:gone|away)", "unavailable"],
+  ["(?:is|are|was|were) forwarded", "routed"],
+  ["who(?:m)?ever", "the sender, client or operator"],
   ["note that", "the sentence without it"],
   ["please", "the sentence without it"],
   ["simply", "the sentence without it"],
@@ -91,5 +95,5 @@ function plainOf(node: Node): string {
   return node.children === undefined ? (node.value ?? " ") : node.children.map(plainOf).join("");
 }
 
-const sentencesOf = (text: string): string[] => text.split(/(?<=[.!?:])\s+/);
+const sentencesOf = (text: string): string[] => text.split(/(?<=[.!?])\s+/);
 const wordsOf = (text: string): string[] => text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word));

@@ -32,7 +32,7 @@ If at the start:
 Examples:
   wamid-relay serve --config /etc/wamid-relay/relay.yaml
   wamid-relay serve --role receive
-  kill -HUP <pid>`,
+  kill -HUP "$PID"`,
     )
     .action(async ({ config, envFile, role }: SettingsOptions & { readonly role: Role }) => {
       const [{ loadSettings }, { overriddenVariables }, { warnings }, { readSettings }] = await Promise.all([
