@@ -25,8 +25,8 @@ export interface AttentionFacts {
   /** Why the store cannot write; null: it can. */
   readonly storeFailure: string | null;
   readonly reload: Pick<ReloadView, "result" | "at" | "faults">;
-  /** Accounts whose last scheduled pass got no answer of the service. */
-  readonly unreachable: readonly string[];
+  /** Accounts whose service answers no poll. `since` in unix ms. */
+  readonly unreachable: readonly { readonly account: string; readonly since: number }[];
 }
 
 /** When a condition was noticed first, in unix ms, for one whose beginning is not stored. */
@@ -53,7 +53,7 @@ export function attentionOf(facts: AttentionFacts, noticed: Noticed): Attention[
     ...facts.routes.flatMap(ofDead),
     ...facts.alarms.flatMap(ofAlarm),
     ...ofStops(facts, noticed),
-    ...ofUnreachable(facts, noticed),
+    ...ofUnreachable(facts),
   ];
   return entries.toSorted((a, b) => rank(a.kind) - rank(b.kind) || a.since - b.since);
 }
@@ -193,9 +193,8 @@ const stopTexts: Record<Exclude<StopView["reason"], "unauthenticated" | "blocked
   "quota-reads": "the relay polls nothing",
 };
 
-function ofUnreachable({ now, unreachable }: AttentionFacts, noticed: Noticed): Attention[] {
-  return unreachable.flatMap((account) => {
-    const since = noticed(`unreachable ${account}`);
+function ofUnreachable({ now, unreachable }: AttentionFacts): Attention[] {
+  return unreachable.flatMap(({ account, since }) => {
     const text = `The messaging service does not answer the polls of account ${account}. Check baseUrl, DNS and the network.`;
     return now - since < unreachableForMs ? [] : [entry("reconcile-failing", account, since, text)];
   });

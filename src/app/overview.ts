@@ -32,7 +32,8 @@ interface OverviewParts {
   readonly history: HistoryReading;
   readonly alarms: () => MaybePromise<readonly Alarm[]>;
   readonly stops: () => readonly StopView[];
-  readonly unreachable: () => readonly string[];
+  /** Accounts whose service answers no poll, and since when. */
+  readonly unreachable: () => MaybePromise<AttentionFacts["unreachable"]>;
   /** Why the store cannot write; null: it can. */
   readonly storeFailure: () => string | null;
   readonly reload: () => ReloadView;
@@ -62,6 +63,7 @@ export function createOverview(parts: OverviewParts): OverviewPort {
     breakers: new Map() as ReadonlyMap<string, BreakerView>,
     alarms: [] as readonly Alarm[],
     hasOtherWorkers: false,
+    unreachable: [] as AttentionFacts["unreachable"],
   };
   let lastHour = noHistory;
   let readAt = Number.NEGATIVE_INFINITY;
@@ -78,15 +80,16 @@ export function createOverview(parts: OverviewParts): OverviewPort {
 
   async function look(): Promise<OverviewView> {
     const backlog = new Map((await parts.backlog()).map((entry) => [entry.route, entry]));
-    const [unplanned, quarantine, breakers, alarms, hasOtherWorkers, hour] = await Promise.all([
+    const [unplanned, quarantine, breakers, alarms, hasOtherWorkers, unreachable, hour] = await Promise.all([
       answerOr(parts.unplanned, stored.unplanned),
       answerOr(parts.quarantine, stored.quarantine),
       answerOr(parts.breakers, stored.breakers),
       answerOr(parts.alarms, stored.alarms),
       answerOr(parts.hasOtherWorkers, stored.hasOtherWorkers),
+      answerOr(parts.unreachable, stored.unreachable),
       readHistory(),
     ]);
-    stored = { unplanned, quarantine, breakers, alarms, hasOtherWorkers };
+    stored = { unplanned, quarantine, breakers, alarms, hasOtherWorkers, unreachable };
     const { accounts, routes } = settings();
     const lanes = parts.lanes();
     const at = now();
@@ -99,7 +102,7 @@ export function createOverview(parts: OverviewParts): OverviewPort {
       stops: parts.stops(),
       storeFailure: parts.storeFailure(),
       reload: parts.reload(),
-      unreachable: parts.unreachable(),
+      unreachable: unreachable.filter(({ account }) => Object.hasOwn(accounts, account)),
     };
     const attention = noticing.look((noticed) => attentionOf(facts, noticed));
     if (attention.length === 0 && !wasGood) goodSince = at;

@@ -1,12 +1,15 @@
 import type { Settings } from "../config/schema.ts";
 import type { ReconcilePort } from "../control/reconcile.ts";
+import type { AccountsView } from "../model/answers.ts";
 import type { Clock } from "../model/clock.ts";
 import { RelayError } from "../model/errors.ts";
 import { unknownName } from "../model/nearest.ts";
+import { nextRun } from "../model/schedule.ts";
 import { isSentByWebhook } from "../model/statuses.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import { isFaultStop } from "../reconcile/port.ts";
+import { budgetOf } from "../reconcile/polls.ts";
+import { type BudgetFacts, isFaultStop } from "../reconcile/port.ts";
 import { type AccountSummary, createReconciler, type ReconcilerHooks } from "../reconcile/reconciler.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
 import { type Store, StoreUnavailable } from "../store/port.ts";
@@ -18,7 +21,7 @@ import type { Watching } from "./watching.ts";
 
 export interface ReconcilingParts {
   readonly settings: () => Settings;
-  readonly store: Pick<Store, "claimPolls" | "settlePolls" | "countPolls" | "holdLease"> & {
+  readonly store: Pick<Store, "claimPolls" | "settlePolls" | "countPolls" | "holdLease" | "notePass" | "lastPasses"> & {
     readonly read: Pick<StoreReading, "unplanned">;
   };
   readonly services: ServiceAccounts;
@@ -57,10 +60,17 @@ export function createReconciling(parts: ReconcilingParts) {
     },
     budget: usage.facts,
     isOurs: async (account) => (await isCaughtUp()) && store.holdLease(`reconcile ${account}`, leaseMs),
-    hooks: passHooks(log, metrics),
+    hooks: passHooks(log, metrics, (summary) => void notePass(summary).catch(() => {})),
   });
 
   let isClosing = false;
+
+  /** What cannot be stored is replaced by the next pass, a minute later. */
+  async function notePass({ more: _, ...summary }: AccountSummary): Promise<void> {
+    const before = (await store.lastPasses()).find(({ account }) => account === summary.account);
+    const endedAt = clock.now();
+    await store.notePass({ ...summary, endedAt, unreachableSince: unreachableSince(summary, before?.unreachableSince ?? null, endedAt) });
+  }
 
   /** False while events wait to be planned that may end the silence of a message: polling for them would waste calls. */
   async function isCaughtUp(): Promise<boolean> {
@@ -90,6 +100,29 @@ export function createReconciling(parts: ReconcilingParts) {
       const dueBy = clock.now();
       return { dueBy, accounts: await Promise.all(accountsOf(account).map((each) => reconciler.plan(each, dueBy))) };
     },
+    async accounts() {
+      const { accounts, reconcile } = settings();
+      const callable = reconciler.accounts();
+      const passes = await store.lastPasses();
+      const nextPassAt = reconcile.schedule === "off" ? null : nextRun(reconcile.schedule, clock.now());
+      const stops = services.stops();
+      return Promise.all(
+        Object.entries(accounts).map(async ([account, { plan }]) => {
+          const { account: _, ...lastPass } = passes.find((pass) => pass.account === account) ?? { account };
+          return {
+            account,
+            isCallable: callable.includes(account),
+            plan,
+            stops: stops
+              .filter((stop) => stop.account === account)
+              .map(({ reason, resource, until }) => ({ reason, resource, until: Date.parse(until) })),
+            budget: budgetView(await usage.facts(account)),
+            lastPass: "endedAt" in lastPass ? lastPass : null,
+            nextPassAt: callable.includes(account) ? nextPassAt : null,
+          };
+        }),
+      );
+    },
   };
 
   return {
@@ -103,12 +136,33 @@ export function createReconciling(parts: ReconcilingParts) {
   };
 }
 
-function passHooks(log: Logger, metrics: () => Metrics): ReconcilerHooks {
+/** A pass without a poll shows nothing; faults that no wait mends raise an alarm instead. */
+function unreachableSince({ asked, failed, stopped }: Omit<AccountSummary, "more">, before: number | null, at: number): number | null {
+  if (asked === 0) return before;
+  const isUnanswered = failed === asked && (stopped === null || stopped.reason === "unreachable");
+  return isUnanswered ? (before ?? at) : null;
+}
+
+function budgetView(facts: BudgetFacts): AccountsView["data"][number]["budget"] {
+  const { quota, month, before, today } = facts;
+  const { left, mayPoll } = budgetOf(facts);
+  return {
+    ...month,
+    quota,
+    polls: before.polls + today.polls,
+    others: before.others + today.others,
+    left,
+    pollsNow: quota === null ? null : mayPoll,
+  };
+}
+
+function passHooks(log: Logger, metrics: () => Metrics, note: (summary: AccountSummary) => void): ReconcilerHooks {
   /** The last state logged of each account: a state that lasts is logged once. */
   const logged = new Map<string, string>();
   return {
     polled: (account, outcome) => metrics().reconcile.asks.inc({ account, outcome }),
     passed(summary) {
+      note(summary);
       const { account, asked, leftForBudget, stopped } = summary;
       metrics().reconcile.postponed.set({ account }, leftForBudget);
       const state = stopped?.reason ?? (leftForBudget > 0 ? "left for budget" : "");

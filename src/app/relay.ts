@@ -306,7 +306,8 @@ export async function createRelay({
       alarms: () =>
         store.isShared ? store.alarmsInForce() : service.alarms().map((alarm) => ({ ...alarm, since: Date.parse(alarm.since) })),
       stops: service.stops,
-      unreachable: () => [],
+      unreachable: async () =>
+        (await store.lastPasses()).flatMap(({ account, unreachableSince: since }) => (since === null ? [] : [{ account, since }])),
       storeFailure: () => health.report().reason,
       reload: reloading.last,
     });

@@ -2,6 +2,7 @@ import type {
   AccountPlan,
   AccountReconciled,
   DeliveryGroup,
+  RelayAccount,
   RelayDelivery,
   RelayEvent,
   RelayEventDetail,
@@ -61,6 +62,7 @@ export type {
   Attempt,
   DeliveryGroup,
   ReconcileStop,
+  RelayAccount,
   RelayDelivery,
   RelayEvent,
   RelayEventDetail,
@@ -235,6 +237,12 @@ export class RelayClient {
   /** The settings in effect, with secrets masked. */
   settings(): Promise<RelaySettings> {
     return this.#read("/v1/settings");
+  }
+
+  /** The accounts of the settings, each with its stops, the month's calls and the last reconciliation pass. */
+  async accounts(): Promise<RelayAccount[]> {
+    const { data } = await this.#read<{ data: RelayAccount[] }>("/v1/accounts");
+    return data;
   }
 
   /** Connected listeners, and the cursors of others. */

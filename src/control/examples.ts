@@ -475,6 +475,43 @@ export const examples: Readonly<Record<string, readonly [Example, ...Example[]]>
       },
     },
   ],
+  listAccounts: [
+    {
+      answer: {
+        data: [
+          {
+            account: "main",
+            isCallable: true,
+            plan: "escala",
+            stops: [],
+            budget: {
+              from: "2026-11-01T03:00:00.000Z",
+              until: "2026-12-01T03:00:00.000Z",
+              quota: 270_000,
+              polls: 41_220,
+              others: 12_034,
+              left: 216_746,
+              pollsNow: 4_100,
+            },
+            lastPass: {
+              endedAt: "2026-11-21T12:00:00.000Z",
+              asked: 12,
+              changed: 3,
+              unchanged: 8,
+              missing: 1,
+              failed: 0,
+              leftForBudget: 0,
+              unaskable: 0,
+              stopped: null,
+              lastsUntil: null,
+              unreachableSince: null,
+            },
+            nextPassAt: "2026-11-21T12:01:00.000Z",
+          },
+        ],
+      },
+    },
+  ],
   listListeners: [{ answer: { data: [{ name: "ana", connectedAt: null, movedAt: "2026-11-21T12:00:00.000Z", position: 1, lag: 2 }] } }],
   startSession: [
     {

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import { reconciledSchema, reconcilePlanSchema } from "../model/answers.ts";
+import { type AccountsView, accountsSchema, reconciledSchema, reconcilePlanSchema } from "../model/answers.ts";
 import { toAnswer, type View } from "../model/view.ts";
 import { type Allow, addEndpoint, time } from "./endpoint.ts";
 import { disconnectSignal } from "./long-request.ts";
@@ -10,6 +10,8 @@ export interface ReconcilePort {
   reconcile(account: string | undefined, dueBy: number | null, gone: AbortSignal): Promise<View<typeof reconciledSchema>>;
   /** What `reconcile` would do; polls nothing. */
   planReconcile(account: string | undefined): Promise<View<typeof reconcilePlanSchema>>;
+  /** The accounts of the settings, in their order. */
+  accounts(): Promise<AccountsView["data"]>;
 }
 
 const reconcile = {
@@ -31,11 +33,22 @@ const reconcile = {
   errors: ["shutting_down"],
 } as const;
 
-/** `POST /v1/reconcile`: docs/concepts/reconciliation-and-quotas.md. */
+const accounts = {
+  method: "GET",
+  path: "/v1/accounts",
+  name: "listAccounts",
+  scope: "read",
+  summary: "The accounts, with their stops, budget and last reconciliation pass",
+  description: "Over Redis, `lastPass` is the last one of any process. With SQLite it is null until the first pass after a start.",
+  answers: { 200: { text: "The accounts.", schema: accountsSchema } },
+} as const;
+
+/** `POST /v1/reconcile` and `GET /v1/accounts`: docs/concepts/reconciliation-and-quotas.md. */
 export function addReconcileRoute(app: FastifyInstance, port: ReconcilePort, allow: Allow): void {
   addEndpoint(app, allow, reconcile, async ({ body: { account, dryRun, dueBy }, reply }) =>
     dryRun
       ? toAnswer(reconcilePlanSchema, await port.planReconcile(account))
       : toAnswer(reconciledSchema, await port.reconcile(account, dueBy, disconnectSignal(reply))),
   );
+  addEndpoint(app, allow, accounts, async () => toAnswer(accountsSchema, { data: await port.accounts() }));
 }

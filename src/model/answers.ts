@@ -493,6 +493,57 @@ const accountPlanSchema = z
   .meta({ id: "AccountPlan", description: "What a pass over one account would do." });
 export type AccountPlan = z.infer<typeof accountPlanSchema>;
 
+const lastPassSchema = accountReconciledSchema
+  .omit({ account: true })
+  .extend({
+    endedAt: time.describe("When it ended."),
+    unreachableSince: time.nullable().describe("Since when the service answers no poll; null when it does."),
+  })
+  .meta({ id: "LastPass", description: "The last reconciliation pass over an account." });
+
+const stopSchema = z
+  .object({
+    reason: z
+      .enum(["unauthenticated", "quota", "quota-messages", "quota-runs", "quota-contacts", "quota-reads", "blocked"])
+      .describe("What stopped calls: a refused key, a used-up quota with the calls it covers, or a blocked address."),
+    resource: foreignText.describe("The service's name of the quota; null when it gave none."),
+    until: time.describe("When the next call tries again."),
+  })
+  .meta({ id: "AccountStop", description: "Calls of an account that the relay does not make at present." });
+
+export const accountsSchema = z
+  .object({
+    data: z
+      .array(
+        z
+          .object({
+            account: z.string().describe("The account."),
+            isCallable: z.boolean().describe("Whether the settings have `baseUrl` and `apiKey`. Only then the relay sends and polls."),
+            plan: z.enum(["escala", "enterprise"]).describe("The plan in the settings."),
+            stops: z.array(stopSchema).describe("Stopped calls; empty when there are none."),
+            budget: z
+              .object({
+                from: time.describe("When the month began."),
+                until: time.describe("When the quota renews."),
+                quota: count.nullable().describe("The relay's share of the month's calls; null when the plan has no limit."),
+                polls: count.describe("Polls made this month."),
+                others: count.describe("Other calls made this month: sends, runs, reads."),
+                left: count.nullable().describe("Calls left this month; null without a limit."),
+                pollsNow: count.nullable().describe("Polls that the budget allows at this time; null without a limit."),
+              })
+              .meta({ id: "AccountBudget", description: "The month's calls. Each process adds its own within 15 seconds." })
+              .describe("The month's calls."),
+            lastPass: lastPassSchema.nullable().describe("The last reconciliation pass; null when none has ended since the start."),
+            nextPassAt: time.nullable().describe("When the schedule starts the next pass; null when `reconcile.schedule` is `off`."),
+          })
+          .meta({ id: "Account", description: "An account at the messaging service, and what the relay does with it." }),
+      )
+      .describe("The accounts of the settings, in their order."),
+  })
+  .meta({ id: "Accounts", description: "The accounts of the settings." });
+export type AccountsView = View<typeof accountsSchema>;
+export type RelayAccount = z.infer<typeof accountsSchema>["data"][number];
+
 const dueBy = time.describe("The pass covers messages due by this time.");
 
 export const reconciledSchema = z

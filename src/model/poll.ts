@@ -1,3 +1,4 @@
+import type { ReconcileStop } from "./answers.ts";
 import type { MaybePromise } from "./maybe-promise.ts";
 import type { MessageKey } from "./message.ts";
 import type { MessageState } from "./tracking.ts";
@@ -9,6 +10,23 @@ export interface PollStore {
   /** Ignores claims that have expired. */
   settlePolls(settled: readonly SettledPoll[]): Promise<void>;
   countPolls(query: PollQuery): MaybePromise<PollCounts>;
+}
+
+/** The result of the last reconciliation pass over an account. Times are unix ms. */
+export interface LastPass {
+  readonly account: string;
+  readonly endedAt: number;
+  readonly asked: number;
+  readonly changed: number;
+  readonly unchanged: number;
+  readonly missing: number;
+  readonly failed: number;
+  readonly leftForBudget: number;
+  readonly unaskable: number;
+  readonly stopped: { readonly reason: ReconcileStop["reason"]; readonly until: number | null; readonly detail?: string } | null;
+  readonly lastsUntil: number | null;
+  /** Null: the service answered. */
+  readonly unreachableSince: number | null;
 }
 
 /** Which polls to claim. Times are unix ms. */

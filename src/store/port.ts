@@ -5,6 +5,7 @@ import type { GaugeSample } from "../model/history.ts";
 import type { EventId } from "../model/ids.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Disposition } from "../model/plan.ts";
+import type { LastPass } from "../model/poll.ts";
 import type { MessageState } from "../model/tracking.ts";
 import type { MessageRegistration } from "../track/registration.ts";
 import type { Inspecting, StoreReading } from "./reading.ts";
@@ -271,6 +272,9 @@ interface Observations {
   /** Changes that no process has reported yet: the one that noted them may have died. */
   untoldAlarms(): MaybePromise<readonly AlarmChange[]>;
   alarmTold(change: AlarmChange): MaybePromise<void>;
+  /** Replaces the account's last reconciliation pass. An embedded store keeps it until it is closed. */
+  notePass(pass: LastPass): MaybePromise<void>;
+  lastPasses(): MaybePromise<readonly LastPass[]>;
 }
 
 /** What one process observed of an account's webhooks within a few seconds. */

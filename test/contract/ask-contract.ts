@@ -55,6 +55,24 @@ export function askContract(open: OpenSubject): void {
       expect(await claim(store, start + minute, { account: "nobody" })).toEqual([]);
     });
 
+    test("keeps the last pass of each account", async () => {
+      const { store } = await openWith(open, []);
+      expect(await store.lastPasses()).toEqual([]);
+      const counts = { asked: 5, changed: 0, unchanged: 0, missing: 0, failed: 5, leftForBudget: 0, unaskable: 0, lastsUntil: null };
+      const first = {
+        ...counts,
+        account: "main",
+        endedAt: start,
+        stopped: { reason: "unreachable", until: null },
+        unreachableSince: start,
+      } as const;
+      const other = { ...first, account: "other" };
+      const second = { ...first, endedAt: start + minute, failed: 0, unchanged: 5, stopped: null, unreachableSince: null };
+      for (const pass of [first, other, second]) await store.notePass(pass);
+      expect(await store.lastPasses()).toHaveLength(2);
+      expect(await store.lastPasses()).toEqual(expect.arrayContaining([second, other]));
+    });
+
     test("stores the times of polls and of hydration reads separately", async () => {
       const { store } = await openWith(open, []);
       await register(store, ["w"]);

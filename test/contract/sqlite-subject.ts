@@ -44,6 +44,8 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
     quarantine: store.quarantine,
     nameRequest: store.nameRequest,
     claimOnce: store.claimOnce,
+    notePass: store.notePass,
+    lastPasses: store.lastPasses,
     isClaimed: store.isClaimed,
     findQuarantined: store.findQuarantined,
     quarantined: store.quarantined,

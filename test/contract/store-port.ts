@@ -5,7 +5,7 @@ import type { GaugeSample, QualityQuery, QualityView, SeriesQuery, SeriesView } 
 import type { HydrationStore } from "../../src/model/hydration.ts";
 import type { EventId } from "../../src/model/ids.ts";
 import type { Disposition } from "../../src/model/plan.ts";
-import type { ClaimedPoll, PollCounts, PollStore, SettledPoll } from "../../src/model/poll.ts";
+import type { ClaimedPoll, LastPass, PollCounts, PollStore, SettledPoll } from "../../src/model/poll.ts";
 import type { SendClaim, SendEnd, SendKey, StoredSend } from "../../src/model/send.ts";
 import type { Quarantine, ReplayFilter, Store } from "../../src/store/port.ts";
 import type { StoreReading } from "../../src/store/reading.ts";
@@ -65,6 +65,8 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
   claimPolls(claim: Parameters<PollStore["claimPolls"]>[0]): Promise<readonly ClaimedPoll[]>;
   settlePolls(settled: readonly SettledPoll[]): Promise<void>;
   countPolls(query: Parameters<PollStore["countPolls"]>[0]): MaybePromise<PollCounts>;
+  notePass(pass: LastPass): MaybePromise<void>;
+  lastPasses(): MaybePromise<readonly LastPass[]>;
   /** Calls to the service by day (unix ms of its begin), from `from` on. */
   serviceCalls(
     account: string,

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import type { RelayListener, Reload, SecretUse } from "../../client/relay-client.ts";
+import type { RelayAccount, RelayListener, Reload, SecretUse } from "../../client/relay-client.ts";
 import { relay } from "../app/api.ts";
 import { useData } from "../app/data.ts";
 import { useSession } from "../app/session.tsx";
@@ -20,6 +20,7 @@ export function SettingsPage() {
       <Process />
       <LastReload />
       <Secrets />
+      <Accounts />
       <Listeners />
       <InEffect />
     </>
@@ -163,6 +164,60 @@ function Secrets() {
   );
 }
 
+const accountColumns: readonly Column<RelayAccount>[] = [
+  { title: "Account", cell: ({ account }) => <bdi>{account}</bdi> },
+  { title: "Plan", isWide: true, cell: ({ plan }) => plan },
+  { title: "Calls", cell: callsOf },
+  { title: "Calls this month", isNumber: true, cell: ({ budget }) => monthOf(budget) },
+  {
+    title: "Polls left now",
+    isNumber: true,
+    isWide: true,
+    cell: ({ budget }) => (budget.pollsNow === null ? none : count(budget.pollsNow)),
+  },
+  { title: "Last pass", cell: ({ lastPass }) => (lastPass === null ? none : <Ago at={lastPass.endedAt} />) },
+  { title: "Result", isWide: true, cell: ({ lastPass }) => (lastPass === null ? none : passOf(lastPass)) },
+  { title: "Next pass", isNumber: true, isWide: true, cell: ({ nextPassAt }) => (nextPassAt === null ? none : <Ago at={nextPassAt} />) },
+];
+
+function callsOf({ isCallable, stops }: RelayAccount) {
+  if (!isCallable) return <span class="dim">no baseUrl or apiKey</span>;
+  if (stops.length === 0) return <Status word="ok" />;
+  return stops.map(({ reason, until }) => (
+    <div key={reason}>
+      <Status word="stopped" /> {reason}, until <Time at={until} />
+    </div>
+  ));
+}
+
+function monthOf({ polls, others, quota }: RelayAccount["budget"]): string {
+  return quota === null ? count(polls + others) : `${count(polls + others)} of ${count(quota)}`;
+}
+
+function passOf({ asked, changed, failed, leftForBudget, stopped }: NonNullable<RelayAccount["lastPass"]>): string {
+  const facts = [`${count(asked)} polled`, `${count(changed)} repaired`];
+  if (failed > 0) facts.push(`${count(failed)} failed`);
+  if (leftForBudget > 0) facts.push(`${count(leftForBudget)} wait for the budget`);
+  if (stopped !== null) facts.push(`stopped: ${stopped.reason}`);
+  return facts.join(", ");
+}
+
+/** Whether the relay calls the service, what it may still call this month, and what reconciliation did. */
+function Accounts() {
+  const { data, problem, reload } = useData(() => relay.accounts(), "accounts", refreshMs);
+  return (
+    <section>
+      <h2>Accounts and reconciliation</h2>
+      <Problem text={problem} retry={reload} />
+      {data !== null && data.length === 0 ? (
+        <p class="dim">The settings have no accounts.</p>
+      ) : (
+        <Table label="Accounts" rows={data ?? []} columns={accountColumns} keyOf={({ account }) => account} />
+      )}
+    </section>
+  );
+}
+
 const listenerColumns: readonly Column<RelayListener>[] = [
   { title: "Name", cell: ({ name }) => (name === null ? <span class="dim">no name</span> : <bdi>{name}</bdi>) },
   {
@@ -183,7 +238,7 @@ function Listeners() {
       <Problem text={problem} retry={reload} />
       {data !== null && data.length === 0 ? (
         <p class="dim">
-          Nobody listens. <code>wamid-relay listen</code> brings events to a development machine.
+          No listener is connected. <code>wamid-relay listen</code> brings events to a development machine.
         </p>
       ) : (
         <Table

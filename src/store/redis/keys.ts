@@ -79,6 +79,7 @@ import { hiddenNumber, lastPhoneDigits, maskNumber } from "../../model/mask.ts";
  * | `migration` | row | progress of the migration of a file; it stays (schema.ts) |
  * | `observations` | stream | observations of webhooks by all processes (notes.ts) |
  * | `alarms` | hash | active alarms (notes.ts) |
+ * | `reconciled` | hash by account | the last reconciliation pass (notes.ts) |
  * | `unsent` | hash | alarm changes that no process has reported yet, with the process that should |
  * | `never` | nothing | never written; lets scripts name two keys (script.ts) |
  * | `lease:<name>` | string that expires | the process that holds the lease (notes.ts) |

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Alarm, AlarmChange } from "../../model/alarm.ts";
 import type { Clock } from "../../model/clock.ts";
+import type { LastPass } from "../../model/poll.ts";
 import type { AccountObservation, ObservationsRead, StoredCursor } from "../port.ts";
 import type { CallCount, DayCalls, RecentCall } from "../service-port.ts";
 
@@ -41,6 +42,20 @@ export function createAlarms(keys: Keys, link: RedisLink) {
     },
     async alarmTold(change: AlarmChange): Promise<void> {
       await link.run((redis) => redis.hdel(unsent, JSON.stringify(change)));
+    },
+  };
+}
+
+/** The last reconciliation pass of each account: hash `reconciled`. */
+export function createPasses(keys: Keys, link: RedisLink) {
+  const key = keys.of("reconciled");
+  return {
+    async notePass(pass: LastPass): Promise<void> {
+      await link.run((redis) => redis.hset(key, pass.account, JSON.stringify(pass)));
+    },
+    async lastPasses(): Promise<readonly LastPass[]> {
+      const found = await link.run((redis) => redis.hvals(key));
+      return found.map((json) => JSON.parse(json) as LastPass);
     },
   };
 }

@@ -15,6 +15,7 @@ import {
   createCursors,
   createLeaderLeases,
   createObservations,
+  createPasses,
   createServiceCalls,
 } from "./notes.ts";
 import { createParking } from "./parking.ts";
@@ -122,6 +123,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     sampleGauges: history.sampleGauges,
     ...createObservations(keys, link),
     ...createAlarms(keys, link),
+    ...createPasses(keys, link),
     ...createPolls(keys, link, transact),
     ...createServiceCalls(keys, link, commit),
     ...createHydrations(writeParts),

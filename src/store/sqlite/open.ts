@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import Database from "better-sqlite3";
 import type { Alarm, AlarmChange } from "../../model/alarm.ts";
 import type { ReceivedEvent } from "../../model/event.ts";
+import type { LastPass } from "../../model/poll.ts";
 import type { MessageRegistration } from "../../track/registration.ts";
 import {
   type DueListener,
@@ -97,6 +98,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
 
   const dueListeners = new Set<DueListener>();
   const news = createArrivals();
+  const lastPasses = new Map<string, LastPass>();
 
   /** Set once SQLite reports damage. Nothing is written after that, because the next write may not detect it. */
   let damage: StoreUnavailable | null = null;
@@ -254,6 +256,8 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
     noteAlarm: () => true,
     untoldAlarms: (): readonly AlarmChange[] => [],
     alarmTold: () => {},
+    notePass: (pass: LastPass): void => void lastPasses.set(pass.account, pass),
+    lastPasses: (): readonly LastPass[] => [...lastPasses.values()],
     /** False while the file is deleted or replaced. */
     isInPlace: () => refusal() === null,
     async close(): Promise<void> {

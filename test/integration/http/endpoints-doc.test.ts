@@ -177,6 +177,7 @@ test("the examples have the shape of real answers, which their schemas describe"
     ["POST /v1/automations/{id}/runs", [run, await post(`/v1/automations/${automation}/runs`, run)]],
     ["GET /v1/runs", [await get("/v1/runs?status=started")]],
     ["POST /v1/reconcile", [await post("/v1/reconcile")]],
+    ["GET /v1/accounts", [await get("/v1/accounts")]],
     ["POST /v1/listen/cursors/{name}", [{ seq: 1 }, await post("/v1/listen/cursors/ana", { seq: 1 })]],
     ["GET /v1/listeners", [await get("/v1/listeners")]],
     ["GET /v1/settings", [await get("/v1/settings")]],

@@ -36,6 +36,45 @@ test("polls for a status that no webhook reported, routes it once, and stops pol
   expect(downstream.counts().taken).toBe(12);
 });
 
+test("lists each account's calls and last pass, and a service that answers no poll", async () => {
+  const stage = await openStage({ plan: "escala", account: { share: 0.5 } });
+  const account = async () => ((await stage.ask("GET", "/v1/accounts")).body as { data: Record<string, unknown>[] }).data[0];
+  const failing = async () => {
+    const { attention } = (await stage.ask("GET", "/v1/overview")).body as { attention: { kind: string; subject: string }[] };
+    return attention.filter(({ kind }) => kind === "reconcile-failing");
+  };
+  expect(await account()).toEqual({
+    account: "main",
+    isCallable: true,
+    plan: "escala",
+    stops: [],
+    budget: expect.objectContaining({ quota: 150_000, polls: 0, others: 0, left: 150_000 }),
+    lastPass: null,
+    nextPassAt: null,
+  });
+
+  await stage.send(8);
+  stage.clock.jump(2 * minute);
+  stage.sandbox.setFaults({ api: [{ answer: 500 }] });
+  const { failed } = await stage.reconcile();
+  const down = await account();
+  expect(down).toMatchObject({
+    lastPass: { failed, changed: 0, stopped: { reason: "unreachable" }, unreachableSince: expect.any(String) },
+  });
+  expect(await failing()).toEqual([]);
+  stage.clock.jump(5 * minute + 1_000);
+  expect(await failing()).toMatchObject([
+    { subject: "main", since: (down as { lastPass: { unreachableSince: string } }).lastPass.unreachableSince },
+  ]);
+
+  stage.sandbox.setFaults({});
+  stage.clock.jump(hour);
+  await stage.reconcile();
+  expect(await account()).toMatchObject({ budget: { polls: failed + 8 }, lastPass: { changed: 8, stopped: null, unreachableSince: null } });
+  stage.clock.jump(minute);
+  expect(await failing()).toEqual([]);
+});
+
 test("polls no message whose webhooks arrived", async () => {
   const stage = await openStage({ webhooks: true });
   await stage.send(6);

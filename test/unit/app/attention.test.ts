@@ -193,7 +193,7 @@ const quiet: readonly (readonly [string, Partial<AttentionFacts>])[] = [
   ["a pause that ended", { routes: [route({ waiting: 1, breaker: { ...calm, pausedUntil: start } })] }],
   ["a quota that may be renewed", { stops: [{ ...quota, until: new Date(start).toISOString() }] }],
   ["an address blocked for a minute", { stops: [{ ...quota, reason: "blocked" }] }],
-  ["a pass without an answer of the service", { unreachable: ["main"] }],
+  ["a pass without an answer of the service", { unreachable: [{ account: "main", since: start }] }],
   ["events planned within a minute", { unplanned: { events: 9_000, oldestAt: start - minute } }],
 ];
 
@@ -208,7 +208,7 @@ test("lists a pause until it ends, however little of it is left", () => {
 });
 
 test("lists a service that answers no poll for five minutes", () => {
-  const silent = { unreachable: ["main"] };
+  const silent = { unreachable: [{ account: "main", since: start }] };
   const [, late] = entriesOver([silent, { ...silent, now: start + 5 * minute }]);
   expect(late).toMatchObject([{ kind: "reconcile-failing", subject: "main", since: start }]);
 });
