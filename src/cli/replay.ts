@@ -175,7 +175,7 @@ function leftText(replayed: number, matching: number, place: string | null, opti
 function countLines({ matching, routes }: Answer<"replayCount">, options: Options): string[] {
   if (isRelease(options)) return [`${matching} quarantined events are valid now and can be released`];
   return [
-    `${matching} deliveries match${matching === 0 ? "" : ":"}`,
+    `${matching} ${matching === 1 ? "delivery matches" : "deliveries match"}${matching === 0 ? "" : ":"}`,
     ...routes.map((entry) => `  ${printable(entry.route)}: ${entry.matching}`),
   ];
 }

@@ -273,7 +273,7 @@ const nextStepSchema = z
 | \`paused\` | the destination refuses calls before \`at\` (429 with \`Retry-After\`) |
 | \`stopped\` | its destination is stopped; \`reason\` is why |
 | \`no route\` | its route is not in the settings |
-| \`dead\` | nothing, until somebody retries it |
+| \`dead\` | nothing, until you retry it |
 | \`done\` | nothing |`,
     ),
     at: time.nullable().describe("When; null where the kind has no time."),
