@@ -44,7 +44,9 @@ export async function onStoreFile<Report extends { readonly audit: { readonly at
   const { readForLooking } = await import("./settings-option.ts");
   const { storage } = readForLooking({ config, envFile }, io).settings;
   if (storage.driver !== "sqlite") {
-    throw new CommandFailed(`${config} has storage.driver redis: copy the files of Redis itself, as docs/backup.md describes`);
+    throw new CommandFailed(
+      `${config} has storage.driver redis: copy the files of Redis itself, as docs/how-to/back-up-and-restore.md describes`,
+    );
   }
   const { StoreRefused, StoreUnavailable } = await import("../store/port.ts");
   const bar = createProgressBar(io, json);

@@ -83,7 +83,7 @@ function printReports(reports: readonly SecretReport[], request: RawRequest, asJ
   }
   if (reports.some(({ isSupported }) => !isSupported)) {
     throw new CommandFailed(
-      'this request is authenticated in a way that the relay does not support; see docs/signatures.md, "Not supported"',
+      'this request is authenticated in a way that the relay does not support; see docs/reference/signatures.md, "Not supported"',
     );
   }
   throw new CommandFailed("no combination of header, algorithm, encoding and content verifies this request with this secret");

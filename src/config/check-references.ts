@@ -55,7 +55,12 @@ function list(value: unknown): readonly unknown[] {
 function checkBackup(top: Readonly<Record<string, unknown>>): Finding[] {
   const { schedule = "off" } = entries(top["backup"]);
   if (entries(top["storage"])["driver"] !== "redis" || schedule === "off") return [];
-  return [{ path: ["backup", "schedule"], message: "needs storage.driver sqlite; back up Redis itself, as docs/backup.md describes" }];
+  return [
+    {
+      path: ["backup", "schedule"],
+      message: "needs storage.driver sqlite; back up Redis itself, as docs/how-to/back-up-and-restore.md describes",
+    },
+  ];
 }
 
 /** Of `server.port`. */

@@ -84,7 +84,7 @@ interface ListenStreamParts {
 }
 
 /**
- * Server-sent events, a page at a time (docs/listen.md). The next page is read once the previous one was taken, so a slow
+ * Server-sent events, a page at a time (docs/how-to/develop-with-production-events.md). The next page is read once the previous one was taken, so a slow
  * reader costs one page of memory. Ends when `gone` or `stopping` is aborted.
  */
 export async function* listenStream({

@@ -80,7 +80,7 @@ const cursor = {
   answers: { 200: { text: "The cursor, which never goes back.", schema: cursorSchema } },
 } as const;
 
-/** `GET /v1/listen` and the listeners' cursors: docs/listen.md. */
+/** `GET /v1/listen` and the listeners' cursors: docs/how-to/develop-with-production-events.md. */
 export function addListenRoutes(app: FastifyInstance, port: ListenPort, allow: Allow): void {
   const stopping = new AbortController();
   const open = new Set<Readable>();

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { eventSchema } from "./answers.ts";
 import type { View } from "./view.ts";
 
-/** An event as `GET /v1/listen` sends it (docs/listen.md). */
+/** An event as `GET /v1/listen` sends it (docs/how-to/develop-with-production-events.md). */
 export const listenedEventSchema = eventSchema
   .pick({ seq: true, source: true, account: true, origin: true, receivedAt: true, disposition: true, status: true, subject: true })
   .extend({

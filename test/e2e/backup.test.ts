@@ -1,4 +1,4 @@
-// Slow: it backs up under load, kills backups at random moments, and runs the commands of docs/backup.md.
+// Slow: it backs up under load, kills backups at random moments, and runs the commands of docs/how-to/back-up-and-restore.md.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, watch, writeFileSync } from "node:fs";
@@ -119,7 +119,7 @@ test("kill -9 during a backup leaves no file under its name that is not whole", 
   expect((await postEvent(relay.webhookUrl, createMessages(`${seed} undisturbed`).event())).word).toBe("accepted");
 });
 
-const page = readFileSync(new URL("../../docs/backup.md", import.meta.url), "utf8");
+const page = readFileSync(new URL("../../docs/how-to/back-up-and-restore.md", import.meta.url), "utf8");
 
 /** The shell blocks of a section. */
 function blocksOf(heading: string): string[] {
@@ -158,7 +158,7 @@ async function openShell(settings: object, env: Readonly<Record<string, string>>
   return { run, backups: join(folder, "backups") };
 }
 
-test("the commands of docs/backup.md work as written on SQLite", async () => {
+test("the commands of back-up-and-restore.md work as written on SQLite", async () => {
   const relay = await startRelay({ settings: { log: { level: "warn" } } });
   await postEvent(relay.webhookUrl, createMessages("documented").event());
   const { run } = await openShell(JSON.parse(readFileSync(relay.settingsPath, "utf8")) as object);
@@ -176,7 +176,7 @@ test("the commands of docs/backup.md work as written on SQLite", async () => {
   expect((await runCli("audit", "--config", relay.settingsPath)).stdout).toContain("the sums match; 1 events");
 });
 
-test("the commands of docs/backup.md work as written on Redis", async () => {
+test("the commands of back-up-and-restore.md work as written on Redis", async () => {
   const redis = await redisForTest({ appendonly: "always" });
   const storage = { driver: "redis", url: redis.url };
   const relay = await startRelay({ settings: { log: { level: "warn" }, storage } });
@@ -204,10 +204,13 @@ test("the commands of docs/backup.md work as written on Redis", async () => {
   const audited = await run([`REDIS_URL=${again.url} wamid-relay audit`]);
   expect(audited).toEqual({ code: 0, out: expect.stringContaining("the sums match; 1 events") });
 
-  expect(await run(["wamid-relay backup /backups/relay.db"])).toEqual({ code: 1, out: expect.stringContaining("docs/backup.md") });
+  expect(await run(["wamid-relay backup /backups/relay.db"])).toEqual({
+    code: 1,
+    out: expect.stringContaining("docs/how-to/back-up-and-restore.md"),
+  });
 });
 
-test("a Redis that starts with an append-only file ignores a snapshot, as docs/backup.md warns", async () => {
+test("a Redis that starts with an append-only file ignores a snapshot, as back-up-and-restore.md warns", async () => {
   const first = await redisForTest();
   await tellRedis(first, "SET", "kept", "yes");
   await tellRedis(first, "SAVE");

@@ -150,8 +150,8 @@ test("on Node 20, the client works, and the command names the required version a
     `wamid-relay needs Node.js ${required} or later, and this is Node.js ${before.trim().slice(1)}. Install a current version from https://nodejs.org/en/download and run the command again.\n`,
   );
 
-  // As docs/install.md says.
-  const [, advice = ""] = /^npm install (node@\d+) \.\/wamid-relay/m.exec(readFileSync(join(root, "docs/install.md"), "utf8")) ?? [];
+  // As docs/start/install.md says.
+  const [, advice = ""] = /^npm install (node@\d+) \.\/wamid-relay/m.exec(readFileSync(join(root, "docs/start/install.md"), "utf8")) ?? [];
   await project.install(advice, tarball);
   expect((await project.run("wamid-relay", "--version")).stdout).toBe(`${version}\n`);
   await forwardFirstEvent(project);

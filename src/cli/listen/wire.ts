@@ -29,7 +29,7 @@ type StreamMessage =
   /** Of a later version, and nothing to this one. */
   | { readonly kind: "other" };
 
-/** Parses a message of `GET /v1/listen` (docs/listen.md). Throws when it is not one. */
+/** Parses a message of `GET /v1/listen` (docs/how-to/develop-with-production-events.md). Throws when it is not one. */
 function parseMessage({ event, data }: EventSourceMessage): StreamMessage {
   if (event === "hello") return { kind: "hello", ...read(helloSchema, data) };
   if (event === "event") return { kind: "event", event: read(eventSchema, data) };

@@ -81,8 +81,8 @@ test.each(["backup", "restore"])("%s refuses Redis, and names the page that help
   const relay = await makeRelayHere({ settings: { storage: { driver: "redis", url: "redis://127.0.0.1:9" } } });
   const { code, out, err } = await runOn(relay, command, join(relay.folder, "backup.db"));
   expect([code, out]).toEqual([1, ""]);
-  expect(err).toMatch(/storage\.driver redis: .*docs\/backup\.md/);
-  expect(existsSync(new URL("../../../docs/backup.md", import.meta.url))).toBe(true);
+  expect(err).toMatch(/storage\.driver redis: .*docs\/how-to\/back-up-and-restore\.md/);
+  expect(existsSync(new URL("../../../docs/how-to/back-up-and-restore.md", import.meta.url))).toBe(true);
 });
 
 test("a restored store belongs to the owner of its folder, also when root restores it", async () => {
@@ -134,5 +134,7 @@ test("a schedule with Redis is a fault of the settings", async () => {
   const relay = await makeRelayHere({ settings: { storage, backup: { schedule: "0 3 * * *" } } });
   const { code, out, err } = await runOn(relay, "config", "check");
   expect(code).toBe(1);
-  expect(out + err).toMatch(/backup\.schedule.*needs storage\.driver sqlite; back up Redis itself, as docs\/backup\.md describes/);
+  expect(out + err).toMatch(
+    /backup\.schedule.*needs storage\.driver sqlite; back up Redis itself, as docs\/how-to\/back-up-and-restore\.md describes/,
+  );
 });

@@ -62,5 +62,5 @@ test("a Node that is too old ends with one line that names the required version"
 });
 
 test("the pages that name the minimum version name this one", () => {
-  for (const page of ["README.md", "docs/install.md"]) expect(readFileSync(page, "utf8"), page).toContain(`Node ${required}`);
+  for (const page of ["README.md", "docs/start/install.md"]) expect(readFileSync(page, "utf8"), page).toContain(`Node ${required}`);
 });

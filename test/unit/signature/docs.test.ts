@@ -7,8 +7,9 @@ import { parse } from "yaml";
 import { presetAxes, signaturePresets, signatureSettingsSchema } from "../../../src/model/signature.ts";
 
 const page = readFileSync(new URL("../../../docs/signatures.md", import.meta.url), "utf8");
-const blocks = (language: string) =>
-  [...page.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, "gms"))].map((match) => match[1] as string);
+const guide = readFileSync(new URL("../../../docs/how-to/identify-a-signature.md", import.meta.url), "utf8");
+const blocks = (language: string, text = page) =>
+  [...text.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, "gms"))].map((match) => match[1] as string);
 const relay = new URL("../../../src/cli/wamid-relay.js", import.meta.url).pathname;
 
 test.each(blocks("yaml"))("documents valid settings: %s", (block) => {
@@ -18,7 +19,7 @@ test.each(blocks("yaml"))("documents valid settings: %s", (block) => {
 });
 
 test("documents the output of the verify command", () => {
-  const [command] = blocks("sh");
+  const [command] = blocks("sh", guide);
   const script = `wamid-relay() { "$NODE" "$RELAY" "$@"; }\n${command}`;
   const out = execFileSync("bash", ["-euc", script], {
     cwd: mkdtempSync(join(tmpdir(), "docs-")),
@@ -26,7 +27,7 @@ test("documents the output of the verify command", () => {
     encoding: "utf8",
   });
   // The note on the age of the capture depends on the day.
-  const [shown] = blocks("text");
+  const [shown] = blocks("text", guide);
   expect(out.replace(/^note: .*\n/m, "")).toBe(shown);
   const block = /^ {2}signature:\n(?: {4}.*\n)+/m.exec(out)?.[0] ?? "";
   const { secrets: _, ...settings } = (parse(block) as { signature: Record<string, unknown> }).signature;
