@@ -1,7 +1,7 @@
 // Checks README.md, CHANGELOG.md, CONTRIBUTING.md and docs: links and anchors, spelling, sentences, words, lines, and code blocks.
 //
 //   node .ci/docs/check.ts                checks them
-//   node .ci/docs/check.ts --measure      prints words and sentences by page; tables, code and headings do not count
+//   node .ci/docs/check.ts --measure      prints words and sentences by page, and the long sentences; tables, code and headings do not count
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
@@ -9,7 +9,7 @@ import GithubSlugger from "github-slugger";
 import { checkBlocks } from "./blocks.ts";
 import { checkCode } from "./code.ts";
 import { type Fault, type Node, type Page, readPages, root, walk } from "./pages.ts";
-import { checkProse, measure } from "./prose.ts";
+import { checkLength, checkProse, longSentences, measure } from "./prose.ts";
 
 const pages = readPages();
 if (process.argv.includes("--measure")) {
@@ -18,12 +18,13 @@ if (process.argv.includes("--measure")) {
     const share = `${((100 * long) / Math.max(1, sentences)).toFixed(1)} % over 30`;
     console.log(`${page[0].padEnd(50)} ${String(words).padStart(6)} words, ${share}, median ${median}, longest line ${longestLine}`);
   }
+  for (const page of pages) for (const sentence of longSentences(page)) console.log(`${page.path}: ${sentence}`);
 } else {
   const anchors = new Map(pages.map(({ path, tree }) => [path, anchorsOf(tree)]));
   const found = await Promise.all(
     pages.map(async (page) => [...checkLinks(page, anchors), ...(await checkProse(page)), ...(await checkBlocks(page))]),
   );
-  const faults = [...found.flat(), ...(await checkCode(pages)), ...checkDictionary()];
+  const faults = [...found.flat(), ...(await checkCode(pages)), ...checkDictionary(), ...checkLength(pages)];
   for (const { path, line, message } of faults) console.error(`${path}:${line} ${message}`);
   const isSpelled = spell(pages.map(({ path }) => path));
   if (faults.length > 0 || !isSpelled) process.exitCode = 1;

@@ -10,6 +10,8 @@ const defaultOf = (name: string) => {
 
 const longestLine = 400;
 const mostWords = 30;
+/** Of all pages together, without tables, code and headings. */
+const mostWordsInAll = 20_000;
 
 /** Words that docs/contributing/README.md rules out, with the ones to write. Each matches whole words, whatever their case. */
 const words: readonly (readonly [pattern: string, instead: string])[] = [
@@ -83,6 +85,17 @@ export function measure(pages: readonly Page[]): Measures {
     longestLine: Math.max(...lines),
     longLines: lines.filter((length) => length > longestLine).length,
   };
+}
+
+/** A fault when all pages together have too many words. */
+export function checkLength(pages: readonly Page[]): Fault[] {
+  const { words } = measure(pages);
+  return words <= mostWordsInAll ? [] : [{ path: "docs", line: 1, message: `${words} words of prose; the most are ${mostWordsInAll}` }];
+}
+
+/** The sentences of a page with more than 30 words. */
+export function longSentences({ tree }: Page): string[] {
+  return [...paragraphsOf(tree)].flatMap(sentencesOf).filter((sentence) => wordsOf(sentence).length > mostWords);
 }
 
 function* paragraphsOf(tree: Node): Generator<string> {
