@@ -1,4 +1,4 @@
-// Slow: it runs the commands of README.md.
+// Slow: it runs the commands of README.md and docs/start.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -15,13 +15,20 @@ const folder = mkdtempSync(join(tmpdir(), "wamid-relay-readme-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** The shell blocks between two headings, in order. */
-function shellBlocks(from: string, to: string): string[] {
-  const start = readme.indexOf(from);
-  const end = readme.indexOf(to);
+function shellBlocks(from: string, to: string, text = readme): string[] {
+  const start = text.indexOf(from);
+  const end = text.indexOf(to);
   expect(start, from).toBeGreaterThan(0);
   expect(end, to).toBeGreaterThan(start);
-  return [...readme.slice(start, end).matchAll(/```sh\n([\s\S]*?)```/g)].map((match) => match[1] as string);
+  return [...text.slice(start, end).matchAll(/```sh\n([\s\S]*?)```/g)].map((match) => match[1] as string);
 }
+
+const startPage = (name: string) => readFileSync(join(root, `docs/start/${name}.md`), "utf8");
+
+/** A folder on the PATH with the command. */
+const bin = join(folder, "bin");
+mkdirSync(bin);
+symlinkSync(join(root, "src/cli/wamid-relay.js"), join(bin, "wamid-relay"));
 
 /** Whoever is left of a group of processes. */
 function endGroup(leader: number, signal: "SIGTERM" | "SIGKILL"): void {
@@ -64,9 +71,6 @@ test("stopping npm stops the relay that it started", async () => {
 });
 
 test("the README's five minutes work as written", async () => {
-  const bin = join(folder, "bin");
-  mkdirSync(bin);
-  symlinkSync(join(root, "src/cli/wamid-relay.js"), join(bin, "wamid-relay"));
   const [relayPort, downstreamPort] = [await freePort(), await freePort()];
   const [packed, ...blocks] = shellBlocks("## First event in five minutes", "## Deploy");
   expect(packed).toContain("npm run pack");
@@ -82,6 +86,62 @@ test("the README's five minutes work as written", async () => {
   expect(out).toMatch(/message\.status .* routed .* 1 delivered/);
   expect(out).toContain("ok    secrets");
   expect(out).toContain(`http://127.0.0.1:${relayPort}/console`);
+  expect(code, out).toBe(0);
+});
+
+test("first-relay.md works as written", async () => {
+  const [relayPort, downstreamPort] = [await freePort(), await freePort()];
+  const blocks = shellBlocks("## Write the settings", "## If something fails", startPage("first-relay"));
+  const script = ["set -e", `PATH=${bin}:$PATH`, `export PORT=${relayPort}`, "mkdir first && cd first", ...blocks, "wait"]
+    .join("\n")
+    .replaceAll("8080", String(relayPort))
+    .replaceAll("3000", String(downstreamPort))
+    .replace(/^wamid-relay explain .*/m, `until $& | grep "answered 200"; do sleep 0.2; done; $&`)
+    .replace(/^wamid-relay console/m, "$& --no-open");
+  const { code, out } = await bash(script);
+  expect(out).toContain("1 post in ");
+  expect(out).toMatch(/{"status":"accepted"}[\s\S]*{"status":"duplicate"}[\s\S]*"code":"bad_signature"}/);
+  expect(out).toMatch(/event 2: message\.status, evt-1\n.*\n {4}duplicates {2}1\n.*unknown → delivered[\s\S]*downstream: delivers/);
+  // Printed by the receiver: each event once.
+  expect(out.match(/"event": "message\.status"/g)).toHaveLength(1);
+  expect(out.match(/"id":"evt-1"/g)).toHaveLength(1);
+  expect(out).toContain("ok    secrets");
+  expect(code, out).toBe(0);
+});
+
+test("first-send.md and the samples of local-development.md work as written", async () => {
+  const [relayPort, appPort, sandboxPort] = [await freePort(), await freePort(), await freePort()];
+  const [start = "", ...send] = shellBlocks("## Start the sandbox", "## What to do with an unknown outcome", startPage("first-send"));
+  const stop = send.pop();
+  expect(stop).toContain("kill %1 %2 %3");
+  const samples = shellBlocks("## Sample events", "## Fixtures from real events", startPage("local-development"));
+  const fixture = shellBlocks("## Fixtures from real events", "Next:", startPage("local-development")).join("\n");
+  const saved = `wamid-relay trigger message.received\nSEQ=$(wamid-relay events list --event message.received | awk 'NR == 2 { print $3 }')`;
+  const env = `PATH=${bin}:$PATH\nexport APP_URL=http://127.0.0.1:${appPort}/events`;
+  const script = [
+    "set -e",
+    env,
+    "mkdir second && cd second",
+    start,
+    ...send,
+    ...samples,
+    saved,
+    fixture.replace("1234", '"$SEQ"'),
+    stop,
+    "wait",
+  ]
+    .join("\n")
+    .replace("wamid-relay sandbox", `$& --port ${sandboxPort} --webhook http://127.0.0.1:${relayPort}/webhooks/main --speed 20`)
+    .replaceAll("127.0.0.1:8080", `127.0.0.1:${relayPort}`)
+    .replaceAll("4010", String(sandboxPort))
+    .replaceAll("3000", String(appPort))
+    .replace("--count 1000 --rate 200/s", "--count 20")
+    .replace(/^wamid-relay explain .*/m, `until $& | grep "sent → delivered"; do sleep 0.2; done; $&`);
+  const { code, out } = await bash(script);
+  expect(out).toMatch(/^{"account":"main","idempotencyKey":"order-1234-hello".*"status":"pending".*"stored":true}$/m);
+  expect(out).toMatch(/"data":{"wamid":"wamid\.[^"]+","status":"delivered"}}$/m);
+  expect(out).toMatch(/^already sent {2}wamid:/m);
+  expect(out).toMatch(/^saved fixtures\/message\.received\.received\.json/m);
   expect(code, out).toBe(0);
 });
 
