@@ -60,6 +60,9 @@ Examples:
 async function trackOne(command: Command, options: Options, io: Io): Promise<void> {
   const { account, wamid, reference, id, conversationId, sentAt, metadata: given } = options;
   if (wamid === undefined) command.error("error: required option '--wamid <wamid>' not specified (or --file)");
+  // It would register a message of that name, which never gets an event.
+  if (/^wamid:[0-9a-f]{12}$/.test(wamid))
+    command.error(`error: --wamid: ${wamid} is masked. "wamid-relay explain ${wamid} --show-pii" prints the wamid to register`);
   const registration = {
     ...(account === undefined ? {} : { account }),
     wamid,

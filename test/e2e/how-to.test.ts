@@ -39,7 +39,7 @@ async function bash(folder: string, script: readonly string[]): Promise<string> 
   return out;
 }
 
-test("the steps of docs/how-to/send-failures-to-a-crm.md forward the failed message only", async () => {
+test("the steps of send-failures-to-a-crm.md forward the failed message only, and those of explain-an-event.md the other one", async () => {
   const page = read("send-failures-to-a-crm.md");
   const [startSandbox = "", startRelay = "", send = "", ...others] = blocksOf(page, "sh");
   const [routes = ""] = blocksOf(page, "yaml");
@@ -47,10 +47,15 @@ test("the steps of docs/how-to/send-failures-to-a-crm.md forward the failed mess
   expect(startSandbox).toContain("wamid-relay sandbox");
   expect(send).toContain("wamid-relay send");
   expect(others).toEqual([]);
+  const explaining = read("explain-an-event.md");
+  const [search = "", explain = "", reload = "", replay = ""] = blocksOf(explaining, "sh");
+  const [added = ""] = blocksOf(explaining, "yaml");
+  expect(replay).toContain("--disposition filtered");
 
   const folder = newFolder();
   const [sandbox, relay, crm] = [await freePort(), await freePort(), await freePort()].map(String) as [string, string, string];
   writeFileSync(join(folder, "routes.yaml"), routes.replaceAll("3000", crm));
+  writeFileSync(join(folder, "added.yaml"), added.replace("routes:\n", "").replaceAll("3000", crm));
   const out = await bash(folder, [
     startSandbox.replace("wamid-relay sandbox", `$& --port ${sandbox} --webhook http://127.0.0.1:${relay}/webhooks/main`),
     "until test -s relay.yaml; do sleep 0.1; done",
@@ -60,7 +65,11 @@ test("the steps of docs/how-to/send-failures-to-a-crm.md forward the failed mess
     send.replaceAll("4010", sandbox),
     "until grep order-1 crm.log; do sleep 0.2; done",
     "until wamid-relay explain order-2 | grep 'delivered'; do sleep 0.2; done",
-    "wamid-relay explain order-2",
+    search,
+    explain,
+    "cat added.yaml >> relay.yaml",
+    reload,
+    replay,
     "echo crm.log: && cat crm.log",
   ]);
   const [beginning = ""] = line.split(" dlv_");
@@ -69,12 +78,14 @@ test("the steps of docs/how-to/send-failures-to-a-crm.md forward the failed mess
   expect(received, out).toHaveLength(1);
   expect(received[0]).toMatch(new RegExp(`^${beginning} dlv_\\w+$`));
   expect(out).toContain("failures-to-crm: does not match: status");
+  expect(out).toMatch(/delivered-to-bi: 1\n1 of 1 deliveries go out again/);
 });
 
 test("the steps of docs/how-to/recover-from-an-outage.md deliver everything after a destination returns", async () => {
   const page = read("recover-from-an-outage.md");
   const [look = ""] = [...page.matchAll(/^```sh\n([\s\S]*?)^```/gm)].map(([, text = ""]) => text);
-  const [explain = "", sendWaiting = "", sendDead = "", check = ""] = blocksOf(page, "sh");
+  const [explain = "", retry = "", sendWaiting = "", sendDead = "", check = ""] = blocksOf(page, "sh");
+  expect(retry).toContain("wamid-relay retry");
   expect(look).toContain("wamid-relay doctor");
   expect(sendDead).toContain("--cause connect");
   expect(check).toContain("wamid-relay audit");

@@ -26,6 +26,7 @@ test.each([
   [["resume", "failures", "--account", "main"], "either a route or --account"],
   [["resume", "--account", ""], "It is empty"],
   [["track", "--account", "main"], "required option '--wamid <wamid>' not specified"],
+  [["track", "--wamid", "wamid:caa16f1062d2"], "wamid:caa16f1062d2 is masked"],
   [["track", "--account", "main", "--wamid", "w", "--metadata", "none"], "must be key=value"],
   [["replay", "--relay", "relay.example"], "--relay takes an http or https URL"],
   [["replay", "--relay", "https://me:pass@relay.example"], "without user and password"],
