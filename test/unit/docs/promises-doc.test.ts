@@ -32,20 +32,18 @@ test("every row of docs/contributing/promises.md names a test that exists", () =
   }
 });
 
-test("every promise of the README and every how-to page has a row", () => {
+test("every promise of the README and every start and how-to page has a row", () => {
   const sections = new Set([...page.matchAll(/^## (.+)$/gm)].map(([, heading = ""]) => heading.toLowerCase()));
   const promised = readFileSync(join(root, "README.md"), "utf8").split("## What it promises")[1]?.split("\n## ")[0] ?? "";
   const promises = [...promised.matchAll(/^\d\. \*\*(.+?)\.?\*\*/gm)].map(([, promise = ""]) => promise.toLowerCase());
   expect(promises.length).toBeGreaterThan(5);
-  const named = new Map([
+  const headings = new Map([
     ["in order per message", "ordered per message"],
     ["logs and metrics show no phone number and no secret", "personal data stays private"],
   ]);
-  for (const promise of promises) expect(sections, promise).toContain(named.get(promise) ?? promise);
-  const pages = globSync("docs/how-to/*.md", { cwd: root }).map((path) => basename(path, ".md"));
-  for (const each of pages)
-    expect(
-      rows.map(({ what }) => what),
-      each,
-    ).toContain(`[${each}](../how-to/${each}.md)`);
+  for (const promise of promises) expect(sections, promise).toContain(headings.get(promise) ?? promise);
+  const named = rows.map(({ what }) => what);
+  for (const path of globSync("docs/{start,how-to}/*.md", { cwd: root })) {
+    expect(named, path).toContain(`[${basename(path, ".md")}](../${path.slice("docs/".length)})`);
+  }
 });
