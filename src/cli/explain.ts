@@ -117,7 +117,7 @@ function registrationLines({ message, run }: Story, view: PrivateView): string[]
   if (tracked === null) return [];
   const facts: [string, string | null][] = [
     ["reference", tracked.reference === null ? null : view.text(tracked.reference)],
-    ["id", message?.id == null ? null : view.text(message.id)],
+    ["id", message?.id == null ? null : view.id("message", message.id)],
     ["sent at", message?.sentAt ?? null],
     ["metadata", tracked.metadata === null ? null : view.text(JSON.stringify(tracked.metadata))],
   ];

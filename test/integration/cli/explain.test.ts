@@ -31,6 +31,8 @@ const delivered = messages.status(wamid, "delivered");
 const failed = messages.status(wamid, "failed");
 const stranger = messages.status(messages.wamid(), "sent");
 
+const serviceId = "01a20760-931b-7000-b861-a1ae76befc30";
+
 beforeAll(async () => {
   downstream = await startDownstream();
   relay = await makeRelayHere({
@@ -52,7 +54,14 @@ beforeAll(async () => {
   for (const each of [wamid, other]) {
     await relay.ask("/v1/messages/track", {
       method: "POST",
-      body: { account: "main", wamid: each, reference: "order-7", metadata: { phone: "+5491123456789" } },
+      // The id has digits that look like a phone number.
+      body: {
+        account: "main",
+        wamid: each,
+        id: each === wamid ? serviceId : undefined,
+        reference: "order-7",
+        metadata: { phone: "+5491123456789" },
+      },
     });
   }
   await postEvent(relay.webhookUrl, delivered);
@@ -86,7 +95,7 @@ test("shows a message's events in order of time, with each route's reason, each 
     "delivery to ours: delivered",
     "1. ",
     "registered\n",
-    "with        reference order-7, ",
+    `with        reference order-7, id ${serviceId}, `,
     `event 2: message.status, ${delivered.id}`,
     "duplicates  1",
     "delivery to down: held",
