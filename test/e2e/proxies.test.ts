@@ -62,7 +62,7 @@ const proxies: readonly Proxy[] = [
     name: "nginx",
     settings({ front, relay, control }, isOpen) {
       const text = example("nginx/wamid-relay.conf");
-      const server = swap(isOpen ? open(text, "# location /v1/ {") : text, [
+      const server = swap(isOpen ? open(text, "# location ~ ^/(v1/|console) {") : text, [
         ["listen 8080", `listen 127.0.0.1:${front}`],
         ["127.0.0.1:8081", `127.0.0.1:${relay}`],
         ["127.0.0.1:9090", `127.0.0.1:${control}`],
@@ -151,6 +151,8 @@ describe.each(proxies)("deploy/$name", (proxy) => {
     expect((await fetch(`${controlUrl}/v1/events`, { headers })).status).toBe(200);
     expect((await fetch(`${controlUrl}/v1/events`)).status).toBe(401);
     expect((await fetch(`${controlUrl}/metrics`, { headers })).status).toBe(404);
+    // The relay's own answer, also where the console is not built.
+    expect((await fetch(`${controlUrl}/console`)).headers.get("content-security-policy")).toContain("default-src 'self'");
     const stop = new AbortController();
     const stream = await fetch(`${controlUrl}/v1/listen`, { headers, signal: stop.signal });
     let received = "";
