@@ -50,6 +50,12 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
     return events.map((event) => ({ ...event, deliveries: counts?.get(event.seq) ?? {} }));
   }
 
+  /** Whether no event of these seqs, or of older ones, can be received from `from` on. */
+  async function isReceivedBefore(from: number | undefined, after: number, before: number): Promise<boolean> {
+    const latest = from === undefined ? null : await read.events.latestReceived(after, before);
+    return from !== undefined && latest !== null && latest < from - clockSlackMs;
+  }
+
   return {
     ...createTrackedPort(read),
     async listEvents({ wamid, subject, q, ...query }) {
@@ -71,10 +77,7 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
         // Windows are read for `from`, too.
         isIndexed: from === undefined && (filter.errorCode !== undefined || filter.disposition === "quarantined"),
         read: async (after, before, most) => (await read.events.list({ ...filter, after, before, limit: most })).events,
-        isPast: async (after, before) => {
-          const latest = from === undefined ? null : await read.events.latestReceived(after, before);
-          return from !== undefined && latest !== null && latest < from - clockSlackMs;
-        },
+        isPast: (after, before) => isReceivedBefore(from, after, before),
       });
       return { data: await withCounts(found), next: found.length >= limit ? (found.at(-1)?.seq ?? null) : reached, unseen: 0 };
     },
@@ -84,6 +87,7 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
     },
     search: createSearching(read),
     async listDeliveries({ before: place, ...filter }) {
+      const { from } = filter;
       const [event, route] = (place ?? "").split(".").map(Number);
       const start = event === undefined || route === undefined || place === undefined ? null : { event, route };
       const { found, reached } = await walkBack({
@@ -99,6 +103,7 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
             before: start !== null && start.event < before ? start : { event: before, route: 0 },
             limit,
           }),
+        isPast: (after, before) => isReceivedBefore(from, after, before),
       });
       const last = found.length >= filter.limit ? found.at(-1) : undefined;
       const next = last !== undefined ? await read.deliveries.placeOf(last) : reached === null ? null : { event: reached, route: 0 };

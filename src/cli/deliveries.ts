@@ -1,17 +1,21 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { deliveryStates } from "../model/states.ts";
 import type { Io } from "./io.ts";
-import { choice, count, type RelayOptions, withRelayOptions } from "./options.ts";
+import { choice, count, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
 import { printableJson, privateView, tableLines, timeText } from "./output.ts";
 
-interface Options extends RelayOptions {
+interface GroupOptions extends RelayOptions, TimeOptions {
   readonly route?: string;
   readonly state?: string;
+  readonly errorCode?: string;
+  readonly json?: boolean;
+}
+
+interface Options extends GroupOptions {
   readonly cause?: string;
   readonly limit: number;
   readonly before?: string;
   readonly showPii?: boolean;
-  readonly json?: boolean;
 }
 
 /** Adds `deliveries list` and `deliveries groups`. */
@@ -21,6 +25,7 @@ export function build(command: Command, io: Io): void {
     .option("--route <name>", "of this route")
     .addOption(choice("--state <word>", "in this state; dead ones are the dead letters", deliveryStates))
     .option("--cause <cause>", "whose last failed attempt failed for this, such as 503 or timeout")
+    .option("--error-code <code>", "whose event has this error code, such as 131026")
     .option("--limit <count>", "most rows", count, 50)
     .option("--before <place>", "next of the previous page", place)
     .option("--show-pii", "show ids in clear that contain a wamid or a phone number")
@@ -34,11 +39,13 @@ Examples:
   wamid-relay deliveries list --state dead --json | jq -r '.data[].id' | xargs wamid-relay retry`,
     )
     .action((options: Options) => listDeliveries(list, options, io));
+  for (const option of timeOptions()) list.addOption(option);
 
   const groups = withRelayOptions(command.command("groups")).description("count undelivered deliveries by route, state and cause");
   groups
     .option("--route <name>", "of this route")
     .addOption(choice("--state <word>", "in this state", deliveryStates))
+    .option("--error-code <code>", "whose event has this error code, such as 131026")
     .option("--json", "print {data} as JSON")
     .addHelpText(
       "after",
@@ -47,18 +54,16 @@ Examples:
   wamid-relay deliveries groups
   wamid-relay deliveries groups --state dead`,
     )
-    .action((options: RelayOptions & { route?: string; state?: string; json?: boolean }) => groupDeliveries(groups, options, io));
+    .action((options: GroupOptions) => groupDeliveries(groups, options, io));
+  for (const option of timeOptions()) groups.addOption(option);
 }
 
 /** Prints the groups, largest first. */
-async function groupDeliveries(
-  command: Command,
-  options: RelayOptions & { readonly route?: string; readonly state?: string; readonly json?: boolean },
-  io: Io,
-): Promise<void> {
-  const { call, withReading } = await import("./reach-relay.ts");
-  const { route, state, json } = options;
-  const query = new URLSearchParams(Object.entries({ route, state }).filter((pair): pair is [string, string] => pair[1] !== undefined));
+async function groupDeliveries(command: Command, options: GroupOptions, io: Io): Promise<void> {
+  const { call, timeFilter, withReading } = await import("./reach-relay.ts");
+  const { route, state, errorCode, json } = options;
+  const given = { route, state, errorCode, ...timeFilter(command, options, Date.now()) };
+  const query = new URLSearchParams(Object.entries(given).filter((pair): pair is [string, string] => pair[1] !== undefined));
   const found = await withReading(command, options, io, (client) =>
     call(client, "deliveryGroups", "GET", `/v1/deliveries/groups?${query}`),
   );
@@ -84,11 +89,15 @@ function place(text: string): string {
 
 /** Prints the deliveries that match, those of the newest events first. */
 async function listDeliveries(command: Command, options: Options, io: Io): Promise<void> {
-  const [{ maskedDelivery }, { readPages, withReading }] = await Promise.all([import("./event-report.ts"), import("./reach-relay.ts")]);
-  const { route, state, cause, before, limit } = options;
+  const [{ maskedDelivery }, { readPages, timeFilter, withReading }] = await Promise.all([
+    import("./event-report.ts"),
+    import("./reach-relay.ts"),
+  ]);
+  const { route, state, cause, errorCode, before, limit } = options;
+  const query = { route, state, cause, errorCode, ...timeFilter(command, options, Date.now()), before };
   const { names, view, ...found } = await withReading(command, options, io, async (client) => ({
     names: client.names ?? null,
-    ...(await readPages(client, "deliveries", { route, state, cause, before }, limit)),
+    ...(await readPages(client, "deliveries", query, limit)),
     view: privateView(options.showPii, client, io),
   }));
   const shown = found.data.map((each) => maskedDelivery(each, view));

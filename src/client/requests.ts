@@ -58,6 +58,7 @@ export interface DeliveryFilter extends Reveal {
   state?: DeliveryState | undefined;
   /** Of the last failed attempt: a status such as `503`, or `timeout`, `dns` and others. */
   cause?: string | undefined;
+  /** Of the event. */
   errorCode?: string | undefined;
   /** Of events received from this time on. */
   from?: Time | undefined;
@@ -70,6 +71,7 @@ export interface DeliveryFilter extends Reveal {
 export interface DeliveryGroupFilter {
   route?: string | undefined;
   state?: DeliveryState | undefined;
+  errorCode?: string | undefined;
   from?: Time | undefined;
   to?: Time | undefined;
 }

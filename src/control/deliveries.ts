@@ -4,7 +4,7 @@ import { type attemptSchema, deliveryGroupsSchema, deliveryPageSchema, retriedSc
 import { RelayError } from "../model/errors.ts";
 import { deliveryStates } from "../model/states.ts";
 import { toAnswer, type View } from "../model/view.ts";
-import { type Allow, addEndpoint, listLimit, nextOfBefore } from "./endpoint.ts";
+import { type Allow, addEndpoint, listLimit, nextOfBefore, time } from "./endpoint.ts";
 
 export interface DeliveriesPort {
   /** Newest events first. */
@@ -29,6 +29,9 @@ const deliveryQuery = z.strictObject({
   route: z.string().optional().describe("Only of this route; `proxy:{source}` for proxied exchanges."),
   state: z.enum(deliveryStates).optional().describe("Only in this state."),
   cause: causeText.optional().describe("Only those whose last failed attempt failed for this reason, such as `503` or `timeout`."),
+  errorCode: z.string().optional().describe("Only of events with this error code, such as `131026`."),
+  from: time.optional().describe("Of events received at or after this time."),
+  to: time.optional().describe("Of events received before this time."),
   before: z
     .string()
     .regex(/^\d{1,15}\.\d{1,15}$/, "is not the next of a page before")
@@ -48,7 +51,7 @@ const list = {
   answers: { 200: { text: "The deliveries that meet every condition.", schema: deliveryPageSchema } },
 } as const;
 
-const groupQuery = deliveryQuery.pick({ route: true, state: true });
+const groupQuery = deliveryQuery.pick({ route: true, state: true, errorCode: true, from: true, to: true });
 type GroupQuery = z.infer<typeof groupQuery>;
 
 const groups = {

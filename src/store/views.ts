@@ -82,7 +82,15 @@ export interface WaitingEvents {
   readonly unseen: number;
 }
 
-export interface DeliveryFilter {
+/** Of a delivery's event. */
+export interface OfEvent {
+  readonly errorCode?: string | undefined;
+  /** Unix ms of receipt, from (included) and to (not included). */
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+}
+
+export interface DeliveryFilter extends OfEvent {
   readonly route?: string | undefined;
   readonly state?: DeliveryState | undefined;
   /** Of the last failed attempt. */
@@ -96,7 +104,7 @@ export interface DeliveryFilter {
   readonly limit: number;
 }
 
-export interface GroupFilter {
+export interface GroupFilter extends OfEvent {
   readonly route?: string | undefined;
   readonly state?: DeliveryState | undefined;
 }

@@ -56,6 +56,10 @@ export const questions: fc.Arbitrary<Question[]> = fc.array(
     deliveries: fc.record({
       route: orNot(fc.constantFrom(...routes.map(({ name }) => name), "proxy:main", "never")),
       state: orNot(fc.constantFrom(...deliveryStates)),
+      cause: orNot(fc.constantFrom("503", "timeout", "never")),
+      errorCode: orNot(fc.constantFrom("131026", "never")),
+      from: orNot(moment),
+      to: orNot(moment),
       event: fc.option(fc.nat(60), { nil: undefined, freq: 5 }),
       after: orNot(fc.nat(60)),
     }),
@@ -149,6 +153,7 @@ export async function answerOf(read: StoreReading, question: Question): Promise<
     events: await read.events.list({ ...question.events, limit }),
     latest: await read.events.latestReceived(from, from + 20),
     deliveries: inOrder(await allPages(read, question.deliveries, limit)),
+    groups: await groupsOf(read, question.deliveries),
     messages: (await read.messages.list({ ...messages, limit })).map(unnumbered),
     runs: (await read.runs.list({ ...runs, limit })).map(unnumbered),
     run: (await read.runs.list({ ...runs, runId: "run-1" })).map(unnumbered),
@@ -167,6 +172,18 @@ async function allPages(read: StoreReading, filter: Partial<DeliveryFilter>, lim
     if (last === undefined || page.length < limit) return found;
     before = await read.deliveries.placeOf(last);
   }
+}
+
+/** The groups, which are the sums of the list. Redis has no times of a group without cause, unless it counts by event. */
+async function groupsOf(read: StoreReading, { route, state, errorCode, from, to }: Partial<DeliveryFilter>): Promise<object[]> {
+  const groups = await read.deliveries.groups({ route, state, errorCode, from, to });
+  const listed = (await read.deliveries.list({ route, state, errorCode, from, to, limit: 1_000 })).filter(
+    (one) => one.state !== "delivered",
+  );
+  const tally = Object.groupBy(listed, (one) => `${one.route} ${one.state} ${one.cause}`);
+  const counts = Object.fromEntries(groups.map((group) => [`${group.route} ${group.state} ${group.cause}`, group.count]));
+  expect(counts).toEqual(Object.fromEntries(Object.entries(tally).map(([name, some = []]) => [name, some.length])));
+  return sorted(groups.filter(({ cause }) => cause !== null || [errorCode, from, to].some((one) => one !== undefined)));
 }
 
 function wantedOf({ events, time }: Question): Wanted {

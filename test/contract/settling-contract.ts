@@ -5,6 +5,45 @@ import type { OpenSubject } from "./store-port.ts";
 
 export function settlingContract(open: OpenSubject): void {
   describe("settling, retry and replay", () => {
+    test("long groups have the right count, oldest and newest, also of some events only", async () => {
+      const { store } = await openWith(open, [{ name: "all", order: "none" }], { unknown: "forward" });
+      const second = (n: number) => start + n * 1_000;
+      // More than one read takes at once; some at a time, because planning looks through all that wait.
+      const numbers = Array.from({ length: 420 }, (_, n) => n);
+      const seqs: number[] = [];
+      for (let from = 0; from < numbers.length; from += 30) {
+        const some = numbers.slice(from, from + 30).map((n) => {
+          return accept(store, { wamid: `w-${n}`, status: "failed", errorCode: n % 3 === 0 ? "131026" : "131049", receivedAt: second(n) });
+        });
+        seqs.push(...(await Promise.all(some)));
+      }
+      const ends = (n: number) => (n < 2 ? delivered : n < 12 ? later(second(2_000)) : dead);
+      await Promise.all(seqs.map((seq, n) => settle(store, "all", seq, ends(n), { status: 503 })));
+      const groups = async (filter: object) =>
+        (await store.read.deliveries.groups(filter)).map(({ state, cause, count, oldestAt, newestAt }) => [
+          state,
+          cause,
+          count,
+          oldestAt,
+          newestAt,
+        ]);
+      expect((await groups({})).toSorted()).toEqual([
+        ["dead", "503", 408, second(12), second(419)],
+        ["waiting", "503", 10, second(2), second(11)],
+      ]);
+      expect((await groups({ errorCode: "131026" })).toSorted()).toEqual([
+        ["dead", "503", 136, second(12), second(417)],
+        ["waiting", "503", 3, second(3), second(9)],
+      ]);
+      expect((await groups({ from: second(5), to: second(14) })).toSorted()).toEqual([
+        ["dead", "503", 2, second(12), second(13)],
+        ["waiting", "503", 7, second(5), second(11)],
+      ]);
+      const listed = await store.read.deliveries.list({ state: "dead", errorCode: "131026", from: second(100), limit: 1_000 });
+      const expected = seqs.filter((_, n) => n >= 100 && n % 3 === 0).toSorted((a, b) => b - a);
+      expect(listed.map(({ event }) => event)).toEqual(expected);
+    });
+
     test("stores each attempt with its answer or its error", async () => {
       const subject = await openWith(open, [{ name: "all" }]);
       const seq = await accept(subject.store, { wamid: "w" });

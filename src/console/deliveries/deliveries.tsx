@@ -7,7 +7,7 @@ import { useLive } from "../app/live.tsx";
 import { useSession } from "../app/session.tsx";
 import { type Action, ActionDialog } from "../parts/action.tsx";
 import { releaseAction, resumeAction, retryAction } from "../parts/actions.ts";
-import { ChoiceFilter, Filters, TextFilter } from "../parts/filters.tsx";
+import { ChoiceFilter, Filters, TextFilter, TimeFilter } from "../parts/filters.tsx";
 import { count, none } from "../parts/format.ts";
 import { More, useList } from "../parts/list.tsx";
 import { Empty, Loading, Problem } from "../parts/notes.tsx";
@@ -22,7 +22,8 @@ const states = ["waiting", "held", "dead", "delivered", "quarantined"] as const;
 export function Deliveries() {
   const [query, setQuery] = useQuery();
   const [action, setAction] = useState<Action | null>(null);
-  const { route, state, cause } = query;
+  const { route, state, cause, errorCode, from, to } = query;
+  const filter = { route, state, cause, errorCode, from, to };
   return (
     <>
       <h1>Deliveries</h1>
@@ -33,6 +34,9 @@ export function Deliveries() {
           <>
             <TextFilter label="Route" value={route} change={(next) => setQuery({ route: next })} />
             <TextFilter label="Cause" value={cause} placeholder="503, timeout…" change={(next) => setQuery({ cause: next })} />
+            <TextFilter label="Error code" value={errorCode} placeholder="131026" change={(next) => setQuery({ errorCode: next })} />
+            <TimeFilter label="From" value={from} change={(next) => setQuery({ from: next })} />
+            <TimeFilter label="To" value={to} change={(next) => setQuery({ to: next })} />
           </>
         )}
       </Filters>
@@ -40,8 +44,8 @@ export function Deliveries() {
         <Quarantined start={setAction} />
       ) : (
         <>
-          <Groups filter={{ route, state, cause }} start={setAction} />
-          <List filter={{ route, state, cause }} start={setAction} />
+          <Groups filter={filter} start={setAction} />
+          <List filter={filter} start={setAction} />
         </>
       )}
       <ActionDialog action={action} close={() => setAction(null)} />
@@ -53,6 +57,9 @@ interface Filter {
   readonly route: string | undefined;
   readonly state: string | undefined;
   readonly cause: string | undefined;
+  readonly errorCode: string | undefined;
+  readonly from: string | undefined;
+  readonly to: string | undefined;
 }
 
 interface Parts {
@@ -91,15 +98,16 @@ function Stopped({ start }: Parts) {
 type Retryable = DeliveryGroup & { readonly state: "waiting" | "dead" };
 const isRetryable = (group: DeliveryGroup): group is Retryable => group.state === "waiting" || group.state === "dead";
 
-function retryOf({ route, state, cause }: Retryable, ended: () => void): Action {
-  return retryAction({ route, state, ...(cause === null ? {} : { cause }) }, ended);
+function retryOf({ route, state, cause }: Retryable, { errorCode, from, to }: Filter, ended: () => void): Action {
+  return retryAction({ route, state, errorCode, from, to, ...(cause === null ? {} : { cause }) }, ended);
 }
 
-function Groups({ filter: { route, state, cause }, start }: { filter: Filter } & Parts) {
+function Groups({ filter, start }: { filter: Filter } & Parts) {
+  const { route, state, cause, ...ofEvent } = filter;
   const { can } = useSession();
   const { data, problem, isLoading, reload } = useData(
-    () => relay.deliveryGroups({ route, ...(state === undefined ? {} : { state: state as DeliveryGroup["state"] }) }),
-    JSON.stringify([route, state]),
+    () => relay.deliveryGroups({ route, ...ofEvent, ...(state === undefined ? {} : { state: state as DeliveryGroup["state"] }) }),
+    JSON.stringify([route, state, ofEvent]),
     5_000,
   );
   const groups = data?.filter((group) => cause === undefined || group.cause === cause) ?? [];
@@ -116,7 +124,7 @@ function Groups({ filter: { route, state, cause }, start }: { filter: Filter } &
             title: "Action",
             cell: (group: DeliveryGroup) =>
               isRetryable(group) && (
-                <button type="button" class="link" onClick={() => start(retryOf(group, reload))}>
+                <button type="button" class="link" onClick={() => start(retryOf(group, filter, reload))}>
                   Retry
                 </button>
               ),
@@ -129,12 +137,7 @@ function Groups({ filter: { route, state, cause }, start }: { filter: Filter } &
       <div class="page-head">
         <h2>By destination and cause</h2>
         {can("replay") && (state === "waiting" || state === "dead") && groups.length > 0 && (
-          <button
-            type="button"
-            onClick={() =>
-              start(retryAction({ state, ...(route === undefined ? {} : { route }), ...(cause === undefined ? {} : { cause }) }, reload))
-            }
-          >
+          <button type="button" onClick={() => start(retryAction({ ...filter, state }, reload))}>
             Retry all that match
           </button>
         )}
@@ -149,19 +152,19 @@ function Groups({ filter: { route, state, cause }, start }: { filter: Filter } &
           rows={groups}
           columns={columns}
           keyOf={(group) => `${group.route} ${group.state} ${group.cause}`}
-          hrefOf={(group) => path("/deliveries", { route: group.route, state: group.state, cause: group.cause })}
-          keys={can("replay") ? { r: (group) => isRetryable(group) && start(retryOf(group, reload)) } : {}}
+          hrefOf={(group) => path("/deliveries", { ...ofEvent, route: group.route, state: group.state, cause: group.cause })}
+          keys={can("replay") ? { r: (group) => isRetryable(group) && start(retryOf(group, filter, reload)) } : {}}
         />
       )}
     </section>
   );
 }
 
-function List({ filter: { route, state, cause }, start }: { filter: Filter } & Parts) {
+function List({ filter: { state, ...filter }, start }: { filter: Filter } & Parts) {
   const { can } = useSession();
   const list = useList<RelayDelivery, string>(
-    (before) => relay.deliveryPage({ route, cause, before, ...(state === undefined ? {} : { state: state as RelayDelivery["state"] }) }),
-    JSON.stringify([route, state, cause]),
+    (before) => relay.deliveryPage({ ...filter, before, ...(state === undefined ? {} : { state: state as RelayDelivery["state"] }) }),
+    JSON.stringify([state, filter]),
   );
   const retryOne = ({ id }: RelayDelivery): Action => ({
     title: "Retry one delivery",

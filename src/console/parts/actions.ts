@@ -2,12 +2,28 @@ import { relay } from "../app/api.ts";
 import type { Action } from "./action.tsx";
 import { plural } from "./format.ts";
 
+interface RetryFilter {
+  readonly route?: string | undefined;
+  readonly cause?: string | undefined;
+  readonly errorCode?: string | undefined;
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+  readonly state: "waiting" | "dead";
+}
+
 /** Deliveries of a route, of a cause, or all in a state go out again. */
-export function retryAction(filter: { route?: string; cause?: string; state: "waiting" | "dead" }, ended?: () => void): Action {
+export function retryAction(filter: RetryFilter, ended?: () => void): Action {
   const { state, ...more } = filter;
-  const { route, cause } = more;
+  const { route, cause, errorCode, from, to } = more;
   const which = { ...more, states: state === "waiting" ? (["waiting"] as const) : (["dead"] as const) };
-  const what = `${state} deliveries${route === undefined ? "" : ` of ${route}`}${cause === undefined ? "" : ` that failed with ${cause}`}`;
+  const what = [
+    `${state} deliveries`,
+    ...(route === undefined ? [] : [`of ${route}`]),
+    ...(cause === undefined ? [] : [`that failed with ${cause}`]),
+    ...(errorCode === undefined ? [] : [`with error code ${errorCode}`]),
+    ...(from === undefined ? [] : [`from ${from}`]),
+    ...(to === undefined ? [] : [`to ${to}`]),
+  ].join(" ");
   return {
     title: `Retry ${what}`,
     text: "Each goes out now, under its old id, so that the receiver can drop what it has. You can repeat this.",

@@ -43,6 +43,27 @@ export function TextFilter({ label, value = "", change, placeholder }: FieldProp
   );
 }
 
+/** A moment in the viewer's zone; the value is ISO 8601 in UTC, as the API takes it. */
+export function TimeFilter({ label, value, change }: FieldProps) {
+  return (
+    <label class="filter">
+      <span>{label}</span>
+      <input
+        type="datetime-local"
+        value={localTime(value)}
+        onChange={({ currentTarget: { value: local } }) => change(local === "" ? "" : new Date(local).toISOString())}
+      />
+    </label>
+  );
+}
+
+/** Empty when it is not a time, such as one that somebody typed into the URL. */
+function localTime(value: string | undefined): string {
+  const at = Date.parse(value ?? "");
+  if (Number.isNaN(at)) return "";
+  return new Date(at - new Date(at).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
 /** The empty choice means any. */
 export function ChoiceFilter({
   label,

@@ -2,7 +2,16 @@ import type { DeliveryState } from "../../model/delivery.ts";
 import { deliveryId, type EventId, parseDeliveryId, routeTag } from "../../model/ids.ts";
 import { parseMask, parseMaskedDelivery } from "../../model/mask.ts";
 import type { DeliveryReading } from "../reading.ts";
-import type { AttemptView, DeliveryCounts, DeliveryFilter, DeliveryGroupView, DeliveryPlace, DeliveryView, GroupFilter } from "../views.ts";
+import type {
+  AttemptView,
+  DeliveryCounts,
+  DeliveryFilter,
+  DeliveryGroupView,
+  DeliveryPlace,
+  DeliveryView,
+  GroupFilter,
+  OfEvent,
+} from "../views.ts";
 import { runMulti, runPipeline } from "./client.ts";
 import { readAttempt, rowsAtOnce, type StoredEvent, stateOf } from "./event-rows.ts";
 import type { StoredParts } from "./live-seqs.ts";
@@ -84,7 +93,8 @@ export function createReadDeliveries({ keys, link, live, events }: StoredParts) 
   }
 
   /** Seqs of events that may have matching deliveries, greatest first. */
-  async function* candidates({ route, state, cause, event, before, after = 0, limit }: DeliveryFilter): AsyncGenerator<number[]> {
+  async function* candidates(filter: DeliveryFilter): AsyncGenerator<number[]> {
+    const { route, state, cause, event, before, after = 0, limit } = filter;
     // The event of `before` may have more deliveries.
     const end = before === undefined ? Number.MAX_SAFE_INTEGER : before.event + 1;
     if (event !== undefined) {
@@ -102,20 +112,34 @@ export function createReadDeliveries({ keys, link, live, events }: StoredParts) 
     }
     const index = state === undefined ? undefined : indexed[state];
     if (index === undefined) {
-      yield* live.back(after, end, route === undefined && state === undefined ? Math.min(rowsAtOnce, limit) : rowsAtOnce);
+      yield* live.back(
+        after,
+        end,
+        route === undefined && state === undefined && !isOfEvent(filter) ? Math.min(rowsAtOnce, limit) : rowsAtOnce,
+      );
       return;
     }
     yield* newest((name) => `${keys.base}${index}:${name}`);
 
     /** Of lists by seq, one for each route. */
     async function* newest(listOf: (route: string) => string): AsyncGenerator<number[]> {
-      const found: number[] = [];
-      for (const name of await routesOf(route)) {
-        const key = listOf(name);
-        const seqs = await link.run((redis) => redis.zrange(key, `(${end}`, `(${after}`, "BYSCORE", "REV", "LIMIT", 0, limit + 1));
-        found.push(...seqs.map(Number));
+      const names = await routesOf(route);
+      // Events that do not match need further ones.
+      const most = isOfEvent(filter) ? Math.max(limit + 1, rowsAtOnce) : limit + 1;
+      for (let below = end; ; ) {
+        const found: number[] = [];
+        /** Every list was read down to here. */
+        let floor = after + 1;
+        for (const name of names) {
+          const key = listOf(name);
+          const seqs = await link.run((redis) => redis.zrange(key, `(${below}`, `(${after}`, "BYSCORE", "REV", "LIMIT", 0, most));
+          found.push(...seqs.map(Number));
+          if (seqs.length === most) floor = Math.max(floor, Number(seqs.at(-1)));
+        }
+        yield* inParts(descending(found.filter((seq) => seq >= floor)), rowsAtOnce);
+        if (floor === after + 1) return;
+        below = floor;
       }
-      yield* inParts(descending(found), rowsAtOnce);
     }
   }
 
@@ -144,6 +168,39 @@ export function createReadDeliveries({ keys, link, live, events }: StoredParts) 
     return [...failed, ...others].filter(({ count }) => count > 0);
   }
 
+  /** Members of a sorted set, some at a time. One that moves meanwhile may be left out. */
+  async function* membersOf(key: string): AsyncGenerator<number[]> {
+    for (let first = 0; ; first += rowsAtOnce) {
+      const seqs = await link.run((redis) => redis.zrange(key, String(first), String(first + rowsAtOnce - 1)));
+      if (seqs.length > 0) yield seqs.map(Number);
+      if (seqs.length < rowsAtOnce) return;
+    }
+  }
+
+  /** The groups of a route whose events match. No list has them, so the open and dead deliveries are read. */
+  async function matchingGroupsOf(route: string, filter: GroupFilter): Promise<Group[]> {
+    const groups = new Map<string, Group>();
+    const seen = new Set<number>();
+    const wanted = (state: DeliveryState) => filter.state === undefined || filter.state === state;
+    const lists = [...(wanted("waiting") ? waitingLists : []), ...(["held", "dead"] as const).filter(wanted)];
+    for (const list of lists) {
+      for await (const seqs of membersOf(`${keys.base}${list}:${route}`)) {
+        // A delivery that moved between two lists was counted in the first.
+        const rows = (await events.rows(seqs.filter((seq) => !seen.has(seq)))).filter((row) => matchesEvent(row, filter));
+        for (const { view } of await deliveriesOf(rows, route)) {
+          const { event, state, cause } = view;
+          if (state === "delivered" || !wanted(state)) continue;
+          seen.add(event);
+          const key = `${state} ${cause}`;
+          const { count, oldest, newest } = groups.get(key) ?? { count: 0, oldest: event, newest: event };
+          const ends = { oldest: Math.min(oldest ?? event, event), newest: Math.max(newest ?? event, event) };
+          groups.set(key, { route, state, cause, count: count + 1, ...ends });
+        }
+      }
+    }
+    return [...groups.values()];
+  }
+
   async function ofEvent(seq: number): Promise<Placed[]> {
     const row = await events.row(seq);
     return row === null ? [] : deliveriesOf([row]);
@@ -155,7 +212,8 @@ export function createReadDeliveries({ keys, link, live, events }: StoredParts) 
       const { route, state, cause, before, limit } = filter;
       const found: DeliveryView[] = [];
       for await (const seqs of candidates(filter)) {
-        for (const { view, place } of await deliveriesOf(await events.rows(seqs), route)) {
+        const rows = (await events.rows(seqs)).filter((row) => matchesEvent(row, filter));
+        for (const { view, place } of await deliveriesOf(rows, route)) {
           if (state !== undefined && view.state !== state) continue;
           if (cause !== undefined && view.cause !== cause) continue;
           if (before !== undefined && view.event === before.event && place >= before.route) continue;
@@ -179,8 +237,10 @@ export function createReadDeliveries({ keys, link, live, events }: StoredParts) 
       const kept = await link.run((redis) => redis.hmgetBuffer(key, ...fields));
       return kept.flatMap((attempt, index) => (attempt === null ? [] : [readAttempt(index + 1, attempt)]));
     },
-    async groups({ route, state }: GroupFilter): Promise<DeliveryGroupView[]> {
-      const found = (await Promise.all((await routesOf(route)).map(groupsOf)))
+    async groups(filter: GroupFilter): Promise<DeliveryGroupView[]> {
+      const { route, state } = filter;
+      const read = isOfEvent(filter) ? (name: string) => matchingGroupsOf(name, filter) : groupsOf;
+      const found = (await Promise.all((await routesOf(route)).map(read)))
         .flat()
         .filter((group) => state === undefined || group.state === state);
       const seqs = [...new Set(found.flatMap(({ oldest, newest }) => [oldest, newest]).filter((seq) => seq !== null))];
@@ -233,6 +293,13 @@ const descending = (seqs: readonly number[]): number[] => [...new Set(seqs)].sor
 
 function* inParts<T>(list: readonly T[], size: number): Generator<T[]> {
   for (let from = 0; from < list.length; from += size) yield list.slice(from, from + size);
+}
+
+const isOfEvent = ({ errorCode, from, to }: OfEvent): boolean => errorCode !== undefined || from !== undefined || to !== undefined;
+
+function matchesEvent({ errorCode: code, receivedAt }: StoredEvent, { errorCode, from, to }: OfEvent): boolean {
+  if (errorCode !== undefined && code !== errorCode) return false;
+  return (from === undefined || receivedAt >= from) && (to === undefined || receivedAt < to);
 }
 
 const numberOf = (text: string | null | undefined): number | null => (text === null || text === undefined ? null : Number(text));

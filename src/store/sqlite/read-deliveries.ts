@@ -1,9 +1,18 @@
 import { deliveryId, parseDeliveryId, routeTag } from "../../model/ids.ts";
 import { parseMaskedDelivery } from "../../model/mask.ts";
-import type { AttemptView, DeliveryCounts, DeliveryFilter, DeliveryGroupView, DeliveryPlace, DeliveryView, GroupFilter } from "../views.ts";
+import type {
+  AttemptView,
+  DeliveryCounts,
+  DeliveryFilter,
+  DeliveryGroupView,
+  DeliveryPlace,
+  DeliveryView,
+  GroupFilter,
+  OfEvent,
+} from "../views.ts";
 import type { Db } from "./file.ts";
 import { type Names, stateCode, stateList, unpackEventId } from "./names.ts";
-import { joinConditions } from "./query.ts";
+import { type Condition, joinConditions } from "./query.ts";
 import type { createReadEvents } from "./read-events.ts";
 import type { AttemptRow, DeliveryRow, EventRow } from "./rows.ts";
 
@@ -29,15 +38,15 @@ interface GroupRow {
   newest: number;
 }
 
-/** Counted in an index alone. A held delivery has no failed attempt since it was planned or replayed. */
-function prepareGroups(db: Db, state: "waiting" | "held" | "dead", index: string) {
-  const cause = state === "held" ? "NULL" : "cause";
-  const indexed = state === "held" ? "subject IS NOT NULL AND state <= 1 AND" : "";
-  return db.prepare<[{ route: number | null }], GroupRow>(
-    `SELECT route, ${cause} AS cause, count(*) AS count, min(event) AS oldest, max(event) AS newest FROM deliveries INDEXED BY ${index}
-     WHERE ${indexed} state = ${stateCode[state]} AND (@route IS NULL OR route = @route) GROUP BY route, ${cause}`,
-  );
-}
+/** Of groups. A held delivery has no failed attempt since it was planned or replayed. */
+const groupIndexes = { waiting: "deliveries_due", held: "deliveries_open", dead: "deliveries_dead" } as const;
+
+/** The plus stops SQLite from beginning with the events: the deliveries are in the order of the list. */
+const eventConditions = ({ errorCode, from, to }: OfEvent): Condition[] => [
+  ["+e.error_code = @errorCode", errorCode],
+  ["+e.received_at >= @from", from],
+  ["+e.received_at < @to", to],
+];
 
 export function createReadDeliveries(db: Db, names: Names, events: ReturnType<typeof createReadEvents>) {
   const ofEvent = db.prepare<[number], Row>(`${select} WHERE d.event = ? ORDER BY d.route`);
@@ -49,11 +58,25 @@ export function createReadDeliveries(db: Db, names: Names, events: ReturnType<ty
     "SELECT event, state, count(*) AS count FROM deliveries WHERE event IN (SELECT value FROM json_each(?)) GROUP BY event, state",
   );
 
-  const groupsOf = {
-    waiting: prepareGroups(db, "waiting", "deliveries_due"),
-    held: prepareGroups(db, "held", "deliveries_open"),
-    dead: prepareGroups(db, "dead", "deliveries_dead"),
-  };
+  /** Prepared with the conditions that a filter needs. */
+  function countGroups(state: keyof typeof groupIndexes, route: number | undefined, ofEvent: OfEvent): GroupRow[] {
+    const cause = state === "held" ? "NULL" : "d.cause";
+    const conditions = eventConditions(ofEvent);
+    const { where, values } = joinConditions([
+      ["d.subject IS NOT NULL AND d.state <= 1", state === "held"],
+      [`d.state = ${stateCode[state]}`, true],
+      ["d.route = @route", route],
+      ...conditions,
+    ]);
+    // Without conditions on events, the index alone is read.
+    const join = conditions.some(([, value]) => value !== undefined) ? "JOIN events e ON e.seq = d.event" : "";
+    return db
+      .prepare<[typeof values], GroupRow>(
+        `SELECT d.route, ${cause} AS cause, count(*) AS count, min(d.event) AS oldest, max(d.event) AS newest
+         FROM deliveries d INDEXED BY ${groupIndexes[state]} ${join} WHERE ${where} GROUP BY d.route, ${cause}`,
+      )
+      .all(values);
+  }
   const receivedAt = db.prepare<[number], number>("SELECT received_at FROM events WHERE seq = ?").pluck();
 
   function view(row: Row): DeliveryView {
@@ -103,6 +126,7 @@ export function createReadDeliveries(db: Db, names: Names, events: ReturnType<ty
         ["d.event <= @beforeEvent", before?.event],
         ["(d.event, d.route) < (@beforeEvent, @beforeRoute)", before?.route],
         ["d.event > @after", after],
+        ...eventConditions(filter),
       ],
       { limit },
     );
@@ -129,12 +153,12 @@ export function createReadDeliveries(db: Db, names: Names, events: ReturnType<ty
       if (route === null) return [];
       return attemptsOf.all(delivery.event, route).map(({ took_ms, ...attempt }) => ({ ...attempt, tookMs: took_ms }));
     },
-    groups({ route: name, state: only }: GroupFilter): DeliveryGroupView[] {
+    groups({ route: name, state: only, ...ofEvent }: GroupFilter): DeliveryGroupView[] {
       const route = name === undefined ? undefined : names.find("route", name);
       if (route === null) return [];
       return (["waiting", "held", "dead"] as const)
         .filter((state) => only === undefined || state === only)
-        .flatMap((state) => groupsOf[state].all({ route: route ?? null }).map((row) => ({ state, ...row })))
+        .flatMap((state) => countGroups(state, route, ofEvent).map((row) => ({ state, ...row })))
         .map(({ state, route: id, oldest, newest, ...group }) => ({
           route: names.nameOf(id),
           state,
