@@ -96,7 +96,11 @@ export function createEventAudit({ tally, sweptBefore, parkedSince }: JudgeParts
 
 /** Why the state of a delivery contradicts the lists it is in. Null: it does not. */
 function listFault({ state, places }: LookedDelivery, isProxied: boolean): string | null {
-  const inLists = places.replace(/[nb]/g, "");
+  const inLists = places.replace(/[nbc]/g, "");
+  return stateFault(state, inLists, isProxied) ?? (places.includes("c") ? "is in a wrong list by cause, or in none" : null);
+}
+
+function stateFault(state: number, inLists: string, isProxied: boolean): string | null {
   switch (deliveryStates[state]) {
     case "waiting":
       if (isProxied) return inLists === "p" ? null : "is an exchange under way, and no list has it";

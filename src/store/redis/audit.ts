@@ -145,16 +145,17 @@ async function findStrays({ keys, link }: { keys: Keys; link: RedisLink }, tally
       const seq = Number(member);
       if (found[index] === 1) continue;
       // Retention may have deleted both meanwhile.
-      if ((await link.run((redis) => redis.zscore(keys.of(`${list}:${route}`), member))) === null) continue;
+      if ((await link.run((redis) => redis.zscore(keys.of(list), member))) === null) continue;
       tally.offence("delivery without event", seq, route, "there is no such event");
     }
   }
 
   for (const route of await link.run((redis) => redis.smembers(keys.of("routes")))) {
-    for (const list of deliveryLists) {
+    const causes = await link.run((redis) => redis.smembers(keys.of(`causes:${route}`)));
+    for (const list of [...deliveryLists.map((name) => `${name}:${route}`), ...causes.map((name) => `cause:${route}:${name}`)]) {
       let cursor = "0";
       do {
-        const [next, found] = await link.run((redis) => redis.zscan(keys.of(`${list}:${route}`), cursor, "COUNT", membersAtOnce));
+        const [next, found] = await link.run((redis) => redis.zscan(keys.of(list), cursor, "COUNT", membersAtOnce));
         cursor = next;
         await strays(
           route,

@@ -44,3 +44,47 @@ test("an audit finds secret usage that is too high or too low", async () => {
     expect(report.balanced).toBe(false);
   }
 });
+
+test("an audit finds deliveries in the wrong list by cause, or in none, and members without an event", async () => {
+  const store = storeOf("causes");
+  const seqs: number[] = [];
+  for (const wamid of ["w1", "w2", "w3"]) {
+    const outcome = await store.accept(anEvent({ wamid }));
+    seqs.push(outcome.result === "accepted" ? outcome.seq : 0);
+  }
+  const [first = 0, second = 0, third = 0] = seqs;
+  for (const event of [first, second]) {
+    const attempt = {
+      number: 1,
+      at: start,
+      tookMs: 1,
+      result: { kind: "answered", status: 503, retryAfterMs: null },
+      response: null,
+    } as const;
+    await store.settle({ route: "all", event, attempt, settled: { to: "waiting", nextAt: start + 1 }, at: start });
+  }
+  const list = (name: string) => `{causes}:cause:all:${name}`;
+  const offences = async () => (await audit(store)).offenders.map(({ rule, event }) => [rule, event]);
+  expect(await offences()).toEqual([]);
+
+  await client().zrem(list("0:503"), String(first));
+  expect(await offences()).toEqual([["delivery contradicts itself", first]]);
+  await client().zadd(list("0:503"), first, String(first));
+  expect(await offences()).toEqual([]);
+
+  // One that did not fail, and one in the list of another state.
+  await client().sadd("{causes}:causes:all", "3:503");
+  await client().zadd(list("0:503"), third, String(third));
+  await client().zadd(list("3:503"), second, String(second));
+  expect(await offences()).toEqual([
+    ["delivery contradicts itself", second],
+    ["delivery contradicts itself", third],
+  ]);
+  await client().zrem(list("0:503"), String(third));
+  await client().del(list("3:503"));
+  expect(await offences()).toEqual([]);
+
+  // Of an event that is gone, up to the newest.
+  await client().zadd(list("0:503"), 0, "0");
+  expect(await offences()).toEqual([["delivery without event", 0]]);
+});
