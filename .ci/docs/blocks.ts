@@ -1,4 +1,5 @@
 import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import type { Command } from "commander";
 import { parseAllDocuments } from "yaml";
 import { commands } from "../../src/cli/commands.ts";
@@ -134,12 +135,15 @@ const places: readonly ((part: unknown) => object)[] = [
   (part) => ({ routes: [{ name: "example", match: { where: part }, to: { url } }] }),
 ];
 
+/** Also valid as hex, for `secretEncoding`. */
+const secretOf = (name: string) => createHash("sha256").update(name).digest("hex");
+
 /** Variables and files that the settings name have a value here. */
 function checkSettings(text: string): string[] {
   const filled = text.replace(/\$\{file:[^}]*\}/g, secret).replace(/\$\{(\w+):-([^}]*)\}/g, "$2");
   const env: Record<string, string> = {};
   for (const [, name = ""] of filled.matchAll(/\$\{(\w+)\}/g)) {
-    env[name] = name.includes("REDIS") ? "redis://user:pass@redis.example:6379/0" : name.includes("URL") ? url : `${name}-${secret}`;
+    env[name] = name.includes("REDIS") ? "redis://user:pass@redis.example:6379/0" : name.includes("URL") ? url : secretOf(name);
   }
   const [document, second] = parseAllDocuments(filled);
   if (document === undefined || second !== undefined) return ["settings are one YAML document"];
@@ -152,7 +156,9 @@ function checkSettings(text: string): string[] {
 
 function load(settings: object, env: Readonly<Record<string, string>>): string[] {
   try {
-    parseSettings(JSON.stringify(settings), "settings", env);
+    // A source needs an account.
+    const whole = "sources" in settings && !("accounts" in settings) ? { accounts: { main: {} }, ...settings } : settings;
+    parseSettings(JSON.stringify(whole), "settings", env);
     return [];
   } catch (error) {
     if (error instanceof SettingsError) return error.faults.map(faultLine);

@@ -9,9 +9,9 @@ import { startHttp } from "./downstream.ts";
 type VerifyWebhook = (headers: IncomingHttpHeaders, body: Buffer, secret: string, now?: number) => boolean;
 
 async function exampleOfDocs(): Promise<VerifyWebhook> {
-  const page = await readFile(new URL("../../../docs/delivery.md", import.meta.url), "utf8");
+  const page = await readFile(new URL("../../../docs/reference/signatures.md", import.meta.url), "utf8");
   const code = /```js\n(\/\/ verify-webhook\.mjs\n[\s\S]*?)```/.exec(page)?.[1];
-  if (code === undefined) throw new Error("docs/delivery.md has no verify-webhook.mjs");
+  if (code === undefined) throw new Error("docs/reference/signatures.md has no verify-webhook.mjs");
   const folder = await mkdtemp(join(tmpdir(), "relay-docs-"));
   onTestFinished(() => rm(folder, { recursive: true }));
   const file = join(folder, "verify-webhook.mjs");
@@ -20,7 +20,7 @@ async function exampleOfDocs(): Promise<VerifyWebhook> {
 }
 
 test.each(["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "plain text ñ"])(
-  "the example in docs/delivery.md verifies what we send (%s)",
+  "the example in docs/reference/signatures.md verifies what we send (%s)",
   async (secret) => {
     const verifyWebhook = await exampleOfDocs();
     const downstream = await startHttp((_request, response) => response.end());

@@ -5,15 +5,26 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { presetAxes, signaturePresets, signatureSettingsSchema } from "../../../src/model/signature.ts";
+import type { SignatureRefusal } from "../../../src/receive/signature/verify.ts";
 
-const page = readFileSync(new URL("../../../docs/signatures.md", import.meta.url), "utf8");
+const page = readFileSync(new URL("../../../docs/reference/signatures.md", import.meta.url), "utf8");
+/** Every reason, as the compiler checks. */
+const refusals: Readonly<Record<SignatureRefusal, true>> = {
+  "missing-signature": true,
+  "malformed-signature": true,
+  "missing-timestamp": true,
+  "no-match": true,
+  "stale-timestamp": true,
+};
+
 const guide = readFileSync(new URL("../../../docs/how-to/identify-a-signature.md", import.meta.url), "utf8");
 const blocks = (language: string, text = page) =>
   [...text.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, "gms"))].map((match) => match[1] as string);
 const relay = new URL("../../../src/cli/wamid-relay.js", import.meta.url).pathname;
 
 test.each(blocks("yaml"))("documents valid settings: %s", (block) => {
-  const { secrets, ...settings } = (parse(block) as { signature: Record<string, unknown> }).signature;
+  const parsed = parse(block) as { signature?: Record<string, unknown>; sources?: { main: { signature: Record<string, unknown> } } };
+  const { secrets, ...settings } = parsed.signature ?? parsed.sources?.main.signature ?? {};
   expect(secrets).not.toEqual([]);
   expect(signatureSettingsSchema.safeParse(settings)).toMatchObject({ success: true });
 });
@@ -34,9 +45,8 @@ test("documents the output of the verify command", () => {
   expect(signatureSettingsSchema.safeParse(settings)).toMatchObject({ success: true });
 });
 
-test("documents every axis and every preset", () => {
-  const axes = Object.keys(signatureSettingsSchema.shape).filter((axis) => axis !== "preset");
-  for (const axis of [...axes, ...signaturePresets]) expect(page).toContain(`\n| \`${axis}\` |`);
+test("documents every refusal and every preset", () => {
+  for (const word of [...Object.keys(refusals), ...signaturePresets]) expect(page).toContain(`\n| \`${word}\` |`);
   for (const [preset, { header }] of Object.entries(presetAxes)) {
     if (header !== undefined) expect(page).toContain(`| \`${preset}\` | \`${header}\``);
   }
