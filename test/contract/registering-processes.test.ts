@@ -197,4 +197,10 @@ test("concurrent moves leave a cursor at the furthest position, and the longest 
     { name: "name 999", seq: 999, movedAt: start + 1_001 },
   ]);
   expect(listed.map(({ name }) => name)).not.toContain("laptop");
+  await Promise.all(Array.from({ length: 60 }, (_, n) => stores[(n % 3) as 0].moveCursor(`late ${n}`, n, start + 10_000 + n)));
+  // Their clock is behind: a cursor that just moved stays.
+  await stores[2].moveCursor("behind", 1, start - 1);
+  const names = (await stores[0].listCursors()).map(({ name }) => name);
+  expect(names).toHaveLength(1_000);
+  expect(names).toEqual(expect.arrayContaining(["behind", "one more", ...Array.from({ length: 60 }, (_, n) => `late ${n}`)]));
 });

@@ -128,16 +128,9 @@ export function createCursors(keys: Keys, link: RedisLink, transact: Transact) {
     moveCursor: (name: string, seq: number, at: number): Promise<number> =>
       transact(async (tx) => {
         const stored = await tx.read(rowKey(name));
-        if (stored === null && (await link.run((redis) => redis.zcard(names))) >= mostCursors) {
-          const [oldest] = await link.run((redis) => redis.zrange(names, "0", "0"));
-          if (oldest !== undefined) {
-            tx.remove(rowKey(oldest));
-            tx.call("ZREM", names, oldest);
-          }
-        }
         const moved = Math.max(seq, Number(stored ?? seq));
         tx.put(rowKey(name), String(moved));
-        tx.call("ZADD", names, String(at), name);
+        tx.operate(["list_cursor", name, String(at), String(mostCursors)]);
         return moved;
       }),
   };

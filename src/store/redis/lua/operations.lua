@@ -65,6 +65,23 @@ function operations.list_seq(a, seq)
   return ''
 end
 
+-- Lists a cursor by when it moved: name, unix ms, most cursors. Deletes others that have not moved for longest.
+function operations.list_cursor(a)
+  flush()
+  local names = base .. 'cursors'
+  call('ZADD', names, a[2], a[1])
+  local over = call('ZCARD', names) - tonumber(a[3])
+  if over <= 0 then return '' end
+  for _, name in ipairs(call('ZRANGE', names, 0, over)) do
+    if over > 0 and name ~= a[1] then
+      call('DEL', base .. 'cursor:' .. name)
+      call('ZREM', names, name)
+      over = over - 1
+    end
+  end
+  return ''
+end
+
 -- Changes the history: the end of a key, a field and a number each.
 function operations.count(a)
   for n = 1, #a, 3 do count(a[n], a[n + 1], tonumber(a[n + 2])) end
