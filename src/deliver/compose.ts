@@ -6,7 +6,16 @@ import type { Payload } from "./settings.ts";
 /** Composes the outgoing delivery of a stored one. */
 export function compose(delivery: StoredDelivery, payload: Payload, passSignature: boolean): OutgoingDelivery {
   const outgoing = composeOriginal(delivery, passSignature);
-  return payload === "enriched" ? { ...outgoing, body: enrich(delivery.body, relayPart(delivery, outgoing.id)) } : outgoing;
+  if (payload !== "enriched") return outgoing;
+  const part = relayPart(delivery, outgoing.id);
+  const isReceived = delivery.origin === "webhook";
+  return { ...outgoing, body: isReceived ? enrich(delivery.body, part) : extend(delivery.body, part) };
+}
+
+/** An event that the relay made has a `relay` object already; a second one would be the same key twice. */
+function extend(body: Buffer, part: Readonly<Record<string, unknown>>): Buffer {
+  const { relay, ...envelope } = JSON.parse(body.toString("utf8")) as { readonly relay?: object };
+  return Buffer.from(JSON.stringify({ ...envelope, relay: { ...relay, ...part } }), "utf8");
 }
 
 /** The same, with the received bytes as its body. */

@@ -1,6 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { enrich } from "../../../src/deliver/compose.ts";
+import { compose, enrich } from "../../../src/deliver/compose.ts";
+import type { StoredDelivery } from "../../../src/model/delivery.ts";
+import { fieldsSchema, polledEvent } from "../../../src/model/event.ts";
+import type { EventId, Wamid } from "../../../src/model/ids.ts";
 
 const relay = { deliveryId: "dlv_1", route: "r", note: 'ñ \u2028 "quoted"' };
 
@@ -26,4 +29,38 @@ test("leaves a body that is not an object unchanged", () => {
   for (const text of ["", "{", "}", "[]", '"{}"', "42", " ", "text}"]) {
     expect(enrich(Buffer.from(text), relay).toString()).toBe(text);
   }
+});
+
+test("an event that the relay made keeps one `relay` object, with the members of both", () => {
+  const { body } = polledEvent({
+    account: "main",
+    source: "main",
+    fields: fieldsSchema.parse({}),
+    origin: "reconcile",
+    messageId: "m1",
+    wamid: "w1" as Wamid,
+    status: "delivered",
+    errorCode: null,
+    at: 1_800_000_000_000,
+  });
+  const delivery = {
+    account: "main",
+    eventId: "e1" as EventId,
+    route: "crm",
+    kind: "message.status",
+    origin: "reconcile",
+    source: "main",
+    receivedAt: 1_800_000_000_000,
+    attempts: 0,
+    replays: 0,
+    headers: {},
+    body,
+    subject: null,
+  } as unknown as StoredDelivery;
+  const text = compose(delivery, "enriched", false).body.toString("utf8");
+  expect(text.match(/"relay":/g)).toHaveLength(1);
+  expect(JSON.parse(text)).toMatchObject({
+    ...JSON.parse(body.toString("utf8")),
+    relay: { origin: "reconcile", messageId: "m1", route: "crm", deliveryId: expect.stringMatching(/^dlv_/) },
+  });
 });
