@@ -116,7 +116,8 @@ function checkWords(command: Command, all: string, words: readonly string[]): st
   const { registeredArguments: known } = command;
   const least = known.filter(({ required }) => required).length;
   const most = known.some(({ variadic }) => variadic) ? Number.POSITIVE_INFINITY : known.length;
-  return given < least || given > most ? [`wamid-relay ${all}: ${given} arguments, where ${least} to ${most} are known`] : [];
+  const range = least === most ? least : most === Number.POSITIVE_INFINITY ? `${least} or more` : `${least} to ${most}`;
+  return given < least || given > most ? [`wamid-relay ${all}: ${given} arguments, and it takes ${range}`] : [];
 }
 
 const sections = new Set(Object.keys(inputSchema().properties ?? {}));
