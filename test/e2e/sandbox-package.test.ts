@@ -73,12 +73,12 @@ void startSandbox({ plan: "free" });
   expect(stdout).toBe("");
 });
 
-test("the five lines of docs/client.md work in a separate project", async () => {
+test("the five lines of docs/reference/client.md work in a separate project", async () => {
   const relay = await startRelay();
   const messages = createMessages("five lines");
   const wamid = messages.wamid();
   await postEvent(relay.webhookUrl, messages.status(wamid, "delivered"));
-  const lines = /## Five lines\n[\s\S]*?```js\n([\s\S]*?)```/.exec(readFileSync(join(root, "docs/client.md"), "utf8"))?.[1] ?? "";
+  const lines = /## Five lines\n[\s\S]*?```js\n([\s\S]*?)```/.exec(readFileSync(join(root, "docs/reference/client.md"), "utf8"))?.[1] ?? "";
   expect(lines.trim().split("\n").length).toBe(5);
   writeFileSync(join(folder, "five-lines.js"), lines);
   const env = { ...process.env, RELAY_URL: relay.url, RELAY_TOKEN: relayToken, WAMID: wamid };
