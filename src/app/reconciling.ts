@@ -4,6 +4,7 @@ import type { AccountsView } from "../model/answers.ts";
 import type { Clock } from "../model/clock.ts";
 import { RelayError } from "../model/errors.ts";
 import { unknownName } from "../model/nearest.ts";
+import type { LastPass } from "../model/poll.ts";
 import { nextRun } from "../model/schedule.ts";
 import { isSentByWebhook } from "../model/statuses.ts";
 import type { Logger } from "../observe/logger.ts";
@@ -69,7 +70,7 @@ export function createReconciling(parts: ReconcilingParts) {
   async function notePass({ more: _, ...summary }: AccountSummary): Promise<void> {
     const before = (await store.lastPasses()).find(({ account }) => account === summary.account);
     const endedAt = clock.now();
-    await store.notePass({ ...summary, endedAt, unreachableSince: unreachableSince(summary, before?.unreachableSince ?? null, endedAt) });
+    await store.notePass({ ...summary, endedAt, ...unreachable(summary, before, endedAt) });
   }
 
   /** False while events wait to be planned that may end the silence of a message: polling for them would waste calls. */
@@ -108,7 +109,7 @@ export function createReconciling(parts: ReconcilingParts) {
       const stops = services.stops();
       return Promise.all(
         Object.entries(accounts).map(async ([account, { plan }]) => {
-          const { account: _, ...lastPass } = passes.find((pass) => pass.account === account) ?? { account };
+          const pass = passes.find((each) => each.account === account);
           return {
             account,
             isCallable: callable.includes(account),
@@ -117,7 +118,7 @@ export function createReconciling(parts: ReconcilingParts) {
               .filter((stop) => stop.account === account)
               .map(({ reason, resource, until }) => ({ reason, resource, until: Date.parse(until) })),
             budget: budgetView(await usage.facts(account)),
-            lastPass: "endedAt" in lastPass ? lastPass : null,
+            lastPass: pass === undefined ? null : passView(pass),
             nextPassAt: callable.includes(account) ? nextPassAt : null,
           };
         }),
@@ -136,11 +137,24 @@ export function createReconciling(parts: ReconcilingParts) {
   };
 }
 
+/** Polls of a service that does not answer wait for an hour at most. After two hours without one, nothing is due any more. */
+const forgottenMs = 2 * 3_600_000;
+
 /** A pass without a poll shows nothing; faults that no wait mends raise an alarm instead. */
-function unreachableSince({ asked, failed, stopped }: Omit<AccountSummary, "more">, before: number | null, at: number): number | null {
-  if (asked === 0) return before;
-  const isUnanswered = failed === asked && (stopped === null || stopped.reason === "unreachable");
-  return isUnanswered ? (before ?? at) : null;
+function unreachable(
+  { asked, failed, stopped }: Omit<AccountSummary, "more">,
+  before: LastPass | undefined,
+  at: number,
+): Pick<LastPass, "unreachableSince" | "unansweredAt"> {
+  const { unreachableSince: since = null, unansweredAt = null } = before ?? {};
+  const isKnown = asked === 0 && since !== null && unansweredAt !== null && at - unansweredAt < forgottenMs;
+  if (isKnown) return { unreachableSince: since, unansweredAt };
+  const isUnanswered = asked > 0 && failed === asked && (stopped === null || stopped.reason === "unreachable");
+  return isUnanswered ? { unreachableSince: since ?? at, unansweredAt: at } : { unreachableSince: null, unansweredAt: null };
+}
+
+function passView({ account: _, unansweredAt: __, ...view }: LastPass): AccountsView["data"][number]["lastPass"] {
+  return view;
 }
 
 function budgetView(facts: BudgetFacts): AccountsView["data"][number]["budget"] {

@@ -27,6 +27,8 @@ export interface LastPass {
   readonly lastsUntil: number | null;
   /** Null: the service answered. */
   readonly unreachableSince: number | null;
+  /** When a poll last got no answer. */
+  readonly unansweredAt: number | null;
 }
 
 /** Which polls to claim. Times are unix ms. */

@@ -65,9 +65,18 @@ export function askContract(open: OpenSubject): void {
         endedAt: start,
         stopped: { reason: "unreachable", until: null },
         unreachableSince: start,
+        unansweredAt: start,
       } as const;
       const other = { ...first, account: "other" };
-      const second = { ...first, endedAt: start + minute, failed: 0, unchanged: 5, stopped: null, unreachableSince: null };
+      const second = {
+        ...first,
+        endedAt: start + minute,
+        failed: 0,
+        unchanged: 5,
+        stopped: null,
+        unreachableSince: null,
+        unansweredAt: null,
+      };
       for (const pass of [first, other, second]) await store.notePass(pass);
       expect(await store.lastPasses()).toHaveLength(2);
       expect(await store.lastPasses()).toEqual(expect.arrayContaining([second, other]));

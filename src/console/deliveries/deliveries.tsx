@@ -183,7 +183,7 @@ function List({ filter: { state, ...filter }, start }: { filter: Filter } & Part
       title: "State",
       cell: (delivery) => <Status word={delivery.state} {...(delivery.reason === null ? {} : { title: delivery.reason })} />,
     },
-    { title: "Attempts", isNumber: true, cell: ({ attempts }) => count(attempts) },
+    { title: "Attempts", isNumber: true, isWide: true, cell: ({ attempts }) => count(attempts) },
     { title: "Next attempt", isNumber: true, isWide: true, cell: ({ nextAt }) => <Ago at={nextAt} past="due" /> },
     { title: "Settled", isNumber: true, isWide: true, cell: ({ settledAt }) => <Time at={settledAt} /> },
     { title: "Reason", isWide: true, cell: ({ reason }) => <bdi class="dim">{reason}</bdi> },

@@ -114,7 +114,7 @@ function Failures({ series }: { series: RelaySeries }) {
 }
 
 const columns: readonly Column<RelayQuality["errors"][number]>[] = [
-  { title: "Error code", cell: ({ code }) => <bdi>{code}</bdi> },
+  { title: "Error code", cell: ({ code }) => <bdi class="short">{code}</bdi> },
   { title: "Failures", isNumber: true, cell: (error) => count(error.count) },
   { title: "Meaning", cell: ({ meaning }) => meaning ?? <span class="dim">The relay has no explanation of this code.</span> },
 ];
