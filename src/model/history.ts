@@ -378,6 +378,10 @@ const meanings: Readonly<Record<string, string>> = {
   "131016": "The messaging network was not available for a moment.",
   "131026": "The phone number has no account on the network.",
   "131042": "The sender's account has no valid payment method.",
+  "131047": "The customer wrote more than 24 hours ago, so only templates are allowed.",
+  "131049": "The network limits how many marketing messages a person gets.",
+  "131056": "Too many messages went to this phone number in a short time.",
+  "130429": "The sender exceeds the throughput of the network.",
 };
 
 /** Sums up the quality from counts, whether they come from the history or from rows. */

@@ -70,7 +70,7 @@ function Results({ asked, close }: { asked: string; close(): void }) {
       <Problem text={problem} />
       {isLoading && <p class="dim">Searching…</p>}
       {data !== null && data.data.length === 0 && (
-        <p class="dim">Nothing has this name. Try a wamid, an event id, a reference, or the last four digits of a phone.</p>
+        <p class="dim">No match. Try a wamid, an event id, a reference, or the last four digits of a phone.</p>
       )}
       <ul>
         {data?.data.map((result) => (

@@ -56,9 +56,9 @@ function Process() {
 }
 
 const triggers: Readonly<Record<Reload["trigger"], string>> = {
-  start: "the start",
-  signal: "SIGHUP",
-  api: "a request",
+  start: "at the start",
+  signal: "by SIGHUP",
+  api: "by a request",
 };
 
 function LastReload() {
@@ -67,7 +67,7 @@ function LastReload() {
   const { data, problem, reload } = useData(() => relay.lastReload(), "reload", refreshMs);
   const read: Action = {
     title: "Reload the settings",
-    text: "The relay reads its settings file again. If the file has a fault, the settings of before stay in effect.",
+    text: "The relay reads its settings file again. If the file has a fault, the previous settings stay in effect.",
     verb: "Reload",
     run: async () => {
       const { changed, needRestart } = await relay.reload();
@@ -91,7 +91,7 @@ function LastReload() {
         <dl class="facts">
           <dt>Result</dt>
           <dd>
-            <Status word={data.result} /> <Time at={data.at} />, by {triggers[data.trigger]}
+            <Status word={data.result} /> <Time at={data.at} />, {triggers[data.trigger]}
           </dd>
           <dt>In effect since</dt>
           <dd>

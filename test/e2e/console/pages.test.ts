@@ -1,4 +1,5 @@
 // Slow: it drives the console in Chromium.
+import { readFileSync, writeFileSync } from "node:fs";
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { openStore } from "../../../src/app/open-store.ts";
@@ -192,6 +193,9 @@ test("every page is accessible in light and dark, and none scrolls sideways at 3
       await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
       await expectAccessible(page);
     }
+    await page.setViewportSize({ width: 1280, height: 900 });
+    await expectAccessible(page);
+    await page.setViewportSize({ width: 360, height: 720 });
   }
 });
 
@@ -217,6 +221,66 @@ test("the keyboard alone opens pages, rows, the help and the search", async () =
   await page.keyboard.press("g");
   await page.keyboard.press("d");
   await page.getByRole("heading", { level: 1, name: "Deliveries" }).waitFor();
+  await table(page, "Deliveries").getByRole("row").nth(2).waitFor();
+  const selected = page.locator("tr[aria-selected=true]");
+  const selectedRow = () => selected.evaluate((row) => (row as unknown as { rowIndex: number }).rowIndex);
+  await page.keyboard.press("j");
+  const first = await selectedRow();
+  await page.keyboard.press("j");
+  await until("the next row is selected", async () => (await selectedRow()) > first);
+  await page.keyboard.press("k");
+  await until("the row before is selected", async () => (await selectedRow()) === first);
+  await page.keyboard.press("r");
+  await dialog(page)
+    .getByRole("button", { name: /^(Retry|Send again)$/ })
+    .waitFor();
+});
+
+test("charts follow the range, failures are exported, a run has its story, and a reload shows its faults", async () => {
+  const { relay, open } = await startConsole("sqlite");
+  const messages = createMessages("failed");
+  const createdAt = new Date().toISOString();
+  for (let n = 0; n < 2; n += 1) {
+    const data = { wamid: messages.wamid(), status: "failed", errorCode: "131026" };
+    await postEvent(relay.webhookUrl, Buffer.from(JSON.stringify({ id: `failed-${n}`, event: "message.status", createdAt, data })));
+  }
+  const run = { id: "run-1", event: "automation.completed", createdAt, data: { runId: "a-run" } };
+  await postEvent(relay.webhookUrl, Buffer.from(JSON.stringify(run)));
+
+  const { page, expectMessages } = await open("quality");
+  const row = table(page, "Failures by error code").getByRole("row").filter({ hasText: "131026" });
+  await row.getByRole("cell", { name: "2", exact: true }).waitFor();
+  await page.getByRole("img", { name: /error code/i }).waitFor();
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Export CSV" }).click()]);
+  const lines = readFileSync(await download.path(), "utf8")
+    .trim()
+    .split("\n");
+  expect(lines.filter((line) => line.includes("131026"))).toHaveLength(1);
+  expect(lines.find((line) => line.includes("131026"))).toMatch(/\b2\b/);
+  await page.getByRole("button", { name: "7 d" }).click();
+  await page.waitForURL(/period=7d/, { waitUntil: "commit" });
+  await page.getByRole("img", { name: /error code/i }).waitFor();
+
+  await page.goto("/console/runs");
+  await table(page, "Runs").getByRole("row").nth(1).getByRole("link").first().click();
+  await page.getByRole("heading", { name: "Timeline" }).waitFor();
+  await page.getByText("completed").first().waitFor();
+
+  await page.goto("/console/settings");
+  const reload = () => page.getByRole("button", { name: "Reload" }).first().click();
+  await reload();
+  await confirm(page, "Reload", null, "Nothing has changed.");
+  const settings = JSON.parse(readFileSync(relay.settingsPath, "utf8")) as object;
+  writeFileSync(relay.settingsPath, JSON.stringify({ ...settings, retires: 1 }));
+  expectMessages(/status of 422/);
+  await reload();
+  await dialog(page).getByRole("button", { name: "Reload", exact: true }).click();
+  await dialog(page)
+    .getByText(/retires/)
+    .waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByText("refused").first().waitFor();
+  await page.locator("main code", { hasText: "retires" }).waitFor();
 });
 
 test("hostile text in every field of an event neither runs nor widens a page", async () => {
@@ -265,16 +329,21 @@ test("hostile text in every field of an event neither runs nor widens a page", a
     await page.getByText("● live").waitFor();
     await page.getByRole("heading").first().waitFor();
     await page.getByText("Loading…").first().waitFor({ state: "detached" });
-    await expectNarrow(page);
+    await expectInert(page);
     if (!/^(events|messages)\/./.test(path)) continue;
     await page.getByRole("button", { name: "Reveal" }).click();
     await page.getByRole("button", { name: "Hide" }).waitFor();
     await page.getByText("window.hostile=1").first().waitFor({ state: "attached" });
-    await expectNarrow(page);
+    await expectInert(page);
   }
+});
+
+/** Nothing of an event's text became part of the page. */
+async function expectInert(page: Page): Promise<void> {
+  await expectNarrow(page);
   expect(await page.evaluate("window.hostile")).toBeUndefined();
   expect(await page.locator("main img, main script").count()).toBe(0);
-});
+}
 
 async function expectNarrow(page: Page): Promise<void> {
   const width = await page.evaluate<number>("document.documentElement.scrollWidth");
