@@ -71,6 +71,7 @@ async function groupDeliveries(command: Command, options: GroupOptions, io: Io):
     io.out(printableJson(found));
     return;
   }
+  if (found.data.length === 0) io.err("no undelivered delivery matches");
   const rows = found.data.map((each) => [
     each.route,
     each.state,

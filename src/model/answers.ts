@@ -224,7 +224,7 @@ export const messageSchema = z
     account: z.string().describe("Its account."),
     wamid: pii("wamid", z.string()).describe("Its wamid."),
     id: pii("message", text).describe("The service's message id."),
-    conversationId: foreignText.describe("The service's conversation id."),
+    conversationId: pii("message", text).describe("The service's conversation id."),
     ...trackedFields,
     errorCode: foreignText.describe("Why it failed; null when it did not."),
     times,
@@ -606,7 +606,7 @@ export const sentMessageSchema = z
     id: pii("message", text).describe("The service's message id; null when its answer has none."),
     wamid: pii("wamid", z.string()).describe("Its wamid."),
     status: pii("text", z.string()).describe("Its status in the service's answer."),
-    conversationId: foreignText.describe("The service's conversation id."),
+    conversationId: pii("message", text).describe("The service's conversation id."),
     reference: foreignText.describe("The reference of the request."),
     stored,
   })

@@ -100,8 +100,8 @@ test("defines two receivers, two workers, one address and one Redis, which resta
   }
 });
 
-test("the Compose commands of README.md and compose.yaml name existing services", () => {
-  for (const file of ["README.md", "compose.yaml"]) {
+test("the Compose commands of the docs and compose.yaml name existing services", () => {
+  for (const file of ["docs/how-to/run-on-several-hosts.md", "compose.yaml"]) {
     const shown = [...readFileSync(join(root, file), "utf8").matchAll(/docker compose (?:up .*--scale|run --rm) (\w+)/g)];
     expect(shown.length, file).toBeGreaterThan(0);
     for (const [, service] of shown) expect(Object.keys(compose.services)).toContain(service);
