@@ -78,6 +78,8 @@ function Shell() {
   const current = pages.find(({ path }) => (path === "/" ? location === "/" : location === path || location.startsWith(`${path}/`)));
   useEffect(() => {
     document.title = current === undefined ? "wamid-relay" : `${current.name} · wamid-relay`;
+    // A narrow screen shows a part of the list.
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [current]);
 
   return (

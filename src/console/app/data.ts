@@ -12,8 +12,11 @@ export interface Data<T> {
   reload(): void;
 }
 
-/** Reads when the page shows it, when `key` changes, and each `everyMs` while the page is visible. */
-export function useData<T>(read: () => Promise<T>, key: string, everyMs: number | null = null): Data<T> {
+/**
+ * Reads when the page shows it, when `key` changes, and each `everyMs` while the page is visible. Until the first answer
+ * under `key` arrives, that under `standIn` stays.
+ */
+export function useData<T>(read: () => Promise<T>, key: string, everyMs: number | null = null, standIn: string | null = null): Data<T> {
   const [state, setState] = useState<{ key: string; data: T | null; problem: string | null; isLoading: boolean }>({
     key,
     data: null,
@@ -26,7 +29,12 @@ export function useData<T>(read: () => Promise<T>, key: string, everyMs: number 
 
   useEffect(() => {
     const abort = new AbortController();
-    setState((before) => ({ key, data: before.key === key ? before.data : null, problem: null, isLoading: true }));
+    setState((before) => ({
+      key,
+      data: before.key === key || before.key === standIn ? before.data : null,
+      problem: null,
+      isLoading: true,
+    }));
     latest.current().then(
       (data) => abort.signal.aborted || setState({ key, data, problem: null, isLoading: false }),
       (error: unknown) => {
@@ -45,7 +53,8 @@ export function useData<T>(read: () => Promise<T>, key: string, everyMs: number 
     return () => clearInterval(timer);
   }, [everyMs, reload]);
   // Data of another key would be shown for one frame.
-  return state.key === key ? { ...state, reload } : { data: null, problem: null, isLoading: true, reload };
+  if (state.key === key) return { ...state, reload };
+  return { data: state.key === standIn ? state.data : null, problem: null, isLoading: true, reload };
 }
 
 /** The query of the URL, which holds the whole state of a page. An empty or missing value removes the parameter. */

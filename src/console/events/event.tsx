@@ -24,6 +24,7 @@ export function Event({ name }: { name: string }) {
     () => relay.event(name, { account, ...reveal.asked }),
     JSON.stringify([name, account, reveal.isRevealed]),
     reveal.isRevealed ? null : 5_000,
+    reveal.isRevealed ? JSON.stringify([name, account, false]) : null,
   );
   const { retry, start, dialog } = useRetry(data?.deliveries ?? [], reload);
   const again = data?.deliveries.filter(canRetry) ?? [];

@@ -64,6 +64,7 @@ function MessageList() {
     () => relay.messagePage({ ...filter, ...reveal.asked, before: before === undefined ? undefined : Number(before) }),
     JSON.stringify([filter, before, reveal.isRevealed]),
     before === undefined && !reveal.isRevealed ? 5_000 : null,
+    reveal.isRevealed ? JSON.stringify([filter, before, false]) : null,
   );
   const isFiltered = Object.values(filter).some((value) => value !== undefined) || before !== undefined;
   return (

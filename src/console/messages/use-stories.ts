@@ -34,6 +34,7 @@ export function useStories(name: string, filter: ExplainFilter): Stories {
     JSON.stringify([name, filter, pages]),
     // Each revealed read is logged.
     filter.reveal === true ? null : 5_000,
+    filter.reveal === true ? JSON.stringify([name, { ...filter, reveal: undefined }, pages]) : null,
   );
   const hasMore = data?.length === 1 && data[0]?.next !== null;
   return { stories: data, problem, isLoading, more: hasMore ? () => setPages(pages + 1) : null, reload };

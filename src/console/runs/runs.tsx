@@ -54,6 +54,7 @@ function RunList() {
     () => relay.runPage({ ...filter, ...reveal.asked, before: before === undefined ? undefined : Number(before) }),
     JSON.stringify([filter, before, reveal.isRevealed]),
     before === undefined && !reveal.isRevealed ? 5_000 : null,
+    reveal.isRevealed ? JSON.stringify([filter, before, false]) : null,
   );
   const isFiltered = Object.values(filter).some((value) => value !== undefined) || before !== undefined;
   return (

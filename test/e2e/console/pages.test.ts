@@ -236,6 +236,23 @@ test("the keyboard alone opens pages, rows, the help and the search", async () =
     .waitFor();
 });
 
+test("Reveal keeps the masked event until the clear one is there, and Hide removes it at once", async () => {
+  const { relay, open } = await startConsole("sqlite");
+  const [wamid = ""] = await postMessages(relay, 1);
+  const { page } = await open("events/1");
+  const body = page.locator("pre").first();
+  await body.getByText("wamid:").waitFor();
+  // Counts each moment in which the page has no body.
+  await page.evaluate(`window.gaps = 0; new MutationObserver(() => { if (document.querySelector("pre") === null) window.gaps += 1; })
+    .observe(document.body, { childList: true, subtree: true });`);
+  await page.getByRole("button", { name: "Reveal" }).click();
+  await body.getByText(wamid).waitFor();
+  expect(await page.evaluate("window.gaps")).toBe(0);
+  await page.getByRole("button", { name: "Hide" }).click();
+  await body.getByText("wamid:").waitFor();
+  expect(await page.getByText(wamid).count()).toBe(0);
+});
+
 test("charts follow the range, failures are exported, a run has its story, and a reload shows its faults", async () => {
   const { relay, open } = await startConsole("sqlite");
   const messages = createMessages("failed");
