@@ -14,7 +14,7 @@ interface LiveParts {
 }
 
 /** Seqs in one read, which blocks the thread for a few milliseconds. */
-const windowSeqs = 250;
+const windowSeqs = 50;
 /** Rows kept for all listeners. */
 const mostKept = 2_000;
 /** Rows that nobody asked for in this time are dropped: after them, many may have been stored. */

@@ -70,7 +70,7 @@ const quality = {
 
 const dayMs = 86_400_000;
 /** Events that a quality by route or reference reads: the page waits for them, some 50 ms on the embedded engine. */
-const mostEvents = 30_000;
+const mostEvents = 15_000;
 
 function badParameter(path: string, message: string): RelayError {
   return new RelayError("bad_request", `${path}: ${message}`, [{ path, message }]);
