@@ -12,19 +12,30 @@ export interface PollStore {
   countPolls(query: PollQuery): MaybePromise<PollCounts>;
 }
 
-/** The result of the last reconciliation pass over an account. Times are unix ms. */
-export interface LastPass {
+/** What a reconciliation pass did with the messages of an account. */
+export interface PassCounts {
   readonly account: string;
-  readonly endedAt: number;
+  /** Calls that were answered or failed. */
   readonly asked: number;
+  /** Of these, those that found a status that no webhook had reported. */
   readonly changed: number;
   readonly unchanged: number;
+  /** Answered 404 or with another message; not polled again once that is certain. */
   readonly missing: number;
+  /** No answer or an unusable one; polled again later. */
   readonly failed: number;
+  /** Due, but postponed so that the month's quota lasts. */
   readonly leftForBudget: number;
+  /** Known by wamid alone, so they cannot be polled. */
   readonly unaskable: number;
-  readonly stopped: { readonly reason: ReconcileStop["reason"]; readonly until: number | null; readonly detail?: string } | null;
+  /** Unix ms at which the quota would be used up if all due messages were polled; null: it lasts. */
   readonly lastsUntil: number | null;
+}
+
+/** The last pass over an account, as the store keeps it. Times are unix ms. */
+export interface LastPass extends PassCounts {
+  readonly endedAt: number;
+  readonly stopped: { readonly reason: ReconcileStop["reason"]; readonly until: number | null; readonly detail?: string } | null;
   /** Null: the service answered. */
   readonly unreachableSince: number | null;
   /** When a poll last got no answer. */

@@ -1,6 +1,6 @@
 import type { Clock } from "../model/clock.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { ClaimedPoll, PollStore, SettledPoll } from "../model/poll.ts";
+import type { ClaimedPoll, PassCounts, PollStore, SettledPoll } from "../model/poll.ts";
 import { nextRun } from "../model/schedule.ts";
 import {
   budgetOf,
@@ -44,24 +44,8 @@ interface PassOptions {
 }
 
 /** The result of a pass over one account. */
-export interface AccountSummary {
-  readonly account: string;
-  /** Calls that were answered or failed. */
-  readonly asked: number;
-  /** Of these, those that found a status that no webhook had reported. */
-  readonly changed: number;
-  readonly unchanged: number;
-  /** Answered 404 or with another message; not polled again once that is certain. */
-  readonly missing: number;
-  /** No answer or an unusable one; polled again later. */
-  readonly failed: number;
-  /** Due, but postponed so that the month's quota lasts. */
-  readonly leftForBudget: number;
-  /** Known by wamid alone, so they cannot be polled. */
-  readonly unaskable: number;
+export interface AccountSummary extends PassCounts {
   readonly stopped: PassStop | null;
-  /** Unix ms at which the quota would be used up if all due messages were polled; null: it lasts. */
-  readonly lastsUntil: number | null;
   /** More is due that can be polled at once. */
   readonly more: boolean;
 }
