@@ -42,7 +42,7 @@ export function checkSums(outcome: DemoOutcome): Check[] {
       service: service.messages.filter(({ origin }) => origin === "api").length,
       registered: tracked.size,
     }),
-    same("posts of events, and answered", { service: posts, "taken, quarantined or refused": taken + quarantined + refused }),
+    same("posts of events, each answered", { service: posts, "accepted, quarantined or refused": taken + quarantined + refused }),
     same("events emitted, each accepted once", {
       service: expected.events,
       posted: log.events.size,
@@ -67,11 +67,11 @@ export function checkSums(outcome: DemoOutcome): Check[] {
     checkStatuses(expected, outcome.asked, reported),
     none("statuses that went backwards", { downstream: reported.backwards }),
     none("still pending, or out of attempts", { waiting, held, dead }),
-    none("answers that should have been others", { service: unexpected }),
+    none("unexpected answers", { service: unexpected }),
     none("out of order within a message", {
       downstream: findOrderViolations(downstream.arrivals, (id) => log.events.get(id)).length,
     }),
-    none("other bytes than were posted", { downstream: countChanged(outcome) }),
+    none("changed bytes", { downstream: countChanged(outcome) }),
     none("bad signatures at the downstream", { downstream: downstream.counts().badSignatures }),
   ];
 }

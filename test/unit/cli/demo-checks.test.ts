@@ -52,7 +52,7 @@ const planted: readonly (readonly [string, Plant, string[]])[] = [
           1,
         ),
     },
-    [emitted, "other bytes than were posted"],
+    [emitted, "changed bytes"],
   ],
   ["a duplicate not counted", { stats: { duplicates: 0 } }, ["duplicates"]],
   [
@@ -92,7 +92,7 @@ const planted: readonly (readonly [string, Plant, string[]])[] = [
   ],
   ["another status when asked", { outcome: { asked: new Map([["wamid.truncated", "sent"]]) } }, [status]],
   ["a truncated one not asked about", { outcome: { asked: new Map() } }, [status]],
-  ["a body that was changed", { arrivals: change(everythingPath, "e02", { body: Buffer.from("{}") }) }, ["other bytes than were posted"]],
+  ["a body that was changed", { arrivals: change(everythingPath, "e02", { body: Buffer.from("{}") }) }, ["changed bytes"]],
   ["a bad signature", { arrivals: change(answeredPath, "e02", { signature: "invalid" }) }, ["bad signatures at the downstream"]],
   [
     "one that overtook its message's earlier one",
@@ -120,10 +120,10 @@ describe("answers that are none of those expected", () => {
     posts[index] = { ...(posts[index] as (typeof posts)[number]), answered };
   };
   test.each([
-    ["an event refused", answer("event", 503), ["posts of events, and answered", "duplicates", "answers that should have been others"]],
-    ["an event unanswered", answer("event", null), ["posts of events, and answered", "duplicates", "answers that should have been others"]],
-    ["a malformed one accepted", answer("malformed", 200), ["posts of events, and answered", "quarantined"]],
-    ["a wrongly signed one accepted", answer("wrongly-signed", 200), ["posts of events, and answered", "refused for their signature"]],
+    ["an event refused", answer("event", 503), ["posts of events, each answered", "duplicates", "unexpected answers"]],
+    ["an event unanswered", answer("event", null), ["posts of events, each answered", "duplicates", "unexpected answers"]],
+    ["a malformed one accepted", answer("malformed", 200), ["posts of events, each answered", "quarantined"]],
+    ["a wrongly signed one accepted", answer("wrongly-signed", 200), ["posts of events, each answered", "refused for their signature"]],
   ])("%s", (_what, posts, found) => {
     expect(mismatches(outcomeOf({ posts }))).toEqual(found);
   });
