@@ -15,6 +15,11 @@ export interface RunSpec {
   readonly measureMs: number | null;
   /** Open loop: requests offered a second, come what may. Null is the closed loop: each connection sends again once answered. */
   readonly rate: number | null;
+  /**
+   * In the open loop: sleep between requests, to leave the processors to the server. Requests are then sent up to a
+   * millisecond late, and measured from the moment they are sent, unless all connections were busy. Not given: spin.
+   */
+  readonly sleeps?: boolean;
   /** The server's process, to say how much of a core it used. */
   readonly serverPid: number | null;
   /** Also give back when each request was sent. */
@@ -33,7 +38,7 @@ export interface RunResult {
   readonly perSecond: number;
   /** In the open loop, from the moment a request should have been sent. */
   readonly latency: Latency;
-  /** Cores used, 1 being one core all the time. The open loop spins, so there the load's own is always 1. */
+  /** Cores used, 1 being one core all the time. An open loop that spins always uses 1 itself. */
   readonly loadCores: number;
   readonly serverCores: number | null;
   /** By sequence: milliseconds of the system's monotonic clock. Zero: not sent. */
@@ -50,7 +55,7 @@ const mostLost = 1000;
 /** Runs one load from start to the last answer. Rejects when the server cannot be reached. */
 export async function runLoad(spec: RunSpec, pool: RequestPool): Promise<RunResult> {
   const limit = Math.min(spec.limit, pool.set.count);
-  const { oneRequestEach = false } = spec;
+  const { oneRequestEach = false, sleeps = false } = spec;
   const statuses: Record<string, number> = {};
   const times = new Float64Array(limit);
   const sentAt = spec.keepSentAt ? new Float64Array(limit) : null;
@@ -61,7 +66,9 @@ export async function runLoad(spec: RunSpec, pool: RequestPool): Promise<RunResu
   let unanswered = 0;
   let measured = 0;
   let lost = 0;
-  let spinning = false;
+  let offering = false;
+  /** A request was due, and every connection waited for its answer. */
+  let isBehind = false;
   let startedAt = Number.POSITIVE_INFINITY;
   let measureFrom = Number.POSITIVE_INFINITY;
   let measureTo = Number.POSITIVE_INFINITY;
@@ -119,25 +126,31 @@ export async function runLoad(spec: RunSpec, pool: RequestPool): Promise<RunResu
   function go(connection: Connection, now: number): void {
     if (over(now)) settle();
     else if (spec.rate === null) send(connection, now);
-    else if (dueAt(next) <= now) send(connection, dueAt(next));
+    else if (dueAt(next) <= now && (isBehind || !sleeps)) send(connection, dueAt(next));
     else {
       idle.push(connection);
-      spin();
+      offerSoon();
     }
   }
-  // Timers of Node are a millisecond coarse, which is as long as what is measured: the open loop spins instead. But not while
-  // every connection waits for its answer: `go` sends what is due then, and spinning would take the core from a server that is behind.
+  // Timers of Node are a millisecond coarse, which is as long as what is measured: an open loop spins unless told to sleep. But
+  // not while every connection waits for its answer: `go` sends what is due then, and spinning would take the core from a
+  // server that is behind.
   function offer(): void {
-    spinning = false;
+    offering = false;
     const now = performance.now();
-    while (idle.length > 0 && !over(now) && dueAt(next) <= now) send(idle.pop() as Connection, dueAt(next));
+    // The longest idle first: a server closes connections that send nothing for long.
+    while (idle.length > 0 && !over(now) && dueAt(next) <= now) {
+      send(idle.shift() as Connection, sleeps && !isBehind ? now : dueAt(next));
+    }
+    isBehind = !over(now) && dueAt(next) <= now;
     if (over(now)) settle();
-    else if (idle.length > 0) spin();
+    else if (idle.length > 0) offerSoon();
   }
-  function spin(): void {
-    if (spinning) return;
-    spinning = true;
-    setImmediate(offer);
+  function offerSoon(): void {
+    if (offering) return;
+    offering = true;
+    if (sleeps) setTimeout(offer, 1);
+    else setImmediate(offer);
   }
 
   startedAt = performance.now();

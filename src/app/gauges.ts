@@ -22,10 +22,7 @@ interface GaugeParts {
   readonly storing: () => boolean;
 }
 
-/**
- * How long a count is reused, in ms. Counting a million rows takes about 15 ms of the main thread, so a count is reused for
- * a hundred times as long as it took.
- */
+/** How long a count is reused, in ms. Counting a million rows takes about 15 ms, and a count is reused for a hundred times as long. */
 const fresh = { least: 1_000, most: 5_000, times: 100 };
 
 /** Counts at most once in a while. While the store is unavailable, the last count is reused. */

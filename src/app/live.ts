@@ -1,4 +1,4 @@
-import type { LivePage, LivePort, LiveRow } from "../control/live.ts";
+import type { LivePage, LivePort, LiveRow, Matches } from "../control/live.ts";
 import type { Clock } from "../model/clock.ts";
 import type { StoreReading } from "../store/reading.ts";
 import { answerOr } from "./gauges.ts";
@@ -34,6 +34,8 @@ export function createLive({ read, onStored, overview, clock, slice }: LiveParts
   let from = 0;
   let through = 0;
   let usedAt = Number.NEGATIVE_INFINITY;
+  /** When a listener with a filter asked last. */
+  let filteredAt = Number.NEGATIVE_INFINITY;
   /** Null while the store is unavailable. */
   let reading: Promise<number | null> | null = null;
 
@@ -47,9 +49,11 @@ export function createLive({ read, onStored, overview, clock, slice }: LiveParts
     return events.map((event) => ({ ...event, deliveries: counts.get(event.seq) ?? {} })).toReversed();
   }
 
-  /** Reads what was stored since the last call. `position` is the caller's. Resolves with the newest seq. */
-  async function readOn(position: number): Promise<number> {
+  /** Reads what was stored since the last call; without a filter, only what is shown. Resolves with the newest seq. */
+  async function readOn(position: number, matches: Matches): Promise<number> {
     const last = await newest();
+    const isFiltered = clock.now() - filteredAt <= keptForMs;
+    const begin = beginOf(position, matches, last);
     // The first listener in a while begins at its own position. A store that lost events begins again.
     const isIdle = clock.now() - usedAt > keptForMs;
     usedAt = clock.now();
@@ -58,7 +62,14 @@ export function createLive({ read, onStored, overview, clock, slice }: LiveParts
       from = Math.min(last, Math.max(position, last - mostKept));
       through = from;
     }
-    while (through < last) {
+    const isLeftOut = isFiltered ? begin < from && last - begin <= mostKept : begin > through;
+    if (isLeftOut) {
+      kept = [];
+      from = begin;
+      through = begin;
+    }
+    const target = isFiltered ? last : Math.min(last, begin + pageRows);
+    while (through < target) {
       const end = Math.min(last, through + windowSeqs);
       const rows = await rowsBetween(through, end);
       const unplanned = rows.findIndex(({ disposition, receivedAt }) => {
@@ -73,8 +84,8 @@ export function createLive({ read, onStored, overview, clock, slice }: LiveParts
     return last;
   }
 
-  function pageOf(rows: readonly LiveRow[], matches: (row: LiveRow) => boolean, end: number, unread: number): LivePage {
-    const matching = rows.filter(matches);
+  function pageOf(rows: readonly LiveRow[], matches: Matches, end: number, unread: number): LivePage {
+    const matching = matches === null ? rows : rows.filter(matches);
     if (matching.length > mostWaiting) {
       return { rows: matching.slice(-pageRows), skipped: unread + matching.length - pageRows, through: end, more: false };
     }
@@ -90,18 +101,28 @@ export function createLive({ read, onStored, overview, clock, slice }: LiveParts
     now: clock.now,
     after: clock.after,
     async next(after, matches) {
-      reading ??= answerOr(() => readOn(after), null).finally(() => {
+      if (matches !== null) filteredAt = clock.now();
+      reading ??= answerOr(() => readOn(after, matches), null).finally(() => {
         reading = null;
       });
       const last = await reading;
       if (last === null) return { rows: [], skipped: 0, through: after, more: false };
-      if (after >= through) return { rows: [], skipped: 0, through: Math.min(after, last), more: after < last };
-      if (after >= from) return pageOf(kept.slice(firstAfter(kept, after)), matches, through, 0);
-      if (from - after > mostBehind) return pageOf(kept, matches, through, from - after);
-      const end = Math.min(from, after + windowSeqs);
-      return { ...pageOf(await rowsBetween(after, end), matches, end, 0), more: true };
+      const begin = beginOf(after, matches, last);
+      if (begin >= through) return { rows: [], skipped: 0, through: Math.min(after, last), more: after < last };
+      if (begin >= from) {
+        const page = pageOf(kept.slice(firstAfter(kept, begin)), matches, through, begin - after);
+        return { ...page, more: page.more || through < last };
+      }
+      if (from - begin > mostBehind) return pageOf(kept, matches, through, from - after);
+      const end = Math.min(from, begin + windowSeqs);
+      return { ...pageOf(await rowsBetween(begin, end), matches, end, begin - after), more: true };
     },
   };
+}
+
+/** Where a listener without a filter goes on: every event matches, so those to leave out need not be read. */
+function beginOf(after: number, matches: Matches, last: number): number {
+  return matches === null && last - after > mostWaiting ? last - pageRows : Math.min(after, last);
 }
 
 /** The index of the first row after a seq, by binary search. */

@@ -78,16 +78,16 @@ export function createOverview(parts: OverviewParts): OverviewPort {
     return lastHour;
   }
 
-  async function look(): Promise<OverviewView> {
+  /** What needs attention now. It remembers when each entry began and ended. */
+  async function notice() {
     const backlog = new Map((await parts.backlog()).map((entry) => [entry.route, entry]));
-    const [unplanned, quarantine, breakers, alarms, hasOtherWorkers, unreachable, hour] = await Promise.all([
+    const [unplanned, quarantine, breakers, alarms, hasOtherWorkers, unreachable] = await Promise.all([
       answerOr(parts.unplanned, stored.unplanned),
       answerOr(parts.quarantine, stored.quarantine),
       answerOr(parts.breakers, stored.breakers),
       answerOr(parts.alarms, stored.alarms),
       answerOr(parts.hasOtherWorkers, stored.hasOtherWorkers),
       answerOr(parts.unreachable, stored.unreachable),
-      readHistory(),
     ]);
     stored = { unplanned, quarantine, breakers, alarms, hasOtherWorkers, unreachable };
     const { accounts, routes } = settings();
@@ -107,7 +107,13 @@ export function createOverview(parts: OverviewParts): OverviewPort {
     const attention = noticing.look((noticed) => attentionOf(facts, noticed));
     if (attention.length === 0 && !wasGood) goodSince = at;
     wasGood = attention.length === 0;
-    const dead = [...backlog.values()].reduce((sum, route) => sum + route.dead, 0);
+    return { at, routes, lanes, facts, attention, backlog: [...backlog.values()], hasOtherWorkers };
+  }
+
+  async function look(): Promise<OverviewView> {
+    const [noticed, hour] = await Promise.all([notice(), readHistory()]);
+    const { at, routes, lanes, facts, attention, backlog, hasOtherWorkers } = noticed;
+    const dead = backlog.reduce((sum, route) => sum + route.dead, 0);
     last = {
       at,
       relay: parts.relay,
@@ -117,7 +123,7 @@ export function createOverview(parts: OverviewParts): OverviewPort {
         eventsPerSecond: { value: hour.eventsPerSecond, lastHour: hour.figures.eventsPerSecond },
         ackP99Ms: { value: hour.ackP99Ms, lastHour: hour.figures.ackP99Ms },
         oldestDeliverySeconds: {
-          value: oldestSeconds([...backlog.values()], at),
+          value: oldestSeconds(backlog, at),
           lastHour: hour.figures.oldestDeliverySeconds,
         },
         deliveredShare: { value: hour.deliveredShare, lastHour: hour.figures.deliveredShare },
@@ -144,7 +150,7 @@ export function createOverview(parts: OverviewParts): OverviewPort {
     name: "the overview",
     firstMs: 0,
     async run() {
-      await read();
+      await notice();
       return lookEveryMs;
     },
   });

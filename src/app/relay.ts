@@ -217,7 +217,7 @@ export async function createRelay({
     return new Map([...stored, ...own]);
   }
 
-  const countBacklog = createCount(clock.now, store.read.backlog, []);
+  const countBacklog = createCount(clock.now, store.browse.backlog, []);
   const readGauges = createGaugeReader({
     now: clock.now,
     backlog: countBacklog,
@@ -297,12 +297,12 @@ export async function createRelay({
       settings: current,
       backlog: countBacklog,
       unplanned: store.read.unplanned,
-      quarantine: createCount(clock.now, store.read.quarantine, { events: 0, oldestAt: null }),
+      quarantine: createCount(clock.now, store.browse.quarantine, { events: 0, oldestAt: null }),
       lanes: dispatcher.states,
       breakers,
       hasOtherWorkers: async () =>
         (await processes()).some(({ id, role: other }) => id !== instance.instance && other !== "receive" && other !== "command"),
-      history: store.read.history,
+      history: store.browse.history,
       alarms: () =>
         store.isShared ? store.alarmsInForce() : service.alarms().map((alarm) => ({ ...alarm, since: Date.parse(alarm.since) })),
       stops: service.stops,
@@ -334,7 +334,7 @@ export async function createRelay({
       listening: listening.port,
       overview,
       history: { now: clock.now, series: store.inspecting.series, quality: store.inspecting.quality },
-      live: createLive({ read: store.read, onStored: store.onStored, overview: overview.read, clock, slice: listening.slice }),
+      live: createLive({ read: store.browse, onStored: store.onStored, overview: overview.read, clock, slice: listening.slice }),
       control: createControlPort({
         store,
         now: clock.now,

@@ -11,6 +11,8 @@ import { lastEventId, message, type StreamPort, wakeUp } from "./listen-stream.t
 import { allowLongRequest } from "./long-request.ts";
 
 export type LiveRow = ListedEventView;
+/** Null: every event. */
+export type Matches = ((row: LiveRow) => boolean) | null;
 
 export interface LivePage {
   /** Oldest first. */
@@ -29,7 +31,7 @@ export interface LivePort extends StreamPort {
   /** The seq of the newest event; 0: there is none. */
   newest(): Promise<number>;
   /** The next events after a seq that match. */
-  next(after: number, matches: (row: LiveRow) => boolean): Promise<LivePage>;
+  next(after: number, matches: Matches): Promise<LivePage>;
   now(): number;
 }
 
@@ -127,8 +129,9 @@ async function startOf(given: string | undefined, port: LivePort): Promise<numbe
   return given ? Math.min(Number(given), newest) : newest;
 }
 
-function matcherOf(filter: LiveFilter): (row: LiveRow) => boolean {
+function matcherOf(filter: LiveFilter): Matches {
   const wanted = Object.entries(filter).filter(([, value]) => value !== undefined) as [keyof LiveFilter, string][];
+  if (wanted.length === 0) return null;
   return (row) => wanted.every(([field, value]) => row[field] === value);
 }
 
@@ -136,7 +139,7 @@ interface LiveStreamParts {
   readonly port: LivePort;
   /** The seq after which events are sent; null: none are. */
   readonly start: number | null;
-  readonly matches: (row: LiveRow) => boolean;
+  readonly matches: Matches;
   readonly texts: Texts;
   /** Whether events are sent with personal data masked. */
   readonly isMasked: boolean;

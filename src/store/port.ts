@@ -55,7 +55,7 @@ export interface StoredCursor {
  */
 export interface Store extends Accepting, Replays, Quarantine, Sends, Asks, Hydrations, Observations, Claims, Housekeeping, HistoryWriting {
   readonly read: StoreReading;
-  /** The same reads for the control API, whose lists may go through many rows. */
+  /** The same reads for pages, which may go through many rows. */
   readonly browse: StoreReading;
   readonly inspecting: Inspecting;
   /** True when other processes write to it too. Work that one process must do alone then takes a leader lease. */

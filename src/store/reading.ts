@@ -116,7 +116,7 @@ export interface StoryReading {
 }
 
 export interface HistoryReading {
-  /** For short ranges: the embedded engine reads them in the thread that receives. `inspecting` has the same for long ones. */
+  /** For short ranges. `inspecting` has the same for long ones. */
   series(query: SeriesQuery): MaybePromise<SeriesView>;
 }
 

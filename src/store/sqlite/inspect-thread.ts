@@ -4,14 +4,14 @@ import { parentPort, workerData } from "node:worker_threads";
 import { runAudit } from "./audit.ts";
 import { copyStore } from "./copy.ts";
 import { type Db, openForReading } from "./file.ts";
-import type { InspectAnswer, InspectJob, Lists } from "./inspecting.ts";
+import type { InspectAnswer, InspectJob, PageReads } from "./inspecting.ts";
 import { createNames } from "./names.ts";
 import { createPlans } from "./plans.ts";
 import { createReadDeliveries } from "./read-deliveries.ts";
 import { createReadEvents } from "./read-events.ts";
 import { createReadHistory, sumQuality } from "./read-history.ts";
 import { createReadMessages, createReadRuns } from "./read-messages.ts";
-import { countStats } from "./read-stats.ts";
+import { countStats, createReadStats } from "./read-stats.ts";
 
 /*
  * The thread that reads many rows, on read-only connections of its own. Concurrent jobs take turns slice by slice, so that
@@ -27,7 +27,7 @@ const say = (answer: InspectAnswer) => parentPort?.postMessage(answer);
 // On Linux this affects only this thread, so that receiving goes first when processors are scarce.
 if (process.platform === "linux") {
   try {
-    setPriority(0, 10);
+    setPriority(0, 19);
   } catch {
     // Some containers forbid it. The thread then keeps the usual priority.
   }
@@ -49,7 +49,7 @@ function open(): Db {
 }
 
 /** What pages read, on a connection that is kept: opening one and filling its cache takes longer than most of these reads. */
-let kept: { readonly db: Db; readonly lists: Lists; readonly history: ReturnType<typeof createReadHistory> } | null = null;
+let kept: { readonly db: Db; readonly pages: PageReads } | null = null;
 
 function keep(): NonNullable<typeof kept> {
   if (kept !== null) return kept;
@@ -57,24 +57,27 @@ function keep(): NonNullable<typeof kept> {
   const names = createNames(db);
   const events = createReadEvents(db, names, createPlans(db));
   const deliveries = createReadDeliveries(db, names, events);
-  const lists: Lists = {
+  const { backlog, quarantine } = createReadStats(db, names);
+  const pages: PageReads = {
     events: events.list,
     deliveries: deliveries.list,
+    deliveryCounts: deliveries.counts,
     groups: deliveries.groups,
     messages: createReadMessages(db, names).list,
     runs: createReadRuns(db, names).list,
+    series: createReadHistory(db, names).series,
+    backlog,
+    quarantine,
   };
-  kept = { db, lists, history: createReadHistory(db, names) };
+  kept = { db, pages };
   return kept;
 }
 
-async function answerPage(job: Extract<InspectJob, { kind: "list" | "series" | "quality" }>): Promise<void> {
+async function answerPage(job: Extract<InspectJob, { kind: "page" | "quality" }>): Promise<void> {
   const { id } = job;
   try {
-    const { db, lists, history } = keep();
-    // The filter is the one of the list with this name.
-    if (job.kind === "list") say({ id, rows: lists[job.name](job.filter as never) });
-    else if (job.kind === "series") say({ id, series: history.series(job.query) });
+    const { db, pages } = keep();
+    if (job.kind === "page") say({ id, page: (pages[job.name] as (...asked: readonly unknown[]) => unknown)(...job.asked) });
     else say({ id, quality: await stepThrough(sumQuality(db, job.query), () => {}) });
   } catch (error) {
     // The next job opens the file again.
@@ -84,7 +87,7 @@ async function answerPage(job: Extract<InspectJob, { kind: "list" | "series" | "
   }
 }
 
-async function answerWhole(job: Exclude<InspectJob, { kind: "list" | "series" | "quality" }>): Promise<void> {
+async function answerWhole(job: Exclude<InspectJob, { kind: "page" | "quality" }>): Promise<void> {
   const { id } = job;
   let db: Db | null = null;
   try {
@@ -120,6 +123,6 @@ function* findDamage(db: Db): Generator<void, string | null> {
 }
 
 parentPort?.on("message", (job: InspectJob) => {
-  if (job.kind === "list" || job.kind === "series" || job.kind === "quality") void answerPage(job);
+  if (job.kind === "page" || job.kind === "quality") void answerPage(job);
   else void answerWhole(job);
 });

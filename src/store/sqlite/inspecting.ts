@@ -5,6 +5,7 @@ import type { QualityQuery, QualityView, SeriesQuery, SeriesView } from "../../m
 import { StoreUnavailable } from "../port.ts";
 import type { AuditOrder, AuditProgress, Inspecting, Stats } from "../reading.ts";
 import type {
+  DeliveryCounts,
   DeliveryFilter,
   DeliveryGroupView,
   DeliveryView,
@@ -14,24 +15,31 @@ import type {
   MessageFilter,
   MessageView,
   Numbered,
+  QuarantineCount,
+  RouteBacklog,
   RunFilter,
   RunView,
 } from "../views.ts";
 import type { Copied } from "./copy.ts";
 
-/** The reads of lists, which go through many rows when few match. */
-export interface Lists {
+/** The reads of pages that may go through many rows. */
+export interface PageReads {
   events(filter: EventFilter): EventsListed;
   deliveries(filter: DeliveryFilter): DeliveryView[];
+  deliveryCounts(events: readonly number[]): ReadonlyMap<number, DeliveryCounts>;
   groups(filter: GroupFilter): DeliveryGroupView[];
   messages(filter: MessageFilter): Numbered<MessageView>[];
   runs(filter: RunFilter): Numbered<RunView>[];
+  series(query: SeriesQuery): SeriesView;
+  backlog(): RouteBacklog[];
+  quarantine(): QuarantineCount;
 }
-type ListName = keyof Lists;
+type PageName = keyof PageReads;
+type Asked<Name extends PageName> = (...asked: Parameters<PageReads[Name]>) => Promise<ReturnType<PageReads[Name]>>;
 
 /** Threads that read one file. */
 export interface FileInspecting extends Inspecting {
-  readonly lists: { readonly [Name in ListName]: (filter: Parameters<Lists[Name]>[0]) => Promise<ReturnType<Lists[Name]>> };
+  readonly pages: { readonly [Name in PageName]: Asked<Name> };
   /** Copies the store as it is now into the empty file `to`; `checked` counts pages. */
   copy(to: string, progress: (at: AuditProgress) => void): Promise<Copied>;
   /** The first fault that SQLite finds in the tables and their indexes. Null: none. */
@@ -46,9 +54,8 @@ interface PendingJob {
 }
 
 type InspectRequest =
-  | { readonly kind: "list"; readonly name: ListName; readonly filter: unknown }
+  | { readonly kind: "page"; readonly name: PageName; readonly asked: readonly unknown[] }
   | { readonly kind: "stats" }
-  | { readonly kind: "series"; readonly query: SeriesQuery }
   | { readonly kind: "quality"; readonly query: QualityQuery }
   | { readonly kind: "audit"; readonly order: AuditOrder }
   | { readonly kind: "copy"; readonly to: string }
@@ -71,21 +78,27 @@ export function createInspecting(path: string): FileInspecting {
   const whole = createThread(path, idleMs.whole);
   let counting: Promise<Stats> | null = null;
 
-  const list =
-    <Filter, Rows>(name: ListName) =>
-    async (filter: Filter): Promise<Rows> => {
-      const answer = await pages.request({ kind: "list", name, filter });
-      return (answer as Extract<InspectAnswer, { rows: unknown }>).rows as Rows;
+  const page =
+    <Name extends PageName>(name: Name): Asked<Name> =>
+    async (...asked) => {
+      const answer = await pages.request({ kind: "page", name, asked });
+      return (answer as Extract<InspectAnswer, { page: unknown }>).page as ReturnType<PageReads[Name]>;
     };
+  const series = page("series");
 
   return {
-    lists: {
-      events: list("events"),
-      deliveries: list("deliveries"),
-      groups: list("groups"),
-      messages: list("messages"),
-      runs: list("runs"),
+    pages: {
+      events: page("events"),
+      deliveries: page("deliveries"),
+      deliveryCounts: page("deliveryCounts"),
+      groups: page("groups"),
+      messages: page("messages"),
+      runs: page("runs"),
+      series,
+      backlog: page("backlog"),
+      quarantine: page("quarantine"),
     },
+    series,
     stats() {
       // Concurrent callers share one count.
       counting ??= whole
@@ -95,10 +108,6 @@ export function createInspecting(path: string): FileInspecting {
           counting = null;
         });
       return counting;
-    },
-    async series(query) {
-      const answer = await pages.request({ kind: "series", query });
-      return (answer as Extract<InspectAnswer, { series: unknown }>).series;
     },
     async quality(query) {
       const answer = await pages.request({ kind: "quality", query });
@@ -203,9 +212,8 @@ export type InspectJob = InspectRequest & { readonly id: number };
 
 export type InspectAnswer = { readonly id: number } & (
   | { readonly progress: AuditProgress }
-  | { readonly rows: unknown }
+  | { readonly page: unknown }
   | { readonly stats: Stats }
-  | { readonly series: SeriesView }
   | { readonly quality: QualityView }
   | { readonly report: AuditReport }
   | { readonly copied: Copied }

@@ -205,7 +205,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
     ...rest,
     noteAcknowledged: (tookMs: number, at: number): void => history.acknowledged(tookMs, at, flushAcknowledged),
     read,
-    browse: createBrowsing(read, inspecting.lists),
+    browse: createBrowsing(read, inspecting.pages),
     inspecting,
     isShared: false,
     holdLease: () => true,

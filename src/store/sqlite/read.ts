@@ -1,4 +1,6 @@
+import type { MaybePromise } from "../../model/maybe-promise.ts";
 import type { Inspecting, OpenPage, StoreReading, Wanted } from "../reading.ts";
+import type { RouteBacklog } from "../views.ts";
 import { type Db, openForReading } from "./file.ts";
 import { createInspecting, type FileInspecting } from "./inspecting.ts";
 import { createNames, dispositionCode, type Names } from "./names.ts";
@@ -59,30 +61,47 @@ export function createReading(db: Db): <T>(run: () => T) => T {
   };
 }
 
-/** Fewer rows are listed within milliseconds, and a thread takes longer to start. */
+/** Fewer rows are read within milliseconds, and a thread takes longer to start. */
 const fewRows = 20_000;
 
-/** The same reads, with lists in a thread once there are many rows, so that they do not delay receiving. */
-export function createBrowsing(read: StoreReader, lists: FileInspecting["lists"], few = fewRows): StoreReading {
+/** The same reads, with those of many rows in a thread once there are many, so that they do not delay receiving. */
+export function createBrowsing(read: StoreReader, pages: FileInspecting["pages"], few = fewRows): StoreReading {
   const isAside = () =>
     [read.events, read.messages, read.runs].some(({ bounds }) => {
       const ends = bounds();
       return ends !== null && ends.newest - ends.oldest >= few;
     });
-  const { events, deliveries, messages, runs } = read;
+  const { events, deliveries, messages, runs, history } = read;
   return {
     ...read,
     isAside,
-    events: { ...events, list: (filter) => (isAside() ? lists.events(filter) : events.list(filter)) },
+    events: { ...events, list: (filter) => (isAside() ? pages.events(filter) : events.list(filter)) },
     deliveries: {
       ...deliveries,
-      list: (filter) => (isAside() ? lists.deliveries(filter) : deliveries.list(filter)),
-      groups: (filter) => (isAside() ? lists.groups(filter) : deliveries.groups(filter)),
+      list: (filter) => (isAside() ? pages.deliveries(filter) : deliveries.list(filter)),
+      groups: (filter) => (isAside() ? pages.groups(filter) : deliveries.groups(filter)),
+      counts: (seqs) => (isAside() ? pages.deliveryCounts(seqs) : deliveries.counts(seqs)),
     },
-    messages: { ...messages, list: (filter) => (isAside() ? lists.messages(filter) : messages.list(filter)) },
-    runs: { ...runs, list: (filter) => (isAside() ? lists.runs(filter) : runs.list(filter)) },
+    messages: { ...messages, list: (filter) => (isAside() ? pages.messages(filter) : messages.list(filter)) },
+    runs: { ...runs, list: (filter) => (isAside() ? pages.runs(filter) : runs.list(filter)) },
+    history: { series: (query) => (isAside() ? pages.series(query) : history.series(query)) },
+    backlog: countAside(read.backlog, pages.backlog, rowsOfBacklog, few),
+    quarantine: countAside(read.quarantine, pages.quarantine, ({ events: quarantined }) => quarantined, few),
   };
 }
+
+/** A count goes to the thread once the one before it went through many rows. Relays with a short backlog need no thread for it. */
+function countAside<T>(here: () => T, aside: () => Promise<T>, rowsOf: (count: T) => number, few: number): () => MaybePromise<T> {
+  let isLong = false;
+  const noted = (count: T): T => {
+    isLong = rowsOf(count) >= few;
+    return count;
+  };
+  return () => (isLong ? aside().then(noted) : noted(here()));
+}
+
+const rowsOfBacklog = (backlog: readonly RouteBacklog[]): number =>
+  backlog.reduce((sum, { waiting, held, dead }) => sum + waiting + held + dead, 0);
 
 /** A reader on the file of a relay that may be running. */
 export function openReader(path: string): StoreReader & { readonly inspecting: Inspecting; close(): Promise<void> } {

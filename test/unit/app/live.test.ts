@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createLive } from "../../../src/app/live.ts";
 import { createTexts, type LivePort, type LiveRow, liveStream } from "../../../src/control/live.ts";
@@ -50,16 +51,20 @@ function liveOver(count: number) {
   return { store, clock, live, shown };
 }
 
-const all = () => true;
+const all = null;
+const every = () => true;
 const seqsOf = ({ rows }: { readonly rows: readonly LiveRow[] }) => rows.map(({ seq }) => seq);
 
-test("gives every event once and in order, however many follow at once", async () => {
+test.each([
+  ["without a filter", all],
+  ["with one", every],
+])("gives every event once and in order, however many follow at once, %s", async (_, matches) => {
   const { store, live } = liveOver(0);
   const seqs: number[] = [];
   let position = 0;
   for (const stored of [3, 3, 120, 480]) {
     store.newest = stored;
-    for (let page = await live.next(position, all); ; page = await live.next(position, all)) {
+    for (let page = await live.next(position, matches); ; page = await live.next(position, matches)) {
       expect(page.skipped).toBe(0);
       expect(page.rows.length).toBeLessThanOrEqual(50);
       seqs.push(...seqsOf(page));
@@ -68,6 +73,53 @@ test("gives every event once and in order, however many follow at once", async (
     }
   }
   expect(seqs).toEqual(Array.from({ length: 480 }, (_, n) => n + 1));
+});
+
+test("leaves out no event that it does not count, whoever else follows", async () => {
+  const listener = fc.record({ seq: fc.nat(9_000), matches: fc.constantFrom(all, every, (row: LiveRow) => row.status === "failed") });
+  const step = fc.record({ stored: fc.nat(800), who: fc.nat(3), waits: fc.boolean() });
+  await fc.assert(
+    fc.asyncProperty(fc.array(listener, { minLength: 1, maxLength: 4 }), fc.array(step, { maxLength: 40 }), async (given, steps) => {
+      const { store, live, clock } = liveOver(9_000);
+      const listeners = given.map(({ seq, matches }) => ({ position: seq, matches }));
+      for (const { stored, who, waits } of steps) {
+        store.newest += stored;
+        if (waits) await clock.advance(11_000);
+        const follower = listeners[who % listeners.length] as (typeof listeners)[0];
+        const { position, matches } = follower;
+        const page = await live.next(position, matches);
+        const seqs = seqsOf(page);
+        const range = Array.from({ length: page.through - position }, (_, n) => position + 1 + n);
+        if (page.skipped === 0) {
+          const wanted = matches === null || matches === every ? range : range.filter((seq) => seq % 3 === 0);
+          expect(seqs).toEqual(wanted);
+        }
+        if (matches === null || matches === every) expect(seqs.length + page.skipped).toBe(range.length);
+        expect(seqs.every((seq, index) => seq > (seqs[index - 1] ?? position) && seq <= page.through)).toBe(true);
+        expect(page.more).toBe(page.through < store.newest);
+        follower.position = page.through;
+      }
+    }),
+  );
+});
+
+test("reads what it shows, and the rest only for a filter", async () => {
+  const { store, live, clock } = liveOver(1_000);
+  let position = 1_000;
+  for (let each = 0; each < 10; each += 1) {
+    store.newest += 2_000;
+    const page = await live.next(position, all);
+    expect(page).toMatchObject({ skipped: 1_950, through: store.newest });
+    position = page.through;
+  }
+  expect(store.reads).toBe(500);
+  store.newest += 1_000;
+  await live.next(position, ({ seq }) => seq === 0);
+  expect(store.reads).toBe(1_500);
+  await clock.advance(11_000);
+  store.newest += 1_000;
+  await live.next(position, all);
+  expect(store.reads).toBe(1_550);
 });
 
 test("reads the store once for all listeners", async () => {
@@ -88,17 +140,24 @@ test("skips to the newest events when too many match, and counts the others", as
   expect(seqsOf(page)).toEqual(Array.from({ length: 50 }, (_, n) => 961 + n));
   // Another one that wants fewer of them skips nothing.
   const failed = await live.next(10, ({ status, seq }) => status === "failed" && seq > 900);
-  expect(failed).toMatchObject({ skipped: 0, more: false });
+  expect(failed).toMatchObject({ skipped: 0, through: 1_010, more: false });
   expect(failed.rows).toHaveLength(36);
 });
 
 test("reads again for one that is behind, and skips when it is too far behind", async () => {
-  const { live } = liveOver(20_000);
+  const { live, clock } = liveOver(20_000);
   await live.next(20_000, all);
   const near = await live.next(19_000, ({ status }) => status === "failed");
   expect(near).toMatchObject({ skipped: 0, more: true });
   expect(seqsOf(near)[0]).toBe(19_002);
-  expect(await live.next(1, all)).toMatchObject({ skipped: 19_999, through: 20_000, more: false });
+  for (const matches of [all, every]) {
+    const far = await live.next(1, matches);
+    expect(far).toMatchObject({ skipped: 19_949, through: 20_000, more: false });
+    expect(seqsOf(far)[0]).toBe(19_951);
+  }
+  await clock.advance(11_000);
+  await live.next(20_000, all);
+  expect(await live.next(1, every)).toMatchObject({ rows: [], skipped: 19_999, through: 20_000 });
 });
 
 test("waits for events that are not planned, but not for long", async () => {

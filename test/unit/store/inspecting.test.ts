@@ -1,7 +1,9 @@
 import { expect, onTestFinished, test } from "vitest";
+import { seriesQuery } from "../../../src/model/history.ts";
 import type { StoreReading } from "../../../src/store/reading.ts";
 import { createInspecting } from "../../../src/store/sqlite/inspecting.ts";
 import { createBrowsing, openReader } from "../../../src/store/sqlite/read.ts";
+import type { RouteBacklog } from "../../../src/store/views.ts";
 import { accept, delivered, settle } from "../../contract/contract-tools.ts";
 import { openSqliteSubject } from "../../contract/sqlite-subject.ts";
 import { rulesFor, start } from "../../contract/store-events.ts";
@@ -65,21 +67,25 @@ test("closed while it looks: who waits is told at once, and who asks afterwards 
   await expect(inspecting.stats()).rejects.toMatchObject({ name: "StoreUnavailable" });
 });
 
-test("lists are the same in the thread, whatever they filter, and hold what was committed just before", async () => {
+test("pages are the same in the thread, whatever they filter, and hold what was committed just before", async () => {
   const { subject, inspecting } = await opened();
   const reader = openReader(subject.path);
   onTestFinished(() => reader.close());
-  const aside = createBrowsing(reader, inspecting.lists, 1);
-  const here = createBrowsing(reader, { ...inspecting.lists, events: () => Promise.reject(new Error("not in the thread")) });
+  const aside = createBrowsing(reader, inspecting.pages, 1);
+  const here = createBrowsing(reader, { ...inspecting.pages, events: () => Promise.reject(new Error("not in the thread")) });
   expect(here.isAside?.()).toBe(false);
   const page = { after: 0, before: 1_000, limit: 10 };
-  const listsOf = async ({ events, deliveries, messages, runs }: StoreReading) => [
+  const pagesOf = async ({ events, deliveries, messages, runs, history, backlog, quarantine }: StoreReading) => [
     await events.list({ ...page, wamid: "w1" }),
     await events.list({ ...page, disposition: "routed", source: "unknown" }),
     await deliveries.list({ state: "delivered", limit: 10 }),
     await deliveries.groups({}),
     await messages.list({ ...page, reference: "order-1", seen: true }),
     await runs.list({ ...page, runId: "run" }),
+    await deliveries.counts([1, 2, 3]),
+    await history.series(seriesQuery({ name: "events", from: start, to: start + 60_000 }, start)),
+    await backlog(),
+    await quarantine(),
   ];
   for (let each = 1; each <= 3; each += 1) {
     const event = await accept(subject.store, { wamid: `w${each}` });
@@ -87,17 +93,47 @@ test("lists are the same in the thread, whatever they filter, and hold what was 
     await subject.store.register([{ account: "main", wamid: `w${each}`, reference: "order-1" }], start);
     if (each > 1) await settle(subject.store, "all", event, delivered);
     expect(aside.isAside?.()).toBe(true);
-    const [events, , , , messages, runs] = await listsOf(aside);
+    const [events, , , , messages, runs] = await pagesOf(aside);
     expect([events, messages, runs]).toMatchObject([{ events: [{ seq: 1 }] }, { length: each }, { length: 1 }]);
-    expect(await listsOf(aside)).toEqual(await listsOf(here));
+    expect(await pagesOf(aside)).toEqual(await pagesOf(here));
   }
 });
 
-test("a list that fails leaves the thread able to answer the next", async () => {
+test("a short backlog is counted here, and a long one in the thread", async () => {
+  const { subject, inspecting } = await opened();
+  const reader = openReader(subject.path);
+  onTestFinished(() => reader.close());
+  let aside = 0;
+  const backlog = (): Promise<RouteBacklog[]> => {
+    aside += 1;
+    return inspecting.pages.backlog();
+  };
+  const browse = createBrowsing(reader, { ...inspecting.pages, backlog }, 2);
+  const counts: [waiting: number, aside: number][] = [];
+  const count = async () => counts.push([(await browse.backlog())[0]?.waiting ?? 0, aside]);
+
+  const first = await accept(subject.store, { wamid: "w1" });
+  await count();
+  const second = await accept(subject.store, { wamid: "w2" });
+  await count();
+  await count();
+  for (const event of [first, second]) await settle(subject.store, "all", event, delivered);
+  await count();
+  await count();
+  expect(counts).toEqual([
+    [1, 0],
+    [2, 0],
+    [2, 1],
+    [0, 2],
+    [0, 2],
+  ]);
+});
+
+test("a page that fails leaves the thread able to answer the next", async () => {
   const { subject, inspecting } = await opened();
   await accept(subject.store, { wamid: "w1" });
-  await expect(inspecting.lists.deliveries({ limit: {} as number })).rejects.toMatchObject({ name: "StoreUnavailable" });
-  expect(await inspecting.lists.deliveries({ limit: 10 })).toHaveLength(1);
+  await expect(inspecting.pages.deliveries({ limit: {} as number })).rejects.toMatchObject({ name: "StoreUnavailable" });
+  expect(await inspecting.pages.deliveries({ limit: 10 })).toHaveLength(1);
 });
 
 test("a file that cannot be read is said, and the next question is a new attempt", async () => {
