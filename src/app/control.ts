@@ -26,8 +26,8 @@ interface ControlPortParts {
   /** Ends the quota stops of an account; resolves with those that were in force. */
   readonly resumeAccount: (account: string) => Promise<readonly string[]>;
   readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
-  readonly dispatcher: { endPause(route: string): boolean };
-  readonly endPause: Engine["endPause"];
+  readonly dispatcher: { tryNow(route: string): boolean };
+  readonly tryNow: Engine["tryNow"];
   readonly stopping: () => boolean;
   readonly release: (event: ReleasedEvent) => Promise<AcceptOutcome | null>;
 }
@@ -45,7 +45,7 @@ export function chooseAccount(given: string | undefined, accounts: readonly stri
 
 /** The control API's port over the store and the dispatcher. */
 export function createControlPort(parts: ControlPortParts): Control {
-  const { store, now, settings, registered, resumeAccount, breakers, dispatcher, endPause, stopping, release } = parts;
+  const { store, now, settings, registered, resumeAccount, breakers, dispatcher, tryNow, stopping, release } = parts;
   const routeNames = () => settings().routes.map(({ name }) => name);
   const accountNames = () => Object.keys(settings().accounts);
   const isRouted = (route: string) => routeNames().includes(route);
@@ -160,8 +160,8 @@ export function createControlPort(parts: ControlPortParts): Control {
       const route = settings().routes.find((each) => each.name === name);
       if (route === undefined) throw new RelayError("not_found", unknownName("route", name, routeNames()), routeNames());
       // The lane before the store, in the order in which a pause is stored: a later pause is kept.
-      const endedHere = dispatcher.endPause(name);
-      const ended = await endPause(route);
+      const endedHere = dispatcher.tryNow(name);
+      const ended = await tryNow(route);
       return (await store.resume(name)) || ended || endedHere;
     },
     async resumeAccount(account) {

@@ -44,8 +44,8 @@ export interface Engine {
   readonly breakersOf: BreakersOf;
   /** The processes that use the store now, where processes share it. */
   readonly processes?: () => Promise<readonly Presence[]>;
-  /** Ends the stored pause of a route's destination; true when there was one. */
-  endPause(route: LaneSettings): Promise<boolean>;
+  /** Ends the stored pause of a route's destination, and the time that a stored breaker stays open; true when there was either. */
+  tryNow(route: LaneSettings): Promise<boolean>;
 }
 
 /** The stored breakers of routes, by route name. */

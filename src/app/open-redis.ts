@@ -120,7 +120,7 @@ export async function openRedis(
     },
     breakersOf: sharedBreakers(connection, prefix),
     processes: () => connection.run((redis) => readPresences(redis, prefix)),
-    endPause: (route) => createRedisBreaker(connection, prefix, breakerName(route)).endPause(route.to.breaker),
+    tryNow: (route) => createRedisBreaker(connection, prefix, breakerName(route)).tryNow(route.to.breaker),
     caps: (account, baseUrl) => createRedisCaps(connection, prefix, account, baseUrl),
   };
 }

@@ -30,7 +30,7 @@ export async function openStore(storage: StorageSettings, options: OpenOptions):
       },
     },
     breakersOf,
-    endPause: ({ name }) => store.endPause(name, clock.now()),
+    tryNow: ({ name }) => store.endPause(name, clock.now()),
   };
 }
 

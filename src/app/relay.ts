@@ -127,7 +127,7 @@ export async function createRelay({
     lanes,
     caps,
     breakersOf,
-    endPause,
+    tryNow,
     processes = () => [],
   } = await openStore(settings.storage, {
     role: dispatch ? role : "command",
@@ -341,7 +341,7 @@ export async function createRelay({
         settings: current,
         breakers,
         dispatcher,
-        endPause,
+        tryNow,
         registered: service.registered,
         resumeAccount: service.resumeAccount,
         stopping: () => health.report().draining,

@@ -143,7 +143,7 @@ export const commands: readonly CommandEntry[] = [
     name: "resume",
     group: "Repair",
     usage: "[options] [route]",
-    summary: "send again to a destination that stopped (410 Gone) or paused (429 with Retry-After)",
+    summary: "send again to a destination that stopped (410 Gone), paused (429) or fails (its breaker is open)",
     load: () => import("./resume.ts"),
   },
   {

@@ -5,7 +5,7 @@ import { printable, printableJson } from "./output.ts";
 
 type Options = RelayOptions & { readonly account?: string; readonly json?: boolean };
 
-/** Adds `resume`: restarts a destination that stopped (410 Gone) or paused (429), or the calls of an account. */
+/** Adds `resume`: tries a destination now that stopped (410 Gone), paused (429) or fails, or restarts the calls of an account. */
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
     .argument("[route]", "name of the route", givenArgument)
@@ -18,8 +18,8 @@ export function build(command: Command, io: Io): void {
     .addHelpText(
       "after",
       `
-With --account it ends the stops of the account's used-up quotas. The relay on a SQLite file must run for that. It does
-not change circuit breakers.
+If the destination's circuit breaker is open, one delivery goes out at once. If it succeeds, the others follow.
+With --account it ends the stops of the account's used-up quotas. The relay on a SQLite file must run for that.
 
 Examples:
   wamid-relay doctor                      shows stopped and paused destinations and accounts
@@ -41,7 +41,8 @@ Examples:
         }
         const { resumed } = await call(client, "resumed", "POST", `/v1/routes/${encodeURIComponent(route ?? "")}/resume`);
         if (options.json === true) io.out(printableJson({ route, resumed }));
-        else io.out(printable(resumed ? `${route}: started again` : `${route}: was neither stopped nor paused`));
+        else
+          io.out(printable(resumed ? `${route}: started again` : `${route}: was neither stopped nor paused, and its breaker was not open`));
       });
     });
 }

@@ -70,9 +70,9 @@ const resume = {
   path: "/v1/routes/:route/resume",
   name: "resumeRoute",
   scope: "replay",
-  summary: "Resumes a destination that stopped (410) or paused (429 with Retry-After)",
+  summary: "Tries a destination now that stopped (410), paused (429 with Retry-After) or fails (its breaker is open)",
   params: z.strictObject({ route: z.string().describe("The route's name.") }),
-  answers: { 200: { text: "`resumed` is false when it was neither stopped nor paused.", schema: resumedSchema } },
+  answers: { 200: { text: "`resumed` is false when it was neither stopped nor paused, and its breaker not open.", schema: resumedSchema } },
   errors: ["not_found"],
 } as const;
 

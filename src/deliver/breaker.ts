@@ -8,7 +8,7 @@ import type { CommonSettings } from "./settings.ts";
  * | closed | `failures` failures in a row | open for `pause` |
  * | closed | a success | closed, the count restarts |
  * | open | any record (an attempt that began before it opened) | open, unchanged |
- * | open | its time ends | half-open |
+ * | open | its time ends, or an operator wants an attempt now | half-open |
  * | half-open | the first `mayStart` | half-open, the probe is in flight: nothing else may start |
  * | half-open | a success | closed, the pause is reset to `pause` |
  * | half-open | a failure | open, for twice the last pause, at most `longest` |
@@ -35,13 +35,13 @@ export interface Breaker {
   pause(until: number): void;
   /** The end of the latest `pause`; 0 when there was none. */
   pausedUntil(): number;
-  /** Ends the pause for an operator; true when there was one. */
-  endPause(): boolean;
+  /** An operator wants an attempt now: ends the pause, and an open breaker is half-open. True when there was either. */
+  tryNow(): boolean;
   close(): void;
 }
 
-/** A breaker, closed. `clock` gives unix milliseconds. */
-export function createBreaker(settings: CommonSettings["breaker"], clock: () => number): Breaker {
+/** A breaker, closed. `clock` gives unix milliseconds. `endPause` leaves the state as it is. */
+export function createBreaker(settings: CommonSettings["breaker"], clock: () => number): Breaker & { endPause(): void } {
   let current: BreakerState = "closed";
   let failures = 0;
   let pause = settings.pause;
@@ -107,9 +107,13 @@ export function createBreaker(settings: CommonSettings["breaker"], clock: () => 
     },
     pausedUntil: paused,
     endPause() {
-      const wasPaused = paused() > clock();
       pausedUntil = 0;
-      return wasPaused;
+    },
+    tryNow() {
+      const waits = paused() > clock() || state() === "open";
+      pausedUntil = 0;
+      if (current === "open") move("half-open");
+      return waits;
     },
     close() {},
   };

@@ -35,7 +35,7 @@ export function createDispatcher(routes: readonly LaneSettings[], parts: LanePar
     reload,
     wake: (route: string): void => lanes.get(route)?.lane.wake(),
     /** Ends the pause of the route's destination; true when there was one. */
-    endPause: (route: string): boolean => lanes.get(route)?.lane.endPause() ?? false,
+    tryNow: (route: string): boolean => lanes.get(route)?.lane.tryNow() ?? false,
     states(): ReadonlyMap<string, LaneState> {
       const active = [...lanes].filter(([, { settings }]) => settings !== null);
       return new Map(active.map(([name, { lane }]) => [name, lane.state()]));

@@ -322,11 +322,11 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
       queue.lookAgain();
       schedule();
     },
-    /** Ends the pause that the destination asked for; true when there was one. */
-    endPause(): boolean {
-      const wasPaused = session.breaker.endPause();
+    /** An operator wants an attempt now. True when a pause or an open breaker prevented it. */
+    tryNow(): boolean {
+      const waited = session.breaker.tryNow();
       schedule();
-      return wasPaused;
+      return waited;
     },
     state(): LaneState {
       const pausedUntil = session.breaker.pausedUntil();

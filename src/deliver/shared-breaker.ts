@@ -239,12 +239,13 @@ export function createSharedBreaker(settings: CommonSettings["breaker"], parts: 
       void step();
     },
     pausedUntil,
-    endPause() {
-      const wasPaused = pausedUntil() > clock.now();
-      local.endPause();
-      known = { ...known, pausedUntil: 0 };
+    tryNow() {
+      const isOpen = state() === "open";
+      const waits = isOpen || pausedUntil() > clock.now();
+      local.tryNow();
+      known = { ...known, pausedUntil: 0, ...(isOpen ? { state: "half-open", probeUntil: 0, ownsProbe: false } : {}) };
       unreportedPause = 0;
-      return wasPaused;
+      return waits;
     },
     close() {
       closed = true;

@@ -430,7 +430,7 @@ export type ReplayStep = View<typeof replayedSchema>;
 export const resumedSchema = z
   .object({
     route: z.string().describe("The route."),
-    resumed: z.boolean().describe("False when its destination was neither stopped nor paused."),
+    resumed: z.boolean().describe("False when its destination was neither stopped nor paused, and its breaker not open."),
   })
   .meta({ id: "ResumedRoute", description: "A route after `resume`." });
 

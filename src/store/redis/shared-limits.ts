@@ -6,8 +6,8 @@ import { keysOf } from "./keys.ts";
 import { readScript } from "./script.ts";
 
 interface RedisBreaker extends SharedBreaker {
-  /** Ends the pause for all processes; true when there was one. */
-  endPause(settings: SharedBreakerStep["settings"]): Promise<boolean>;
+  /** Ends the pause for all processes, and an open breaker is half-open; true when there was either. */
+  tryNow(settings: SharedBreakerStep["settings"]): Promise<boolean>;
 }
 
 const breakerScript = readScript("breaker");
@@ -19,9 +19,9 @@ const breakerScript = readScript("breaker");
 export function createRedisBreaker(link: RedisLink, prefix: string, name: string, now?: () => number): RedisBreaker {
   const key = keysOf(prefix).of(`breaker:${name}`);
 
-  async function step({ holder, verdicts, probeMs, pauseMs, settings }: SharedBreakerStep, endsPause = false) {
+  async function step({ holder, verdicts, probeMs, pauseMs, settings }: SharedBreakerStep, triesNow = false) {
     const { failures, pause, longest } = settings;
-    const asked = [now?.() ?? "", holder, verdicts, probeMs ?? "", pauseMs ?? "", failures, pause, longest, endsPause ? 1 : ""];
+    const asked = [now?.() ?? "", holder, verdicts, probeMs ?? "", pauseMs ?? "", failures, pause, longest, triesNow ? 1 : ""];
     const list = asked.map(String);
     const answer = (await link.run((redis) => breakerScript.run(redis, key, list))) as [BreakerState, ...(string | number)[]];
     const [state, ...rest] = answer;
@@ -34,7 +34,7 @@ export function createRedisBreaker(link: RedisLink, prefix: string, name: string
       const { ended: _, ...news } = await step(ask);
       return news;
     },
-    async endPause(settings) {
+    async tryNow(settings) {
       return (await step({ holder: "", verdicts: "", probeMs: null, pauseMs: null, settings }, true)).ended;
     },
   };

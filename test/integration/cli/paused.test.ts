@@ -89,7 +89,7 @@ describe.each(engines)("a destination that answers 429 with Retry-After: 9999999
     expect(jsonOf(await runOn(relay, "resume", "crm", "--json"))).toEqual({ route: "crm", resumed: true });
     await until("the delivery arrives", () => arrived === before + 1);
     await until("metrics show no pause", async () => (await pausedSeconds(relay)) === 0 && (await pausedSeconds(worker)) === 0);
-    expect((await runOn(relay, "resume", "crm")).out).toContain("crm: was neither stopped nor paused");
+    expect((await runOn(relay, "resume", "crm")).out).toContain("crm: was neither stopped nor paused, and its breaker was not open");
   });
 
   test("stays paused across a restart, but not with changed settings", async () => {

@@ -129,7 +129,9 @@ test("a destination stopped by 410 continues after resume", async () => {
   expect((await runOn(relay, "retry", retried[0]?.id ?? "")).out).toContain("start it with: wamid-relay resume everything");
   expect(await runProcessOn(relay, "resume", "everything")).toEqual({ code: 0, out: "everything: started again\n", err: "" });
   await until("all delivered", async () => (await counts(relay)).delivered === 3);
-  expect((await runOn(relay, "resume", "everything")).out).toBe("everything: was neither stopped nor paused\n");
+  expect((await runOn(relay, "resume", "everything")).out).toBe(
+    "everything: was neither stopped nor paused, and its breaker was not open\n",
+  );
   const unknown = await runOn(relay, "resume", "nothing");
   expect(unknown).toEqual({ code: 1, out: "", err: 'wamid-relay: unknown route "nothing" (there are: everything)\n' });
 });

@@ -9,8 +9,8 @@ const given = useGivenTime();
 const settings = { failures: 3, pause: 1000, longest: 5000 };
 const probeMs = 20_000;
 
-const ended = (world: ReturnType<typeof setUp>) =>
-  createRedisBreaker(world.link(), "relay", world.name, world.clock.now).endPause(settings);
+const triedNow = (world: ReturnType<typeof setUp>) =>
+  createRedisBreaker(world.link(), "relay", world.name, world.clock.now).tryNow(settings);
 
 function setUp(count: number, own = settings) {
   const { clock: hands, ...rest } = given.world();
@@ -192,8 +192,8 @@ test("a pause that an operator ends is over for all processes within a second", 
   await advance(1000);
   expect(two.breaker.pausedUntil()).toBeGreaterThan(clock.now());
   const changes = two.told.changes;
-  expect(await ended(world)).toBe(true);
-  expect(await ended(world)).toBe(false);
+  expect(await triedNow(world)).toBe(true);
+  expect(await triedNow(world)).toBe(false);
   // Much later than anybody was asked for a start.
   await advance(1000);
   for (const { breaker } of [one, two]) expect(breaker.pausedUntil()).toBeLessThanOrEqual(clock.now());
@@ -203,17 +203,27 @@ test("a pause that an operator ends is over for all processes within a second", 
   expect(three.breaker.pausedUntil()).toBeLessThanOrEqual(clock.now());
 });
 
-test("ending a pause leaves an open breaker open", async () => {
-  const world = setUp(1);
-  const { processes, clock, mayStart, fail, quiet } = world;
-  const [one] = processes;
-  expect(await mayStart(one)).toBe(true);
+test("an operator has one process send a probe within a second, and its success lets all start", async () => {
+  const world = setUp(3, { ...settings, pause: 3_600_000, longest: 3_600_000 });
+  const { processes, clock, mayStart, fail, advance, quiet } = world;
+  const [one, two] = processes;
+  for (const process of processes) expect(await mayStart(process)).toBe(true);
   await fail(one, 3);
-  one.breaker.pause(clock.now() + 3_600_000);
+  two.breaker.pause(clock.now() + 3_600_000);
   await quiet();
-  expect(await ended(world)).toBe(true);
-  expect(one.breaker.state()).toBe("open");
-  expect(await mayStart(one)).toBe(false);
+  expect(await mayStart(two)).toBe(false);
+  expect(one.breaker.tryNow()).toBe(true);
+  expect(await triedNow(world)).toBe(true);
+  expect(await triedNow(world)).toBe(false);
+  await advance(1000);
+  const starts = [];
+  for (const process of processes) starts.push(await mayStart(process));
+  expect(starts.filter(Boolean)).toEqual([true]);
+  const prober = processes[starts.indexOf(true)];
+  prober?.breaker.record(true);
+  await quiet();
+  await advance(1000);
+  for (const process of processes) expect(await mayStart(process)).toBe(true);
 });
 
 test("shares a pause later when Redis was unavailable", async () => {

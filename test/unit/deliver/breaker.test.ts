@@ -59,10 +59,26 @@ describe("open", () => {
 
   test("an operator ends a pause", () => {
     const { breaker } = setUp();
-    expect(breaker.endPause()).toBe(false);
+    expect(breaker.tryNow()).toBe(false);
     breaker.pause(5000);
-    expect(breaker.endPause()).toBe(true);
+    expect(breaker.tryNow()).toBe(true);
     expect(breaker.pausedUntil()).toBe(0);
+  });
+
+  test("an operator has a probe sent before the breaker's time is over, which decides as any probe does", () => {
+    const { breaker, fail, time } = setUp();
+    fail(3);
+    expect(breaker.tryNow()).toBe(true);
+    expect(breaker.state()).toBe("half-open");
+    expect(breaker.tryNow()).toBe(false);
+    expect([breaker.mayStart(), breaker.mayStart()]).toEqual([true, false]);
+    fail(1);
+    expect(breaker.openUntil()).toBe(2000);
+    time.now = 500;
+    breaker.tryNow();
+    breaker.mayStart();
+    breaker.record(true);
+    expect(breaker.state()).toBe("closed");
   });
 
   test("stays paused no longer than requested when the clock is set back", () => {

@@ -273,8 +273,8 @@ test("reports a pause once and shows it until an operator ends it", async () => 
   const pauses = memory.settlements.map(({ pause }) => pause);
   expect(pauses).toEqual(Array(2).fill({ breaker: expect.stringMatching(/^r:[0-9a-f]{12}$/), until }));
   busy = false;
-  expect(lane.endPause()).toBe(true);
-  expect(lane.endPause()).toBe(false);
+  expect(lane.tryNow()).toBe(true);
+  expect(lane.tryNow()).toBe(false);
   expect(lane.state().pausedUntil).toBeNull();
   await clock.advance(1000);
   expect(new Set(hand.sent)).toEqual(new Set(Array.from({ length: 10 }, (_, index) => `e${index + 1}`)));

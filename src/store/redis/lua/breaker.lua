@@ -3,8 +3,10 @@
 -- KEYS[1]: hash of `state`, `failures`, `until`, `pause`, `prober`, `probeUntil`, `pausedUntil`, `pausedFor`, `since` (of the
 -- first failure in a row); missing when closed without failures.
 -- ARGV: unix ms ('': Redis' clock), holder, verdicts in order (s, f, n), lease of the requested probe in ms (''), pause in
--- ms (''), then settings: failures, pause, longest; '1' to end the pause ('').
--- Returns state, failures, ms left open, ms left of the probe, 1 if the holder has it, ms left paused, 1 if a pause ended.
+-- ms (''), then settings: failures, pause, longest; '1': an operator wants
+-- an attempt now ('').
+-- Returns state, failures, ms left open, ms left of the probe, 1 if the holder has it, ms left paused, 1 if it
+-- was paused or open until the operator came.
 local now = tonumber(ARGV[1])
 if not now then
   local time = redis.call('TIME')
@@ -19,7 +21,7 @@ local state, failures = has[1] or 'closed', tonumber(has[2] or 0)
 local openUntil, pause = tonumber(has[3] or 0), tonumber(has[4] or first)
 local prober, probeUntil, pausedUntil = has[5] or '', tonumber(has[6] or 0), tonumber(has[7] or 0)
 local pausedFor, since = tonumber(has[8] or 0), tonumber(has[9] or 0)
-local ends = ARGV[9] == '1'
+local triesNow = ARGV[9] == '1'
 
 local function move(to)
   state, failures, prober, probeUntil = to, 0, '', 0
@@ -30,11 +32,12 @@ end
 -- More left than a whole pause: the clock was set back, which must not keep the breaker open.
 local isSetBack = pausedUntil > now + pausedFor or (state == 'open' and openUntil > now + pause)
 pausedUntil = math.min(pausedUntil, now + pausedFor)
-local isEnded = ends and pausedUntil > now
-if ends then pausedUntil = 0 end
+local isEnded = triesNow and pausedUntil > now
+if triesNow then pausedUntil = 0 end
 if state == 'open' then
   openUntil = math.min(openUntil, now + pause)
-  if openUntil <= now then move('half-open') end
+  isEnded = isEnded or (triesNow and openUntil > now)
+  if triesNow or openUntil <= now then move('half-open') end
 end
 if probeUntil <= now then prober, probeUntil = '', 0 end
 
