@@ -2,9 +2,13 @@ import { isUtf8 } from "node:buffer";
 import { z } from "zod";
 import { type EventId, hasIdLength, isCanonicalUuid } from "./ids.ts";
 
+const expected = (words: string) => ({
+  error: ({ input }: { input?: unknown }) => (input === undefined ? "is missing" : `must be ${words}`),
+});
+
 const identifier = z
-  .string()
-  .min(1)
+  .string(expected("text"))
+  .min(1, "is empty")
   .refine(hasIdLength, "is longer than 256 characters")
   // A lone surrogate has no UTF-8 form: two different ids could be stored as one.
   .refine((text) => text.isWellFormed(), "is not well-formed text");
@@ -14,11 +18,14 @@ const identifier = z
  * the body as received, not this object. `createdAt` is absent because no value of it makes an event invalid (see
  * {@link readTime}).
  */
-export const envelopeSchema = z.looseObject({
-  id: identifier,
-  event: identifier,
-  data: z.record(z.string(), z.unknown()).nullable(),
-});
+export const envelopeSchema = z.looseObject(
+  {
+    id: identifier,
+    event: identifier,
+    data: z.record(z.string(), z.unknown(), expected("an object or null")).nullable(),
+  },
+  "the body is not a JSON object",
+);
 
 export interface Envelope {
   readonly id: EventId;
@@ -52,7 +59,7 @@ export function parseEnvelopeText(body: string): EnvelopeResult {
   if (!parsed.success) {
     const problems = parsed.error.issues.slice(0, 4).map((issue) => {
       const path = issue.path.map(String).join(".");
-      return path === "" ? issue.message : `${path}: ${issue.message}`;
+      return path === "" ? issue.message : `${path} ${issue.message}`;
     });
     return { ok: false, error: problems.join("; ") };
   }
