@@ -11,8 +11,12 @@ import { relayToken } from "./relay-settings.ts";
 export const readerToken = "harness-reader-token";
 
 /** Settings with two tokens and two routes: `crm`, whose retries wait until somebody asks for them, and `history`. */
-export function consoleSettings(downstream: string, tokens: readonly object[] = allTokens): Record<string, unknown> {
-  const to = (path: string) => ({ url: `${downstream}${path}`, allowPrivate: true, breaker: { failures: 100_000 } });
+export function consoleSettings(
+  downstream: string,
+  tokens: readonly object[] = allTokens,
+  breaker: object = { failures: 100_000 },
+): Record<string, unknown> {
+  const to = (path: string) => ({ url: `${downstream}${path}`, allowPrivate: true, breaker });
   return {
     control: { tokens },
     routes: [
@@ -37,10 +41,10 @@ export interface ConsoleRelay {
 }
 
 /** A relay with a console, and a downstream whose `crm` answers 503 at first. */
-export async function startConsole(engine: Engine): Promise<ConsoleRelay> {
+export async function startConsole(engine: Engine, breaker?: object): Promise<ConsoleRelay> {
   let status = 503;
   const downstream = await openFlakyDownstream((path) => ({ status: path === "/crm" ? status : 200 }));
-  const relay = await startRelay({ settings: { ...consoleSettings(downstream.url), ...(await storageOf(engine)) } });
+  const relay = await startRelay({ settings: { ...consoleSettings(downstream.url, allTokens, breaker), ...(await storageOf(engine)) } });
   return {
     relay,
     downstream,

@@ -8,4 +8,6 @@ export function errorText(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+export const isNotFound = (error: unknown): boolean => error instanceof RelayClientError && error.status === 404;
+
 export const isSignedOut = (error: unknown): boolean => error instanceof RelayClientError && error.status === 401;

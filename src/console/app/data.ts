@@ -1,13 +1,15 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { useLocation, useSearch } from "wouter-preact";
 import { navigate } from "wouter-preact/use-browser-location";
-import { errorText } from "./api.ts";
+import { errorText, isNotFound } from "./api.ts";
 import { reportError } from "./session.tsx";
 
 export interface Data<T> {
   /** The latest answer; kept while the next one loads. */
   readonly data: T | null;
   readonly problem: string | null;
+  /** Nothing has this name. */
+  readonly isMissing: boolean;
   readonly isLoading: boolean;
   reload(): void;
 }
@@ -17,10 +19,11 @@ export interface Data<T> {
  * under `key` arrives, that under `standIn` stays.
  */
 export function useData<T>(read: () => Promise<T>, key: string, everyMs: number | null = null, standIn: string | null = null): Data<T> {
-  const [state, setState] = useState<{ key: string; data: T | null; problem: string | null; isLoading: boolean }>({
+  const [state, setState] = useState<Omit<Data<T>, "reload"> & { readonly key: string }>({
     key,
     data: null,
     problem: null,
+    isMissing: false,
     isLoading: true,
   });
   const latest = useRef(read);
@@ -33,14 +36,16 @@ export function useData<T>(read: () => Promise<T>, key: string, everyMs: number 
       key,
       data: before.key === key || before.key === standIn ? before.data : null,
       problem: null,
+      isMissing: false,
       isLoading: true,
     }));
     latest.current().then(
-      (data) => abort.signal.aborted || setState({ key, data, problem: null, isLoading: false }),
+      (data) => abort.signal.aborted || setState({ key, data, problem: null, isMissing: false, isLoading: false }),
       (error: unknown) => {
         if (abort.signal.aborted) return;
         reportError(error);
-        setState((before) => ({ ...before, problem: errorText(error), isLoading: false }));
+        if (isNotFound(error)) setState({ key, data: null, problem: null, isMissing: true, isLoading: false });
+        else setState((before) => ({ ...before, problem: errorText(error), isLoading: false }));
       },
     );
     return () => abort.abort();
@@ -54,7 +59,7 @@ export function useData<T>(read: () => Promise<T>, key: string, everyMs: number 
   }, [everyMs, reload]);
   // Data of another key would be shown for one frame.
   if (state.key === key) return { ...state, reload };
-  return { data: state.key === standIn ? state.data : null, problem: null, isLoading: true, reload };
+  return { data: state.key === standIn ? state.data : null, problem: null, isMissing: false, isLoading: true, reload };
 }
 
 /** The query of the URL, which holds the whole state of a page. An empty or missing value removes the parameter. */

@@ -98,13 +98,26 @@ function Stopped({ start }: Parts) {
 type Retryable = DeliveryGroup & { readonly state: "waiting" | "dead" };
 const isRetryable = (group: DeliveryGroup): group is Retryable => group.state === "waiting" || group.state === "dead";
 
-function retryOf({ route, state, cause }: Retryable, { errorCode, from, to }: Filter, ended: () => void): Action {
-  return retryAction({ route, state, errorCode, from, to, ...(cause === null ? {} : { cause }) }, ended);
+function retryOf(
+  { route, state, cause }: Retryable,
+  { errorCode, from, to }: Filter,
+  failing: (routes: readonly string[]) => string[],
+  ended: () => void,
+): Action {
+  return retryAction({ route, state, errorCode, from, to, ...(cause === null ? {} : { cause }) }, failing([route]), ended);
+}
+
+/** Tells which of these routes' destinations fail or are paused. Stopped ones are not among them: they need to be resumed. */
+function useFailing(): (routes: readonly string[]) => string[] {
+  const { overview } = useLive();
+  const failing = overview?.destinations.filter(({ state }) => state === "attention").map(({ route }) => route) ?? [];
+  return (routes) => failing.filter((each) => routes.includes(each));
 }
 
 function Groups({ filter, start }: { filter: Filter } & Parts) {
   const { route, state, cause, ...ofEvent } = filter;
   const { can } = useSession();
+  const failing = useFailing();
   const { data, problem, isLoading, reload } = useData(
     () => relay.deliveryGroups({ route, ...ofEvent, ...(state === undefined ? {} : { state: state as DeliveryGroup["state"] }) }),
     JSON.stringify([route, state, ofEvent]),
@@ -124,7 +137,7 @@ function Groups({ filter, start }: { filter: Filter } & Parts) {
             title: "Action",
             cell: (group: DeliveryGroup) =>
               isRetryable(group) && (
-                <button type="button" class="link" onClick={() => start(retryOf(group, filter, reload))}>
+                <button type="button" class="link" onClick={() => start(retryOf(group, filter, failing, reload))}>
                   Retry
                 </button>
               ),
@@ -137,7 +150,10 @@ function Groups({ filter, start }: { filter: Filter } & Parts) {
       <div class="page-head">
         <h2>By destination and cause</h2>
         {can("replay") && (state === "waiting" || state === "dead") && groups.length > 0 && (
-          <button type="button" onClick={() => start(retryAction({ ...filter, state }, reload))}>
+          <button
+            type="button"
+            onClick={() => start(retryAction({ ...filter, state }, failing(groups.map((group) => group.route)), reload))}
+          >
             Retry all that match
           </button>
         )}
@@ -153,7 +169,7 @@ function Groups({ filter, start }: { filter: Filter } & Parts) {
           columns={columns}
           keyOf={(group) => `${group.route} ${group.state} ${group.cause}`}
           hrefOf={(group) => path("/deliveries", { ...ofEvent, route: group.route, state: group.state, cause: group.cause })}
-          keys={can("replay") ? { r: (group) => isRetryable(group) && start(retryOf(group, filter, reload)) } : {}}
+          keys={can("replay") ? { r: (group) => isRetryable(group) && start(retryOf(group, filter, failing, reload)) } : {}}
         />
       )}
     </section>
@@ -162,15 +178,17 @@ function Groups({ filter, start }: { filter: Filter } & Parts) {
 
 function List({ filter: { state, ...filter }, start }: { filter: Filter } & Parts) {
   const { can } = useSession();
+  const failing = useFailing();
   const list = useList<RelayDelivery, string>(
     (before) => relay.deliveryPage({ ...filter, before, ...(state === undefined ? {} : { state: state as RelayDelivery["state"] }) }),
     JSON.stringify([state, filter]),
   );
-  const retryOne = ({ id }: RelayDelivery): Action => ({
+  const retryOne = ({ id, route }: RelayDelivery): Action => ({
     title: "Retry one delivery",
     text: <bdi>{id}</bdi>,
     verb: "Retry",
     run: async () => {
+      for (const each of failing([route])) await relay.resume(each);
       const { state: now, stopped } = await relay.retry(id);
       return stopped === null ? `It is ${now}.` : `It is ${now}; its destination is stopped: ${stopped}`;
     },
@@ -186,7 +204,7 @@ function List({ filter: { state, ...filter }, start }: { filter: Filter } & Part
     { title: "Attempts", isNumber: true, isWide: true, cell: ({ attempts }) => count(attempts) },
     { title: "Next attempt", isNumber: true, isWide: true, cell: ({ nextAt }) => <Ago at={nextAt} past="due" /> },
     { title: "Settled", isNumber: true, isWide: true, cell: ({ settledAt }) => <Time at={settledAt} /> },
-    { title: "Reason", isWide: true, cell: ({ reason }) => <bdi class="dim">{reason}</bdi> },
+    { title: "Reason", isWide: true, cell: ({ reason, cause }) => <bdi class="dim">{reason ?? cause}</bdi> },
     ...(can("replay")
       ? [
           {

@@ -9,7 +9,7 @@ import { Fact } from "../messages/message.tsx";
 import { releaseAction } from "../parts/actions.ts";
 import { Copy } from "../parts/copy.tsx";
 import { bytes, plural } from "../parts/format.ts";
-import { Code, Loading, Problem } from "../parts/notes.tsx";
+import { Code, Loading, Missing, Problem } from "../parts/notes.tsx";
 import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { Time } from "../parts/time.tsx";
@@ -20,7 +20,7 @@ import { curlOfBody, dispositionText, hydrationText, originText, prettyJson, she
 export function Event({ name }: { name: string }) {
   const [{ account }] = useQuery();
   const reveal = useReveal();
-  const { data, problem, isLoading, reload } = useData(
+  const { data, problem, isMissing, isLoading, reload } = useData(
     () => relay.event(name, { account, ...reveal.asked }),
     JSON.stringify([name, account, reveal.isRevealed]),
     reveal.isRevealed ? null : 5_000,
@@ -53,6 +53,11 @@ export function Event({ name }: { name: string }) {
         </span>
       </div>
       <Problem text={problem} retry={reload} />
+      {isMissing && (
+        <Missing what="event" list="/events">
+          The relay knows an event by its seq, its id or a masked id from a log line. Retention may have removed it.
+        </Missing>
+      )}
       <Loading isLoading={isLoading && data === null} />
       {data !== null && (
         <>

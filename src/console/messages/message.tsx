@@ -5,7 +5,7 @@ import { relay } from "../app/api.ts";
 import { path, useData, useQuery } from "../app/data.ts";
 import { useRetry } from "../events/deliveries-of.tsx";
 import { EventStories } from "../events/story.tsx";
-import { Loading, Problem } from "../parts/notes.tsx";
+import { Loading, Missing, Problem } from "../parts/notes.tsx";
 import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { Time } from "../parts/time.tsx";
@@ -17,7 +17,7 @@ import { useStories } from "./use-stories.ts";
 export function Message({ name }: { name: string }) {
   const [{ account }] = useQuery();
   const reveal = useReveal();
-  const { stories, problem, isLoading, more, reload } = useStories(name, { as: "message", account, ...reveal.asked });
+  const { stories, problem, isMissing, isLoading, more, reload } = useStories(name, { as: "message", account, ...reveal.asked });
   const [story, ...others] = stories ?? [];
   return (
     <>
@@ -28,6 +28,12 @@ export function Message({ name }: { name: string }) {
         <RevealButton reveal={reveal} />
       </div>
       <Problem text={problem} retry={reload} />
+      {isMissing && (
+        <Missing what="message" list="/messages">
+          The relay knows a message by its wamid, its reference, the service's id or a masked id from a log line. Retention may have removed
+          it.
+        </Missing>
+      )}
       <Loading isLoading={isLoading && stories === null} />
       {others.length > 0 && stories !== null ? (
         <Choice stories={stories} />

@@ -40,7 +40,7 @@ const columns: readonly Column<RelayMessage>[] = [
     cell: ({ status, errorCode }) => (
       <>
         {status === null ? <span class="dim">{none}</span> : <Status word={status} />}
-        {errorCode !== null && (
+        {errorCode !== null && status === "failed" && (
           <span class="dim">
             {" "}
             <Name text={errorCode} />

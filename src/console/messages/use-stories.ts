@@ -8,6 +8,7 @@ const eventsPerPage = 100;
 interface Stories {
   readonly stories: readonly RelayStory[] | null;
   readonly problem: string | null;
+  readonly isMissing: boolean;
   readonly isLoading: boolean;
   /** Reads another page of events; null when all are shown. */
   readonly more: (() => void) | null;
@@ -17,7 +18,7 @@ interface Stories {
 /** The stories of a message or run, read again every few seconds while they are masked. */
 export function useStories(name: string, filter: ExplainFilter): Stories {
   const [pages, setPages] = useState(1);
-  const { data, problem, isLoading, reload } = useData(
+  const { data, problem, isMissing, isLoading, reload } = useData(
     async () => {
       const { data: stories } = await relay.explain(name, { ...filter, limit: eventsPerPage });
       const [only, ...others] = stories;
@@ -37,5 +38,5 @@ export function useStories(name: string, filter: ExplainFilter): Stories {
     filter.reveal === true ? JSON.stringify([name, { ...filter, reveal: undefined }, pages]) : null,
   );
   const hasMore = data?.length === 1 && data[0]?.next !== null;
-  return { stories: data, problem, isLoading, more: hasMore ? () => setPages(pages + 1) : null, reload };
+  return { stories: data, problem, isMissing, isLoading, more: hasMore ? () => setPages(pages + 1) : null, reload };
 }

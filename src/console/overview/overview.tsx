@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { Link } from "wouter-preact";
+import { Link, useLocation } from "wouter-preact";
 import type { RelayOverview } from "../../client/relay-client.ts";
 import { relay } from "../app/api.ts";
 import { path, useData, useQuery } from "../app/data.ts";
@@ -138,7 +138,7 @@ function Act({ attention: { kind, subject, action }, start }: { attention: Atten
   }
   const state = kind === "dead-letters" ? "dead" : "waiting";
   return (
-    <button type="button" onClick={() => start(retryAction({ route: subject, state }))}>
+    <button type="button" onClick={() => start(retryAction({ route: subject, state }, state === "waiting" ? [subject] : []))}>
       Retry now
     </button>
   );
@@ -180,6 +180,7 @@ const dispositionColors: Readonly<Record<string, string>> = {
 };
 
 function Received() {
+  const [, navigate] = useLocation();
   const [query, setQuery] = useQuery();
   const period = periodOf(query["period"], "1h");
   const { data, problem, reload } = useData(
@@ -188,6 +189,12 @@ function Received() {
     period === "1h" ? 10_000 : 60_000,
   );
   const order = Object.keys(dispositionColors);
+  const rowsFrom = (from: number, to: number | null, disposition?: string) =>
+    path("/events", {
+      disposition,
+      from: new Date(from).toISOString(),
+      to: to === null ? undefined : new Date(to).toISOString(),
+    });
   const series = (data?.series ?? [])
     .filter(({ total }) => total !== null && total > 0)
     .toSorted((a, b) => order.indexOf(a.label) - order.indexOf(b.label));
@@ -208,7 +215,14 @@ function Received() {
           from={Date.parse(data.from)}
           stepMs={data.step * 1000}
           isStacked
-          series={series.map(({ label, values }) => ({ label, values, color: dispositionColors[label] ?? "--dim" }))}
+          series={series.map(({ label, values, total }) => ({
+            label,
+            values,
+            total,
+            color: dispositionColors[label] ?? "--dim",
+            href: rowsFrom(Date.parse(data.from), null, label),
+          }))}
+          onPick={(at) => navigate(rowsFrom(at, at + data.step * 1000))}
         />
       )}
     </section>
@@ -247,7 +261,12 @@ const columns: readonly Column<Destination>[] = [
     ),
   },
   { title: "Waiting", isNumber: true, cell: ({ waiting, held, route }) => <Rows value={waiting + held} route={route} state="waiting" /> },
-  { title: "In flight", isNumber: true, isWide: true, cell: ({ inFlight }) => count(inFlight) },
+  {
+    title: "In flight",
+    isNumber: true,
+    isWide: true,
+    cell: ({ inFlight, route }) => (inFlight === null ? none : <Rows value={inFlight} route={route} state="waiting" />),
+  },
   { title: "Dead", isNumber: true, cell: ({ dead, route }) => <Rows value={dead} route={route} state="dead" /> },
   { title: "Success 1 h", isNumber: true, isWide: true, cell: ({ successLastHour }) => percent(successLastHour) },
   {

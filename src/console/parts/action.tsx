@@ -10,8 +10,10 @@ export interface Action {
   readonly text: ComponentChildren;
   /** The words of the button. */
   readonly verb: string;
-  /** Counted before anything happens; 0 disables the button. */
+  /** Counted before anything happens; 0 disables the button, unless there is something to do then. */
   readonly count?: () => Promise<number>;
+  /** What a count of 0 means, when there is something to do. */
+  readonly whenNone?: string;
   /** Reports how many are done. Resolves with what to tell. */
   run(progress: (done: number) => void, signal: AbortSignal): Promise<string>;
   /** Called after it ran, however it ended. */
@@ -73,7 +75,9 @@ function Open({ action, close }: { action: Action; close(): void }) {
         {step.kind === "counting" && "Counting…"}
         {step.kind === "ready" &&
           count !== null &&
-          (count === 0 ? "Nothing matches now." : `${count.toLocaleString()} ${count === 1 ? "matches" : "match"} now.`)}
+          (count === 0
+            ? (action.whenNone ?? "Nothing matches now.")
+            : `${count.toLocaleString()} ${count === 1 ? "matches" : "match"} now.`)}
         {step.kind === "running" && (
           <>
             <progress value={count === null || count === 0 ? undefined : step.done} max={count ?? 1} />{" "}
@@ -85,7 +89,12 @@ function Open({ action, close }: { action: Action; close(): void }) {
       </p>
       <div class="buttons">
         {!isDone && (
-          <button type="button" class="primary" disabled={step.kind !== "ready" || count === 0} onClick={() => void run()}>
+          <button
+            type="button"
+            class="primary"
+            disabled={step.kind !== "ready" || (count === 0 && action.whenNone === undefined)}
+            onClick={() => void run()}
+          >
             {action.verb}
           </button>
         )}

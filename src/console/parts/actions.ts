@@ -11,8 +11,13 @@ interface RetryFilter {
   readonly state: "waiting" | "dead";
 }
 
-/** Deliveries of a route, of a cause, or all in a state go out again. */
-export function retryAction(filter: RetryFilter, ended?: () => void): Action {
+const oldId = "under its old id, so that the receiver can drop what it has. You can repeat this.";
+
+/**
+ * Deliveries of a route, of a cause, or all in a state go out again. `failing`: routes whose destinations fail, which the
+ * relay then tries at once.
+ */
+export function retryAction(filter: RetryFilter, failing: readonly string[], ended?: () => void): Action {
   const { state, ...more } = filter;
   const { route, cause, errorCode, from, to } = more;
   const which = { ...more, states: state === "waiting" ? (["waiting"] as const) : (["dead"] as const) };
@@ -26,10 +31,16 @@ export function retryAction(filter: RetryFilter, ended?: () => void): Action {
   ].join(" ");
   return {
     title: `Retry ${what}`,
-    text: "Each goes out now, under its old id, so that the receiver can drop what it has. You can repeat this.",
+    text:
+      (state === "dead" ? `Each goes out now, ${oldId}` : `Each that waits for a later attempt goes out now, ${oldId}`) +
+      (failing.length === 0
+        ? ""
+        : ` To a destination that fails (${failing.join(", ")}) one goes out first. If it succeeds, the others follow.`),
     verb: "Retry",
     count: async () => (await relay.countReplay(which)).matching,
+    ...(failing.length === 0 ? {} : { whenNone: "Those that wait are due already." }),
     run: async (onProgress, signal) => {
+      for (const each of failing) await relay.resume(each);
       const { replayed, complete } = await relay.replay(which, { onProgress, signal });
       return `${plural(replayed, "delivery", "deliveries")} retried${complete ? "" : ", then stopped"}.`;
     },

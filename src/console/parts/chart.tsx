@@ -1,11 +1,16 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { Link } from "wouter-preact";
 import { count } from "./format.ts";
 
 export interface ChartSeries {
   readonly label: string;
   readonly values: readonly (number | null)[];
+  /** Of all steps. */
+  readonly total: number | null;
+  /** The rows behind it. Null: several lists have them. */
+  readonly href: string | null;
   /** A custom property of the style sheet, such as `--ok`. */
   readonly color: string;
 }
@@ -25,6 +30,8 @@ interface ChartProps {
 }
 
 const height = 200;
+/** Between two ticks: counts have no fractions. */
+const wholeSteps = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat();
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
 const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
@@ -36,7 +43,7 @@ function tickText(at: number, stepS: number): string {
   return stepS >= 86_400 || (date.getHours() === 0 && date.getMinutes() === 0) ? day.format(date) : clock.format(date);
 }
 
-/** A time chart. Its legend shows the values at the pointer. */
+/** A time chart. Its legend shows the totals, or the values at the pointer, and links to the rows. */
 export function Chart({ label, from, stepMs, series, isStacked = false, format = count, onPick }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
   const look = useLook();
@@ -44,6 +51,7 @@ export function Chart({ label, from, stepMs, series, isStacked = false, format =
   pick.current = onPick;
   const key = JSON.stringify([look, isStacked, series.map((each) => [each.label, each.color])]);
   const plot = useRef<uPlot>(null);
+  const [step, setStep] = useState<number | null>(null);
   const latest = useRef<uPlot.AlignedData>([[]]);
   const steps = Math.max(0, ...series.map(({ values }) => values.length));
   const times = Array.from({ length: steps }, (_, index) => (from + index * stepMs) / 1000);
@@ -66,20 +74,19 @@ export function Chart({ label, from, stepMs, series, isStacked = false, format =
         cursor: { y: false, drag: { x: false, y: false } },
         scales: { y: { range: (_plot, _low, high) => [0, Math.max(high * 1.05, 1)] } },
         axes: [
-          { ...axis, values: (_plot, ticks, _axis, _space, stepS) => ticks.map((tick) => tickText(tick * 1000, stepS)) },
-          { ...axis, size: 56, values: (_plot, ticks) => ticks.map((tick) => format(tick)) },
+          { ...axis, size: 28, values: (_plot, ticks, _axis, _space, stepS) => ticks.map((tick) => tickText(tick * 1000, stepS)) },
+          { ...axis, size: 56, incrs: wholeSteps, values: (_plot, ticks) => ticks.map((tick) => format(tick)) },
         ],
+        legend: { show: false },
+        hooks: { setCursor: [({ cursor }) => setStep(cursor.idx ?? null)] },
         series: [
-          { label: "At", value: (_plot, at: number | null) => (at === null ? "" : dateTime.format(at * 1000)) },
-          ...series.map((each, index) => ({
+          {},
+          ...series.map((each) => ({
             label: each.label,
             stroke: colorOf(each.color),
             width: isStacked ? 1 : 2,
             points: { show: false },
             ...(isStacked ? { fill: `color-mix(in srgb, ${colorOf(each.color)} 55%, transparent)` } : {}),
-            // The drawn value of a stacked area includes those below it.
-            value: (_plot: uPlot, _drawn: number, _series: number, at: number | null) =>
-              at === null ? "" : format(series[index]?.values[at] ?? null),
           })),
         ],
         ...(isStacked ? { bands: series.slice(1).map((_, index) => ({ series: [index + 2, index + 1] as [number, number] })) } : {}),
@@ -105,7 +112,22 @@ export function Chart({ label, from, stepMs, series, isStacked = false, format =
   const data = JSON.stringify(latest.current);
   useEffect(() => plot.current?.setData(latest.current), [data, key]);
 
-  return <div class="chart" ref={place} role="img" aria-label={label} />;
+  const pointed = step === null ? undefined : times[step];
+  return (
+    <div class="chart">
+      <div class={onPick === undefined ? "plot" : "plot pickable"} ref={place} role="img" aria-label={label} />
+      <ul class="legend">
+        {series.map(({ label: name, color, values, total, href }) => (
+          <li key={name}>
+            <span class="swatch" style={{ background: `var(${color})` }} aria-hidden="true" />
+            {href === null ? name : <Link href={href}>{name}</Link>}{" "}
+            <span class="value">{format(pointed === undefined ? total : (values[step ?? 0] ?? null))}</span>
+          </li>
+        ))}
+        {pointed !== undefined && <li class="dim">at {dateTime.format(pointed * 1000)}</li>}
+      </ul>
+    </div>
+  );
 }
 
 function stacked(series: readonly ChartSeries[]): number[][] {
@@ -150,12 +172,16 @@ export function Sparkline({ values, label }: { values: readonly (number | null)[
   const known = values.filter((value) => value !== null);
   const high = Math.max(...known, 0);
   const points = values.map((value, index) =>
-    value === null ? null : [(index / Math.max(values.length - 1, 1)) * 100, high === 0 ? 23 : 23 - (value / high) * 22],
+    value === null ? null : [(index / Math.max(values.length - 1, 1)) * 100, high === 0 ? 21 : 21 - (value / high) * 18],
   );
   let line = "";
+  let dots = "";
   points.forEach((point, index) => {
-    // The tiny step shows a value without neighbors as a dot.
-    if (point !== null) line += `${points[index - 1] == null ? "M" : "L"}${point[0]?.toFixed(1)} ${point[1]?.toFixed(1)}h.01`;
+    if (point === null) return;
+    const place = `${point[0]?.toFixed(1)} ${point[1]?.toFixed(1)}`;
+    line += `${points[index - 1] == null ? "M" : "L"}${place}`;
+    // A line needs two values: one without neighbors is a dot.
+    if (points[index - 1] == null && points[index + 1] == null) dots += `M${place}h.01`;
   });
   return (
     <svg class="sparkline" viewBox="0 0 100 24" preserveAspectRatio="none" role="img" aria-label={label}>
@@ -168,6 +194,7 @@ export function Sparkline({ values, label }: { values: readonly (number | null)[
         stroke-linejoin="round"
         stroke-linecap="round"
       />
+      <path d={dots} stroke="currentColor" stroke-width="4" vector-effect="non-scaling-stroke" stroke-linecap="round" />
     </svg>
   );
 }

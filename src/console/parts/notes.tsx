@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact";
+import { Link } from "wouter-preact";
 
 /** What an empty page tells: why it is empty, and what fills it. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
@@ -7,6 +8,18 @@ export function Empty({ title, children }: { title: string; children?: Component
       <h2>{title}</h2>
       {children}
     </div>
+  );
+}
+
+/** Nothing has the name in the address. */
+export function Missing({ what, list, children }: { what: string; list: string; children?: ComponentChildren }) {
+  return (
+    <Empty title={`No ${what} has this name`}>
+      <p>{children}</p>
+      <p>
+        <Link href={list}>All {what}s</Link>
+      </p>
+    </Empty>
   );
 }
 

@@ -24,7 +24,50 @@ interface TableProps<Row> {
   readonly keys?: Readonly<Record<string, (row: Row) => void>>;
 }
 
-/** Rows of 32 px. `j` and `k` move the selection, Enter opens it. */
+/** A table of the page, for keys: one of them has the selection. */
+interface Selectable {
+  readonly element: HTMLElement | null;
+  readonly count: number;
+  /** -1: the selection is elsewhere. */
+  readonly index: number;
+  /** -1: gives it up. */
+  select(index: number): void;
+  /** Runs the key for the selected row. */
+  press(key: string): void;
+}
+
+const tables = new Set<{ readonly current: Selectable }>();
+
+const inOrder = (): Selectable[] =>
+  [...tables]
+    .map(({ current }) => current)
+    .filter(({ count }) => count > 0)
+    .sort((a, b) => (a.element !== null && b.element !== null && follows(b.element, a.element) ? -1 : 1));
+
+const follows = (later: HTMLElement, earlier: HTMLElement): boolean =>
+  (earlier.compareDocumentPosition(later) & Node.DOCUMENT_POSITION_FOLLOWING) !== 0;
+
+/** Moves the selection by one row, from the end of a table to the next one. */
+function move(step: 1 | -1): void {
+  const all = inOrder();
+  const at = all.findIndex(({ index }) => index !== -1);
+  const table = all[at];
+  const next = (table?.index ?? -1) + step;
+  const neighbor = all[at + step];
+  if (table === undefined) all[0]?.select(0);
+  else if (next >= 0 && next < table.count) table.select(next);
+  else if (neighbor !== undefined) {
+    table.select(-1);
+    neighbor.select(step === 1 ? 0 : neighbor.count - 1);
+  }
+}
+
+const press = (key: string): void =>
+  inOrder()
+    .find(({ index }) => index !== -1)
+    ?.press(key);
+
+/** Rows of 32 px. `j` and `k` move the selection, also between the tables of a page; Enter opens it. */
 export function Table<Row>({ label, rows, columns, keyOf, hrefOf, keys = {} }: TableProps<Row>) {
   const [, navigate] = useLocation();
   const [selected, setSelected] = useState<string | number | null>(null);
@@ -32,15 +75,29 @@ export function Table<Row>({ label, rows, columns, keyOf, hrefOf, keys = {} }: T
   const index = rows.findIndex((row) => keyOf(row) === selected);
   const row = rows[index];
 
-  const select = (next: number) => {
-    const chosen = rows[Math.min(Math.max(next, 0), rows.length - 1)];
-    if (chosen !== undefined) setSelected(keyOf(chosen));
+  const self = useRef<Selectable>(null as never);
+  self.current = {
+    element: body.current,
+    count: rows.length,
+    index,
+    select(next) {
+      const chosen = rows[next];
+      setSelected(chosen === undefined ? null : keyOf(chosen));
+    },
+    press(key) {
+      if (row === undefined) return;
+      if (key === "Enter" && hrefOf !== undefined) navigate(hrefOf(row));
+      keys[key]?.(row);
+    },
   };
+  useEffect(() => {
+    tables.add(self);
+    return () => void tables.delete(self);
+  }, []);
   useKeys({
-    j: () => select(index + 1),
-    k: () => select(index - 1),
-    ...(hrefOf === undefined ? {} : { Enter: () => row !== undefined && navigate(hrefOf(row)) }),
-    ...Object.fromEntries(Object.entries(keys).map(([key, run]) => [key, () => row !== undefined && run(row)])),
+    j: () => move(1),
+    k: () => move(-1),
+    ...Object.fromEntries([...(hrefOf === undefined ? [] : ["Enter"]), ...Object.keys(keys)].map((key) => [key, () => press(key)])),
   });
   useEffect(() => {
     body.current?.children[index]?.scrollIntoView({ block: "nearest" });

@@ -2,7 +2,10 @@ import type { RelayQuality, RelaySeries } from "../../client/relay-client.ts";
 
 type Series = RelaySeries["series"][number];
 
-/** The `most - 1` largest series, and the sum of the others as `other`. */
+/** The label of all codes but the most frequent. */
+export const otherCodes = "other";
+
+/** The `most - 1` largest series, and the sum of the others as {@link otherCodes}. */
 export function topSeries(series: readonly Series[], most: number): Series[] {
   const sorted = series.filter(({ total }) => (total ?? 0) > 0).toSorted((a, b) => (b.total ?? 0) - (a.total ?? 0));
   if (sorted.length <= most) return sorted;
@@ -10,7 +13,7 @@ export function topSeries(series: readonly Series[], most: number): Series[] {
   const [first] = others;
   if (first === undefined) return sorted;
   const values = first.values.map((_, index) => others.reduce((sum, each) => sum + (each.values[index] ?? 0), 0));
-  return [...sorted.slice(0, most - 1), { label: "other", values, total: others.reduce((sum, { total }) => sum + (total ?? 0), 0) }];
+  return [...sorted.slice(0, most - 1), { label: otherCodes, values, total: others.reduce((sum, { total }) => sum + (total ?? 0), 0) }];
 }
 
 /** One line for each number. A cell that a spreadsheet would read as a formula gets an apostrophe before it. */

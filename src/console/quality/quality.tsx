@@ -4,10 +4,10 @@ import { relay } from "../app/api.ts";
 import { path, useData, useQuery } from "../app/data.ts";
 import { Chart, type ChartSeries } from "../parts/chart.tsx";
 import { Filters, PeriodFilter, periodOf, startOf, TextFilter } from "../parts/filters.tsx";
-import { count, duration, none, percent } from "../parts/format.ts";
+import { count, duration, percent } from "../parts/format.ts";
 import { Empty, Loading, Problem } from "../parts/notes.tsx";
 import { type Column, Table } from "../parts/table.tsx";
-import { csvOf, topSeries } from "./numbers.ts";
+import { csvOf, otherCodes, topSeries } from "./numbers.ts";
 
 const refreshMs = 60_000;
 const codeColors = ["--stopped", "--attention", "--accent", "--open", "--ok", "--quiet"];
@@ -61,12 +61,12 @@ function Funnel({ quality: { sent, delivered, read, failed, pending, toDelivered
     {
       status: "delivered",
       value: delivered,
-      note: `${share(delivered)} of sent · half within ${seconds(toDelivered.p50)}, 90 % within ${seconds(toDelivered.p90)}`,
+      note: `${share(delivered)} of sent${within(toDelivered)}`,
     },
     {
       status: "read",
       value: read,
-      note: `${share(read)} of sent · half within ${seconds(toRead.p50)}, 90 % within ${seconds(toRead.p90)}`,
+      note: `${share(read)} of sent${within(toRead)}`,
     },
     { status: "failed", value: failed, note: `${share(failed)} of sent` },
   ];
@@ -78,7 +78,9 @@ function Funnel({ quality: { sent, delivered, read, failed, pending, toDelivered
         {steps.map(({ status, value, note }) => (
           <li key={status}>
             <Link href={path("/messages", { status })}>{status}</Link>
-            <span class="number">{count(value)}</span>
+            <Link href={path("/messages", { status })} class="number row-link">
+              {count(value)}
+            </Link>
             <svg class={`bar ${status}`} viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
               <rect width={(value / most) * 100} height="8" />
             </svg>
@@ -90,12 +92,17 @@ function Funnel({ quality: { sent, delivered, read, failed, pending, toDelivered
   );
 }
 
-const seconds = (value: number | null): string => (value === null ? none : duration(value * 1000));
+function within({ p50, p90 }: RelayQuality["toRead"]): string {
+  if (p50 === null || p90 === null) return "";
+  return ` · half within ${duration(p50 * 1000)}, 90 % within ${duration(p90 * 1000)}`;
+}
 
 function Failures({ series }: { series: RelaySeries }) {
-  const shown: ChartSeries[] = topSeries(series.series, codeColors.length).map(({ label, values }, index) => ({
+  const shown: ChartSeries[] = topSeries(series.series, codeColors.length).map(({ label, values, total }, index) => ({
     label,
     values,
+    total,
+    href: label === otherCodes ? null : path("/events", { errorCode: label, from: series.from }),
     color: codeColors[index] ?? "--quiet",
   }));
   if (shown.length === 0) return null;

@@ -10,7 +10,7 @@ import { Timeline } from "../messages/timeline.tsx";
 import { useStories } from "../messages/use-stories.ts";
 import { ChipFilter, Filters, TextFilter } from "../parts/filters.tsx";
 import { none } from "../parts/format.ts";
-import { Code, Empty, Loading, Problem } from "../parts/notes.tsx";
+import { Code, Empty, Loading, Missing, Problem } from "../parts/notes.tsx";
 import { Pages } from "../parts/pages.tsx";
 import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
@@ -97,7 +97,7 @@ function RunList() {
 function Run({ name }: { name: string }) {
   const [{ account }] = useQuery();
   const reveal = useReveal();
-  const { stories, problem, isLoading, more, reload } = useStories(name, { as: "run", account, ...reveal.asked });
+  const { stories, problem, isMissing, isLoading, more, reload } = useStories(name, { as: "run", account, ...reveal.asked });
   return (
     <>
       <div class="page-head">
@@ -107,6 +107,11 @@ function Run({ name }: { name: string }) {
         <RevealButton reveal={reveal} />
       </div>
       <Problem text={problem} retry={reload} />
+      {isMissing && (
+        <Missing what="run" list="/runs">
+          The relay knows a run by its id, its reference or a masked id from a log line. Retention may have removed it.
+        </Missing>
+      )}
       <Loading isLoading={isLoading && stories === null} />
       {stories !== null && stories.length > 1 ? (
         <ul class="stories" aria-label="Several runs have this name">

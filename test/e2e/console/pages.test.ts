@@ -72,6 +72,21 @@ describe.each(engines)("on %s", (engine) => {
     await page.getByText("No deliveries here").waitFor();
   });
 
+  test("Retry now tries a repaired destination before its breaker would", async () => {
+    const { relay, downstream, answer, open } = await startConsole(engine, { failures: 1, pause: "1h", longest: "1h" });
+    await postMessages(relay, 3);
+    const { page } = await open("");
+    const failing = page.getByRole("listitem").filter({ hasText: "crm answers 503" });
+    await failing.waitFor();
+    const failed = downstream.counts("/crm").arrivals;
+    answer(200);
+    await failing.getByRole("button", { name: "Retry now" }).click();
+    await dialog(page).getByText("To a destination that fails (crm) one goes out first.").waitFor();
+    await confirm(page, "Retry", null, /retried\.$/);
+    await until("all arrived", () => downstream.counts("/crm").arrivals === failed + 3);
+    await page.getByText("All good").waitFor();
+  });
+
   test("resumes a destination that answered 410, and releases a quarantined event", async () => {
     const { relay, downstream, answer, open } = await startConsole(engine);
     await relay.stop();
@@ -221,19 +236,58 @@ test("the keyboard alone opens pages, rows, the help and the search", async () =
   await page.keyboard.press("g");
   await page.keyboard.press("d");
   await page.getByRole("heading", { level: 1, name: "Deliveries" }).waitFor();
-  await table(page, "Deliveries").getByRole("row").nth(2).waitFor();
-  const selected = page.locator("tr[aria-selected=true]");
-  const selectedRow = () => selected.evaluate((row) => (row as unknown as { rowIndex: number }).rowIndex);
+  const [groups, deliveries] = [table(page, "Groups of deliveries"), table(page, "Deliveries")];
+  await deliveries.getByRole("row").nth(2).waitFor();
+  await groups.getByRole("row").nth(1).waitFor();
+  const selected = (where: typeof groups, row: number) => where.locator(`tbody tr:nth-child(${row})[aria-selected=true]`).waitFor();
   await page.keyboard.press("j");
-  const first = await selectedRow();
-  await page.keyboard.press("j");
-  await until("the next row is selected", async () => (await selectedRow()) > first);
-  await page.keyboard.press("k");
-  await until("the row before is selected", async () => (await selectedRow()) === first);
+  await selected(groups, 1);
   await page.keyboard.press("r");
-  await dialog(page)
-    .getByRole("button", { name: /^(Retry|Send again)$/ })
-    .waitFor();
+  await dialog(page).getByText("1 matches now.").waitFor();
+  await page.keyboard.press("Escape");
+  await dialog(page).waitFor({ state: "hidden" });
+  // Past the last group comes the first delivery, and the other way round.
+  await page.keyboard.press("j");
+  await selected(deliveries, 1);
+  await page.keyboard.press("j");
+  await selected(deliveries, 2);
+  for (const _ of [1, 2]) await page.keyboard.press("k");
+  await selected(groups, 1);
+  expect(await page.locator("tr[aria-selected=true]").count()).toBe(1);
+  await page.keyboard.press("j");
+  await selected(deliveries, 1);
+  await page.keyboard.press("r");
+  await dialog(page).getByRole("heading", { name: "Retry one delivery" }).waitFor();
+});
+
+test("a long retry shows its progress, and stops between two steps", async () => {
+  const started = await startConsole("sqlite");
+  const { relay, downstream, answer, open } = started;
+  await postMessages(relay, 4);
+  await attempted(started, 4);
+  answer(200);
+  const { page } = await open("deliveries?state=waiting&route=crm");
+  const third = Promise.withResolvers<void>();
+  let steps = 0;
+  await page.route("**/v1/replay", async (route) => {
+    const body = route.request().postDataJSON() as Record<string, unknown>;
+    if (body["dryRun"] === true) return route.continue();
+    steps += 1;
+    if (steps === 3) await third.promise;
+    await route.continue({ postData: JSON.stringify({ ...body, limit: 1 }) });
+  });
+  await page.getByRole("button", { name: "Retry all that match" }).click();
+  await dialog(page).getByText("4 match now.").waitFor();
+  await dialog(page).getByRole("button", { name: "Retry", exact: true }).click();
+  await dialog(page).locator('progress[value="2"][max="4"]').waitFor();
+  await dialog(page).getByText("2", { exact: true }).waitFor();
+  await dialog(page).getByRole("button", { name: "Stop" }).click();
+  await dialog(page).waitFor({ state: "hidden" });
+  third.resolve();
+  const left = table(page, "Groups of deliveries").getByRole("row").filter({ hasText: "503" });
+  await left.getByRole("cell", { name: "1", exact: true }).waitFor();
+  await until("the retried ones arrived", () => downstream.counts("/crm").arrivals === 7);
+  expect(steps).toBe(3);
 });
 
 test("Reveal keeps the masked event until the clear one is there, and Hide removes it at once", async () => {
@@ -277,6 +331,14 @@ test("charts follow the range, failures are exported, a run has its story, and a
   await page.getByRole("button", { name: "7 d" }).click();
   await page.waitForURL(/period=7d/, { waitUntil: "commit" });
   await page.getByRole("img", { name: /error code/i }).waitFor();
+  await page.getByRole("listitem").filter({ hasText: "131026 2" }).getByRole("link", { name: "131026" }).click();
+  await page.waitForURL(/\/events\?.*errorCode=131026/, { waitUntil: "commit" });
+  await table(page, "Events").getByRole("row").nth(2).waitFor();
+
+  await page.goto("/console/");
+  await page.getByRole("listitem").filter({ hasText: "routed 3" }).getByRole("link", { name: "routed" }).click();
+  await page.waitForURL(/\/events\?.*disposition=routed/, { waitUntil: "commit" });
+  await table(page, "Events").getByRole("row").nth(3).waitFor();
 
   await page.goto("/console/runs");
   await table(page, "Runs").getByRole("row").nth(1).getByRole("link").first().click();
@@ -298,6 +360,17 @@ test("charts follow the range, failures are exported, a run has its story, and a
   await page.keyboard.press("Escape");
   await page.getByText("refused").first().waitFor();
   await page.locator("main code", { hasText: "retires" }).waitFor();
+});
+
+test.each(["message", "event", "run"])("a %s that nobody knows leads to the list of those that are there", async (what) => {
+  const { relay, open } = await startConsole("sqlite");
+  await postMessages(relay, 1);
+  const { page, expectMessages } = await open("");
+  expectMessages(/status of 404/);
+  await page.goto(`/console/${what}s/nobody`);
+  await page.getByRole("heading", { name: `No ${what} has this name` }).waitFor();
+  await page.getByRole("link", { name: `All ${what}s` }).click();
+  await page.getByRole("heading", { level: 1, name: `${what[0]?.toUpperCase()}${what.slice(1)}s` }).waitFor();
 });
 
 test("hostile text in every field of an event neither runs nor widens a page", async () => {
