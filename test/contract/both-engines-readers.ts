@@ -135,6 +135,18 @@ export async function wholeOf(read: StoreReading): Promise<object> {
   };
 }
 
+/** What {@link wholeOf} says of messages and runs, left out: after a purge it differs, because each engine removes them at its own pace. */
+export const ofSubjects = {
+  messages: null,
+  runs: null,
+  seen: null,
+  masked: null,
+  maskedId: null,
+  maskedRun: null,
+  byService: null,
+  stories: null,
+};
+
 function tallyOf(deliveries: readonly DeliveryView[]): Record<string, object> {
   const byEvent = Object.groupBy(deliveries, ({ event }) => event);
   return Object.fromEntries(

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import type { Rules } from "../../src/store/rules.ts";
 import { steps } from "./both-engines-draws.ts";
 import { type OpenEngine, openDistributed, openEmbeddedAnew } from "./both-engines-open.ts";
-import { answerOf, loadsOf, purgeBoth, questions, wholeOf } from "./both-engines-readers.ts";
+import { answerOf, loadsOf, ofSubjects, purgeBoth, questions, wholeOf } from "./both-engines-readers.ts";
 import { doOnBoth, type Known, switchedRules } from "./both-engines-steps.ts";
 import { redisOfFile } from "./redis-of-file.ts";
 import { start } from "./store-events.ts";
@@ -16,8 +16,6 @@ function distributed(rules: Rules, plansLater: boolean): OpenEngine {
   runs += 1;
   return openDistributed(client(), `both-${runs}`, rules, plansLater);
 }
-
-const ofSubjects = { messages: null, runs: null, run: null, seen: null, masked: null, maskedRun: null, byService: null, stories: null };
 
 test("both engines answer every reader alike after the same random steps, planned by the same process or another", {
   tags: ["slow"],

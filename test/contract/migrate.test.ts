@@ -9,7 +9,7 @@ import { openSource } from "../../src/store/migrate/source.ts";
 import { StoreUnavailable } from "../../src/store/port.ts";
 import { steps } from "./both-engines-draws.ts";
 import { openDistributed, openEmbedded } from "./both-engines-open.ts";
-import { answerOf, loadsOf, purgeBoth, questions, wholeOf } from "./both-engines-readers.ts";
+import { answerOf, loadsOf, ofSubjects, purgeBoth, questions, wholeOf } from "./both-engines-readers.ts";
 import { doOnBoth, type Known, switchedRules } from "./both-engines-steps.ts";
 import { redisOfFile } from "./redis-of-file.ts";
 import { start } from "./store-events.ts";
@@ -52,8 +52,6 @@ async function migrated(path: string): Promise<string> {
     }
   }
 }
-
-const ofSubjects = { messages: null, runs: null, run: null, seen: null, maskedRun: null, byService: null, stories: null };
 
 test("Redis answers every reader as the migrated file did, also after further steps", async () => {
   await fc.assert(
