@@ -36,8 +36,9 @@ export function useData<T>(read: () => Promise<T>, key: string, everyMs: number 
       key,
       data: before.key === key || before.key === standIn ? before.data : null,
       problem: null,
-      isMissing: false,
-      isLoading: true,
+      // What is missing stays so while it is looked for again, without a flicker.
+      isMissing: before.key === key && before.isMissing,
+      isLoading: before.key !== key || !before.isMissing,
     }));
     latest.current().then(
       (data) => abort.signal.aborted || setState({ key, data, problem: null, isMissing: false, isLoading: false }),
@@ -45,7 +46,7 @@ export function useData<T>(read: () => Promise<T>, key: string, everyMs: number 
         if (abort.signal.aborted) return;
         reportError(error);
         if (isNotFound(error)) setState({ key, data: null, problem: null, isMissing: true, isLoading: false });
-        else setState((before) => ({ ...before, problem: errorText(error), isLoading: false }));
+        else setState((before) => ({ ...before, problem: errorText(error), isMissing: false, isLoading: false }));
       },
     );
     return () => abort.abort();

@@ -107,11 +107,11 @@ function retryOf(
   return retryAction({ route, state, errorCode, from, to, ...(cause === null ? {} : { cause }) }, failing([route]), ended);
 }
 
-/** Tells which of these routes' destinations fail or are paused. Stopped ones are not among them: they need to be resumed. */
+/** Tells which of these routes' destinations fail. Stopped and paused ones are not among them: those are resumed on purpose. */
 function useFailing(): (routes: readonly string[]) => string[] {
   const { overview } = useLive();
-  const failing = overview?.destinations.filter(({ state }) => state === "attention").map(({ route }) => route) ?? [];
-  return (routes) => failing.filter((each) => routes.includes(each));
+  const failing = overview?.attention.filter(({ kind }) => kind === "destination-failing").map(({ subject }) => subject) ?? [];
+  return (routes) => routes.filter((route, index) => failing.includes(route) && routes.indexOf(route) === index);
 }
 
 function Groups({ filter, start }: { filter: Filter } & Parts) {

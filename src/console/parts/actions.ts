@@ -38,7 +38,7 @@ export function retryAction(filter: RetryFilter, failing: readonly string[], end
         : ` To a destination that fails (${failing.join(", ")}) one goes out first. If it succeeds, the others follow.`),
     verb: "Retry",
     count: async () => (await relay.countReplay(which)).matching,
-    ...(failing.length === 0 ? {} : { whenNone: "Those that wait are due already." }),
+    ...(failing.length === 0 ? {} : { whenNone: "Everything that waits is due already." }),
     run: async (onProgress, signal) => {
       for (const each of failing) await relay.resume(each);
       const { replayed, complete } = await relay.replay(which, { onProgress, signal });

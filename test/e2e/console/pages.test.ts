@@ -336,6 +336,15 @@ test("charts follow the range, failures are exported, a run has its story, and a
   await table(page, "Events").getByRole("row").nth(2).waitFor();
 
   await page.goto("/console/");
+  const plot = page.locator(".pickable .u-over");
+  await plot.hover();
+  await page.getByRole("listitem").filter({ hasText: /^at / }).waitFor();
+  await plot.click();
+  await page.waitForURL(/\/events\?from=.*&to=/, { waitUntil: "commit" });
+  const picked = new URL(page.url()).searchParams;
+  expect(Date.parse(String(picked.get("to"))) - Date.parse(String(picked.get("from")))).toBe(60_000);
+
+  await page.goto("/console/");
   await page.getByRole("listitem").filter({ hasText: "routed 3" }).getByRole("link", { name: "routed" }).click();
   await page.waitForURL(/\/events\?.*disposition=routed/, { waitUntil: "commit" });
   await table(page, "Events").getByRole("row").nth(3).waitFor();
