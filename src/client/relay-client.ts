@@ -307,7 +307,7 @@ export class RelayClient {
     return replay(this.#connection, filter, options);
   }
 
-  /** Resumes a destination that was stopped or paused; false when it was neither. */
+  /** Tries a destination now that was stopped or paused, or whose breaker was open; false when it was none of these. */
   async resume(route: string): Promise<boolean> {
     const { resumed } = await this.#connection.json<{ resumed: boolean }>("POST", `/v1/routes/${encodeURIComponent(route)}/resume`);
     return resumed;
