@@ -64,7 +64,7 @@ export function createReading(db: Db): <T>(run: () => T) => T {
 /** Fewer rows are read within milliseconds, and a thread takes longer to start. */
 const fewRows = 20_000;
 
-/** The same reads, with those of many rows in a thread once there are many, so that they do not delay receiving. */
+/** The same reads. Once the file has many rows, long reads run in a thread and do not delay receiving. */
 export function createBrowsing(read: StoreReader, pages: FileInspecting["pages"], few = fewRows): StoreReading {
   const isAside = () =>
     [read.events, read.messages, read.runs].some(({ bounds }) => {

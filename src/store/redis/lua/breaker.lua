@@ -3,10 +3,9 @@
 -- KEYS[1]: hash of `state`, `failures`, `until`, `pause`, `prober`, `probeUntil`, `pausedUntil`, `pausedFor`, `since` (of the
 -- first failure in a row); missing when closed without failures.
 -- ARGV: unix ms ('': Redis' clock), holder, verdicts in order (s, f, n), lease of the requested probe in ms (''), pause in
--- ms (''), then settings: failures, pause, longest; '1': an operator wants
--- an attempt now ('').
--- Returns state, failures, ms left open, ms left of the probe, 1 if the holder has it, ms left paused, 1 if it
--- was paused or open until the operator came.
+-- ms (''), then settings: failures, pause, longest; '1' when an operator wants an attempt now ('').
+-- Returns state, failures, ms left open, ms left of the probe, 1 if the holder has it, ms left paused, 1 if the operator
+-- ended a pause or the time that it stays open.
 local now = tonumber(ARGV[1])
 if not now then
   local time = redis.call('TIME')
