@@ -12,7 +12,7 @@ COPY .ci ./.ci
 COPY src ./src
 RUN npm run build
 
-# The image has its own Node, so the optional one of the clone stays out.
+# The image has its own Node, so the optional one of the clone stays out, as does the PostgreSQL of its tests.
 FROM ${NODE_IMAGE} AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
@@ -25,6 +25,8 @@ COPY package.json ./
 COPY --from=dependencies /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY config ./config
+# What GET /v1/openapi.json reads.
+COPY docs/reference/examples.json ./docs/reference/
 # Numeric, so that Kubernetes can verify runAsNonRoot. 1000 is the user `node` of the base image.
 RUN install -d -o 1000 -g 1000 /app/data
 USER 1000:1000
@@ -37,9 +39,9 @@ LABEL org.opencontainers.image.title="wamid-relay" \
   org.opencontainers.image.licenses="MIT" \
   org.opencontainers.image.version="${VERSION}" \
   org.opencontainers.image.revision="${REVISION}"
-# Liveness, not readiness: a restart does not help against a full disk. It reads the port from the settings of process 1.
+# Liveness, not readiness: a restart does not help against a full disk. Another --config needs a check of its own.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=10s \
-  CMD ["node", "dist/cli/wamid-relay.js", "healthcheck", "--pid", "1"]
+  CMD ["node", "dist/cli/wamid-relay.js", "healthcheck", "--config", "config/relay.yaml"]
 # SIGTERM drains: give `docker stop` more time than server.shutdownTimeout.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["node", "dist/cli/wamid-relay.js"]

@@ -3,14 +3,13 @@
 //   node .ci/build.mjs                  into dist
 //   node .ci/build.mjs --out <folder>   into another folder
 //   node .ci/build.mjs --no-check       without checking types, in half the time
-//   node .ci/build.mjs --only-console   the console alone, unless it is built already
+//   node .ci/build.mjs --only-console   the console alone, unless it is newer than its sources
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { build } from "vite";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const {
@@ -26,7 +25,7 @@ const {
 }).values;
 const dist = resolve(out);
 if (onlyConsole) {
-  if (!existsSync(join(dist, "console/index.html"))) await buildConsole();
+  if (!isConsoleCurrent()) await buildConsole();
   process.exit();
 }
 const scratch = mkdtempSync(join(tmpdir(), "wamid-relay-build-"));
@@ -56,7 +55,16 @@ try {
   rmSync(scratch, { recursive: true });
 }
 
+/** The console imports from other folders of src too. A folder is newer after a file in it was removed. */
+function isConsoleCurrent() {
+  const page = join(dist, "console/index.html");
+  if (!existsSync(page)) return false;
+  const builtAt = statSync(page).mtimeMs;
+  return readdirSync(join(root, "src"), { recursive: true }).every((path) => statSync(join(root, "src", path)).mtimeMs <= builtAt);
+}
+
 async function buildConsole() {
+  const { build } = await import("vite");
   const config = { configFile: join(root, "src/console/vite.config.ts"), logLevel: "warn" };
   await build({ ...config, build: { outDir: join(dist, "console") } });
 }

@@ -4,7 +4,8 @@
 //   npm run pack -- --out <folder>      into another folder
 //   npm run pack -- --no-check          without checking types
 //
-// The tarball has its own package.json. The clone's would install the Node of development over the user's own.
+// The tarball has its own package.json. The clone's would install the Node of development over the user's own, and its command
+// and exports are sources, so that "npm link" and "npx ." need no build.
 import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -25,7 +26,8 @@ try {
   for (const name of ["config", "deploy", "docs", "README.md", "LICENSE", "CHANGELOG.md"]) {
     if (existsSync(join(root, name))) cpSync(join(root, name), join(folder, name), { recursive: true });
   }
-  const published = { ...JSON.parse(readFileSync(join(root, "package.json"), "utf8")), files: readdirSync(folder) };
+  const { published: instead, ...clone } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  const published = { ...clone, ...instead, files: readdirSync(folder) };
   for (const key of ["private", "scripts", "devDependencies", "optionalDependencies"]) delete published[key];
   writeFileSync(join(folder, "package.json"), `${JSON.stringify(published, null, 2)}\n`);
 

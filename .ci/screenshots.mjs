@@ -40,7 +40,7 @@ try {
       await page.goto(new URL(path, link.replace(/#.*/, "")).href);
       await page.getByText("● live").waitFor();
       await page.waitForLoadState("load");
-      await page.getByText("Loading…").first().waitFor({ state: "hidden" });
+      await page.locator(".loading").first().waitFor({ state: "detached" });
       const file = join(folder, `${name}-${colorScheme}.png`);
       await page.screenshot({ path: file });
       const { size } = statSync(file);
@@ -53,7 +53,7 @@ try {
   demo.kill("SIGINT");
 }
 
-/** The demo prints it after its sums. */
+/** The demo prints it before its sums. */
 async function linkOf({ stdout }) {
   let text = "";
   for await (const chunk of stdout) {

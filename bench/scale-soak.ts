@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -12,7 +13,7 @@ import { printResult, spreadOf } from "./report.ts";
 const usage = `Two receivers, three workers and Redis killed at random under load, for long: node bench/scale-soak.ts
   --passes <n>   each with processes, a Redis and a seed of its own (5)
   --rounds <n>   of kills in each (60)
-  --seed <text>  of the first pass, as its output names it; not given: a new one
+  --seed <n>     of the first pass, as its output names it; not given: a new one
   --short        one pass of 4 rounds, for CI`;
 
 const flags = readFlags(usage, {
@@ -39,25 +40,25 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const vitest = join(createRequire(import.meta.url).resolve("vitest/package.json"), "../vitest.mjs");
 
 /** Rejects when anything did not hold: the test has said what. */
-async function runPass(seed: string, folder: string): Promise<Report> {
+async function runPass(seed: number, folder: string): Promise<Report> {
   const report = join(folder, "report.json");
-  const child = spawn(process.execPath, [vitest, "run", "test/e2e/scale-kill9.test.ts"], {
+  const child = spawn(process.execPath, [vitest, "run", "--config", "test/vitest.config.ts", "test/e2e/scale-kill9.test.ts"], {
     cwd: root,
     stdio: ["ignore", "inherit", "inherit"],
-    env: { ...process.env, SCALE_ROUNDS: String(rounds), SCALE_SEED: seed, SCALE_REPORT: report },
+    env: { ...process.env, SCALE_ROUNDS: String(rounds), TEST_SEED: String(seed), SCALE_REPORT: report },
   });
   const [code] = (await once(child, "exit")) as [number | null];
-  if (code !== 0) throw new Error(`not everything held with SCALE_SEED=${seed}: see above`);
+  if (code !== 0) throw new Error(`not everything held with TEST_SEED=${seed}: see above`);
   return JSON.parse(readFileSync(report, "utf8")) as Report;
 }
 
 const machine = await lookAtMachine();
 console.log(describeMachine(machine));
 const folder = mkdtempSync(join(tmpdir(), "wamid-relay-soak-"));
-const first = flags.seed ?? String(Date.now());
+const first = flags.seed === undefined ? randomInt(2 ** 31) : numberFlag("seed", flags.seed, 1);
 const reports: Report[] = [];
 try {
-  for (let pass = 0; pass < passes; pass += 1) reports.push(await runPass(pass === 0 ? first : `${first}-${pass}`, folder));
+  for (let pass = 0; pass < passes; pass += 1) reports.push(await runPass(first + pass, folder));
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

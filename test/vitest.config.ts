@@ -1,15 +1,31 @@
+import { randomInt } from "node:crypto";
 import { defineConfig } from "vitest/config";
-import { ClosingLine } from "./setup/closing-line.ts";
 
-/** Folders of tests that take long: crash loops, whole commands, short benches. */
-const long = ["test/e2e/**", "test/bench/**"];
+const root = new URL("..", import.meta.url).pathname;
+
+// All of this is for the workers and the processes they start, too.
+if (process.env["TEST_SEED"] === "random") process.env["TEST_SEED"] = String(randomInt(2 ** 31));
+// Without it, each worker, thread and process strips the types of all files anew.
+process.env["NODE_COMPILE_CACHE"] ??= `${root}node_modules/.cache/tests`;
+const { ClosingLine } = await import("./setup/closing-line.ts");
+
+/** Crash loops, whole commands, short benches, and the Redis engine, which is frozen. */
+const long = [
+  "test/e2e/**/*.test.ts",
+  "test/bench/**/*.test.ts",
+  "test/integration/{redis,migrate}/**/*.test.ts",
+  "test/contract/{redis-store,both-engines,migrate,moved-store,*-processes}.test.ts",
+];
+
+const always = ["test/setup/programs.ts", "test/setup/postgres-run.ts"];
 
 /**
- * `npm test` runs the project `everyday` without the tests tagged `slow`; `npm run test:all` runs everything.
+ * `npm test` runs the project `everyday` without the tests tagged `slow`, `npm run test:rest` all others, `npm run test:all`
+ * everything with a random seed.
  * The deadlines are for a machine ten times slower than ours: a hang fails late, and a slow machine never.
  */
 export default defineConfig({
-  root: new URL("..", import.meta.url).pathname,
+  root,
   test: {
     reporters: ["default", new ClosingLine()],
     // For two cores: tests wait for processes, disks and Redis half of the time.
@@ -18,13 +34,11 @@ export default defineConfig({
     isolate: false,
     testTimeout: 300_000,
     hookTimeout: 300_000,
+    setupFiles: "test/setup/fast-check.ts",
     tags: [{ name: "slow", description: "Takes over three seconds; its first line says why. Runs in `npm run test:all`." }],
     projects: [
-      { extends: true, test: { name: "everyday", include: ["test/**/*.test.ts"], exclude: long } },
-      {
-        extends: true,
-        test: { name: "long", include: long.map((folder) => `${folder}/*.test.ts`), globalSetup: "test/setup/console.ts" },
-      },
+      { extends: true, test: { name: "everyday", include: ["test/**/*.test.ts"], exclude: long, globalSetup: always } },
+      { extends: true, test: { name: "long", include: long, globalSetup: [...always, "test/setup/console.ts"] } },
     ],
   },
 });

@@ -7,6 +7,7 @@ import { createProgram } from "../../src/cli/main.ts";
 import { faultLine, SettingsError } from "../../src/config/fault.ts";
 import { inputSchema } from "../../src/config/json-schema.ts";
 import { parseSettings } from "../../src/config/load.ts";
+import { selfSigned } from "../../test/integration/url-destination/self-signed.ts";
 import { type Fault, type Page, walk } from "./pages.ts";
 
 /** Kinds of blocks that hold no code of ours. */
@@ -59,11 +60,11 @@ function checkShell(script: string): void {
   }
 }
 
-/** The words of each call of wamid-relay in a shell script. */
+/** The words of each call of wamid-relay in a shell script. After `-u` it is the user of that name. */
 export function commandsIn(script: string): string[][] {
   const lines = script.replaceAll("\\\n", " ").split("\n");
   return lines.flatMap((line) =>
-    [...line.matchAll(/(?:^|[|&;(]|\s)(?:npx )?(?:wamid-relay|npm run -s relay --)(?=\s)([^|&;)]*)/g)].flatMap(
+    [...line.matchAll(/(?:^|[|&;(]|\s)(?:npx )?(?<!-u )(?:wamid-relay|npm run -s relay --)(?=\s)([^|&;)]*)/g)].flatMap(
       ([, rest = ""], index, all) => {
         const before = line.slice(0, all[index]?.index ?? 0);
         // What xargs adds.
@@ -139,9 +140,17 @@ const places: readonly ((part: unknown) => object)[] = [
 /** Also valid as hex, for `secretEncoding`. */
 const secretOf = (name: string) => createHash("sha256").update(name).digest("hex");
 
+const pair = selfSigned();
+
+/** As it stands between quotes. */
+function contentOf(file: string): string {
+  const content = file.endsWith("key.pem") ? pair.key : file.endsWith(".pem") ? pair.cert : secret;
+  return content.replaceAll("\n", "\\n");
+}
+
 /** Variables and files that the settings name have a value here. */
 function checkSettings(text: string): string[] {
-  const filled = text.replace(/\$\{file:[^}]*\}/g, secret).replace(/\$\{(\w+):-([^}]*)\}/g, "$2");
+  const filled = text.replace(/\$\{file:([^}]*)\}/g, (_, file: string) => contentOf(file)).replace(/\$\{(\w+):-([^}]*)\}/g, "$2");
   const env: Record<string, string> = {};
   for (const [, name = ""] of filled.matchAll(/\$\{(\w+)\}/g)) {
     env[name] = name.includes("REDIS") ? "redis://user:pass@redis.example:6379/0" : name.includes("URL") ? url : secretOf(name);

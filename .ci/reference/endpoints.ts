@@ -1,5 +1,4 @@
-import { examples } from "../../src/control/examples.ts";
-import { describe } from "../../src/control/openapi.ts";
+import { describe, examples } from "../../src/control/openapi.ts";
 import { allEndpoints } from "../../test/harness/all-endpoints.ts";
 import { block, code, linkTo, paragraphs, table } from "./markdown.ts";
 
@@ -59,7 +58,7 @@ const json = "application/json";
 const mostWords = 20;
 /** Every endpoint may answer with these; the page says so once. */
 const common =
-  /^(bad_request|unauthorized|forbidden|too_many_bad_tokens|request_timeout|headers_too_large|internal|store_unavailable|unexpected_body|too_large)$/;
+  /^(bad_request|unauthorized|forbidden|too_many_bad_tokens|request_timeout|headers_too_large|internal|store_unavailable|unexpected_body|too_large|unsupported_media_type)$/;
 
 export async function endpointsPage(): Promise<string> {
   const { paths, components } = describe(await allEndpoints(), "") as Document;

@@ -57,7 +57,8 @@ export interface Relay {
 
 /** `BENCH_RELAY` names the `wamid-relay.js` of another checkout or of a build, to measure that one instead. */
 const ours = process.env["BENCH_RELAY"] ?? fileURLToPath(new URL("../../src/cli/wamid-relay.js", import.meta.url));
-const token = "bench-control-token";
+/** Of the control API and the console. */
+export const benchToken = "bench-control-token";
 const readyWithinMs = 60_000;
 /** As many as one call takes. */
 const perCall = 1000;
@@ -128,7 +129,7 @@ function settingsOf(options: RelayOptions, port: number, file: string): object {
   return {
     server: { host: "127.0.0.1", port, ...(shutdownTimeout === undefined ? {} : { shutdownTimeout }) },
     storage: { driver: "sqlite", path: file },
-    control: { tokens: [{ name: "bench", token, scopes: ["read", "track"] }] },
+    control: { tokens: [{ name: "bench", token: benchToken, scopes: ["read", "track"] }] },
     accounts: { [account]: {} },
     sources: { [source]: { account, kind: "events", signature: { service: "acme", secrets: [secret] } } },
     routes: [
@@ -191,7 +192,7 @@ async function dispositions(port: number): Promise<Record<string, number>> {
 }
 
 async function ask(port: number, path: string, request: { method: string; body?: string }): Promise<unknown> {
-  const headers = { authorization: `Bearer ${token}`, ...(request.body === undefined ? {} : { "content-type": "application/json" }) };
+  const headers = { authorization: `Bearer ${benchToken}`, ...(request.body === undefined ? {} : { "content-type": "application/json" }) };
   const answer = await fetch(`http://127.0.0.1:${port}${path}`, { ...request, headers });
   const text = await answer.text();
   if (!answer.ok) throw new Error(`${request.method} ${path} answered ${answer.status}: ${text.slice(0, 500)}`);
@@ -201,7 +202,7 @@ async function ask(port: number, path: string, request: { method: string; body?:
 async function follow(port: number, path: string, signal: AbortSignal): Promise<number> {
   let bytes = 0;
   try {
-    const answer = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${token}` }, signal });
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${benchToken}` }, signal });
     if (!answer.ok) throw new Error(`GET ${path} answered ${answer.status}`);
     for await (const chunk of answer.body ?? []) bytes += (chunk as Uint8Array).length;
   } catch (error) {

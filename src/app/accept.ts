@@ -22,8 +22,12 @@ export type Accepting = ReturnType<typeof createAccepting>;
 
 /** The single entry for events, whether they come from webhooks, polls or quarantine. Every call rejects when the store cannot write. */
 export function createAccepting({ store, settings, arrived, truncated, metrics, log, privacy }: AcceptingParts) {
+  /** When each secret last verified an event, by source and fingerprint. */
+  const secretUses = new Map<string, number>();
+
   function note(event: ReceivedEvent, outcome: AcceptOutcome): AcceptOutcome {
     const { source, secret, envelope } = event;
+    if (secret !== null && event.releaseOf === undefined) secretUses.set(`${source} ${secret}`, event.receivedAt);
     if (outcome.result === "accepted") {
       store.announce(outcome.due);
       // A released event arrived long ago.
@@ -41,6 +45,8 @@ export function createAccepting({ store, settings, arrived, truncated, metrics, 
   }
 
   return {
+    /** Unix ms; undefined when this process has not seen it used. */
+    lastUse: (source: string, secret: string): number | undefined => secretUses.get(`${source} ${secret}`),
     /** `proxyRoute`: the route of the exchange that a `mode: proxy` source makes. */
     // With `then`: on this path, each async function costs as much as counting the event three times.
     accept: (event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> =>

@@ -1,17 +1,19 @@
-import type { Failing } from "../deliver/lane.ts";
 import type { Alarm } from "../model/alarm.ts";
 import type { ReloadView } from "../model/answers.ts";
+import { about, attentionKinds, type ConditionName, conditions } from "../model/attention.ts";
 import type { AttemptError } from "../model/delivery.ts";
-import { type Attention, type AttentionKind, attentionKinds } from "../model/overview.ts";
-import type { BreakerView } from "../model/shared-limits.ts";
+import type { Attention } from "../model/overview.ts";
+import type { BreakerView, Failing, Slow } from "../model/shared-limits.ts";
 import type { StopView } from "../service/accounts.ts";
 import type { QuarantineCount, RouteBacklog, Unplanned } from "../store/views.ts";
 
 /** A route of the settings. */
 export interface RouteFacts extends RouteBacklog {
   readonly breaker: BreakerView;
-  /** The failed attempts of this process; null: none in a row. */
+  /** Null: no failed attempts in a row, or only another process knows of them. */
   readonly failing: Failing | null;
+  /** Null: the last delivery was not slow, or only another process knows of it. */
+  readonly slow: Slow | null;
 }
 
 /** Times are unix ms. */
@@ -34,9 +36,8 @@ export type Noticed = (condition: string) => number;
 
 /** Failures that last less are usual while a destination restarts. The breaker may open earlier. */
 const failingForMs = 60_000;
-/** Fewer failures in a row may be the fault of single deliveries. */
-const failuresInRow = 3;
-/** As the alert rules in deploy/prometheus. */
+/** Fewer failures in a row may be the fault of single deliveries. `atOnce` are not, however fast they came. */
+const failuresInRow = { least: 3, atOnce: 10 };
 const overdueMs = 600_000;
 const unplannedMs = 60_000;
 /** A shorter pause ends before anybody could act. */
@@ -55,36 +56,44 @@ export function attentionOf(facts: AttentionFacts, noticed: Noticed): Attention[
     ...ofStops(facts, noticed),
     ...ofUnreachable(facts),
   ];
-  return entries.toSorted((a, b) => rank(a.kind) - rank(b.kind) || a.since - b.since);
+  return entries.toSorted((a, b) => rank(a) - rank(b) || a.since - b.since);
 }
 
-const rank = (kind: AttentionKind): number => attentionKinds.indexOf(kind);
+const rank = ({ kind }: Attention): number => attentionKinds.indexOf(kind);
 
-function entry(kind: AttentionKind, subject: string | null, since: number, text: string, more: Partial<Attention> = {}): Attention {
-  return { kind, subject, since, waiting: null, nextAt: null, text, action: null, ...more };
+/** `cure`: what to do here, where the table's is too general. */
+function entry(
+  name: ConditionName,
+  subject: string | null,
+  since: number,
+  what: string,
+  { cure = conditions[name].cure, ...more }: Partial<Attention> & { readonly cure?: string } = {},
+): Attention {
+  const { kind, severity } = conditions[name];
+  const text = cure === "" ? what : `${what} ${about(cure, subject)}`;
+  return { kind, severity, subject, since, waiting: null, nextAt: null, text, action: null, ...more };
 }
 
 function ofRelay({ now, quarantine, unplanned, storeFailure, reload }: AttentionFacts, noticed: Noticed): Attention[] {
   const entries: Attention[] = [];
   if (storeFailure !== null) {
-    const text = `The relay cannot store events and answers webhooks with 503: ${storeFailure}. Repair the store. The relay then continues by itself.`;
+    const text = `The relay cannot store events and answers webhooks with 503: ${storeFailure}.`;
     entries.push(entry("store-failing", null, noticed("store"), text));
   }
   if (unplanned.oldestAt !== null && now - unplanned.oldestAt > unplannedMs) {
-    const text = `${many(unplanned.events, "event waits", "events wait")} for a worker. Start a process with the role work or both, or add one if there are too few.`;
+    const text = `${many(unplanned.events, "event waits", "events wait")} for a worker.`;
     entries.push(entry("unplanned", null, unplanned.oldestAt, text, { waiting: unplanned.events }));
   }
   if (quarantine.oldestAt !== null) {
     const { events, oldestAt } = quarantine;
-    const what = `${many(events, "signed webhook is not a valid event", "signed webhooks are not valid events")}`;
-    const text = `${what}. Each one shows the reason. Remove the cause, then release ${events === 1 ? "it" : "them"}.`;
-    entries.push(entry("quarantined", null, oldestAt, text, { waiting: events, action: "release" }));
+    const what = many(events, "signed webhook is not a valid event", "signed webhooks are not valid events");
+    entries.push(entry("quarantined", null, oldestAt, `${what}.`, { waiting: events, action: "release" }));
   }
   const [fault] = reload.faults;
   if (reload.result === "refused" && fault !== undefined) {
     const place = fault.path === "" ? "" : `${fault.path} `;
     const rest = reload.faults.length > 1 ? ` ${many(reload.faults.length - 1, "more fault", "more faults")} in the log.` : "";
-    const text = `The last reload was refused: ${place}${fault.message}.${rest} The previous settings stay in effect. Correct the file, then reload.`;
+    const text = `The last reload was refused: ${place}${fault.message}.${rest}`;
     entries.push(entry("settings-refused", null, reload.at, text));
   }
   return entries;
@@ -92,32 +101,41 @@ function ofRelay({ now, quarantine, unplanned, storeFailure, reload }: Attention
 
 /** At most one entry: a stopped destination is not called, and a paused one is not called before its time. */
 function ofRoute(facts: RouteFacts, now: number, noticed: Noticed): Attention[] {
-  const { route, waiting, held, stopped, stoppedAt, breaker, failing } = facts;
+  const { route, waiting, held, dead, stopped, stoppedAt, breaker, failing } = facts;
   const open = waiting + held;
-  const wait = many(open, "delivery waits", "deliveries wait");
+  const wait = open === 0 ? "No deliveries wait" : many(open, "delivery waits", "deliveries wait");
   if (stopped !== null) {
-    const text = `${route} is stopped: ${stopped}. ${open === 0 ? "New deliveries will wait" : wait}. Repair the destination, then resume it.`;
+    const text = `${route} is stopped: ${stopped}. ${open === 0 ? "New deliveries will wait" : wait}.`;
     return [entry("destination-stopped", route, stoppedAt ?? noticed(`stopped ${route}`), text, { waiting: open, action: "resume" })];
   }
   const pause = pauseOf(facts, now, noticed);
   if (pause !== null) {
-    const text = `${route} asked not to be called for a while (429 with Retry-After). ${wait} until then. To call it now, resume it.`;
+    const text = `${route} asked not to be called for a while (429 with Retry-After). ${wait} until then.`;
     return [entry("destination-paused", route, pause, text, { waiting: open, nextAt: breaker.pausedUntil, action: "resume" })];
   }
-  if (open === 0) return [];
+  // Nothing to repair. Dead letters count: a destination may refuse each delivery for good.
+  if (open + dead === 0) return ofSlow(facts, now);
   const failingSince = failingSinceOf(facts, now);
   if (failingSince !== null) {
     const what = failing === null ? "fails" : causeText(failing.cause);
-    const todo = isRefusal(failing?.cause) ? "Check the URL, the headers and the secret of the route." : "Repair the destination.";
-    const text = `${route} ${what}. ${wait}. ${todo} The relay keeps trying; to try at once, retry.`;
-    return [entry("destination-failing", route, failingSince, text, { waiting: open, nextAt: nextAttemptOf(facts, now), action: "retry" })];
+    const more = { waiting: open, nextAt: nextAttemptOf(facts, now), action: "retry" } as const;
+    const refused = isRefusal(failing?.cause) ? { cure: refusalCure } : {};
+    return [entry("destination-failing", route, failingSince, `${route} ${what}. ${wait}.`, { ...more, ...refused })];
   }
   if (facts.oldestDueAt !== null && now - facts.oldestDueAt > overdueMs) {
-    const text = `Deliveries to ${route} are late. ${wait}. The destination is slow, its rate or concurrency is too low, or too few workers run.`;
-    return [entry("destination-failing", route, facts.oldestDueAt, text, { waiting: open })];
+    const text = `Deliveries to ${route} are late. ${wait}.`;
+    return [entry("destination-late", route, facts.oldestDueAt, text, { waiting: open })];
   }
-  return [];
+  return ofSlow(facts, now);
 }
+
+/** Also without a backlog. A slower answer would be a timeout, and its delivery is made twice. */
+function ofSlow({ route, slow }: RouteFacts, now: number): Attention[] {
+  if (slow === null || !isInRow(slow, now)) return [];
+  return [entry("destination-slow", route, slow.since, `Deliveries to ${route} take more than half of its timeout.`)];
+}
+
+const refusalCure = "Check the URL, the headers and the secret of the route. The relay keeps trying; to try at once, retry.";
 
 /** When the pause was noticed; null unless it is a long one. */
 function pauseOf({ route, waiting, breaker }: RouteFacts, now: number, noticed: Noticed): number | null {
@@ -130,8 +148,11 @@ function pauseOf({ route, waiting, breaker }: RouteFacts, now: number, noticed: 
 function failingSinceOf({ breaker, failing }: RouteFacts, now: number): number | null {
   const since = earliest(breaker.failingSince, failing?.since ?? null);
   if (breaker.state !== "closed") return since ?? now;
-  if (failing === null || failing.attempts < failuresInRow) return null;
-  return now - failing.since >= failingForMs ? since : null;
+  return failing !== null && isInRow(failing, now) ? since : null;
+}
+
+function isInRow({ attempts, since }: Slow, now: number): boolean {
+  return attempts >= failuresInRow.atOnce || (attempts >= failuresInRow.least && now - since >= failingForMs);
 }
 
 /** When the next attempt is made; null: now, or nothing waits, or the destination is stopped. */
@@ -143,25 +164,28 @@ export function nextAttemptOf({ waiting, stopped, oldestDueAt, breaker }: RouteF
 
 function ofDead({ route, dead, deadSince }: RouteFacts): Attention[] {
   if (dead === 0 || deadSince === null) return [];
-  const text = `${many(dead, "delivery", "deliveries")} to ${route} ran out of attempts. Repair the destination, then retry ${dead === 1 ? "it" : "them"}.`;
+  const text = `${many(dead, "delivery", "deliveries")} to ${route} ran out of attempts.`;
   return [entry("dead-letters", route, deadSince, text, { waiting: dead, action: "retry" })];
 }
 
 function ofAlarm({ alarm, account, since, text, causes }: Alarm): Attention[] {
   switch (alarm) {
     case "silence": {
-      const likely = causes.length === 0 ? "" : ` Likely: ${causes.join("; or ")}`;
-      return [entry("no-webhooks", account, since, `Account ${account}: ${text}.${likely}`)];
+      const likely = causes.length === 0 ? {} : { cure: `Likely: ${causes.join("; or ")}` };
+      return [entry("no-webhooks", account, since, `Account ${account}: ${text}.`, likely)];
     }
     case "key":
       return [keyRefused(account, since)];
     case "polls":
-      return [entry("reconcile-failing", account, since, `Account ${account}: ${text}. Check its baseUrl, apiKey and plan, then reload.`)];
+      return [entry("reconcile-failing", account, since, `Account ${account}: ${text}.`)];
+    default:
+      // It was made from an entry.
+      return [];
   }
 }
 
 function keyRefused(account: string, since: number): Attention {
-  const text = `The messaging service refuses the API key of account ${account}. Correct accounts.${account}.apiKey, then reload the settings.`;
+  const text = `The messaging service refuses the API key of account ${account}.`;
   return entry("account-stopped", account, since, text);
 }
 
@@ -176,12 +200,12 @@ function ofStops({ now, alarms, stops }: AttentionFacts, noticed: Noticed): Atte
     if (until <= now) return [];
     const since = noticed(`${reason} ${account}`);
     if (reason === "blocked") {
-      const text = `The messaging service blocks this address because of bad keys. Correct accounts.${account}.apiKey, then reload the settings.`;
+      const text = `The messaging service blocks this address because of bad keys.`;
       return now - since < blockedForMs ? [] : [entry("account-stopped", account, since, text, { nextAt: until })];
     }
     const quota = resource === null ? "A monthly quota" : `The monthly quota ${resource}`;
-    const text = `${quota} of account ${account} is used up: ${stopTexts[reason]} until it is renewed. Wait, or change the plan and resume the account.`;
-    return [entry("account-stopped", account, since, text, { nextAt: until, action: "resume" })];
+    const text = `${quota} of account ${account} is used up: ${stopTexts[reason]} until it is renewed.`;
+    return [entry("quota-used-up", account, since, text, { nextAt: until, action: "resume" })];
   });
 }
 
@@ -195,8 +219,9 @@ const stopTexts: Record<Exclude<StopView["reason"], "unauthenticated" | "blocked
 
 function ofUnreachable({ now, unreachable }: AttentionFacts): Attention[] {
   return unreachable.flatMap(({ account, since }) => {
-    const text = `The messaging service does not answer the polls of account ${account}. Check baseUrl, DNS and the network.`;
-    return now - since < unreachableForMs ? [] : [entry("reconcile-failing", account, since, text)];
+    const text = `The messaging service does not answer the polls of account ${account}.`;
+    const cure = "Check baseUrl, DNS and the network.";
+    return now - since < unreachableForMs ? [] : [entry("reconcile-failing", account, since, text, { cure })];
   });
 }
 
@@ -241,6 +266,20 @@ function earliest(a: number | null, b: number | null): number | null {
 
 function many(count: number, one: string, more: string): string {
   return `${count.toLocaleString("en-US")} ${count === 1 ? one : more}`;
+}
+
+const noBacklog = { waiting: 0, held: 0, dead: 0, oldestDueAt: null, deadSince: null, stopped: null, stoppedAt: null };
+const noBreaker: BreakerView = { state: "closed", pausedUntil: null, openUntil: null, failingSince: null };
+
+/** Undefined: nothing is known, so nothing is wrong. */
+export function routeFacts(
+  route: string,
+  backlog?: RouteBacklog,
+  breaker: BreakerView = noBreaker,
+  failing: Failing | null = breaker.failing ?? null,
+  slow: Slow | null = null,
+): RouteFacts {
+  return { ...noBacklog, ...backlog, route, breaker, failing, slow };
 }
 
 /** Remembers since when conditions hold, and forgets those that `look` did not ask for: they have ended. */

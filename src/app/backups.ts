@@ -5,7 +5,7 @@ import type { Clock } from "../model/clock.ts";
 import { nextRun } from "../model/schedule.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import { backUp, partialEnding, timeInName } from "../store/sqlite/backup.ts";
+import { backUp, ofPartial, partialLastsMs, timeInName } from "../store/sqlite/backup.ts";
 import { makeFolder } from "../store/sqlite/lock.ts";
 import type { Supervised, Supervisor } from "./supervise.ts";
 
@@ -21,8 +21,6 @@ export interface BackupsParts {
 
 /** Detects a changed clock or a machine that slept within this time. */
 const longestWaitMs = 60_000;
-/** An unfinished file that was not written for this long is left over from a process that was killed. */
-const partialLastsMs = 86_400_000;
 
 /**
  * Makes scheduled backups. One that fails is logged and counted, and the next is made as scheduled. Those that were due
@@ -105,7 +103,6 @@ function backupNames(path: string) {
   const rest = /^(\d{4})(\d{2})(\d{2})T(\d{2})(\d{2})(\d{2})Z\.db$/;
   const restOf = (name: string): string => (name.startsWith(prefix) ? name.slice(prefix.length) : "");
   const isBackup = (name: string): boolean => rest.test(restOf(name));
-  const ofPartial = new RegExp(`^(.*)\\.[0-9a-f]{8}\\${partialEnding}(-journal|-wal|-shm)?$`);
   return {
     nameAt: (at: number): string => `${prefix}${timeInName(at)}.db`,
     isBackup,

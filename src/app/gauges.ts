@@ -1,5 +1,6 @@
 import type { LaneState } from "../deliver/lane.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { Attention } from "../model/overview.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
 import type { Gauges, ServiceGauges } from "../observe/metrics.ts";
 
@@ -18,15 +19,16 @@ interface GaugeParts {
   readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
   readonly limiters: () => ReadonlyMap<string, LimiterState>;
   readonly listeners: () => MaybePromise<Gauges["listeners"]>;
+  readonly attention: () => MaybePromise<readonly Attention[]>;
   readonly inFlight: () => number;
   readonly storing: () => boolean;
 }
 
 /** How long a count is reused, in ms. Counting a million rows takes about 15 ms, and a count is reused for a hundred times as long. */
-const fresh = { least: 1_000, most: 5_000, times: 100 };
+const countFresh = { least: 1_000, most: 5_000, times: 100 };
 
 /** Counts at most once in a while. While the store is unavailable, the last count is reused. */
-export function createCount<T>(now: () => number, read: () => MaybePromise<T>, initial: T): () => Promise<T> {
+export function createCount<T>(now: () => number, read: () => MaybePromise<T>, initial: T, fresh = countFresh): () => Promise<T> {
   let until = Number.NEGATIVE_INFINITY;
   let countedAt = 0;
   let last = initial;
@@ -70,7 +72,8 @@ export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
     const now = parts.now();
     const counted = await parts.backlog();
     unplanned = await answerOr(parts.unplanned, unplanned);
-    const [listeners, breakers] = await Promise.all([
+    const [attention, listeners, breakers] = await Promise.all([
+      parts.attention(),
       answerOr(parts.listeners, []),
       answerOr(parts.breakers, new Map<string, BreakerView>()),
     ]);
@@ -93,7 +96,7 @@ export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
       };
     });
     const services = [...parts.limiters()].map(([account, state]) => serviceGauges(account, state, now));
-    return { routes, services, listeners, unplanned, requestsInFlight: parts.inFlight(), storing: parts.storing(), now };
+    return { attention, routes, services, listeners, unplanned, requestsInFlight: parts.inFlight(), storing: parts.storing(), now };
   };
 }
 

@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { realpathSync, statSync } from "node:fs";
 import { hostname } from "node:os";
-import { digestDataId, digestSettings } from "../config/digest.ts";
+import { digestDataId, digesting, type SettingsDigests } from "../config/digest.ts";
 import type { Settings } from "../config/schema.ts";
 import type { InstanceView } from "../model/answers.ts";
 import { readRedisUrl, redisPlaceText } from "../model/redis.ts";
+import { runInTurns } from "../model/steps.ts";
 import { relayVersion } from "../model/version.ts";
 import { StoreUnavailable } from "../store/port.ts";
 import type { StoreReading } from "../store/reading.ts";
@@ -16,14 +17,23 @@ export type Instance = Pick<InstanceView, "instance" | "version" | "startedAt">;
 /** The id of this process, which its store and `/healthz` show. */
 export const createInstance = (startedAt: number): Instance => ({ instance: randomUUID(), version: relayVersion(), startedAt });
 
+/** Digests settings once for each reload. */
+export function createDigests(): (settings: Settings, key: string) => Promise<SettingsDigests> {
+  let last: { settings: Settings; key: string; digests: Promise<SettingsDigests> } | undefined;
+  return (settings, key) => {
+    if (last?.settings !== settings || last.key !== key) last = { settings, key, digests: runInTurns(digesting(settings, key)) };
+    return last.digests;
+  };
+}
+
 /** What `GET /v1/instance` shows. `settings`: those in effect, which after a reload are not all of the new ones. */
 export async function viewInstance(
   instance: Instance,
   role: Exclude<Role, "work">,
   settings: Settings,
-  store: Pick<StoreReading, "dataId">,
+  { dataId, digests }: Pick<StoreReading, "dataId"> & { readonly digests: ReturnType<typeof createDigests> },
 ): Promise<InstanceView> {
-  const id = await dataIdOf(store);
+  const id = await dataIdOf({ dataId });
   const { storage } = settings;
   return {
     ...instance,
@@ -36,7 +46,7 @@ export async function viewInstance(
       data: id === null ? null : digestDataId(id),
       file: storage.driver === "sqlite" ? fileIdentity(storage.path) : null,
     },
-    settings: id === null ? null : Object.entries(digestSettings(settings, id)).map(([path, digest]) => ({ path, digest })),
+    settings: id === null ? null : Object.entries(await digests(settings, id)).map(([path, digest]) => ({ path, digest })),
   };
 }
 

@@ -1,6 +1,7 @@
 import type { LivePage, LivePort, LiveRow, Matches } from "../control/live.ts";
 import type { Clock } from "../model/clock.ts";
 import type { StoreReading } from "../store/reading.ts";
+import { noDeliveries } from "../store/views.ts";
 import { answerOr } from "./gauges.ts";
 import type { Listening } from "./listening.ts";
 
@@ -46,7 +47,7 @@ export function createLive({ read, onStored, overview, clock, slice }: LiveParts
     const { events } = await slice(() => read.events.list({ after, before: last + 1, limit: last - after }));
     if (events.length === 0) return [];
     const counts = await slice(() => read.deliveries.counts(events.map(({ seq }) => seq)));
-    return events.map((event) => ({ ...event, deliveries: counts.get(event.seq) ?? {} })).toReversed();
+    return events.map((event) => ({ ...event, ...(counts.get(event.seq) ?? noDeliveries) })).toReversed();
   }
 
   /** Reads what was stored since the last call; without a filter, only what is shown. Resolves with the newest seq. */

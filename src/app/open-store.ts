@@ -28,6 +28,7 @@ export async function openStore(storage: StorageSettings, options: OpenOptions):
         breaker.pause(breakersOf([route]).get(route.name)?.pausedUntil ?? 0);
         return breaker;
       },
+      failingOf: store.read.stories.failingOf,
     },
     breakersOf,
     tryNow: ({ name }) => store.endPause(name, clock.now()),
@@ -51,7 +52,7 @@ export async function openStoreForReading(storage: StorageSettings): Promise<Rea
   };
 }
 
-/** A file stores only the pauses of breakers. Whether one is open is in the memory of its relay. */
+/** A file stores the pauses of breakers, and the failures in a row. Whether one is open is in the memory of its relay. */
 export function breakersInFile({ stories }: Pick<StoreReader, "stories">, now: () => number) {
   function pausedUntil(route: LaneSettings): number | null {
     const pause = stories.pauseOf(route.name);
@@ -60,7 +61,13 @@ export function breakersInFile({ stories }: Pick<StoreReader, "stories">, now: (
     return Math.min(pause.until, now() + ("maxRetryAfter" in route.to ? route.to.maxRetryAfter : 0));
   }
   return (routes: readonly LaneSettings[]): ReadonlyMap<string, BreakerView> =>
-    new Map(routes.map((route) => [route.name, { state: "closed", pausedUntil: pausedUntil(route), openUntil: null, failingSince: null }]));
+    new Map(
+      routes.map((route) => {
+        const failing = stories.failingOf(route.name);
+        const failingSince = failing?.since ?? null;
+        return [route.name, { state: "closed", pausedUntil: pausedUntil(route), openUntil: null, failingSince, failing }];
+      }),
+    );
 }
 
 /** Where the store is, for people. */

@@ -2,117 +2,46 @@ import type { Settings } from "../config/schema.ts";
 import type { OverviewPort } from "../control/overview.ts";
 import type { LaneState } from "../deliver/lane.ts";
 import { kindOf } from "../deliver/settings.ts";
-import type { Alarm } from "../model/alarm.ts";
-import type { ReloadView } from "../model/answers.ts";
+import { noHistory, noRouteHour } from "../model/last-hour.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention, DestinationView, OverviewView } from "../model/overview.ts";
-import type { BreakerView } from "../model/shared-limits.ts";
-import type { StopView } from "../service/accounts.ts";
 import type { HistoryReading } from "../store/reading.ts";
-import type { QuarantineCount, RouteBacklog, Unplanned } from "../store/views.ts";
-import { type AttentionFacts, attentionOf, createNoticing, nextAttemptOf, type RouteFacts } from "./attention.ts";
-import { answerOr } from "./gauges.ts";
-import { type LastHour, noHistory, readLastHour } from "./last-hour.ts";
-import type { Supervisor } from "./supervise.ts";
+import type { RouteBacklog } from "../store/views.ts";
+import { nextAttemptOf, type RouteFacts, routeFacts } from "./attention.ts";
+import type { Diagnosis } from "./diagnosis.ts";
+import { answerOr, createCount } from "./gauges.ts";
 
 interface OverviewParts {
   readonly relay: OverviewView["relay"];
   readonly now: () => number;
-  /** Null for a command: it looks only when asked. */
-  readonly supervise: Supervisor["supervise"] | null;
   readonly settings: () => Settings;
-  readonly backlog: () => MaybePromise<readonly RouteBacklog[]>;
-  readonly unplanned: () => MaybePromise<Unplanned>;
-  readonly quarantine: () => MaybePromise<QuarantineCount>;
+  readonly diagnose: () => Promise<Diagnosis>;
   readonly lanes: () => ReadonlyMap<string, LaneState>;
-  /** Of the routes of the settings. */
-  readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
   /** Whether another process may have attempts in flight. */
   readonly hasOtherWorkers: () => MaybePromise<boolean>;
   readonly history: HistoryReading;
-  readonly alarms: () => MaybePromise<readonly Alarm[]>;
-  readonly stops: () => readonly StopView[];
-  /** Accounts whose service answers no poll, and since when. */
-  readonly unreachable: () => MaybePromise<AttentionFacts["unreachable"]>;
-  /** Why the store cannot write; null: it can. */
-  readonly storeFailure: () => string | null;
-  readonly reload: () => ReloadView;
 }
 
-/** How often to look while nobody does, so that the times at which entries began and ended are right. */
-const lookEveryMs = 15_000;
-/** How often the history is read at most. */
-const historyEveryMs = 5_000;
+/** How long the last hour is reused, in ms: its figures change by the minute. With many routes, reading it takes a second of a thread. */
+const hourFresh = { least: 5_000, most: 60_000, times: 20 };
 /** Callers within this time share one answer. */
 const sharedMs = 500;
-
-const noBreaker: BreakerView = { state: "closed", pausedUntil: null, openUntil: null, failingSince: null };
 
 /** Gathers what `GET /v1/overview` shows from the store and the parts of this process. */
 export function createOverview(parts: OverviewParts): OverviewPort {
   const { now, settings } = parts;
-  const noticing = createNoticing(now);
-  let goodSince = parts.relay.startedAt;
-  let wasGood = true;
   let last: OverviewView | null = null;
   let reading: Promise<OverviewView> | null = null;
-  /** Reused while the store is unavailable. */
-  let stored = {
-    unplanned: { events: 0, oldestAt: null } as Unplanned,
-    quarantine: { events: 0, oldestAt: null } as QuarantineCount,
-    breakers: new Map() as ReadonlyMap<string, BreakerView>,
-    alarms: [] as readonly Alarm[],
-    hasOtherWorkers: false,
-    unreachable: [] as AttentionFacts["unreachable"],
-  };
-  let lastHour = noHistory;
-  let readAt = Number.NEGATIVE_INFINITY;
-
-  /** The figures change by the minute; most of the time the hour before is reused. */
-  async function readHistory(): Promise<LastHour> {
-    const at = now();
-    if (Math.abs(at - readAt) < historyEveryMs) return lastHour;
-    readAt = at;
-    const routes = settings().routes.map(({ name }) => name);
-    lastHour = await answerOr(() => readLastHour(parts.history, routes, at), lastHour);
-    return lastHour;
-  }
-
-  /** What needs attention now. It remembers when each entry began and ended. */
-  async function notice() {
-    const backlog = new Map((await parts.backlog()).map((entry) => [entry.route, entry]));
-    const [unplanned, quarantine, breakers, alarms, hasOtherWorkers, unreachable] = await Promise.all([
-      answerOr(parts.unplanned, stored.unplanned),
-      answerOr(parts.quarantine, stored.quarantine),
-      answerOr(parts.breakers, stored.breakers),
-      answerOr(parts.alarms, stored.alarms),
-      answerOr(parts.hasOtherWorkers, stored.hasOtherWorkers),
-      answerOr(parts.unreachable, stored.unreachable),
-    ]);
-    stored = { unplanned, quarantine, breakers, alarms, hasOtherWorkers, unreachable };
-    const { accounts, routes } = settings();
-    const lanes = parts.lanes();
-    const at = now();
-    const facts: AttentionFacts = {
-      now: at,
-      routes: routes.map(({ name }) => routeFacts(name, backlog.get(name), breakers.get(name), lanes.get(name))),
-      quarantine,
-      unplanned,
-      alarms: alarms.filter(({ account }) => Object.hasOwn(accounts, account)),
-      stops: parts.stops(),
-      storeFailure: parts.storeFailure(),
-      reload: parts.reload(),
-      unreachable: unreachable.filter(({ account }) => Object.hasOwn(accounts, account)),
-    };
-    const attention = noticing.look((noticed) => attentionOf(facts, noticed));
-    if (attention.length === 0 && !wasGood) goodSince = at;
-    wasGood = attention.length === 0;
-    return { at, routes, lanes, facts, attention, backlog: [...backlog.values()], hasOtherWorkers };
-  }
+  let hasOtherWorkers = false;
+  const lastHour = createCount(now, () => parts.history.lastHour(now()), noHistory, hourFresh);
 
   async function look(): Promise<OverviewView> {
-    const [noticed, hour] = await Promise.all([notice(), readHistory()]);
-    const { at, routes, lanes, facts, attention, backlog, hasOtherWorkers } = noticed;
+    const [{ facts, attention, backlog, goodSince }, hour] = await Promise.all([parts.diagnose(), lastHour()]);
+    hasOtherWorkers = await answerOr(parts.hasOtherWorkers, hasOtherWorkers);
+    const at = facts.now;
+    const lanes = parts.lanes();
+    const own = new Map(facts.routes.map((route) => [route.route, route]));
+    const entries = entriesByRoute(attention);
     const dead = backlog.reduce((sum, route) => sum + route.dead, 0);
     last = {
       at,
@@ -129,11 +58,15 @@ export function createOverview(parts: OverviewParts): OverviewPort {
         deliveredShare: { value: hour.deliveredShare, lastHour: hour.figures.deliveredShare },
         deadLetters: { value: dead, lastHour: hour.figures.deadLetters },
       },
-      destinations: routes.map((route, index) => {
-        const own = facts.routes[index] as RouteFacts;
-        const lane = lanes.get(route.name);
+      destinations: settings().routes.map(({ name, to }) => {
+        const lane = lanes.get(name);
         const inFlight = hasOtherWorkers || lane === undefined ? null : lane.inFlight;
-        return { ...place(route.to), ...destination(own, attention, at), ...hour.of(route.name), inFlight };
+        return {
+          ...place(to),
+          ...destination(own.get(name) ?? routeFacts(name), entries.get(name), at),
+          ...(hour.routes.get(name) ?? noRouteHour),
+          inFlight,
+        };
       }),
     };
     return last;
@@ -146,15 +79,6 @@ export function createOverview(parts: OverviewParts): OverviewPort {
     return reading;
   }
 
-  parts.supervise?.({
-    name: "the overview",
-    firstMs: 0,
-    async run() {
-      await notice();
-      return lookEveryMs;
-    },
-  });
-
   return {
     async read() {
       const age = last === null ? Number.POSITIVE_INFINITY : now() - last.at;
@@ -163,21 +87,23 @@ export function createOverview(parts: OverviewParts): OverviewPort {
   };
 }
 
-function routeFacts(
-  route: string,
-  backlog: RouteBacklog | undefined,
-  breaker: BreakerView = noBreaker,
-  lane: LaneState | undefined,
-): RouteFacts {
-  const none = { waiting: 0, held: 0, dead: 0, oldestDueAt: null, deadSince: null, stopped: null, stoppedAt: null };
-  return { ...none, ...backlog, route, breaker, failing: lane?.failing ?? null };
+const destinationKinds: ReadonlySet<string> = new Set([
+  "destination-stopped",
+  "destination-failing",
+  "destination-paused",
+  "destination-slow",
+  "dead-letters",
+]);
+
+/** The first entry of each route. */
+function entriesByRoute(attention: readonly Attention[]): ReadonlyMap<string | null, Attention> {
+  const entries = new Map<string | null, Attention>();
+  for (const entry of attention) if (destinationKinds.has(entry.kind) && !entries.has(entry.subject)) entries.set(entry.subject, entry);
+  return entries;
 }
 
-const destinationKinds: ReadonlySet<string> = new Set(["destination-stopped", "destination-failing", "destination-paused"]);
-
-function destination(facts: RouteFacts, attention: readonly Attention[], now: number) {
+function destination(facts: RouteFacts, entry: Attention | undefined, now: number) {
   const { route, waiting, held, dead, stopped } = facts;
-  const entry = attention.find(({ kind, subject }) => subject === route && destinationKinds.has(kind));
   const state: DestinationView["state"] = stopped !== null ? "stopped" : entry === undefined ? "ok" : "attention";
   return {
     route,

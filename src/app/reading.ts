@@ -10,6 +10,7 @@ import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { unknownName } from "../model/nearest.ts";
 import type { Inspecting, StoreReading } from "../store/reading.ts";
+import { noDeliveries } from "../store/views.ts";
 import { createExplaining } from "./explaining.ts";
 import { openStoreForReading } from "./open-store.ts";
 import { createSearching, createTrackedPort, mostIndexed, resolveEvents, seqsNamed } from "./searching.ts";
@@ -47,7 +48,7 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
   /** With one read for the whole page. */
   async function withCounts(events: readonly EventView[]): Promise<ListedEventView[]> {
     const counts = events.length === 0 ? null : await read.deliveries.counts(events.map(({ seq }) => seq));
-    return events.map((event) => ({ ...event, deliveries: counts?.get(event.seq) ?? {} }));
+    return events.map((event) => ({ ...event, ...(counts?.get(event.seq) ?? noDeliveries) }));
   }
 
   /** Whether no event of these seqs, or of older ones, can be received from `from` on. */
@@ -58,9 +59,9 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
 
   return {
     ...createTrackedPort(read),
-    async listEvents({ wamid, subject, q, ...query }) {
+    async listEvents({ wamid, subject, q, ...query }, wholeOnly) {
       const { limit, from } = query;
-      const [names = {}, ...others] = await resolveEvents(read, { wamid, subject, q }, most);
+      const [names = {}, ...others] = await resolveEvents(read, { wamid, subject, q, wholeOnly }, most);
       const filter = { ...query, ...names };
       if (others.length > 0) throw new RelayError("bad_request", "wamid, subject and q exclude each other");
       // The events of a few messages are indexed.

@@ -2,9 +2,10 @@ import { randomBytes, randomInt } from "node:crypto";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
-import { restartParts, type Settings } from "../config/schema.ts";
+import { keptAfterReload, type Settings } from "../config/schema.ts";
 import { createTokens } from "../control/auth.ts";
 import { addConsoleRoutes } from "../control/console.ts";
+import { createGuesses } from "../control/guesses.ts";
 import { addOperateRoutes, addProbeRoutes } from "../control/operate.ts";
 import { addControlRoutes } from "../control/routes.ts";
 import { createSessions } from "../control/session.ts";
@@ -14,11 +15,13 @@ import { createDispatcher } from "../deliver/dispatcher.ts";
 import { createProxy } from "../deliver/proxy.ts";
 import type { ReloadView } from "../model/answers.ts";
 import type { Clock } from "../model/clock.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import { createRedactor } from "../model/redact.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
+import type { Steps } from "../model/steps.ts";
 import { systemClock } from "../model/system-clock.ts";
 import { relayVersion } from "../model/version.ts";
-import { createHealth } from "../observe/health.ts";
+import { alarmView, createHealth } from "../observe/health.ts";
 import { createLogger, createPrivacy, type Logger, type LogStream, type Privacy } from "../observe/logger.ts";
 import { createMetrics } from "../observe/metrics.ts";
 import { createArrivals } from "../receive/arrivals.ts";
@@ -28,15 +31,17 @@ import { secretUsage } from "../receive/signature/usage.ts";
 import { createAccepting } from "./accept.ts";
 import { createCleanup } from "./cleanup.ts";
 import { createControlPort } from "./control.ts";
+import { createDiagnosis } from "./diagnosis.ts";
 import { checkRole, type Role } from "./engine.ts";
 import { createExplaining } from "./explaining.ts";
 import { createCount, createGaugeReader } from "./gauges.ts";
 import { apiHook, badTokenHook, laneHooks, planningFailed, receiverHooks, revealedHook, storeHooks } from "./hooks.ts";
-import { createInstance, viewInstance } from "./instance.ts";
+import { createDigests, createInstance, viewInstance } from "./instance.ts";
 import { createListening } from "./listening.ts";
 import { createLive } from "./live.ts";
 import { openStore, storeName } from "./open-store.ts";
 import { createOverview } from "./overview.ts";
+import { perSettings } from "./per-settings.ts";
 import { startPlanning } from "./planning.ts";
 import { createAuditing, knownSources } from "./reading.ts";
 import { createReloading, type RereadSettings } from "./reload.ts";
@@ -51,7 +56,7 @@ export interface RelayOptions {
   readonly settings: Settings;
   readonly log: LogStream;
   /** Reads the settings file again; throws `SettingsError`. Without it, only `reload(settings)` changes the settings. */
-  readonly reread?: () => RereadSettings;
+  readonly reread?: () => MaybePromise<RereadSettings>;
   /** The path of the settings file, for people. */
   readonly file?: string | null;
   /** Default: the system's, or for a store that processes share, the store's. */
@@ -71,7 +76,7 @@ export interface Relay {
   readonly server: Server;
   listen(): Promise<AddressInfo>;
   /** Applies these settings, or those of `reread`; or reports why not. */
-  reload(settings?: Settings): ReloadView;
+  reload(settings?: Settings): Promise<ReloadView>;
   /** Stops accepting, lets what is in flight finish within `server.shutdownTimeout`, closes the store. */
   close(): Promise<void>;
   /** Logs an uncaught error; resolves once the line is written. The process must end then. */
@@ -165,6 +170,7 @@ export async function createRelay({
     calls,
     scheduled: works,
     tracing,
+    diagnose: () => diagnose(),
   });
   cleanup.defer(service.end);
 
@@ -212,7 +218,7 @@ export async function createRelay({
     const stored = await breakersOf(settings.routes);
     if (store.isShared) return stored;
     const own = [...dispatcher.states()].map(([name, { breaker, failing, pausedUntil, openUntil }]) => {
-      return [name, { state: breaker, pausedUntil, openUntil, failingSince: failing?.since ?? null }] as const;
+      return [name, { state: breaker, pausedUntil, openUntil, failingSince: failing?.since ?? null, failing }] as const;
     });
     return new Map([...stored, ...own]);
   }
@@ -226,26 +232,62 @@ export async function createRelay({
     breakers,
     limiters: service.limiters,
     listeners: listening.lags,
+    attention: async () => (await diagnose()).attention,
     inFlight: receiver.inFlight,
     storing: health.storing,
   });
 
-  const inEffect = (): Settings => ({ ...settings, ...Object.fromEntries(restartParts.map((part) => [part, initial[part]])) });
+  const inEffect = perSettings(current, (now): Settings => ({ ...now, ...keptAfterReload(initial, now) }));
+  const printed = perSettings(inEffect, async (now) => {
+    // Loaded on demand: few relays ever get this request.
+    const { printableSettings } = await import("../config/print.ts");
+    return printableSettings(now);
+  });
+  const digests = createDigests();
   // By the clock of this machine, as the times of its files are.
-  const reloading = createReloading({ initial, current, apply, now: given?.now ?? systemClock.now, log, metrics });
+  const reloading = createReloading({
+    initial,
+    current,
+    apply,
+    lastUse: untraced.lastUse,
+    now: given?.now ?? systemClock.now,
+    log,
+    metrics,
+  });
+
+  const diagnose = createDiagnosis({
+    startedAt: instance.startedAt,
+    now: clock.now,
+    supervise: dispatch ? supervise : null,
+    settings: current,
+    backlog: countBacklog,
+    unplanned: store.read.unplanned,
+    quarantine: createCount(clock.now, store.browse.quarantine, { events: 0, oldestAt: null }),
+    lanes: dispatcher.states,
+    breakers,
+    alarms: () => (store.isShared ? store.alarmsInForce() : service.alarms()),
+    stops: service.stops,
+    unreachable: async () =>
+      (await store.lastPasses()).flatMap(({ account, unreachableSince: since }) => (since === null ? [] : [{ account, since }])),
+    storeFailure: () => health.report().reason,
+    reload: reloading.last,
+  });
 
   let backups: Supervised | undefined;
 
-  function apply(next: Settings): void {
-    settings = next;
+  function* apply(next: Settings): Steps<void> {
     // First, so that every secret is known before it can appear in a text.
-    redactor.reload(next);
+    yield* redactor.reload(next);
+    settings = next;
     rules.reload(next);
     receiver.reload(inboundSources(next));
     proxy.reload(proxiedSources(next));
     dispatcher.reload(works ? next.routes : []);
     service.reload(next);
     backups?.wake();
+    const { server } = keptAfterReload(initial, next);
+    web.renewTls(server.tls);
+    if (web !== controlWeb) controlWeb.renewTls(server.control?.tls);
     tokens = createTokens(next.control.tokens);
   }
 
@@ -284,7 +326,7 @@ export async function createRelay({
   web.server.on("connection", arrivals.opened);
   addOperateRoutes(http, {
     instance,
-    health: () => ({ ...health.report(), alarms: service.alarms(), stops: service.stops(), settings: reloading.status() }),
+    health: () => ({ ...health.report(), alarms: service.alarms().map(alarmView), stops: service.stops(), settings: reloading.status() }),
     metrics,
   });
   if (web !== controlWeb) addProbeRoutes(web.http, { instance, health: health.report });
@@ -293,26 +335,15 @@ export async function createRelay({
     const overview = createOverview({
       relay: { version: instance.version, instance: instance.instance, storage: settings.storage.driver, startedAt: instance.startedAt },
       now: clock.now,
-      supervise: dispatch ? supervise : null,
       settings: current,
-      backlog: countBacklog,
-      unplanned: store.read.unplanned,
-      quarantine: createCount(clock.now, store.browse.quarantine, { events: 0, oldestAt: null }),
+      diagnose,
       lanes: dispatcher.states,
-      breakers,
       hasOtherWorkers: async () =>
         (await processes()).some(({ id, role: other }) => id !== instance.instance && other !== "receive" && other !== "command"),
       history: store.browse.history,
-      alarms: () =>
-        store.isShared ? store.alarmsInForce() : service.alarms().map((alarm) => ({ ...alarm, since: Date.parse(alarm.since) })),
-      stops: service.stops,
-      unreachable: async () =>
-        (await store.lastPasses()).flatMap(({ account, unreachableSince: since }) => (since === null ? [] : [{ account, since }])),
-      storeFailure: () => health.report().reason,
-      reload: reloading.last,
     });
     addControlRoutes(http, {
-      instance: () => viewInstance(instance, role, inEffect(), store.read),
+      instance: () => viewInstance(instance, role, inEffect(), { dataId: () => store.read.dataId(), digests }),
       sessions: createSessions({
         tokens: () => tokens,
         claims: store,
@@ -321,6 +352,7 @@ export async function createRelay({
       }),
       tokens: () => tokens,
       revealed: revealedHook(watchers),
+      guess: createGuesses(clock.now, (token, result) => metrics.guesses.inc({ token, result })),
       badToken: badTokenHook({ ...watchers, now: clock.now, address, limit: () => settings.control.badTokenLimit }),
       sending: service.sending,
       reconcile: service.reconcile,
@@ -349,9 +381,8 @@ export async function createRelay({
       }),
       inEffect: {
         async settings() {
-          // Loaded on demand: few relays ever get this request.
-          const { printableSettings } = await import("../config/print.ts");
-          return { loadedAt: reloading.last().loadedAt, file, settings: printableSettings(inEffect()) };
+          const shown = await printed();
+          return { loadedAt: reloading.last().loadedAt, file, settings: shown };
         },
         listeners: listening.list,
       },
@@ -427,6 +458,7 @@ export async function createRelay({
       log.info("stopping");
       health.drain();
       receiver.drain();
+      await reloading.close();
       // Clients that wait for an audit get its end at once.
       void store.inspecting.close();
       await cleanup.run();

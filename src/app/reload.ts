@@ -1,7 +1,9 @@
 import { changedPaths } from "../config/changes.ts";
 import { SettingsError } from "../config/fault.ts";
-import { restartParts, type Settings } from "../config/schema.ts";
+import { keptAfterReload, restartParts, type Settings } from "../config/schema.ts";
 import type { ReloadView } from "../model/answers.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import { runInTurns, type Steps } from "../model/steps.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 
@@ -16,15 +18,19 @@ interface Parts {
   readonly initial: Settings;
   readonly current: () => Settings;
   /** Puts the settings into effect, except for {@link restartParts}. */
-  readonly apply: (next: Settings) => void;
+  readonly apply: (next: Settings) => Steps<void>;
+  /** When a secret last verified an event of a source: see `accept.ts`. */
+  readonly lastUse: (source: string, secret: string) => number | undefined;
   readonly now: () => number;
   readonly log: Logger;
   readonly metrics: Pick<Metrics, "reloadSuccess" | "reloadTimestamp">;
 }
 
 interface Reloading {
-  /** Applies what `read` returns, or reports why not. Never throws. */
-  reload(read: () => RereadSettings, trigger: ReloadView["trigger"]): ReloadView;
+  /** Applies what `read` returns, or reports why not. One reload at a time, in order; others are served between its steps. */
+  reload(read: () => MaybePromise<RereadSettings>, trigger: ReloadView["trigger"]): Promise<ReloadView>;
+  /** Starts no more reloads, and waits for those that began. */
+  close(): Promise<unknown>;
   last(): ReloadView;
   /** For `/readyz`, which needs no token: times, a number and paths. */
   status(): SettingsStatus;
@@ -40,7 +46,7 @@ interface SettingsStatus {
 }
 
 /** Reloads the settings, and reports each result in the log, the metrics, `/readyz` and `/v1/reload`. */
-export function createReloading({ initial, current, apply, now, log, metrics }: Parts): Reloading {
+export function createReloading({ initial, current, apply, lastUse, now, log, metrics }: Parts): Reloading {
   const fixedPart = (settings: Settings) => Object.fromEntries(restartParts.map((section) => [section, settings[section]]));
   const startedAt = now();
   let last: ReloadView = {
@@ -51,8 +57,11 @@ export function createReloading({ initial, current, apply, now, log, metrics }: 
     changed: [],
     needRestart: [],
     overridden: [],
+    dropped: [],
     faults: [],
   };
+  let running: Promise<unknown> = Promise.resolve();
+  let closed = false;
   observe();
 
   function observe(): void {
@@ -60,13 +69,16 @@ export function createReloading({ initial, current, apply, now, log, metrics }: 
     metrics.reloadTimestamp.set(last.loadedAt / 1000);
   }
 
-  function applied({ settings: next, overridden }: RereadSettings, trigger: ReloadView["trigger"]): ReloadView {
+  function* applying({ settings: next, overridden }: RereadSettings, trigger: ReloadView["trigger"]): Steps<ReloadView> {
+    yield;
     const changed = changedPaths(current(), next);
-    apply(next);
+    yield;
     const at = now();
+    const dropped = droppedSecrets(current(), next, lastUse, at);
+    yield* apply(next);
     // Compared with the start, so that a later reload still names what the restart is needed for.
-    const needRestart = changedPaths(fixedPart(initial), fixedPart(next));
-    return { result: "applied", trigger, at, loadedAt: at, changed, needRestart, overridden, faults: [] };
+    const needRestart = changedPaths(keptAfterReload(initial, next), fixedPart(next));
+    return { result: "applied", trigger, at, loadedAt: at, changed, needRestart, overridden, dropped, faults: [] };
   }
 
   function refused(error: unknown, trigger: ReloadView["trigger"]): ReloadView {
@@ -74,22 +86,35 @@ export function createReloading({ initial, current, apply, now, log, metrics }: 
       error instanceof SettingsError
         ? error.faults
         : [{ path: "", message: `a fault of the relay: ${(error as Error).message}`, source: "" }];
-    return { ...last, result: "refused", trigger, at: now(), changed: [], faults };
+    return { ...last, result: "refused", trigger, at: now(), changed: [], dropped: [], faults };
+  }
+
+  /** Never throws. */
+  async function reloadOnce(read: () => MaybePromise<RereadSettings>, trigger: ReloadView["trigger"]): Promise<ReloadView> {
+    if (closed) return last;
+    try {
+      last = await runInTurns(applying(await read(), trigger));
+      const { changed, needRestart, overridden } = last;
+      log.info({ trigger, changed, needRestart, overridden }, "settings reloaded");
+      if (last.dropped.length > 0) log.warn({ dropped: last.dropped }, "removed a secret that verified an event within the last hour");
+    } catch (error) {
+      last = refused(error, trigger);
+      const err = error instanceof SettingsError ? {} : { err: error };
+      log.error({ trigger, faults: last.faults, ...err }, "settings not reloaded; those before stay in effect");
+    }
+    observe();
+    return last;
   }
 
   return {
     reload(read, trigger) {
-      try {
-        last = applied(read(), trigger);
-        const { changed, needRestart, overridden } = last;
-        log.info({ trigger, changed, needRestart, overridden }, "settings reloaded");
-      } catch (error) {
-        last = refused(error, trigger);
-        const err = error instanceof SettingsError ? {} : { err: error };
-        log.error({ trigger, faults: last.faults, ...err }, "settings not reloaded; those before stay in effect");
-      }
-      observe();
-      return last;
+      const one = running.then(() => reloadOnce(read, trigger));
+      running = one;
+      return one;
+    },
+    close() {
+      closed = true;
+      return running;
     },
     last: () => last,
     status: () => ({
@@ -99,4 +124,18 @@ export function createReloading({ initial, current, apply, now, log, metrics }: 
       needRestart: last.needRestart,
     }),
   };
+}
+
+/** A secret that verified an event so lately is probably still in use: the service's next webhook with it gets 401. */
+const inUseMs = 3_600_000;
+
+function droppedSecrets(before: Settings, after: Settings, lastUse: Parts["lastUse"], now: number): ReloadView["dropped"] {
+  return Object.entries(before.sources).flatMap(([source, { signature }]) => {
+    const kept = new Set(after.sources[source]?.signature.secrets.map((secret) => secret.fingerprint()));
+    return signature.secrets.flatMap((each) => {
+      const secret = each.fingerprint();
+      const lastAt = lastUse(source, secret) ?? 0;
+      return kept.has(secret) || now - lastAt > inUseMs ? [] : [{ source, secret, lastAt }];
+    });
+  });
 }

@@ -1,6 +1,6 @@
 import type { TrackedReading } from "../control/messages.ts";
 import type { SearchPort } from "../control/search.ts";
-import { fewestPhoneDigits, parseMask, phoneInWamid } from "../model/mask.ts";
+import { fewestPhoneDigits, parseMask, phoneMatches, wholePhone } from "../model/mask.ts";
 import type { SearchHitView } from "../model/search.ts";
 import type { StoreReading } from "../store/reading.ts";
 import type { EventFilter, EventsAbout, MessageFilter, MessageView, Numbered, RunFilter, RunView } from "../store/views.ts";
@@ -14,10 +14,11 @@ export const mostIndexed = 1_000;
 const mostAccounts = 1_000;
 const newest = { after: 0, before: Number.MAX_SAFE_INTEGER };
 
-/** The digits of a text that can be the end of a phone number; null for other text. */
-function phoneDigits(text: string): string | null {
+/** The digits of a text that can be a phone number or the end of one, as stores take them; null for other text. */
+function phoneOf(text: string, wholeOnly: boolean): string | null {
   const digits = text.replace(/[\s().+-]/g, "");
-  return /^\d+$/.test(digits) && digits.length >= fewestPhoneDigits && digits.length <= 15 ? digits : null;
+  if (!/^\d+$/.test(digits) || digits.length < fewestPhoneDigits || digits.length > 15) return null;
+  return wholeOnly ? wholePhone(digits) : digits;
 }
 
 /** The seqs of an event's seq or id, masked or not. */
@@ -39,18 +40,19 @@ interface EventNames {
   readonly subject?: string | undefined;
   /** Any name of an event, a delivery, a message or a run. */
   readonly q?: string | undefined;
+  readonly wholeOnly: boolean;
 }
 
 /** Resolves the names in a filter of events. */
 export async function resolveEvents(
   read: Reads,
-  { wamid, subject, q }: EventNames,
+  { wamid, subject, q, wholeOnly }: EventNames,
   most: number,
 ): Promise<Pick<EventFilter, "wamid" | "about">[]> {
   const all = [];
   if (wamid !== undefined) all.push({ wamid: await wamidOf(read, wamid) });
   if (subject !== undefined) all.push(await eventsOfSubject(read, subject));
-  if (q !== undefined) all.push(await eventsNamed(read, q, most));
+  if (q !== undefined) all.push(await eventsNamed(read, q, wholeOnly, most));
   return all;
 }
 
@@ -60,12 +62,12 @@ async function eventsOfSubject(read: Reads, key: string): Promise<Pick<EventFilt
   return { about: { seqs: [], subjects: runs.map(({ account, runId }) => ({ type: "run", account, key: runId })) } };
 }
 
-async function eventsNamed(read: Reads, q: string, most: number): Promise<Pick<EventFilter, "wamid" | "about">> {
+async function eventsNamed(read: Reads, q: string, wholeOnly: boolean, most: number): Promise<Pick<EventFilter, "wamid" | "about">> {
   // Also finds unplanned events, whose message is not stored yet.
   if (q.startsWith("wamid.") || parseMask("wamid", q) !== null) return { wamid: await wamidOf(read, q) };
   const delivery = await read.deliveries.find(q);
   const seqs = delivery === null ? await seqsNamed(read, q) : [delivery.event];
-  const digits = phoneDigits(q);
+  const digits = phoneOf(q, wholeOnly);
   const limit = most + 1;
   const [messages, runs, ofPhone] = await Promise.all([
     messagesNamed(read, q, limit),
@@ -111,32 +113,40 @@ export function createTrackedPort(read: Reads): TrackedReading {
   const walk = walksOver(read);
 
   return {
-    async listMessages({ q, phone, ...query }) {
+    async listMessages({ q, phone: end, ...query }, wholeOnly) {
       const { limit, before = Number.MAX_SAFE_INTEGER } = query;
+      const phone = end !== undefined && wholeOnly ? wholePhone(end) : end;
       const filter = { ...query, before, phone };
       // Few have the same reference, and references are indexed.
       if (q === undefined && query.reference !== undefined) return pageOf([over(await messages.list({ ...filter, after: 0 }))], limit);
       if (q === undefined) return pageOf([await walk.messages({ ...filter, seen: phone !== undefined })], limit);
       const named = await messages.find(q);
       if (named.some(({ reference }) => reference !== q)) return pageOf([over(named.filter((message) => fits(filter, message)))], limit);
-      const digits = joinDigits(phoneDigits(q), phone);
+      const digits = joinDigits(phoneOf(q, wholeOnly), phone);
       return pageOf(
         await Promise.all([
-          walk.messages({ ...filter, prefix: q, seen: true }),
+          walk.messages({ ...filter, prefix: q, ...(wholeOnly ? { reference: query.reference ?? q } : {}), seen: true }),
           ...(digits === null ? [] : [walk.messages({ ...filter, phone: digits, seen: true })]),
         ]),
         limit,
       );
     },
     findMessages: (name) => messages.find(name),
-    async listRuns({ q, ...query }) {
+    async listRuns({ q, ...query }, wholeOnly) {
       const { limit, before = Number.MAX_SAFE_INTEGER } = query;
       const filter = { ...query, before };
       const isNamed = query.reference !== undefined || query.runId !== undefined;
       if (q === undefined) return pageOf([isNamed ? over(await runs.list({ ...filter, after: 0 })) : await walk.runs(filter)], limit);
       const named = await runs.list({ runId: q, ...newest, limit: mostAccounts });
       const byId = named.filter((run) => fits(filter, run) && (query.runId === undefined || run.runId === query.runId));
-      return pageOf([named.length > 0 ? over(byId) : await walk.runs({ ...filter, prefix: q })], limit);
+      return pageOf(
+        [
+          named.length > 0
+            ? over(byId)
+            : await walk.runs({ ...filter, prefix: q, ...(wholeOnly ? { reference: query.reference ?? q } : {}) }),
+        ],
+        limit,
+      );
     },
   };
 }
@@ -178,8 +188,11 @@ function pageOf<V extends { readonly seq: number }>(
 
 /** Whether a message or run that was found by its name is in a list. */
 function fits(
-  { account, status, reference, errorCode, phone, before }: Omit<MessageFilter, "after" | "limit">,
-  row: Numbered<Pick<MessageView, "account" | "status" | "reference">> & { readonly errorCode?: string | null; readonly wamid?: string },
+  { account, status, reference, errorCode, phone, from, to, before }: Omit<MessageFilter, "after" | "limit">,
+  row: Numbered<Pick<MessageView, "account" | "status" | "reference" | "updatedAt">> & {
+    readonly errorCode?: string | null;
+    readonly wamid?: string;
+  },
 ): boolean {
   return (
     row.seq < before &&
@@ -187,7 +200,9 @@ function fits(
     (status === undefined || row.status === status) &&
     (reference === undefined || row.reference === reference) &&
     (errorCode === undefined || row.errorCode === errorCode) &&
-    (phone === undefined || phoneInWamid(row.wamid ?? "")?.endsWith(phone) === true)
+    (from === undefined || row.updatedAt >= from) &&
+    (to === undefined || row.updatedAt < to) &&
+    (phone === undefined || phoneMatches(row.wamid ?? "", phone))
   );
 }
 
@@ -221,7 +236,7 @@ export function createSearching(read: Reads): SearchPort {
     return { kind: "delivery", id, seq, account: event.account, label: route, status: state, at: settledAt ?? event.receivedAt };
   }
 
-  return async (q) => {
+  return async (q, wholeOnly) => {
     const [seqs, delivery, messages, runs] = await Promise.all([
       seqsNamed(read, q),
       deliveryHit(q),
@@ -233,12 +248,12 @@ export function createSearching(read: Reads): SearchPort {
     // An id names one thing. A reference or number may be the beginning or end of others.
     const isId = delivery !== null || messages.some(({ reference }) => reference !== q) || runs.some(({ reference }) => reference !== q);
     if (isId || (events.length > 0 && !/^\d+$/.test(q))) return hitsOf(named, false);
-    const digits = phoneDigits(q);
+    const digits = phoneOf(q, wholeOnly);
     const all = { before: Number.MAX_SAFE_INTEGER, limit: mostHits + 1, seen: true };
     const [ofPhone, begun, begunRuns] = await Promise.all([
       digits === null ? over<Numbered<MessageView>>([]) : walk.messages({ ...all, phone: digits }, longestMs),
-      walk.messages({ ...all, prefix: q }, longestMs),
-      walk.runs({ before: all.before, limit: all.limit, prefix: q }, longestMs),
+      wholeOnly ? over<Numbered<MessageView>>([]) : walk.messages({ ...all, prefix: q }, longestMs),
+      wholeOnly ? over<Numbered<RunView>>([]) : walk.runs({ before: all.before, limit: all.limit, prefix: q }, longestMs),
     ]);
     const others = [...ofPhone.found.map(messageHit), ...begun.found.map(messageHit), ...begunRuns.found.map(runHit)];
     return hitsOf(

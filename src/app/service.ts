@@ -10,6 +10,7 @@ import { ServiceError } from "../service/errors.ts";
 import { type Store, StoreUnavailable } from "../store/port.ts";
 import type { AcceptOutcome } from "../store/rules.ts";
 import { createCallUsage } from "./call-usage.ts";
+import type { Diagnosis } from "./diagnosis.ts";
 import type { Engine } from "./engine.ts";
 import { limiterHooks } from "./hooks.ts";
 import { createHydrating } from "./hydrating.ts";
@@ -41,6 +42,7 @@ export interface ServiceSideParts {
   readonly scheduled: boolean;
   /** Null while traces are off. */
   readonly tracing: Pick<Tracing, "polling" | "hydrated" | "sending"> | null;
+  readonly diagnose: () => Promise<Diagnosis>;
 }
 
 /** The window of the per-minute caps, and the time that calls in it may have taken. */
@@ -48,7 +50,8 @@ const recentMs = 180_000;
 
 /** The messaging service's side of the relay: calling it, and detecting when its webhooks do not arrive. */
 export function createServiceSide(parts: ServiceSideParts) {
-  const { settings, store, caps, clock, supervise, random, log, privacy, redact, metrics, accept, calls, scheduled, tracing } = parts;
+  const { settings, store, caps, clock, supervise, random, log, privacy, redact, metrics, accept, calls, scheduled, tracing, diagnose } =
+    parts;
   const accountsOf = (from: Settings) => (calls ? from.accounts : {});
   const usage = createCallUsage({ store, clock, supervise, settings });
   const services = createServiceAccounts(accountsOf(settings()), {
@@ -59,14 +62,22 @@ export function createServiceSide(parts: ServiceSideParts) {
     shared: caps,
     redact,
     hooks: (account) => ({
-      ...limiterHooks(account, { log, metrics, called: usage.ended, keyRefused: (refused) => watching.keyRefused(refused) }),
+      ...limiterHooks(account, {
+        log,
+        metrics,
+        called(of, priority, outcome) {
+          usage.ended(of, priority, outcome);
+          if (outcome.type === "answered") watching.keyWorked(of);
+        },
+        keyRefused: (refused) => watching.keyRefused(refused),
+      }),
       // A call that cannot be stored is missing only if this process ends within the minute.
       dispatched: (call) => void store.noteCall(account, call).catch(() => {}),
     }),
   });
   const shared = { settings, store, services, usage, clock, supervise, log, metrics };
   const intake = createStatusIntake({ settings, now: clock.now, accept });
-  const watching = createWatching(shared);
+  const watching = createWatching({ ...shared, diagnose });
   const polling = createPolling({ services, polled: watching.polled });
   const pollingFor = (origin: "hydrate" | "reconcile") => tracing?.polling(polling, origin) ?? polling;
   const reconciling = createReconciling({ ...shared, intake, polling: pollingFor("reconcile"), watching, scheduled });
@@ -108,7 +119,7 @@ export function createServiceSide(parts: ServiceSideParts) {
     refused: watching.refused,
     registered: watching.registered,
     async start(): Promise<void> {
-      watching.start();
+      await watching.start();
       await hydrating.start();
     },
     reload(next: Settings): void {

@@ -1,9 +1,10 @@
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http";
+import type { Server as HttpsServer } from "node:https";
+import { type AddressInfo, Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { Settings } from "../config/schema.ts";
 import { answerMalformed, createHttp } from "../control/http.ts";
-import { isLongRequest } from "../control/long-request.ts";
+import { type ListenTls, listenOptions, tlsOptions } from "../model/tls.ts";
 import { dropBody, errorAnswer, isTooMuchToDrop, send, sendEarly } from "../receive/answer.ts";
 import { WebhookRequest } from "../receive/read-body.ts";
 
@@ -15,18 +16,18 @@ const closeIdleEveryMs = 50;
 /** Most requests of one connection that wait for their answers. */
 const mostPipelined = 32;
 const stopParsing = -1;
+/** An event stream that takes no byte for this long is closed. It has a comment every 15 s. */
+const longestStreamSilenceMs = 300_000;
 
 const noHost = errorAnswer("bad_request", "the Host header is missing");
+const twoHosts = errorAnswer("bad_request", "there are several Host headers");
 const unknownExpectation = errorAnswer("expectation_failed", "the only expectation supported is 100-continue");
 const tooPipelined = errorAnswer("overloaded", `more than ${mostPipelined} requests on this connection wait for their answers`, [
   "retry-after",
   "1",
 ]);
 
-export interface ListenAddress {
-  readonly host: string;
-  readonly port: number;
-}
+export type ListenAddress = Pick<Settings["server"], "host" | "port" | "tls">;
 
 /** Handles the requests of webhooks, and returns false for all others. */
 export type WebhookHandler = (request: WebhookRequest, response: ServerResponse) => boolean;
@@ -43,6 +44,8 @@ export interface WebServer {
   readonly http: FastifyInstance;
   readonly server: Server;
   listen(): Promise<AddressInfo>;
+  /** For later connections. Has no effect on a port without TLS. */
+  renewTls(tls: ListenTls | undefined): void;
   /** Stops listening; resolves when the last request is answered. */
   close(): Promise<void>;
 }
@@ -58,23 +61,25 @@ export function createWebServer(
         // Without a socket, it waits for the answer to an earlier request of its connection.
         if (response.socket === null && !isAdmitted(request, response)) return;
         if (request.headers.host === undefined && request.httpVersion === "1.1") sendEarly(request, response, noHost, true);
+        else if (hasTwoHosts(request.rawHeaders)) sendEarly(request, response, twoHosts, true);
         else if (!webhooks(request, response)) {
           endAfterBody(request, response);
           handler(request, response);
         }
       };
-      const server = createServer(
-        {
-          requestTimeout: settings.requestTimeout,
-          headersTimeout: settings.requestTimeout,
-          connectionsCheckingInterval: 1_000,
-          keepAliveTimeout: 65_000,
-          IncomingMessage: WebhookRequest,
-          // Node's own answer has no body.
-          requireHostHeader: false,
-        },
-        take,
-      );
+      const options: ServerOptions<typeof WebhookRequest> = {
+        requestTimeout: settings.requestTimeout,
+        headersTimeout: settings.requestTimeout,
+        connectionsCheckingInterval: 1_000,
+        keepAliveTimeout: 65_000,
+        IncomingMessage: WebhookRequest,
+        // Node's own answer has no body.
+        requireHostHeader: false,
+      };
+      const { tls } = settings;
+      const secure = tls && { ...options, ...listenOptions(tls), handshakeTimeout: settings.requestTimeout };
+      const server: Server<typeof WebhookRequest> =
+        secure === undefined ? createServer(options, take) : process.getBuiltinModule("node:https").createServer(secure, take);
       server.on("checkContinue", (request, response) => {
         continueWhenRead(request, response);
         take(request, response);
@@ -86,12 +91,20 @@ export function createWebServer(
     failed,
     missing,
   );
+  // A client that does not read its answer would hold it, and its connection, forever.
+  http.addHook("onSend", async ({ raw }, reply) => {
+    const isEventStream = String(reply.getHeader("content-type")).startsWith("text/event-stream");
+    // A request made by `inject` has no such socket.
+    if (raw.socket instanceof Socket) reply.raw.setTimeout(isEventStream ? longestStreamSilenceMs : settings.requestTimeout);
+  });
   const server = http.server as Server;
   const sockets = new Set<Socket>();
-  server.on("connection", (socket: Socket) => {
+  const opened = (socket: Socket): void => {
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
-  });
+  };
+  // With TLS, the handshake is bytes of the connection, and none of what it carries.
+  server.on("connection", opened).on("secureConnection", opened);
 
   /** Connections that have sent nothing yet, such as those of load balancers. A listener for their data would slow Node's parser. */
   const silentOnes = () => new Set([...sockets].filter(({ bytesRead }) => bytesRead === 0));
@@ -102,6 +115,9 @@ export function createWebServer(
     async listen() {
       await http.listen({ host: settings.host, port: settings.port, backlog: 1024 });
       return server.address() as AddressInfo;
+    },
+    renewTls(tls) {
+      if (tls !== undefined && "setSecureContext" in server) (server as HttpsServer).setSecureContext(tlsOptions(tls));
     },
     async close() {
       // Node closes only those that have had an answer. One that is about to send has this long to do so.
@@ -118,6 +134,16 @@ export function createWebServer(
   };
 }
 
+/** Node keeps the first one, and a proxy may have read another one. */
+function hasTwoHosts(rawHeaders: readonly string[]): boolean {
+  let hosts = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] as string;
+    if (name.length === 4 && name.toLowerCase() === "host") hosts += 1;
+  }
+  return hosts > 1;
+}
+
 /** Sends 100-continue when the body is first read, and so not before a final answer that needs no body. */
 function continueWhenRead(request: IncomingMessage, response: ServerResponse): void {
   const read = request._read;
@@ -130,7 +156,7 @@ function continueWhenRead(request: IncomingMessage, response: ServerResponse): v
 
 /**
  * Fastify may end an answer, and close the connection, before the request has arrived. Unread bytes would reset the
- * connection, so the body is read and dropped first. Long requests have rules of their own.
+ * connection, so the body is read and dropped first.
  */
 function endAfterBody(request: IncomingMessage, response: ServerResponse): void {
   const { headers } = request;
@@ -138,7 +164,7 @@ function endAfterBody(request: IncomingMessage, response: ServerResponse): void 
   if (isTooMuchToDrop(request)) response.shouldKeepAlive = false;
   const end = response.end.bind(response);
   response.end = ((body?: string | Buffer | null): ServerResponse => {
-    if (request.complete || response.destroyed || isLongRequest(request.socket)) return end(body);
+    if (request.complete || response.destroyed) return end(body);
     if (body) response.write(body);
     else response.flushHeaders();
     dropBody(request, () => end());

@@ -41,8 +41,8 @@ export async function onStoreFile<Report extends { readonly audit: { readonly at
   file: string,
   act: (order: import("../store/sqlite/backup.ts").BackupOrder) => Promise<Report>,
 ): Promise<Report> {
-  const { readForLooking } = await import("./settings-option.ts");
-  const { storage } = readForLooking({ config, envFile }, io).settings;
+  const { readPart } = await import("./settings-option.ts");
+  const storage = readPart("storage", { config, envFile }, io);
   if (storage.driver !== "sqlite") {
     throw new CommandFailed(
       `${config} has storage.driver redis: copy the files of Redis itself, as docs/how-to/back-up-and-restore.md describes`,

@@ -14,12 +14,13 @@ export function build(command: Command, io: Io): void {
       "after",
       `
 The address works once, within a minute. The session lasts 12 hours and has the scopes of the token: the first one of the
-settings file with the scope read, if possible also pii. On a server, use an SSH tunnel and open the printed address.
+settings file with the scope read, if possible also pii. For a relay on a server, open an SSH tunnel to its control
+port (ssh -N -L 9090:127.0.0.1:9090 relay.example), and use --relay.
 
 Examples:
   wamid-relay console
   wamid-relay console --no-open                          on a server without a browser
-  RELAY_TOKEN=… wamid-relay console --relay https://relay.example`,
+  RELAY_TOKEN=… wamid-relay console --relay http://127.0.0.1:9090`,
     )
     .action(async (options: Options) => {
       const { call, withRunning } = await import("./reach-relay.ts");

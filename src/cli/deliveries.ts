@@ -1,8 +1,9 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { deliveryStates } from "../model/states.ts";
+import type { Answer } from "./answers.ts";
 import type { Io } from "./io.ts";
 import { choice, count, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
-import { printableJson, privateView, tableLines, timeText } from "./output.ts";
+import { printableJson, privacyOf, tableLines, timeText } from "./output.ts";
 
 interface GroupOptions extends RelayOptions, TimeOptions {
   readonly route?: string;
@@ -24,7 +25,7 @@ export function build(command: Command, io: Io): void {
   list
     .option("--route <name>", "of this route")
     .addOption(choice("--state <word>", "in this state; dead ones are the dead letters", deliveryStates))
-    .option("--cause <cause>", "whose last failed attempt failed for this, such as 503 or timeout")
+    .option("--cause <cause>", "whose last failed attempt failed for this, such as 503 or timeout; none: no attempt failed")
     .option("--error-code <code>", "whose event has this error code, such as 131026")
     .option("--limit <count>", "most rows", count, 50)
     .option("--before <place>", "next of the previous page", place)
@@ -88,36 +89,37 @@ function place(text: string): string {
   return text;
 }
 
+/** Why a delivery is still open; null: nothing has failed yet, or it is settled. */
+function openReason({ state, cause }: Pick<Answer<"delivery">, "state" | "cause">): string | null {
+  if (state === "held") return "behind an earlier delivery of its message";
+  return state === "waiting" ? cause : null;
+}
+
 /** Prints the deliveries that match, those of the newest events first. */
 async function listDeliveries(command: Command, options: Options, io: Io): Promise<void> {
-  const [{ maskedDelivery }, { readPages, timeFilter, withReading }] = await Promise.all([
-    import("./event-report.ts"),
-    import("./reach-relay.ts"),
-  ]);
+  const [{ shownAnswer }, { readPages, timeFilter, withReading }] = await Promise.all([import("./answers.ts"), import("./reach-relay.ts")]);
   const { route, state, cause, errorCode, before, limit } = options;
   const query = { route, state, cause, errorCode, ...timeFilter(command, options, Date.now()), before };
-  const { names, view, ...found } = await withReading(command, options, io, async (client) => ({
+  const { names, ...found } = await withReading(command, options, io, async (client) => ({
     names: client.names ?? null,
-    ...(await readPages(client, "deliveries", query, limit)),
-    view: privateView(options.showPii, client, io),
+    ...shownAnswer("deliveries", await readPages(client, "deliveries", query, limit), privacyOf(options.showPii, client, io)),
   }));
-  const shown = found.data.map((each) => maskedDelivery(each, view));
-  if (shown.length === 0 && found.next === null && route !== undefined) {
+  if (found.data.length === 0 && found.next === null && route !== undefined) {
     const { hintLines } = await import("./hints.ts");
     for (const line of hintLines({ routes: [route] }, names)) io.err(line);
   }
   if (options.json === true) {
-    io.out(printableJson({ ...found, data: shown }));
+    io.out(printableJson({ data: found.data, next: found.next }));
     return;
   }
-  const rows = shown.map((each) => [
+  const rows = found.data.map((each) => [
     String(each.event),
     each.route,
     each.state,
     String(each.attempts),
     timeText(each.nextAt ?? each.settledAt),
     each.id,
-    each.reason ?? "",
+    each.reason ?? openReason(each) ?? "",
   ]);
   for (const line of tableLines(["EVENT", "ROUTE", "STATE", "ATTEMPTS", "NEXT OR SETTLED (UTC)", "ID", "REASON"], rows)) io.out(line);
   if (found.next !== null) io.err(`there are more: --before ${found.next}, or a greater --limit`);

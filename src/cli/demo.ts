@@ -58,8 +58,8 @@ async function demo({ seed, messages, rate, keep = false, stay: mustStay = false
       if (!isGood) process.exitCode = 1;
     };
     const stay = async (result: DemoResult, page: DemoConsole, signal: AbortSignal): Promise<void> => {
-      tell(result);
       for (const line of consoleLines(page)) io.out(line);
+      tell(result);
       const { promise: ended, resolve } = Promise.withResolvers<void>();
       signal.addEventListener("abort", () => resolve(), { once: true });
       if (!signal.aborted) await ended;

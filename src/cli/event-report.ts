@@ -1,6 +1,6 @@
 import { type AttemptError, isOutage } from "../model/delivery.ts";
 import type { Answer } from "./answers.ts";
-import { counted, type PrivateView, printable, printableLines, timeText } from "./output.ts";
+import { counted, printable, printableLines, timeText } from "./output.ts";
 
 type EventDetail = Answer<"eventDetail">;
 type Hydration = NonNullable<EventDetail["hydration"]>;
@@ -12,18 +12,17 @@ const responseLines = 5;
 export const planner = "a process with role work (or both)";
 
 /** Everything about one event, for a person. */
-export function eventLines(event: EventDetail, view: PrivateView): string[] {
+export function eventLines(event: EventDetail, isMasked: boolean): string[] {
   const { subject } = event;
-  const wamid = subject?.type === "message" ? subject.key : null;
-  const about = subject === null ? "no message or run" : `${subject.type} ${view.subject(subject)}`;
+  const about = subject === null ? "no message or run" : `${subject.type} ${subject.key}`;
   return [
-    heading(`event ${event.id === null ? "(quarantined: no id)" : view.id("event", event.id)}`),
+    heading(`event ${event.id ?? "(quarantined: no id)"}`),
     field("seq", String(event.seq)),
-    field("kind", event.event === null ? "(none)" : view.text(event.event)),
+    field("kind", event.event ?? "(none)"),
     field("account", event.account),
     field("source", event.source),
     field("disposition", event.disposition),
-    ...(event.fault === null ? [] : [field("why", view.text(event.fault))]),
+    ...(event.fault === null ? [] : [field("why", event.fault)]),
     ...(event.releasedAs === null ? [] : [field("released as", `event ${event.releasedAs}`)]),
     ...(event.releasedFrom === null ? [] : [field("released from", `quarantine, event ${event.releasedFrom}`)]),
     ...(event.disposition === "accepted" ? [field("waits for", `${planner} to plan it`)] : []),
@@ -49,25 +48,24 @@ export function eventLines(event: EventDetail, view: PrivateView): string[] {
     "",
     heading("tracking"),
     field("about", about),
-    field("status", movement(event, view)),
-    ...(event.errorCode === null ? [] : [field("error code", view.text(event.errorCode))]),
+    field("status", movement(event)),
+    ...(event.errorCode === null ? [] : [field("error code", event.errorCode)]),
     "",
-    ...(event.hydration === null ? [] : hydrationLines(event.hydration, view)),
+    ...(event.hydration === null ? [] : hydrationLines(event.hydration)),
     heading("routes"),
     ...(event.routes.length === 0 ? [event.disposition === "accepted" ? "  not planned yet" : "  none"] : event.routes.map(verdictLine)),
     "",
     heading("deliveries"),
-    ...(event.deliveries.length === 0 ? ["  none"] : event.deliveries.flatMap((delivery) => deliveryLines(delivery, view))),
+    ...(event.deliveries.length === 0 ? ["  none"] : event.deliveries.flatMap(deliveryLines)),
     "",
-    heading(view.isMasked ? "body (masked; --show-pii shows it, --body prints the bytes received)" : "body"),
-    ...bodyLines(event, view, wamid),
+    heading(isMasked ? "body (masked; --show-pii shows it, --body prints the bytes received)" : "body"),
+    ...bodyLines(event, isMasked),
   ];
 }
 
-export function movement(event: Pick<EventDetail, "status" | "previousStatus" | "transition" | "disposition">, view: PrivateView): string {
-  const { previousStatus, transition, disposition } = event;
-  const status = event.status === null ? null : view.text(event.status);
-  const before = previousStatus === null ? "unknown" : view.text(previousStatus);
+export function movement(event: Pick<EventDetail, "status" | "previousStatus" | "transition" | "disposition">): string {
+  const { status, previousStatus, transition, disposition } = event;
+  const before = previousStatus ?? "unknown";
   if (disposition === "accepted") return `${status === null ? "" : `${status}; `}tracked once it is planned`;
   if (status === null) return previousStatus === null ? "none" : `stays ${before}`;
   return transition ? `${before} → ${status} (a transition)` : `stays ${before}, although ${status} was reported (no transition)`;
@@ -79,16 +77,15 @@ export function verdictLine({ route, verdict, reason }: EventDetail["routes"][nu
   return `  ${printable(route)}: ${words[verdict] ?? printable(verdict)}${reason === undefined ? "" : `: ${printable(reason)}`}`;
 }
 
-function deliveryLines(delivery: EventDetail["deliveries"][number], view: PrivateView): string[] {
+function deliveryLines(delivery: EventDetail["deliveries"][number]): string[] {
   const replays = delivery.replays === 0 ? "" : `, replayed ${counted(delivery.replays, "time")}`;
   return [
     `  ${printable(delivery.route)}: ${deliveryState(delivery)}`,
-    `    id ${printable(view.delivery(delivery.id))}, ${counted(delivery.attempts, "attempt")}${replays}`,
+    `    id ${printable(delivery.id)}, ${counted(delivery.attempts, "attempt")}${replays}`,
     ...delivery.tries.flatMap((each) => {
-      const response = responseText(each, view);
       return [
         `    ${each.number}. ${timeText(each.at)} ${printable(attemptText(each.status, each.error))} in ${each.tookMs} ms`,
-        ...shortened(response === "" ? [] : printableLines(response)),
+        ...shortened(each.response === null ? [] : printableLines(each.response)),
       ];
     }),
   ];
@@ -105,9 +102,11 @@ function shortened(lines: readonly string[]): string[] {
   return lines.length > responseLines ? [...shown, `       | … ${lines.length - responseLines} more lines`] : shown;
 }
 
-function bodyLines(event: EventDetail, view: PrivateView, wamid: string | null): string[] {
+function bodyLines(event: EventDetail, isMasked: boolean): string[] {
   if (event.text === null) return [`  not UTF-8, ${event.size} bytes; --body prints them`];
-  return printableLines(view.body(event.text, wamid)).map((line) => `  ${line}`);
+  // Masked, it is no longer the bytes that came, but JSON unless it begins with a bracket.
+  const text = isMasked && !event.text.startsWith("[body") ? JSON.stringify(JSON.parse(event.text), null, 2) : event.text;
+  return printableLines(text).map((line) => `  ${line}`);
 }
 
 function heading(text: string): string {
@@ -132,7 +131,7 @@ const reasons: Record<string, string> = {
 };
 
 /** What became of an event that came without its data, for a person. */
-export function hydrationLines(hydration: Hydration, view: PrivateView): string[] {
+export function hydrationLines(hydration: Hydration): string[] {
   const { state, reason, asked, found, foundCount, unknown, candidates, settledAt } = hydration;
   const ended = settledAt === null ? "" : ` ${timeText(settledAt)} UTC`;
   return [
@@ -141,24 +140,21 @@ export function hydrationLines(hydration: Hydration, view: PrivateView): string[
     field("polled", `${asked} messages`),
     field("found", foundCount === 0 ? "nothing" : `${foundCount} changes, each as an event`),
     ...listed(
-      found.map(
-        ({ seq, wamid, status }) =>
-          `${seq}: ${wamid === null ? "a message" : view.subject({ type: "message", key: wamid })} ${status === null ? "" : view.text(status)}`,
-      ),
+      found.map(({ seq, wamid, status }) => `${seq}: ${wamid ?? "a message"} ${status ?? ""}`),
       foundCount,
     ),
     field("unknown", unknown === null ? "not counted" : unknown === 0 ? "nothing" : `${unknown} candidates were not read`),
-    ...(candidates === null ? [] : candidateLines(candidates, view)),
+    ...(candidates === null ? [] : candidateLines(candidates)),
     "",
   ];
 }
 
-function candidateLines(candidates: NonNullable<Hydration["candidates"]>, view: PrivateView): string[] {
+function candidateLines(candidates: NonNullable<Hydration["candidates"]>): string[] {
   if (candidates.length === 0) return [field("could be", "no run that is open")];
   return [
     field("could be", "one of these open runs"),
     ...listed(
-      candidates.map(({ runId, reference }) => `${view.id("run", runId)}${reference === null ? "" : ` (${view.text(reference)})`}`),
+      candidates.map(({ runId, reference }) => `${runId}${reference === null ? "" : ` (${reference})`}`),
       candidates.length,
     ),
   ];
@@ -176,79 +172,7 @@ export function attemptText(status: number | null, error: string | null): string
   return error === "refused" || isOutage(error as AttemptError) ? `not accepted: ${error}` : `no answer: ${error}`;
 }
 
-interface Answered {
-  readonly status: number | null;
-  readonly error: string | null;
-  readonly response: string | null;
-}
-
-/**
- * The response to an attempt; empty when there was none. A stream's response is the id of its entry (a time in digits and a
- * number), which masking would take for a phone number.
- */
-export function responseText({ status, error, response }: Answered, view: PrivateView): string {
-  if (response === null) return "";
-  return status === null && error === null ? response : view.text(response);
-}
-
 /** Printed when more events wait to be planned than a search by wamid covers. */
 export function unseenLine(count: number): string {
   return `not searched: the oldest ${count} events that wait to be planned; some may be about this message`;
-}
-
-export function maskedText(value: string | null, view: PrivateView): string | null {
-  return value === null ? null : view.text(value);
-}
-
-/** Masks all that the sender of an event chose. */
-export function maskedEvent<Event extends Answer<"event">>(event: Event, view: PrivateView): Event {
-  const words = ["event", "status", "previousStatus", "errorCode", "fault"] as const;
-  return {
-    ...event,
-    ...Object.fromEntries(words.map((word) => [word, maskedText(event[word], view)])),
-    id: event.id === null ? null : view.id("event", event.id),
-    subject: event.subject === null ? null : { ...event.subject, key: view.subject(event.subject) },
-  };
-}
-
-export function maskedDelivery<Delivery extends Answer<"delivery">>(delivery: Delivery, view: PrivateView): Delivery {
-  return {
-    ...delivery,
-    id: view.delivery(delivery.id),
-    eventId: view.id("event", delivery.eventId),
-    reason: maskedText(delivery.reason, view),
-  };
-}
-
-/** An event with its hydration and deliveries, masked. */
-export function maskedRouted<Event extends Pick<EventDetail, "hydration" | "deliveries"> & Answer<"event">>(
-  event: Event,
-  view: PrivateView,
-) {
-  const deliveries = event.deliveries.map((delivery) => ({
-    ...maskedDelivery(delivery, view),
-    tries: delivery.tries.map((each) => ({ ...each, response: maskedText(each.response, view) })),
-  }));
-  return { ...maskedEvent(event, view), hydration: event.hydration && maskedHydration(event.hydration, view), deliveries };
-}
-
-function maskedHydration(hydration: Hydration, view: PrivateView): Hydration {
-  const found = hydration.found.map((news) => ({
-    ...news,
-    wamid: news.wamid === null ? null : view.subject({ type: "message", key: news.wamid }),
-    status: maskedText(news.status, view),
-  }));
-  const candidates = hydration.candidates?.map((run) => ({
-    ...run,
-    runId: view.id("run", run.runId),
-    reference: maskedText(run.reference, view),
-  }));
-  return { ...hydration, found, candidates: candidates ?? null };
-}
-
-/** Masked, the base64 body is left out: it would show everything. */
-export function maskedDetail(event: EventDetail, view: PrivateView): unknown {
-  if (!view.isMasked) return event;
-  const wamid = event.subject?.type === "message" ? event.subject.key : null;
-  return { ...maskedRouted(event, view), body: null, text: event.text === null ? null : view.body(event.text, wamid) };
 }

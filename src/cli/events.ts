@@ -16,7 +16,7 @@ import {
   timeOptions,
   withRelayOptions,
 } from "./options.ts";
-import { printableJson, privateView, tableLines, timeText } from "./output.ts";
+import { printableJson, privacyOf, tableLines, timeText } from "./output.ts";
 
 interface ListOptions extends RelayOptions, TimeOptions {
   readonly event?: string;
@@ -70,7 +70,7 @@ Examples:
   wamid-relay events list --disposition quarantined --limit 200
   wamid-relay events list --query wamid:caa16f1062d2
   wamid-relay events list --json | jq -r '.data[].id'
-  RELAY_TOKEN=… wamid-relay events list --relay https://relay.example`,
+  RELAY_TOKEN=… wamid-relay events list --relay http://127.0.0.1:9090`,
     )
     .action((options: ListOptions) => listEvents(list, options, io));
 
@@ -135,7 +135,8 @@ Examples:
 /** Prints the events that match, newest first. */
 async function listEvents(command: Command, options: ListOptions, io: Io): Promise<void> {
   const { event, source, account, status, disposition, errorCode, wamid, subject, query: q, before, limit } = options;
-  const [{ maskedEvent, unseenLine }, { readPages, timeFilter, withReading }] = await Promise.all([
+  const [{ shownAnswer }, { unseenLine }, { readPages, timeFilter, withReading }] = await Promise.all([
+    import("./answers.ts"),
     import("./event-report.ts"),
     import("./reach-relay.ts"),
   ]);
@@ -152,23 +153,21 @@ async function listEvents(command: Command, options: ListOptions, io: Io): Promi
     before: before?.toString(),
     ...timeFilter(command, options, Date.now()),
   };
-  const { names, view, ...found } = await withReading(command, options, io, async (client) => ({
+  const { names, ...found } = await withReading(command, options, io, async (client) => ({
     names: client.names ?? null,
-    ...(await readPages(client, "events", query, limit)),
-    view: privateView(options.showPii, client, io),
+    ...shownAnswer("events", await readPages(client, "events", query, limit), privacyOf(options.showPii, client, io)),
   }));
-  const shown = found.data.map((each) => maskedEvent(each, view));
-  if (shown.length === 0 && found.next === null) {
+  if (found.data.length === 0 && found.next === null) {
     const { hintLines } = await import("./hints.ts");
     const several = (word: string | undefined) => (word === undefined ? [] : [word]);
     const given = { events: several(event), statuses: several(status), sources: several(source), accounts: several(account) };
     for (const line of hintLines(given, names)) io.err(line);
   }
   if (options.json === true) {
-    io.out(printableJson({ data: shown, next: found.next, unseen: found.unseen }));
+    io.out(printableJson({ data: found.data, next: found.next, unseen: found.unseen }));
     return;
   }
-  const rows = shown.map((each) => [
+  const rows = found.data.map((each) => [
     timeText(each.receivedAt),
     String(each.seq),
     each.event ?? "",
@@ -176,7 +175,8 @@ async function listEvents(command: Command, options: ListOptions, io: Io): Promi
     each.disposition,
     deliveriesText(each.deliveries),
     each.subject?.key ?? "",
-    each.id ?? "",
+    // A quarantined body has no id.
+    each.id ?? each.fault ?? "",
   ]);
   for (const line of tableLines(["RECEIVED (UTC)", "SEQ", "EVENT", "STATUS", "DISPOSITION", "DELIVERIES", "ABOUT", "ID"], rows))
     io.out(line);
@@ -198,13 +198,12 @@ async function showEvent(command: Command, id: string, options: ShowOptions, io:
     process.stdout.write(Buffer.from(event.body, "base64"));
     return;
   }
-  const { eventLines, maskedDetail } = await import("./event-report.ts");
-  const view = privateView(options.showPii, { isMasked: () => isMasked }, io);
-  if (options.json === true) {
-    io.out(printableJson(maskedDetail(event, view)));
-    return;
-  }
-  for (const line of eventLines(event, view)) io.out(line);
+  const [{ shownAnswer }, { eventLines }] = await Promise.all([import("./answers.ts"), import("./event-report.ts")]);
+  const privacy = privacyOf(options.showPii, { isMasked: () => isMasked }, io);
+  const shown = shownAnswer("eventDetail", event, privacy);
+  // Masked, they are not the bytes that came.
+  if (options.json === true) io.out(printableJson(privacy.showPii || isMasked ? shown : { ...shown, body: null }));
+  else for (const line of eventLines(shown, isMasked || !privacy.showPii)) io.out(line);
 }
 
 interface ReadEvent {

@@ -1,9 +1,10 @@
 import type { Command } from "commander";
 import type { Answer } from "./answers.ts";
-import { attemptText, maskedRouted, maskedText, movement, planner, responseText, unseenLine, verdictLine } from "./event-report.ts";
+import { attemptText, movement, planner, unseenLine, verdictLine } from "./event-report.ts";
 import type { Io } from "./io.ts";
 import { choice, count, givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
-import { counted, type PrivateView, printable, printableJson, privateView, timeText } from "./output.ts";
+import { counted, printable, printableJson, privacyOf, timeText } from "./output.ts";
+import type { ControlClient } from "./reach-relay.ts";
 
 type Story = Answer<"story">;
 type EventStory = Story["events"][number];
@@ -45,7 +46,7 @@ Examples:
 
 /** Prints the whole story of each message, run or event of this name. */
 async function explain(command: Command, name: string, options: Options, io: Io): Promise<void> {
-  const { call, withReading } = await import("./reach-relay.ts");
+  const [{ shownAnswer }, { call, withReading }] = await Promise.all([import("./answers.ts"), import("./reach-relay.ts")]);
   const { as, account, after, limit } = options;
   const query = new URLSearchParams({
     limit: String(limit),
@@ -53,79 +54,77 @@ async function explain(command: Command, name: string, options: Options, io: Io)
     ...(account === undefined ? {} : { account }),
     ...(after === undefined ? {} : { after: String(after) }),
   });
-  const { data, unseen, view } = await withReading(command, options, io, async (client) => ({
-    ...(await call(client, "explained", "GET", `/v1/explain/${encodeURIComponent(name)}?${query}`)),
-    view: privateView(options.showPii, client, io),
-  }));
+  const read = async (client: ControlClient) => {
+    const answer = await call(client, "explained", "GET", `/v1/explain/${encodeURIComponent(name)}?${query}`);
+    return shownAnswer("explained", answer, privacyOf(options.showPii, client, io));
+  };
+  // Only the running relay knows whether a circuit breaker is open.
+  const { data, unseen } = await withReading(command, options, io, read, true);
   if (options.json === true) {
-    io.out(printableJson({ data: data.map((story) => maskedStory(story, view)), unseen }));
+    io.out(printableJson({ data, unseen }));
     return;
   }
   for (const [index, story] of data.entries()) {
     if (index > 0) io.out("");
-    for (const line of storyLines(story, view)) io.out(line);
+    for (const line of storyLines(story)) io.out(line);
     if (story.next !== null) io.err(`there are later events: --after ${story.next}, or a greater --limit`);
   }
   if (unseen > 0) io.err(unseenLine(unseen));
 }
 
 /** A story for a person, in the order in which it happened. Times are UTC. */
-function storyLines(story: Story, view: PrivateView): string[] {
+function storyLines(story: Story): string[] {
   const registered = (story.message ?? story.run)?.registeredAt ?? null;
   const parts = [
-    ...(registered === null ? [] : [{ at: registered, lines: registrationLines(story, view) }]),
-    ...story.events.map((event) => ({ at: event.receivedAt, lines: eventLines(event, view) })),
+    ...(registered === null ? [] : [{ at: registered, lines: registrationLines(story) }]),
+    ...story.events.map((event) => ({ at: event.receivedAt, lines: eventLines(event) })),
   ];
   // What came in one millisecond stays as it stands: a stable sort.
   parts.sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
-  return [...headLines(story, view), ...parts.flatMap(({ lines }) => ["", ...lines])];
+  return [...headLines(story), ...parts.flatMap(({ lines }) => ["", ...lines])];
 }
 
-function headLines({ message, run, events }: Story, view: PrivateView): string[] {
+function headLines({ message, run, events }: Story): string[] {
   const tracked = message ?? run;
   if (tracked === null) {
     const [event] = events;
     // Its message is known once it is planned.
     const subject = event?.disposition === "accepted" ? event.subject : null;
     if (event !== undefined && subject !== null && events.length > 1) {
-      return [printable(`${subject.type} ${view.subject(subject)} of account ${event.account}, not tracked yet`)];
+      return [printable(`${subject.type} ${subject.key} of account ${event.account}, not tracked yet`)];
     }
-    const about = subject === null ? "no message or run" : `${subject.type} ${view.subject(subject)}, not tracked yet`;
-    const id = event?.id == null ? "(quarantined: no id)" : view.id("event", event.id);
+    const about = subject === null ? "no message or run" : `${subject.type} ${subject.key}, not tracked yet`;
+    const id = event?.id ?? "(quarantined: no id)";
     return [printable(`event ${id}, about ${about}`)];
   }
-  const key =
-    message !== null ? view.subject({ type: "message", key: message.wamid }) : view.subject({ type: "run", key: run?.runId ?? "" });
+  const key = message !== null ? message.wamid : (run?.runId ?? "");
   const times = Object.entries(tracked.times)
     .toSorted(([, a], [, b]) => Date.parse(a) - Date.parse(b))
-    .map(([status, at]) => `${view.text(status)} ${timeText(at)}`);
+    .map(([status, at]) => `${status} ${timeText(at)}`);
   const error = message?.errorCode ?? run?.error ?? null;
   return [
     printable(`${message !== null ? "message" : "run"} ${key} of account ${tracked.account}`),
-    field(
-      "status",
-      `${tracked.status === null ? "none yet" : view.text(tracked.status)}${error === null ? "" : `, error ${view.text(error)}`}`,
-    ),
+    field("status", `${tracked.status ?? "none yet"}${error === null ? "" : `, error ${error}`}`),
     ...(times.length === 0 ? [] : [field("first seen", times.join(", "))]),
     ...(tracked.registeredAt === null ? [field("registered", "no")] : []),
     ...(events.length === 0 ? [field("events", "none")] : []),
   ];
 }
 
-function registrationLines({ message, run }: Story, view: PrivateView): string[] {
+function registrationLines({ message, run }: Story): string[] {
   const tracked = message ?? run;
   if (tracked === null) return [];
   const facts: [string, string | null][] = [
-    ["reference", tracked.reference === null ? null : view.text(tracked.reference)],
-    ["id", message?.id == null ? null : view.id("message", message.id)],
+    ["reference", tracked.reference],
+    ["id", message?.id ?? null],
     ["sent at", message?.sentAt ?? null],
-    ["metadata", tracked.metadata === null ? null : view.text(JSON.stringify(tracked.metadata))],
+    ["metadata", tracked.metadata === null ? null : JSON.stringify(tracked.metadata)],
   ];
   const given = facts.filter(([, value]) => value !== null).map(([name, value]) => `${name} ${value}`);
   return [moment(tracked.registeredAt, "registered"), ...(given.length === 0 ? [] : [field("with", given.join(", "))])];
 }
 
-function eventLines(event: EventStory, view: PrivateView): string[] {
+function eventLines(event: EventStory): string[] {
   const { duplicates, conflicts } = event;
   const verification =
     event.releasedFrom !== null
@@ -134,26 +133,23 @@ function eventLines(event: EventStory, view: PrivateView): string[] {
         ? "made by the relay"
         : `verified by secret ${event.secret}`;
   return [
-    moment(
-      event.receivedAt,
-      `event ${event.seq}: ${event.event === null ? "no valid envelope" : view.text(event.event)}${event.id === null ? "" : `, ${view.id("event", event.id)}`}`,
-    ),
+    moment(event.receivedAt, `event ${event.seq}: ${event.event ?? "no valid envelope"}${event.id === null ? "" : `, ${event.id}`}`),
     field("received", `${event.origin} of source ${event.source}, ${verification}`),
     ...(duplicates === 0
       ? []
       : [field("duplicates", `${duplicates}${conflicts === 0 ? "" : `, ${conflicts} of them with other bytes; the first body was kept`}`)]),
-    ...(event.status === null ? [] : [field("status", movement(event, view))]),
-    ...(event.errorCode === null ? [] : [field("error code", view.text(event.errorCode))]),
-    ...(event.hydration === null ? [] : hydrationLines(event.hydration, view)),
-    field("disposition", fate(event, view)),
+    ...(event.status === null ? [] : [field("status", movement(event))]),
+    ...(event.errorCode === null ? [] : [field("error code", event.errorCode)]),
+    ...(event.hydration === null ? [] : hydrationLines(event.hydration)),
+    field("disposition", fate(event)),
     ...event.routes.map((route) => `  ${verdictLine(route)}`),
-    ...event.deliveries.flatMap((delivery) => deliveryLines(delivery, view)),
+    ...event.deliveries.flatMap((delivery) => deliveryLines(delivery)),
   ];
 }
 
-function fate({ disposition, fault, parkedUntil, waits, routes, releasedAs }: EventStory, view: PrivateView): string {
-  if (releasedAs !== null) return `released as event ${releasedAs}; it was quarantined: ${view.text(fault ?? "")}`;
-  if (fault !== null) return `${disposition}: ${view.text(fault)}`;
+function fate({ disposition, fault, parkedUntil, waits, routes, releasedAs }: EventStory): string {
+  if (releasedAs !== null) return `released as event ${releasedAs}; it was quarantined: ${fault ?? ""}`;
+  if (fault !== null) return `${disposition}: ${fault}`;
   if (parkedUntil !== null) return `${disposition}, parked until ${timeText(parkedUntil)}: released when it is registered by then`;
   if (disposition === "accepted") return `accepted; waits for ${planner} to plan it${waits === null ? "" : turnText(waits)}`;
   if (disposition === "ignored") return "ignored: its message was not registered";
@@ -165,27 +161,23 @@ function turnText({ since, ahead }: NonNullable<EventStory["waits"]>): string {
   return `, since ${timeText(since)}, ${ahead === 0 ? "and is next" : `${ahead} before it`}`;
 }
 
-function hydrationLines(
-  { state, reason, asked, found, foundCount, unknown, candidates }: NonNullable<EventStory["hydration"]>,
-  view: PrivateView,
-): string[] {
+function hydrationLines({ state, reason, asked, found, foundCount, unknown, candidates }: NonNullable<EventStory["hydration"]>): string[] {
   const why = reason === null ? "" : ` (${reason})`;
   const left = unknown === null || unknown === 0 ? "" : `, ${unknown} candidates not read`;
   return [
     field("truncated", `hydration ${state}${why}: ${asked} polled, ${foundCount} changes found${left}`),
     ...found.slice(0, 10).map(({ seq, wamid, status }) => {
-      const about = wamid === null ? "" : ` of ${view.subject({ type: "message", key: wamid })}`;
-      return printable(`      event ${seq}: ${status === null ? "an event" : view.text(status)}${about}`);
+      const about = wamid === null ? "" : ` of ${wamid}`;
+      return printable(`      event ${seq}: ${status ?? "an event"}${about}`);
     }),
     ...(candidates ?? []).slice(0, 10).map(({ runId, reference }) => {
-      return printable(`      could be run ${view.id("run", runId)}${reference === null ? "" : `, reference ${view.text(reference)}`}`);
+      return printable(`      could be run ${runId}${reference === null ? "" : `, reference ${reference}`}`);
     }),
   ];
 }
 
-function deliveryLines(delivery: DeliveryStory, view: PrivateView): string[] {
-  const id = view.delivery(delivery.id);
-  const { route, state, replays, earlierTries, tries, next, settledAt, reason } = delivery;
+function deliveryLines(delivery: DeliveryStory): string[] {
+  const { id, route, state, replays, earlierTries, tries, next, settledAt, reason } = delivery;
   const settled = settledAt === null ? "" : ` ${timeText(settledAt)}`;
   const why = reason === null ? "" : `: ${reason}`;
   const replayed = replays === 0 ? "" : `, replayed ${counted(replays, "time")}`;
@@ -193,10 +185,9 @@ function deliveryLines(delivery: DeliveryStory, view: PrivateView): string[] {
     printable(`    delivery to ${route}: ${state}${settled}${why}${replayed}  ${id}`),
     ...(earlierTries === 0 ? [] : [`      … ${earlierTries} attempts before these`]),
     ...tries.map((each) => {
-      const { number, at, status, error, tookMs } = each;
+      const { number, at, status, error, response, tookMs } = each;
       const answer = attemptText(status, error);
-      const response = responseText(each, view);
-      const shown = response === "" || (status !== null && status < 300) ? "" : ` | ${response.slice(0, 120)}`;
+      const shown = response === null || (status !== null && status < 300) ? "" : ` | ${response.slice(0, 120)}`;
       return printable(`      ${number}. ${timeText(at)} ${answer} in ${tookMs} ms${shown}`);
     }),
     ...(next.kind === "done" ? [] : [printable(`      next: ${nextText(next, { route, id })}`)]),
@@ -240,33 +231,4 @@ function nextText(
     default:
       return kind;
   }
-}
-
-/** A story for `--json`: personal data is masked unless `--show-pii`. */
-function maskedStory(story: Story, view: PrivateView): unknown {
-  if (!view.isMasked) return story;
-  const { message, run, events, next } = story;
-  const common = ({ status, times, reference, metadata }: NonNullable<Story["message" | "run"]>) => ({
-    status: maskedText(status, view),
-    times: Object.fromEntries(Object.entries(times).map(([word, at]) => [view.text(word), at])),
-    reference: maskedText(reference, view),
-    metadata: metadata === null ? null : JSON.parse(view.body(JSON.stringify(metadata), null)),
-  });
-  return {
-    message: message && {
-      ...message,
-      ...common(message),
-      wamid: view.subject({ type: "message", key: message.wamid }),
-      id: message.id === null ? null : view.id("message", message.id),
-      errorCode: maskedText(message.errorCode, view),
-    },
-    run: run && {
-      ...run,
-      ...common(run),
-      runId: view.subject({ type: "run", key: run.runId }),
-      error: maskedText(run.error, view),
-    },
-    events: events.map((event) => maskedRouted(event, view)),
-    next,
-  };
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { existsSync, linkSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -20,7 +20,6 @@ interface Options {
   readonly webhookSecret?: string;
   readonly apiKey?: string;
   readonly dir: string;
-  readonly force?: boolean;
   readonly yes?: boolean;
   readonly json?: boolean;
 }
@@ -37,7 +36,6 @@ export function build(command: Command, io: Io): void {
     .option("--webhook-secret <text>", "the service's webhook secret (default: the environment variable WEBHOOK_SECRET)", secretText)
     .option("--api-key <text>", "the service's API key (default: the environment variable MESSAGING_API_KEY)", secretText)
     .option("--dir <folder>", "write the files to this folder", givenArgument, ".")
-    .option("--force", "replace existing files; the old ones are kept with the ending .old")
     .option("-y, --yes", "ask nothing, use the defaults")
     .option("--json", "print {settings, envFile, schema, placeholders, next} as JSON")
     .addHelpText(
@@ -126,7 +124,7 @@ export async function runInit(command: Command, options: Options, io: Io, termin
   const folder = resolve(options.dir);
   const settings = join(folder, "relay.yaml");
   const envFile = join(folder, ".env");
-  refuseExisting([settings, envFile], options.force === true);
+  refuseExisting([settings, envFile]);
   const answers = await answersOf(command, options, terminal);
   const webhookSecret = options.webhookSecret ?? givenVariable(io, "WEBHOOK_SECRET");
   const apiKey = options.apiKey ?? givenVariable(io, "MESSAGING_API_KEY");
@@ -164,7 +162,7 @@ export async function runInit(command: Command, options: Options, io: Io, termin
     ...(schema.text === null ? [] : [{ path: join(folder, "relay.schema.json"), text: schema.text, mode: 0o644, isOurs: true }]),
     { path: settings, text, mode: 0o644 },
   ];
-  await writeFiles(folder, files, { settings, envFile, isForced: options.force === true, io });
+  await writeFiles(folder, files, { settings, envFile, io });
 
   const placeholders = [
     ...(webhookSecret === undefined ? ["WEBHOOK_SECRET"] : []),
@@ -201,11 +199,14 @@ function givenVariable(io: Io, name: string): string | undefined {
   }
 }
 
-function refuseExisting(paths: readonly string[], isForced: boolean): void {
+function refuseExisting(paths: readonly string[]): void {
   const existing = paths.filter((path) => existsSync(path));
-  if (isForced || existing.length === 0) return;
-  const [verb, them] = existing.length === 1 ? ["exists", "it"] : ["exist", "them"];
-  throw new CommandFailed(`${existing.map(fromHere).join(" and ")} already ${verb}; --force replaces ${them}, --dir names another folder`);
+  if (existing.length > 0) throw alreadyThere(existing);
+}
+
+function alreadyThere(paths: readonly string[]): CommandFailed {
+  const [verb, them] = paths.length === 1 ? ["exists", "it"] : ["exist", "them"];
+  return new CommandFailed(`${paths.map(fromHere).join(" and ")} already ${verb}; move ${them} away, or give --dir another folder`);
 }
 
 /** Asks for what the options leave out. Without a terminal, what has no option is wrong usage. */
@@ -306,51 +307,29 @@ interface NewFile {
   readonly isOurs?: boolean;
 }
 
-/** Writes all files, or none when the settings would not load. No reader sees half a file. */
+/** Writes all files, or none when the settings would not load. */
 async function writeFiles(
   folder: string,
   files: readonly NewFile[],
-  { settings, envFile, isForced, io }: { settings: string; envFile: string; isForced: boolean; io: Io },
+  { settings, envFile, io }: { settings: string; envFile: string; io: Io },
 ): Promise<void> {
-  const ending = `.${randomBytes(4).toString("hex")}.tmp`;
-  const cannotWrite = (error: unknown) => new CommandFailed(`cannot write to ${fromHere(folder)}: ${(error as Error).message}`);
+  const begun: string[] = [];
   try {
     mkdirSync(folder, { recursive: true });
-  } catch (error) {
-    throw cannotWrite(error);
-  }
-  try {
-    for (const { path, text, mode } of files) writeFileSync(path + ending, text, { mode, flag: "wx" });
+    for (const { path, text, mode, isOurs = false } of files) {
+      // Fails where the name is taken, also by what came during the questions.
+      if (!isOurs) closeSync(openSync(path, "wx", mode));
+      begun.push(path);
+      writeFileSync(path, text, { mode });
+    }
     const { readSettings } = await import("./settings-option.ts");
-    readSettings({ config: settings + ending, envFile: envFile + ending }, io);
-    for (const file of files) publish(file, ending, isForced);
+    readSettings({ config: settings, envFile }, io);
   } catch (error) {
-    // Faults of the settings name the file by its later name.
-    if (error instanceof CommandFailed) throw new CommandFailed(error.message.replaceAll(ending, ""), { cause: error });
-    throw cannotWrite(error);
-  } finally {
-    for (const { path } of files) rmSync(path + ending, { force: true });
-  }
-}
-
-/** Gives the file its name. A link fails where the name is taken, also when that happened during the questions. */
-function publish({ path, isOurs = false }: NewFile, ending: string, isForced: boolean): void {
-  if (isForced && !isOurs && existsSync(path)) {
-    rmSync(`${path}.old`, { force: true });
-    linkSync(path, `${path}.old`);
-  }
-  if (isForced || isOurs) {
-    renameSync(path + ending, path);
-    return;
-  }
-  try {
-    linkSync(path + ending, path);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === "EEXIST") throw new CommandFailed(`${fromHere(path)} already exists; --force replaces it`);
-    // A file system without links.
-    if (existsSync(path)) throw error;
-    renameSync(path + ending, path);
+    for (const path of begun) rmSync(path, { force: true });
+    if (error instanceof CommandFailed) throw error;
+    const { code, path } = error as NodeJS.ErrnoException;
+    if (code === "EEXIST" && path !== undefined) throw alreadyThere([path]);
+    throw new CommandFailed(`cannot write to ${fromHere(folder)}: ${(error as Error).message}`);
   }
 }
 
@@ -436,10 +415,11 @@ ${isPrivate ? "      # The address is not public.\n      allowPrivate: true\n" :
 `;
 }
 
-/** Absolute, so that commands from cron and other folders find the same file. */
+/** Absolute, because a relative path starts at the working directory: cron or another folder would make an empty second store. */
 const sqliteText = (database: string) => `storage:
   driver: sqlite
-  # Everything is in this file. Commands started in any folder use the same one.
+  # Everything is in this file. The path is absolute, so a copy of these settings uses the same store.
+  # For a test restore, name another one first: export RELAY_DATA=/tmp/restored.db
   path: ${/[$}]/.test(database) ? yamlText(database) : JSON.stringify(`\${RELAY_DATA:-${database}}`)}
 `;
 

@@ -3,7 +3,6 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { type Io, stopSignal } from "./io.ts";
 import type { AddressOptions } from "./listen/relay.ts";
 import { count, several, withRelayOptions } from "./options.ts";
-import { privateView } from "./output.ts";
 
 interface Options extends AddressOptions {
   readonly forwardTo: readonly string[];
@@ -52,18 +51,11 @@ export function build(command: Command, io: Io): void {
       "after",
       `
 Posts the received bytes with the original signature headers, one event at a time, in order. It retries until your server
-answers 2xx. The routes of the relay are not affected.
-
-Keys on a terminal:
-  r  replay the last event
-  p  pause
-  s  skip the current event
-  f  filter
-  q  quit
+answers 2xx; --tries skips an event that it refuses. Ctrl-C quits. The routes of the relay are not affected.
 
 Examples:
-  wamid-relay listen --relay https://relay.example --forward-to http://localhost:3000/hook --as ana
-  wamid-relay listen --relay https://relay.example --events "message.*" --status failed --since 2h
+  wamid-relay listen --relay http://127.0.0.1:9090 --forward-to http://localhost:3000/hook --as ana
+  wamid-relay listen --relay http://127.0.0.1:9090 --events "message.*" --status failed --since 2h
   wamid-relay listen --forward-to main=http://localhost:3000/hook --forward-to flows=http://localhost:3000/flows
   wamid-relay listen --no-forward --json | jq -r .id`,
     )
@@ -108,7 +100,6 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
   const { hintLines } = await import("./hints.ts");
   const wordsOf = (text: string | undefined) => (text ?? "").split(",").flatMap((word) => word.trim() || []);
   for (const line of hintLines({ events: wordsOf(options.events), statuses: wordsOf(options.status) }, null)) io.err(line);
-  const hasKeys = options.json !== true && io.isTerminal && process.stdin.isTTY === true;
   const stop = stopSignal();
   await runListen(io, {
     relay,
@@ -118,9 +109,7 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
     since: typeof since === "number" ? Date.now() - since : since === null ? null : Date.parse(since),
     tries: options.tries ?? null,
     isJson: options.json === true,
-    view: privateView(options.showPii),
-    keys: hasKeys ? process.stdin : null,
-    columns: () => process.stdout.columns ?? 80,
+    showPii: options.showPii === true,
     clock: systemClock,
     random: Math.random,
     stop,

@@ -26,6 +26,12 @@ export async function createProgram(io: Io, loaded: string | undefined): Promise
  * `argv` is without node and script.
  */
 export async function main(argv: readonly string[], io: Io = processIo()): Promise<number> {
+  // Node replaces bytes that are not UTF-8, and a customer would get U+FFFD.
+  const faulty = argv.findIndex((argument) => argument.includes("\ufffd"));
+  if (faulty !== -1) {
+    io.err(`error: argument ${faulty + 1} is not valid UTF-8`);
+    return 2;
+  }
   const [first, second] = argv[0] === "--" ? argv.slice(1) : argv;
   const program = await createProgram(io, first === "help" ? second : first);
   try {

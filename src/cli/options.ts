@@ -117,7 +117,7 @@ export function checkedOption<T>(command: Command, name: string, text: string, c
 export function relayUrl(command: Command, text: string): URL {
   const url = URL.parse(text);
   if (url === null || !/^https?:$/.test(url.protocol) || url.username !== "" || url.password !== "") {
-    return command.error("error: --relay takes an http or https URL without user and password, such as https://relay.example");
+    return command.error("error: --relay takes an http or https URL without user and password, such as http://127.0.0.1:9090");
   }
   return url;
 }

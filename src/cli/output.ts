@@ -1,4 +1,4 @@
-import { type IdSort, maskText, maskValue, maskWamid, screenDeliveryId, screenId } from "../model/mask.ts";
+import { maskText } from "../model/mask.ts";
 import type { Io } from "./io.ts";
 
 /**
@@ -63,53 +63,25 @@ export function timeText(iso: string | null): string {
   return iso === null ? "" : iso.replace("T", " ").replace("Z", "");
 }
 
-/** Shows personal data in clear, or masked. */
-export interface PrivateView {
-  readonly isMasked: boolean;
-  /** A wamid, or the id of a run. */
-  subject(subject: { readonly type: string; readonly key: string }): string;
-  /** Another id. Masked only where it contains a phone number or a wamid: other commands take ids. */
-  id(sort: IdSort, id: string): string;
-  /** A delivery's id, which contains the id of its event. */
-  delivery(id: string): string;
-  /** Free text, such as a downstream's answer. */
-  text(text: string): string;
-  /** The body of an event about `wamid` (null: about no message). */
-  body(text: string, wamid: string | null): string;
+/** How a command shows personal data. */
+export interface Privacy {
+  /** `--show-pii`. */
+  readonly showPii: boolean;
+  /** The relay masked already, because the token lacks the scope `pii`: masking a mask would give another one. */
+  readonly isRelaysMask: boolean;
 }
 
-const clearView: PrivateView = {
-  isMasked: false,
-  subject: ({ key }) => key,
-  id: (_sort, id) => id,
-  delivery: (id) => id,
-  text: (text) => text,
-  body: (text) => text,
-};
-
-const maskedView: PrivateView = {
-  isMasked: true,
-  subject: ({ type, key }) => (type === "message" ? maskWamid(key) : screenId("run", key)),
-  id: screenId,
-  delivery: screenDeliveryId,
-  text: maskText,
-  body(text, wamid) {
-    try {
-      return JSON.stringify(maskValue(JSON.parse(text), wamid), null, 2);
-    } catch {
-      return maskText(text);
-    }
-  },
-};
-
-/** Of what the relay masked: masking a mask would give another one. */
-const alreadyMasked: PrivateView = { ...clearView, isMasked: true };
-
 /** `--show-pii` or not. `client`: what the data was read from; when its token cannot see personal data, the command says why. */
-export function privateView(showPii: boolean | undefined, client?: { isMasked?(): boolean }, io?: Pick<Io, "err">): PrivateView {
-  if (client?.isMasked?.() !== true) return showPii === true ? clearView : maskedView;
-  if (showPii === true) io?.err("wamid-relay: the token lacks the scope pii, so the relay masks wamids, phone numbers and bodies");
-  return alreadyMasked;
+export function privacyOf(showPii: boolean | undefined, client?: { isMasked?(): boolean }, io?: Pick<Io, "err">): Privacy {
+  const isRelaysMask = client?.isMasked?.() === true;
+  if (isRelaysMask && showPii === true)
+    io?.err("wamid-relay: the token lacks the scope pii, so the relay masks wamids, phone numbers and bodies");
+  return { showPii: showPii === true, isRelaysMask };
+}
+
+/** Text from outside for a terminal. */
+export function privateText(text: string, { showPii }: Pick<Privacy, "showPii">): string {
+  return showPii ? text : maskText(text);
 }
 
 /** `1 route`, `2 routes`; also the entries of an object. */

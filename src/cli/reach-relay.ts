@@ -1,6 +1,8 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { FastifyInstance } from "fastify";
+import type { SettingsParts } from "../config/load.ts";
 import type { Scope, Settings } from "../config/schema.ts";
+import type { ListenTls } from "../model/tls.ts";
 import { durationSchema } from "../model/units.ts";
 import { type Answer, type AnswerName, parseAnswer } from "./answers.ts";
 
@@ -33,6 +35,14 @@ export interface ControlClient {
   close(): Promise<void>;
 }
 
+/** Where a relay listens. */
+export interface Reachable {
+  /** Without a slash at its end. */
+  readonly url: string;
+  /** Of the port, where the address is that of the settings. */
+  readonly tls?: ListenTls | undefined;
+}
+
 /** Names that the settings give. */
 export interface SettingsNames {
   readonly sources: readonly string[];
@@ -41,24 +51,30 @@ export interface SettingsNames {
   readonly routes: readonly string[];
 }
 
-function namesOf({ sources, accounts, routes }: Settings): SettingsNames {
+type SettingsForLooking = Pick<Settings, "storage" | "routes" | "sources" | "accounts">;
+
+function namesOf({ sources, accounts, routes }: SettingsForLooking): SettingsNames {
   const proxied = Object.entries(sources).flatMap(([name, source]) =>
     "mode" in source && source.mode === "proxy" ? [`proxy:${name}`] : [],
   );
   return { sources: Object.keys(sources), accounts: Object.keys(accounts), routes: [...routes.map(({ name }) => name), ...proxied] };
 }
 
-/** Runs `use` on the store of the settings, beside relays that may run, or on the relay at `--relay`. */
+/**
+ * Runs `use` on the relay at `--relay`, else on the store of the settings, beside relays that may run. Only `storage` must be
+ * without faults. `prefersRelay`: on the running relay, if there is one with a token for it, because it knows more than its file.
+ */
 export async function withReading<T>(
   command: Command,
   options: RelayOptions,
   io: Io,
   use: (client: ControlClient) => Promise<T>,
+  prefersRelay = false,
 ): Promise<T> {
   const remote = remoteRelay(command, options, io);
   if (remote !== null) return using(remote, use);
-  const { readForLooking } = await import("./settings-option.ts");
-  return using(await openForLooking(readForLooking(options, io).settings), use);
+  const running = prefersRelay ? await runningToRead(options, io) : null;
+  return using(running ?? (await openForLooking(await settingsForLooking(options, io))), use);
 }
 
 /**
@@ -73,8 +89,7 @@ export async function withWriting<T>(
   scope: Scope,
   use: (client: ControlClient) => Promise<T>,
 ): Promise<T> {
-  const remote = remoteRelay(command, options, io);
-  return using(remote ?? (await ownRelay(options.config, await settingsOf(options, io), scope)), use);
+  return using(remoteRelay(command, options, io) ?? (await ownRelay(options, io, scope)), use);
 }
 
 /**
@@ -88,28 +103,74 @@ export async function withRunning<T>(
   scope: Scope,
   use: (client: ControlClient) => Promise<T>,
 ): Promise<T> {
-  return using(remoteRelay(command, options, io) ?? (await runningRelay(options, io, scope)), use);
+  const remote = remoteRelay(command, options, io);
+  if (remote !== null) return using(remote, use);
+  const found = await partsOf(options, io);
+  const relay = await runningRelay(found, options, scope);
+  if (relay !== null) return using(relay, use);
+  throw new CommandFailed(
+    found.at === null
+      ? "server.port is 0, so the relay's address is not known: give it with --relay"
+      : `no relay runs at ${found.at.url}; "wamid-relay serve" starts one`,
+  );
 }
 
-async function runningRelay(options: RelayOptions, io: Io, scope: Scope): Promise<ControlClient> {
-  const { loadReachable } = await import("../config/load.ts");
-  const found = loadReachable(options.config, io.env, options.envFile);
-  // Where nothing can be read, this throws with every fault.
-  const { server, tokens } = found ?? reachableOf(await settingsOf(options, io));
-  const url = controlAddress(server);
-  if (url === null) throw new CommandFailed("server.port is 0, so the relay's address is not known: give it with --relay");
-  const { kind } = await probeListener(url);
-  if (kind === "nobody") throw new CommandFailed(`no relay runs at ${url}; "wamid-relay serve" starts one`);
+/** The running relay on the file of the settings. Null in any doubt: its file then has the answer. */
+async function runningToRead(options: RelayOptions, io: Io): Promise<ControlClient | null> {
+  try {
+    const found = await partsOf(options, io);
+    if (found.storage?.driver !== "sqlite") return null;
+    const relay = await runningRelay({ ...found, tokens: found.tokens.filter(({ scopes }) => scopes.includes("pii")) }, options, "read");
+    if (relay === null) return null;
+    const { fileIdentity } = await import("../app/instance.ts");
+    const { store } = await call(relay, "instance", "GET", "/v1/instance");
+    return store.file !== null && store.file === fileIdentity(found.storage.path) ? relay : null;
+  } catch (error) {
+    if (error instanceof CommandFailed) return null;
+    throw error;
+  }
+}
+
+/** Throws {@link CommandFailed} with the faults of `storage`. Other faults are a note. */
+async function settingsForLooking(options: RelayOptions, io: Io): Promise<SettingsForLooking> {
+  const { readForLooking, readPart } = await import("./settings-option.ts");
+  try {
+    return readForLooking(options, io).settings;
+  } catch (error) {
+    if (!(error instanceof CommandFailed)) throw error;
+    const storage = readPart("storage", options, io);
+    io.err(`note: ${options.config} has faults, which "wamid-relay config check" lists; this command reads only the store`);
+    return { storage, routes: [], sources: {}, accounts: {} };
+  }
+}
+
+interface OwnRelay extends Pick<SettingsParts, "storage" | "tokens" | "missingTokens"> {
+  /** Of the control API; null when the port is any free one. */
+  readonly at: Reachable | null;
+}
+
+/** Throws {@link CommandFailed} with the faults of `server`. */
+async function partsOf({ config, envFile }: RelayOptions, io: Io): Promise<OwnRelay> {
+  const [{ loadParts }, { readPart }] = await Promise.all([import("../config/load.ts"), import("./settings-option.ts")]);
+  const { storage = null, tokens = [], missingTokens = [] } = loadParts(config, io.env, envFile) ?? {};
+  return { at: controlAddress(readPart("server", { config, envFile }, io)), storage, tokens, missingTokens };
+}
+
+/** Null: nothing listens there. */
+async function runningRelay(
+  { at, tokens, missingTokens }: OwnRelay,
+  { config }: RelayOptions,
+  scope: Scope,
+): Promise<ControlClient | null> {
+  const kind = at === null ? "nobody" : (await probeListener(at, probeWithinMs)).kind;
+  if (at === null || kind === "nobody") return null;
+  const { url } = at;
   if (kind === "stranger") throw new CommandFailed(`what listens at ${url} is no wamid-relay; give the relay's address with --relay`);
   const usable = tokens
     .filter(({ scopes }) => scopes.includes(scope))
     .toSorted((a, b) => Number(b.scopes.includes("pii")) - Number(a.scopes.includes("pii")));
-  if (usable.length === 0) {
-    throw new CommandFailed(
-      `no token in ${options.config} has the scope ${scope} (control.tokens); add one, or use --relay with --token-env`,
-    );
-  }
-  const clients = usable.map(({ token }) => connectRelay(url, token.reveal()));
+  if (usable.length === 0) throw new CommandFailed(noToken(config, scope, url, missingTokens));
+  const clients = usable.map(({ token }) => connectRelay(at, token.reveal()));
   return {
     url,
     isMasked: () => clients.some((client) => client.isMasked?.() === true),
@@ -125,8 +186,13 @@ async function runningRelay(options: RelayOptions, io: Io, scope: Scope): Promis
   };
 }
 
-function reachableOf({ server, control }: Settings) {
-  return { server, tokens: control.tokens };
+/** Why no token of the settings can be used. `missing`: those that this command cannot read. */
+export function noToken(config: string, scope: Scope, url: string, missing: readonly string[]): string {
+  const why =
+    missing.length === 0
+      ? `no token in ${config} has the scope ${scope} (control.tokens); add one`
+      : `this command cannot read the token of the relay: ${missing.join("; ")}. Run it with the relay's user and variables`;
+  return `${why}, or use --relay ${url} with --token-env`;
 }
 
 /** The body of a 2xx answer. Throws {@link CommandFailed} with the relay's error message. */
@@ -160,32 +226,24 @@ function remoteRelay(command: Command, { relay, tokenEnv }: RelayOptions, io: Io
     command.error(`error: the environment variable ${tokenEnv} is not set (--token-env names another)`);
   if (!/^[\x21-\x7e]+$/.test(token))
     throw new CommandFailed(`the environment variable ${tokenEnv} holds no token: it has characters that none has`);
-  return connectRelay(url.href.replace(/\/+$/, ""), token);
+  return connectRelay({ url: url.href.replace(/\/+$/, "") }, token);
 }
 
-async function ownRelay(config: string, settings: Settings, scope: Scope): Promise<ControlClient> {
+async function ownRelay(options: RelayOptions, io: Io, scope: Scope): Promise<ControlClient> {
+  const found = await partsOf(options, io);
   // A Redis is any process's to write into; what listens here may only work, and have no control API.
-  if (settings.storage.driver === "redis") return openStore(settings, scope);
-  const url = controlAddress(settings.server);
-  const found = url === null ? "nobody" : (await probeListener(url)).kind;
-  if (url === null || found === "nobody") {
-    try {
-      return await openStore(settings, scope);
-    } catch (error) {
-      if (error instanceof CommandFailed && error.message.includes(" is in use by ")) {
-        const where = url === null ? "server.port is 0, so its address is not known" : `nothing answers at ${url}`;
-        throw new CommandFailed(`${error.message}; ${where}: give it with --relay`);
-      }
-      throw error;
+  const relay = found.storage?.driver === "redis" ? null : await runningRelay(found, options, scope);
+  if (relay !== null) return relay;
+  const settings = await settingsOf(options, io);
+  try {
+    return await openStore(settings, scope);
+  } catch (error) {
+    if (error instanceof CommandFailed && error.message.includes(" is in use by ")) {
+      const where = found.at === null ? "server.port is 0, so its address is not known" : `nothing answers at ${found.at.url}`;
+      throw new CommandFailed(`${error.message}; ${where}: give it with --relay`);
     }
+    throw error;
   }
-  if (found === "stranger") throw new CommandFailed(`what listens at ${url} is no wamid-relay; give the relay's address with --relay`);
-  const usable = settings.control.tokens.filter(({ scopes }) => scopes.includes(scope));
-  const token = usable.find(({ scopes }) => scopes.includes("pii")) ?? usable[0];
-  if (token === undefined) {
-    throw new CommandFailed(`no token in ${config} has the scope ${scope} (control.tokens); add one, or use --relay with --token-env`);
-  }
-  return connectRelay(url, token.token.reveal());
 }
 
 /** The 2xx answer to a request. Throws {@link CommandFailed} with the relay's error message. */
@@ -251,6 +309,8 @@ const replayedHeader = "idempotent-replayed";
 
 /** Longest wait for one answer. A replay answers after some seconds at most. */
 const answerWithinMs = 60_000;
+/** The same for `/healthz`. */
+const probeWithinMs = 10_000;
 
 interface RawAnswer {
   readonly status: number;
@@ -263,15 +323,22 @@ interface RawAnswer {
 type Exchange = (method: string, path: string, headers: Record<string, string>, body: string | undefined) => Promise<RawAnswer>;
 
 /** Connects to a relay over HTTP. */
-export function connectRelay(url: string, token: string | null, withinMs = answerWithinMs): ControlClient {
+export function connectRelay(at: Reachable, token: string | null, withinMs = answerWithinMs): ControlClient {
   let isMasked = false;
-  const exchange = fetcher(url, withinMs);
+  const { url } = at;
+  const exchange = fetcher(at, withinMs);
   const noting: Exchange = async (...request) => {
     const answer = await exchange(...request);
     isMasked ||= answer.isMasked;
     return answer;
   };
   return { url, request: requester(noting, token, url), isMasked: () => isMasked, close: async () => {} };
+}
+
+/** The documented proxies answer 404 to everything except webhooks and health checks. */
+export function proxyHint(status: number): string {
+  if (status !== 404) return "";
+  return "; a proxy may pass on webhooks only: open an SSH tunnel to the control port (docs/how-to/deploy.md), then use --relay http://127.0.0.1:9090";
 }
 
 function requester(exchange: Exchange, token: string | null, url: string): ControlClient["request"] {
@@ -285,7 +352,10 @@ function requester(exchange: Exchange, token: string | null, url: string): Contr
     const answer = await exchange(method, path, headers, isLines ? body : JSON.stringify(body));
     const json = parsedBody(answer);
     if (typeof json === "object" && json !== null) return { status: answer.status, json, isReplayed: answer.isReplayed };
-    throw new CommandFailed(`what answers at ${url} is no wamid-relay (status ${answer.status} to ${method} ${path.split("?")[0]})`);
+    const { status } = answer;
+    throw new CommandFailed(
+      `what answers at ${url} is no wamid-relay (status ${status} to ${method} ${path.split("?")[0]})${proxyHint(status)}`,
+    );
   };
 }
 
@@ -295,10 +365,10 @@ export type Listener =
   | { readonly kind: "stranger" }
   | { readonly kind: "relay"; readonly instance: string; readonly version: string };
 
-/** What listens at `url`. Sends no token: another server may listen on that port. */
-export async function probeListener(url: string, withinMs = answerWithinMs): Promise<Listener> {
+/** What listens there. Sends no token: another server may listen on that port. */
+export async function probeListener(at: Reachable, withinMs = answerWithinMs): Promise<Listener> {
   try {
-    const { instance, version } = (parsedBody(await fetcher(url, withinMs)("GET", "/healthz", {}, undefined)) ?? {}) as Record<
+    const { instance, version } = (parsedBody(await fetcher(at, withinMs)("GET", "/healthz", {}, undefined)) ?? {}) as Record<
       string,
       unknown
     >;
@@ -311,14 +381,15 @@ export async function probeListener(url: string, withinMs = answerWithinMs): Pro
 }
 
 /** The address at which the relay of these settings can be reached from this machine; null when its port is any free one. */
-export function ownAddress({ host, port }: Pick<Settings["server"], "host" | "port">): string | null {
+export function ownAddress({ host, port, tls }: Pick<Settings["server"], "host" | "port" | "tls">): Reachable | null {
   if (port === 0) return null;
   const name = host === "0.0.0.0" ? "127.0.0.1" : host === "::" || host === "[::]" ? "::1" : host;
-  return `http://${name.includes(":") && !name.startsWith("[") ? `[${name}]` : name}:${port}`;
+  const url = `${tls === undefined ? "http" : "https"}://${name.includes(":") && !name.startsWith("[") ? `[${name}]` : name}:${port}`;
+  return { url, tls };
 }
 
 /** The same for the control API. */
-export function controlAddress(server: Settings["server"]): string | null {
+export function controlAddress(server: Settings["server"]): Reachable | null {
   return ownAddress(server.control ?? server);
 }
 
@@ -355,7 +426,7 @@ async function openStore(settings: Settings, scope: Scope): Promise<ControlClien
 }
 
 /** A read-only view of a store, beside relays that may use it. */
-async function openForLooking(settings: Settings): Promise<ControlClient> {
+async function openForLooking(settings: SettingsForLooking): Promise<ControlClient> {
   const [{ createReadingApi }, { storeName }] = await Promise.all([import("../app/reading.ts"), import("../app/open-store.ts")]);
   let fault: unknown = null;
   const api = await opened(() =>
@@ -410,16 +481,30 @@ class Unreachable extends CommandFailed {
   /** True when nothing listens there. */
   readonly refused: boolean;
 
-  constructor(url: string, code: string) {
-    super(`no answer from ${new URL(url).origin} (${code})`);
+  constructor({ url, tls }: Reachable, code: string) {
+    super(`no answer from ${new URL(url).origin} (${code})${tls === undefined ? "" : tlsHint(code, tls)}`);
     this.refused = code === "ECONNREFUSED";
   }
 }
 
-function fetcher(url: string, withinMs = answerWithinMs): Exchange {
+function tlsHint(code: string, { ca }: ListenTls): string {
+  if (/CERT|SIGNATURE/.test(code)) return "; its certificate is not that of the settings: if you renewed it, send SIGHUP to the relay";
+  return code !== "ECONNREFUSED" && ca !== undefined ? "; commands present the certificate of the port: does its tls.ca accept that?" : "";
+}
+
+/** Node's own `fetch` takes no TLS settings. */
+async function ownFetch(tls: ListenTls): Promise<typeof fetch> {
+  const [undici, { ownPortOptions }] = await Promise.all([import("undici"), import("../model/tls.ts")]);
+  const dispatcher = new undici.Agent({ allowH2: false, connect: ownPortOptions(tls) });
+  return ((url: string, init: RequestInit) => undici.fetch(url, { ...(init as object), dispatcher })) as typeof fetch;
+}
+
+function fetcher(at: Reachable, withinMs = answerWithinMs): Exchange {
+  let fetching: Promise<typeof fetch> | undefined;
   return async (method, path, headers, body) => {
     try {
-      const answer = await fetch(`${url}${path}`, {
+      fetching ??= at.tls === undefined ? Promise.resolve(fetch) : ownFetch(at.tls);
+      const answer = await (await fetching)(`${at.url}${path}`, {
         method,
         headers,
         ...(body === undefined ? {} : { body }),
@@ -430,7 +515,7 @@ function fetcher(url: string, withinMs = answerWithinMs): Exchange {
       const isMasked = answer.headers.has("x-wamid-relay-masked");
       return { status: answer.status, type: answer.headers.get("content-type") ?? "", isReplayed, isMasked, text: await answer.text() };
     } catch (error) {
-      throw new Unreachable(url, faultCode(error, withinMs));
+      throw new Unreachable(at, faultCode(error, withinMs));
     }
   };
 }

@@ -1,4 +1,4 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import type { Answer } from "./answers.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { type RelayOptions, withRelayOptions } from "./options.ts";
@@ -13,6 +13,7 @@ interface Options extends RelayOptions {
   readonly account?: string;
   readonly dryRun?: boolean;
   readonly json?: boolean;
+  readonly quiet?: boolean;
 }
 
 /** Adds `reconcile`: one pass over the messages whose status went quiet. */
@@ -21,6 +22,7 @@ export function build(command: Command, io: Io): void {
     .option("--account <name>", "only this account")
     .option("--dry-run", "only print what would be polled")
     .option("--json", "print {accounts} as JSON")
+    .addOption(new Option("--quiet", "print nothing unless the command fails (exit code 1)").conflicts(["dryRun", "json"]))
     .addHelpText(
       "after",
       `
@@ -35,7 +37,7 @@ Exit codes:
 Examples:
   wamid-relay reconcile --dry-run
   wamid-relay reconcile --account main --json
-  */10 * * * * wamid-relay reconcile --config /etc/wamid-relay/relay.yaml     a line of a crontab`,
+  */10 * * * * wamid-relay reconcile --quiet --config /etc/wamid-relay/relay.yaml     a line of a crontab`,
     )
     .action((options: Options) => reconcile(command, options, io));
 }
@@ -56,21 +58,22 @@ async function reconcile(command: Command, options: Options, io: Io): Promise<vo
       for (const line of remarks(plan.accounts)) io.err(line);
       return;
     }
-    const accounts = await runPass(client, filter, plan, options.json === true, io);
+    const accounts = await runPass(client, filter, plan, options.json === true || options.quiet === true, io);
+    const code = exitCodeOf(accounts);
+    if (code !== 0) process.exitCode = code;
+    if (options.quiet === true && code !== 1) return;
     if (options.json === true) io.out(printableJson({ accounts }));
     else for (const line of summaryLines(accounts)) io.out(line);
     for (const line of remarks(accounts)) io.err(line);
     const changed = accounts.reduce((sum, each) => sum + each.changed, 0);
     if (client.isStore === true && changed > 0) io.err("note: no relay runs; what was found goes out when one is started");
-    const code = exitCodeOf(accounts);
-    if (code !== 0) process.exitCode = code;
   });
 }
 
-async function runPass(client: ControlClient, filter: object, plan: Plan, isJson: boolean, io: Io): Promise<Polled[]> {
+async function runPass(client: ControlClient, filter: object, plan: Plan, hidesProgress: boolean, io: Io): Promise<Polled[]> {
   const { call } = await import("./reach-relay.ts");
   const total = plan.accounts.reduce((sum, { wouldAsk }) => sum + wouldAsk, 0);
-  const bar = createProgressBar(io, isJson);
+  const bar = createProgressBar(io, hidesProgress);
   const sums = new Map<string, Polled>();
   for (;;) {
     const step = await call(client, "reconciled", "POST", "/v1/reconcile", { ...filter, dueBy: plan.dueBy });

@@ -39,6 +39,10 @@ async function reload(command: Command, options: Options, io: Io): Promise<void>
     for (const name of report.overridden) {
       io.err(printable(`warning: ${name} of the env file has no effect: the process environment has another value, which wins`));
     }
+    for (const { source, secret, lastAt } of report.dropped) {
+      const what = `sources.${source} no longer has the secret ${secret}, which verified an event at ${lastAt}`;
+      io.err(printable(`warning: ${what}: webhooks signed with it now get 401`));
+    }
     if (report.result === "applied") return;
     const faults = report.faults.map(({ path, message, source }) => `${source}${path === "" ? "" : ` ${path}`}: ${message}`);
     const heading = `the settings were not reloaded${isStatus ? ` at ${report.at}` : ""}; those of ${report.loadedAt} stay in effect:`;

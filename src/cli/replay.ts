@@ -1,7 +1,5 @@
-import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import type { infer as ZodInfer } from "zod";
 import type { Answer } from "./answers.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
 import { checkedOption, choice, count, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
@@ -20,7 +18,6 @@ interface Options extends RelayOptions, TimeOptions {
   /** Checked when it runs. */
   readonly rate?: string;
   readonly resume?: string;
-  readonly checkpoint?: string;
   readonly dryRun?: boolean;
   readonly yes?: boolean;
   readonly json?: boolean;
@@ -34,7 +31,7 @@ export function build(command: Command, io: Io): void {
   withRelayOptions(command)
     .option("--route <name>", "of this route only")
     .addOption(choice("--state <word>", "which ones", ["dead", "delivered", "any", "waiting"]).default("dead"))
-    .option("--cause <cause>", "whose last failed attempt failed for this, such as 503 or timeout")
+    .option("--cause <cause>", "whose last failed attempt failed for this, such as 503 or timeout; none: no attempt failed")
     .addOption(
       choice(
         "--disposition <word>",
@@ -50,7 +47,6 @@ export function build(command: Command, io: Io): void {
     .option("--rate <rate>", "most deliveries per time, such as 50/s or 300/m")
     .option("--dry-run", "only count")
     .addOption(new Option("--resume <place>", "continue at the place that an ended replay printed, with the same options").argParser(place))
-    .option("--checkpoint <file>", "store the progress in this file, and continue from it")
     .option("--yes", `do not ask; required for delivered ones and for more than ${askFrom} without a terminal`)
     .option("--json", "print {matching, replayed} as JSON")
     .addHelpText(
@@ -64,7 +60,6 @@ Effects of the options:
   --disposition filtered     routes the events again by the routes of now; no route gets an event twice
   --disposition ignored      the same, for messages that were registered too late
   --disposition quarantined  releases events that are valid now; the others stay with their reason
-  --checkpoint               the same command continues after Ctrl-C or a crash; the file is removed at the end
 
 Not sent:
   deliveries of routes that are not in the settings   counted and reported
@@ -78,7 +73,7 @@ Examples:
   wamid-relay replay --disposition ignored --since 6h --yes
   wamid-relay replay --disposition quarantined --dry-run
   wamid-relay replay --disposition quarantined --event 1234 --yes
-  wamid-relay replay --state delivered --from 2026-11-20T08:00:00Z --to 2026-11-20T09:00:00Z --yes --rate 50/s --checkpoint replay.json`,
+  wamid-relay replay --state delivered --from 2026-11-20T08:00:00Z --to 2026-11-20T09:00:00Z --yes --rate 50/s`,
     )
     .action((options: Options) => replay(command, options, io));
 }
@@ -93,13 +88,11 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
   const { state } = options;
   const { call, timeFilter, withWriting } = await import("./reach-relay.ts");
   const rate = options.rate === undefined ? null : checkedOption(command, "rate", options.rate, await rateParser());
-  const checkpoint = await openCheckpoint(options.checkpoint, JSON.stringify(selectionOf(options)));
-  const before = options.resume === undefined ? checkpoint.read() : null;
-  const filter: Filter = before?.filter ?? { ...filterOf(options), ...timeFilter(command, options, Date.now()) };
+  const filter: Filter = { ...filterOf(options), ...timeFilter(command, options, Date.now()) };
   await withWriting(command, options, io, "replay", async (client) => {
     const counted = await call(client, "replayCount", "POST", "/v1/replay", { ...filter, dryRun: true });
     for (const line of remarks(counted)) io.err(line);
-    const cursor = options.resume ?? before?.cursor ?? null;
+    const cursor = options.resume ?? null;
     if (options.dryRun === true || (counted.matching === 0 && cursor === null)) {
       if (options.json === true) io.out(printableJson({ ...counted, replayed: 0 }));
       else for (const line of countLines(counted, options)) io.out(line);
@@ -107,9 +100,7 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
     }
     const isPlain = (state === "dead" || state === "waiting") && options.disposition === undefined;
     if (options.yes !== true && cursor === null && (!isPlain || counted.matching > askFrom)) await confirm(counted, options);
-    const done = before?.replayed ?? 0;
-    // Replayed deliveries no longer match, so the first count is the total.
-    const matching = before?.matching ?? counted.matching;
+    const { matching } = counted;
     const bar = createProgressBar(io, options.json === true);
     let place = cursor;
     let replayed = 0;
@@ -118,9 +109,7 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
     try {
       for await (const step of replaySteps(client, filter, cursor, rate, stopped.signal)) {
         ({ replayed, cursor: place } = step);
-        const sum = done + replayed;
-        checkpoint.write({ filter, matching, replayed: sum, cursor: place });
-        bar.show(matching === 0 ? 1 : Math.min(1, sum / matching), `${sum} of ${matching}`);
+        bar.show(matching === 0 ? 1 : Math.min(1, replayed / matching), `${replayed} of ${matching}`);
       }
     } catch (error) {
       bar.end();
@@ -129,9 +118,8 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
     }
     bar.end();
     if (place !== null) throw new CommandFailed(`stopped; ${leftText(replayed, matching, place, options)}`);
-    checkpoint.remove();
-    if (options.json === true) io.out(printableJson({ ...counted, matching, replayed: done + replayed }));
-    else io.out(doneText(done + replayed, matching, options));
+    if (options.json === true) io.out(printableJson({ ...counted, replayed }));
+    else io.out(doneText(replayed, matching, options));
   });
 }
 
@@ -148,11 +136,6 @@ function filterOf(options: Options): Filter {
   };
 }
 
-/** The options that select deliveries, independent of the current time. */
-function selectionOf({ route, state, disposition, cause, errorCode, source, event, from, to, since }: Options): unknown {
-  return { route, state, disposition, cause, errorCode, source, event, from, to, since };
-}
-
 function isRelease({ disposition }: Options): boolean {
   return disposition === "quarantined";
 }
@@ -164,11 +147,7 @@ function doneText(replayed: number, matching: number, options: Options): string 
 }
 
 function leftText(replayed: number, matching: number, place: string | null, options: Options): string {
-  const { checkpoint } = options;
-  const where =
-    place === null
-      ? "run it again"
-      : `go on with the same options and ${checkpoint === undefined ? `--resume ${place}` : "the same --checkpoint"}`;
+  const where = place === null ? "run it again" : `go on with the same options and --resume ${place}`;
   return `${doneText(replayed, matching, options)}; ${where}`;
 }
 
@@ -253,43 +232,4 @@ async function* replaySteps(client: ControlClient, filter: Filter, from: string 
     const early = rate === null || cursor === null ? 0 : (replayed / rate) * 1000 - (performance.now() - startedAt);
     if (early > 0) await wait(early, null, { signal: stop }).catch(() => {});
   } while (cursor !== null && !stop.aborted);
-}
-
-/** How far the replay of this selection has come, in a file that outlives the command. Without a path nothing is kept. */
-async function openCheckpoint(path: string | undefined, asked: string) {
-  const { z } = await import("zod");
-  const schema = z.object({
-    asked: z.string(),
-    filter: z.record(z.string(), z.unknown()),
-    matching: z.number(),
-    replayed: z.number(),
-    cursor: z.string().nullable(),
-  });
-  return {
-    /** Null when there is none. Throws {@link CommandFailed} for one of another replay. */
-    read() {
-      if (path === undefined || !existsSync(path)) return null;
-      const parsed = schema.safeParse(jsonOf(path));
-      if (!parsed.success) throw new CommandFailed(`${path} is no checkpoint of a replay; remove it to begin anew`);
-      if (parsed.data.asked === asked) return parsed.data;
-      throw new CommandFailed(`${path} is the checkpoint of a replay with other options; remove it to begin anew`);
-    },
-    write(state: Omit<ZodInfer<typeof schema>, "asked">): void {
-      if (path === undefined) return;
-      // Renamed, so that a crash leaves the one before.
-      writeFileSync(`${path}.new`, `${JSON.stringify({ asked, ...state })}\n`);
-      renameSync(`${path}.new`, path);
-    },
-    remove(): void {
-      if (path !== undefined) rmSync(path, { force: true });
-    },
-  };
-}
-
-function jsonOf(path: string): unknown {
-  try {
-    return JSON.parse(readFileSync(path, "utf8")) as unknown;
-  } catch {
-    return null;
-  }
 }

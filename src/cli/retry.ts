@@ -2,10 +2,11 @@ import type { Command } from "commander";
 import type { Answer } from "./answers.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
-import { printable, printableJson } from "./output.ts";
+import { printable, printableJson, privacyOf, privateText } from "./output.ts";
 
 type Options = RelayOptions & { readonly json?: boolean };
 type Retried = Answer<"retried">;
+const masked = privacyOf(false);
 type Outcome = { readonly id: string; readonly done: Retried } | { readonly id: string; readonly error: string };
 
 /** Adds `retry`: dead letters, or any other deliveries, by id. Exit code 1 when one of them could not be. */
@@ -32,15 +33,19 @@ Examples:
 }
 
 async function retryDeliveries(command: Command, ids: readonly string[], options: Options, io: Io) {
-  const { expectDone, readAnswer, withWriting } = await import("./reach-relay.ts");
+  const [{ shownAnswer }, { expectDone, readAnswer, withWriting }] = await Promise.all([
+    import("./answers.ts"),
+    import("./reach-relay.ts"),
+  ]);
   const outcomes = await withWriting(command, options, io, "replay", async (client) => {
     const each: Outcome[] = [];
     for (const id of ids) {
       const answer = await client.request("POST", `/v1/deliveries/${encodeURIComponent(id)}/retry`);
       // A delivery that cannot be retried is no reason to leave the others; a token without the scope is.
       const { error } = answer.json as { error?: unknown };
-      if ((answer.status === 404 || answer.status === 409) && typeof error === "string") each.push({ id, error });
-      else each.push({ id, done: readAnswer("retried", expectDone(answer)) });
+      if ((answer.status === 404 || answer.status === 409) && typeof error === "string")
+        each.push({ id, error: privateText(error, masked) });
+      else each.push({ id, done: shownAnswer("retried", readAnswer("retried", expectDone(answer)), masked) });
     }
     return each;
   });

@@ -1,4 +1,3 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { type Command, InvalidArgumentError } from "commander";
 import type { Happening, Sandbox } from "../sandbox/start-sandbox.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
@@ -25,7 +24,6 @@ interface Options {
   readonly truncate?: number;
   readonly wrongSignature?: number;
   readonly fail?: readonly FailOption[];
-  readonly relayConfig?: string;
   readonly quiet?: boolean;
   readonly json?: boolean;
 }
@@ -54,19 +52,18 @@ export function build(command: Command, io: Io): void {
     .option("--truncate <share>", "post this share of events with their data truncated", share)
     .option("--wrong-signature <share>", "post this share of events with a wrong signature first", share)
     .option("--fail <answer:share>", "answer API calls with 500, 502, 429, hang, reset or malformed; may be repeated", fail)
-    .option("--relay-config <file>", "write settings for a relay to this file")
     .option("--quiet", "do not print what happens")
     .option("--json", "print JSON lines: the setup, then what happens")
     .addHelpText(
       "after",
       `
-Prints a base URL, a key, a secret, a first message to send and a relay.yaml, then a line for each thing that happens.
+Prints a base URL, a key, a secret, a first message to send and the init command of a relay, then a line for each thing that happens.
 Runs until SIGINT or SIGTERM. /sandbox controls customers, settings, clock and faults
 (docs/contributing/sandbox.md).
 
 Examples:
   wamid-relay sandbox
-  wamid-relay sandbox --state data/sandbox.db --relay-config sandbox.yaml
+  wamid-relay sandbox --state data/sandbox.db
   wamid-relay sandbox --speed 20 --duplicate 0.1 --reorder 0.1 --fail 502:0.05
   curl -d '{"text": "hola"}' http://127.0.0.1:4010/sandbox/customers/+5491155551234/messages`,
     )
@@ -121,10 +118,13 @@ function webhook(text: string, before: readonly string[] | boolean = []): string
 
 /** Plays the messaging service until a signal ends it. */
 async function playService(command: Command, options: Options, io: Io): Promise<void> {
-  const [{ SandboxRefused, startSandbox }, { stringify }] = await Promise.all([import("../sandbox/start-sandbox.ts"), import("yaml")]);
-  const { json = false, quiet = false, service, relayConfig } = options;
-  if (relayConfig !== undefined) mustBeOurs(relayConfig);
-  if (!isLoopback(options.host)) {
+  const [{ SandboxRefused, startSandbox }, { isLoopbackHost }] = await Promise.all([
+    import("../sandbox/start-sandbox.ts"),
+    import("../config/private-address.ts"),
+  ]);
+  const { json = false, quiet = false, service } = options;
+  const origin = `http://${options.host.includes(":") ? `[${options.host}]` : options.host}`;
+  if (!URL.canParse(origin) || !isLoopbackHost(origin)) {
     io.err(`warning: --host ${options.host} lets others in: /sandbox has no key, and whoever reaches it may do anything with the sandbox`);
   }
   const print = (happening: Happening): void => {
@@ -143,22 +143,11 @@ async function playService(command: Command, options: Options, io: Io): Promise<
   await using _ = running;
   const stopped = stopSignal();
   const ready = readyOf(running, service);
-  const yaml = `${firstLine}\n${stringify(relaySettings(ready)).trimEnd()}`;
-  if (relayConfig !== undefined) writePrivately(relayConfig, `${yaml}\n`);
   if (json) io.out(JSON.stringify({ at: new Date().toISOString(), what: "ready", ...ready }));
-  else for (const line of readyLines(ready, yaml)) io.out(line);
+  else for (const line of readyLines(ready, isLoopbackHost)) io.out(line);
   early.forEach(print);
   early = null;
   await stopped;
-}
-
-/** Mode 600: the file holds the key and the secret. */
-function writePrivately(path: string, text: string): void {
-  try {
-    writeFileSync(path, text, { mode: 0o600 });
-  } catch (error) {
-    throw new CommandFailed(`cannot write --relay-config: ${(error as Error).message}`);
-  }
 }
 
 function settingsOf(options: Options, io: Io) {
@@ -193,17 +182,6 @@ function defined<T extends object>(given: T): { [K in keyof T]?: Exclude<T[K], u
   };
 }
 
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || /^127(\.\d+){3}$/.test(host);
-}
-
-/** Refuses to overwrite a file that the sandbox did not write. */
-function mustBeOurs(path: string): void {
-  if (existsSync(path) && !readFileSync(path, "utf8").startsWith(firstLine)) {
-    throw new CommandFailed(`${path} is there already and was not made by the sandbox; give --relay-config another name`);
-  }
-}
-
 /** Ends in wrong usage for a value that the sandbox's options do not take. */
 function optionFault(command: Command, error: unknown): unknown {
   const { name, issues } = error as { name?: string; issues?: { path: PropertyKey[]; message: string }[] };
@@ -231,7 +209,7 @@ function readyOf(sandbox: Sandbox, service: string) {
 }
 
 /** What a person needs to know to begin. */
-function readyLines(ready: Ready, yaml: string): string[] {
+function readyLines(ready: Ready, isLoopbackHost: (url: string) => boolean): string[] {
   const { url, apiUrl, key, secret, service, plan, webhooks, templateId } = ready;
   const body = templateId === null ? { text: "Hola" } : { template: { id: templateId } };
   return [
@@ -247,9 +225,9 @@ function readyLines(ready: Ready, yaml: string): string[] {
     `  curl ${apiUrl}/messages -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' \\`,
     `    -d '${JSON.stringify({ to: "+5491155551234", ...body })}'`,
     "",
-    "A relay.yaml for it (--relay-config <file> writes it):",
+    "Settings of a relay for it, in an empty folder:",
     "",
-    ...yaml.split("\n").map((line) => `  ${line}`),
+    `  ${initCommand(ready, webhooks.find(isLoopbackHost) ?? usualWebhook)}`,
     "",
   ];
 }
@@ -287,37 +265,21 @@ function shortened(text: string): string {
   return text.length > 100 ? `${text.slice(0, 99)}…` : text;
 }
 
-const firstLine = "# Settings of a relay for the sandbox, made by wamid-relay sandbox.";
-
-/** The settings file of a relay that has the sandbox as its messaging service, and listens where the sandbox posts. */
-function relaySettings({ url, key, secret, service, plan, webhooks }: Ready) {
-  const { port, source } = placeOf(webhooks);
-  return {
-    server: { host: "127.0.0.1", port },
-    storage: { path: "data/sandbox-relay.db" },
-    control: {
-      tokens: [{ name: "ops", token: "${RELAY_TOKEN:-sandbox-relay-token}", scopes: ["read", "track", "send", "replay", "listen", "pii"] }],
-    },
-    // The relay knows only plans that include the API.
-    accounts: { main: { baseUrl: url, apiKey: inYaml(key), plan: plan === "enterprise" ? plan : "escala" } },
-    sources: { [source]: { account: "main", signature: { service, secrets: [inYaml(secret)] } } },
-    routes: [{ name: "everything", match: { events: ["*"] }, to: { url: "${APP_URL:-http://127.0.0.1:3000/events}", allowPrivate: true } }],
+/** Writes settings of a relay that has the sandbox as its messaging service, and listens where the sandbox posts. */
+function initCommand({ url, key, secret, service }: Ready, webhook: string): string {
+  const { port } = new URL(webhook);
+  const options = {
+    "base-url": url,
+    "service-name": service,
+    "api-key": key,
+    "webhook-secret": secret,
+    downstream: "http://127.0.0.1:3000/events",
+    ...(port === "8080" ? {} : { port: port || "80" }),
   };
+  const words = Object.entries(options).map(([name, value]) => `--${name} ${inShell(value)}`);
+  return ["wamid-relay init --yes", ...words].join(" \\\n    ");
 }
 
-/** `${` would be taken for a variable. */
-function inYaml(text: string): string {
-  return text.replaceAll("${", () => "$${");
-}
-
-/** The relay's port and source, where a webhook URL is one of a relay on this machine. */
-function placeOf(webhooks: readonly string[]): { port: number; source: string } {
-  for (const webhook of webhooks) {
-    const { protocol, hostname, port, pathname } = new URL(webhook);
-    const [, source] = /^\/webhooks\/([A-Za-z0-9][A-Za-z0-9._-]{0,63})$/.exec(pathname) ?? [];
-    if (protocol === "http:" && /^(localhost|127\..+|\[::1\])$/.test(hostname) && source !== undefined) {
-      return { port: Number(port || 80), source };
-    }
-  }
-  return placeOf([usualWebhook]);
+function inShell(text: string): string {
+  return /^[\w./:@+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Command } from "commander";
 import { CommandFailed, type Io } from "./io.ts";
 import { pairs, type RelayOptions, withRelayOptions } from "./options.ts";
-import { printable, printableJson, privateView } from "./output.ts";
+import { printable, printableJson, privacyOf, privateText } from "./output.ts";
 import type { ControlAnswer, ControlClient } from "./reach-relay.ts";
 
 interface Options extends RelayOptions {
@@ -70,7 +70,7 @@ async function sendMessage(command: Command, options: Options, io: Io): Promise<
     ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
   };
 
-  const [{ parseAnswer }, { expectDone, readAnswer, withWriting }] = await Promise.all([
+  const [{ parseAnswer, shownAnswer }, { expectDone, readAnswer, withWriting }] = await Promise.all([
     import("./answers.ts"),
     import("./reach-relay.ts"),
   ]);
@@ -91,20 +91,18 @@ async function sendMessage(command: Command, options: Options, io: Io): Promise<
     if (error instanceof CommandFailed && options.key === undefined) throw new CommandFailed(`${error.message} (the key was ${key})`);
     throw error;
   });
-  const view = privateView(options.showPii, answering, io);
+  const privacy = privacyOf(options.showPii, answering, io);
   if ("data" in parseAnswer("unknownOutcome", answer.json)) {
     const { error } = answer.json as { error?: unknown };
     throw new CommandFailed(
-      `${printable(view.text(String(error)))}; to send it again: the same command with --key ${printable(key)} --resend-unknown`,
+      `${printable(privateText(String(error), privacy))}; to send it again: the same command with --key ${printable(key)} --resend-unknown`,
     );
   }
-  const sent = readAnswer("sent", expectDone(answer));
+  const sent = shownAnswer("sent", readAnswer("sent", expectDone(answer)), privacy);
   if (options.json === true) io.out(printableJson(answer.json));
   else
     io.out(
-      printable(
-        `${answer.isReplayed ? "already sent" : "sent"}  ${view.subject({ type: "message", key: sent.wamid })}  id ${sent.id ?? "unknown"}  key ${sent.idempotencyKey}`,
-      ),
+      printable(`${answer.isReplayed ? "already sent" : "sent"}  ${sent.wamid}  id ${sent.id ?? "unknown"}  key ${sent.idempotencyKey}`),
     );
   if (!sent.stored) io.err("wamid-relay: it was sent, but the relay cannot store it now; keep its id, and do not send it again");
 }

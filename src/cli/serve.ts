@@ -35,18 +35,24 @@ Examples:
   kill -HUP "$PID"`,
     )
     .action(async ({ config, envFile, role }: SettingsOptions & { readonly role: Role }) => {
-      const [{ loadSettings }, { overriddenVariables }, { warnings }, { readSettings }] = await Promise.all([
+      const [{ loading }, { overriddenVariables }, { warnings }, { readSettings }, { runInTurns }] = await Promise.all([
         import("../config/load.ts"),
         import("../config/env-file.ts"),
         import("../config/warnings.ts"),
         import("./settings-option.ts"),
+        import("../model/steps.ts"),
       ]);
       const settings = readSettings({ config, envFile }, io);
-      for (const { path, message } of warnings(settings)) io.err(`warning: ${path} ${message}`);
-      const reread = () => ({
-        settings: loadSettings(config, io.env, envFile),
-        overridden: overriddenVariables(config, { env: io.env, envFile }),
-      });
+      const warn = (loaded: Settings) => {
+        for (const { path, message } of warnings(loaded)) io.err(`warning: ${path} ${message}`);
+      };
+      warn(settings);
+      const reread = async () => {
+        const next = await runInTurns(loading(config, io.env, envFile));
+        const overridden = overriddenVariables(config, { env: io.env, envFile });
+        warn(next);
+        return { settings: next, overridden };
+      };
       // Loaded here, so that help and faulty settings do not wait for the whole relay.
       const [{ createRelay }, { stdoutStream }, { StoreRefused }, { logOutput }] = await Promise.all([
         import("../app/relay.ts"),
@@ -67,6 +73,9 @@ Examples:
       // Node would print the error with all that it carries, such as the arguments of a Redis command.
       const crash = (error: unknown) => void relay.crash(error).finally(() => process.exit(1));
       process.on("uncaughtException", crash);
+      // Before the relay reports that it listens: without these listeners, a signal sent on that report would end the process.
+      const stopped = stopSignal();
+      process.on("SIGHUP", () => void relay.reload());
       try {
         await relay.listen();
       } catch (error) {
@@ -74,8 +83,7 @@ Examples:
         await relay.close();
         throw new CommandFailed(await listenFailure(error, settings.server));
       }
-      process.on("SIGHUP", () => relay.reload());
-      await stopSignal();
+      await stopped;
       await relay.close();
       process.off("uncaughtException", crash);
     });
@@ -84,14 +92,25 @@ Examples:
 async function listenFailure(error: unknown, server: Settings["server"]): Promise<string> {
   const { name, code, message, port: failed } = error as { name?: string; code?: string; message: string; port?: number };
   const isControl = failed !== undefined && failed === server.control?.port;
-  const { host, port } = isControl && server.control !== undefined ? server.control : server;
+  const address = isControl && server.control !== undefined ? server.control : server;
+  const { host, port } = address;
   const setting = isControl ? "server.control" : "server";
   if (name === "StoreUnavailable") return message;
   if (code === "EADDRINUSE") {
-    const { portHolder } = await import("./port-holder.ts");
-    return `port ${port} on ${host} is taken by ${await portHolder({ host, port })}; change ${setting}.port, or stop that process`;
+    return `port ${port} on ${host} is taken by ${await listenerOn(address)}; change ${setting}.port, or stop that process`;
   }
   if (code === "EACCES") return `this user may not listen on port ${port}; give ${setting}.port one above 1023`;
   if (code === "EADDRNOTAVAIL") return `${host} is no address of this machine; see ${setting}.host`;
   return `cannot listen on ${host}:${port}: ${message}`;
+}
+
+/** Longest wait for a listener to identify itself. */
+const listenerAnswersWithinMs = 2_000;
+
+async function listenerOn(address: Pick<Settings["server"], "host" | "port" | "tls">): Promise<string> {
+  const { ownAddress, probeListener } = await import("./reach-relay.ts");
+  const at = ownAddress(address);
+  const found = at === null ? null : await probeListener(at, listenerAnswersWithinMs).catch(() => null);
+  if (found?.kind === "relay") return `another wamid-relay, instance ${found.instance}, version ${found.version}`;
+  return 'another process, which "ss -ltnp" names';
 }

@@ -1,5 +1,5 @@
 import { faultLine, SettingsError } from "../config/fault.ts";
-import { loadForReading, loadSettings, type ReadableSettings } from "../config/load.ts";
+import { loadForReading, loadParts, loadSettings, type ReadableSettings } from "../config/load.ts";
 import type { Settings } from "../config/schema.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import type { SettingsOptions } from "./options.ts";
@@ -10,16 +10,30 @@ export function readSettings({ config: path, envFile }: SettingsOptions, io: Io)
 }
 
 /** Like {@link readSettings}, for commands that only look ({@link loadForReading}). */
-export function readForLooking({ config: path, envFile }: SettingsOptions, io: Io): ReadableSettings {
-  return orFailed(path, () => loadForReading(path, io.env, envFile));
+export function readForLooking(
+  { config: path, envFile }: SettingsOptions,
+  io: Io,
+  sections?: readonly (keyof Settings)[],
+): ReadableSettings {
+  return orFailed(path, () => loadForReading(path, io.env, envFile, sections));
 }
 
-function orFailed<T>(path: string, load: () => T): T {
+/** `server` or `storage`, whatever is faulty elsewhere. Throws {@link CommandFailed} that lists its faults when it is faulty itself. */
+export function readPart<Name extends "server" | "storage">(name: Name, options: SettingsOptions, io: Io): Settings[Name] {
+  const { config, envFile } = options;
+  // The conditional type of an indexed access does not narrow by itself.
+  const part = loadParts(config, io.env, envFile)?.[name] as Settings[Name] | null | undefined;
+  return part ?? orFailed(config, () => loadSettings(config, io.env, envFile)[name], name);
+}
+
+/** `part`: only its faults are listed, if it has any. */
+function orFailed<T>(path: string, load: () => T, part?: string): T {
   try {
     return load();
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
-    throw new CommandFailed(settingsFailureText(path, error));
+    const own = error.faults.filter((fault) => part !== undefined && fault.path.split(/[.[]/)[0] === part);
+    throw new CommandFailed(settingsFailureText(path, own.length === 0 ? error : new SettingsError(own)));
   }
 }
 

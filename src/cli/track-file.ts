@@ -1,24 +1,17 @@
 import { createReadStream, statSync } from "node:fs";
 import { pipeline, Readable } from "node:stream";
 import { type Options, parse } from "csv-parse";
-import { createLineSplitter } from "../control/split-lines.ts";
-
+import { isBlank, type Line, linesIn, maxLineBytes } from "../control/split-lines.ts";
 import { CommandFailed } from "./io.ts";
-
-/** A line of the file as JSON without line breaks, or why it cannot be read. The relay validates the JSON. */
-export type FileLine = { readonly line: number; readonly json: string } | { readonly line: number; readonly fault: string };
 
 interface RegistrationFile {
   /** Bytes; null when that is not known. */
   readonly size: number | null;
   /** Bytes read so far. */
   read(): number;
-  /** Lines in the order of the file, read on demand. Throws {@link CommandFailed} when the file cannot be read. */
-  readonly lines: AsyncIterable<FileLine>;
+  /** JSON without line breaks, in the order of the file, read on demand. The relay validates it. Throws {@link CommandFailed} when the file cannot be read. */
+  readonly lines: AsyncIterable<Line>;
 }
-
-/** Longest line of NDJSON that the relay takes, in bytes, and longest record of CSV. */
-const maxLineBytes = 64 * 1024;
 
 /** The file at `path`, or standard input for `-`. CSV or NDJSON by its name (`.csv`, `.ndjson`, `.jsonl`), else by its first character. */
 export function openRegistrationFile(path: string): RegistrationFile {
@@ -38,7 +31,7 @@ export function openRegistrationFile(path: string): RegistrationFile {
     }
   }
 
-  async function* lines(): AsyncGenerator<FileLine, void> {
+  async function* lines(): AsyncGenerator<Line, void> {
     const { first, all } = await withHead(chunks());
     // No name of a column begins with a brace.
     const isJson = /\.csv$/i.test(path) ? false : /\.(ndjson|jsonl)$/i.test(path) || first.trimStart().startsWith("{");
@@ -74,20 +67,28 @@ async function withHead(chunks: AsyncGenerator<Uint8Array, void>): Promise<{ fir
   return { first, all: all() };
 }
 
-async function* jsonLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<FileLine, void> {
-  const splitter = createLineSplitter(maxLineBytes);
-  function* read(lines: ReturnType<typeof splitter.push>): Generator<FileLine> {
-    for (const line of lines) yield "text" in line ? { line: line.number, json: line.text } : { line: line.number, fault: line.fault };
+async function* jsonLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line, void> {
+  for await (const line of linesOf(chunks)) if (!isBlank(line)) yield line;
+}
+
+async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line, void> {
+  let rest: Uint8Array = new Uint8Array();
+  let next = 1;
+  for await (const chunk of chunks) {
+    const bytes = Buffer.concat([rest, chunk]);
+    const end = bytes.lastIndexOf("\n") + 1;
+    next = yield* linesIn(bytes.subarray(0, end), next);
+    // One byte more than the longest line and its CR: a line that is too long stays so, and is not kept whole.
+    rest = bytes.subarray(end, end + maxLineBytes + 2);
   }
-  for await (const chunk of chunks) yield* read(splitter.push(chunk));
-  yield* read(splitter.end());
+  yield* linesIn(rest, next);
 }
 
 const known = ["account", "wamid", "id", "reference", "conversationId", "sentAt"];
 const metadata = "metadata.";
 
 /** Registrations from CSV whose first record names the columns. An empty field is left out. */
-async function* csvLines(chunks: AsyncIterable<Uint8Array>, first: string): AsyncGenerator<FileLine, void> {
+async function* csvLines(chunks: AsyncIterable<Uint8Array>, first: string): AsyncGenerator<Line, void> {
   let columns: readonly string[] | null = null;
   for await (const record of csvRecords(chunks, first)) {
     if ("fault" in record) {
@@ -113,7 +114,7 @@ function columnsOf(line: number, fields: readonly string[]): string[] {
   return columns;
 }
 
-function fileLine(columns: readonly string[], line: number, fields: readonly string[]): FileLine {
+function fileLine(columns: readonly string[], line: number, fields: readonly string[]): Line {
   if (fields.length !== columns.length) return { line, fault: `has ${fields.length} fields, not ${columns.length} as the first line` };
   const facts: Record<string, string> = {};
   const pairs: [string, string][] = [];
@@ -123,7 +124,7 @@ function fileLine(columns: readonly string[], line: number, fields: readonly str
     if (name.startsWith(metadata)) pairs.push([name.slice(metadata.length), value]);
     else facts[name] = value;
   }
-  return { line, json: JSON.stringify(pairs.length === 0 ? facts : { ...facts, metadata: Object.fromEntries(pairs) }) };
+  return { line, text: JSON.stringify(pairs.length === 0 ? facts : { ...facts, metadata: Object.fromEntries(pairs) }) };
 }
 
 /** `line`: where the record begins, from 1. A record in quotes can go over several lines. */

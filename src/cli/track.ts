@@ -1,11 +1,12 @@
 import { type Command, Option } from "commander";
+import type { Line } from "../control/split-lines.ts";
+import { maskWamid } from "../model/mask.ts";
 import type { Answer } from "./answers.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { pairs, type RelayOptions, time, withRelayOptions } from "./options.ts";
-import { printable, printableJson, privateView } from "./output.ts";
+import { printable, printableJson, privateText } from "./output.ts";
 import { createProgressBar, speedText } from "./progress.ts";
 import type { ControlClient } from "./reach-relay.ts";
-import type { FileLine } from "./track-file.ts";
 
 interface Options extends RelayOptions {
   readonly file?: string;
@@ -75,7 +76,7 @@ async function trackOne(command: Command, options: Options, io: Io): Promise<voi
   const { expectDone, readAnswer, withWriting } = await import("./reach-relay.ts");
   const answer = await withWriting(command, options, io, "track", (client) => client.request("POST", "/v1/messages/track", registration));
   if (answer.status === 409)
-    throw new CommandFailed(printable(privateView(options.showPii).text((answer.json as { error: string }).error)));
+    throw new CommandFailed(printable(privateText((answer.json as { error: string }).error, { showPii: options.showPii === true })));
   const { created, known } = readAnswer("registered", expectDone(answer));
   if (options.json === true) io.out(printableJson({ created, known }));
   else io.out(created === 1 ? "registered" : "was registered already; what was new has been added");
@@ -85,15 +86,15 @@ async function trackOne(command: Command, options: Options, io: Io): Promise<voi
 async function trackFile(command: Command, path: string, options: Options, io: Io): Promise<void> {
   const [{ openRegistrationFile }, { withWriting }] = await Promise.all([import("./track-file.ts"), import("./reach-relay.ts")]);
   const file = openRegistrationFile(path);
-  const view = privateView(options.showPii);
+  const privacy = { showPii: options.showPii === true };
   const startedAt = performance.now();
   const bar = createProgressBar(io, options.json === true);
   const sums = await withWriting(command, options, io, "track", (client) =>
     trackLines(client, file.lines, (soFar, refused) => {
       if (refused.length > 0) bar.leave();
       for (const { line, wamid, error } of refused) {
-        const whose = wamid === null ? "" : `${view.subject({ type: "message", key: wamid })}: `;
-        io.err(printable(`line ${line}: ${whose}${view.text(error)}`));
+        const whose = wamid === null ? "" : `${privacy.showPii ? wamid : maskWamid(wamid)}: `;
+        io.err(printable(`line ${line}: ${whose}${privateText(error, privacy)}`));
       }
       const part = file.size === null ? null : file.read() / Math.max(1, file.size);
       bar.show(part, speedText(soFar.lines, "lines", performance.now() - startedAt, soFar.conflict + soFar.invalid, "refused"));
@@ -129,13 +130,13 @@ const mostLength = 1024 * 1024;
  */
 async function trackLines(
   client: ControlClient,
-  lines: AsyncIterable<FileLine>,
+  lines: AsyncIterable<Line>,
   step: (sums: TrackSums, refused: readonly RefusedLine[]) => void,
 ): Promise<TrackSums> {
   const sums = { lines: 0, created: 0, known: 0, conflict: 0, invalid: 0 };
 
-  async function register(piece: readonly FileLine[]): Promise<void> {
-    const given = piece.flatMap((each) => ("json" in each ? [each] : []));
+  async function register(piece: readonly Line[]): Promise<void> {
+    const given = piece.flatMap((each) => ("text" in each ? [each] : []));
     const refused: RefusedLine[] = [];
     const count = (result: keyof TrackSums) => {
       sums.lines += 1;
@@ -165,10 +166,10 @@ async function trackLines(
 type Report = Answer<"registeredLine">[] & { stopped?: { line: number; error: string } };
 
 /** The report on these lines, with their numbers in the file. */
-async function post(client: ControlClient, given: readonly { readonly line: number; readonly json: string }[]): Promise<Report> {
+async function post(client: ControlClient, given: readonly { readonly line: number; readonly text: string }[]): Promise<Report> {
   const { expectDone, readAnswer } = await import("./reach-relay.ts");
   const first = given[0]?.line ?? 1;
-  const answer = await client.request("POST", "/v1/messages/track", given.map(({ json }) => `${json}\n`).join("")).catch((error) => {
+  const answer = await client.request("POST", "/v1/messages/track", given.map(({ text }) => `${text}\n`).join("")).catch((error) => {
     throw error instanceof CommandFailed ? new CommandFailed(stoppedText(first, error.message), { cause: error }) : error;
   });
   if (answer.status === 503)
@@ -188,12 +189,12 @@ function stoppedText(line: number, why: string): string {
   return `${why}; stopped at line ${line}. What came before is registered: run it again, or go on from there`;
 }
 
-async function* piecesOf(lines: AsyncIterable<FileLine>): AsyncGenerator<FileLine[], void> {
-  let piece: FileLine[] = [];
+async function* piecesOf(lines: AsyncIterable<Line>): AsyncGenerator<Line[], void> {
+  let piece: Line[] = [];
   let length = 0;
   for await (const line of lines) {
     piece.push(line);
-    length += "json" in line ? line.json.length : 0;
+    length += "text" in line ? line.text.length : 0;
     if (piece.length < mostLines && length < mostLength) continue;
     yield piece;
     piece = [];

@@ -63,13 +63,18 @@ type SecretReport = Awaited<ReturnType<typeof reportsOf>>[number];
 
 /** What was found with each secret. `name`: where the secret came from; `variable`: the environment variable the settings should name. */
 async function reportsOf(secrets: readonly NamedSecret[], request: RawRequest) {
-  const [{ guessSignature }, { Secret }] = await Promise.all([import("../receive/signature/guess.ts"), import("../model/secret.ts")]);
-  return secrets.map(({ name, variable, text }) => ({
-    name,
-    variable,
-    fingerprint: new Secret(text).fingerprint(),
-    ...guessSignature({ ...request, secret: text, nowMs: Date.now() }),
-  }));
+  const [{ guessSignature }, { Secret }, { parseEnvelope }] = await Promise.all([
+    import("../receive/signature/guess.ts"),
+    import("../model/secret.ts"),
+    import("../model/envelope.ts"),
+  ]);
+  const envelope = parseEnvelope(request.body);
+  return secrets.map(({ name, variable, text }) => {
+    const guess = guessSignature({ ...request, secret: text, nowMs: Date.now() });
+    const isQuarantined = guess.matches.length > 0 && !envelope.ok;
+    const hints = isQuarantined ? [...guess.hints, `a source of kind events would quarantine this body: ${envelope.error}`] : guess.hints;
+    return { name, variable, fingerprint: new Secret(text).fingerprint(), ...guess, hints };
+  });
 }
 
 function printReports(reports: readonly SecretReport[], request: RawRequest, asJson: boolean, io: Io): void {

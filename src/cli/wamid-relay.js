@@ -1,21 +1,26 @@
 #!/usr/bin/env node
-// Stops with a clear message on a Node that is too old: better-sqlite3 would crash there with a segmentation fault.
-// Node 12 can parse this file. launch.js does the rest.
-import { existsSync, readFileSync } from "node:fs";
+// Stops with one line where the command cannot run. better-sqlite3 would crash an old Node with a segmentation fault, and Bun
+// and Deno lack parts of Node that the relay uses. Node 12 can parse this file. launch.js does the rest.
+import { existsSync } from "node:fs";
+import { isOlderNode, requiredNode } from "../model/node-version.js";
 
-const { engines } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
-const required = engines.node.replace(">=", "");
-const [major, minor] = required.split(".").map(Number);
-const [runningMajor, runningMinor] = process.versions.node.split(".").map(Number);
+const { bun, deno, node } = process.versions;
+const unsupported = bun ? `Bun ${bun}` : deno ? `Deno ${deno}` : isOlderNode(node) ? `Node.js ${node}` : null;
 
-if (runningMajor > major || (runningMajor === major && runningMinor >= minor)) {
-  import("./launch.js");
-} else {
+if (unsupported !== null) {
   // Only a clone on Linux has a Node of its own, which "npm run" uses.
   const own = new URL(`../../node_modules/node-linux-${process.arch}/bin/node`, import.meta.url);
   const advice = existsSync(own)
     ? 'In this clone, run "npm run -s relay -- <command>".'
     : "Install a current version from https://nodejs.org/en/download and run the command again.";
-  process.stderr.write(`wamid-relay needs Node.js ${required} or later, and this is Node.js ${process.versions.node}. ${advice}\n`);
+  stop(`wamid-relay needs Node.js ${requiredNode} or later, and this is ${unsupported}. ${advice}`);
+} else if (import.meta.url.includes("/node_modules/") && existsSync(new URL("main.ts", import.meta.url))) {
+  stop('This package of wamid-relay is not compiled. In a clone, run "npm run pack" and install the tarball that it makes.');
+} else {
+  import("./launch.js");
+}
+
+function stop(message) {
+  process.stderr.write(`${message}\n`);
   process.exitCode = 1;
 }

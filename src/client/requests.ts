@@ -56,7 +56,7 @@ export interface EventFilter extends Reveal {
 export interface DeliveryFilter extends Reveal {
   route?: string | undefined;
   state?: DeliveryState | undefined;
-  /** Of the last failed attempt: a status such as `503`, or `timeout`, `dns` and others. */
+  /** Of the last failed attempt: a status such as `503`, or `timeout`, `dns` and others; `none`: no attempt failed. */
   cause?: string | undefined;
   /** Of the event. */
   errorCode?: string | undefined;
@@ -111,6 +111,10 @@ interface TrackedFilter extends Reveal {
 
 export interface MessageFilter extends TrackedFilter {
   errorCode?: string | undefined;
+  /** Changed from this time on. */
+  from?: Time | undefined;
+  /** Changed before this time. */
+  to?: Time | undefined;
   /** At least the last 4 digits. */
   phone?: string | undefined;
 }

@@ -19,7 +19,7 @@ function* differences(before: unknown, after: unknown, path: string): Generator<
       // `.key` or `["key"]`, as below any other key.
       yield* differences(before[key], after[key], path === "" ? pathText([key]) : `${path}${pathText(["x", key]).slice(1)}`);
     }
-  } else if (comparable(before) !== comparable(after)) yield path;
+  } else if (before !== after && comparable(before) !== comparable(after)) yield path;
 }
 
 type Named = Readonly<Record<string, unknown>> & { readonly name: string };

@@ -3,9 +3,19 @@ import type { CommonSettings, UrlDestinationSettings } from "../deliver/settings
 import { suggestion } from "../model/nearest.ts";
 import type { Secret } from "../model/secret.ts";
 import { decodeKey, resolveScheme } from "../model/signature.ts";
+import { isApiKey } from "../service/settings.ts";
 import type { SettingsPath } from "./fault.ts";
 import { isPrivateHost } from "./private-address.ts";
-import { onlyAccount, type RouteSettings, readOnce, routeSchema, sourceSchema, type TokenSettings, tokenSchema } from "./schema.ts";
+import {
+  onlyAccount,
+  type RouteSettings,
+  readOnce,
+  routeSchema,
+  type Settings,
+  sourceSchema,
+  type TokenSettings,
+  tokenSchema,
+} from "./schema.ts";
 import type { Finding } from "./tree.ts";
 
 type SourceInFile = z.infer<typeof sourceSchema>;
@@ -21,7 +31,7 @@ interface Parts {
 }
 
 /** A fault in one part must not hide the faults between the others, so each part is parsed separately. */
-function validParts(value: unknown): Parts {
+function validParts(value: unknown, valid: Pick<Settings, "routes" | "control"> | undefined): Parts {
   const top = entries(value);
   const accounts = entries(top["accounts"]);
   const sources = entries(top["sources"]);
@@ -32,14 +42,20 @@ function validParts(value: unknown): Parts {
       const parsed = sourceSchema.safeParse(raw, readOnce);
       return parsed.success ? [[name, parsed.data] as const] : [];
     }),
-    routes: list(top["routes"]).flatMap((raw, index) => {
-      const parsed = routeSchema.safeParse(raw, readOnce);
-      return parsed.success ? [[index, parsed.data] as const] : [];
-    }),
-    tokens: list(entries(top["control"])["tokens"]).flatMap((raw, index) => {
-      const parsed = tokenSchema.safeParse(raw, readOnce);
-      return parsed.success ? [[index, parsed.data] as const] : [];
-    }),
+    routes:
+      valid !== undefined
+        ? [...valid.routes.entries()]
+        : list(top["routes"]).flatMap((raw, index) => {
+            const parsed = routeSchema.safeParse(raw, readOnce);
+            return parsed.success ? [[index, parsed.data] as const] : [];
+          }),
+    tokens:
+      valid !== undefined
+        ? [...valid.control.tokens.entries()]
+        : list(entries(top["control"])["tokens"]).flatMap((raw, index) => {
+            const parsed = tokenSchema.safeParse(raw, readOnce);
+            return parsed.success ? [[index, parsed.data] as const] : [];
+          }),
   };
 }
 
@@ -69,9 +85,12 @@ const defaultPort = 8080;
 /** Shortest control token, which guards people's messages. 16 characters of hex are 64 bits. */
 const shortestToken = 16;
 
-/** Faults between parts that are valid on their own. Never quotes a value: it may come from the environment. */
-export function checkReferences(settings: unknown): Finding[] {
-  const parts = validParts(settings);
+/**
+ * Faults between parts that are valid on their own. `valid`: the settings as parsed, when every part is valid. Never quotes a
+ * value: it may come from the environment.
+ */
+export function checkReferences(settings: unknown, valid?: Settings): Finding[] {
+  const parts = validParts(settings, valid);
   return [
     ...checkBackup(entries(settings)),
     ...parts.sources.flatMap(([name, source]) => checkSource(name, source, parts)),
@@ -166,10 +185,15 @@ function checkTokens(tokens: Parts["tokens"]): Finding[] {
       path: ["control", "tokens", index, key],
       message: `is the ${key} of control.tokens[${first}] too`,
     }));
+  const unsendable = tokens.filter(([, { token }]) => !isApiKey(token));
   const short = tokens.filter(([, { token }]) => token.reveal().length < shortestToken);
   return [
     ...unique("name", (token) => token.name),
     ...unique("token", (token) => token.token.reveal()),
+    ...unsendable.map(([index]) => ({
+      path: ["control", "tokens", index, "token"],
+      message: "holds characters that no Authorization header carries (a space or line break?)",
+    })),
     ...short.map(([index]) => ({
       path: ["control", "tokens", index, "token"],
       message: `is shorter than ${shortestToken} characters ("openssl rand -hex 32" makes a good one)`,

@@ -1,5 +1,6 @@
 import { createHmac } from "node:crypto";
 import { Secret } from "../model/secret.ts";
+import { runSteps, type Steps } from "../model/steps.ts";
 import type { Settings } from "./schema.ts";
 
 /** Digests by the path of the setting: `routes.crm.to.url`, `sources.main.signature.secrets[0]`. */
@@ -10,7 +11,17 @@ export type SettingsDigests = Readonly<Record<string, string>>;
  * nobody can test guesses of a secret against its digest.
  */
 export function digestSettings(settings: Settings, key: string): SettingsDigests {
-  return Object.fromEntries(leavesOf(settings, "").map(([path, value]) => [path, digest(key, value)]));
+  return runSteps(digesting(settings, key));
+}
+
+/** {@link digestSettings} in steps: a thousand routes have 20,000 settings. */
+export function* digesting(settings: Settings, key: string): Steps<SettingsDigests> {
+  const digests: [path: string, digest: string][] = [];
+  for (const [path, value] of leavesOf(settings, "")) {
+    digests.push([path, digest(key, value)]);
+    yield;
+  }
+  return Object.fromEntries(digests);
 }
 
 /** A digest of one secret, as {@link digestSettings} has it. */

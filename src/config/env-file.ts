@@ -1,7 +1,7 @@
-import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { parseEnv } from "node:util";
 import { SettingsError } from "./fault.ts";
+import { largestFile, readErrorText, readRegularFile } from "./read-file.ts";
 import type { Environment } from "./tree.ts";
 
 /** Where the variables of `${…}` come from. The process environment wins over the file, as in dotenv. */
@@ -34,12 +34,34 @@ function variablesInFile(settingsPath: string, envFile: string | undefined): Env
   const path = envFilePath(settingsPath, envFile);
   let text: string;
   try {
-    text = readFileSync(path, "utf8");
+    text = readRegularFile(path, largestFile).toString("utf8");
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === "ENOENT" && envFile === undefined) return {};
-    const message = code === "ENOENT" ? "file not found (--env-file sets its path)" : `cannot be read (${code ?? "unknown error"})`;
+    const fault = error as NodeJS.ErrnoException;
+    if (fault.code === "ENOENT" && envFile === undefined) return {};
+    const message = readErrorText(fault, "the env file", "--env-file");
     throw new SettingsError([{ path: "", message, source: path }]);
   }
-  return parseEnv(text);
+  const variables = parseEnv(text);
+  const repeated = repeatedNames(text, variables);
+  if (repeated.length > 0)
+    throw new SettingsError(repeated.map(({ message, line }) => ({ path: "", message, source: `${path}:${line}:1` })));
+  return variables;
+}
+
+/** The name of each assignment. A quoted value may have several lines, which are none. */
+const assignment = /^[ \t]*(?:export[ \t]+)?([\w.-]+)[ \t]*=[ \t]*(?:"[^"]*"|'[^']*'|`[^`]*`)?/gm;
+
+/** `parseEnv` keeps the last value of a name, so a secret added twice would silently replace one in use. */
+function repeatedNames(text: string, variables: Environment): { readonly message: string; readonly line: number }[] {
+  const first = new Map<string, number>();
+  let line = 1;
+  let end = 0;
+  return [...text.matchAll(assignment)].flatMap(({ 1: name = "", index }) => {
+    line += text.slice(end, index).split("\n").length - 1;
+    end = index;
+    const before = first.get(name);
+    if (before === undefined) first.set(name, line);
+    const isRepeated = before !== undefined && Object.hasOwn(variables, name);
+    return isRepeated ? [{ message: `sets ${name} a second time; it is already set on line ${before}. Keep one of the two`, line }] : [];
+  });
 }

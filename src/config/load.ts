@@ -1,26 +1,30 @@
 import { isUtf8 } from "node:buffer";
 import { randomBytes } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import type { z } from "zod";
 import { MissingSecret, Secret } from "../model/secret.ts";
+import { runSteps, type Steps } from "../model/steps.ts";
+import { storageSchema } from "../store/settings.ts";
 import { checkReferences } from "./check-references.ts";
 import { readVariables } from "./env-file.ts";
 import { type Fault, faultLine, pathText, SettingsError, type SettingsPath } from "./fault.ts";
 import { shapesAt } from "./json-schema.ts";
+import { largestFile, readErrorText, readRegularFile } from "./read-file.ts";
 import { readOnce, type Settings, serverSchema, settingsSchema, type TokenSettings, tokenSchema } from "./schema.ts";
 import { type Environment, type Finding, type Place, placeKey, readTree, scalarOf, type Tree } from "./tree.ts";
-import { findingsOf, issueText } from "./wording.ts";
-
-/** Far larger than any settings; a data file passed by mistake must not be parsed for minutes. */
-const largestFile = 1024 * 1024;
+import { findingsOf, settingText } from "./wording.ts";
 
 /**
  * Reads the settings file at `path`, fills in `${…}` from `env`, the env file and secret files, and checks everything.
  * Throws only {@link SettingsError}, with all faults.
  */
 export function loadSettings(path: string, env: Environment, envFile?: string | undefined): Settings {
-  return parseSettings(readText(path), path, readVariables(path, { env, envFile }));
+  return runSteps(loading(path, env, envFile));
+}
+
+/** {@link loadSettings} in steps, for a running relay: others are served while it reads. */
+export function loading(path: string, env: Environment, envFile?: string | undefined): Steps<Settings> {
+  return parsing(readText(path), path, readVariables(path, { env, envFile }));
 }
 
 /** Settings of which values may be missing. */
@@ -33,9 +37,15 @@ export interface ReadableSettings {
 /**
  * Like {@link loadSettings}, for commands that only look: a user without the relay's secrets may run them. Only `storage` must be
  * complete. Elsewhere a missing secret fails when it is revealed. Another missing value is left out, and the entry that needs it.
+ * `sections`: the others count as empty, whatever is faulty in them.
  */
-export function loadForReading(path: string, env: Environment, envFile?: string | undefined): ReadableSettings {
-  return parseForReading(readText(path), path, readVariables(path, { env, envFile }));
+export function loadForReading(
+  path: string,
+  env: Environment,
+  envFile?: string | undefined,
+  sections?: readonly string[] | undefined,
+): ReadableSettings {
+  return parseForReading(readText(path), path, readVariables(path, { env, envFile }), sections);
 }
 
 /** The settings file. Throws {@link SettingsError}. */
@@ -43,56 +53,70 @@ function readText(path: string): string {
   const fault = (message: string) => new SettingsError([{ path: "", message, source: path }]);
   let bytes: Buffer;
   try {
-    bytes = readFileSync(path);
+    bytes = readRegularFile(path, largestFile);
   } catch (error) {
-    throw fault(readErrorText((error as NodeJS.ErrnoException).code));
+    throw fault(readErrorText(error as NodeJS.ErrnoException, "the settings file", "--config"));
   }
-  if (bytes.length > largestFile) throw fault("is larger than 1 MiB: is this the settings file?");
   if (!isUtf8(bytes)) throw fault("is not UTF-8 text");
   return bytes.toString("utf8");
 }
 
-/** The parts of the settings that a command needs to reach the running relay. */
-export type ReachableRelay = Pick<Settings, "server"> & { readonly tokens: readonly TokenSettings[] };
+/** What commands need from a settings file, whatever is faulty in its other parts. */
+export interface SettingsParts {
+  /** Null: it has a fault. */
+  readonly server: Settings["server"] | null;
+  readonly storage: Settings["storage"] | null;
+  /** The valid ones. */
+  readonly tokens: readonly TokenSettings[];
+  /** A line for each token whose variable is not set, or whose file cannot be read. */
+  readonly missingTokens: readonly string[];
+}
 
-/** Address and valid tokens, whatever is faulty in other parts of the file. Null when the file or its `server` cannot be read. */
-export function loadReachable(path: string, env: Environment, envFile?: string | undefined): ReachableRelay | null {
+/** Reads each part by itself. Null when the file cannot be read at all. */
+export function loadParts(path: string, env: Environment, envFile?: string | undefined): SettingsParts | null {
   let tree: Tree;
   try {
-    tree = readTree(readText(path), readVariables(path, { env, envFile }), dirname(path));
+    tree = runSteps(readTree(readText(path), readVariables(path, { env, envFile }), dirname(path)));
   } catch (error) {
     if (error instanceof SettingsError) return null;
     throw error;
   }
-  if (!tree.readable || typeof tree.value !== "object" || tree.value === null) return null;
-  coerceVariables(tree, settingsSchema.safeParse(tree.value, readOnce).error?.issues ?? []);
-  const server = serverSchema.safeParse(child(tree.value, "server") ?? {}, readOnce);
-  const given = child(child(tree.value, "control"), "tokens");
-  const broken = new Set(tree.findings.map(({ path: at }) => placeKey(at)));
+  const { value, findings } = tree;
+  if (!tree.readable || typeof value !== "object" || value === null) return null;
+  coerceVariables(tree, settingsSchema.safeParse(value, readOnce).error?.issues ?? []);
+  const part = <Part>(name: string, schema: z.ZodType<Part>): Part | null => {
+    if (findings.some(({ path: at }) => at[0] === name)) return null;
+    return schema.safeParse(child(value, name) ?? {}, readOnce).data ?? null;
+  };
+  const given = child(child(value, "control"), "tokens");
+  const broken = new Set(findings.map(({ path: at }) => placeKey(at)));
   const tokens = (Array.isArray(given) ? given : []).flatMap((item, index) => {
     const parsed = tokenSchema.safeParse(item, readOnce);
     return parsed.success && !broken.has(placeKey(["control", "tokens", index, "token"])) ? [parsed.data] : [];
   });
-  return server.success ? { server: server.data, tokens } : null;
-}
-
-function readErrorText(code: string | undefined): string {
-  if (code === "ENOENT") return "file not found (--config sets its path)";
-  if (code === "EISDIR") return "is a directory, not a settings file";
-  if (code === "EACCES" || code === "EPERM") return "may not be read by this user";
-  return `cannot be read (${code ?? "unknown error"})`;
+  const missing = findings.filter(({ isMissing, path: at }) => isMissing === true && at[0] === "control" && at[1] === "tokens");
+  return {
+    server: part("server", serverSchema),
+    storage: part("storage", storageSchema),
+    tokens,
+    missingTokens: toFaults(missing, tree, path).map(faultLine),
+  };
 }
 
 /** Like {@link loadSettings}, for text and variables already read. `file` is the file name in faults; `${file:…}` is relative to it. */
 export function parseSettings(text: string, file: string, env: Environment): Settings {
-  const { settings, tree, findings } = readSettings(text, file, env);
+  return runSteps(parsing(text, file, env));
+}
+
+function* parsing(text: string, file: string, env: Environment): Steps<Settings> {
+  const { settings, tree, findings } = yield* readSettings(text, file, env);
   if (settings === null || findings.length > 0) throw new SettingsError(toFaults(findings, tree, file));
   return settings;
 }
 
 /** Like {@link loadForReading}, for text and variables already read. */
-export function parseForReading(text: string, file: string, env: Environment): ReadableSettings {
-  const { settings, tree, findings } = readSettings(text, file, env);
+export function parseForReading(text: string, file: string, env: Environment, sections?: readonly string[]): ReadableSettings {
+  const { settings, tree, findings } = runSteps(readSettings(text, file, env, sections));
   const missing = findings.filter(({ isMissing, path }) => isMissing === true && path[0] !== "storage");
   const followsFrom = (path: SettingsPath) => missing.some((each) => path.every((key, depth) => key === each.path[depth]));
   const others = findings.filter((finding) => !missing.includes(finding) && !followsFrom(finding.path));
@@ -161,8 +185,9 @@ interface ReadSettings {
 }
 
 /** Throws {@link SettingsError} for what is no mapping of settings at all. */
-function readSettings(text: string, file: string, env: Environment): ReadSettings {
-  const tree = readTree(text, env, dirname(file));
+function* readSettings(text: string, file: string, env: Environment, sections?: readonly string[]): Steps<ReadSettings> {
+  const whole = yield* readTree(text, env, dirname(file));
+  const tree = sections === undefined ? whole : treeOf(whole, sections);
   const faults = (findings: readonly Finding[]) => new SettingsError(toFaults(findings, tree, file));
   if (!tree.readable) throw faults(tree.findings);
   if (tree.value === null || tree.value === "") throw faults([{ path: [], message: "is empty: there are no settings in it" }]);
@@ -170,17 +195,29 @@ function readSettings(text: string, file: string, env: Environment): ReadSetting
     throw faults([{ path: [], message: "must be a mapping of settings (server:, sources:, routes:, …)" }]);
   }
   dropEmptySections(tree.value as Record<string, unknown>);
-  const options = { ...readOnce, error: issueText };
+  const options = { ...readOnce, error: settingText };
+  yield;
   const first = settingsSchema.safeParse(tree.value, options);
-  coerceVariables(tree, first.error?.issues ?? []);
-  const parsed = settingsSchema.safeParse(tree.value, options);
+  yield;
+  const parsed = coerceVariables(tree, first.error?.issues ?? []) ? settingsSchema.safeParse(tree.value, options) : first;
+  yield;
   const findings = [
     ...tree.findings,
     ...(parsed.success ? [] : findingsOf(parsed.error.issues).map((finding) => withoutHidden(finding, tree.places))),
-    ...checkReferences(tree.value),
+    ...checkReferences(tree.value, parsed.data),
   ];
   const isValid = parsed.success && findings.length === 0;
   return { tree, settings: isValid ? parsed.data : null, findings: withoutFollowing(findings, tree) };
+}
+
+function treeOf(tree: Tree, sections: readonly string[]): Tree {
+  const { value, findings } = tree;
+  if (!tree.readable || typeof value !== "object" || value === null) return tree;
+  return {
+    ...tree,
+    value: Object.fromEntries(Object.entries(value).filter(([name]) => sections.includes(name))),
+    findings: findings.filter(({ path: [name] }) => sections.includes(String(name))),
+  };
 }
 
 /** `routes:` with every entry commented out counts as missing. Top level only: an empty `secret:` must not pass. */
@@ -230,20 +267,23 @@ function placeOf(finding: Finding, places: ReadonlyMap<string, Place>): Place {
 /**
  * Gives values that are exactly one variable the type they would have if written in the file: `port: ${PORT}` becomes a
  * number, because the setting is one. Text stays text where the setting may be text (a token may be all digits), except in
- * the conditions of a route, where `5` and `"5"` differ and only quotes make a number text. Changes `tree.value`.
+ * the conditions of a route, where `5` and `"5"` differ and only quotes make a number text. Changes `tree.value`; true when it did.
  */
-function coerceVariables(tree: Tree, issues: readonly z.core.$ZodIssue[]): void {
+function coerceVariables(tree: Tree, issues: readonly z.core.$ZodIssue[]): boolean {
+  let changed = false;
   for (const [path, keys] of conditionPaths(tree.value)) {
-    if (tree.places.get(path)?.variable === "plain") change(tree.value, keys, (text) => scalarOf(text));
+    if (tree.places.get(path)?.variable === "plain" && change(tree.value, keys, scalarOf)) changed = true;
   }
   for (const issue of issuesWithin(issues)) {
     if (issue.code !== "invalid_type" || (tree.places.get(placeKey(issue.path))?.variable ?? "none") === "none") continue;
     const type = issue.expected === "boolean" ? "boolean" : issue.expected === "number" || issue.expected === "int" ? "number" : undefined;
-    change(tree.value, issue.path, (text) => {
+    const coerce = (text: string) => {
       const value = scalarOf(text);
       return typeof value === type ? value : text;
-    });
+    };
+    if (change(tree.value, issue.path, coerce)) changed = true;
   }
+  return changed;
 }
 
 /** Includes issues inside the alternatives of a union, each with its full path. */
@@ -270,12 +310,14 @@ function* leaves(value: unknown, path: SettingsPath): Generator<[string, Setting
   else for (const [key, item] of Object.entries(value)) yield* leaves(item, [...path, key]);
 }
 
-function change(root: unknown, path: SettingsPath, convert: (text: string) => unknown): void {
+function change(root: unknown, path: SettingsPath, convert: (text: string) => unknown): boolean {
   const parent = path.slice(0, -1).reduce(child, root);
   const key = path.at(-1);
-  if (typeof parent !== "object" || parent === null || key === undefined) return;
+  if (typeof parent !== "object" || parent === null || key === undefined) return false;
   const holder = parent as Record<PropertyKey, unknown>;
-  if (typeof holder[key] === "string") holder[key] = convert(holder[key]);
+  const before = holder[key];
+  if (typeof before === "string") holder[key] = convert(before);
+  return holder[key] !== before;
 }
 
 function child(value: unknown, key: PropertyKey): unknown {

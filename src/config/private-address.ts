@@ -1,3 +1,4 @@
+import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 
 /**
@@ -20,5 +21,5 @@ function rangeOf(url: string): string | null {
   // The URL parser normalizes 127.1, 0x7f000001 and 2130706433.
   const host = new URL(url).hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
   if (host === "localhost" || host.endsWith(".localhost")) return "loopback";
-  return ipaddr.isValid(host) ? ipaddr.process(host).range() : null;
+  return isIP(host) !== 0 ? ipaddr.process(host).range() : null;
 }

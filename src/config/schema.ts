@@ -5,6 +5,7 @@ import { hydrateSchema } from "../hydrate/settings.ts";
 import { fieldsSchema } from "../model/event.ts";
 import { secretSchema } from "../model/secret.ts";
 import { signatureSettingsSchema } from "../model/signature.ts";
+import { type ListenTls, listenTlsSchema, tlsSchema } from "../model/tls.ts";
 import { durationSchema, sizeSchema } from "../model/units.ts";
 import { tracesSchema } from "../observe/settings.ts";
 import { reconcileSchema, silenceSchema } from "../reconcile/settings.ts";
@@ -33,9 +34,11 @@ export const serverSchema = z.strictObject({
     .strictObject({
       host: z.string().min(1).default("127.0.0.1").describe("Address of the control port."),
       port: z.number().int().min(1).max(65535).describe("The control port; not server.port."),
+      tls: listenTlsSchema.optional().describe("Makes the control port HTTPS. A reload takes a renewed certificate."),
     })
     .optional()
     .describe("Moves the control API, the console, the metrics and the full /readyz to an address of their own."),
+  tls: listenTlsSchema.optional().describe("Makes the port HTTPS. A reload takes a renewed certificate."),
   trustProxy: z
     .array(z.string().refine(isProxyRange, "is not an address, a range such as 10.0.0.0/8, loopback, linklocal or uniquelocal"))
     .default([])
@@ -49,7 +52,9 @@ export const serverSchema = z.strictObject({
   requestTimeout: durationSchema
     .refine((ms) => ms >= 1000, "must be at least 1s")
     .prefault("10s")
-    .describe("Longest time for a request to arrive completely, at least 1s. After that the relay answers 408."),
+    .describe(
+      "Longest time for a request to arrive completely, at least 1s. After that the relay answers 408. It also closes a connection whose client reads nothing of an answer for this long.",
+    ),
   maxInFlight: z.number().int().min(1).default(4096).describe("Most requests in flight at once. The relay answers others with 503."),
   badSignatureLimit: z
     .number()
@@ -86,6 +91,7 @@ const controlSchema = z.strictObject({
 const accountSchema = z.strictObject({
   baseUrl: baseUrlSchema.optional().describe("The service's base URL, to which the relay adds /api/v1. Required only to call the service."),
   apiKey: apiKeySchema.optional().describe("The account's API key. Required only to call the service."),
+  tls: tlsSchema.optional().describe("Authorities and client certificate for the service."),
   plan: planSchema
     .default("escala")
     .describe("Caps per minute. escala: 300 requests, of which 60 messages. enterprise: 1,200 requests, of which 300 messages."),
@@ -221,5 +227,27 @@ export type TokenSettings = Settings["control"]["tokens"][number];
 /** For zod. Settings are read once or twice in a process: compiling code for that takes longer than it saves. */
 export const readOnce = { jitless: true } as const;
 
-/** A reload does not change these: a running process keeps them. */
+/** A reload does not change these: a running process keeps them, except for renewed certificates. */
 export const restartParts = ["server", "storage", "log", "traces"] as const satisfies readonly (keyof Settings)[];
+
+/** The {@link restartParts} of a process that started with `initial` and has reloaded `next`. */
+export function keptAfterReload(
+  { server, ...initial }: Settings,
+  next: Pick<Settings, "server">,
+): Pick<Settings, (typeof restartParts)[number]> {
+  const { storage, log, traces } = initial;
+  const control = server.control && { control: renewed(server.control, next.server.control) };
+  return { server: { ...renewed(server, next.server), ...control }, storage, log, traces };
+}
+
+/** `port` with the certificates of `next`, unless TLS or its client certificates would begin or end. */
+function renewed<Port extends { readonly tls?: ListenTls | undefined }>(port: Port, next: Pick<Port, "tls"> | undefined): Port {
+  const { tls } = next ?? {};
+  const isSameKind = port.tls !== undefined && tls !== undefined && (port.tls.ca === undefined) === (tls.ca === undefined);
+  return isSameKind ? { ...port, tls } : port;
+}
+
+/** Whether a change at this path of the settings needs a restart. */
+export function needsRestart(path: string): boolean {
+  return restartParts.some((part) => path.startsWith(`${part}.`)) && !/^server\.(control\.)?tls\./.test(path);
+}

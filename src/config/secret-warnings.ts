@@ -26,8 +26,9 @@ const shortestOutgoing = 24;
 /** Warns about secrets that are published, short, used in two places, or that no Standard Webhooks library reads. */
 export function warnAboutSecrets(settings: Settings, warn: Warn): void {
   const places = [...placesOf(settings)];
-  for (const [index, place] of places.entries()) {
-    const message = weaknessOf(place) ?? repetitionOf(place, places.slice(0, index));
+  const alike = Map.groupBy(places, ({ secret }) => secret.reveal());
+  for (const place of places) {
+    const message = weaknessOf(place) ?? repetitionOf(place, alike.get(place.secret.reveal()) ?? []);
     if (message !== null) warn(place.path, message);
   }
 }
@@ -71,18 +72,20 @@ function weaknessOf({ secret, use, bytes }: PlacedSecret): string | null {
   const text = secret.reveal();
   if (isPlaceholder(secret)) return placeholderWarning;
   if (isExample(text)) return `is an example, which others know; ${goodOne[use]}`;
-  if (use === "outgoing" && !text.startsWith("whsec_")) {
-    return `does not begin with whsec_: Standard Webhooks libraries cannot verify the signature; ${goodOne.outgoing}`;
-  }
   const least = use === "outgoing" ? shortestOutgoing : shortestIncoming;
-  return bytes < least ? `is shorter than ${least} bytes, and may be guessed; ${goodOne[use]}` : null;
+  const faults = [
+    ...(bytes < least ? [`is shorter than ${least} bytes, and may be guessed`] : []),
+    ...(use === "outgoing" && !text.startsWith("whsec_")
+      ? ["does not begin with whsec_: Standard Webhooks libraries cannot verify the signature"]
+      : []),
+  ];
+  return faults.length === 0 ? null : `${faults.join("; it ")}; ${goodOne[use]}`;
 }
 
-function repetitionOf(place: PlacedSecret, earlier: readonly PlacedSecret[]): string | null {
-  const text = place.secret.reveal();
-  const same = earlier.find(
-    ({ secret, use, owner }) => secret.reveal() === text && !(use === place.use && (owner === place.owner || use === "token")),
-  );
+/** `alike`: all places of the same secret, in order. */
+function repetitionOf(place: PlacedSecret, alike: readonly PlacedSecret[]): string | null {
+  const earlier = alike.slice(0, alike.indexOf(place));
+  const same = earlier.find(({ use, owner }) => !(use === place.use && (owner === place.owner || use === "token")));
   return same === undefined ? null : `is the same secret as ${pathText(same.path satisfies SettingsPath)}: one leak opens both`;
 }
 

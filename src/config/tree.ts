@@ -1,20 +1,25 @@
 import { isUtf8 } from "node:buffer";
-import { readFileSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import {
   type Alias,
+  Composer,
+  type CST,
   type Document,
   isAlias,
   isMap,
   isScalar,
   isSeq,
+  Lexer,
   LineCounter,
   type Node,
   type Pair,
-  parseDocument,
+  Parser,
   type YAMLError,
+  YAMLParseError,
 } from "yaml";
+import type { Steps } from "../model/steps.ts";
 import type { SettingsPath } from "./fault.ts";
+import { readRegularFile } from "./read-file.ts";
 
 /** Where a value of the settings stands, and where it came from. */
 export interface Place {
@@ -63,20 +68,20 @@ const deepest = 64;
 const mostAliased = 10_000;
 
 /** Reads YAML and fills in `${…}` inside values (never in keys, nor comments). `folder`: of relative paths in `${file:…}`. Never throws. */
-export function readTree(text: string, env: Environment, folder: string): Tree {
+export function* readTree(text: string, env: Environment, folder: string): Steps<Tree> {
   const lines = new LineCounter();
   const findings: Finding[] = [];
   const broken = (message: string): Tree => ({ value: null, places: new Map(), findings: [{ path: [], message }], lines, readable: false });
-  let document: Document.Parsed;
+  let documents: Document.Parsed[];
   try {
-    // Pretty errors quote lines of the file, which may hold a secret.
-    const options = { lineCounter: lines, prettyErrors: false, stringKeys: true, uniqueKeys: false, resolveKnownTags: false } as const;
-    document = parseDocument(text, options);
+    documents = yield* parseYaml(text, lines);
   } catch (error) {
     return broken(error instanceof RangeError ? "is nested too deep" : "is not valid YAML");
   }
+  const [document, second] = documents as [Document.Parsed, Document.Parsed?];
+  const tooMany = second === undefined ? [] : [new YAMLParseError([second.range[0], second.range[1]], "MULTIPLE_DOCS", "")];
   // One mistake makes the parser report many errors; those after the first only confuse.
-  const [error] = [...document.errors, ...document.warnings];
+  const [error] = [...document.errors, ...tooMany, ...document.warnings];
   if (error !== undefined) {
     const [offset] = error.pos;
     const begin = text.lastIndexOf("\n", offset - 1) + 1;
@@ -84,9 +89,29 @@ export function readTree(text: string, env: Environment, folder: string): Tree {
     const message = yamlErrorText(error, text.slice(begin, end === -1 ? undefined : end));
     return { value: null, places: new Map(), findings: [{ path: [], message, offset }], lines, readable: false };
   }
+  yield;
   const reader = createReader((value) => substitute(value, env, folder), findings, lines);
   const value = reader.read(document.contents, [], undefined);
   return { value, places: reader.places, findings, lines, readable: !reader.refused() };
+}
+
+/** Does what `parseDocument` of the library does in one step: with hundreds of routes, that is the longest of a reload. */
+function* parseYaml(text: string, lines: LineCounter): Steps<Document.Parsed[]> {
+  // The parser calls it for each later line.
+  lines.addNewLine(0);
+  const parser = new Parser(lines.addNewLine);
+  const composer = new Composer({ stringKeys: true, uniqueKeys: false, resolveKnownTags: false });
+  const documents: Document.Parsed[] = [];
+  const compose = (tokens: Iterable<CST.Token>): void => {
+    for (const token of tokens) documents.push(...composer.next(token));
+  };
+  for (const lexeme of new Lexer().lex(text)) {
+    compose(parser.next(lexeme));
+    yield;
+  }
+  compose(parser.end());
+  documents.push(...composer.end(true, text.length));
+  return documents;
 }
 
 function createReader(fillIn: (text: string) => Substituted, findings: Finding[], lines: LineCounter) {
@@ -276,15 +301,15 @@ function readSecretFile(path: string, shown: string): FileText {
   const problem = (what: string) => ({ problem: `needs the file ${shown}, ${what}` });
   let bytes: Buffer;
   try {
-    if (!statSync(path).isFile()) return problem("which is not a regular file");
-    bytes = readFileSync(path);
+    bytes = readRegularFile(path, largestSecretFile);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOTFILE" || code === "EISDIR") return problem("which is not a regular file");
+    if (code === "EFBIG") return problem("which is larger than 64 KiB");
     if (code === "ENOENT") return problem("which does not exist");
     if (code === "EACCES" || code === "EPERM") return problem("which this user may not read");
     return problem(`which cannot be read (${code ?? "unknown error"})`);
   }
-  if (bytes.length > largestSecretFile) return problem("which is larger than 64 KiB");
   if (!isUtf8(bytes)) return problem("which is not UTF-8 text");
   const text = bytes.toString("utf8").replace(/\r?\n$/, "");
   return text === "" ? problem("which is empty") : { text };

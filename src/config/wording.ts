@@ -1,55 +1,18 @@
 import type { z } from "zod";
 import { destinationKeys } from "../deliver/settings.ts";
+import { issueText, jsonKinds } from "../model/issue-text.ts";
 import { nearest } from "../model/nearest.ts";
 import type { SettingsPath } from "./fault.ts";
 import { knownKeys } from "./json-schema.ts";
 import type { Finding } from "./tree.ts";
 
-const kinds: Readonly<Record<string, string>> = {
-  string: "text",
-  number: "a number",
-  int: "a whole number",
-  boolean: "true or false",
-  array: "a list",
-  object: "a mapping",
-  record: "a mapping",
-  null: "null",
-};
+const kinds = { ...jsonKinds, object: "a mapping", record: "a mapping" };
 
-/** Replaces zod's messages. Never quotes the value, which may be a secret. Messages of the schemas take precedence. */
-export function issueText(issue: z.core.$ZodRawIssue): string {
-  if (issue.input === undefined && issue.code === "invalid_type") return "is missing";
+/** Replaces zod's messages. Messages of the schemas take precedence. */
+export function settingText(issue: z.core.$ZodRawIssue): string {
   if (issue.input === null) return "is empty";
-  switch (issue.code) {
-    case "invalid_type":
-      return `must be ${kinds[issue.expected] ?? issue.expected}, not ${kindOf(issue.input)}${issue.expected === "string" ? " (put it in quotes)" : ""}`;
-    case "too_small":
-      return boundText(issue.origin, "at least", issue.minimum, issue.inclusive === false);
-    case "too_big":
-      return boundText(issue.origin, "at most", issue.maximum, issue.inclusive === false);
-    case "invalid_value": {
-      const candidate = typeof issue.input === "string" ? nearest(issue.input, issue.values.map(String)) : undefined;
-      const choice = `must be ${issue.values.length > 1 ? "one of " : ""}${issue.values.map(String).join(", ")}`;
-      return candidate === undefined ? choice : `${choice} (did you mean ${candidate}?)`;
-    }
-    case "invalid_format":
-      return issue.format === "url" ? "is not a URL" : "does not have the right form";
-    default:
-      return "is not valid";
-  }
-}
-
-function boundText(origin: string, bound: string, limit: number | bigint, exclusive: boolean): string {
-  if (exclusive) return `must be ${bound === "at least" ? "more than" : "less than"} ${limit}`;
-  if (origin === "string") return limit === 1 && bound === "at least" ? "must not be empty" : `must have ${bound} ${limit} characters`;
-  if (origin === "array") return limit === 1 ? `must have ${bound} one entry` : `must have ${bound} ${limit} entries`;
-  return `must be ${bound} ${limit}`;
-}
-
-function kindOf(value: unknown): string {
-  if (Array.isArray(value)) return kinds["array"] as string;
-  if (typeof value === "number" && !Number.isInteger(value)) return Number.isFinite(value) ? "a fraction" : "infinity or no number";
-  return kinds[typeof value] ?? "this";
+  const isQuoteMissing = issue.code === "invalid_type" && issue.expected === "string" && issue.input !== undefined;
+  return `${issueText(issue, kinds)}${isQuoteMissing ? " (put it in quotes)" : ""}`;
 }
 
 /** The findings for zod's issues: one for each unknown key, and for a union those of the shape that was intended. */
@@ -91,7 +54,7 @@ function unionFindings(issue: z.core.$ZodIssueInvalidUnion, path: SettingsPath):
   if (isDestination(path)) return destinationFindings(issue, path);
   const candidates = issue.errors.filter((branch) => !branch.some((inner) => inner.path.length === 0 && isAboutKind(inner)));
   if (candidates.length === 1) return findingsOf(candidates[0] as z.core.$ZodIssue[], path);
-  return [{ path, message: `must be ${[...expectedKinds(issue)].join(" or ")}` }];
+  return [{ path, message: issue.message }];
 }
 
 /** A source's `to` (`mode: proxy`) is not a union: it takes a URL only. */
@@ -122,13 +85,4 @@ function destinationFindings(issue: z.core.$ZodIssueInvalidUnion, path: Settings
 
 function isAboutKind(issue: z.core.$ZodIssue): boolean {
   return issue.code === "invalid_type" || issue.code === "invalid_union";
-}
-
-function expectedKinds(issue: z.core.$ZodIssueInvalidUnion): Set<string> {
-  const found = new Set<string>();
-  for (const inner of issue.errors.flat()) {
-    if (inner.code === "invalid_union") for (const kind of expectedKinds(inner)) found.add(kind);
-    else if (inner.code === "invalid_type") found.add(kinds[inner.expected] ?? inner.expected);
-  }
-  return found;
 }

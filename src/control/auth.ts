@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { RelayError } from "../model/errors.ts";
 import type { Secret } from "../model/secret.ts";
+import type { Guess } from "./guesses.ts";
 
 interface Token {
   readonly name: string;
@@ -71,6 +72,8 @@ export interface Caller {
   readonly session: Session | null;
   /** Logs that this caller reads personal data in clear. */
   revealed(endpoint: string, parameters: Readonly<Record<string, unknown>>): void;
+  /** Before this caller looks up a phone number (guesses.ts). */
+  guess(): ReturnType<Guess>;
 }
 
 declare module "fastify" {
@@ -90,6 +93,7 @@ interface AllowParts {
   readonly tokens: () => Tokens;
   readonly badToken: BadTokenHook;
   readonly revealed: RevealedHook;
+  readonly guess: Guess;
   /** The session of a request's cookie; null when it has none. Throws `unauthorized` or `forbidden`. */
   readonly sessionOf: (request: FastifyRequest) => Promise<Session | null>;
 }
@@ -103,12 +107,17 @@ export function refuseToken(badToken: BadTokenHook, reason: BadTokenReason, mess
 }
 
 /** Checks a request's token, or its session. */
-export function createAllow({ tokens, badToken, revealed, sessionOf }: AllowParts): Allow {
+export function createAllow({ tokens, badToken, revealed, guess, sessionOf }: AllowParts): Allow {
   return (scope) => async (request) => {
     const { token, session } = await callerOf(request);
     if (scope !== null && !token.scopes.includes(scope))
       throw new RelayError("forbidden", `the token "${token.name}" lacks the scope ${scope}`);
-    request.caller = { token, session, revealed: (endpoint, parameters) => revealed(token.name, endpoint, parameters) };
+    request.caller = {
+      token,
+      session,
+      revealed: (endpoint, parameters) => revealed(token.name, endpoint, parameters),
+      guess: () => guess(token.name),
+    };
   };
 
   async function callerOf(request: FastifyRequest): Promise<{ token: KnownToken; session: Session | null }> {

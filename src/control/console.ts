@@ -1,9 +1,11 @@
+import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { extname } from "node:path";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { RelayError } from "../model/errors.ts";
+import { takesGzip } from "./http.ts";
 
 /*
  * The console: the files that Vite builds. A library such as @fastify/static would cost 80 ms of each start, and few
@@ -48,6 +50,8 @@ const compress = promisify(gzip);
 interface BuiltFile {
   readonly raw: Buffer;
   readonly gzipped: Buffer;
+  /** Weak: one for both encodings. */
+  readonly etag: string;
 }
 
 /** `/console` and every page below it. */
@@ -62,7 +66,7 @@ export function addConsoleRoutes(app: FastifyInstance, folder: URL = builtConsol
     if (!/^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/.test(name) || types[extname(name)] === undefined) return null;
     const raw = await readFile(new URL(name, folder)).catch(() => null);
     if (raw === null) return null;
-    const file = { raw, gzipped: await compress(raw) };
+    const file = { raw, gzipped: await compress(raw), etag: `W/"${createHash("sha256").update(raw).digest("base64url")}"` };
     if (name.startsWith(hashed)) kept.set(name, file);
     return file;
   }
@@ -80,13 +84,14 @@ export function addConsoleRoutes(app: FastifyInstance, folder: URL = builtConsol
         .header("cache-control", "no-store")
         .type(types[".html"] as string)
         .send(missingPage);
-    const takesGzip = /\bgzip\b/.test(String(request.headers["accept-encoding"] ?? ""));
-    if (takesGzip) reply.header("content-encoding", "gzip");
-    return reply
+    reply
       .header("vary", "accept-encoding")
-      .header("cache-control", name.startsWith(hashed) ? "public, max-age=31536000, immutable" : "no-cache")
-      .type(types[extname(name)] as string)
-      .send(takesGzip ? file.gzipped : file.raw);
+      .header("etag", file.etag)
+      .header("cache-control", name.startsWith(hashed) ? "public, max-age=31536000, immutable" : "no-cache");
+    if (request.headers["if-none-match"]?.includes(file.etag)) return reply.code(304).send();
+    const isGzipped = takesGzip(request);
+    if (isGzipped) reply.header("content-encoding", "gzip");
+    return reply.type(types[extname(name)] as string).send(isGzipped ? file.gzipped : file.raw);
   }
 
   app.get("/console", answer);

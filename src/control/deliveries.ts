@@ -23,12 +23,22 @@ export interface AttemptView extends Omit<View<typeof attemptSchema>, "response"
   readonly response: Buffer | null;
 }
 
-const causeText = z.string().min(1).max(64);
+/** In place of a cause: no attempt failed. */
+const noCause = "none";
+export const cause = z
+  .string()
+  .min(1)
+  .max(64)
+  .transform((text) => (text === noCause ? null : text))
+  .optional()
+  .describe(
+    `Only those whose last failed attempt failed for this reason, such as \`503\` or \`timeout\`. \`${noCause}\`: those of which no attempt failed.`,
+  );
 
 const deliveryQuery = z.strictObject({
   route: z.string().optional().describe("Only of this route; `proxy:{source}` for proxied exchanges."),
   state: z.enum(deliveryStates).optional().describe("Only in this state."),
-  cause: causeText.optional().describe("Only those whose last failed attempt failed for this reason, such as `503` or `timeout`."),
+  cause,
   errorCode: z.string().optional().describe("Only of events with this error code, such as `131026`."),
   from: time.optional().describe("Of events received at or after this time."),
   to: time.optional().describe("Of events received before this time."),

@@ -1,10 +1,10 @@
-import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { type ErrorCode, RelayError } from "../model/errors.ts";
 import { maxIdLength } from "../model/ids.ts";
+import { issueText } from "../model/issue-text.ts";
 import { fewestPhoneDigits } from "../model/mask.ts";
-import { nearest, suggestion } from "../model/nearest.ts";
+import { suggestion } from "../model/nearest.ts";
 import { holdsPii, maskAnswer } from "../model/view.ts";
 import type { Allow } from "./auth.ts";
 
@@ -43,7 +43,7 @@ export interface Endpoint {
   readonly headers?: z.ZodObject;
   /** JSON. Optional if the schema takes `undefined`. */
   readonly body?: z.ZodType;
-  /** Describes the lines where the endpoint also takes an NDJSON body; the handler gets that one as a stream. */
+  /** Describes the lines where the endpoint also takes an NDJSON body; the handler gets its bytes. */
   readonly lines?: string;
   /** By status. */
   readonly answers: Readonly<Record<number, Answer>>;
@@ -59,6 +59,8 @@ export interface Answer {
   readonly schema?: z.ZodType;
   /** Content types other than JSON alone. */
   readonly types?: readonly string[];
+  /** What its headers say, by name. */
+  readonly headers?: Readonly<Record<string, string>>;
   /** Of one line, where the answer may be NDJSON. */
   readonly line?: z.ZodType;
 }
@@ -79,9 +81,11 @@ interface ParsedRequest<E extends Endpoint> {
   readonly params: Parsed<E, "params">;
   readonly query: Parsed<E, "query">;
   readonly headers: Parsed<E, "headers">;
-  readonly body: Parsed<E, "body"> | (E extends { readonly lines: string } ? Readable : never);
+  readonly body: Parsed<E, "body"> | (E extends { readonly lines: string } ? Buffer : never);
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
+  /** For an answer that lasts: checks the caller by the settings of now, which also decide what is masked from here on. */
+  readonly isAllowed: () => Promise<boolean>;
 }
 
 /** Refuses a parameter at the wrong endpoint: `limit=5` ignored at `/v1/replay`, whose body has it, would replay everything. */
@@ -95,6 +99,17 @@ export function refuseUnexpectedBody({ routeOptions: { config }, headers, method
   const isChunked = headers["transfer-encoding"] !== undefined;
   // The body of a chunked POST may still be empty; `addEndpoint` looks at it once it is read.
   if (Number(headers["content-length"] ?? 0) > 0 || (isChunked && method !== "POST")) throw unexpectedBody();
+}
+
+/** Decoded in another way than the sender encoded it, a text would reach a customer with other characters. */
+export function refuseUnreadableBody({ routeOptions: { config }, headers }: FastifyRequest): void {
+  if (config.endpoint?.body === undefined) return;
+  const encoding = headers["content-encoding"]?.trim().toLowerCase() ?? "identity";
+  if (encoding !== "identity") {
+    throw new RelayError("unsupported_media_type", "compressed bodies are not supported: send the body without content-encoding");
+  }
+  const charset = /;\s*charset\s*=\s*"?([^\s;"]*)/i.exec(headers["content-type"] ?? "")?.[1] ?? "utf-8";
+  if (!/^(?:utf-?8|us-ascii)$/i.test(charset)) throw new RelayError("unsupported_media_type", "the charset of the body must be UTF-8");
 }
 
 const revealQuery = z.strictObject({
@@ -117,6 +132,15 @@ function isMaskedFor({ caller }: FastifyRequest, reveal: boolean): boolean {
   const mayRead = caller.token.scopes.includes("pii");
   if (reveal && !mayRead) throw new RelayError("forbidden", `the token "${caller.token.name}" lacks the scope pii`);
   return !mayRead || (caller.session !== null && !reveal);
+}
+
+/** Aborted when the client disconnects before the answer is sent. */
+export function disconnectSignal({ raw }: FastifyReply): AbortSignal {
+  const gone = new AbortController();
+  raw.once("close", () => {
+    if (!raw.writableEnded) gone.abort();
+  });
+  return gone.signal;
 }
 
 /** On answers whose personal data is masked. */
@@ -142,18 +166,32 @@ export function addEndpoint<const E extends Endpoint>(
       if (body === undefined && request.body !== undefined) throw unexpectedBody();
       const { reveal, ...asked } = { reveal: undefined, ...parse(query ?? noQuery, request.query, "query parameter") };
       request.isMasked = isMaskedFor(request, reveal === "true");
+      const isAllowed = async (): Promise<boolean> => {
+        try {
+          await allow(scope)(request);
+          request.isMasked = isMaskedFor(request, reveal === "true");
+          return true;
+        } catch {
+          request.isMasked = true;
+          return false;
+        }
+      };
       const parsed = {
         params: params && parse(params, request.params),
         query: given.query && asked,
-        body: request.body instanceof Readable ? request.body : body && parse(body, request.body ?? undefined),
+        body: Buffer.isBuffer(request.body) ? request.body : body && parse(body, request.body ?? undefined),
         headers: headers && parse(headers, request.headers),
         request,
         reply,
+        isAllowed,
       };
       if (reveal === "true") request.caller?.revealed(endpoint.name, { ...(parsed.params as object), ...asked });
       const answered: unknown = await answer(parsed as unknown as ParsedRequest<E>);
       const { schema } = answers[reply.statusCode] ?? {};
-      if (!request.isMasked || answered === reply || schema === undefined || !holdsPii(schema)) return answered;
+      if (answered === reply || schema === undefined || !holdsPii(schema)) return answered;
+      // An answer may take half a minute, and the token may have lost the scope meanwhile.
+      if (!request.isMasked) await isAllowed();
+      if (!request.isMasked) return answered;
       reply.header(maskedHeader, "true");
       return maskAnswer(schema, answered);
     },
@@ -181,26 +219,17 @@ export interface Page<T, Next> {
 }
 
 /** Parses, or throws `bad_request` whose details list each fault as `{path, message}`. `key` is what one of the value's keys is. */
-export function parse<T extends z.ZodType>(schema: T, value: unknown, key = "field"): z.infer<T> {
-  const parsed = schema.safeParse(value);
+export function parse<T extends z.ZodType>(schema: T, value: unknown, key: "field" | "query parameter" = "field"): z.infer<T> {
+  const parsed = schema.safeParse(value, { error: (issue) => issueText(issue) });
   if (parsed.success) return parsed.data;
-  throw badRequest(parsed.error, value, { key, known: keysOf(schema) });
-}
-
-interface Keys {
-  readonly key: string;
-  readonly known: readonly string[];
-}
-
-/** `known`: the keys that `value` may have. */
-export function badRequest({ issues }: z.ZodError, value: unknown, keys: Keys = { key: "field", known: [] }): RelayError {
-  const details = issues
+  const details = parsed.error.issues
     .flatMap(faultsIn)
-    .flatMap((issue) => worded(issue, value, keys))
+    .flatMap((issue) => worded(issue, schema, key))
     .map(({ path, message }) => ({ path: path.map(String).join("."), message }));
-  return new RelayError(
+  const whole = key === "field" ? "the body" : "the query";
+  throw new RelayError(
     "bad_request",
-    details.map(({ path, message }) => (path === "" ? message : `${path}: ${message}`)).join("; "),
+    details.map(({ path, message }) => (path === "" ? `${whole} ${message}` : `${path}: ${message}`)).join("; "),
     details,
   );
 }
@@ -208,27 +237,26 @@ export function badRequest({ issues }: z.ZodError, value: unknown, keys: Keys = 
 type Issue = z.core.$ZodIssue;
 type Fault = Pick<Issue, "path" | "message">;
 
-function keysOf(schema: z.core.$ZodType): string[] {
-  if (schema instanceof z.ZodObject) return Object.keys(schema.shape);
-  return schema instanceof z.ZodPrefault || schema instanceof z.ZodOptional ? keysOf(schema.unwrap()) : [];
+/** The keys that the object at `path` may have. */
+function keysAt(schema: z.core.$ZodType | undefined, path: readonly PropertyKey[]): string[] {
+  if (schema instanceof z.ZodUnion) return schema.options.flatMap((option) => keysAt(option, path));
+  if (schema instanceof z.ZodPipe) return keysAt(schema.in, path);
+  if (schema instanceof z.ZodPrefault || schema instanceof z.ZodOptional) return keysAt(schema.unwrap(), path);
+  const [step, ...rest] = path;
+  if (schema instanceof z.ZodArray && step !== undefined) return keysAt(schema.element, rest);
+  if (!(schema instanceof z.ZodObject)) return [];
+  return step === undefined ? Object.keys(schema.shape) : keysAt(schema.shape[String(step)], rest);
 }
 
-/** Suggests what was probably meant by an unknown key or word. */
-function worded(issue: Issue, value: unknown, { key: what, known }: Keys): Fault[] {
+/** Suggests what was probably meant by an unknown key. */
+function worded(issue: Issue, schema: z.ZodType, what: string): Fault[] {
   const { path, message } = issue;
-  if (issue.code === "unrecognized_keys") {
-    const candidates = path.length === 0 ? known : [];
-    return issue.keys.map((key) => {
-      const hint = path.length === 0 ? ` (${suggestion(key, candidates, "this endpoint takes none")})` : "";
-      return { path: [...path, key], message: `unknown ${what}${hint}` };
-    });
-  }
-  if (issue.code !== "invalid_value") return [{ path, message }];
-  const words = issue.values.map(String);
-  const given = path.reduce<unknown>((part, key) => (part as Readonly<Record<PropertyKey, unknown>> | undefined)?.[key], value);
-  const candidate = typeof given === "string" ? nearest(given, words) : undefined;
-  const hint = candidate === undefined ? "" : ` (did you mean ${candidate}?)`;
-  return [{ path, message: `must be ${words.length > 1 ? "one of " : ""}${words.join(", ")}${hint}` }];
+  if (issue.code !== "unrecognized_keys") return [{ path, message }];
+  const known = keysAt(schema, path);
+  return issue.keys.map((key) => ({
+    path: [...path, key],
+    message: `unknown ${what} (${suggestion(key, known, "this endpoint takes none")})`,
+  }));
 }
 
 /** For a union, the faults of the shape that the value has: that no shape fits would not help. */

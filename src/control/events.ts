@@ -7,10 +7,11 @@ import { dispositions } from "../model/plan.ts";
 import { toAnswer, type View } from "../model/view.ts";
 import { type AttemptView, attemptOf } from "./deliveries.ts";
 import { type Allow, accountQuery, addEndpoint, listBefore, listLimit, time } from "./endpoint.ts";
+import { lookUp } from "./guesses.ts";
 
 export interface EventsPort {
-  /** Newest first. */
-  listEvents(filter: EventQuery): Promise<View<typeof eventPageSchema>>;
+  /** Newest first. `wholeOnly`: by whole names, not by the end of a phone number. */
+  listEvents(filter: EventQuery, wholeOnly: boolean): Promise<View<typeof eventPageSchema>>;
   /** By `seq` when `id` is the seq of an event, else by event id: one for each account that has it. */
   findEvents(id: string): Promise<readonly EventDetail[]>;
   deliveriesOf(event: number): Promise<readonly (DeliveryView & { readonly tries: readonly AttemptView[] })[]>;
@@ -38,7 +39,7 @@ const eventQuery = z.strictObject({
     .min(1)
     .optional()
     .describe(
-      "Only the event, or the events of the message or run, with this name: an id, masked or not, a seq, a reference, or the last digits of a phone number, at least four.",
+      "Only the event, or the events of the message or run, with this name: an id, masked or not, a seq, a reference, or the last digits of a phone number, at least four. Without `pii`: whole names.",
     ),
   from: time.optional().describe("Received at or after this time."),
   to: time.optional().describe("Received before this time."),
@@ -57,6 +58,7 @@ const list = {
     "Give at most one of `wamid`, `subject` and `q`. `unseen` is 0 unless the query has a `wamid` and too many events are unplanned to search all of them. It counts the oldest ones, which were not searched.",
   query: eventQuery,
   answers: { 200: { text: "The events that meet every condition.", schema: eventPageSchema } },
+  errors: ["too_many_guesses"],
 } as const;
 
 const detail = {
@@ -69,15 +71,25 @@ const detail = {
   params: z.strictObject({ id: z.string().describe("Its id or seq.") }),
   query: accountQuery,
   answers: { 200: { text: "The event; `body` is base64.", schema: eventDetailSchema } },
-  errors: ["not_found"],
+  errors: ["not_found", "too_many_guesses"],
 } as const;
 
 /** `GET /v1/events` and `GET /v1/events/{id}`. */
 export function addEventRoutes(app: FastifyInstance, port: EventsPort, allow: Allow): void {
-  addEndpoint(app, allow, list, async ({ query }) => toAnswer(eventPageSchema, await port.listEvents(query)));
+  addEndpoint(app, allow, list, async ({ query, request }) => {
+    const { q, wamid, subject } = query;
+    const find = (wholeOnly: boolean) => port.listEvents(query, wholeOnly);
+    return toAnswer(eventPageSchema, await lookUp(request, { names: [q, wamid, subject] }, find, ({ data }) => data.length > 0));
+  });
 
-  addEndpoint(app, allow, detail, async ({ params: { id }, query: { account } }) => {
-    const found = await port.findEvents(id);
+  addEndpoint(app, allow, detail, async ({ params: { id }, query: { account }, request }) => {
+    const names = [id];
+    const found = await lookUp(
+      request,
+      { names },
+      () => port.findEvents(id),
+      ({ length }) => length > 0,
+    );
     const event = onlyOne(found.filter((each) => account === undefined || each.account === account));
     const deliveries = await port.deliveriesOf(event.seq);
     return toAnswer(eventDetailSchema, {

@@ -6,6 +6,7 @@ import { toAnswer, type View } from "../model/view.ts";
 import { type AttemptView, attemptOf } from "./deliveries.ts";
 import { type Allow, addEndpoint } from "./endpoint.ts";
 import { type EventDetail, routesOf } from "./events.ts";
+import { lookUp } from "./guesses.ts";
 
 type EventStoryView = View<typeof explainedSchema>["data"][number]["events"][number];
 
@@ -54,14 +55,19 @@ const story = {
     limit: z.coerce.number().int().min(1).max(200).default(50).describe("Most events of each story."),
   }),
   answers: { 200: { text: "The stories.", schema: explainedSchema } },
-  errors: ["not_found"],
+  errors: ["not_found", "too_many_guesses"],
 } as const;
 export type ExplainQuery = z.infer<typeof story.params> & z.infer<typeof story.query>;
 
 /** `GET /v1/explain/{name}`. */
 export function addExplainRoute(app: FastifyInstance, port: ExplainPort, allow: Allow): void {
-  addEndpoint(app, allow, story, async ({ params: { name }, query }) => {
-    const { stories, unseen } = await port.explain({ name, ...query });
+  addEndpoint(app, allow, story, async ({ params: { name }, query, request }) => {
+    const { stories, unseen } = await lookUp(
+      request,
+      { names: [name] },
+      () => port.explain({ name, ...query }),
+      (found) => found.stories.length > 0,
+    );
     if (stories.length === 0) throw new RelayError("not_found", notFoundText(unseen));
     return toAnswer(explainedSchema, { data: stories.map((each) => ({ ...each, events: each.events.map(eventStory) })), unseen });
   });

@@ -33,7 +33,7 @@ const series = {
   name: "getSeries",
   scope: "read",
   summary: "Counts, percentiles and gauges over time",
-  description: `The relay counts in the transaction that stores what it counts. A percentile is at most 19 % from the exact one. Minutes become hours after two days.
+  description: `The relay counts in the transaction that stores what it counts. A percentile is at most 19 % from the exact one. If that is 1 or less, the percentile is between 0 and 1. Minutes become hours after two days.
 
 ${seriesTable}`,
   query: z.strictObject({
@@ -58,9 +58,9 @@ const quality = {
   scope: "read",
   summary: "How many messages arrived, what failed and why, and how long they took",
   description:
-    "A message counts once for each status that it reached in the range. With `route` or `reference` the relay counts stored events, which takes about a second per million and reaches back to `retention.events`.",
+    "Counts the messages that were sent in the range, and which statuses they reached in it. Without `route` and `reference` these are estimates at the beginning of the range: messages sent before it are left out by their time to the status. With `route` or `reference` the relay counts stored events, which takes about a second per million and reaches back to `retention.events`.",
   query: z.strictObject({
-    from: time.optional().describe("Statuses received from this time on. Default: 24 hours before `to`."),
+    from: time.optional().describe("Messages sent from this time on. Default: 24 hours before `to`."),
     to: time.optional().describe("Statuses received before this time. Default: now."),
     route: z.string().optional().describe("Only events for this route."),
     reference: z.string().min(1).max(maxIdLength).optional().describe("Only messages whose reference begins with it."),

@@ -1,18 +1,30 @@
 import type { Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import Fastify, { type FastifyInstance, type FastifyServerFactory } from "fastify";
-import { type ErrorCode, errorCodes, RelayError } from "../model/errors.ts";
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
+import Fastify, { type FastifyInstance, type FastifyRequest, type FastifyServerFactory } from "fastify";
+import { challengeOf, type ErrorCode, errorCodes, RelayError } from "../model/errors.ts";
 import { maxIdLength } from "../model/ids.ts";
 import { parseBody } from "../model/json.ts";
 import { maskValue } from "../model/mask.ts";
-import { refuseUnexpectedBody } from "./endpoint.ts";
-import { isLongRequest } from "./long-request.ts";
+import { refuseUnexpectedBody, refuseUnreadableBody } from "./endpoint.ts";
 
 declare module "fastify" {
   interface FastifyInstance {
     /** For unexpected faults found after the status was sent. */
     reportFault(error: unknown, requestId: string): void;
   }
+}
+
+/** Bytes. */
+const bodyLimit = 8 * 1024 ** 2;
+const compress = promisify(gzip);
+/** Characters of a text that is compressed: a shorter one fits into two packets, and 16 million take a thread 0.2 s. */
+const leastCompressed = 2_000;
+const mostCompressed = 16_000_000;
+
+export function takesGzip({ headers }: FastifyRequest): boolean {
+  return /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/.test(String(headers["accept-encoding"] ?? ""));
 }
 
 function noSchemas(): never {
@@ -30,12 +42,17 @@ export function createHttp(
 ): FastifyInstance {
   const app = Fastify({
     ...(serverFactory === null ? {} : { serverFactory }),
-    bodyLimit: 8 * 1024 * 1024,
+    bodyLimit,
     clientErrorHandler: answerClientError,
     // No route here has a schema of Fastify's, so the schema compilers are not loaded (60 ms of each start).
     schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
     // Faults found before routing, such as %zz in a path, do not reach the error handler.
-    frameworkErrors: (_error, _request, reply) => {
+    frameworkErrors: (_error, { url }, reply) => {
+      // A browser shows the console's own page instead of JSON.
+      if (url.startsWith("/console/")) {
+        reply.raw.writeHead(302, { location: url.replaceAll("%", "%25"), "content-length": 0 }).end();
+        return;
+      }
       const fault = new RelayError("bad_request", "the path is not valid percent-encoded text, or is too long");
       const body = JSON.stringify(fault.toBody());
       reply.raw.writeHead(fault.status, { "content-type": "application/json", "content-length": body.length }).end(body);
@@ -47,14 +64,14 @@ export function createHttp(
   });
 
   // A POST may have an empty body where the endpoint needs none, whatever its content type.
-  app.removeContentTypeParser("application/json");
-  app.addContentTypeParser("application/json", { parseAs: "string" }, (_request, body, done) => {
-    if (body === "") {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => {
+    if (body.length === 0) {
       done(null, undefined);
       return;
     }
     try {
-      done(null, parseBody(body as string));
+      done(null, parseBody(body as Buffer));
     } catch (error) {
       done(error as RelayError);
     }
@@ -73,11 +90,11 @@ export function createHttp(
   });
   // Before the body is read: whether a page exists does not depend on it.
   app.addHook("onRequest", (request, reply, done) => {
+    const [path = "", query = ""] = request.url.split("?");
     if (!request.is404) {
-      done();
+      done(isDecodable(query) ? undefined : new RelayError("bad_request", "the query is not valid percent-encoded UTF-8"));
       return;
     }
-    const [path = ""] = request.url.split("?");
     const matching = [...paths.values()].filter(({ pattern }) => pattern.test(path));
     const methods = [...new Set(matching.flatMap((known) => known.methods))].join(", ");
     if (methods === "") {
@@ -88,12 +105,27 @@ export function createHttp(
     done(new RelayError("method_not_allowed", `this path takes ${methods}`));
   });
 
-  app.addHook("preParsing", async (request) => refuseUnexpectedBody(request));
+  // Streams pass unchanged: an event must leave at once. The event loop only waits for the compression, which a thread does.
+  app.addHook("onSend", async (request, reply, payload) => {
+    if (!reply.hasHeader("cache-control")) reply.header("cache-control", "no-store");
+    if (typeof payload !== "string" || payload.length < leastCompressed || payload.length > mostCompressed) return payload;
+    reply.header("vary", "accept-encoding");
+    if (request.method === "HEAD" || !takesGzip(request)) return payload;
+    reply.removeHeader("content-length").header("content-encoding", "gzip");
+    return compress(payload);
+  });
+
+  app.addHook("preParsing", async (request) => {
+    refuseUnexpectedBody(request);
+    refuseUnreadableBody(request);
+  });
 
   app.setErrorHandler((error, request, reply) => {
     if (error instanceof RelayError) {
       const retryAfterMs = error.retryAfterMs ?? (error.status === 503 ? 5_000 : null);
       if (retryAfterMs !== null) reply.header("retry-after", Math.ceil(retryAfterMs / 1000));
+      const challenge = challengeOf(error.code);
+      if (challenge !== null) reply.header("www-authenticate", challenge);
       if (error.code === "too_many_bad_tokens") reply.header("connection", "close");
       const body = error.toBody();
       void reply.code(error.status).send(request.isMasked ? maskValue(body, null) : body);
@@ -104,8 +136,13 @@ export function createHttp(
       return;
     }
     const { statusCode } = error as { statusCode?: number };
-    if (statusCode === 413) void reply.code(413).send({ error: errorCodes.too_large.meaning, code: "too_large" });
-    else if (statusCode !== undefined && statusCode < 500)
+    if (statusCode === 415) {
+      const types = request.routeOptions.config.endpoint?.lines === undefined ? "" : " or application/x-ndjson";
+      void reply.code(415).send({ error: `the content type must be application/json${types}`, code: "unsupported_media_type" });
+    } else if (statusCode === 413) {
+      const remedy = request.routeOptions.config.endpoint?.lines === undefined ? "send less at once" : "send the lines in several requests";
+      void reply.code(413).send({ error: `the body is larger than ${bodyLimit / 1024 ** 2} MiB: ${remedy}`, code: "too_large" });
+    } else if (statusCode !== undefined && statusCode < 500)
       void reply.code(400).send({ error: (error as Error).message, code: "bad_request" });
     else {
       failed(error, request.id);
@@ -113,6 +150,16 @@ export function createHttp(
     }
   });
   return app;
+}
+
+/** Fastify's parser of queries keeps what it cannot decode. */
+function isDecodable(query: string): boolean {
+  try {
+    decodeURIComponent(query);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 const parserErrors: Readonly<Record<string, readonly [code: ErrorCode, error: string]>> = {
@@ -130,7 +177,6 @@ function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   // From a connection that web-server.ts stopped reading: it ends with its last answer.
   if (error.code === "HPE_CB_HEADERS_COMPLETE") return;
   if (error.code === "ECONNRESET" || socket.destroyed) return;
-  if (error.code === "ERR_HTTP_REQUEST_TIMEOUT" && isLongRequest(socket)) return;
   if (socket.writable && currentAnswer(socket)?.headersSent !== true) writeError(socket, parserErrors[error.code ?? ""] ?? malformed);
   socket.destroy(error);
 }

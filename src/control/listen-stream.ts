@@ -126,10 +126,6 @@ export async function* listenStream({
       yield message("bye", { reason: "the relay is stopping" }, null);
       return;
     }
-    if (!(await allowed())) {
-      yield message("bye", { reason: "the token is no longer valid" }, null);
-      return;
-    }
     const woken = wakeUp(port, [stopping, gone]);
     const before = position;
     try {
@@ -140,6 +136,11 @@ export async function* listenStream({
         if (gap !== "") missing = null;
         return { atEnd: page.atEnd, text: gap + page.events.map(texts.of).join("") };
       });
+      // After the read, which waits for its turn: the settings may have changed meanwhile.
+      if (!(await allowed())) {
+        yield message("bye", { reason: "the token is no longer valid" }, null);
+        return;
+      }
       // A store that lost its data starts its seqs again, and would send nothing here until they pass this position.
       if (position === before && text === "" && (await newest()) < position) {
         yield message("bye", { reason: "the store has lost events that were sent here" }, null);

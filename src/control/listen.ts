@@ -7,7 +7,6 @@ import type { MaybePromise } from "../model/maybe-promise.ts";
 import { durationSchema } from "../model/units.ts";
 import { type Allow, addEndpoint } from "./endpoint.ts";
 import { createEventTexts, type ListenFilter, type ListenPort, lastEventId, listenStream, type Start } from "./listen-stream.ts";
-import { allowLongRequest } from "./long-request.ts";
 
 const seq = z.coerce.number().int().min(0);
 const flag = z.enum(["true", "false"]).transform((text) => text === "true");
@@ -39,8 +38,6 @@ type ListenQuery = z.infer<typeof listenQuery>;
 
 const cursorBody = z.strictObject({ seq: z.number().int().min(0).describe("Everything up to this seq is done.") });
 
-/** A connection that takes no byte for twice this long is closed; heartbeats alone would take much longer to fill it. */
-const longestSilenceMs = 150_000;
 /** Bytes buffered for a connection, beside the page being written. */
 const bufferedBytes = 64 * 1024;
 /** While stopping, for a reader that does not take even the `bye`. */
@@ -93,7 +90,7 @@ export function addListenRoutes(app: FastifyInstance, port: ListenPort, allow: A
     });
   });
 
-  addEndpoint(app, allow, listen, async ({ query, headers, request, reply }) => {
+  addEndpoint(app, allow, listen, async ({ query, headers, request, reply, isAllowed }) => {
     const read = port.open(filterOf(query));
     const start = await startOf(query, headers["last-event-id"], port);
     if (stopping.signal.aborted) throw new RelayError("shutting_down", "the relay is stopping", undefined, { retryAfterMs: 5_000 });
@@ -112,20 +109,17 @@ export function addListenRoutes(app: FastifyInstance, port: ListenPort, allow: A
     });
     // Set the cursor now: events from here on are for this name, even if the connection is cut before the first one.
     if (query.as !== undefined) await remember(query.as, start.after).catch(() => {});
-    allowLongRequest(request.raw, reply.raw, longestSilenceMs);
     request.raw.socket.setNoDelay?.(true);
-    const allowed = () =>
-      allow(listen.scope)(request).then(
-        () => true,
-        () => false,
-      );
     const moved = (seq: number): void => {
       position = seq;
     };
-    const stream = Readable.from(listenStream({ port, read, start, texts, moved, allowed, stopping: stopping.signal, gone: gone.signal }), {
-      objectMode: false,
-      highWaterMark: bufferedBytes,
-    });
+    const stream = Readable.from(
+      listenStream({ port, read, start, texts, moved, allowed: isAllowed, stopping: stopping.signal, gone: gone.signal }),
+      {
+        objectMode: false,
+        highWaterMark: bufferedBytes,
+      },
+    );
     open.add(stream);
     return reply
       .headers({ "content-type": "text/event-stream", "cache-control": "no-store, no-transform", "x-accel-buffering": "no" })

@@ -8,7 +8,6 @@ import { dispositions } from "../model/plan.ts";
 import { maskAnswer, toAnswer } from "../model/view.ts";
 import { type Allow, addEndpoint } from "./endpoint.ts";
 import { lastEventId, message, type StreamPort, wakeUp } from "./listen-stream.ts";
-import { allowLongRequest } from "./long-request.ts";
 
 export type LiveRow = ListedEventView;
 /** Null: every event. */
@@ -73,8 +72,6 @@ const live = {
 
 /** Each costs a connection and a message; more mean a client that does not close its connections. */
 const mostConnections = 100;
-/** A connection that takes no byte for twice this long is closed. */
-const longestSilenceMs = 150_000;
 /** Bytes buffered for a connection, beside the message being written. */
 const bufferedBytes = 64 * 1024;
 /** While stopping, for a reader that does not take even the `bye`. */
@@ -93,7 +90,7 @@ export function addLiveRoute(app: FastifyInstance, port: LivePort, allow: Allow)
     });
   });
 
-  addEndpoint(app, allow, live, async ({ query: { tail = false, ...filter }, headers, request, reply }) => {
+  addEndpoint(app, allow, live, async ({ query: { tail = false, ...filter }, headers, request, reply, isAllowed }) => {
     const start = tail ? await startOf(headers["last-event-id"], port) : null;
     if (stopping.signal.aborted) throw new RelayError("shutting_down", "the relay is stopping", undefined, { retryAfterMs: 5_000 });
     if (open.size >= mostConnections) {
@@ -104,16 +101,18 @@ export function addLiveRoute(app: FastifyInstance, port: LivePort, allow: Allow)
       gone.abort();
       open.delete(stream);
     });
-    allowLongRequest(request.raw, reply.raw, longestSilenceMs);
     request.raw.socket.setNoDelay?.(true);
-    const allowed = () =>
-      allow(live.scope)(request).then(
-        () => true,
-        () => false,
-      );
-    const { isMasked } = request;
     const stream = Readable.from(
-      liveStream({ port, start, matches: matcherOf(filter), texts, isMasked, allowed, stopping: stopping.signal, gone: gone.signal }),
+      liveStream({
+        port,
+        start,
+        matches: matcherOf(filter),
+        texts,
+        isMasked: () => request.isMasked,
+        allowed: isAllowed,
+        stopping: stopping.signal,
+        gone: gone.signal,
+      }),
       { objectMode: false, highWaterMark: bufferedBytes },
     );
     open.add(stream);
@@ -141,8 +140,8 @@ interface LiveStreamParts {
   readonly start: number | null;
   readonly matches: Matches;
   readonly texts: Texts;
-  /** Whether events are sent with personal data masked. */
-  readonly isMasked: boolean;
+  /** Whether events are sent with personal data masked, as of the last `allowed`. */
+  readonly isMasked: () => boolean;
   /** Whether the token or session is still valid. */
   readonly allowed: () => Promise<boolean>;
   /** The relay is stopping. */
@@ -181,23 +180,27 @@ export async function* liveStream(parts: LiveStreamParts): AsyncGenerator<string
     const woken = wakeUp(wakes, [stopping, gone]);
     try {
       let text = "";
+      let rows: readonly LiveRow[] | null = null;
       let isBehind = false;
       if (position !== null && port.now() - eventsAt >= eventsEveryMs) {
         const page = await port.next(position, matches);
         position = page.through;
         skipped += page.skipped;
         isBehind = page.more;
-        if (page.rows.length > 0 || (skipped > 0 && !page.more)) {
-          text += texts.events(page.rows, isMasked, skipped, position);
-          skipped = 0;
-          eventsAt = port.now();
-        }
+        if (page.rows.length > 0 || (skipped > 0 && !page.more)) rows = page.rows;
       }
-      if (port.now() - lookedAt >= lookEveryMs) {
-        if (!(await allowed())) {
-          yield message("bye", { reason: "the token or session is no longer valid" }, null);
-          return;
-        }
+      const isLook = port.now() - lookedAt >= lookEveryMs;
+      // Before each message: the settings may have changed since the last one.
+      if ((isLook || rows !== null) && !(await allowed())) {
+        yield message("bye", { reason: "the token or session is no longer valid" }, null);
+        return;
+      }
+      if (rows !== null) {
+        text += texts.events(rows, isMasked(), skipped, position ?? 0);
+        skipped = 0;
+        eventsAt = port.now();
+      }
+      if (isLook) {
         const overview = texts.overview(await port.overview());
         lookedAt = port.now();
         if (overview.facts !== shown || lookedAt - overviewAt >= overviewEveryMs) {

@@ -4,16 +4,17 @@ import { type MessageView, messagePageSchema, messageSchema, runPageSchema } fro
 import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { toAnswer, type View } from "../model/view.ts";
-import { type Allow, accountQuery, addEndpoint, listBefore, listLimit, phoneEnd } from "./endpoint.ts";
+import { type Allow, accountQuery, addEndpoint, listBefore, listLimit, phoneEnd, time } from "./endpoint.ts";
+import { lookUp } from "./guesses.ts";
 
-/** Reads tracked messages and runs. Times in views are unix ms. */
+/** Reads tracked messages and runs. Times in views are unix ms. `wholeOnly`: by whole names, not by a part of one. */
 export interface TrackedReading {
   /** Registered ones, newest first. */
-  listMessages(filter: z.infer<typeof messageQuery>): Promise<View<typeof messagePageSchema>>;
+  listMessages(filter: z.infer<typeof messageQuery>, wholeOnly: boolean): Promise<View<typeof messagePageSchema>>;
   /** By wamid, else by the service's message id, else by reference. */
   findMessages(name: string): MaybePromise<readonly MessageView[]>;
   /** Newest first. */
-  listRuns(filter: z.infer<typeof runQuery>): Promise<View<typeof runPageSchema>>;
+  listRuns(filter: z.infer<typeof runQuery>, wholeOnly: boolean): Promise<View<typeof runPageSchema>>;
 }
 
 const trackedQuery = {
@@ -29,14 +30,24 @@ const messageQuery = z.strictObject({
     .string()
     .min(1)
     .optional()
-    .describe("Only with this wamid or service's id, masked or not, with a reference that begins so, or a phone number that ends so."),
+    .describe(
+      "Only with this wamid or service's id, masked or not, with a reference that begins so, or a phone number that ends so. Without `pii`: whole names.",
+    ),
   errorCode: z.string().optional().describe("Only with this error code."),
-  phone: phoneEnd.optional().describe("Only with a phone number in the wamid that ends with these digits, at least four."),
+  from: time.optional().describe("Changed at or after this time."),
+  to: time.optional().describe("Changed before this time."),
+  phone: phoneEnd
+    .optional()
+    .describe("Only with a phone number in the wamid that ends with these digits, at least four. Without `pii`: exactly this number."),
 });
 const runQuery = z.strictObject({
   ...trackedQuery,
   runId: z.string().optional().describe("Only this run; its id may be masked."),
-  q: z.string().min(1).optional().describe("Only with this run id, masked or not, or with a reference that begins so."),
+  q: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("Only with this run id, masked or not, or with a reference that begins so. Without `pii`: whole names."),
 });
 
 const messages = {
@@ -48,6 +59,7 @@ const messages = {
   description: "With `q` or `phone` also messages that were only seen.",
   query: messageQuery,
   answers: { 200: { text: "The messages that meet every condition.", schema: messagePageSchema } },
+  errors: ["too_many_guesses"],
 } as const;
 
 const message = {
@@ -60,7 +72,7 @@ const message = {
   params: z.strictObject({ wamid: z.string().describe("Its wamid, else the service's id, else its reference.") }),
   query: accountQuery,
   answers: { 200: { text: "The message.", schema: messageSchema } },
-  errors: ["not_found"],
+  errors: ["not_found", "too_many_guesses"],
 } as const;
 
 const runs = {
@@ -71,14 +83,25 @@ const runs = {
   summary: "Automation runs with their status",
   query: runQuery,
   answers: { 200: { text: "The runs that meet every condition.", schema: runPageSchema } },
+  errors: ["too_many_guesses"],
 } as const;
 
 /** `GET /v1/messages`, `GET /v1/messages/{wamid}` and `GET /v1/runs`. */
 export function addTrackedRoutes(app: FastifyInstance, port: TrackedReading, allow: Allow): void {
-  addEndpoint(app, allow, messages, async ({ query }) => toAnswer(messagePageSchema, await port.listMessages(query)));
+  addEndpoint(app, allow, messages, async ({ query, request }) => {
+    const { phone, q, reference } = query;
+    const find = (wholeOnly: boolean) => port.listMessages(query, wholeOnly);
+    return toAnswer(messagePageSchema, await lookUp(request, { phone, names: [q, reference] }, find, isSome));
+  });
 
-  addEndpoint(app, allow, message, async ({ params: { wamid }, query: { account } }) => {
-    const found = await port.findMessages(wamid);
+  addEndpoint(app, allow, message, async ({ params: { wamid }, query: { account }, request }) => {
+    const names = [wamid];
+    const found = await lookUp(
+      request,
+      { names },
+      () => port.findMessages(wamid),
+      ({ length }) => length > 0,
+    );
     const [message, ...others] = found.filter((each) => account === undefined || each.account === account);
     if (message === undefined) throw new RelayError("not_found", "no such message");
     if (others.length === 0) return toAnswer(messageSchema, message);
@@ -89,5 +112,11 @@ export function addTrackedRoutes(app: FastifyInstance, port: TrackedReading, all
     );
   });
 
-  addEndpoint(app, allow, runs, async ({ query }) => toAnswer(runPageSchema, await port.listRuns(query)));
+  addEndpoint(app, allow, runs, async ({ query, request }) => {
+    const { q, reference, runId } = query;
+    const find = (wholeOnly: boolean) => port.listRuns(query, wholeOnly);
+    return toAnswer(runPageSchema, await lookUp(request, { names: [q, reference, runId] }, find, isSome));
+  });
 }
+
+const isSome = ({ data }: { readonly data: readonly unknown[] }): boolean => data.length > 0;

@@ -1,9 +1,25 @@
+import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { type ErrorCode, errorCodes } from "../model/errors.ts";
-import type { Answer, Endpoint } from "./endpoint.ts";
-import { type Example, examples } from "./examples.ts";
+import { holdsPii } from "../model/view.ts";
+import { type Answer, type Endpoint, maskedHeader } from "./endpoint.ts";
 
 type JsonSchema = z.core.JSONSchema.BaseSchema;
+
+/** One exchange with an endpoint. */
+interface Example {
+  /** When the answer looks so; absent: always. */
+  readonly when?: string;
+  /** Default: the first status that the endpoint declares. */
+  readonly status?: number;
+  readonly request?: unknown;
+  readonly answer: unknown;
+}
+
+/** By the endpoint's name. test/integration/http/endpoints-doc.test.ts compares each with the answer of a relay. */
+export const examples = JSON.parse(readFileSync(new URL("../../docs/reference/examples.json", import.meta.url), "utf8")) as Readonly<
+  Record<string, readonly Example[]>
+>;
 
 const json = "application/json";
 const ndjson = "application/x-ndjson";
@@ -147,7 +163,10 @@ function operation(endpoint: Endpoint, components: Components): object {
       ...Object.fromEntries(
         Object.entries(answers).map(([status, answer]) => {
           const ofStatus = shown.filter((example) => String(example.status ?? firstStatus) === status);
-          return [status, { description: answer.text, content: contentOf(answer, schemaOf, ofStatus) }];
+          return [
+            status,
+            { description: answer.text, ...headersOf(headersOfAnswer(answer)), content: contentOf(answer, schemaOf, ofStatus) },
+          ];
         }),
       ),
       ...errorsOf(endpoint, components.responses),
@@ -177,6 +196,16 @@ function examplesOf(shown: readonly Example[], part: (example: Example) => unkno
   return named.length === 0 ? {} : { examples: Object.fromEntries(named) };
 }
 
+function headersOfAnswer({ schema, headers }: Answer): Readonly<Record<string, string>> {
+  const isPersonal = schema !== undefined && holdsPii(schema);
+  return { ...headers, ...(isPersonal ? { [maskedHeader]: "`true` when personal data is masked." } : {}) };
+}
+
+function headersOf(headers: Readonly<Record<string, string>>): object {
+  const described = Object.entries(headers).map(([name, description]) => [name, { description, schema: { type: "string" } }]);
+  return described.length === 0 ? {} : { headers: Object.fromEntries(described) };
+}
+
 function contentOf(
   { types = [json], schema, line }: Answer,
   schemaOf: (schema: z.ZodType) => JsonSchema,
@@ -201,7 +230,7 @@ function contentOf(
 function errorsOf({ method, body, errors = [] }: Endpoint, responses: Record<string, object>): Record<string, object> {
   const possible = new Set<ErrorCode>([
     ...always,
-    ...(body === undefined ? (["unexpected_body"] as const) : []),
+    body === undefined ? "unexpected_body" : "unsupported_media_type",
     ...(method === "POST" ? (["too_large"] as const) : []),
     ...errors,
   ]);
@@ -215,7 +244,7 @@ function errorsOf({ method, body, errors = [] }: Endpoint, responses: Record<str
         description: some.map((code) => `\`${code}\`: ${errorCodes[code].meaning}`).join("\n\n"),
         ...(status === 429 || status === 503
           ? { headers: { "Retry-After": { description: retryAfterText(some), schema: { type: "integer" } } } }
-          : {}),
+          : headersOf(status === 401 ? { "WWW-Authenticate": "The scheme of the token: `Bearer`." } : {})),
         content: {
           [json]: {
             schema: {

@@ -13,6 +13,7 @@ import {
 import { RelayError } from "../model/errors.ts";
 import { toAnswer } from "../model/view.ts";
 import { type Allow, addEndpoint } from "./endpoint.ts";
+import { createScrape } from "./scrape.ts";
 
 interface Readiness {
   readonly ready: boolean;
@@ -34,7 +35,8 @@ interface OperateParts {
 export function addOperateRoutes(app: FastifyInstance, { instance, health, metrics }: OperateParts): void {
   addHealthRoutes(app, instance, health);
 
-  app.get("/metrics", async (_request, reply) => reply.header("content-type", metrics.contentType).send(await metrics.text()));
+  const scrape = createScrape(metrics.text);
+  app.get("/metrics", async (_request, reply) => reply.header("content-type", metrics.contentType).send(await scrape()));
 }
 
 interface ProbeParts extends Pick<OperateParts, "instance"> {
@@ -141,7 +143,7 @@ export function addInstanceRoute(app: FastifyInstance, view: InstancePort, allow
 
 export interface ReloadPort {
   /** Reads the settings file again and applies it, or refuses it. Null: this process has no settings file. */
-  reload(): ReloadView | null;
+  reload(): Promise<ReloadView> | null;
   last(): ReloadView;
 }
 
@@ -168,7 +170,7 @@ const lastReload = {
 /** `POST /v1/reload` and `GET /v1/reload`. */
 export function addReloadRoutes(app: FastifyInstance, port: ReloadPort, allow: Allow): void {
   addEndpoint(app, allow, reload, async () => {
-    const view = port.reload();
+    const view = await port.reload();
     if (view === null) throw new RelayError("conflict", "this process was not started with a settings file");
     const answer = toAnswer(reloadSchema, view);
     if (answer.result === "applied") return answer;

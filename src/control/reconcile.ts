@@ -2,8 +2,7 @@ import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { type AccountsView, accountsSchema, reconciledSchema, reconcilePlanSchema } from "../model/answers.ts";
 import { toAnswer, type View } from "../model/view.ts";
-import { type Allow, addEndpoint, time } from "./endpoint.ts";
-import { disconnectSignal } from "./long-request.ts";
+import { type Allow, addEndpoint, disconnectSignal, time } from "./endpoint.ts";
 
 export interface ReconcilePort {
   /** Polls messages due by `dueBy` (null: now) for some seconds. Throws `bad_request` for an account that cannot be polled. */
@@ -39,7 +38,7 @@ const accounts = {
   name: "listAccounts",
   scope: "read",
   summary: "The accounts, with their stops, budget and last reconciliation pass",
-  description: "Over Redis, `lastPass` is the last one of any process. With SQLite it is null until the first pass after a start.",
+  description: "Over Redis, `lastPass` is the last one of any process.",
   answers: { 200: { text: "The accounts.", schema: accountsSchema } },
 } as const;
 

@@ -2,6 +2,7 @@ import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { type ReplayCountView, type ReplayStep, replayCountSchema, replayedSchema } from "../model/answers.ts";
 import { toAnswer } from "../model/view.ts";
+import { cause } from "./deliveries.ts";
 import { type Allow, addEndpoint, time } from "./endpoint.ts";
 
 export interface ReplayPort {
@@ -27,12 +28,7 @@ const replayBody = z
       .refine((states) => !states.includes("waiting") || states.every((state) => state === "waiting"), "waiting stands alone")
       .default(["dead"])
       .describe("Only in these states. `waiting`, alone: those that wait for their next attempt go out now."),
-    cause: z
-      .string()
-      .min(1)
-      .max(64)
-      .optional()
-      .describe("Only deliveries whose last failed attempt failed for this reason, such as `503` or `timeout`."),
+    cause,
     errorCode: z.string().optional().describe("Only of events with this error code."),
     from: time.optional().describe("Of events received at or after this time."),
     to: time.optional().describe("Of events received before this time."),

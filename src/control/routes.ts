@@ -8,6 +8,7 @@ import { addDeliveriesRoutes, addRetryRoute, type DeliveriesPort, type RetryPort
 import { type Allow, addEndpoint, type Endpoint } from "./endpoint.ts";
 import { addEventRoutes, type EventsPort } from "./events.ts";
 import { addExplainRoute, type ExplainPort } from "./explain.ts";
+import type { Guess } from "./guesses.ts";
 import { addHistoryRoutes, type HistoryPort } from "./history.ts";
 import { addListenRoutes } from "./listen.ts";
 import type { ListenPort } from "./listen-stream.ts";
@@ -69,6 +70,7 @@ interface ControlParts {
   readonly inEffect: SettingsPort;
   readonly badToken: BadTokenHook;
   readonly revealed: RevealedHook;
+  readonly guess: Guess;
 }
 
 /** The lists and details of `/v1`, and `GET /v1/stats`. */
@@ -76,7 +78,7 @@ export function addReadingRoutes(app: FastifyInstance, reading: Reading, allow: 
   addEventRoutes(app, reading, allow);
   addDeliveriesRoutes(app, reading, allow);
   addTrackedRoutes(app, reading, allow);
-  addSearchRoute(app, (text) => reading.search(text), allow);
+  addSearchRoute(app, (text, wholeOnly) => reading.search(text, wholeOnly), allow);
   addEndpoint(app, allow, stats, async () => toAnswer(statsSchema, await reading.stats()));
 }
 
@@ -101,10 +103,11 @@ export function addControlRoutes(
     inEffect,
     badToken,
     revealed,
+    guess,
   }: ControlParts,
 ): void {
   const sessionOf = createSessionCheck(sessions);
-  const allow = createAllow({ tokens, badToken, revealed, sessionOf });
+  const allow = createAllow({ tokens, badToken, revealed, guess, sessionOf });
   // First, so that its hook sees every other route.
   addOpenApiRoute(app, listening.version, allow);
   addOverviewRoute(app, overview, allow);

@@ -3,9 +3,10 @@ import { z } from "zod";
 import { searchSchema } from "../model/search.ts";
 import { toAnswer, type View } from "../model/view.ts";
 import { type Allow, addEndpoint } from "./endpoint.ts";
+import { lookUp } from "./guesses.ts";
 
-/** What a text can name, best first. */
-export type SearchPort = (text: string) => Promise<View<typeof searchSchema>>;
+/** What a text can name, best first. `wholeOnly`: not by a part of a name. */
+export type SearchPort = (text: string, wholeOnly: boolean) => Promise<View<typeof searchSchema>>;
 
 const search = {
   method: "GET",
@@ -20,12 +21,23 @@ const search = {
       .trim()
       .min(1)
       .max(1024)
-      .describe("An id, masked or not, a seq, the beginning of a reference, or the last digits of a phone number, at least four."),
+      .describe(
+        "An id, masked or not, a seq, the beginning of a reference, or the last digits of a phone number, at least four. Without `pii`: whole names.",
+      ),
   }),
   answers: { 200: { text: "At most 20 hits.", schema: searchSchema } },
+  errors: ["too_many_guesses"],
 } as const;
 
 /** `GET /v1/search`. */
 export function addSearchRoute(app: FastifyInstance, find: SearchPort, allow: Allow): void {
-  addEndpoint(app, allow, search, async ({ query: { q } }) => toAnswer(searchSchema, await find(q)));
+  addEndpoint(app, allow, search, async ({ query: { q }, request }) => {
+    const found = await lookUp(
+      request,
+      { names: [q] },
+      (wholeOnly) => find(q, wholeOnly),
+      ({ data }) => data.length > 0,
+    );
+    return toAnswer(searchSchema, found);
+  });
 }

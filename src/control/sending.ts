@@ -6,8 +6,7 @@ import { maxIdLength } from "../model/ids.ts";
 import { metadataSchema } from "../model/message.ts";
 import type { SendResult } from "../model/send.ts";
 import { durationSchema } from "../model/units.ts";
-import { type Allow, addEndpoint, idText } from "./endpoint.ts";
-import { disconnectSignal } from "./long-request.ts";
+import { type Allow, addEndpoint, disconnectSignal, idText } from "./endpoint.ts";
 
 /** Methods throw the `RelayError`s of docs/concepts/sending.md. */
 export interface SendingPort {
@@ -35,14 +34,15 @@ interface SendCaller {
 
 /** The service's rules (messaging-service-api.md, "POST /messages"), so that a request it would refuse costs no call. */
 const phone = z.string().min(6).max(32).startsWith("+", "is not in international format (+ first)");
-const texts = z.record(z.string(), z.string());
+/** A lone surrogate has no UTF-8 form: the customer would get U+FFFD. */
+const text = z.string().refine((given) => given.isWellFormed(), "is not well-formed text");
+const texts = z.record(z.string(), text);
 
 export const messageBody = z
   .strictObject({
     account: z.string().min(1).optional().describe("The account that sends it. Required when the settings have several."),
     to: phone.describe("Phone number with country code, starting with `+`."),
-    text: z
-      .string()
+    text: text
       .min(1)
       .max(4096)
       .optional()
@@ -66,7 +66,7 @@ export const runBody = z.strictObject({
   reference: idText.describe("The business record. It starts one run, once and for all."),
   // The service documents no format.
   phone: z.string().min(1).max(maxIdLength).describe("The customer's phone number, in the service's format."),
-  name: z.string().min(1).optional().describe("The customer's name."),
+  name: text.min(1).optional().describe("The customer's name."),
   data: texts.optional().describe("Values for the automation."),
   metadata: metadataSchema.optional().describe("Your own data, for routes and `payload: enriched`."),
 });
@@ -120,6 +120,7 @@ const message = {
     201: {
       text: "Sent and registered. A repeated request gets the first answer, with the header `idempotent-replayed: true`.",
       schema: sentMessageSchema,
+      headers: { "Idempotent-Replayed": "`true` on a repeated request." },
     },
     202: { text: "Sent, but not stored: `stored` is false.", schema: sentMessageSchema },
   },

@@ -222,9 +222,11 @@ export function addSessionRoutes(app: FastifyInstance, { sessions, sessionOf, to
   });
 
   addEndpoint(app, open, end, async ({ request, reply }) => {
-    refuseForeignRequest(request);
     const value = cookieOf(request);
-    const session = value === null ? null : await sessions.find(value);
+    // Nor is a cookie deleted: a page of another site, whose requests have none, could sign out.
+    if (value === null) return { ended: false };
+    refuseForeignRequest(request);
+    const session = await sessions.find(value);
     if (session !== null) await sessions.end(session);
     setCookie(request, reply, "", 0);
     return { ended: session !== null };

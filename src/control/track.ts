@@ -1,15 +1,14 @@
-import type { Server } from "node:http";
 import { Readable } from "node:stream";
 import { setImmediate as yieldToLoop } from "node:timers/promises";
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { type TrackedLine, type TrackSums, trackEndSchema, trackedLineSchema, trackedSchema } from "../model/answers.ts";
 import { type ErrorCode, RelayError } from "../model/errors.ts";
 import { lineLimits, parseWithin } from "../model/json.ts";
+import { maskValue } from "../model/mask.ts";
 import { metadataSchema } from "../model/message.ts";
-import { type Allow, addEndpoint, badRequest, idText, time } from "./endpoint.ts";
-import { allowLongRequest, type Chunk, nextChunk } from "./long-request.ts";
-import { createLineSplitter, type Line } from "./split-lines.ts";
+import { type Allow, addEndpoint, idText, parse, time } from "./endpoint.ts";
+import { isBlank, type Line, linesIn } from "./split-lines.ts";
 
 export interface TrackPort {
   /** All or none. Throws `bad_request`, or `conflict` when one contradicts what is stored. */
@@ -45,16 +44,17 @@ export function readRegistration(line: string): ReadLine {
   const read = parseWithin(line, lineLimits);
   if ("fault" in read) return { wamid: null, error: read.fault };
   const { value } = read;
-  const parsed = registration.safeParse(value);
-  if (parsed.success) return { registration: parsed.data, wamid: parsed.data.wamid };
-  const { wamid } = (value ?? {}) as { wamid?: unknown };
-  const { message, details } = badRequest(parsed.error, value);
-  return { wamid: typeof wamid === "string" ? wamid : null, error: message, details };
+  try {
+    const parsed = parse(registration, value);
+    return { registration: parsed, wamid: parsed.wamid };
+  } catch (error) {
+    if (!(error instanceof RelayError)) throw error;
+    const { wamid } = (value ?? {}) as { wamid?: unknown };
+    return { wamid: typeof wamid === "string" ? wamid : null, error: error.message, details: error.details };
+  }
 }
 
 const ndjson = "application/x-ndjson";
-/** Longest wait for a sender that continues while the relay stops, in milliseconds. */
-const stoppingSilenceMs = 1_000;
 
 const track = {
   method: "POST",
@@ -71,13 +71,12 @@ const track = {
 
 | NDJSON | limit |
 |---|---|
+| the body | 8 MiB, above it 413 \`too_large\`. Send more lines in several requests |
 | a line | 64 KiB, 2,000 values, 32 levels |
 | \`metadata\` of a message | 64 KiB as JSON, 1,000 keys and entries, 16 levels |
-| silence of the sender | \`server.requestTimeout\` |
-| reading the answer | while you send: unread answers stop the relay after some ten thousand lines |
 | a failure later on | the last line has \`error\`, \`code\` and \`stoppedAt\`: continue at that line. Do so after a cut answer too |`,
   body: trackBody,
-  lines: "One registration per line; any number of lines.",
+  lines: "One registration per line, at most 8 MiB.",
   answers: {
     200: {
       text: "The number of messages registered now and before; for NDJSON, the result of each line.",
@@ -89,95 +88,69 @@ const track = {
   errors: ["conflict", "shutting_down"],
 } as const;
 
-/** `POST /v1/messages/track`: JSON, all or none; or NDJSON of any length, each line separately. */
+/** `POST /v1/messages/track`: JSON, all or none; or NDJSON, each line separately. */
 export function addTrackRoute(app: FastifyInstance, port: TrackPort, allow: Allow): void {
-  const stopping = new AbortController();
-  app.addHook("preClose", async () => stopping.abort());
+  let isStopping = false;
+  app.addHook("preClose", async () => {
+    isStopping = true;
+  });
 
   // In a scope of its own: other paths refuse the content type.
   app.register(async (scope) => {
-    scope.addContentTypeParser(ndjson, (_request, body, done) => done(null, body));
-    addEndpoint(scope, allow, track, async ({ body, request, reply }) =>
-      body instanceof Readable ? answerStream(request, body, reply) : port.register(body),
-    );
-  });
-
-  async function answerStream(request: FastifyRequest, body: Readable, reply: FastifyReply): Promise<FastifyReply> {
-    if (request.headers["content-encoding"] !== undefined) throw new RelayError("bad_request", "compressed lines are not accepted");
-    // A server that does not listen, as in commands, has no timeout set.
-    const longestSilenceMs = (app.server as Server).requestTimeout || 10_000;
-    allowLongRequest(request.raw, reply.raw, longestSilenceMs);
-
-    const report = registerStream({
-      next: () => nextChunk(body, longestSilenceMs, stopping.signal),
-      registerEach: port.registerEach,
-      stop: stopping.signal,
-      failed: (error) => app.reportFault(error, request.id),
+    scope.addContentTypeParser(ndjson, { parseAs: "buffer" }, (_request, body, done) => done(null, body));
+    addEndpoint(scope, allow, track, async ({ body, request, reply }) => {
+      if (!Buffer.isBuffer(body)) return port.register(body);
+      const report = registerLines(body, {
+        async registerEach(registrations) {
+          const outcomes = await port.registerEach(registrations);
+          // A conflict quotes what is stored.
+          return request.isMasked ? (maskValue(outcomes, null) as RegistrationOutcome[]) : outcomes;
+        },
+        isStopping: () => isStopping,
+        failed: (error) => app.reportFault(error, request.id),
+      });
+      // An error before the first registration is answered with its own status.
+      const first = await report.next();
+      return reply.type(ndjson).send(Readable.from(allOf(first, report), { objectMode: false, highWaterMark: 64 * 1024 }));
     });
-    // An error before the first registration is answered with its own status.
-    const first = await report.next();
-    return reply.type(ndjson).send(Readable.from(allOf(first), { objectMode: false, highWaterMark: 64 * 1024 }));
-
-    async function* allOf(begun: IteratorResult<string, void>): AsyncGenerator<string> {
-      if (begun.done !== true) yield begun.value;
-      yield* report;
-      // Some clients report a broken connection when the answer ends before their request does.
-      await dropRest(body, stopping.signal.aborted ? stoppingSilenceMs : longestSilenceMs);
-    }
-  }
+  });
 }
 
-/** Reads and drops the rest of a body, for at most `withinMs`. */
-async function dropRest(body: Readable, withinMs: number): Promise<void> {
-  const deadline = AbortSignal.timeout(withinMs);
-  for (;;) {
-    const chunk = await nextChunk(body, withinMs, deadline);
-    if (chunk === null || typeof chunk === "string") return;
-  }
+async function* allOf<T>(begun: IteratorResult<T, void>, rest: AsyncGenerator<T, void>): AsyncGenerator<T, void> {
+  if (begun.done !== true) yield begun.value;
+  yield* rest;
 }
 
-/** In bytes. */
-const maxLineBytes = 64 * 1024;
 /** Lines in one transaction: a few milliseconds, so that webhooks do not wait for longer. */
 const batchLines = 200;
 
-interface TrackStreamParts {
-  readonly next: () => Promise<Chunk>;
+interface RegisterLinesParts {
   readonly registerEach: TrackPort["registerEach"];
-  readonly stop: AbortSignal;
+  readonly isStopping: () => boolean;
   /** Called with an unexpected error; the report then ends with `internal`. */
   readonly failed: (error: unknown) => void;
 }
 
-const stops = {
-  stalled: ["request_timeout", "no line arrived in time"],
-  stopped: ["shutting_down", "the relay is stopping"],
-} as const satisfies Record<string, readonly [ErrorCode, string]>;
-
-const stopped = (why: keyof typeof stops): RelayError => {
-  const [code, message] = stops[why];
-  return new RelayError(code, message);
-};
-
 /**
- * Registers the messages of an NDJSON stream and yields the report as NDJSON, each line once its registration is stored.
- * Reads only as the report is consumed, so memory does not depend on the stream's length.
+ * Registers the messages of an NDJSON body and yields the report as NDJSON, each line once its registration is stored.
+ * Continues only as the report is consumed: of short lines, it is a hundred times as long as the body.
  * Throws an error that occurs before the first line of the report; a later one becomes its last line.
  */
-export async function* registerStream({ next, registerEach, stop, failed }: TrackStreamParts): AsyncGenerator<string, void> {
-  const splitter = createLineSplitter(maxLineBytes);
+export async function* registerLines(
+  body: Uint8Array,
+  { registerEach, isStopping, failed }: RegisterLinesParts,
+): AsyncGenerator<string, void> {
   const sums: TrackSums = { lines: 0, created: 0, known: 0, conflict: 0, invalid: 0 };
-  let reached = 1;
 
   async function register(lines: readonly Line[]): Promise<string> {
-    const read = lines.map((line): ReadLine => ("text" in line ? readRegistration(line.text) : { wamid: null, error: line.fault }));
+    const read = lines.map((each): ReadLine => ("text" in each ? readRegistration(each.text) : { wamid: null, error: each.fault }));
     const given = read.flatMap((each) => ("registration" in each ? [each.registration] : []));
     const outcomes = given.length === 0 ? [] : await registerEach(given);
-    // A stream of faulty lines only must not block the event loop.
+    // Many empty or faulty lines must not block the event loop.
     if (given.length === 0) await yieldToLoop();
     let at = 0;
     let report = "";
-    for (const [index, { number }] of lines.entries()) {
+    for (const [index, { line }] of lines.entries()) {
       const each = read[index] as ReadLine;
       const { result, ...more } =
         "registration" in each
@@ -185,40 +158,25 @@ export async function* registerStream({ next, registerEach, stop, failed }: Trac
           : { result: "invalid" as const, error: each.error, ...(each.details === undefined ? {} : { details: each.details }) };
       sums.lines += 1;
       sums[result] += 1;
-      report += `${JSON.stringify({ line: number, wamid: each.wamid, result, ...more } satisfies TrackedLine)}\n`;
-      reached = number + 1;
+      report += `${JSON.stringify({ line, wamid: each.wamid, result, ...more } satisfies TrackedLine)}\n`;
     }
     return report;
   }
 
-  for (;;) {
-    const chunk = await next();
-    if (chunk === "disconnected") return;
-    if (chunk === "stalled" || chunk === "stopped") {
-      yield stoppedLine(stopped(chunk));
+  for (const batch of batchesOf(linesIn(body))) {
+    const lines = batch.filter((line) => !isBlank(line));
+    let report: string;
+    try {
+      if (isStopping()) throw new RelayError("shutting_down", "the relay is stopping");
+      report = await register(lines);
+    } catch (error) {
+      if (sums.lines === 0) throw error;
+      yield `${JSON.stringify({ ...sums, stoppedAt: batch[0]?.line, ...errorBody(error, failed) })}\n`;
       return;
     }
-    for (const lines of batchesOf(chunk === null ? splitter.end() : splitter.push(chunk))) {
-      let report: string;
-      try {
-        if (stop.aborted) throw stopped("stopped");
-        report = await register(lines);
-      } catch (error) {
-        yield stoppedLine(error);
-        return;
-      }
-      yield report;
-    }
-    if (chunk === null) {
-      yield `${JSON.stringify(sums)}\n`;
-      return;
-    }
+    if (report !== "") yield report;
   }
-
-  function stoppedLine(error: unknown): string {
-    if (sums.lines === 0) throw error;
-    return `${JSON.stringify({ ...sums, stoppedAt: reached, ...errorBody(error, failed) })}\n`;
-  }
+  yield `${JSON.stringify(sums)}\n`;
 }
 
 function errorBody(error: unknown, failed: (error: unknown) => void): { error: string; code: ErrorCode } {

@@ -18,6 +18,26 @@ function extend(body: Buffer, part: Readonly<Record<string, unknown>>): Buffer {
   return Buffer.from(JSON.stringify({ ...envelope, relay: { ...relay, ...part } }), "utf8");
 }
 
+// TypeScript's library lacks both.
+const { parse, rawJSON } = JSON as unknown as {
+  parse(text: string, reviver: (key: string, value: unknown, context: { readonly source: string }) => unknown): unknown;
+  rawJSON(source: string): object;
+};
+
+/** A received body without its own top-level `relay`; the same bytes when it has none. Numbers stay as they were written. */
+function withoutRelay(body: Buffer): Buffer {
+  // The key may have escapes.
+  if (!body.includes('"relay"') && !body.includes("\\u00")) return body;
+  try {
+    const value = parse(body.toString("utf8"), (_key, each, { source }) => (typeof each === "number" ? rawJSON(source) : each));
+    if (typeof value !== "object" || value === null || Array.isArray(value) || !Object.hasOwn(value, "relay")) return body;
+    const { relay: _, ...others } = value as { readonly relay: unknown };
+    return Buffer.from(JSON.stringify(others), "utf8");
+  } catch {
+    return body;
+  }
+}
+
 /** The same, with the received bytes as its body. */
 export function composeOriginal(delivery: StoredDelivery, passSignature: boolean): OutgoingDelivery {
   const id = deliveryId(delivery.account, delivery.eventId, delivery.route);
@@ -77,9 +97,10 @@ const space = new Set([0x20, 0x09, 0x0a, 0x0d]);
 
 /**
  * Adds `"relay": …` as the last member of a JSON object. Works on bytes, because serializing again would change big numbers
- * and escapes. A body that is not a JSON object (an automation may send any body) stays as it is.
+ * and escapes. A `relay` of the sender's is replaced. A body that is not a JSON object (an automation may send any body) stays as it is.
  */
-export function enrich(body: Buffer, relay: Readonly<Record<string, unknown>>): Buffer {
+export function enrich(received: Buffer, relay: Readonly<Record<string, unknown>>): Buffer {
+  const body = withoutRelay(received);
   let end = body.length - 1;
   while (end >= 0 && space.has(body[end] as number)) end -= 1;
   let start = 0;

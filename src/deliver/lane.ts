@@ -1,5 +1,5 @@
 import type { AttemptResult, StoredDelivery } from "../model/delivery.ts";
-import type { BreakerState } from "../model/shared-limits.ts";
+import type { BreakerState, Failing, Slow } from "../model/shared-limits.ts";
 import { breakerVerdict } from "./breaker.ts";
 import { type Decision, decide, pauseOf, type SettlingDecision, settledBy } from "./decide.ts";
 import type { QueueOf } from "./delivery-queue.ts";
@@ -34,6 +34,8 @@ export interface LaneParts extends SessionParts {
   readonly queueOf: QueueOf;
   readonly random: () => number;
   readonly hooks: LaneHooks;
+  /** The failed attempts of the process before; absent: not stored. */
+  readonly failingOf?: (route: string) => Failing | null;
 }
 
 export interface LaneState {
@@ -45,18 +47,14 @@ export interface LaneState {
   readonly pausedUntil: number | null;
   /** Unix ms until which the breaker is open; null unless open. */
   readonly openUntil: number | null;
-  /** Null: the last attempt of this process delivered, or there was none. */
+  /** Null: the last attempt delivered, or none is known. */
   readonly failing: Failing | null;
+  /** Deliveries in a row that took more than `slowShare` of the timeout. Null: the last one did not. */
+  readonly slow: Slow | null;
 }
 
-/** The attempts of a route that failed, in a row. */
-export interface Failing {
-  /** Unix ms at which the first one ended. */
-  readonly since: number;
-  readonly attempts: number;
-  /** Of the last one: an HTTP status such as `503`, or an error such as `timeout`. */
-  readonly cause: string;
-}
+/** Slower attempts than this share of the destination's timeout are half way to failing. */
+const slowShare = 0.5;
 
 export type Lane = ReturnType<typeof createLane>;
 
@@ -87,7 +85,10 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
   let inFlight = 0;
   let suspended = false;
   let closed = false;
-  let failing: Failing | null = null;
+  let failing = parts.failingOf?.(route) ?? null;
+  let slow: Slow | null = null;
+  /** Whether the store has it. Only a change is written, so a delivery costs nothing more. */
+  let isFailingStored = failing !== null;
   let cancelTimer: (() => void) | null = null;
   let pumpScheduled = false;
   const idle = Promise.withResolvers<void>();
@@ -211,8 +212,11 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
     noticeBreaker(on);
     on.breaker.record(decision.kind === "again" ? "neutral" : breakerVerdict(outcome.result));
     noticeBreaker(on);
-    if (decision.kind === "delivered") failing = null;
-    else if (decision.kind !== "again") {
+    if (decision.kind === "delivered") {
+      failing = null;
+      const isSlow = outcome.tookMs > slowShare * on.settings.to.timeout;
+      slow = isSlow ? { since: slow?.since ?? clock.now(), attempts: (slow?.attempts ?? 0) + 1 } : null;
+    } else if (decision.kind !== "again") {
       failing = { since: failing?.since ?? clock.now(), attempts: (failing?.attempts ?? 0) + 1, cause: causeOf(outcome.result) };
     }
     const until = pauseOf(decision);
@@ -249,11 +253,13 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
     const stop = decision.kind === "stop" ? { stop: decision.reason } : {};
     const until = pauseOf(decision);
     const pause = until === null ? {} : { pause: { breaker: breakerName(on.settings), until } };
+    const standing = failing === null && !isFailingStored ? {} : { failing };
+    isFailingStored = failing !== null;
     let isCounted = true;
     try {
       for (let tries = 1; ; tries++) {
         try {
-          return await queue.settle({ route, event, eventId, attempt, settled, at: now, ...received, ...stop, ...pause });
+          return await queue.settle({ route, event, eventId, attempt, settled, at: now, ...received, ...stop, ...pause, ...standing });
         } catch (error) {
           if (isUnavailable(error)) tries = 0;
           if (tries < settleTries) hooks.storeFailed(route, error);
@@ -309,6 +315,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
       suspended = false;
       session = openSession(settings, parts, sessionChanged);
       failing = null;
+      slow = null;
       old.retire();
       schedule();
     },
@@ -337,6 +344,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
         pausedUntil: pausedUntil > clock.now() ? pausedUntil : null,
         openUntil: session.breaker.openUntil(),
         failing,
+        slow,
       };
     },
     /** Starts nothing more. Attempts in flight may finish within `ms`, then they are handed back. */

@@ -3,7 +3,9 @@ import { z } from "zod";
 import { readRedisUrl, redisUrlSchema } from "../model/redis.ts";
 import { Secret, secretSchema } from "../model/secret.ts";
 import { decodeKey } from "../model/signature.ts";
+import { tlsSchema } from "../model/tls.ts";
 import { durationSchema, rateSchema } from "../model/units.ts";
+import { isUnixSocket, unixSocketFault } from "../model/unix-socket.ts";
 
 export const retrySchema = z.strictObject({
   schedule: z
@@ -80,6 +82,7 @@ const redisSchema = commonSchema.extend({
     .prefault("5s")
     .describe("Longest time of one attempt, 100ms to 5m. An attempt that timed out may still have succeeded."),
   concurrency: z.number().int().min(1).max(1000).default(64).describe("Deliveries in flight at once."),
+  tls: tlsSchema.optional().describe("Authorities and client certificate, for https and rediss."),
   breaker: breakerSchema("30s").prefault({}).describe("When attempts pause because the destination keeps failing."),
 });
 
@@ -171,6 +174,7 @@ function hasCredentials(url: string): boolean {
 export const urlDestinationSchema = commonSchema.extend({
   url: z
     .url({ protocol: /^https?$/, error: "is not an http or https URL" })
+    .refine((text) => !isUnixSocket(text), unixSocketFault)
     .refine((text) => !hasCredentials(text), "holds a user or password; put them into headers (authorization)")
     .describe("Where deliveries are posted: an http or https URL without user and password."),
   headers: headersSchema.prefault({}).describe("Headers added to each request. Values are secrets and never printed."),
@@ -181,6 +185,7 @@ export const urlDestinationSchema = commonSchema.extend({
     .refine((ms) => ms <= 86_400_000, "must be at most 24h")
     .prefault("1h")
     .describe("Longest Retry-After that the relay honors, at most 24h. A longer one counts as this. 0s: ignore all."),
+  tls: tlsSchema.optional().describe("Authorities and client certificate, for https and rediss."),
   allowPrivate: z.boolean().default(false).describe("Allows loopback, private and other non-public addresses."),
 });
 export type UrlDestinationSettings = z.infer<typeof urlDestinationSchema>;

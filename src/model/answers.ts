@@ -65,12 +65,16 @@ const deliveryCountsSchema = z
     dead: count.exactOptional().describe("Dead letters."),
   } satisfies Record<DeliveryState, unknown>)
   .meta({ id: "DeliveryCounts", description: "Number of deliveries in each state; a state without deliveries has no field." });
-export type DeliveryCounts = z.infer<typeof deliveryCountsSchema>;
 
 export const listedEventSchema = eventSchema
-  .extend({ deliveries: deliveryCountsSchema.describe("Its deliveries by state; a state without deliveries has no field.") })
+  .extend({
+    deliveries: deliveryCountsSchema.describe("Its deliveries by state; a state without deliveries has no field."),
+    cause: text.describe("Why the last attempt of a dead delivery failed, or else of a waiting one, such as `503`; null: none failed."),
+  })
   .meta({ id: "ListedEvent", description: "An event in a list, with the number of its deliveries." });
 export type ListedEventView = View<typeof listedEventSchema>;
+/** What a list shows of an event's deliveries. */
+export type DeliveryCounts = Pick<ListedEventView, "deliveries" | "cause">;
 export type RelayEvent = z.infer<typeof listedEventSchema>;
 
 const unseen = count.describe("Number of oldest unplanned events that a search by wamid did not cover.");
@@ -160,7 +164,7 @@ export const attemptSchema = z
     tookMs: z.number().describe("Milliseconds to its end."),
     status: z.int().nullable().describe("HTTP status; null without an answer."),
     error: foreignText.describe("What failed; null when the destination answered."),
-    response: foreignText.describe("The beginning of the response."),
+    response: pii("response", text).describe("The beginning of the response."),
   })
   .meta({ id: "Attempt", description: "One attempt of a delivery." });
 export type Attempt = z.infer<typeof attemptSchema>;
@@ -373,6 +377,17 @@ export const reloadSchema = z
     overridden: z
       .array(z.string())
       .describe("Variables of the env file that have another value in the process environment, which takes precedence."),
+    dropped: z
+      .array(
+        z.object({
+          source: z.string().describe("The source."),
+          secret: z.string().describe("Fingerprint of the secret."),
+          lastAt: time.describe("When it last verified an event."),
+        }),
+      )
+      .describe(
+        "Secrets that this reload removed although they verified an event within the last hour. Webhooks signed with them get 401.",
+      ),
     faults: z.array(faultSchema).describe("Why it was refused."),
   })
   .meta({ id: "Reload", description: "The result of the last reload of the settings; before the first one, the start." });
@@ -533,7 +548,7 @@ export const accountsSchema = z
               })
               .meta({ id: "AccountBudget", description: "The month's calls. Each process adds its own within 15 seconds." })
               .describe("The month's calls."),
-            lastPass: lastPassSchema.nullable().describe("The last reconciliation pass; null when none has ended since the start."),
+            lastPass: lastPassSchema.nullable().describe("The last reconciliation pass; null when none has ended yet."),
             nextPassAt: time.nullable().describe("When the schedule starts the next pass; null when `reconcile.schedule` is `off`."),
           })
           .meta({ id: "Account", description: "An account at the messaging service, and what the relay does with it." }),

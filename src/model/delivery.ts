@@ -2,6 +2,7 @@ import type { KeptHeaders, Origin } from "./event.ts";
 import type { HydrationBrief } from "./hydration.ts";
 import type { EventId } from "./ids.ts";
 import { type RedisFaultKind, redisFaultKinds } from "./redis.ts";
+import type { Failing } from "./shared-limits.ts";
 
 export { type DeliveryState, deliveryStates } from "./states.ts";
 
@@ -123,6 +124,8 @@ export interface Settlement {
   readonly stop?: string;
   /** A pause that the destination asked for (429), until unix ms. `breaker` names the breaker settings that it applies to. */
   readonly pause?: { readonly breaker: string; readonly until: number };
+  /** The failed attempts of the route in a row, this one included; null: none. Absent: unchanged. */
+  readonly failing?: Failing | null;
 }
 
 /** Deliveries of a route that a process leased. */

@@ -1,6 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { z } from "zod";
 import { type EventId, hasIdLength, isCanonicalUuid } from "./ids.ts";
+import { otherEnvelope, otherForm } from "./other-envelopes.ts";
 
 const expected = (words: string) => ({
   error: ({ input }: { input?: unknown }) => (input === undefined ? "is missing" : `must be ${words}`),
@@ -46,17 +47,22 @@ export function parseEnvelope(body: Buffer): EnvelopeResult {
   return parseEnvelopeText(body.toString("utf8"));
 }
 
+const ours = "the relay reads {id, event, createdAt, data}";
+
 /** Like {@link parseEnvelope}, for a decoded body. */
 export function parseEnvelopeText(body: string): EnvelopeResult {
   let value: unknown;
   try {
     value = JSON.parse(body);
   } catch {
-    return { ok: false, error: "the body is not valid JSON" };
+    const form = otherForm(body);
+    return { ok: false, error: form === undefined ? "the body is not valid JSON" : `the body is ${form}; ${ours}` };
   }
   if (isUsualEnvelope(value)) return { ok: true, envelope: value };
   const parsed = envelopeSchema.safeParse(value);
   if (!parsed.success) {
+    const other = otherEnvelope(value);
+    if (other !== undefined) return { ok: false, error: `the body is an envelope of ${other}; ${ours}` };
     const problems = parsed.error.issues.slice(0, 4).map((issue) => {
       const path = issue.path.map(String).join(".");
       return path === "" ? issue.message : `${path} ${issue.message}`;

@@ -66,6 +66,11 @@ export const errorCodes = {
     meaning: "The body is larger than `server.bodyLimit` or, under `/v1`, than 8 MiB.",
     remedy: "Raise `server.bodyLimit`, or send less at once.",
   },
+  unsupported_media_type: {
+    status: 415,
+    meaning: "The body is not JSON in UTF-8: another content type or charset, or a `content-encoding`.",
+    remedy: "Send `content-type: application/json`, in UTF-8 and uncompressed.",
+  },
   expectation_failed: {
     status: 417,
     meaning: "The `Expect` header is not `100-continue`. The relay closes the connection.",
@@ -90,6 +95,11 @@ export const errorCodes = {
     status: 429,
     meaning: "This address keeps sending requests with a bad token or none. Requests with a valid token still work.",
     remedy: "Correct the token, and retry after `Retry-After`.",
+  },
+  too_many_guesses: {
+    status: 429,
+    meaning: "This token, which lacks the scope `pii`, has searched for many phone numbers that no message has.",
+    remedy: "Retry after `Retry-After`, or use a token with the scope `pii`.",
   },
   service_rate_limited: {
     status: 429,
@@ -154,6 +164,12 @@ export const errorCodes = {
 } as const satisfies Record<string, ErrorEntry>;
 
 export type ErrorCode = keyof typeof errorCodes;
+
+/** `WWW-Authenticate`, which RFC 9110 requires with 401. A browser shows no dialog for these schemes. */
+export function challengeOf(code: ErrorCode): string | null {
+  if (errorCodes[code].status !== 401) return null;
+  return `${code === "bad_signature" ? "Signature" : "Bearer"} realm="wamid-relay"`;
+}
 
 /** An error that becomes the answer. `message` is for people, `code` for programs. */
 export class RelayError extends Error {

@@ -50,17 +50,19 @@ export interface GaugeSample {
   readonly deadLetters: number;
 }
 
-/** Upper bounds grow by the fourth root of two, so a percentile is at most 19 % too high. */
+/** Upper bounds grow by the fourth root of two from 1, so a percentile above 1 is at most 19 % from the exact one. */
 const bucketsPerDoubling = 4;
 /** Of values above 2^40, which only a wrong clock gives. */
 const lastBucket = 40 * bucketsPerDoubling;
 
-/** The histogram bucket of a value in milliseconds or seconds. */
+/** The histogram bucket of a value in milliseconds or seconds. The first holds all values up to 1. */
 export function bucketOf(value: number): number {
   return value > 1 ? Math.min(lastBucket, Math.ceil(Math.log2(value) * bucketsPerDoubling)) : 0;
 }
 
 const boundOf = (bucket: number): number => 2 ** (bucket / bucketsPerDoubling);
+const lowOf = (bucket: number): number => (bucket === 0 ? 0 : boundOf(bucket - 1));
+const middleOf = (bucket: number): number => (lowOf(bucket) + boundOf(bucket)) / 2;
 
 /** A quantile of a histogram, from its counts by bucket; null when it is empty. Values spread evenly within their bucket. */
 export function quantile(buckets: ReadonlyMap<number, number>, share: number): number | null {
@@ -69,7 +71,7 @@ export function quantile(buckets: ReadonlyMap<number, number>, share: number): n
   let below = 0;
   for (const [index, [bucket, n]] of counted.entries()) {
     if (below + n >= rank || index === counted.length - 1) {
-      const low = bucket === 0 ? 0 : boundOf(bucket - 1);
+      const low = lowOf(bucket);
       const value = low + ((boundOf(bucket) - low) * (rank - below)) / n;
       return Math.round(value * 100) / 100;
     }
@@ -235,81 +237,93 @@ export interface HistoryCell {
 /** Most labels of an answer; the rest becomes `other`. */
 const mostLabels = 50;
 
-/** The answer to a query, from all cells of the series between `from` and `to`. Leaves out those of other sources and routes. */
-export function sumSeries(query: SeriesQuery, cells: Iterable<HistoryCell>): SeriesView {
-  const { name, by, from, to, step, now, source, route } = query;
+/**
+ * Sums up the answer to a query from the cells of its series, each added once. Cells of other sources, routes and times are
+ * left out. It keeps sums alone, so that its memory grows with the answer and not with the cells.
+ */
+export function createSeriesSums({ name, by, from, to, step, now, source, route }: SeriesQuery) {
   const { kind, unit, of, label: labels }: SeriesRule = historySeries[name];
   const stepMs = step * 1000;
   const steps = Math.round((to - from) / stepMs);
   const only = of === "source" ? source : of === "route" ? route : undefined;
-  const taken: Taken = { steps, isPast: (index) => from + index * stepMs <= now, indexOf: (at) => Math.floor((at - from) / stepMs) };
-  const wanted: HistoryCell[] = [];
-  for (const cell of cells) {
-    if (cell.at >= from && cell.at < to && (only === undefined || cell.subject === only)) wanted.push(cell);
-  }
-  const view = { name, by, unit, step, from, to };
-  if (kind === "histogram") return { ...view, series: percentiles(wanted, taken) };
-  if (kind === "gauge") return { ...view, series: [greatest(wanted, taken)] };
-  const keyOf = (cell: HistoryCell): string => (by === null ? "total" : by === labels ? cell.label : cell.subject);
-  return { ...view, series: sums(wanted, keyOf, taken) };
+  const isPast = (index: number): boolean => from + index * stepMs <= now;
+  const byLabel = new Map<string, Values>();
+  /** Of a histogram, by step and then bucket. */
+  const buckets = new Map<number, Map<number, number>>();
+  const keyOf = ({ label, subject }: HistoryCell): string => (by === null || kind === "gauge" ? "total" : by === labels ? label : subject);
+
+  return {
+    /** The only source or route whose cells count; undefined: all. */
+    only,
+    add(cell: HistoryCell): void {
+      if (cell.at < from || cell.at >= to || (only !== undefined && cell.subject !== only)) return;
+      const index = Math.floor((cell.at - from) / stepMs);
+      if (kind === "histogram") {
+        const own = buckets.get(index) ?? new Map<number, number>();
+        buckets.set(index, own.set(Number(cell.label), (own.get(Number(cell.label)) ?? 0) + cell.n));
+        return;
+      }
+      const key = keyOf(cell);
+      let own = byLabel.get(key);
+      if (own === undefined) {
+        own = new Array<number | undefined>(steps);
+        byLabel.set(key, own);
+      }
+      const before = own[index];
+      own[index] = before === undefined ? cell.n : kind === "gauge" ? Math.max(before, cell.n) : before + cell.n;
+    },
+    view(): SeriesView {
+      const view = { name, by, unit, step, from, to };
+      if (kind === "histogram") return { ...view, series: percentiles(buckets, steps, isPast) };
+      if (kind === "gauge") return { ...view, series: [greatest(byLabel.get("total") ?? [], steps)] };
+      return { ...view, series: mostFrequent(byLabel, steps, isPast) };
+    },
+  };
 }
 
-interface Taken {
-  readonly steps: number;
-  isPast(index: number): boolean;
-  indexOf(at: number): number;
-}
+/** By step. An array, because a thousand routes have a million values in a day. */
+type Values = (number | undefined)[];
 type OneSeries = SeriesView["series"][number];
+const total = (counts: Iterable<number | undefined>): number => [...counts].reduce<number>((sum, n = 0) => sum + n, 0);
 
-function sums(cells: readonly HistoryCell[], keyOf: (cell: HistoryCell) => string, { steps, isPast, indexOf }: Taken): OneSeries[] {
-  const totals = new Map<string, number>();
-  for (const cell of cells) totals.set(keyOf(cell), (totals.get(keyOf(cell)) ?? 0) + cell.n);
-  const ordered = [...totals].filter(([, n]) => n !== 0).sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1));
-  const isOver = ordered.length > mostLabels;
-  const shown = new Map<string, { values: number[]; total: number }>();
-  const add = (label: string) => shown.set(label, { values: new Array<number>(steps).fill(0), total: 0 });
-  for (const [label] of ordered.slice(0, isOver ? mostLabels - 1 : mostLabels)) add(label);
-  for (const cell of cells) {
-    const label = keyOf(cell);
-    if (!totals.get(label)) continue;
-    const one = shown.get(label) ?? shown.get(otherCode) ?? add(otherCode).get(otherCode);
-    if (one === undefined) continue;
-    one.values[indexOf(cell.at)] = (one.values[indexOf(cell.at)] ?? 0) + cell.n;
-    one.total += cell.n;
+function mostFrequent(sums: ReadonlyMap<string, Values>, steps: number, isPast: (index: number) => boolean): OneSeries[] {
+  const ordered = [...sums]
+    .map(([label, values]) => ({ label, values, total: total(values) }))
+    .filter((one) => one.total !== 0)
+    .sort((a, b) => b.total - a.total || (a.label < b.label ? -1 : 1));
+  const shown = ordered.splice(0, ordered.length > mostLabels ? mostLabels - 1 : mostLabels);
+  if (ordered.length > 0) {
+    const known = shown.find(({ label }) => label === otherCode);
+    const other = known ?? { label: otherCode, values: [], total: 0 };
+    if (known === undefined) shown.push(other);
+    for (const { values, total: own } of ordered) {
+      for (const [index, n = 0] of values.entries()) other.values[index] = (other.values[index] ?? 0) + n;
+      other.total += own;
+    }
   }
-  return [...shown].map(([label, { values, total }]) => ({ label, values: values.map((n, index) => (isPast(index) ? n : null)), total }));
+  return shown.map((one) => ({ ...one, values: valuesOf(steps, (index) => (isPast(index) ? (one.values[index] ?? 0) : null)) }));
 }
 
-function greatest(cells: readonly HistoryCell[], { steps, indexOf }: Taken): OneSeries {
-  const values = new Array<number | null>(steps).fill(null);
-  let total: number | null = null;
-  for (const { at, n } of cells) {
-    const index = indexOf(at);
-    values[index] = Math.max(values[index] ?? n, n);
-    total = Math.max(total ?? n, n);
-  }
-  return { label: "total", values, total };
+const valuesOf = (steps: number, of: (index: number) => number | null) => Array.from({ length: steps }, (_, index) => of(index));
+
+function greatest(values: Values, steps: number): OneSeries {
+  const most = values.reduce<number | null>((a, b = 0) => Math.max(a ?? b, b), null);
+  return { label: "total", values: valuesOf(steps, (index) => values[index] ?? null), total: most };
 }
 
 const shares = { p50: 0.5, p90: 0.9, p99: 0.99 } as const;
 
-function percentiles(cells: readonly HistoryCell[], { steps, isPast, indexOf }: Taken): OneSeries[] {
+function percentiles(byStep: ReadonlyMap<number, Map<number, number>>, steps: number, isPast: (index: number) => boolean): OneSeries[] {
   const all = new Map<number, number>();
-  const byStep = Array.from({ length: steps }, () => new Map<number, number>());
-  const counts = new Array<number>(steps).fill(0);
-  let count = 0;
-  for (const { label, at, n } of cells) {
-    const [index, bucket] = [indexOf(at), Number(label)];
-    for (const buckets of [all, byStep[index]]) buckets?.set(bucket, (buckets.get(bucket) ?? 0) + n);
-    counts[index] = (counts[index] ?? 0) + n;
-    count += n;
-  }
+  for (const buckets of byStep.values()) for (const [bucket, n] of buckets) all.set(bucket, (all.get(bucket) ?? 0) + n);
+  const none: ReadonlyMap<number, number> = new Map();
   const ofShares = Object.entries(shares).map(([label, share]) => ({
     label,
-    values: byStep.map((buckets) => quantile(buckets, share)),
+    values: valuesOf(steps, (index) => quantile(byStep.get(index) ?? none, share)),
     total: quantile(all, share),
   }));
-  return [...ofShares, { label: "count", values: counts.map((n, index) => (isPast(index) ? n : null)), total: count }];
+  const counts = valuesOf(steps, (index) => (isPast(index) ? total((byStep.get(index) ?? none).values()) : null));
+  return [...ofShares, { label: "count", values: counts, total: total(all.values()) }];
 }
 
 const seconds = z
@@ -319,10 +333,10 @@ const reached = (text: string) => z.number().describe(text);
 
 export const qualitySchema = z
   .object({
-    sent: reached("Messages that were sent, failed ones included."),
-    delivered: reached("Messages that were delivered, also those whose only report was `read`."),
-    read: reached("Messages that were read."),
-    failed: reached("Messages that failed, also those that arrived later."),
+    sent: reached("Messages that were sent in the range, failed ones included."),
+    delivered: reached("Of these, messages that were delivered, also those whose only report was `read`."),
+    read: reached("Of these, messages that were read."),
+    failed: reached("Messages that failed in the range, also those that arrived later."),
     pending: reached("`sent` without `delivered` and `failed`."),
     errors: z
       .array(
@@ -384,27 +398,51 @@ const meanings: Readonly<Record<string, string>> = {
   "130429": "The sender exceeds the throughput of the network.",
 };
 
-/** Sums up the quality from counts, whether they come from the history or from rows. */
-export function createQualitySums() {
+/** A message as an event left it. Times are unix ms. */
+interface MovedMessage {
+  readonly status: string;
+  readonly previousStatus: string | null;
+  readonly errorCode: string | null;
+  readonly times: Readonly<Record<string, number>>;
+  readonly sentAt: number | null;
+}
+
+/** Sums up the quality of the messages sent from `from` (unix ms) on: from counts of the history, or from rows. */
+export function createQualitySums(from: number) {
   const sums = new Map<string, number>();
   const errors = new Map<string, number>();
   const timed = { toDelivered: new Map<number, number>(), toRead: new Map<number, number>() };
   const add = <Key>(to: Map<Key, number>, key: Key, n: number): void => void to.set(key, (to.get(key) ?? 0) + n);
   return {
-    count(series: SeriesName, label: string, n: number): void {
+    /** A cell of the history, which lasts `ms`. */
+    count(series: SeriesName, { label, at, n }: HistoryCell, ms: number): void {
       if (series === "transitions" || series === "skipped") add(sums, label, n);
       else if (series === "failures") add(errors, label, n);
-      else if (series === "toDelivered" || series === "toRead") add(timed[series], Number(label), n);
+      else if (series === "toDelivered" || series === "toRead") {
+        const bucket = Number(label);
+        const sentBefore = Math.floor(from / ms) * ms + middleOf(bucket) * 1000 - at;
+        // Of the cell that the beginning divides, a share: its times are spread evenly.
+        const late = n * Math.min(1, Math.max(0, sentBefore / ms));
+        add(timed[series], bucket, n - late);
+        add(sums, series === "toRead" ? "read" : "delivered", -late);
+      }
+    },
+    /** A row of an event that moved a message. */
+    move({ status, previousStatus, errorCode, times, sentAt }: MovedMessage): void {
+      if ((times["sent"] ?? sentAt ?? from) < from) return;
+      for (const reached of [status, ...skippedBy(previousStatus, status)]) add(sums, reached, 1);
+      if (status === "failed") add(errors, errorCode ?? noCode, 1);
+      const time = timeOfStatus(status, times, sentAt);
+      if (time !== null) add(timed[time.series], bucketOf(time.seconds), 1);
     },
     /** `share`: of the events that were counted, above 0. */
     result(share = 1): QualityView {
       const estimated = (n: number): number => Math.round(n / share);
-      const [sent, delivered, read, failed] = ["sent", "delivered", "read", "failed"].map((status) => estimated(sums.get(status) ?? 0)) as [
-        number,
-        number,
-        number,
-        number,
-      ];
+      const of = (status: string, most = Number.POSITIVE_INFINITY): number => Math.min(most, estimated(sums.get(status) ?? 0));
+      const sent = of("sent");
+      // Not every message's time of sending is known, and no failure's.
+      const delivered = of("delivered", sent);
+      const [read, failed] = [of("read", delivered), of("failed", sent)];
       const spread = (buckets: ReadonlyMap<number, number>) => ({ p50: quantile(buckets, 0.5), p90: quantile(buckets, 0.9) });
       return {
         sent,

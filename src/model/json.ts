@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { RelayError } from "./errors.ts";
 
 /** Limits of a JSON body. An empty list takes three bytes of a body and ten times that in memory; readers may be recursive. */
@@ -7,17 +8,20 @@ export const bodyLimits = { levels: 32, values: 250_000 } as const;
 export const lineLimits = { levels: 32, values: 2_000 } as const;
 
 /** Parses a JSON body. Throws `bad_request`. */
-export function parseBody(text: string): unknown {
-  const parsed = parseWithin(text, bodyLimits);
+export function parseBody(body: Buffer): unknown {
+  const parsed = parseWithin(body, bodyLimits);
   if ("fault" in parsed) throw new RelayError("bad_request", `the body ${parsed.fault}`);
   return parsed.value;
 }
 
 /** Parses JSON from outside after a check of its shape. `fault` continues a sentence that begins with the name of the text. */
 export function parseWithin(
-  text: string,
+  body: Buffer | string,
   { levels, values }: { readonly levels: number; readonly values: number },
 ): { readonly value: unknown } | { readonly fault: string } {
+  // Decoding would replace other bytes with U+FFFD, which would then be stored and sent.
+  if (typeof body !== "string" && !isUtf8(body)) return { fault: "is not valid UTF-8" };
+  const text = typeof body === "string" ? body : body.toString("utf8");
   const shape = shapeOf(text, levels, values);
   if (shape === "deep") return { fault: `is nested more than ${levels} levels deep` };
   if (shape === "many") return { fault: `has more than ${values.toLocaleString("en")} values` };

@@ -82,21 +82,29 @@ const wordText = /wamid\.[A-Za-z0-9+/_=-]{8,}|[A-Za-z0-9+/_-]{11,}={0,2}/gi;
 const phoneText = /(?:\+|%2B)?\d(?:[ \t\u00a0().\-/_\u2010-\u2015]|%(?:20|2[89DEF])|\d){6,}\d/gi;
 const fewestDigits = 8;
 const isPhone = (found: string): boolean => found.replace(/%..|\D/g, "").length >= fewestDigits;
-/** Replaces a masked wamid until the phones are masked, because its hash has digits. */
+const uuidText = /(?<![\w+-])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?![\w+-])/gi;
+/** Replaces a masked wamid or a UUID until the phones are masked, because both have digits. */
 const keptPlace = "\ue000";
+const uuidPlace = "\ue001";
 
 /** Replaces wamids and phone-like numbers in text such as a destination's answer or an error, also in base64. */
 export function maskText(text: string): string {
   const wamids: string[] = [];
+  const uuids: string[] = [];
   return text
-    .replaceAll(keptPlace, "\ufffd")
+    .replace(/[\ue000\ue001]/g, "\ufffd")
+    .replace(uuidText, (id) => {
+      uuids.push(hasPhone(id) ? "[uuid]" : id);
+      return uuidPlace;
+    })
     .replace(wordText, (word) => {
       if (!/^wamid\./i.test(word)) return hidesPerson(word) ? "[masked]" : word;
       wamids.push(maskWamid(word));
       return keptPlace;
     })
     .replace(phoneText, (found) => (isPhone(found) ? "[phone]" : found))
-    .replaceAll(keptPlace, () => wamids.shift() ?? "");
+    .replaceAll(keptPlace, () => wamids.shift() ?? "")
+    .replaceAll(uuidPlace, () => uuids.shift() ?? "");
 }
 
 /** Whether `word`, or a part that starts up to three characters later, is base64 of a wamid or phone number. */
@@ -135,6 +143,18 @@ export function phoneInWamid(wamid: string): string | null {
 /** A search by phone needs at least so many last digits. Stores index exactly so many. */
 export const fewestPhoneDigits = 4;
 
+/** Stands before digits that are a whole phone number, where others are the end of one. */
+const wholeMark = "=";
+
+/** What {@link phoneMatches} takes for a whole number. Its last digits are the same. */
+export const wholePhone = (digits: string): string => `${wholeMark}${digits}`;
+
+/** Whether the phone number in a wamid ends with these digits. */
+export function phoneMatches(wamid: string, digits: string): boolean {
+  const phone = phoneInWamid(wamid);
+  return phone !== null && digits !== "" && `${wholeMark}${phone}`.endsWith(digits);
+}
+
 /** The indexed digits of a wamid's phone number. */
 export function lastPhoneDigits(wamid: string): string | null {
   return phoneInWamid(wamid)?.slice(-fewestPhoneDigits) ?? null;
@@ -142,10 +162,21 @@ export function lastPhoneDigits(wamid: string): string | null {
 
 const isoTime = /^\d{4}-\d{2}-\d{2}T[\d:.]+(Z|[+-]\d{2}:?\d{2})$/;
 
+/** A digest in hex, of which most have eight digits in a row; and the time beside it. */
+const digestText = /(?<![0-9a-z])(?:[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})(?![0-9a-z])|\bt=1\d{9}\b/gi;
+
+/** Whether a field is known to hold a signature or its time, and `text` has that form. */
+function isSignature(text: string, key: string): boolean {
+  if (/timestamp$/i.test(key)) return /^1[6-9]\d{8}(?:\d{3})?$/.test(text);
+  if (!/signature|hmac|digest/i.test(key)) return false;
+  const rest = text.replace(digestText, " x ");
+  return maskText(rest) === rest;
+}
+
 /** A JSON value, each text by itself: UUIDs and times, which look like phone numbers inside a text, stay readable. */
 export function maskValue(value: unknown, wamid: string | null): unknown {
-  return maskEach(value, (text) =>
-    text === wamid ? maskWamid(text) : isCanonicalUuid(text) || isoTime.test(text) ? text : maskText(text),
+  return maskEach(value, (text, key) =>
+    text === wamid ? maskWamid(text) : isCanonicalUuid(text) || isoTime.test(text) || isSignature(text, key) ? text : maskText(text),
   );
 }
 
@@ -167,7 +198,7 @@ export function maskBody(text: string, wamid: string | null): string {
   return JSON.stringify(
     maskEach(value, (each, key) => {
       if (each === wamid) return maskWamid(each);
-      if (isoTime.test(each) || (uuid.test(each) && !hasPhone(each))) return each;
+      if (isoTime.test(each) || (uuid.test(each) && (/id$/i.test(key) || !hasPhone(each)))) return each;
       const isWord = each.length <= longestWord && wordKey.test(key) && /^[\w.:-]*$/.test(each);
       const shown = maskText(each);
       return isWord || /^(\[\w+\]|wamid:[0-9a-f]{12})$/.test(shown) ? shown : `[text, ${each.length} characters]`;

@@ -1,25 +1,11 @@
 import { z } from "zod";
 import { count } from "./answers.ts";
+import { attentionKinds, severities } from "./attention.ts";
 import { pii, time, type View } from "./view.ts";
 
 /*
  * The answer of `GET /v1/overview`, which `GET /v1/live` sends again whenever it changes (docs/reference/endpoints.md).
  */
-
-export const attentionKinds = [
-  "store-failing",
-  "unplanned",
-  "no-webhooks",
-  "destination-stopped",
-  "destination-failing",
-  "destination-paused",
-  "account-stopped",
-  "reconcile-failing",
-  "dead-letters",
-  "quarantined",
-  "settings-refused",
-] as const;
-export type AttentionKind = (typeof attentionKinds)[number];
 
 const attentionSchema = z
   .object({
@@ -32,16 +18,18 @@ const attentionSchema = z
 | \`unplanned\` | null | an accepted event waits over a minute for a worker (Redis) | |
 | \`no-webhooks\` | account | messages were sent and their webhooks do not arrive | |
 | \`destination-stopped\` | route | the destination answered 410, until you resume it | \`resume\` |
-| \`destination-failing\` | route | deliveries wait, and the breaker is not closed or three attempts in a row failed over a minute | \`retry\` |
-| | | a delivery has been due for over ten minutes | |
+| \`destination-failing\` | route | the breaker is not closed, or attempts failed in a row: ten, or three over a minute | \`retry\` |
+| | | a delivery has been due for over ten minutes (a warning) | |
 | \`destination-paused\` | route | deliveries wait during a pause of a minute or more (429 with \`Retry-After\`) | \`resume\` |
+| \`destination-slow\` | route | deliveries in a row took more than half of the timeout: ten, or three over a minute | |
 | \`account-stopped\` | account | the messaging service refuses the API key | |
-| | | a monthly quota is used up | \`resume\` |
+| | | a monthly quota is used up (a warning) | \`resume\` |
 | \`reconcile-failing\` | account | polls of messages fail | |
 | \`dead-letters\` | route | deliveries ran out of attempts | \`retry\` |
 | \`quarantined\` | null | signed webhooks are not valid events | \`release\` |
 | \`settings-refused\` | null | the last reload was refused | |`,
     ),
+    severity: z.enum(severities).describe("`error`: it needs somebody now, and `doctor` fails; `warning`: it can wait for working hours."),
     subject: pii("text", z.string()).nullable().describe("The route or the account; null: the relay itself."),
     since: time.describe("When it began, or when the relay noticed it."),
     waiting: count.nullable().describe("Number of deliveries or events that it concerns; null: they are not counted."),

@@ -1,5 +1,6 @@
 import { readRedisUrl } from "./redis.ts";
 import { Secret } from "./secret.ts";
+import { runSteps, type Steps } from "./steps.ts";
 
 /** Removes the secrets of the settings from text, for example from the answer of a destination that echoes its request. */
 export interface Redactor {
@@ -10,7 +11,7 @@ export interface Redactor {
   /** A log line. Keeps secrets under 8 characters and headers such as `x-tenant`, which may be words of the line itself. */
   line(line: string): string;
   /** Replaces the settings. Redacts the previous secrets until the next reload, because attempts in flight still send them. */
-  reload(settings: unknown): void;
+  reload(settings: unknown): Steps<void>;
 }
 
 export const redacted = "[secret]";
@@ -27,44 +28,37 @@ const urlKeys = new Set(["url", "baseUrl", "publicUrl"]);
 
 /** Reads any part of the settings. Finds secrets by their type, and in URLs. */
 export function createRedactor(settings: unknown): Redactor {
-  let current = secretsIn(settings);
-  let all = createSearch(current.foreign, true);
-  let ofLines = createSearch(current.line, false);
+  let current = settings;
+  let search = runSteps(creating(secretsIn(settings), new Map()));
 
   return {
-    text: (text) => standardSignatures(all.replace(text)),
+    text: (text) => standardSignatures(search.answer(text)),
     bytes(bytes, more = []) {
       if (bytes.length < shortest) return bytes;
       // One character per byte, so that binary parts stay unchanged.
       const before = bytes.toString("latin1");
-      let after = standardSignatures(all.replace(before));
+      let after = standardSignatures(search.answer(before));
       for (const value of more) if (value.length >= shortestAnywhere) after = after.replace(new RegExp(anySpelling(value), "g"), redacted);
       return after === before ? bytes : Buffer.from(after, "latin1");
     },
-    line: (line) => ofLines.replace(line),
-    reload(next) {
-      const before = current;
-      current = secretsIn(next);
-      all = createSearch([...current.foreign, ...before.foreign], true);
-      ofLines = createSearch([...current.line, ...before.line], false);
+    line: (line) => search.line(line),
+    *reload(next) {
+      search = yield* creating(secretsIn([next, current]), search.spelled);
+      current = next;
     },
   };
 }
 
-interface Known {
-  /** Redacted in text from outside. */
-  readonly foreign: readonly string[];
-  /** Redacted in log lines too. */
-  readonly line: readonly string[];
-}
+/** Secret texts, each with whether it is redacted in log lines too. The longest first, so that a header's value is replaced before the token in it. */
+type Secrets = ReadonlyMap<string, boolean>;
 
-function secretsIn(settings: unknown): Known {
-  const foreign: string[] = [];
-  const line: string[] = [];
+function secretsIn(settings: unknown): Secrets {
+  const found = new Map<string, boolean>();
   const add = (values: readonly string[], isForLines = true): void => {
-    const known = values.filter((value) => value.length >= shortest);
-    foreign.push(...known);
-    if (isForLines) line.push(...known.filter((value) => value.length >= shortestAnywhere));
+    for (const value of values) {
+      if (value.length < shortest) continue;
+      found.set(value, found.get(value) === true || (isForLines && value.length >= shortestAnywhere));
+    }
   };
   const walk = (value: unknown, key: string, inHeaders: boolean): void => {
     if (value instanceof Secret) {
@@ -78,7 +72,7 @@ function secretsIn(settings: unknown): Known {
     }
   };
   walk(settings, "", false);
-  return { foreign, line };
+  return new Map([...found].toSorted(([a], [b]) => b.length - a.length));
 }
 
 function partsOfSecret(text: string): string[] {
@@ -121,53 +115,82 @@ function decoded(text: string): string {
   }
 }
 
-interface Search {
-  replace(text: string): string;
-}
-
 const anchorLength = 4;
 const tableBits = 18;
 
+/** One way in which a secret may be written. */
+interface Pattern {
+  /** Of four characters that it needs. Null: it has no four letters or digits in a row. */
+  readonly hash: number | null;
+  readonly source: () => string;
+  /** Compiled at first use: most secrets never occur in a text, and a reload must not wait for thousands of patterns. */
+  compiled?: RegExp;
+}
+
+interface Spelled {
+  readonly patterns: readonly Pattern[];
+  /** Texts of which an answer may end with a part. */
+  readonly spellings: readonly string[];
+}
+
+function spell(secret: string): Spelled {
+  if (secret.length < shortestAnywhere) {
+    const source = (): string => `(?<![A-Za-z0-9])${anySpelling(secret)}(?![A-Za-z0-9])`;
+    return { patterns: [{ hash: anchorOf(secret), source }], spellings: [] };
+  }
+  // Base64 may encode it as written in JSON or in a URL.
+  const written = [...new Set([secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret.toWellFormed())])];
+  const cores = written.flatMap(base64Cores);
+  const sourceOf = (core: string): string => anySpelling(core).replaceAll("\\+", "[+-]").replaceAll("\\/", "[/_]");
+  return {
+    patterns: [
+      { hash: anchorOf(secret), source: () => anySpelling(secret) },
+      ...cores.map((core) => ({ hash: anchorOf(core), source: () => sourceOf(core) })),
+    ],
+    spellings: [...written, ...cores.filter((core) => core.length >= shortestAnywhere)],
+  };
+}
+
+/** The last four characters, because many secrets begin alike. */
+function anchorOf(spelling: string): number | null {
+  const anchor = /.*([A-Za-z0-9]{4})/s.exec(spelling)?.[1];
+  return anchor === undefined ? null : hashOf(anchor);
+}
+
+interface Search {
+  readonly spelled: ReadonlyMap<string, Spelled>;
+  /** Redacts a log line. */
+  line(line: string): string;
+  /** Redacts text from outside. */
+  answer(text: string): string;
+}
+
 /**
  * Finds all `secrets`. Most texts have none, so a table is searched for the hash of each four characters, and the regular
- * expression of a secret runs only when its hash occurs. `mayBeCut`: the text may end within a secret.
+ * expression of a secret runs only when its hash occurs. `before`: what was spelled already.
  */
-function createSearch(secrets: readonly string[], mayBeCut: boolean): Search {
-  const distinct = [...new Set(secrets)].toSorted((a, b) => b.length - a.length);
-  /** Longest first, so that a header's value is replaced before the token in it. */
-  const patterns: RegExp[] = [];
-  /** Indexes of patterns by the hash of four characters that they need. */
+function* creating(secrets: Secrets, before: ReadonlyMap<string, Spelled>): Steps<Search> {
+  const spelled = new Map<string, Spelled>();
+  const patterns: { readonly pattern: Pattern; readonly isForLines: boolean }[] = [];
+  /** Indexes of patterns by their hash. */
   const anchored = new Map<number, number[]>();
-  /** Patterns without four letters or digits in a row. */
+  /** Indexes of patterns without one. */
   const always: number[] = [];
   const table = new Uint8Array(2 ** tableBits);
-  const spellings: string[] = [];
-
-  const addSpelling = (spelling: string, source: string): void => {
-    const index = patterns.push(new RegExp(source, "g")) - 1;
-    // The last four characters, because many secrets begin alike.
-    const anchor = /.*([A-Za-z0-9]{4})/s.exec(spelling)?.[1];
-    if (anchor === undefined) always.push(index);
-    else {
-      const hash = hashOf(anchor);
-      table[hash] = 1;
-      anchored.set(hash, [...(anchored.get(hash) ?? []), index]);
+  for (const [secret, isForLines] of secrets) {
+    const one = before.get(secret) ?? spell(secret);
+    spelled.set(secret, one);
+    for (const pattern of one.patterns) {
+      const index = patterns.push({ pattern, isForLines }) - 1;
+      const { hash } = pattern;
+      if (hash === null) always.push(index);
+      else if (table[hash] === 1) anchored.get(hash)?.push(index);
+      else {
+        table[hash] = 1;
+        anchored.set(hash, [index]);
+      }
     }
-    if (spelling.length >= shortestAnywhere) spellings.push(spelling);
-  };
-
-  for (const secret of distinct) {
-    if (secret.length < shortestAnywhere) {
-      addSpelling(secret, `(?<![A-Za-z0-9])${anySpelling(secret)}(?![A-Za-z0-9])`);
-      continue;
-    }
-    addSpelling(secret, anySpelling(secret));
-    // Base64 may encode it as written in JSON or in a URL.
-    const written = new Set([secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret.toWellFormed())]);
-    spellings.push(...written);
-    for (const core of [...written].flatMap(base64Cores)) {
-      addSpelling(core, anySpelling(core).replaceAll("\\+", "[+-]").replaceAll("\\/", "[/_]"));
-    }
+    yield;
   }
 
   /** The patterns that may match. */
@@ -183,23 +206,37 @@ function createSearch(secrets: readonly string[], mayBeCut: boolean): Search {
     return found === null ? always : [...found].toSorted((a, b) => a - b);
   }
 
+  function replace(text: string, isLine: boolean): string {
+    let whole = text;
+    for (const index of candidates(text)) {
+      const { pattern, isForLines } = patterns[index] as (typeof patterns)[number];
+      if (isLine && !isForLines) continue;
+      pattern.compiled ??= new RegExp(pattern.source(), "g");
+      whole = whole.replace(pattern.compiled, redacted);
+    }
+    return whole;
+  }
+
   /** Stored answers are cut, perhaps within a secret. */
   function withoutHead(text: string): string {
-    for (const spelling of spellings) {
-      const head = spelling.slice(0, shortestHead);
-      const from = text.length - spelling.length;
-      for (let at = text.indexOf(head, from); at !== -1; at = text.indexOf(head, at + 1)) {
-        if (spelling.startsWith(text.slice(at))) return `${text.slice(0, at)}${redacted}`;
+    for (const { spellings } of spelled.values()) {
+      for (const spelling of spellings) {
+        const head = spelling.slice(0, shortestHead);
+        const from = text.length - spelling.length;
+        for (let at = text.indexOf(head, from); at !== -1; at = text.indexOf(head, at + 1)) {
+          if (spelling.startsWith(text.slice(at))) return `${text.slice(0, at)}${redacted}`;
+        }
       }
     }
     return text;
   }
 
   return {
-    replace(text) {
-      let whole = text;
-      for (const index of candidates(text)) whole = whole.replace(patterns[index] as RegExp, redacted);
-      return mayBeCut && text.length >= shortestCut ? withoutHead(whole) : whole;
+    spelled,
+    line: (line) => replace(line, true),
+    answer(text) {
+      const whole = replace(text, false);
+      return text.length >= shortestCut ? withoutHead(whole) : whole;
     },
   };
 }

@@ -9,7 +9,21 @@ export interface BreakerView {
   readonly openUntil: number | null;
   /** Unix milliseconds of the first failure in a row; null: the last attempt did not fail, or nobody knows. */
   readonly failingSince: number | null;
+  /** Absent: not known beyond `failingSince`. */
+  readonly failing?: Failing | null;
 }
+
+/** The attempts of a route that failed, in a row. */
+export interface Failing {
+  /** Unix ms at which the first one ended. */
+  readonly since: number;
+  readonly attempts: number;
+  /** Of the last one: an HTTP status such as `503`, or an error such as `timeout`. */
+  readonly cause: string;
+}
+
+/** The slow attempts of a route that delivered, in a row. */
+export type Slow = Omit<Failing, "cause">;
 
 /** The breaker of a destination shared by all processes. It follows the table of `deliver/breaker.ts`. */
 export interface SharedBreaker {

@@ -1,5 +1,6 @@
 import { createHmac, createSecretKey } from "node:crypto";
 import { z } from "zod";
+import { readTime } from "./envelope.ts";
 import { durationSchema } from "./units.ts";
 
 export const signatureAlgorithms = ["sha1", "sha256", "sha384", "sha512"] as const;
@@ -45,7 +46,10 @@ const axesSchema = z.strictObject({
     .max(32)
     .optional()
     .describe("Key of the timestamp inside the signature header, as t in t=…,v1=…. Requires separator."),
-  timestampUnit: z.enum(["s", "ms"]).optional().describe("Unit of the timestamp: Unix seconds (the default) or milliseconds."),
+  timestampUnit: z
+    .enum(["s", "ms", "iso"])
+    .optional()
+    .describe("Unit of the timestamp: Unix seconds (the default), milliseconds, or iso for ISO 8601."),
   idHeader: headerName.optional().describe("Header with the message id, for {id}."),
   content: z
     .string()
@@ -133,7 +137,7 @@ export interface SignatureScheme {
   readonly separator: string | null;
   /** The place of the timestamp: a header, or an entry `key=…` of the signature header. Null: none is signed. */
   readonly timestamp: { readonly in: "header"; readonly name: string } | { readonly in: "entry"; readonly key: string } | null;
-  readonly timestampUnit: "s" | "ms";
+  readonly timestampUnit: "s" | "ms" | "iso";
   /** Null: no id is signed. */
   readonly idHeader: string | null;
   readonly content: readonly ContentPart[];
@@ -288,6 +292,19 @@ export function signatureKey(scheme: SignatureScheme, secret: string): HmacKey {
   return createHmacKey(scheme.algorithm, decodeKey(secret, scheme.secretEncoding));
 }
 
+const unixTime = /^[0-9]{1,15}$/;
+
+/** A timestamp in Unix milliseconds; NaN when it is not in the unit. */
+export function timestampMs(text: string, unit: SignatureScheme["timestampUnit"]): number {
+  if (unixTime.test(text)) return unit === "iso" ? Number.NaN : Number(text) * (unit === "ms" ? 1 : 1000);
+  return unit === "iso" ? Date.parse(readTime(text) ?? "") : Number.NaN;
+}
+
+function timestampText(ms: number, unit: SignatureScheme["timestampUnit"]): string {
+  if (unit === "iso") return new Date(ms).toISOString();
+  return String(unit === "ms" ? ms : Math.floor(ms / 1000));
+}
+
 /** The parts of a request that may be signed. Header values have one character per byte, as in Node. */
 export interface SignedRequest {
   readonly method: string;
@@ -325,7 +342,7 @@ export function createSigner(settings: SignatureSettings, secret: string): (requ
   const scheme = resolveScheme(settings);
   const key = signatureKey(scheme, secret);
   return (request) => {
-    const timestamp = String(scheme.timestampUnit === "ms" ? request.timestampMs : Math.floor(request.timestampMs / 1000));
+    const timestamp = timestampText(request.timestampMs, scheme.timestampUnit);
     const signature = computeSignature(scheme, key, { ...request, timestamp });
     const entry = scheme.prefixes[0] + signature.toString(scheme.encoding);
     const headers: Record<string, string> = {};

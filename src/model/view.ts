@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { maskBody, maskText, maskValue, maskWamid, shownDeliveryId, shownId, shownKind } from "./mask.ts";
+import { maskBody, maskText, maskValue, maskWamid, screenDeliveryId, screenId, shownDeliveryId, shownId, shownKind } from "./mask.ts";
 
 /** A time: ISO 8601 in UTC. */
 export const time = z.stringFormat("date-time", (text) => !Number.isNaN(Date.parse(text)));
@@ -27,35 +27,53 @@ export function toAnswer<Schema extends z.ZodType>(schema: Schema, view: View<Sc
   return answers(schema)(view, undefined) as z.infer<Schema>;
 }
 
-type Personal = "wamid" | "message" | "run" | "event" | "delivery" | "kind" | "text" | "json" | "subject" | "hit" | "body" | "bytes";
+type Personal =
+  | "wamid"
+  | "message"
+  | "run"
+  | "event"
+  | "delivery"
+  | "kind"
+  | "text"
+  | "response"
+  | "json"
+  | "subject"
+  | "hit"
+  | "body"
+  | "bytes";
 
-/** How {@link maskAnswer} masks a field: the forms of log lines (mask.ts). */
-const masks: Record<Personal, Write> = {
+/** How {@link maskAnswer} masks a field. `id` and `delivery`: the forms of log lines, or those for an operator's terminal (mask.ts). */
+const masksWith = (id: typeof shownId, delivery: typeof shownDeliveryId): Record<Personal, Write> => ({
   wamid: (text) => maskWamid(text as string),
-  message: (id) => shownId("message", id as string),
-  run: (id) => shownId("run", id as string),
-  event: (id) => shownId("event", id as string),
-  delivery: (id) => shownDeliveryId(id as string),
+  message: (text) => id("message", text as string),
+  run: (text) => id("run", text as string),
+  event: (text) => id("event", text as string),
+  delivery: (text) => delivery(text as string),
   kind: (word) => shownKind(word as string),
   text: (text) => maskText(text as string),
+  /** A stream answers with the id of its entry, whose digits are a time. */
+  response(text, owner) {
+    const { status, error } = owner as { status: number | null; error: string | null };
+    return status === null && error === null && /^\d+-\d+$/.test(text as string) ? text : maskText(text as string);
+  },
   /** A parsed JSON value, key by key. */
   json: (value, owner) => maskValue(value, wamidOf(owner)),
   /** `{type, key}`. */
   subject: (subject) => {
     const { type, key, ...rest } = subject as { type: string; key: string };
-    return { type, key: type === "message" ? maskWamid(key) : shownId("run", key), ...rest };
+    return { type, key: type === "message" ? maskWamid(key) : id("run", key), ...rest };
   },
   /** The id of what `kind` beside it says. A body in quarantine has its seq for an id. */
-  hit: (id, owner) => {
+  hit(text, owner) {
     const { kind, seq } = owner as { kind: "message" | "run" | "event" | "delivery"; seq: number | null };
-    return id === String(seq) ? id : masks[kind === "message" ? "wamid" : kind](id, owner);
+    return text === String(seq) ? text : this[kind === "message" ? "wamid" : kind](text, owner);
   },
   /** A received body as text. */
   body: (text, owner) => maskBody(text as string, wamidOf(owner)),
   /** The same bytes in base64. */
   bytes: (bytes, owner) =>
     Buffer.from(maskBody(Buffer.from(bytes as string, "base64").toString("utf8"), wamidOf(owner))).toString("base64"),
-};
+});
 
 /** Where `x-pii` of a field's metadata says how the field is masked. The OpenAPI document shows it. */
 const mark = "x-pii";
@@ -82,6 +100,11 @@ export function maskAnswer<Schema extends z.ZodType>(schema: Schema, answer: z.i
   return masked(schema)(answer, undefined) as z.infer<Schema>;
 }
 
+/** The same for an operator's terminal: ids without a phone number or wamid stay, because commands take them. */
+export function maskForScreen<Schema extends z.ZodType>(schema: Schema, answer: z.infer<Schema>): z.infer<Schema> {
+  return maskedForScreen(schema)(answer, undefined) as z.infer<Schema>;
+}
+
 /** Whether an answer has a marked field. */
 export function holdsPii(schema: z.core.$ZodType): boolean {
   return masked(schema) !== asItIs;
@@ -94,12 +117,15 @@ const asItIs: Write = (value) => value;
 
 const isoTime: Write = (ms) => new Date(ms as number).toISOString();
 const answers = createWriters((schema) => (schema === time ? isoTime : undefined), "pick");
-const masked = createWriters((schema) => {
-  const kind = piiOf(schema);
-  if (kind === undefined) return undefined;
-  const mask: Write = masks[kind];
-  return (value, owner) => (value === null || value === undefined ? value : mask(value, owner));
-}, "keep");
+const masked = createMasking(masksWith(shownId, shownDeliveryId));
+const maskedForScreen = createMasking(masksWith(screenId, screenDeliveryId));
+
+function createMasking(masks: Record<Personal, Write>): Writer {
+  return createWriters((schema) => {
+    const kind = piiOf(schema);
+    return kind && ((value, owner) => (value === null || value === undefined ? value : masks[kind](value, owner)));
+  }, "keep");
+}
 
 /**
  * A writer for each schema, made once: looking into the schema for each of a thousand rows takes a tenth of a second.

@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
-import type { Alarm, AlarmChange } from "../model/alarm.ts";
+import { type Alarm, type AlarmChange, type AlarmName, alarmKey } from "../model/alarm.ts";
 import { lookupFunction } from "../model/name-lookup.ts";
 
 /** Whether the relay is ready, and if not, why. */
@@ -38,10 +38,11 @@ type AlarmView = Omit<Alarm, "since"> & { readonly since: string };
 interface Alarms {
   /** Has no effect while the alarm is in force. */
   began(alarm: Alarm): void;
-  ended(alarm: Alarm["alarm"], account: string): void;
+  ended(alarm: AlarmName): void;
   /** Replaces the alarms in force with those of another process, without reporting changes. */
   adopt(alarms: readonly Alarm[]): void;
-  list(): readonly AlarmView[];
+  has(alarm: AlarmName): boolean;
+  list(): readonly Alarm[];
 }
 
 /** The alarms in force; each change is reported once. */
@@ -49,13 +50,13 @@ export function createAlarms(changed: (change: AlarmChange) => void): Alarms {
   const inForce = new Map<string, Alarm>();
   return {
     began(alarm) {
-      const key = `${alarm.alarm} ${alarm.account}`;
+      const key = alarmKey(alarm);
       if (inForce.has(key)) return;
       inForce.set(key, alarm);
       changed({ state: "began", alarm });
     },
-    ended(name, account) {
-      const key = `${name} ${account}`;
+    ended(ended) {
+      const key = alarmKey(ended);
       const alarm = inForce.get(key);
       if (alarm === undefined) return;
       inForce.delete(key);
@@ -63,18 +64,19 @@ export function createAlarms(changed: (change: AlarmChange) => void): Alarms {
     },
     adopt(alarms) {
       inForce.clear();
-      for (const alarm of alarms) inForce.set(`${alarm.alarm} ${alarm.account}`, alarm);
+      for (const alarm of alarms) inForce.set(alarmKey(alarm), alarm);
     },
-    list: () => [...inForce.values()].map(viewOf),
+    has: (alarm) => inForce.has(alarmKey(alarm)),
+    list: () => [...inForce.values()],
   };
 }
 
 /** The body posted to the alert URL. */
 export function alertBody({ state, alarm }: AlarmChange, now: number): string {
-  return JSON.stringify({ ...viewOf(alarm), state, at: new Date(now).toISOString() });
+  return JSON.stringify({ ...alarmView(alarm), state, at: new Date(now).toISOString() });
 }
 
-function viewOf({ since, ...rest }: Alarm): AlarmView {
+export function alarmView({ since, ...rest }: Alarm): AlarmView {
   return { ...rest, since: new Date(since).toISOString() };
 }
 

@@ -1,5 +1,8 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "@prometheus-io/client";
+import { conditionOf, conditions } from "../model/attention.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { Attention } from "../model/overview.ts";
 
 interface RouteGauges {
   readonly route: string;
@@ -25,6 +28,7 @@ export interface ServiceGauges {
 
 /** Read at each scrape. */
 export interface Gauges {
+  readonly attention: readonly Pick<Attention, "kind" | "severity" | "subject">[];
   readonly routes: readonly RouteGauges[];
   readonly services: readonly ServiceGauges[];
   /** How many events each listener is behind. */
@@ -62,6 +66,8 @@ interface DescribedMetric {
   readonly combine: Combine;
 }
 
+/** With a thousand routes, rendering takes a tenth of a second: after this many ms other work goes on. */
+const sliceMs = 5;
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const untilADay = [...seconds, 60, 300, 3600, 86400];
 const writes = [1, 2, 5, 10, 25, 50, 100, 250, 500];
@@ -158,6 +164,11 @@ export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>
     ),
 
     badTokens: counter("relay_bad_tokens_total", "Requests to the control API with an unknown token, or with none (missing).", ["reason"]),
+    guesses: counter(
+      "relay_phone_guesses_total",
+      "Searches for a phone number by a token without the scope pii: found, missed, or refused by the limit.",
+      ["token", "result"],
+    ),
     sends: counter("relay_sends_total", "Calls that send a message or start a run: done, not-done (certainly not sent) or unknown.", [
       "account",
       "kind",
@@ -200,6 +211,13 @@ export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>
     "node",
     "storage",
   ]).set({ ...build }, 1);
+
+  const attentionGauge = gauge(
+    "relay_attention",
+    "1 while something needs action, as the console and doctor list it. kind and severity are those of GET /v1/overview. Absent: nothing.",
+    "max",
+    ["kind", "severity", "route", "account"],
+  );
 
   const up = {
     unplanned: gauge("relay_unplanned_events", "Accepted events that no worker has planned yet. Always 0 with SQLite.", "max"),
@@ -285,6 +303,15 @@ export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>
     }
   }
 
+  function observeAttention(attention: Gauges["attention"]): void {
+    attentionGauge.reset();
+    for (const { kind, severity, subject } of attention) {
+      const { about } = conditions[conditionOf({ kind, severity })];
+      const of = subject === null || (about !== "route" && about !== "account") ? {} : { [about]: subject };
+      attentionGauge.set({ kind, severity, ...of }, 1);
+    }
+  }
+
   function observeListeners(listeners: Gauges["listeners"]): void {
     up.listeners.set(listeners.length);
     up.behind.reset();
@@ -300,7 +327,8 @@ export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>
     contentType: registry.contentType,
     /** The text that Prometheus scrapes. */
     async text(): Promise<string> {
-      const { routes, services, listeners, unplanned, requestsInFlight, storing, now } = await read();
+      const { attention, routes, services, listeners, unplanned, requestsInFlight, storing, now } = await read();
+      observeAttention(attention);
       observeRoutes(routes, now);
       observeAccounts(services);
       observeListeners(listeners);
@@ -308,7 +336,15 @@ export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>
       up.unplannedOldest.set(secondsBetween(unplanned.oldestAt, now));
       up.inFlight.set(requestsInFlight);
       up.storing.set(Number(storing));
-      return registry.metrics();
+      const texts: string[] = [];
+      let startedAt = performance.now();
+      for (const { name } of registry.getMetricsAsArray()) {
+        texts.push(await registry.getSingleMetricAsString(name));
+        if (performance.now() - startedAt < sliceMs) continue;
+        await nextTurn();
+        startedAt = performance.now();
+      }
+      return `${texts.join("\n\n")}\n`;
     },
   };
 }

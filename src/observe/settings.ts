@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { Secret } from "../model/secret.ts";
+import { isUnixSocket, unixSocketFault } from "../model/unix-socket.ts";
 
 function isCollectorUrl(text: string): boolean {
   const url = URL.parse(text);
@@ -16,6 +17,7 @@ export const tracesSchema = z.strictObject({
   endpoint: z
     .string()
     .refine((text) => text === "" || isCollectorUrl(text), "is not an http or https URL")
+    .refine((text) => !isUnixSocket(text), unixSocketFault)
     .refine((text) => !hasCredentials(text), "holds a user or password; put them into headers (authorization)")
     .optional()
     .describe(

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { type ErrorCode, errorCodes } from "../model/errors.ts";
+import { challengeOf, type ErrorCode, errorCodes } from "../model/errors.ts";
 
 /** A complete answer, built once and sent many times. */
 export interface Answer {
@@ -19,7 +19,9 @@ export function jsonAnswer(status: number, value: unknown, extra: readonly strin
 }
 
 export function errorAnswer(code: ErrorCode, error: string, extra: readonly string[] = []): Answer {
-  return jsonAnswer(errorCodes[code].status, { error, code }, extra);
+  const challenge = challengeOf(code);
+  const headers = challenge === null ? extra : ["www-authenticate", challenge, ...extra];
+  return jsonAnswer(errorCodes[code].status, { error, code }, headers);
 }
 
 /** Answers a request that is complete. `end` closes the connection after it. */

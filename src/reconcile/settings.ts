@@ -2,6 +2,7 @@ import { z } from "zod";
 import { scheduleSchema } from "../model/schedule.ts";
 import { secretSchema } from "../model/secret.ts";
 import { durationSchema } from "../model/units.ts";
+import { isUnixSocket, unixSocketFault } from "../model/unix-socket.ts";
 
 /** Only accounts with a base URL and a key are polled. */
 export const reconcileSchema = z
@@ -33,6 +34,7 @@ export const silenceSchema = z.strictObject({
     .describe("Longest time without an event after messages were registered, 1m to 24h. Also the length of the window."),
   alertUrl: secretSchema
     .refine((secret) => isHttpUrl(secret.reveal()), "is not an http or https URL")
+    .refine((secret) => !isUnixSocket(secret.reveal()), unixSocketFault)
     .optional()
     .describe("Alarms are posted here as JSON, once as they begin and once as they end. A secret, because such URLs often grant access."),
 });

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { issueText } from "../model/issue-text.ts";
 import { compilePattern, PatternRefused } from "./pattern.ts";
 
 const scalar = z.union([z.string(), z.number(), z.boolean(), z.null()], { error: "must be text, a number, true, false or null" });
@@ -100,7 +101,7 @@ function reportFaults(condition: unknown, context: Context): void {
       return;
     }
     if (Object.keys(value).length === 0) fault(at, `has no operator (${whereOperators.join(" ")})`);
-    for (const issue of comparisonSchema.safeParse(value).error?.issues ?? []) {
+    for (const issue of comparisonSchema.safeParse(value, { error: (issue) => issueText(issue) }).error?.issues ?? []) {
       if (issue.code !== "unrecognized_keys") fault([...at, ...issue.path], issue.message);
       else
         for (const key of issue.keys)

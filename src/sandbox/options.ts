@@ -1,6 +1,9 @@
 import { z } from "zod";
+import type { Clock } from "../model/clock.ts";
 import { signatureSettingsSchema } from "../model/signature.ts";
+import type { ObservedPost } from "./events/observed-posts.ts";
 import { faultsSchema } from "./faults.ts";
+import type { Happening } from "./happenings.ts";
 import { plans } from "./world/plans.ts";
 import type { Plan } from "./world/records.ts";
 import { usualMessages } from "./world/world.ts";
@@ -50,4 +53,11 @@ export const sandboxOptionsSchema = z.strictObject({
   /** Path of the SQLite file to remember everything in; not given: memory only. */
   file: z.string().min(1).optional(),
 });
-export type SandboxSettings = z.input<typeof sandboxOptionsSchema>;
+export interface SandboxOptions extends z.input<typeof sandboxOptionsSchema> {
+  /** Time beneath the sandbox's own, and the deadlines of real I/O; not given: the machine's. */
+  readonly clock?: Clock;
+  /** Told of each message, delivery, run and refused call as it happens, and of the sandbox's own failures. */
+  readonly onHappening?: (happening: Happening) => void;
+  /** Told of each post of an event as it ends: copies, spoilt ones and further tries too, with the bytes and the answer. */
+  readonly onPost?: (post: ObservedPost) => void;
+}

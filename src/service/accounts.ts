@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { Clock } from "../model/clock.ts";
 import type { Secret } from "../model/secret.ts";
 import type { SharedCaps } from "../model/shared-caps.ts";
+import { type TlsSettings, tlsKey } from "../model/tls.ts";
 import { createServiceClient, type ServiceClient } from "./client.ts";
 import { type QuotaReason, type StopReason, stopReasons } from "./limits/account.ts";
 import type { LimiterState } from "./limits/limiter.ts";
@@ -12,6 +13,7 @@ import type { Plan } from "./settings.ts";
 interface AccountSettings {
   readonly baseUrl?: string | undefined;
   readonly apiKey?: Secret | undefined;
+  readonly tls?: TlsSettings | undefined;
   readonly plan: Plan;
   readonly share: number;
 }
@@ -19,6 +21,7 @@ interface AccountSettings {
 interface CallableAccount extends AccountSettings {
   readonly baseUrl: string;
   readonly apiKey: Secret;
+  readonly tls?: TlsSettings | undefined;
 }
 
 export function isCallable(settings: AccountSettings | undefined): settings is CallableAccount {
@@ -99,7 +102,7 @@ export function createServiceAccounts(
     const limiter = isSameService ? before.limiter : limiterFor(account, settings.baseUrl, allowance);
     if (isSameKey && isSameAllowance) limiter.resume();
     else if (isSameService) limiter.retune(allowance);
-    if (isSameKey) return { settings, limiter, client: before.client };
+    if (isSameKey && tlsKey(before.settings.tls) === tlsKey(settings.tls)) return { settings, limiter, client: before.client };
     const client = createServiceClient({ ...settings, admission: limiter, clock, random, redact, retry: { isTemporary } });
     return { settings, limiter, client };
   }

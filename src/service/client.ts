@@ -1,8 +1,10 @@
 import { createRequire } from "node:module";
 import type { Clock } from "../model/clock.ts";
+import { takingContinue } from "../model/interim-answers.ts";
 import { lookupFunction } from "../model/name-lookup.ts";
 import { createRedactor } from "../model/redact.ts";
 import type { Secret } from "../model/secret.ts";
+import { type TlsSettings, tlsOptions } from "../model/tls.ts";
 import { type Admission, defaultConcurrency } from "./admission.ts";
 import { type CallContext, type CallOptions, type CallReport, call, cutAll, endWaits, type ServiceRequest } from "./call.ts";
 import {
@@ -30,6 +32,7 @@ export interface ServiceClientSettings {
   /** From 0 up to 1. */
   readonly random?: () => number;
   readonly retry?: Partial<RetrySettings>;
+  readonly tls?: TlsSettings | undefined;
   /** Per attempt, from waiting for a connection to the last byte; default 10 s. */
   readonly timeoutMs?: number;
   /** Of an answer; default 8 MiB, because all templates come on one page. */
@@ -71,13 +74,13 @@ export function createServiceClient(settings: ServiceClientSettings): ServiceCli
   const { timeoutMs = 10_000 } = settings;
   let isClosed = false;
   // Loaded with the first callable account: undici is a tenth of the relay's startup time.
-  const { Pool } = createRequire(import.meta.url)("undici") as typeof import("undici");
+  const { Pool, buildConnector } = createRequire(import.meta.url)("undici") as typeof import("undici");
   const dispatcher = new Pool(origin, {
     connections: settings.connections ?? defaultConcurrency,
     pipelining: 1,
     // One request per connection, so that a reset connection leaves the outcome of one call unknown, not of all.
     allowH2: false,
-    connect: { timeout: timeoutMs, lookup: lookupFunction() },
+    connect: takingContinue(buildConnector({ ...tlsOptions(settings.tls), timeout: timeoutMs, lookup: lookupFunction(), allowH2: false })),
     // The exchange has its own deadline; these timeouts would not stop an answer that trickles in.
     headersTimeout: 0,
     bodyTimeout: 0,

@@ -1,6 +1,7 @@
 import { brotliDecompressSync, gunzipSync, inflateSync, zstdDecompressSync } from "node:zlib";
 import type { Dispatcher } from "undici";
 import type { Clock } from "../model/clock.ts";
+import { mostInterim } from "../model/interim-answers.ts";
 import type { Answer } from "./answers.ts";
 
 type Controller = Dispatcher.DispatchController;
@@ -48,6 +49,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #controller: Controller | null = null;
   #over = false;
   #status = 0;
+  #interim = 0;
   #headers: Answer["headers"] = {};
   #chunks: Buffer[] = [];
   #length = 0;
@@ -74,6 +76,11 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseStart(_controller: Controller, status: number, headers: Answer["headers"]): void {
     // Also called for 103 and its like, before the answer: the last one counts.
+    if (status < 200) {
+      this.#interim += 1;
+      if (this.#interim > mostInterim) this.#cutOff({ type: "failed", code: "TOO_MANY_INTERIM_ANSWERS", sent: true });
+      return;
+    }
     this.#status = status;
     this.#headers = headers;
   }

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { type Secret, secretSchema } from "../model/secret.ts";
+import { isUnixSocket, unixSocketFault } from "../model/unix-socket.ts";
 
 /** The origin to connect to, and the path of the API root, `{base_url}/api/v1`, without a trailing slash. */
 interface ServiceUrl {
@@ -36,6 +37,7 @@ function isServiceUrl(text: string): boolean {
 /** The API root is `{baseUrl}/api/v1`. The client accepts every URL that is valid here. */
 export const baseUrlSchema = z
   .url({ protocol: /^https?$/, abort: true })
+  .refine((text) => !isUnixSocket(text), unixSocketFault)
   .refine(isServiceUrl, "holds a user, password, query or fragment; the root of the API is {baseUrl}/api/v1");
 
 /** The plans that have an API at all (messaging-service-api.md, "Limits"). */

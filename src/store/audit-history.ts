@@ -10,7 +10,7 @@ export interface HistoryCounts {
   /** Seconds: 60, or 3600 once it is rolled up. */
   readonly step: 60 | 3600;
   readonly fields: ReadonlyMap<string, number>;
-  /** How often it was written, where the engine counts that: two changes can cancel out. */
+  /** How often it was written, where the engine counts that: two changes can cancel out. A change is noticed by it alone. */
   readonly writes?: number;
 }
 
@@ -90,6 +90,7 @@ function sumBy(all: readonly HistoryCounts[], cellOf: (at: number) => number): C
 
 function isSame(a: Cell | undefined, b: Cell | undefined): boolean {
   const [before, after] = [a?.fields ?? none, b?.fields ?? none];
-  const fields = new Set([...before.keys(), ...after.keys()]);
-  return (a?.writes ?? 0) === (b?.writes ?? 0) && [...fields].every((field) => (before.get(field) ?? 0) === (after.get(field) ?? 0));
+  const writes = [a?.writes ?? 0, b?.writes ?? 0] as const;
+  if (writes[0] + writes[1] > 0) return writes[0] === writes[1];
+  return [...new Set([...before.keys(), ...after.keys()])].every((field) => (before.get(field) ?? 0) === (after.get(field) ?? 0));
 }

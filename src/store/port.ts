@@ -178,8 +178,8 @@ export interface ReplayFilter {
   readonly route?: string | undefined;
   /** `waiting` stands alone. */
   readonly states: readonly Exclude<DeliveryState, "held">[];
-  /** Of the last failed attempt. */
-  readonly cause?: string | undefined;
+  /** Of the last failed attempt; null: none failed. */
+  readonly cause?: string | null | undefined;
   readonly errorCode?: string | undefined;
   /** Unix ms of acceptance, from (included) and to (not included). */
   readonly from?: number | undefined;
@@ -259,7 +259,7 @@ export interface ReleasedEvent extends ReceivedEvent {
   readonly releaseOf: number;
 }
 
-/** Observations of webhooks, and alarms, that processes share. An embedded store has one process and stores none. */
+/** Observations of webhooks that processes share (an embedded store has one process and stores none), alarms, and last passes. */
 interface Observations {
   /** Stored for as long as the longest `silence.after`. */
   noteObservations(observations: readonly AccountObservation[]): Promise<void>;
@@ -272,7 +272,7 @@ interface Observations {
   /** Changes that no process has reported yet: the one that noted them may have died. */
   untoldAlarms(): MaybePromise<readonly AlarmChange[]>;
   alarmTold(change: AlarmChange): MaybePromise<void>;
-  /** Replaces the account's last reconciliation pass. An embedded store keeps it until it is closed. */
+  /** Replaces the account's last reconciliation pass. */
   notePass(pass: LastPass): MaybePromise<void>;
   lastPasses(): MaybePromise<readonly LastPass[]>;
 }

@@ -1,6 +1,7 @@
 import type { statsSchema } from "../model/answers.ts";
 import type { AuditFilter, AuditProgress, AuditReport } from "../model/audit.ts";
 import type { QualityQuery, QualityView, SeriesQuery, SeriesView } from "../model/history.ts";
+import type { LastHour } from "../model/last-hour.ts";
 import type { ListenedEvent, ListenPage, ListenRow } from "../model/listen.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 
@@ -116,8 +117,7 @@ export interface StoryReading {
 }
 
 export interface HistoryReading {
-  /** For short ranges. `inspecting` has the same for long ones. */
-  series(query: SeriesQuery): MaybePromise<SeriesView>;
+  lastHour(now: number): MaybePromise<LastHour>;
 }
 
 /** Events in the order of their seq, for listeners. */

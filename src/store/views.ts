@@ -1,4 +1,4 @@
-import type { attemptSchema, EventView, eventPageSchema, HydrationView } from "../model/answers.ts";
+import type { attemptSchema, DeliveryCounts, EventView, eventPageSchema, HydrationView } from "../model/answers.ts";
 import type { DeliveryState } from "../model/delivery.ts";
 
 import type { Disposition, KeptVerdict } from "../model/plan.ts";
@@ -14,7 +14,7 @@ export type SeqBounds = { readonly oldest: number; readonly newest: number } | n
 export interface EventsAbout {
   readonly seqs: readonly number[];
   readonly subjects: readonly { readonly type: "message" | "run"; readonly account: string; readonly key: string }[];
-  /** The last digits of the phone number in the wamid. */
+  /** The last digits of the phone number in the wamid, or `wholePhone` of it (model/mask.ts). */
   readonly phone?: string | undefined;
   /** Of the message or run. */
   readonly reference?: string | undefined;
@@ -93,8 +93,8 @@ export interface OfEvent {
 export interface DeliveryFilter extends OfEvent {
   readonly route?: string | undefined;
   readonly state?: DeliveryState | undefined;
-  /** Of the last failed attempt. */
-  readonly cause?: string | undefined;
+  /** Of the last failed attempt; null: none failed. */
+  readonly cause?: string | null | undefined;
   /** Seq of one event. */
   readonly event?: number | undefined;
   /** Only deliveries after this place in the list, see `placeOf`. */
@@ -160,8 +160,11 @@ export interface SubjectFilter {
 }
 
 export interface MessageFilter extends SubjectFilter {
+  /** Changed at or after this time, and before that one; unix ms. */
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
   readonly errorCode?: string | undefined;
-  /** The last digits of the phone number in the wamid, at least `fewestPhoneDigits` of them (model/mask.ts). */
+  /** The last digits of the phone number in the wamid, at least `fewestPhoneDigits` of them, or `wholePhone` of it (model/mask.ts). */
   readonly phone?: string | undefined;
   /** What the reference begins with. */
   readonly prefix?: string | undefined;
@@ -190,4 +193,20 @@ export interface StoredSecretUse {
   readonly duplicates: number;
   readonly firstAt: number;
   readonly lastAt: number;
+}
+
+export const noDeliveries: DeliveryCounts = { deliveries: {}, cause: null };
+
+/** Adds `n` deliveries of an event. The cause of a dead one comes before that of a waiting one; of several, the first in order of text. */
+export function addDeliveries(
+  { deliveries, cause: known }: DeliveryCounts,
+  state: DeliveryState,
+  n: number,
+  cause: string | null,
+): DeliveryCounts {
+  const sums = { ...deliveries, [state]: (deliveries[state] ?? 0) + n };
+  const { dead } = deliveries;
+  if (state === "dead" && dead === undefined) return { deliveries: sums, cause };
+  if (state !== "dead" && (state !== "waiting" || dead !== undefined)) return { deliveries: sums, cause: known };
+  return { deliveries: sums, cause: known === null || (cause !== null && cause < known) ? cause : known };
 }

@@ -20,5 +20,5 @@ test("scale drains by one worker, one that plans as well, a hand-written one and
     for (const part of ["workers", "redis", "sink"] as const) expect(micros[part].median, `${name} ${part}`).toBeGreaterThan(1);
   }
   expect(paced.p99.median).toBeGreaterThanOrEqual(paced.p50.median);
-  for (const ratio of ["relay/bullmq", "relay+planning/bullmq"]) expect((ratios[ratio] as Spread).median, ratio).toBeGreaterThan(0.05);
+  for (const ratio of ["relay/bullmq", "relay+planning/bullmq"]) expect((ratios[ratio] as Spread).median, ratio).toBeGreaterThan(0);
 });

@@ -116,7 +116,8 @@ describe.each(destinationKeys)("a destination of kind %s", (kind) => {
   test("reports a receiver that does not answer as a failure", async () => {
     const { to, hang } = await receivers[kind]();
     const destination = open({ ...to, timeout: "200ms" });
-    expect((await attempt(destination)).result.kind).not.toBe("failed");
+    // The timeout is short: a busy machine may need several attempts to connect.
+    await until("it answers", async () => (await attempt(destination)).result.kind !== "failed");
     hang();
     const { result } = await attempt(destination);
     expect(result).toMatchObject({ kind: "failed", error: expect.stringMatching(/^(timeout|hung)$/) });

@@ -100,6 +100,26 @@ export function historyContract(open: OpenSubject): void {
       expect(await store.quality({ from: start, to: start + hour, route: "no such" })).toMatchObject({ sent: 0, errors: [] });
     });
 
+    test("quality leaves out what messages of before the range reach in it", async () => {
+      const { store } = await openWith(open, [{ name: "all" }]);
+      const step = (wamid: string, status: string, at: number) => accept(store, { wamid, status, at, receivedAt: at });
+      for (const wamid of ["early", "earlier"]) await step(wamid, "sent", start + minute);
+      const from = start + hour;
+      await step("early", "delivered", from + 10_000);
+      await step("early", "read", from + 5 * minute);
+      await step("earlier", "delivered", from + 6 * minute);
+      for (const wamid of ["a", "b"]) await step(wamid, "sent", from + 2 * minute);
+      await step("a", "delivered", from + 2 * minute + 9_000);
+      await step("a", "read", from + 3 * minute);
+      for (const only of [{}, { route: "all" }]) {
+        const quality = await store.quality({ from, to: from + hour, ...only });
+        expect(quality).toMatchObject({ sent: 2, delivered: 1, read: 1, pending: 1 });
+        expect(quality.toDelivered.p90).toBeLessThan(12);
+      }
+      expect(await store.quality({ from: start - hour, to: from + hour })).toMatchObject({ sent: 4, delivered: 3, read: 2 });
+      expect(await store.quality({ from: from + 5 * minute, to: from + hour })).toMatchObject({ sent: 0, delivered: 0, read: 0 });
+    });
+
     test("quality by the begin of a reference", async () => {
       const { store } = await openWith(open, [{ name: "all" }]);
       for (const [wamid, reference] of Object.entries({ a: "shop-1", b: "shop-2", c: "shoe", d: "" })) {

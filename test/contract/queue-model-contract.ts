@@ -190,7 +190,7 @@ const replayed = fc.constantFrom<("delivered" | "dead")[]>(["dead"], ["delivered
   ),
 );
 
-const hastened = fc.option(fc.constantFrom("500", "503"), { nil: undefined }).map((cause) =>
+const hastened = fc.option(fc.constantFrom("500", "503", null), { nil: undefined }).map((cause) =>
   command(
     `replay(waiting, ${cause})`,
     () => true,

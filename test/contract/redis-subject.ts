@@ -98,7 +98,7 @@ function contractOf(store: OpenedStore, redis: Redis, prefix: string): ContractS
     },
     audit: (now, filter = {}) => store.inspecting.audit({ now, isRunning: false, mostOffenders: 100, ...filter }, () => {}),
     stopReason: store.read.stories.stopReason,
-    series: store.read.history.series,
+    series: store.inspecting.series,
     quality: store.inspecting.quality,
     noteAcknowledged: store.noteAcknowledged,
     sampleGauges: store.sampleGauges,

@@ -17,7 +17,17 @@ export function wamidOf(phone: string, name: string): string {
   return `wamid.${Buffer.concat([head, Buffer.from(`${phone}\x15\x02\0\x11\x18\x08${name}\0`)]).toString("base64")}`;
 }
 
-const readingOf = ({ read }: ContractStore) => createReadingPort(read, { stats: () => Promise.reject(new Error("not counted here")) }, 100);
+/** `wholeOnly`: as a caller without the scope pii reads. */
+const readingOf = ({ read }: ContractStore, wholeOnly = false) => {
+  const port = createReadingPort(read, { stats: () => Promise.reject(new Error("not counted here")) }, 100);
+  return {
+    ...port,
+    listMessages: (filter: Parameters<typeof port.listMessages>[0]) => port.listMessages(filter, wholeOnly),
+    listRuns: (filter: Parameters<typeof port.listRuns>[0]) => port.listRuns(filter, wholeOnly),
+    listEvents: (filter: Parameters<typeof port.listEvents>[0]) => port.listEvents(filter, wholeOnly),
+    search: (text: string) => port.search(text, wholeOnly),
+  };
+};
 
 export function searchContract(open: OpenSubject): void {
   describe("masked ids", () => {
@@ -115,6 +125,52 @@ export function searchContract(open: OpenSubject): void {
       };
       return { store, reading: readingOf(store), wamids: { ana, ben, cid }, seqs };
     }
+
+    test("find only whole names for a caller who may not read them in clear", async () => {
+      const { store } = await openWith(open, [{ name: "a" }]);
+      const phone = "5491155550100";
+      const wamid = wamidOf(phone, "ANA");
+      await accept(store, { wamid });
+      await store.register([{ account: "main", wamid, reference: "tel 5491155550100" }], start);
+      await accept(store, { runId: "run-1", id: "of a run" });
+      const reading = readingOf(store, true);
+      const masked = maskWamid(wamid);
+      const found = async (filter: object) => (await reading.listMessages({ limit: 50, ...filter })).data.length;
+      for (const part of ["0100", "55550100", "491155550100", "05491155550100"]) {
+        expect(await found({ phone: part })).toBe(0);
+        expect(await found({ q: part })).toBe(0);
+        expect(await found({ q: masked, phone: part })).toBe(0);
+        expect((await reading.listEvents({ q: part, limit: 50 })).data).toEqual([]);
+        expect((await reading.search(part)).data).toEqual([]);
+      }
+      for (const part of ["tel", "tel 549115555", "tel 54911555501000"]) {
+        expect(await found({ q: part })).toBe(0);
+        expect((await reading.search(part)).data).toEqual([]);
+      }
+      expect(await found({ q: masked, phone })).toBe(1);
+      for (const whole of [phone, "+54 9 11 5555-0100", "tel 5491155550100"]) {
+        expect(await found({ q: whole })).toBe(1);
+        expect((await reading.listEvents({ q: whole, limit: 50 })).data).toHaveLength(1);
+        expect((await reading.search(whole)).data).toHaveLength(1);
+      }
+      expect((await reading.listRuns({ q: "run", limit: 50 })).data).toEqual([]);
+      expect((await reading.listRuns({ q: "run-1", limit: 50 })).data).toHaveLength(1);
+    });
+
+    test("find messages by the time of their last change", async () => {
+      const { store, reopen } = await openWith(open, [{ name: "a" }]);
+      await store.register([{ account: "main", wamid: "old", reference: "same" }], start);
+      await store.register([{ account: "main", wamid: "new", reference: "same" }], start + 60_000);
+      const reading = readingOf(await reopen());
+      const found = async (filter: object) => (await reading.listMessages({ limit: 50, ...filter })).data.map(({ wamid }) => wamid);
+      for (const others of [{}, { reference: "same" }, { q: "same" }]) {
+        expect(await found({ from: start, ...others })).toEqual(["new", "old"]);
+        expect(await found({ from: start + 60_000, ...others })).toEqual(["new"]);
+        expect(await found({ to: start + 60_000, ...others })).toEqual(["old"]);
+        expect(await found({ from: start + 1, to: start + 60_000, ...others })).toEqual([]);
+      }
+      expect(await found({ q: "old", from: start + 1 })).toEqual([]);
+    });
 
     test("find messages by name, by the beginning of a reference, and by the end of a phone number", async () => {
       const { reading, wamids } = await filled();

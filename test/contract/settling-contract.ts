@@ -132,6 +132,38 @@ export function settlingContract(open: OpenSubject): void {
       },
     );
 
+    test("an event has the cause of a dead delivery before that of a waiting one, and none of a delivered one", async () => {
+      const { store } = await openWith(open, [{ name: "a" }, { name: "b" }, { name: "c" }]);
+      const seq = await accept(store, { wamid: "w" });
+      const counts = async () => (await store.read.deliveries.counts([seq])).get(seq);
+      expect(await counts()).toEqual({ deliveries: { waiting: 3 }, cause: null });
+      for (const route of ["a", "b"]) await settle(store, route, seq, later(start + 10), { status: route === "a" ? 429 : 503 });
+      expect(await counts()).toEqual({ deliveries: { waiting: 3 }, cause: "429" });
+      await settle(store, "b", seq, dead, { status: 502 });
+      expect(await counts()).toEqual({ deliveries: { waiting: 2, dead: 1 }, cause: "502" });
+      for (const route of ["a", "c"]) await settle(store, route, seq, delivered);
+      expect(await counts()).toEqual({ deliveries: { delivered: 2, dead: 1 }, cause: "502" });
+      await store.retry(seq, "b", start + 20);
+      await settle(store, "b", seq, delivered);
+      expect(await counts()).toEqual({ deliveries: { delivered: 3 }, cause: null });
+    });
+
+    test("lists and replays apart those of which no attempt failed", async () => {
+      const { store } = await openWith(open, [{ name: "all", order: "none" }]);
+      const [failed = 0, fresh = 0] = [await accept(store, { wamid: "a" }), await accept(store, { wamid: "b" })];
+      await settle(store, "all", failed, later(start + 60_000));
+      const listed = async (cause: string | null) =>
+        (await store.read.deliveries.list({ state: "waiting", cause, limit: 10 })).map(({ event }) => event);
+      expect(await listed("500")).toEqual([failed]);
+      expect(await listed(null)).toEqual([fresh]);
+      // Before it is due, because what is due goes out without a replay.
+      const replayed: number[] = [];
+      await store.replay({ states: ["waiting"], cause: null }, start - 10, async (due) => {
+        replayed.push(...due.map(({ event }) => event));
+      });
+      expect(replayed).toEqual([fresh]);
+    });
+
     test("a retry brings a waiting delivery forward, leaves a held one, and reports an unknown one", async () => {
       const { store } = await openWith(open, [{ name: "all" }]);
       const one = await accept(store, { wamid: "w" });

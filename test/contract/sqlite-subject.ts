@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { ReplayCursor, ReplayFound } from "../../src/store/port.ts";
 import type { DueDelivery, Rules } from "../../src/store/rules.ts";
 import { openSqliteStore, type SqliteStore } from "../../src/store/sqlite/open.ts";
-import { auditFile, qualityOfFile } from "../harness/audit-file.ts";
+import { auditFile, qualityOfFile, seriesOfFile } from "../harness/audit-file.ts";
 import { rowsOf } from "../harness/store-rows.ts";
 import type { ContractStore, ContractSubject } from "./store-port.ts";
 
@@ -89,7 +89,7 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
     expireParked: store.expireParked,
     purge: store.purge,
     audit: (now, filter = {}) => auditFile(path, { now, ...filter }),
-    series: store.read.history.series,
+    series: (query) => seriesOfFile(path, query),
     quality: (query) => qualityOfFile(path, query),
     noteAcknowledged: store.noteAcknowledged,
     sampleGauges: store.sampleGauges,

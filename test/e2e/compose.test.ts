@@ -87,13 +87,18 @@ test("defines two receivers, two workers, one address and one Redis, which resta
   }
   // Only the load balancer is reached from outside.
   expect(Object.entries(compose.services).filter(([, { ports }]) => ports !== undefined)).toEqual([["balance", balance]]);
-  // The image's own check is that of the relay's processes (image.test.ts).
   expect([balance, redis].map(({ healthcheck }) => healthcheck?.test[0])).toEqual(["CMD", "CMD"]);
-  expect(readFileSync(join(root, "Dockerfile"), "utf8")).toContain("HEALTHCHECK");
+  // The image's own check, with the settings that these processes have.
+  const ofImage = JSON.parse(
+    /^HEALTHCHECK .*\n {2}CMD (\[.*\])$/m.exec(readFileSync(join(root, "Dockerfile"), "utf8"))?.[1] ?? "[]",
+  ) as string[];
+  for (const { command, healthcheck } of [receive, work])
+    expect(healthcheck?.test).toEqual(["CMD", ...ofImage.slice(0, -1), command?.at(-1)]);
   const balancing = readFileSync(join(root, "deploy/haproxy/haproxy.cfg"), "utf8");
   expect(balancing).toMatch(/^ {4}server-template receive- \d+ receive:8080$/m);
   expect(balancing).toMatch(/^ {4}bind :8080$/m);
-  expect(balance.ports).toEqual([expect.stringMatching(/:8080$/), expect.stringMatching(/^127\.0\.0\.1:.*:9090$/)]);
+  const published = [/^127\.0\.0\.1:.*:8080$/, /^127\.0\.0\.1:.*:9090$/];
+  expect(balance.ports).toEqual(published.map((each) => expect.stringMatching(each)));
   for (const [name, { read_only, cap_drop, security_opt, logging, deploy }] of Object.entries(compose.services)) {
     const hardened = [name, read_only, cap_drop, security_opt, logging?.options["max-size"], typeof deploy?.resources?.limits.memory];
     expect(hardened).toEqual([name, true, ["ALL"], ["no-new-privileges:true"], "10m", "string"]);

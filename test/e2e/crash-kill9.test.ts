@@ -11,11 +11,10 @@ import { openSender, untilItIsBack } from "../harness/sender.ts";
 import { soakSize } from "../harness/soak.ts";
 import { integrityOf, rowsOf } from "../harness/store-rows.ts";
 import { until } from "../harness/until.ts";
+import { testSeed as seed } from "../setup/seed.ts";
 import { arrivedAt, findSetbacks, findWrongStates, storedEvents } from "./crash-checks.ts";
 
 const kills = soakSize(10, 30);
-/** `CRASH_SEED=… npx vitest …` repeats the moments and events of a run, as far as a race can be repeated. */
-const seed = process.env["CRASH_SEED"] ?? String(Date.now());
 
 function settingsFor(downstreamUrl: string) {
   return {
@@ -49,7 +48,6 @@ async function registerSome(relay: RelayProcess, wamids: readonly string[], over
 const missing = (wanted: Iterable<string>, found: { has(id: string): boolean }) => [...wanted].filter((id) => !found.has(id));
 
 test(`${kills} kills -9 at random moments under load lose nothing, plan nothing twice and keep the order`, async () => {
-  console.log(`CRASH_SEED=${seed}`);
   const random = createRandom(seed);
   const downstream = await openDownstream({ keepBodies: false });
   const relay = await startRelay({ settings: settingsFor(downstream.url) });

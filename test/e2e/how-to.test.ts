@@ -57,8 +57,10 @@ test("the steps of send-failures-to-a-crm.md forward the failed message only, an
   writeFileSync(join(folder, "routes.yaml"), routes.replaceAll("3000", crm));
   writeFileSync(join(folder, "added.yaml"), added.replace("routes:\n", "").replaceAll("3000", crm));
   const out = await bash(folder, [
-    startSandbox.replace("wamid-relay sandbox", `$& --port ${sandbox} --webhook http://127.0.0.1:${relay}/webhooks/main`),
-    "until test -s relay.yaml; do sleep 0.1; done",
+    startSandbox
+      .replace("wamid-relay sandbox", `$& --port ${sandbox} --webhook http://127.0.0.1:${relay}/webhooks/main`)
+      .replace("wamid-relay init", `$& --port ${relay}`)
+      .replaceAll("4010", sandbox),
     // "Replace the section `routes`", which is the last one of the file.
     "sed -i '/^routes:/,$d' relay.yaml && cat routes.yaml >> relay.yaml",
     startRelay.replaceAll("3000", crm).replaceAll("8080", relay),

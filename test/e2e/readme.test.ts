@@ -117,7 +117,7 @@ test("first-send.md and the samples of local-development.md work as written", as
   const samples = shellBlocks("## Sample events", "## Fixtures from real events", startPage("local-development"));
   const fixture = shellBlocks("## Fixtures from real events", "Next:", startPage("local-development")).join("\n");
   const saved = `wamid-relay trigger message.received\nSEQ=$(wamid-relay events list --event message.received | awk 'NR == 2 { print $3 }')`;
-  const env = `PATH=${bin}:$PATH\nexport APP_URL=http://127.0.0.1:${appPort}/events`;
+  const env = `PATH=${bin}:$PATH`;
   const script = [
     "set -e",
     env,
@@ -132,6 +132,7 @@ test("first-send.md and the samples of local-development.md work as written", as
   ]
     .join("\n")
     .replace("wamid-relay sandbox", `$& --port ${sandboxPort} --webhook http://127.0.0.1:${relayPort}/webhooks/main --speed 20`)
+    .replace("wamid-relay init", `$& --port ${relayPort}`)
     .replaceAll("127.0.0.1:8080", `127.0.0.1:${relayPort}`)
     .replaceAll("4010", String(sandboxPort))
     .replaceAll("3000", String(appPort))

@@ -8,7 +8,7 @@ import { makeRelay, type RelayProcess } from "../harness/relay-process.ts";
 import { until } from "../harness/until.ts";
 import { freePort } from "../setup/free-port.ts";
 
-const commandTimeout = 500;
+const commandTimeout = 2_000;
 
 async function receiverOn(port: number): Promise<RelayProcess> {
   const url = `redis://127.0.0.1:${port}`;
@@ -42,7 +42,8 @@ async function refuses(relay: RelayProcess): Promise<void> {
 
 async function accepts(relay: RelayProcess): Promise<void> {
   await until("the relay is ready", async () => (await relay.ask("/readyz")).status === 200);
-  expect((await post(relay)).status).toBe(200);
+  // On a busy machine, a command can still take longer than its timeout.
+  await until("an event is accepted", async () => (await post(relay)).status === 200);
 }
 
 test("a receiver answers 503 at once while Redis is unavailable for any reason, and recovers", async () => {

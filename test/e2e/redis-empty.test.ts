@@ -14,7 +14,7 @@ const isReady = async (relay: RelayProcess) => (await relay.ask("/readyz")).stat
 test("continues with a Redis that returns empty", async () => {
   const first = await redisForTest({ appendonly: "always" });
   const downstream = await openDownstream();
-  const settings = { storage: { driver: "redis", url: first.url, commandTimeout: "500ms" }, routes: [routeTo(downstream.url)] };
+  const settings = { storage: { driver: "redis", url: first.url, commandTimeout: "2s" }, routes: [routeTo(downstream.url)] };
   const receiver = await startRelay({ role: "receive", settings });
   const worker = await startRelay({ role: "work", settings });
   const messages = createMessages("empty");

@@ -60,6 +60,13 @@ test("a new route gets new events, and a changed route uses its new destination"
   expect(downstream.counts("/a").arrivals).toBe(1);
 });
 
+test("a reload warns about probable mistakes, as a start does", async () => {
+  const route = routeTo("https://downstream.example/", { name: "one" });
+  await begin({ routes: [route] });
+  await reload({ routes: [{ ...route, match: { statuses: ["fialed"] } }] });
+  await until("the warning", () => said().includes("did you mean failed?"));
+});
+
 test("a removed route's deliveries wait, also across a restart, and continue in order when it returns", async () => {
   const downstream = await openDownstream();
   downstream.fail({ status: 500 });

@@ -1,6 +1,6 @@
 // Slow: it installs the package into new projects.
 import { execFile } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -25,7 +25,8 @@ beforeAll(async () => {
   mkdirSync(installed, { recursive: true });
   // That the types are right is known (`npm run check`, install.test.ts).
   await run(process.execPath, [join(root, ".ci/build.mjs"), "--no-check", "--out", join(installed, "dist")]);
-  cpSync(join(root, "package.json"), join(installed, "package.json"));
+  const { published, ...clone } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Record<string, object>;
+  writeFileSync(join(installed, "package.json"), JSON.stringify({ ...clone, ...published }));
   symlinkSync(join(root, "node_modules"), join(installed, "node_modules"));
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
 });

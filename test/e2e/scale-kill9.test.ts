@@ -12,14 +12,14 @@ import { routeTo } from "../harness/relay-settings.ts";
 import { runHere } from "../harness/run-here.ts";
 import { soakSize } from "../harness/soak.ts";
 import { until } from "../harness/until.ts";
+import { testSeed as seed } from "../setup/seed.ts";
 import { arrivedAt } from "./crash-checks.ts";
 import { type Census, findDisorder, findWrongSubjects, takeCensus } from "./scale-checks.ts";
 import { startLoad } from "./scale-load.ts";
 import { type Killable, startProcesses } from "./scale-processes.ts";
 
-/** `SCALE_ROUNDS` is bench/scale-soak.ts's own; `SCALE_SEED` for the moments and events of an earlier run, as far as a race can be repeated. */
+/** bench/scale-soak.ts sets it. */
 const rounds = Number(process.env["SCALE_ROUNDS"] ?? soakSize(7, 20));
-const seed = process.env["SCALE_SEED"] ?? String(Date.now());
 const postsPerSecond = soakSize(30, 80);
 /** Answers between two kills: at least so many, and up to so many more. */
 const leastAnswers = postsPerSecond / 4;
@@ -140,13 +140,12 @@ async function expectAnswers(relay: RelayProcess, wamid: string): Promise<void> 
 test(
   `${rounds} rounds of kill -9 of random processes and Redis lose nothing, plan nothing twice and keep the order`,
   async () => {
-    console.log(`SCALE_SEED=${seed}`);
     const random = createRandom(seed);
     const downstream = await openFlakyDownstream(treat);
     let redis = await redisForTest({ appendonly: "always" });
     const processes = await startProcesses(2, 3, settingsFor(redis.url, downstream));
     const receivers = processes.filter(({ role }) => role === "receive").map(({ relay }) => relay) as [RelayProcess, RelayProcess];
-    const load = startLoad(receivers, seed, postsPerSecond);
+    const load = startLoad(receivers, String(seed), postsPerSecond);
 
     const killed = { receive: 0, work: 0, redis: 0 };
     const healedMs: number[] = [];

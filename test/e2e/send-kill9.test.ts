@@ -7,6 +7,7 @@ import { createRandom } from "../../src/sandbox/random.ts";
 import { usageOf } from "../harness/sandbox-usage.ts";
 import { soakSize } from "../harness/soak.ts";
 import { until } from "../harness/until.ts";
+import { testSeed as seed } from "../setup/seed.ts";
 import { openPair, type Pair, startPair } from "./send-tools.ts";
 
 /** Takes the file's write lock, so that the relay cannot commit; gives what lets go of it. Synchronous. */
@@ -39,9 +40,6 @@ function hasUnreadFrom(port: number): boolean {
     return Number.parseInt(remote.split(":")[1] ?? "", 16) === port && Number.parseInt(queues.split(":")[1] ?? "", 16) > 0;
   });
 }
-
-/** `SEND_SEED=… npx vitest …` repeats the moments of a run, as far as a race can be repeated. */
-const seed = process.env["SEND_SEED"] ?? String(Date.now());
 
 describe("POST /v1/messages with a relay killed by -9", () => {
   // One pair for all that need nothing of their own; each test has keys of its own.
@@ -150,7 +148,6 @@ describe("POST /v1/messages with a relay killed by -9", () => {
   });
 
   test("at random moments: no key is sent twice, and every key has the right state", async () => {
-    console.log(`SEND_SEED=${seed}`);
     const ends = { done: 0, unknown: 0, free: 0 };
     const rounds = soakSize(5, 12);
     // From before the first request is read until after the last answer; a hundredth of a second is about one send.

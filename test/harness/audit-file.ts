@@ -1,9 +1,10 @@
 import type { AuditReport } from "../../src/model/audit.ts";
-import type { QualityQuery, QualityView } from "../../src/model/history.ts";
+import type { QualityQuery, QualityView, SeriesQuery, SeriesView } from "../../src/model/history.ts";
 import type { AuditOrder } from "../../src/store/reading.ts";
 import { runAudit } from "../../src/store/sqlite/audit.ts";
 import { type Db, openForReading } from "../../src/store/sqlite/file.ts";
-import { sumQuality } from "../../src/store/sqlite/read-history.ts";
+import { createNames } from "../../src/store/sqlite/names.ts";
+import { createReadHistory, sumQuality } from "../../src/store/sqlite/read-history.ts";
 
 /** The audit of a store's file in this thread, beside whatever writes it. */
 export function auditFile(path: string, order: Partial<AuditOrder> & Pick<AuditOrder, "now">): AuditReport {
@@ -13,6 +14,10 @@ export function auditFile(path: string, order: Partial<AuditOrder> & Pick<AuditO
 /** The quality of a store's file in this thread. */
 export function qualityOfFile(path: string, query: QualityQuery): QualityView {
   return stepThrough(path, (db) => sumQuality(db, query));
+}
+
+export function seriesOfFile(path: string, query: SeriesQuery): SeriesView {
+  return stepThrough(path, (db) => createReadHistory(db, createNames(db)).series(query));
 }
 
 function stepThrough<Result>(path: string, begin: (db: Db) => Generator<unknown, Result>): Result {

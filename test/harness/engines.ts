@@ -12,12 +12,13 @@ const durable = { appendonly: "always" } as const;
 export async function storageOf(engine: Engine): Promise<SettingsParts> {
   if (engine === "sqlite") return {};
   const { url } = await redisForTest(durable);
-  return { storage: { driver: "redis", url } };
+  // A busy machine is no fault of Redis.
+  return { storage: { driver: "redis", url, commandTimeout: "30s" } };
 }
 
 /** The same for tests that share a store: to be closed where it was called in `beforeAll`. */
 export async function openStorage(engine: Engine): Promise<{ readonly settings: SettingsParts; close(): Promise<void> }> {
   if (engine === "sqlite") return { settings: {}, close: async () => {} };
   const redis = await startRedis(durable);
-  return { settings: { storage: { driver: "redis", url: redis.url } }, close: () => redis.stop() };
+  return { settings: { storage: { driver: "redis", url: redis.url, commandTimeout: "30s" } }, close: () => redis.stop() };
 }

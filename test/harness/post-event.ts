@@ -1,6 +1,7 @@
 import { createHmac } from "node:crypto";
 import { bodyOf, type SandboxEvent } from "../../src/sandbox/events/event-maker.ts";
 import { webhookSecret } from "./relay-settings.ts";
+import { longestWaitMs } from "./until.ts";
 
 export interface Posted {
   readonly status: number;
@@ -14,7 +15,7 @@ export interface Posted {
 export async function postEvent(
   url: string,
   event: SandboxEvent | Buffer,
-  { secret = webhookSecret, timeoutMs = 10_000 } = {},
+  { secret = webhookSecret, timeoutMs = longestWaitMs } = {},
 ): Promise<Posted> {
   const body = Buffer.isBuffer(event) ? event : bodyOf(event);
   const startedAt = performance.now();

@@ -29,7 +29,7 @@ export async function sentinelForTest(): Promise<{ readonly url: string; readonl
       ...settings.map((line) => `sentinel ${line}`),
     ].join("\n"),
   );
-  const child = spawn(await findRedisServer(), [file, "--sentinel"], { stdio: "ignore" });
+  const child = spawn(findRedisServer(), [file, "--sentinel"], { stdio: "ignore" });
   onTestFinished(async () => {
     const gone = once(child, "exit");
     child.kill("SIGKILL");

@@ -31,7 +31,7 @@ export interface RelayHere {
   /** Writes the settings file anew; `reload` or a start makes it count. */
   writeSettings(parts: SettingsParts): void;
   /** Reads the settings file again, as SIGHUP does. */
-  reload(): void;
+  reload(): Promise<void>;
   /** All log lines so far. */
   log(): Record<string, unknown>[];
   /** Asks the relay (a path such as `/readyz` or `/v1/stats`, the token along); gives status, headers and parsed body. */
@@ -114,8 +114,8 @@ export async function makeRelayHere({ settings = {}, env = {}, role, ...options 
     },
     stop,
     writeSettings,
-    reload() {
-      if (running?.reload().result === "refused") throw new Error("the settings were refused; see the log");
+    async reload() {
+      if ((await running?.reload())?.result === "refused") throw new Error("the settings were refused; see the log");
     },
     log: () => lines.map((line) => JSON.parse(line) as Record<string, unknown>),
     ask: (path, request) => askRelay(url, path, request),

@@ -41,7 +41,7 @@ const endsWithinMs = 100_000;
 
 /** A Redis of one's own on loopback: `noeviction`, nothing saved but what `appendonly` asks for. Resolves once PING is answered. */
 export async function startRedis(options: RedisOptions = {}): Promise<Redis> {
-  const program = await findRedisServer();
+  const program = findRedisServer();
   const dir = options.dir ?? (await mkdtemp(join(tmpdir(), "wamid-relay-redis-")));
   // Another process may take the free port in between; a port that was asked for is not replaced.
   const tries = options.port === undefined ? 3 : 1;

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { until } from "../harness/until.ts";
 
 const entry = fileURLToPath(new URL("../../src/cli/wamid-relay.js", import.meta.url));
 let temporary: string;
@@ -26,6 +27,14 @@ function startDemo(...options: string[]) {
   });
   return { child, printed, exited: once(child, "close") as Promise<[number | null, NodeJS.Signals | null]> };
 }
+
+/** Not a race between output and exit: after an early exit, that spins within one turn of the event loop until memory is out. */
+const printing = ({ child, printed }: ReturnType<typeof startDemo>, pattern: RegExp) =>
+  until(`it prints ${pattern}`, () => {
+    if (child.exitCode !== null) throw new Error(`the demo ended: ${printed.err}`);
+    return pattern.test(printed.out);
+  });
+
 /** Whether anybody takes connections there: no time limit, as a busy machine is slow to answer and quick to connect. */
 const isListening = (url: string) =>
   new Promise<boolean>((resolve) => {
@@ -47,9 +56,10 @@ test("the demo exits, its sums match, and it leaves no files or processes", asyn
   expect(readdirSync(temporary)).toEqual([]);
 });
 
-test("Ctrl-C stops the demo, its relay and the sandbox, and removes its folder", async () => {
-  const { child, printed, exited } = startDemo();
-  while (!/sent=[1-9]/.test(printed.out)) await Promise.race([once(child.stdout, "data"), exited]);
+test("Ctrl-C stops the demo, its relay and the sandbox, and removes its folder", { tags: ["slow"] }, async () => {
+  const running = startDemo();
+  const { child, printed, exited } = running;
+  await printing(running, /sent=[1-9]/);
   const urls = ["service", "relay", "downstream"].map((name) => new RegExp(`${name} (http:\\S+),`).exec(printed.out)?.[1] as string);
   for (const url of urls) expect(await isListening(url)).toBe(true);
   child.kill("SIGINT");
@@ -60,9 +70,12 @@ test("Ctrl-C stops the demo, its relay and the sandbox, and removes its folder",
 });
 
 test("with --stay the demo prints a link that signs in to the console, and ends well with Ctrl-C", { tags: ["slow"] }, async () => {
-  const { child, printed, exited } = startDemo("--stay");
-  while (!printed.out.includes("stays up until Ctrl-C")) await Promise.race([once(child.stdout, "data"), exited]);
-  expect(printed.out).toContain("Every sum matches");
+  const running = startDemo("--stay");
+  const { child, printed, exited } = running;
+  await printing(running, /What to try next/);
+  const parts = ["/console/#code=", "stays up until Ctrl-C", "messages sent", "audit of the relay", "Every sum matches"];
+  expect(parts.toSorted((a, b) => printed.out.indexOf(a) - printed.out.indexOf(b))).toEqual(parts);
+  for (const part of parts) expect(printed.out).toContain(part);
   const [, url = "", code = ""] = /(http:\S+)\/console\/#code=(\S+)/.exec(printed.out) ?? [];
   const headers = { "content-type": "application/json" };
   const answer = await fetch(`${url}/v1/session`, { method: "POST", headers, body: JSON.stringify({ code }) });

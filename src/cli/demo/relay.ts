@@ -10,7 +10,7 @@ import { CommandFailed } from "../io.ts";
 
 /** Longest graceful stop in milliseconds; the relay's own limit is 3 s. */
 const stopWithinMs = 6_000;
-const readyWithinMs = 10_000;
+const readyWithinMs = 60_000;
 
 /**
  * Starts `wamid-relay serve` as a child and waits until it is ready. Its output goes to `logPath`. `ended` aborts when it ends by
@@ -96,7 +96,7 @@ export const answeredPath = "/answered";
 export const failuresPath = "/failures";
 export const statusesPath = "/statuses";
 /** The statuses that the route to `answeredPath` takes. */
-export const answeredStatuses = ["delivered", "read"] as const;
+const answeredStatuses = ["delivered", "read"] as const;
 
 /** Names of the environment variables that hold the demo's secrets. */
 export const secretNames = { webhook: "DEMO_WEBHOOK_SECRET", token: "DEMO_RELAY_TOKEN", answered: "DEMO_ANSWERED_SECRET" } as const;
@@ -161,7 +161,7 @@ export type RelayApi = ReturnType<typeof createRelayApi>;
 
 const mostInOneCall = 1_000;
 
-/** The two calls of the relay's control API that the demo makes. */
+/** The calls of the relay's control API that the demo makes. */
 export function createRelayApi(url: string, token: string) {
   const call = async (path: string, init: RequestInit): Promise<unknown> => {
     const answer = await fetch(url + path, { ...init, headers: { authorization: `Bearer ${token}`, "content-type": "application/json" } });
@@ -172,6 +172,7 @@ export function createRelayApi(url: string, token: string) {
   return {
     /** Throws an Error with the relay's answer. */
     stats: async (signal: AbortSignal) => statsSchema.parse(await call("/v1/stats", { signal })),
+    sentInConsole: async (signal: AbortSignal) => z.looseObject({ sent: z.number() }).parse(await call("/v1/quality", { signal })).sent,
     async track(messages: readonly TrackedMessage[], signal: AbortSignal): Promise<void> {
       for (let from = 0; from < messages.length; from += mostInOneCall) {
         const body = JSON.stringify(messages.slice(from, from + mostInOneCall));

@@ -2,13 +2,14 @@ import { randomInt } from "node:crypto";
 import type { Socket } from "node:net";
 import type { AccountSettings, Settings } from "../../config/schema.ts";
 import { createConnector } from "../../deliver/destinations/connections.ts";
+import type { UrlDestinationSettings } from "../../deliver/settings.ts";
 import { systemClock } from "../../model/system-clock.ts";
+import { expiryOf, type TlsSettings, tlsKey } from "../../model/tls.ts";
 import { createServiceClient } from "../../service/client.ts";
 import { ServiceError } from "../../service/errors.ts";
 import { createLimiter } from "../../service/limits/limiter.ts";
 import type { RedisSettings } from "../../store/settings.ts";
 import { type Finding, fail, ok, skip, warn } from "./finding.ts";
-import type { SeenStop } from "./relay.ts";
 
 /** Timeout of the service. All accounts are checked at once. */
 const serviceWithinMs = 5_000;
@@ -24,33 +25,9 @@ export async function checkServices(settings: Settings): Promise<Finding[]> {
   return uncalled.length === 0 ? found : [...found, skip("service", `${uncalled.join(", ")}: no baseUrl or no apiKey`)];
 }
 
-const stoppedCalls: Readonly<Record<string, string>> = {
-  quota: "makes no call",
-  "quota-messages": "sends no message",
-  "quota-runs": "starts no automation run",
-  "quota-contacts": "writes no contact",
-  "quota-reads": "reads nothing",
-};
-
 function quotaName(resource: string | null | undefined): string {
   if (resource == null) return "a monthly quota";
   return resource === "apiCalls" ? "the month's quota of calls" : `the monthly quota ${resource.slice(0, 40)}`;
-}
-
-/** Calls that the relay has stopped because a quota is used up; doctor's own call does not show them. */
-export function judgeStops(stops: readonly SeenStop[]): Finding[] {
-  return stops.flatMap(({ account, reason, resource, until }) => {
-    const what = stoppedCalls[reason];
-    if (what === undefined) return [];
-    const quota = resource === null ? "a monthly quota" : `the monthly quota ${resource}`;
-    return [
-      warn(
-        "service",
-        `${account}: the relay ${what} until ${until}, then one call tries: the service said that ${quota} is used up (${reason})`,
-        `after a change of plan, or if the service answers: wamid-relay resume --account ${account}`,
-      ),
-    ];
-  });
 }
 
 async function checkService(name: string, account: AccountSettings): Promise<Finding[]> {
@@ -64,6 +41,7 @@ async function checkService(name: string, account: AccountSettings): Promise<Fin
     random: () => randomInt(2 ** 32) / 2 ** 32,
     retry: { attempts: 1 },
     timeoutMs: serviceWithinMs,
+    tls: account.tls,
   });
   const startedAt = performance.now();
   try {
@@ -158,12 +136,12 @@ export async function checkDestinations(settings: Settings): Promise<{ readonly 
   ];
   // Routes may share a server, which is checked once.
   const probes = new Map<string, Promise<Probe>>();
-  const shared = Promise.all(settings.routes.flatMap(({ name, to }) => ("redis" in to ? [checkRedis(name, to.redis)] : [])));
+  const shared = Promise.all(settings.routes.flatMap(({ name, to }) => ("redis" in to ? [checkRedis(name, to.redis, to.tls)] : [])));
   const probed = await Promise.all(
     destinations.map(async ({ name, to }) => {
       const { origin } = new URL(to.url);
-      const key = `${origin} ${to.allowPrivate}`;
-      const probe = probes.get(key) ?? probeDestination(to.url, to.allowPrivate, destinationWithinMs);
+      const key = `${origin} ${to.allowPrivate} ${tlsKey(to.tls)}`;
+      const probe = probes.get(key) ?? probeDestination(to.url, to, destinationWithinMs);
       probes.set(key, probe);
       return { name, origin, probe: await probe };
     }),
@@ -174,30 +152,71 @@ export async function checkDestinations(settings: Settings): Promise<{ readonly 
   };
 }
 
+/** Time enough to renew a certificate. */
+const expiresSoonMs = 14 * 86_400_000;
+
+/** Certificates of the settings that have expired, or soon will. */
+export function judgeExpiries(
+  { server, accounts, routes, sources }: Pick<Settings, "server" | "accounts" | "routes" | "sources">,
+  now: number,
+): Finding[] {
+  const places = [
+    ["server.tls", server.tls] as const,
+    ["server.control.tls", server.control?.tls] as const,
+    ...Object.entries(accounts).map(([name, { tls }]) => [`accounts.${name}.tls`, tls] as const),
+    ...routes.map(({ name, to }) => [`tls of the route ${name}`, to.tls] as const),
+    ...Object.entries(sources).map(
+      ([name, source]) => [`sources.${name}.to.tls`, source.kind === "events" ? undefined : source.to?.tls] as const,
+    ),
+  ];
+  return places.flatMap(([place, tls]) => {
+    const at = expiryOf(tls);
+    if (at === null || at > now + expiresSoonMs) return [];
+    const todo = "renew it, and reload";
+    const day = new Date(at).toISOString().slice(0, 10);
+    return [
+      at <= now ? fail("certificate", `${place}: expired on ${day}`, todo) : warn("certificate", `${place}: expires on ${day}`, todo),
+    ];
+  });
+}
+
 /** Loaded here: most settings have no Redis. */
-async function checkRedis(name: string, url: RedisSettings["url"]): Promise<Finding[]> {
+async function checkRedis(name: string, url: RedisSettings["url"], tls: TlsSettings | undefined): Promise<Finding[]> {
   const { checkRedisDestination } = await import("./redis.ts");
-  return checkRedisDestination(name, url);
+  return checkRedisDestination(name, url, tls);
 }
 
 function judgeProbe({ name, origin, probe }: { readonly name: string; readonly origin: string; readonly probe: Probe }): Finding {
-  if (probe.reached) return ok("destination", `${name}: ${origin} connected in ${probe.tookMs} ms`);
-  return fail(
-    "destination",
-    `${name}: ${origin}: ${probe.error}`,
-    "check the URL, the name, the network, and allowPrivate where it is your own",
-  );
+  const where = `${name}: ${origin}`;
+  if (!probe.reached) {
+    return fail("destination", `${where}: ${probe.error}`, "check the URL, the name, the network, and allowPrivate where it is your own");
+  }
+  const { status, tookMs } = probe;
+  const log = "look at the log of the destination";
+  if (status === null) return warn("destination", `${where} accepts connections, and does not answer a HEAD request`, log);
+  if (status >= 500) return warn("destination", `${where} is reachable, and answers ${status} to a HEAD request`, log);
+  // The path of the deliveries, their method and secret are not tried: only they show whether it takes events.
+  return ok("destination", `${where} is reachable: connected in ${tookMs} ms`);
 }
 
-type Probe =
-  /** `skewMs`: how far its clock is ahead of ours; null: unknown. */
-  { readonly reached: true; readonly tookMs: number; readonly skewMs: number | null } | { readonly reached: false; readonly error: string };
+interface Reached {
+  /** Of its answer to HEAD /; null: it did not answer. */
+  readonly status: number | null;
+  /** How far its clock is ahead of ours; null: unknown. */
+  readonly skewMs: number | null;
+}
+
+type Probe = ({ readonly reached: true; readonly tookMs: number } & Reached) | { readonly reached: false; readonly error: string };
 
 /**
  * Connects as a delivery would (name, guard against private addresses, TCP, TLS) and requests the headers
  * of `/`: no event is sent, and the path of the destination, which may be a secret, is not either.
  */
-export function probeDestination(url: string, allowPrivate: boolean, withinMs: number): Promise<Probe> {
+export function probeDestination(
+  url: string,
+  { allowPrivate, tls }: Pick<UrlDestinationSettings, "allowPrivate" | "tls">,
+  withinMs: number,
+): Promise<Probe> {
   const target = new URL(url);
   const startedAt = performance.now();
   return new Promise((resolve) => {
@@ -208,33 +227,45 @@ export function probeDestination(url: string, allowPrivate: boolean, withinMs: n
       resolve(probe);
       socket?.destroy();
     };
-    const reached = (skewMs: number | null): void => end({ reached: true, tookMs: Math.round(connectedAfter ?? 0), skewMs });
+    const reached = (answer: Reached): void => end({ reached: true, tookMs: Math.round(connectedAfter ?? 0), ...answer });
     const timer = setTimeout(() => {
-      if (connectedAfter !== null) reached(null);
+      if (connectedAfter !== null) reached({ status: null, skewMs: null });
       else end({ reached: false, error: `no connection within ${withinMs / 1000} s` });
     }, withinMs);
-    socket = createConnector(target, { allowPrivate })((error, connected) => {
+    socket = createConnector(target, { allowPrivate, tls })((error, connected) => {
       if (error !== null) {
         end({ reached: false, error: error.message });
         return;
       }
       connectedAfter = performance.now() - startedAt;
-      readDate(connected, target.host, reached);
+      // With TLS 1.3 a server refuses a client certificate only after the handshake.
+      connected.once("error", ({ code = "", message }: NodeJS.ErrnoException) => {
+        if (/^ERR_(SSL|TLS)/.test(code)) end({ reached: false, error: `TLS failed (${code}): ${message.slice(0, 300)}` });
+      });
+      // Some servers then close the connection without a word.
+      if (target.protocol === "https:") {
+        const error = "closed the connection after the TLS handshake without an answer: does it require a client certificate (tls)?";
+        connected.once("close", () => connected.bytesRead === 0 && end({ reached: false, error }));
+      }
+      readHead(connected, target.host, reached);
     });
   });
 }
 
-/** Gives how far the answer's Date is ahead of now, or null. */
-function readDate(socket: Socket, host: string, done: (skewMs: number | null) => void): void {
+/** Asks for the headers of `/`, and reads the status and the Date of the answer. */
+function readHead(socket: Socket, host: string, done: (answer: Reached) => void): void {
   let head = "";
+  const answered = (): void => {
+    const status = /^HTTP\/\d\.\d (\d{3})/.exec(head)?.[1];
+    const date = Date.parse(/\r\ndate: *([^\r]+)\r\n/i.exec(head)?.[1] ?? "");
+    // The header has whole seconds: on average it is half a second old.
+    done({ status: status === undefined ? null : Number(status), skewMs: Number.isNaN(date) ? null : date + 500 - Date.now() });
+  };
   socket.setEncoding("latin1");
   socket.on("data", (chunk) => {
     head += chunk;
-    const date = /\r\ndate: *([^\r]+)\r\n/i.exec(head)?.[1];
-    // The header has whole seconds: on average it is half a second old.
-    if (date !== undefined) done(Number.isNaN(Date.parse(date)) ? null : Date.parse(date) + 500 - Date.now());
-    else if (head.includes("\r\n\r\n") || head.length > 16_384) done(null);
+    if (head.includes("\r\n\r\n") || head.length > 16_384) answered();
   });
-  socket.on("close", () => done(null));
+  socket.on("close", answered);
   socket.write(`HEAD / HTTP/1.1\r\nhost: ${host}\r\nuser-agent: wamid-relay-doctor\r\nconnection: close\r\n\r\n`);
 }

@@ -1,6 +1,4 @@
 import { isOldVersion, leastVersion } from "../../store/redis/server.ts";
-import type { Unplanned } from "../../store/views.ts";
-import { timeText } from "../output.ts";
 import { bytesText, type Finding, fail, ok, spanText, warn } from "./finding.ts";
 
 /** How fast a round trip is, in ms. */
@@ -56,19 +54,6 @@ export function judgeRedis(address: string, facts: RedisFacts): Finding[] {
     judgeLatency(facts.ping, facts.write),
     judgeSkew(facts.skewMs),
   ].filter((finding) => finding !== null);
-}
-
-/** Workers plan within milliseconds. */
-const plannedWithinMs = 10_000;
-
-/** Acknowledged events that no worker plans. */
-export function judgeUnplanned({ events, oldestAt }: Unplanned, now: number): Finding[] {
-  if (oldestAt === null || now - oldestAt <= plannedWithinMs) return [];
-  const since = `${timeText(new Date(oldestAt).toISOString())} UTC (${spanText(now - oldestAt)})`;
-  const text = `${events} accepted events wait to be planned, the first since ${since}`;
-  return [
-    warn("planning", text, "a process with role work (or both) must run: wamid-relay serve --role work; one that does says why in its log"),
-  ];
 }
 
 /** Above this share of `maxmemory`, writes may fail at any moment. */

@@ -2,14 +2,13 @@ import { randomBytes } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Cluster } from "ioredis";
 import { type RedisFault, type RedisFaultKind, readRedisUrl, redisFaultOf } from "../../model/redis.ts";
+import type { TlsSettings } from "../../model/tls.ts";
 import { createRedisClient, type Redis, storeError } from "../../store/redis/client.ts";
 import { redisAddress } from "../../store/redis/connection.ts";
-import { keysOf } from "../../store/redis/keys.ts";
-import { createReadUnplanned } from "../../store/redis/read-stories.ts";
-import { infoFields, type Presence, readPresences, readTime } from "../../store/redis/server.ts";
+import { infoFields, type Presence, readPresences } from "../../store/redis/server.ts";
 import type { RedisSettings } from "../../store/settings.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
-import { judgeDestination, judgeRedis, judgeUnplanned, type Latency, type RedisFacts } from "./redis-judge.ts";
+import { judgeDestination, judgeRedis, type Latency, type RedisFacts } from "./redis-judge.ts";
 
 /** How long connecting, and then each command of a check, may take. */
 const timeoutMs = 3_000;
@@ -45,19 +44,13 @@ export async function checkRedis(settings: RedisSettings, withinMs = timeoutMs):
     const server = await serverOf(client, key);
     const facts = await readFacts(server, key);
     const presences = await readPresences(client, settings.prefix);
-    const unplanned = await createReadUnplanned(keysOf(settings.prefix), { run: (command) => command(client) })();
-    return [
-      ...judgeRedis(address, facts),
-      judgeProcesses(presences),
-      ...judgeVersions(presences),
-      ...judgeUnplanned(unplanned, await readTime(client, key)),
-    ];
+    return [...judgeRedis(address, facts), judgeProcesses(presences), ...judgeVersions(presences)];
   });
 }
 
 /** The Redis of a queue or a stream. Nothing is written. */
-export function checkRedisDestination(name: string, url: RedisSettings["url"]): Promise<Finding[]> {
-  const settings: RedisSettings = { driver: "redis", url, prefix: "relay", commandTimeout: timeoutMs, cluster: false };
+export function checkRedisDestination(name: string, url: RedisSettings["url"], tls: TlsSettings | undefined): Promise<Finding[]> {
+  const settings = { driver: "redis", url, prefix: "relay", commandTimeout: timeoutMs, cluster: false, tls } as const;
   const address = redisAddress(settings);
   return withClient(settings, "destination", `${name}: ${address}`, async (client) =>
     judgeDestination(name, address, await readFacts(client, null)),

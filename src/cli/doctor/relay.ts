@@ -1,16 +1,28 @@
 import { z } from "zod";
 import { differingPaths, digestDataId, digestSecret, digestSettings, type SettingsDigests } from "../../config/digest.ts";
-import { restartParts, type Settings } from "../../config/schema.ts";
+import { needsRestart, type Settings } from "../../config/schema.ts";
 import type { RelayInstance } from "../../model/answers.ts";
+import { overviewSchema } from "../../model/overview.ts";
 import { relayVersion } from "../../model/version.ts";
+import type { StopView } from "../../service/accounts.ts";
+import { stopReasons } from "../../service/limits/account.ts";
 import { CommandFailed } from "../io.ts";
-import { portHolder } from "../port-holder.ts";
-import { connectRelay, controlAddress, type Listener, probeListener, readAnswer } from "../reach-relay.ts";
+import {
+  type ControlClient,
+  connectRelay,
+  controlAddress,
+  type Listener,
+  probeListener,
+  type Reachable,
+  readAnswer,
+} from "../reach-relay.ts";
+import type { Entry } from "./attention.ts";
 import { type Finding, fail, ok, skip, warn } from "./finding.ts";
 
-/** A stop of an account's calls, as `/readyz` shows it. */
-const stopsSchema = z.array(z.object({ account: z.string(), reason: z.string(), resource: z.string().nullable(), until: z.string() }));
-export type SeenStop = z.infer<typeof stopsSchema>[number];
+/** The stops of accounts' calls, as `/readyz` shows them. */
+const stopsSchema = z.array(
+  z.object({ account: z.string(), reason: z.enum(stopReasons), resource: z.string().nullable(), until: z.string() }),
+);
 
 /** The store of the settings file, as doctor found it. */
 export interface OwnStore {
@@ -35,7 +47,9 @@ export interface StoreUser {
 
 interface RelayFound {
   readonly findings: readonly Finding[];
-  readonly stops: readonly SeenStop[];
+  readonly stops: readonly StopView[];
+  /** What needs action, as the relay judges it; null: not known. */
+  readonly attention: readonly Entry[] | null;
   /** What the relay has in effect; null: not known. */
   readonly digests: SettingsDigests | null;
 }
@@ -44,30 +58,31 @@ type Answering = Extract<Listener, { kind: "relay" }>;
 
 /** Whether the relay of these settings answers, is ready, and runs this version with this store and these settings. */
 export async function checkRelay(config: string, settings: Settings, store: OwnStore): Promise<RelayFound> {
-  const url = controlAddress(settings.server);
+  const at = controlAddress(settings.server);
   const only = (finding: Finding, why: string): RelayFound => ({
     findings: [finding, skip("running settings", why)],
     stops: [],
+    attention: null,
     digests: null,
   });
-  if (url === null) {
+  if (at === null) {
     const finding = store.isHeld ? ok("relay", "runs; its address is unknown") : warn("relay", "does not run", "wamid-relay serve");
     return only(finding, "server.port is 0, so the relay's address is unknown");
   }
+  const { url } = at;
   try {
-    const found = await probeListener(url);
+    const found = await probeListener(at);
     if (found.kind === "nobody") return only(judgeSilence(url, store), `nothing answers at ${url}`);
     if (found.kind === "stranger") {
-      const todo = "change server.port, or stop that process";
-      const holder = await portHolder(settings.server.control ?? settings.server);
-      return only(fail("relay", `what listens at ${url} is not a wamid-relay: ${holder}`, todo), `no relay answers at ${url}`);
+      const todo = 'change server.port, or stop the process that "ss -ltnp" names';
+      return only(fail("relay", `what listens at ${url} is not a wamid-relay`, todo), `no relay answers at ${url}`);
     }
     const stranger = judgeIdentity(url, found, store);
     // The token of these settings is not for another relay.
     if (stranger !== null) return only(stranger, "another relay answers");
-    const { finding, stops } = await checkReadiness(url, found);
-    const { findings, digests } = await compare(url, { config, settings, store });
-    return { findings: [finding, judgeVersion(found.version, relayVersion()), ...findings], stops, digests };
+    const { finding, stops } = await checkReadiness(at, found);
+    const { findings, ...known } = await compare(at, { config, settings, store });
+    return { findings: [finding, judgeVersion(found.version, relayVersion()), ...findings], stops, ...known };
   } catch (error) {
     if (error instanceof CommandFailed) return only(fail("relay", error.message, "see whether the process hangs"), error.message);
     throw error;
@@ -94,9 +109,10 @@ export function judgeIdentity(url: string, { instance, version }: Answering, { p
 
 const userText = ({ id, text }: StoreUser): string => `${text} (instance ${id})`;
 
-async function checkReadiness(url: string, { instance }: Answering): Promise<{ finding: Finding; stops: readonly SeenStop[] }> {
+async function checkReadiness(at: Reachable, { instance }: Answering): Promise<{ finding: Finding; stops: readonly StopView[] }> {
+  const { url } = at;
   const check = "relay";
-  const { status, json } = await connectRelay(url, null).request("GET", "/readyz");
+  const { status, json } = await connectRelay(at, null).request("GET", "/readyz");
   const seen = stopsSchema.safeParse((json as { stops?: unknown }).stops);
   const stops = seen.success ? seen.data : [];
   if (status === 200) return { finding: ok(check, `ready at ${url} (instance ${instance})`), stops };
@@ -121,12 +137,17 @@ interface Given {
   readonly store: OwnStore;
 }
 
-async function compare(url: string, given: Given): Promise<Omit<RelayFound, "stops">> {
-  const unchecked = (why: string): Omit<RelayFound, "stops"> => ({ findings: [skip("running settings", why)], digests: null });
+async function compare(at: Reachable, given: Given): Promise<Omit<RelayFound, "stops">> {
+  const unchecked = (why: string): Omit<RelayFound, "stops"> => ({
+    findings: [skip("running settings", why)],
+    attention: null,
+    digests: null,
+  });
   const { config, settings, store } = given;
   const token = settings.control.tokens.find(({ scopes }) => scopes.includes("read"));
   if (token === undefined) return unchecked(`no token in ${config} has the scope read (control.tokens)`);
-  const { status, json } = await connectRelay(url, token.token.reveal()).request("GET", "/v1/instance");
+  const client = connectRelay(at, token.token.reveal());
+  const { status, json } = await client.request("GET", "/v1/instance");
   if (status === 404) return unchecked("a process with the role work has no control API; give doctor the port of one that receives");
   if (status !== 200) {
     const { error } = json as { error?: unknown };
@@ -135,16 +156,24 @@ async function compare(url: string, given: Given): Promise<Omit<RelayFound, "sto
     );
   }
   const running = readAnswer("instance", json);
-  const stores = judgeStores(url, running, store);
+  const stores = judgeStores(at.url, running, store);
+  const other = unchecked("the running relay uses another store");
+  // Under another store's key, no digest is equal.
+  if (stores.level === "fail") return { ...other, findings: [stores, ...other.findings] };
+  const attention = await readAttention(client);
   if (running.settings === null || store.dataId === null) {
     const { findings } = unchecked("the store, whose id keys their digests, is unavailable");
-    return { findings: [stores, ...findings], digests: null };
+    return { findings: [stores, ...findings], attention, digests: null };
   }
   const digests = Object.fromEntries(running.settings.map(({ path, digest }) => [path, digest]));
   const differing = differingPaths(digestSettings(settings, store.dataId), digests);
-  // Under another store's key, no digest is equal.
-  if (stores.level === "fail") return { findings: [stores, ...unchecked("the running relay uses another store").findings], digests: null };
-  return { findings: [stores, judgeSettings(config, differing, running.pid)], digests };
+  return { findings: [stores, judgeSettings(config, differing, running.pid)], attention, digests };
+}
+
+/** Null: the relay has another version, which another check reports. */
+async function readAttention(client: Pick<ControlClient, "request">): Promise<readonly Entry[] | null> {
+  const { json } = await client.request("GET", "/v1/overview");
+  return overviewSchema.safeParse(json).data?.attention ?? null;
 }
 
 /** Whether the relay uses the store of the settings. */
@@ -173,7 +202,7 @@ export function judgeSettings(config: string, differing: readonly string[], pid:
   const named = differing.slice(0, mostNamed).join(", ");
   const more = differing.length > mostNamed ? ` and ${differing.length - mostNamed} more` : "";
   const reload = `reload the relay: wamid-relay reload, or kill -HUP ${pid}`;
-  const some = differing.filter((path) => restartParts.some((part) => path.startsWith(`${part}.`))).length;
+  const some = differing.filter(needsRestart).length;
   const todo = some === 0 ? reload : some === differing.length ? "restart the relay" : `restart the relay; a reload applies only some`;
   return fail(check, `the running relay has other values than ${config} for ${named}${more}`, todo);
 }

@@ -2,7 +2,7 @@ import { statSync } from "node:fs";
 import { z } from "zod";
 import { envFilePath } from "../../config/env-file.ts";
 import { CommandFailed } from "../io.ts";
-import { connectRelay } from "../reach-relay.ts";
+import { connectRelay, type Reachable } from "../reach-relay.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
 
 /** `settings` of `/readyz`. */
@@ -21,11 +21,11 @@ interface SettingsFiles {
   readonly isValid: boolean;
 }
 
-/** What the last reload of the relay at `url` did. No finding where no relay of this version answers, which other checks report. */
-export async function checkReload(url: string | null, files: SettingsFiles): Promise<Finding[]> {
-  if (url === null) return [];
+/** What the last reload of the relay did. No finding where no relay of this version answers, which other checks report. */
+export async function checkReload(at: Reachable | null, files: SettingsFiles): Promise<Finding[]> {
+  if (at === null) return [];
   try {
-    const { json } = await connectRelay(url, null).request("GET", "/readyz");
+    const { json } = await connectRelay(at, null).request("GET", "/readyz");
     const status = statusSchema.safeParse((json as { settings?: unknown }).settings);
     return status.success ? [judgeReload(status.data, files, changedFile(files, Date.parse(status.data.loadedAt)))] : [];
   } catch (error) {

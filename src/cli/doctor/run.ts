@@ -2,20 +2,21 @@ import { existsSync, statSync } from "node:fs";
 import type { ReadingEngine } from "../../app/engine.ts";
 import { fileIdentity, storePlace } from "../../app/instance.ts";
 import { breakersInFile, openStoreForReading } from "../../app/open-store.ts";
-import { loadReachable } from "../../config/load.ts";
+import { loadParts } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
+import type { StopView } from "../../service/accounts.ts";
 import { StoreRefused } from "../../store/port.ts";
 import type { RedisSettings } from "../../store/settings.ts";
 import { isLocked } from "../../store/sqlite/lock.ts";
 import type { StoredSecretUse } from "../../store/views.ts";
 import { controlAddress } from "../reach-relay.ts";
-import { relayEnvironment } from "./environment.ts";
+import { attentionInStore, judgeAttention, type StoredFacts } from "./attention.ts";
 import { type Finding, fail, ok, skip, spanText, warn } from "./finding.ts";
-import { checkDestinations, checkServices, judgeStops, type Skew } from "./network.ts";
-import { checkRelay, knownSecrets, type OwnStore, type SeenStop } from "./relay.ts";
+import { checkDestinations, checkServices, judgeExpiries, type Skew } from "./network.ts";
+import { checkRelay, knownSecrets, type OwnStore } from "./relay.ts";
 import { checkReload } from "./reload.ts";
 import { checkSettings, judgeSecrets } from "./settings.ts";
-import { checkHolder, checkIntegrity, checkQuarantine, checkSpace, checkStoreFiles, judgeBacklog, openStoreToCheck } from "./store.ts";
+import { checkHolder, checkIntegrity, checkSpace, checkStoreFiles, judgeBacklog, openStoreToCheck } from "./store.ts";
 
 interface DoctorOptions {
   readonly config: string;
@@ -30,13 +31,10 @@ interface DoctorOptions {
 /** Everything doctor looks at, in the order shown. Changes nothing. */
 export async function runChecks({ config, env, envFile, deep, offline }: DoctorOptions): Promise<Finding[]> {
   const began = { wall: Date.now(), steady: performance.now() };
-  const view = relayEnvironment(config, { env, envFile });
-  const checked = checkSettings(config, { env: view.env, envFile }, view.isRelays);
-  const { settings } = checked;
-  const findings = view.finding === null ? checked.findings : [view.finding, ...checked.findings];
+  const { settings, findings } = checkSettings(config, { env, envFile });
   if (settings === null) {
-    const reachable = loadReachable(config, view.env, envFile);
-    return [...findings, ...(await checkReload(reachable && controlAddress(reachable.server), { config, envFile, isValid: false }))];
+    const server = loadParts(config, env, envFile)?.server ?? null;
+    return [...findings, ...(await checkReload(server && controlAddress(server), { config, envFile, isValid: false }))];
   }
   const { storage } = settings;
   const store = storage.driver === "sqlite" ? checkStore(settings, storage.path, deep) : await checkShared(storage, settings);
@@ -46,6 +44,9 @@ export async function runChecks({ config, env, envFile, deep, offline }: DoctorO
     offline ? { findings: [skip("destination", "--offline")], skews: [] } : checkDestinations(settings),
     offline ? [skip("service", "--offline")] : checkServices(settings),
   ]);
+  // A relay that runs knows more than its store.
+  const stops = store.stops ?? relay.stops;
+  const attention = relay.attention ?? (store.facts && attentionInStore(store.facts, stops, settings.routes, store.now));
   const reload = await checkReload(controlAddress(settings.server), { config, envFile, isValid: true });
   const now = Date.now();
   const clock = judgeClock({
@@ -60,25 +61,27 @@ export async function runChecks({ config, env, envFile, deep, offline }: DoctorO
     ...store.files,
     ...relay.findings,
     ...reload,
-    ...store.rows,
+    ...(store.facts === null ? [] : judgeBacklog(store.facts.backlog, settings.routes)),
+    ...(attention === null ? [] : judgeAttention(attention)),
     ...judgeSecrets(settings.sources, store.secretUses, store.now, knownSecrets(settings.sources, relay.digests, own.dataId)),
     ...destinations.findings,
+    ...judgeExpiries(settings, now),
     ...services,
-    ...judgeStops(store.stops ?? relay.stops),
     ...clock,
   ];
 }
 
 interface StoreFindings {
   readonly files: readonly Finding[];
-  readonly rows: readonly Finding[];
+  /** Null: it cannot be read. */
+  readonly facts: StoredFacts | null;
   readonly own: OwnStore;
   readonly secretUses: readonly StoredSecretUse[];
   /** By the clock of the store, in unix ms. */
   readonly now: number;
   readonly newestEventAt: number | null;
   /** Quota stops of accounts, where processes share them; absent: `/readyz` shows them. */
-  readonly stops?: readonly SeenStop[];
+  readonly stops?: readonly StopView[];
 }
 
 /** Many relays share a Redis: one that runs may be on another machine. */
@@ -86,13 +89,20 @@ async function checkShared(storage: RedisSettings, { routes, accounts }: Setting
   const { checkRedis } = await import("./redis.ts");
   const files = await checkRedis(storage);
   const nothing: OwnStore = { place: storePlace(storage), file: null, dataId: null, isHeld: false, users: null };
-  const found = { files, rows: [], own: nothing, secretUses: [], now: Date.now(), newestEventAt: null };
+  const found = { files, facts: null, own: nothing, secretUses: [], now: Date.now(), newestEventAt: null };
   if (files.some(({ check, level }) => check === "redis" && level === "fail")) return found;
   const { store, refused } = await openShared(storage);
   if (store === null) return { ...found, files: [...files, refused] };
   try {
     const now = store.now();
-    const [backlog, secretUses, breakers] = await Promise.all([store.read.backlog(), store.read.secretUses(), store.breakersOf(routes)]);
+    const { read } = store;
+    const [backlog, breakers, quarantine, unplanned, secretUses] = await Promise.all([
+      read.backlog(),
+      store.breakersOf(routes),
+      read.quarantine(),
+      read.unplanned(),
+      read.secretUses(),
+    ]);
     const stops = await Promise.all(
       Object.entries(accounts).map(async ([name, { baseUrl, plan }]) =>
         baseUrl === undefined ? [] : ((await store.quotaStops?.(name, baseUrl, plan)) ?? []),
@@ -101,7 +111,7 @@ async function checkShared(storage: RedisSettings, { routes, accounts }: Setting
     const processes = (await store.processes?.()) ?? null;
     const users = processes?.map(({ id, pid, host }) => ({ id, text: `process ${pid} on ${host}` })) ?? null;
     const own = { ...nothing, dataId: await store.read.dataId(), users };
-    return { ...found, rows: [...judgeBacklog(backlog, routes, breakers, now)], own, secretUses, now, stops: stops.flat() };
+    return { ...found, facts: { backlog, breakers, quarantine, unplanned }, own, secretUses, now, stops: stops.flat() };
   } finally {
     await store.close();
   }
@@ -127,7 +137,7 @@ function checkStore({ storage, retention, routes }: Settings, path: string, deep
     isHeld: held === true,
     users: held === false ? [] : null,
   };
-  const found = { files, rows: [], own: nothing, secretUses: [], now: Date.now(), newestEventAt: null };
+  const found = { files, facts: null, own: nothing, secretUses: [], now: Date.now(), newestEventAt: null };
   if (!existsSync(path)) return found;
   const { reader, findings } = openStoreToCheck(path);
   if (reader === null) return { ...found, files: [...files, ...findings] };
@@ -137,7 +147,12 @@ function checkStore({ storage, retention, routes }: Settings, path: string, deep
     const holder = checkHolder(path, reader);
     return {
       files: [...files, ...findings, holder.finding, checkSpace(path, reader, now, retention.events), checkIntegrity(reader, deep)],
-      rows: [...judgeBacklog(reader.backlog(), routes, breakersInFile(reader, () => now)(routes), now), checkQuarantine(reader)],
+      facts: {
+        backlog: reader.backlog(),
+        breakers: breakersInFile(reader, () => now)(routes),
+        quarantine: reader.quarantine(),
+        unplanned: reader.unplanned(),
+      },
       own: { ...nothing, dataId: reader.dataId(), isHeld: holder.isHeld, users: holder.users },
       secretUses: reader.secretUses(),
       now,

@@ -13,21 +13,18 @@ import type { StoredSecretUse } from "../../store/views.ts";
 import { counted } from "../output.ts";
 import { type Finding, fail, ok, spanText, warn } from "./finding.ts";
 
-/** The settings with their faults and warnings; null when there are faults. `isRelays`: `env` is that of the running relay. */
+/** The settings with their faults and warnings; null when there are faults. */
 export function checkSettings(
   path: string,
   { env, envFile }: VariableSources,
-  isRelays = false,
 ): { readonly settings: Settings | null; readonly findings: Finding[] } {
   let settings: Settings;
   try {
     settings = loadSettings(path, env, envFile);
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
-    const missing = "put it into the env file and reload, or restart the relay with it; the running relay does not have it";
-    const todo = (message: string) =>
-      isRelays && message.startsWith("needs the environment variable ") ? missing : "correct it; docs/reference/settings.md";
-    return { settings: null, findings: error.faults.map((fault) => fail("settings", faultLine(fault), todo(fault.message))) };
+    const todo = "correct it; docs/reference/settings.md";
+    return { settings: null, findings: error.faults.map((fault) => fail("settings", faultLine(fault), todo)) };
   }
   const found = warnings(settings).map((warning) =>
     warn("settings", `${warning.path}: ${warning.message}`, "see docs/reference/settings.md"),

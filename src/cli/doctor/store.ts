@@ -1,16 +1,12 @@
 import { accessSync, constants, existsSync, type Stats, statfsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Settings } from "../../config/schema.ts";
-import type { BreakerView } from "../../model/shared-limits.ts";
 import { StoreRefused } from "../../store/port.ts";
 import { isLocked } from "../../store/sqlite/lock.ts";
 import { openReader, type StoreReader } from "../../store/sqlite/read.ts";
 import type { RouteBacklog } from "../../store/views.ts";
 import { bytesText, type Finding, fail, ok, skip, spanText, warn } from "./finding.ts";
 import type { StoreUser } from "./relay.ts";
-
-/** A delivery due for longer than this is not merely in a queue. */
-const overdueMs = 15 * 60_000;
 
 /** Opens the file read-only; a finding when that fails. */
 export function openStoreToCheck(path: string): {
@@ -51,65 +47,17 @@ export function checkIntegrity(reader: StoreReader, deep: boolean): Finding {
   return fail("integrity", `the file is damaged: ${damage}`, "stop the relay, and restore a copy or use sqlite3's .recover");
 }
 
-/** Dead letters, overdue deliveries, stopped and paused destinations, and routes missing from the settings. */
-export function* judgeBacklog(
-  backlog: readonly RouteBacklog[],
-  routes: Settings["routes"],
-  breakers: ReadonlyMap<string, BreakerView>,
-  now: number,
-): Generator<Finding> {
+/** What waits, and routes missing from the settings. */
+export function* judgeBacklog(backlog: readonly RouteBacklog[], routes: Settings["routes"]): Generator<Finding> {
   const names = new Set(routes.map(({ name }) => name));
-  const waiting = backlog.reduce((sum, { waiting: due, held }) => sum + due + held, 0);
-  yield ok("backlog", `${waiting} deliveries wait`);
-  for (const { route, waiting: due, held, dead, oldestDueAt, stopped } of backlog) {
-    const open = due + held;
-    if (!names.has(route)) {
-      if (open > 0 && !route.startsWith("proxy:")) {
-        yield warn(
-          "backlog",
-          `${open} deliveries wait for the route ${route}, which is not in the settings`,
-          "put the route back, by its old name",
-        );
-      }
-      continue;
-    }
-    if (dead > 0) {
-      const todo = `wamid-relay deliveries list --state dead --route ${route}; then: wamid-relay replay --route ${route}`;
-      yield warn("dead letters", `${dead} of ${route}`, todo);
-    }
-    if (stopped !== null) {
-      yield fail(
-        "destination",
-        `${route} is stopped (${stopped}); ${open} deliveries wait`,
-        `wamid-relay resume ${route}, once it is back`,
-      );
-      continue;
-    }
-    const pausedUntil = breakers.get(route)?.pausedUntil ?? null;
-    if (pausedUntil !== null && pausedUntil > now) {
-      yield warn(
-        "destination",
-        `${route} is paused for another ${spanText(pausedUntil - now)}: it answered 429 with Retry-After; ${open} deliveries wait`,
-        `wait, or start it now: wamid-relay resume ${route}`,
-      );
-    } else if (oldestDueAt !== null && now - oldestDueAt > overdueMs) {
-      yield warn(
-        "backlog",
-        `${open} deliveries of ${route} wait, one has been due for ${spanText(now - oldestDueAt)}`,
-        "does the relay run, and the destination answer in time?",
-      );
-    }
+  const openOf = ({ waiting, held }: RouteBacklog): number => waiting + held;
+  yield ok("backlog", `${backlog.reduce((sum, entry) => sum + openOf(entry), 0)} deliveries wait`);
+  for (const entry of backlog) {
+    const { route } = entry;
+    if (names.has(route) || openOf(entry) === 0 || route.startsWith("proxy:")) continue;
+    const text = `${openOf(entry)} deliveries wait for the route ${route}, which is not in the settings`;
+    yield warn("backlog", text, "put the route back, by its old name");
   }
-}
-
-export function checkQuarantine(reader: StoreReader): Finding {
-  const count = reader.file.quarantined();
-  if (count === 0) return ok("quarantine", "empty");
-  return warn(
-    "quarantine",
-    `${count} requests were signed rightly and are no valid events`,
-    "wamid-relay events list --disposition quarantined",
-  );
 }
 
 /** Above this size, the WAL is not being checkpointed. */

@@ -47,18 +47,16 @@ interface Ended {
 }
 
 /**
- * Keeps a stream of events going, one event after the other, over whatever happens to connections. `done` ends when `signal` is
- * aborted; it rejects with {@link CommandFailed} when the first connection is refused for good. `again` reopens the stream at
- * its position: for another filter, or to end a wait.
+ * Keeps a stream of events going, one event after the other, over whatever happens to connections, until `signal` is aborted.
+ * Rejects with {@link CommandFailed} when the first connection is refused for good.
  */
-export function follow(parts: FollowParts, signal: AbortSignal) {
+export async function follow(parts: FollowParts, signal: AbortSignal): Promise<void> {
   const { clock, random } = parts;
   let position: number | null = null;
   let announced = 0;
   let wasLive = false;
-  let anew = new AbortController();
 
-  async function once(stop: AbortSignal): Promise<Ended> {
+  async function once(): Promise<Ended> {
     const startedAt = clock.now();
     let brought = false;
     let isSilent = false;
@@ -70,15 +68,14 @@ export function follow(parts: FollowParts, signal: AbortSignal) {
     const ended = (why: string): Ended => ({ why, good: brought || clock.now() - startedAt >= goodAfterMs });
     let opened: Opened | null = null;
     try {
-      opened = await parts.open(position, AbortSignal.any([stop, cut.signal]));
+      opened = await parts.open(position, AbortSignal.any([signal, cut.signal]));
       if (!opened.ok) return { ...opened, good: false };
       const read = createStreamReader();
       let greeted = false;
       for await (const chunk of opened.body) {
         watchdog.suspend();
         for (const parsed of read(chunk)) {
-          // After `again`, buffered messages of the old stream may not match the new filter.
-          if (stop.aborted) return ended("");
+          if (signal.aborted) return ended("");
           if (parsed.kind === "bye") return ended(parsed.reason);
           if (parsed.kind === "hello") {
             greeted = true;
@@ -111,27 +108,20 @@ export function follow(parts: FollowParts, signal: AbortSignal) {
     }
   }
 
-  async function run(): Promise<void> {
-    let failures = 0;
-    while (!signal.aborted) {
-      anew = new AbortController();
-      const stop = AbortSignal.any([signal, anew.signal]);
-      parts.onState({ is: "connecting" });
-      const ended = await once(stop);
-      if (signal.aborted) return;
-      if (anew.signal.aborted) continue;
-      if (ended.lasting === true && !wasLive) throw new CommandFailed(ended.why);
-      failures = ended.good ? 0 : failures + 1;
-      const ms = Math.max(
-        Math.min(ended.retryAfterMs ?? 0, longestRetryAfterMs),
-        withJitter(growingWait(Math.max(1, failures), firstWaitMs, longestWaitMs), random()),
-      );
-      parts.onState({ is: "waiting", why: ended.why, ms });
-      await waitFor(clock, ms, stop);
-    }
+  let failures = 0;
+  while (!signal.aborted) {
+    parts.onState({ is: "connecting" });
+    const ended = await once();
+    if (signal.aborted) return;
+    if (ended.lasting === true && !wasLive) throw new CommandFailed(ended.why);
+    failures = ended.good ? 0 : failures + 1;
+    const ms = Math.max(
+      Math.min(ended.retryAfterMs ?? 0, longestRetryAfterMs),
+      withJitter(growingWait(Math.max(1, failures), firstWaitMs, longestWaitMs), random()),
+    );
+    parts.onState({ is: "waiting", why: ended.why, ms });
+    await waitFor(clock, ms, signal);
   }
-
-  return { done: run(), again: () => anew.abort() };
 }
 
 function errorText(error: unknown): string {

@@ -1,3 +1,4 @@
+import { isLoopbackHost } from "../../config/private-address.ts";
 import type { UrlDestination } from "../../deliver/destinations/destination.ts";
 import { createUrlDestination } from "../../deliver/destinations/url.ts";
 import { urlDestinationSchema } from "../../deliver/settings.ts";
@@ -16,7 +17,7 @@ interface ForwarderParts {
   readonly random: () => number;
   onEvent(event: ListenedEvent, url: string | null): void;
   /** `again`: it will be posted again. Not called for a failure equal to the previous one. */
-  onAnswer(event: ListenedEvent, url: string, outcome: PostOutcome, more: { readonly again: boolean; readonly replay: boolean }): void;
+  onAnswer(event: ListenedEvent, url: string, outcome: PostOutcome, again: boolean): void;
   onSkipped(event: ListenedEvent): void;
   readonly quit: AbortSignal;
 }
@@ -27,92 +28,40 @@ const retry = { firstMs: 500, longestMs: 5_000 };
 /** One event at a time, in order: the next goes out when this one was taken. */
 export function createForwarder(parts: ForwarderParts) {
   const { targets, clock, random, quit } = parts;
-  let last: { event: ListenedEvent; url: string } | null = null;
-  let paused: PromiseWithResolvers<void> | null = null;
-  let failures = 0;
-  let waiting: AbortController | null = null;
-  let skipped = false;
-  let isPosting = false;
-  quit.addEventListener("abort", () => {
-    paused?.resolve();
-    // A post in flight may still complete.
-    if (!isPosting) waiting?.abort();
-  });
+  // A post in flight may still complete.
+  const wholePost = new AbortController().signal;
 
   /** Posts until it is taken; returns false when it is skipped. */
   async function deliver(event: ListenedEvent, url: string, to: Targets): Promise<boolean> {
     let shown = "";
     let refusals = 0;
-    failures = 0;
-    skipped = false;
-    for (;;) {
-      await paused?.promise;
+    for (let failures = 0; ; ) {
       if (quit.aborted) throw new Error("the command ends");
-      waiting = new AbortController();
-      isPosting = true;
-      const outcome = await to.post(url, event, failures + 1, false, waiting.signal);
-      isPosting = false;
+      const outcome = await to.post(url, event, failures + 1, wholePost);
       if (outcome.taken) {
-        failures = 0;
-        parts.onAnswer(event, url, outcome, { again: false, replay: false });
+        parts.onAnswer(event, url, outcome, false);
         return true;
       }
       failures += 1;
       if (outcome.status !== null) refusals += 1;
-      const isLast = skipped || (parts.tries !== null && refusals >= parts.tries);
+      const isLast = parts.tries !== null && refusals >= parts.tries;
       const failure = `${outcome.status} ${outcome.error}`;
-      if ((failure !== shown || isLast) && !quit.aborted) parts.onAnswer(event, url, outcome, { again: !isLast, replay: false });
+      if ((failure !== shown || isLast) && !quit.aborted) parts.onAnswer(event, url, outcome, !isLast);
       shown = failure;
       if (isLast) return false;
-      if (quit.aborted) continue;
-      waiting = new AbortController();
-      await waitFor(clock, withJitter(growingWait(failures, retry.firstMs, retry.longestMs), random()), waiting.signal);
-      if (skipped) return false;
+      await waitFor(clock, withJitter(growingWait(failures, retry.firstMs, retry.longestMs), random()), quit);
     }
   }
 
   return {
     /** Resolves once a target accepted the event or it was skipped; rejects when the command ends first. */
     async take(event: ListenedEvent): Promise<void> {
-      await paused?.promise;
       if (quit.aborted) throw new Error("the command ends");
       const url = targets?.urlOf(event.source) ?? null;
       parts.onEvent(event, url);
       if (targets === null || url === null) return;
-      last = { event, url };
-      try {
-        if (!(await deliver(event, url, targets))) parts.onSkipped(event);
-      } finally {
-        waiting = null;
-        failures = 0;
-      }
+      if (!(await deliver(event, url, targets))) parts.onSkipped(event);
     },
-    /** Posts the last event once more, or at once the one that waits for its next try. */
-    replay(): void {
-      if (waiting !== null) {
-        if (!isPosting) waiting.abort();
-        return;
-      }
-      if (last === null || targets === null) return;
-      const { event, url } = last;
-      void targets.post(url, event, 1, true, quit).then((outcome) => {
-        if (!quit.aborted) parts.onAnswer(event, url, outcome, { again: false, replay: true });
-      });
-    },
-    /** Passes over the event that waits for its next try. */
-    skip(): void {
-      if (waiting === null || failures === 0) return;
-      skipped = true;
-      waiting.abort();
-    },
-    /** Pauses, or goes on. */
-    pause(): void {
-      paused?.resolve();
-      paused = paused === null ? Promise.withResolvers() : null;
-    },
-    isPaused: () => paused !== null,
-    /** Failed posts of the event that waits for its next try. */
-    failures: () => failures,
   };
 }
 
@@ -150,7 +99,7 @@ export function createTargets({ forwardTo, allowRemote, headers, secret }: Targe
     const url = URL.parse(given);
     if (url === null || !/^https?:$/.test(url.protocol))
       throw new Error(`--forward-to takes an http or https URL, or source=URL, and not "${text}"`);
-    if (!allowRemote && !isLocal(url.hostname))
+    if (!allowRemote && !isLoopbackHost(url.href))
       throw new Error(`--forward-to ${url.host} is not on this machine; add --allow-remote if people's messages may go there`);
     if (source === undefined && others !== null) throw new Error("--forward-to: two URLs for the same events; use source=URL");
     if (source !== undefined && bySource.has(source)) throw new Error(`--forward-to: two URLs for the source ${source}`);
@@ -179,7 +128,7 @@ export function createTargets({ forwardTo, allowRemote, headers, secret }: Targe
     urlOf: (source: string): string | null => bySource.get(source) ?? others,
     /** The sources named, when every target is of one; null: events of all sources go somewhere. */
     sources: others === null && bySource.size > 0 ? [...bySource.keys()] : null,
-    async post(url: string, event: ListenedEvent, attempt: number, replay: boolean, signal: AbortSignal): Promise<PostOutcome> {
+    async post(url: string, event: ListenedEvent, attempt: number, signal: AbortSignal): Promise<PostOutcome> {
       const {
         "content-type": contentType = "application/json",
         "content-encoding": contentEncoding = null,
@@ -190,7 +139,7 @@ export function createTargets({ forwardTo, allowRemote, headers, secret }: Targe
         event: event.event,
         eventId: event.id,
         attempt,
-        replays: replay ? 1 : 0,
+        replays: 0,
         body: event.body,
         contentType,
         contentEncoding,
@@ -207,8 +156,4 @@ export function createTargets({ forwardTo, allowRemote, headers, secret }: Targe
       await Promise.all([...destinations.values()].map((destination) => destination.close()));
     },
   };
-}
-
-function isLocal(host: string): boolean {
-  return host === "localhost" || host.endsWith(".localhost") || host === "[::1]" || /^127(\.\d{1,3}){3}$/.test(host);
 }

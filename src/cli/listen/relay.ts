@@ -1,16 +1,14 @@
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { Agent } from "undici";
-import { MissingSecret } from "../../model/secret.ts";
+import { ownPortOptions } from "../../model/tls.ts";
 import { durationSchema } from "../../model/units.ts";
 import { CommandFailed, type Io } from "../io.ts";
 import { checkedOption, type RelayOptions, relayUrl, type SettingsOptions, time } from "../options.ts";
-import { connectRelay, controlAddress } from "../reach-relay.ts";
+import { connectRelay, controlAddress, noToken, proxyHint, type Reachable } from "../reach-relay.ts";
 import type { Opened } from "./follow.ts";
 
-export interface RelayAddress {
-  /** Without a slash at its end. */
-  readonly url: string;
+export interface RelayAddress extends Reachable {
   /** Read again for each connection, so that a new token counts. Throws {@link CommandFailed} when there is none. */
   token(): string;
 }
@@ -43,19 +41,18 @@ export async function relayAddress(command: Command, options: AddressOptions, io
 }
 
 /** With `--relay` no settings are read, nor what reads them loaded. */
-async function ownRelay(options: SettingsOptions, io: Io): Promise<RelayAddress> {
-  const { readForLooking } = await import("../settings-option.ts");
-  const url = controlAddress(readForLooking(options, io).settings.server);
-  if (url === null) throw new CommandFailed("server.port is 0, so the relay's address is not known: give it with --relay");
+async function ownRelay({ config, envFile }: SettingsOptions, io: Io): Promise<RelayAddress> {
+  const [{ readPart }, { loadParts }] = await Promise.all([import("../settings-option.ts"), import("../../config/load.ts")]);
+  const at = controlAddress(readPart("server", { config, envFile }, io));
+  if (at === null) throw new CommandFailed("server.port is 0, so the relay's address is not known: give it with --relay");
   const token = (): string => {
-    const found = readForLooking(options, io).settings.control.tokens.find(({ scopes }) => scopes.includes("listen"));
-    if (found === undefined)
-      throw new CommandFailed(`no token in ${options.config} has the scope listen (control.tokens); add one, or use --relay`);
-    if (found.token instanceof MissingSecret) throw new CommandFailed(found.token.why);
+    const { tokens = [], missingTokens = [] } = loadParts(config, io.env, envFile) ?? {};
+    const found = tokens.find(({ scopes }) => scopes.includes("listen"));
+    if (found === undefined) throw new CommandFailed(noToken(config, "listen", at.url, missingTokens));
     return found.token.reveal();
   };
   token();
-  return { url, token };
+  return { ...at, token };
 }
 
 function fileText(path: string): string {
@@ -76,7 +73,7 @@ const timeoutMs = 20_000;
 export async function openStream(relay: RelayAddress, query: URLSearchParams, after: number | null, signal: AbortSignal): Promise<Opened> {
   const agent = new Agent({
     allowH2: false,
-    connect: { timeout: timeoutMs },
+    connect: { ...(relay.tls && ownPortOptions(relay.tls)), timeout: timeoutMs },
     headersTimeout: timeoutMs,
     // Silence is the watchdog's, which knows of sleep.
     bodyTimeout: 0,
@@ -107,7 +104,9 @@ export async function openStream(relay: RelayAddress, query: URLSearchParams, af
 function refused(url: string, status: number, text: string, retryAfter: number): Opened {
   const message = errorOf(text);
   const why =
-    message === null ? `what answers at ${url} is no wamid-relay that can be listened to (status ${status})` : `the relay says: ${message}`;
+    message === null
+      ? `what answers at ${url} is no wamid-relay that can be listened to (status ${status})${proxyHint(status)}`
+      : `the relay says: ${message}`;
   // A relay that starts, or a proxy before it, answers 5xx.
   return { ok: false, why, retryAfterMs: Number.isFinite(retryAfter) ? retryAfter * 1000 : null, lasting: status < 500 && status !== 429 };
 }
@@ -167,7 +166,7 @@ export function createCursor(parts: { store(seq: number): Promise<void>; wait(ms
 }
 
 export async function storeCursor(relay: RelayAddress, name: string, seq: number): Promise<void> {
-  const { status } = await connectRelay(relay.url, relay.token(), 10_000).request("POST", `/v1/listen/cursors/${name}`, { seq });
+  const { status } = await connectRelay(relay, relay.token(), 10_000).request("POST", `/v1/listen/cursors/${name}`, { seq });
   if (status >= 300) throw new CommandFailed(`the relay does not keep the cursor (status ${status})`);
 }
 

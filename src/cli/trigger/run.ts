@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import { unknownName } from "../../model/nearest.ts";
 import { systemClock } from "../../model/system-clock.ts";
+import { ownPortOptions } from "../../model/tls.ts";
 import { describeFixture, type Fixture, FixtureRefused, truncatedFixture } from "../../sandbox/fixtures/fixture.ts";
 import { builtInFixtures, findFixture, fixtureNames } from "../../sandbox/fixtures/fixture-files.ts";
 import { fixturePosts } from "../../sandbox/fixtures/fixture-posts.ts";
@@ -187,6 +188,7 @@ async function runPosts(posts: Iterable<Post>, { target, concurrency, rate, onRe
     concurrency,
     retry: once,
     keepAcknowledgements: false,
+    ...(target.tls === undefined ? {} : { tls: ownPortOptions(target.tls) }),
     ...(rate === undefined ? {} : { rate }),
   });
   const nobody = new AbortController();

@@ -2,12 +2,14 @@ import { type Command, InvalidArgumentError } from "commander";
 import { isLoopbackHost } from "../../config/private-address.ts";
 import type { Settings, SourceSettings } from "../../config/schema.ts";
 import { unknownName } from "../../model/nearest.ts";
+import { MissingSecret, type Secret } from "../../model/secret.ts";
 import { findSchemeFaults, type SignatureSettings, signatureSettingsSchema } from "../../model/signature.ts";
+import type { ListenTls } from "../../model/tls.ts";
 import { rateSchema } from "../../model/units.ts";
 import { CommandFailed, type Io } from "../io.ts";
 import type { SettingsOptions } from "../options.ts";
 import { ownAddress } from "../reach-relay.ts";
-import { readSettings } from "../settings-option.ts";
+import { readForLooking, readPart } from "../settings-option.ts";
 
 export interface TargetOptions extends SettingsOptions {
   readonly source?: string;
@@ -21,6 +23,8 @@ export interface TargetOptions extends SettingsOptions {
 /** Where posts go, and how they are signed. */
 export interface Target {
   readonly url: string;
+  /** Of the relay of the settings. */
+  readonly tls?: ListenTls | undefined;
   readonly signature: SignatureSettings;
   /** The newest first. */
   readonly secrets: readonly [string, ...string[]];
@@ -69,20 +73,31 @@ function usualHeader({ service, signature }: TargetOptions): SignatureSettings {
 }
 
 function ofSettings(command: Command, options: TargetOptions, kind: SourceSettings["kind"], io: Io): Target {
-  const settings = readSettings(options, io);
+  const { settings } = readForLooking(options, io, ["accounts", "sources"]);
   const [name, source] = pickSource(settings, options, kind);
   const { secrets, ...signature } = source.signature;
-  const own = ownAddress(settings.server);
+  const own = options.url === undefined ? ownAddress(readPart("server", options, io)) : null;
   if (options.url === undefined && own === null) {
     command.error("error: server.port is 0 in the settings, so the relay's address is not known; give --url");
   }
   return {
-    url: options.url ?? `${own}/webhooks/${name}`,
+    url: options.url ?? `${own?.url}/webhooks/${name}`,
+    tls: own?.tls,
     signature,
-    secrets: secrets.map((secret) => secret.reveal()) as [string, ...string[]],
+    secrets: revealed(secrets),
     source: { account: source.account, kind: source.kind },
     isRelay: options.url === undefined && !(source.kind === "automation-request" && source.mode === "proxy"),
   };
+}
+
+/** Those that this command can read; one is enough to sign. */
+function revealed(secrets: readonly Secret[]): [string, ...string[]] {
+  const [first, ...others] = secrets.filter((secret) => !(secret instanceof MissingSecret));
+  if (first !== undefined) return [first.reveal(), ...others.map((secret) => secret.reveal())];
+  const why = secrets.flatMap((secret) => (secret instanceof MissingSecret ? [secret.why] : [])).join("; ");
+  throw new CommandFailed(
+    `this command cannot read the source's secret: ${why}. Run it with the relay's user and variables, or use --url with --secret-env`,
+  );
 }
 
 function pickSource({ sources }: Settings, { config, source }: TargetOptions, kind: SourceSettings["kind"]): [string, SourceSettings] {

@@ -1,7 +1,16 @@
 import { RelayClient, RelayClientError } from "../../client/relay-client.ts";
+import { readClock } from "./clock.ts";
 
 /** The relay that served this page. The session cookie authorizes every request. */
-export const relay = new RelayClient({ url: window.location.origin });
+export const relay = new RelayClient({
+  url: window.location.origin,
+  fetch: async (...request) => {
+    const asked = performance.now();
+    const answer = await fetch(...request);
+    readClock(answer.headers.get("date"), performance.now() - asked);
+    return answer;
+  },
+});
 
 /** What went wrong, for people. */
 export function errorText(error: unknown): string {

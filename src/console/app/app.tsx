@@ -2,12 +2,14 @@ import type { FunctionComponent } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Link, Route, Router, Switch, useLocation } from "wouter-preact";
 import { Overview } from "../overview/overview.tsx";
-import { Empty } from "../parts/notes.tsx";
+import { Title } from "../parts/title.tsx";
 import { KeyHelp } from "./key-help.tsx";
 import { useKeys } from "./keyboard.ts";
 import { LiveProvider, useLive } from "./live.tsx";
+import { rememberScroll } from "./scroll.ts";
 import { SearchBox } from "./search-box.tsx";
 import { SessionGate, useSession } from "./session.tsx";
+import { useSlowness } from "./slow.ts";
 
 interface Page {
   readonly name: string;
@@ -44,7 +46,7 @@ function lazy(load: () => Promise<FunctionComponent>): FunctionComponent {
     }, []);
     if (problem) return <p class="problem">This page could not be loaded. The relay may have been updated: reload the page.</p>;
     const Loaded = loaded;
-    return Loaded === undefined ? <p class="dim">Loading…</p> : <Loaded />;
+    return Loaded === undefined ? <p class="dim loading">Loading…</p> : <Loaded />;
   };
 }
 
@@ -76,8 +78,8 @@ function Shell() {
     "?": () => setHelpOpen(true),
   });
   const current = pages.find(({ path }) => (path === "/" ? location === "/" : location === path || location.startsWith(`${path}/`)));
+  useEffect(rememberScroll, []);
   useEffect(() => {
-    document.title = current === undefined ? "wamid-relay" : `${current.name} · wamid-relay`;
     // A narrow screen shows a part of the list.
     document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [current]);
@@ -107,13 +109,13 @@ function Shell() {
           <Route path="/">
             <Overview />
           </Route>
-          <Route path="/messages/*?">
+          <Route path="/messages/:name?">
             <Messages />
           </Route>
-          <Route path="/events/*?">
+          <Route path="/events/:name?">
             <Events />
           </Route>
-          <Route path="/runs/*?">
+          <Route path="/runs/:name?">
             <Runs />
           </Route>
           <Route path="/deliveries">
@@ -126,11 +128,10 @@ function Shell() {
             <SettingsPage />
           </Route>
           <Route>
-            <Empty title="No such page">
-              <p>
-                <Link href="/">Overview</Link>
-              </p>
-            </Empty>
+            <Title>No such page</Title>
+            <p>
+              <Link href="/">Overview</Link>
+            </p>
           </Route>
         </Switch>
       </main>
@@ -141,10 +142,19 @@ function Shell() {
 
 function Connection() {
   const { connection } = useLive();
+  const slowness = useSlowness();
+  if (slowness !== undefined) {
+    return (
+      <span class="connection lost" role="status">
+        ▲ slow<span class="more-words">{slowness === null ? ": waiting for data" : `: data is ${Math.floor(slowness / 1000)} s old`}</span>
+      </span>
+    );
+  }
   return (
     <span class={`connection ${connection}`} role="status">
       {connection === "connecting" && "○ connecting"}
       {connection === "live" && "● live"}
+      {connection === "polling" && "● every 5 s"}
       {connection === "lost" && (
         <>
           ▲ connection lost<span class="more-words">; trying again</span>
@@ -179,7 +189,14 @@ function Person() {
     }
   }, [theme]);
   return (
-    <details class="person">
+    <details
+      class="person"
+      onKeyDown={({ key, currentTarget }) => {
+        if (key !== "Escape") return;
+        currentTarget.open = false;
+        currentTarget.querySelector("summary")?.focus();
+      }}
+    >
       <summary>{name}</summary>
       <div class="menu">
         <label class="filter">

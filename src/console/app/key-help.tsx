@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "preact/hooks";
+import { Dialog } from "../parts/dialog.tsx";
 
 const keys: readonly (readonly [key: string, meaning: string])[] = [
   ["/", "search"],
@@ -10,26 +10,27 @@ const keys: readonly (readonly [key: string, meaning: string])[] = [
 ];
 
 export function KeyHelp({ pages, close }: { pages: readonly { readonly key: string; readonly name: string }[]; close(): void }) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current?.showModal(), []);
   return (
-    <dialog ref={dialog} onClose={close} aria-labelledby="keys-title">
-      <h2 id="keys-title">Keyboard</h2>
-      <dl class="keys">
-        {[...keys, ...pages.map(({ key, name }) => [`g ${key}`, name] as const)].map(([key, meaning]) => (
-          <div key={key}>
-            <dt>
-              <kbd>{key}</kbd>
-            </dt>
-            <dd>{meaning}</dd>
+    <Dialog title="Keyboard" close={close}>
+      {(end) => (
+        <>
+          <dl class="keys">
+            {[...keys, ...pages.map(({ key, name }) => [`g ${key}`, name] as const)].map(([key, meaning]) => (
+              <div key={key}>
+                <dt>
+                  <kbd>{key}</kbd>
+                </dt>
+                <dd>{meaning}</dd>
+              </div>
+            ))}
+          </dl>
+          <div class="buttons">
+            <button type="button" onClick={end}>
+              Close
+            </button>
           </div>
-        ))}
-      </dl>
-      <div class="buttons">
-        <button type="button" onClick={() => dialog.current?.close()}>
-          Close
-        </button>
-      </div>
-    </dialog>
+        </>
+      )}
+    </Dialog>
   );
 }

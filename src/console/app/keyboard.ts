@@ -11,8 +11,15 @@ function isTyping({ target }: KeyboardEvent): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 }
 
+/** Links and buttons answer these keys themselves. */
+function isForControl({ key, target }: KeyboardEvent): boolean {
+  return (
+    (key === "Enter" || key === " ") && target instanceof Element && target.closest("a, button, summary, label, audio, video") !== null
+  );
+}
+
 function onKey(event: KeyboardEvent): void {
-  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event)) return;
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event) || isForControl(event)) return;
   if (document.querySelector("dialog[open]") !== null) return;
   const isChord = performance.now() < chordUntil;
   chordUntil = 0;

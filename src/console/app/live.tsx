@@ -4,8 +4,8 @@ import type { LiveFilter, RelayEvent, RelayOverview } from "../../client/relay-c
 import { relay } from "./api.ts";
 import { reportError } from "./session.tsx";
 
-/** `lost`: the stream broke, and the page connects again. */
-export type Connection = "connecting" | "live" | "lost";
+/** `polling`: other tabs have the streams. `lost`: the stream broke, and the page connects again. */
+export type Connection = "connecting" | "live" | "polling" | "lost";
 
 interface Tail {
   readonly filter: LiveFilter;
@@ -40,15 +40,52 @@ export function useTail(filter: LiveFilter | null, rows: Tail["rows"]): void {
   );
 }
 
-/** Keeps the page's one stream open. A change of the tail opens another one. */
+/** A browser opens six connections to a relay over HTTP/1.1, for all tabs together; two are for requests. */
+const mostStreams = 4;
+const pollMs = 5_000;
+
+/** Runs `stream` if one of the browser's tabs' streams is free; false when none is. */
+async function withStream(stream: () => Promise<void>): Promise<boolean> {
+  // Browsers have no locks on a page without HTTPS.
+  if (navigator.locks === undefined) {
+    await stream();
+    return true;
+  }
+  for (let n = 0; n < mostStreams; n += 1) {
+    const isFree = await navigator.locks.request(`wamid-relay stream ${n}`, { ifAvailable: true }, async (lock) => {
+      if (lock !== null) await stream();
+      return lock !== null;
+    });
+    if (isFree) return true;
+  }
+  return false;
+}
+
+function useIsVisible(): boolean {
+  const [isVisible, setVisible] = useState(document.visibilityState === "visible");
+  useEffect(() => {
+    const changed = () => setVisible(document.visibilityState === "visible");
+    document.addEventListener("visibilitychange", changed);
+    return () => document.removeEventListener("visibilitychange", changed);
+  }, []);
+  return isVisible;
+}
+
+/** Keeps the page's one stream open while the page is visible. A change of the tail opens another one. */
 export function LiveProvider({ children }: { children: ComponentChildren }) {
   const [connection, setConnection] = useState<Connection>("connecting");
   const [overview, setOverview] = useState<RelayOverview | null>(null);
   const [tail, setTail] = useState<Tail | null>(null);
 
+  const isVisible = useIsVisible();
+
   useEffect(() => {
+    if (!isVisible) {
+      setConnection("connecting");
+      return undefined;
+    }
     const abort = new AbortController();
-    void (async () => {
+    const follow = async () => {
       try {
         for await (const message of relay.live({ ...tail?.filter, tail: tail !== null }, { signal: abort.signal })) {
           if (message.kind === "lost") setConnection("lost");
@@ -61,9 +98,22 @@ export function LiveProvider({ children }: { children: ComponentChildren }) {
         setConnection("lost");
         reportError(error);
       }
+    };
+    const poll = async () => {
+      try {
+        setOverview(await relay.overview());
+        if (!abort.signal.aborted) setConnection("polling");
+      } catch (error) {
+        if (!abort.signal.aborted) setConnection("lost");
+        reportError(error);
+      }
+      await new Promise((resolve) => setTimeout(resolve, pollMs));
+    };
+    void (async () => {
+      while (!abort.signal.aborted && !(await withStream(follow))) await poll();
     })();
     return () => abort.abort();
-  }, [tail]);
+  }, [tail, isVisible]);
 
   const subscribe = useMemo(
     () => (next: Tail) => {

@@ -2,6 +2,7 @@ import { type ComponentChildren, createContext } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";
 import type { RelaySession } from "../../client/relay-client.ts";
 import { isSignedOut, relay } from "./api.ts";
+import { now } from "./clock.ts";
 import { SignIn } from "./sign-in.tsx";
 
 type Scope = "read" | "track" | "send" | "replay" | "listen" | "pii";
@@ -32,9 +33,6 @@ export function reportError(error: unknown): void {
   if (isSignedOut(error)) for (const tell of expired) tell();
 }
 
-/** Longest delay of a browser's timer. */
-const longestDelayMs = 2_147_483_647;
-
 /** Shows `children` to signed-in people, and the sign-in page to everybody else. The URL stays. */
 export function SessionGate({ children }: { children: ComponentChildren }) {
   const [state, setState] = useState<State>({ kind: "asking" });
@@ -55,7 +53,7 @@ export function SessionGate({ children }: { children: ComponentChildren }) {
     if (expiresAt === null) return undefined;
     const end = () => setState({ kind: "signed-out", reason: "Your session has ended. Sign in again." });
     expired.add(end);
-    const timer = setTimeout(end, Math.min(Math.max(0, Date.parse(expiresAt) - Date.now()), longestDelayMs));
+    const timer = setTimeout(end, Date.parse(expiresAt) - now());
     return () => {
       expired.delete(end);
       clearTimeout(timer);

@@ -2,41 +2,44 @@ import { useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import type { DeliveryGroup, RelayDelivery, RelayEvent } from "../../client/relay-client.ts";
 import { relay } from "../app/api.ts";
-import { path, useData, useQuery } from "../app/data.ts";
+import { isTime, path, type Rules, useData, useQuery } from "../app/data.ts";
 import { useLive } from "../app/live.tsx";
 import { useSession } from "../app/session.tsx";
+import { canRetry } from "../events/deliveries-of.tsx";
+import { EventOutcome, outcomeOf } from "../events/outcome.tsx";
 import { type Action, ActionDialog } from "../parts/action.tsx";
-import { releaseAction, resumeAction, retryAction } from "../parts/actions.ts";
+import { noCause, releaseAction, resumeAction, retryAction, retryDeliveries, useObstacles } from "../parts/actions.ts";
 import { ChoiceFilter, Filters, TextFilter, TimeFilter } from "../parts/filters.tsx";
 import { count, none } from "../parts/format.ts";
 import { More, useList } from "../parts/list.tsx";
-import { Empty, Loading, Problem } from "../parts/notes.tsx";
-import { Status } from "../parts/status.tsx";
+import { Answer, Empty, Loading, Problem } from "../parts/notes.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Ago, Time } from "../parts/time.tsx";
+import { Title } from "../parts/title.tsx";
 
 /** Quarantined events are never delivered, so this page is where an operator looks for them. */
 const states = ["waiting", "held", "dead", "delivered", "quarantined"] as const;
+const rules: Rules = { state: states, from: isTime, to: isTime };
 
 /** What is stuck or dead, by destination and cause, and how to send it again. */
 export function Deliveries() {
-  const [query, setQuery] = useQuery();
+  const { query } = useQuery(rules);
   const [action, setAction] = useState<Action | null>(null);
   const { route, state, cause, errorCode, from, to } = query;
   const filter = { route, state, cause, errorCode, from, to };
   return (
     <>
-      <h1>Deliveries</h1>
+      <Title>Deliveries</Title>
       <Stopped start={setAction} />
-      <Filters>
-        <ChoiceFilter label="State" value={state} choices={states} change={(next) => setQuery({ state: next })} />
+      <Filters rules={rules}>
+        <ChoiceFilter label="State" name="state" choices={states} />
         {state !== "quarantined" && (
           <>
-            <TextFilter label="Route" value={route} change={(next) => setQuery({ route: next })} />
-            <TextFilter label="Cause" value={cause} placeholder="503, timeout…" change={(next) => setQuery({ cause: next })} />
-            <TextFilter label="Error code" value={errorCode} placeholder="131026" change={(next) => setQuery({ errorCode: next })} />
-            <TimeFilter label="From" value={from} change={(next) => setQuery({ from: next })} />
-            <TimeFilter label="To" value={to} change={(next) => setQuery({ to: next })} />
+            <TextFilter label="Route" name="route" />
+            <TextFilter label="Cause" name="cause" placeholder="503, timeout…" />
+            <TextFilter label="Error code" name="errorCode" placeholder="131026" />
+            <TimeFilter label="From" name="from" />
+            <TimeFilter label="To" name="to" />
           </>
         )}
       </Filters>
@@ -68,19 +71,23 @@ interface Parts {
 
 /** Destinations to which nothing goes out. */
 function Stopped({ start }: Parts) {
-  const { overview } = useLive();
+  const { overview, connection } = useLive();
   const { can } = useSession();
-  const stopped = overview?.destinations.filter(({ state }) => state === "stopped") ?? [];
+  if (overview === null) return <Loading isLoading={connection !== "lost"} />;
+  const stopped = overview.destinations.filter(({ state }) => state === "stopped");
   if (stopped.length === 0) return null;
   return (
     <ul class="attentions" aria-label="Stopped destinations">
       {stopped.map(({ route, reason, since }) => (
         <li key={route}>
           <span>
-            <Status word={`${route} is stopped`} tone="stopped" /> {reason !== null && <bdi>{reason}</bdi>}
+            <span class="tone-stopped" aria-hidden="true">
+              ■{" "}
+            </span>
+            <bdi>{reason ?? `${route} is stopped`}</bdi>
           </span>
           <span class="dim">
-            <Ago at={since} />
+            since <Time at={since} />
           </span>
           {can("replay") && (
             <span class="act">
@@ -101,43 +108,35 @@ const isRetryable = (group: DeliveryGroup): group is Retryable => group.state ==
 function retryOf(
   { route, state, cause }: Retryable,
   { errorCode, from, to }: Filter,
-  failing: (routes: readonly string[]) => string[],
+  obstacles: ReturnType<typeof useObstacles>,
   ended: () => void,
 ): Action {
-  return retryAction({ route, state, errorCode, from, to, ...(cause === null ? {} : { cause }) }, failing([route]), ended);
-}
-
-/** Tells which of these routes' destinations fail. Stopped and paused ones are not among them: those are resumed on purpose. */
-function useFailing(): (routes: readonly string[]) => string[] {
-  const { overview } = useLive();
-  const failing = overview?.attention.filter(({ kind }) => kind === "destination-failing").map(({ subject }) => subject) ?? [];
-  return (routes) => routes.filter((route, index) => failing.includes(route) && routes.indexOf(route) === index);
+  return retryAction({ route, state, errorCode, from, to, cause: cause ?? noCause }, obstacles([route]), ended);
 }
 
 function Groups({ filter, start }: { filter: Filter } & Parts) {
   const { route, state, cause, ...ofEvent } = filter;
   const { can } = useSession();
-  const failing = useFailing();
-  const { data, problem, isLoading, reload } = useData(
+  const obstacles = useObstacles();
+  const all = useData(
     () => relay.deliveryGroups({ route, ...ofEvent, ...(state === undefined ? {} : { state: state as DeliveryGroup["state"] }) }),
     JSON.stringify([route, state, ofEvent]),
     5_000,
   );
-  const groups = data?.filter((group) => cause === undefined || group.cause === cause) ?? [];
+  const groups = all.data?.filter((group) => cause === undefined || (group.cause ?? noCause) === cause) ?? [];
   const columns: readonly Column<DeliveryGroup>[] = [
-    { title: "Route", cell: (group) => group.route },
-    { title: "State", cell: (group) => <Status word={group.state} /> },
-    { title: "Cause", cell: (group) => group.cause ?? <span class="dim">{none}</span> },
+    { title: "Route", cell: (group) => <bdi>{group.route}</bdi> },
+    { title: "State", cell: (group) => <EventOutcome event={outcomeOf("routed", [group])} /> },
     { title: "Deliveries", isNumber: true, cell: (group) => count(group.count) },
-    { title: "Oldest", isNumber: true, isWide: true, cell: (group) => <Ago at={group.oldestAt} /> },
-    { title: "Newest", isNumber: true, isWide: true, cell: (group) => <Ago at={group.newestAt} /> },
+    { title: "Oldest", isNumber: true, cell: (group) => <Ago at={group.oldestAt} /> },
+    { title: "Newest", isNumber: true, cell: (group) => <Ago at={group.newestAt} /> },
     ...(can("replay")
       ? [
           {
             title: "Action",
             cell: (group: DeliveryGroup) =>
               isRetryable(group) && (
-                <button type="button" class="link" onClick={() => start(retryOf(group, filter, failing, reload))}>
+                <button type="button" class="link" onClick={() => start(retryOf(group, filter, obstacles, all.reload))}>
                   Retry
                 </button>
               ),
@@ -152,68 +151,59 @@ function Groups({ filter, start }: { filter: Filter } & Parts) {
         {can("replay") && (state === "waiting" || state === "dead") && groups.length > 0 && (
           <button
             type="button"
-            onClick={() => start(retryAction({ ...filter, state }, failing(groups.map((group) => group.route)), reload))}
+            onClick={() => start(retryAction({ ...filter, state }, obstacles(groups.map((group) => group.route)), all.reload))}
           >
             Retry all that match
           </button>
         )}
       </div>
-      <Problem text={problem} retry={reload} />
-      <Loading isLoading={isLoading && data === null} />
-      {data !== null && groups.length === 0 ? (
-        <p class="dim">Nothing matches.</p>
-      ) : (
-        <Table
-          label="Groups of deliveries"
-          rows={groups}
-          columns={columns}
-          keyOf={(group) => `${group.route} ${group.state} ${group.cause}`}
-          hrefOf={(group) => path("/deliveries", { ...ofEvent, route: group.route, state: group.state, cause: group.cause })}
-          keys={can("replay") ? { r: (group) => isRetryable(group) && start(retryOf(group, filter, failing, reload)) } : {}}
-        />
-      )}
+      <Answer of={all}>
+        {() =>
+          groups.length === 0 ? (
+            <p class="dim">Nothing matches.</p>
+          ) : (
+            <Table
+              label="Groups of deliveries"
+              rows={groups}
+              columns={columns}
+              keyOf={(group) => `${group.route} ${group.state} ${group.cause}`}
+              hrefOf={(group) => path("/deliveries", { ...ofEvent, route: group.route, state: group.state, cause: group.cause ?? noCause })}
+              keys={can("replay") ? { r: (group) => isRetryable(group) && start(retryOf(group, filter, obstacles, all.reload)) } : {}}
+            />
+          )
+        }
+      </Answer>
     </section>
   );
 }
 
 function List({ filter: { state, ...filter }, start }: { filter: Filter } & Parts) {
   const { can } = useSession();
-  const failing = useFailing();
+  const obstacles = useObstacles();
   const list = useList<RelayDelivery, string>(
     (before) => relay.deliveryPage({ ...filter, before, ...(state === undefined ? {} : { state: state as RelayDelivery["state"] }) }),
     JSON.stringify([state, filter]),
   );
-  const retryOne = ({ id, route }: RelayDelivery): Action => ({
-    title: "Retry one delivery",
-    text: <bdi>{id}</bdi>,
-    verb: "Retry",
-    run: async () => {
-      for (const each of failing([route])) await relay.resume(each);
-      const { state: now, stopped } = await relay.retry(id);
-      return stopped === null ? `It is ${now}.` : `It is ${now}; its destination is stopped: ${stopped}`;
-    },
-    ended: list.reload,
-  });
+  const retryOne = (delivery: RelayDelivery): Action =>
+    retryDeliveries([delivery], `Send the delivery to ${delivery.route} again`, obstacles([delivery.route]), list.reload);
   const columns: readonly Column<RelayDelivery>[] = [
     { title: "Event", cell: ({ event }) => event },
-    { title: "Route", cell: (delivery) => delivery.route },
-    {
-      title: "State",
-      cell: (delivery) => <Status word={delivery.state} {...(delivery.reason === null ? {} : { title: delivery.reason })} />,
-    },
-    { title: "Attempts", isNumber: true, isWide: true, cell: ({ attempts }) => count(attempts) },
-    { title: "Next attempt", isNumber: true, isWide: true, cell: ({ nextAt }) => <Ago at={nextAt} past="due" /> },
-    { title: "Settled", isNumber: true, isWide: true, cell: ({ settledAt }) => <Time at={settledAt} /> },
-    { title: "Reason", isWide: true, cell: ({ reason, cause }) => <bdi class="dim">{reason ?? cause}</bdi> },
+    { title: "State", cell: (delivery) => <EventOutcome event={outcomeOf("routed", [delivery])} /> },
+    { title: "Route", cell: (delivery) => <bdi>{delivery.route}</bdi> },
+    { title: "Reason", cell: ({ reason }) => reason !== null && <bdi class="dim">{reason}</bdi> },
+    { title: "Attempts", isNumber: true, cell: ({ attempts }) => count(attempts) },
+    { title: "Next attempt", isNumber: true, cell: ({ nextAt }) => (nextAt === null ? none : <Ago at={nextAt} past="due" />) },
+    { title: "Settled", isNumber: true, cell: ({ settledAt }) => (settledAt === null ? none : <Time at={settledAt} />) },
     ...(can("replay")
       ? [
           {
             title: "Action",
-            cell: (delivery: RelayDelivery) => (
-              <button type="button" class="link" onClick={() => start(retryOne(delivery))}>
-                {delivery.state === "delivered" ? "Send again" : "Retry"}
-              </button>
-            ),
+            cell: (delivery: RelayDelivery) =>
+              canRetry(delivery) && (
+                <button type="button" class="link" onClick={() => start(retryOne(delivery))}>
+                  {delivery.state === "delivered" ? "Send again" : "Retry"}
+                </button>
+              ),
           },
         ]
       : []),
@@ -223,19 +213,21 @@ function List({ filter: { state, ...filter }, start }: { filter: Filter } & Part
       <h2>Deliveries, newest first</h2>
       <Problem text={list.problem} retry={list.reload} />
       <Loading isLoading={list.isLoading && list.rows.length === 0} />
-      {!list.isLoading && list.rows.length === 0 ? (
-        <Empty title="No deliveries here">
-          <p>A delivery is one event for one route. It appears here once a route matches an event.</p>
-        </Empty>
-      ) : (
+      {list.rows.length > 0 ? (
         <Table
           label="Deliveries"
           rows={list.rows}
           columns={columns}
           keyOf={({ id }) => id}
           hrefOf={({ event }) => `/events/${event}`}
-          keys={can("replay") ? { r: (delivery) => start(retryOne(delivery)) } : {}}
+          keys={can("replay") ? { r: (delivery) => canRetry(delivery) && start(retryOne(delivery)) } : {}}
         />
+      ) : (
+        !list.isLoading && (
+          <Empty title="No deliveries here">
+            <p>A delivery is one event for one route. It appears here once a route matches an event.</p>
+          </Empty>
+        )
       )}
       <More list={list} />
     </section>
@@ -276,14 +268,7 @@ function Quarantined({ start }: Parts) {
       </div>
       <Problem text={list.problem} retry={list.reload} />
       <Loading isLoading={list.isLoading && list.rows.length === 0} />
-      {!list.isLoading && list.rows.length === 0 ? (
-        <Empty title="Nothing is in quarantine">
-          <p>The relay keeps webhooks here whose signature is right and whose body is not a valid event.</p>
-          <p>
-            <Link href="/deliveries">All deliveries</Link>
-          </p>
-        </Empty>
-      ) : (
+      {list.rows.length > 0 ? (
         <Table
           label="Quarantined events"
           rows={list.rows}
@@ -291,6 +276,15 @@ function Quarantined({ start }: Parts) {
           keyOf={({ seq }) => seq}
           hrefOf={({ seq }) => `/events/${seq}`}
         />
+      ) : (
+        !list.isLoading && (
+          <Empty title="Nothing is in quarantine">
+            <p>The relay keeps webhooks here whose signature is right and whose body is not a valid event.</p>
+            <p>
+              <Link href="/deliveries">All deliveries</Link>
+            </p>
+          </Empty>
+        )
       )}
       <More list={list} />
     </section>

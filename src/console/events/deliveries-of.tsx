@@ -1,45 +1,24 @@
 import { useRef, useState } from "preact/hooks";
 import type { Attempt, RelayEventDetail, RelayStory } from "../../client/relay-client.ts";
-import { relay } from "../app/api.ts";
 import { useKeys } from "../app/keyboard.ts";
 import { useSession } from "../app/session.tsx";
 import { type Action, ActionDialog } from "../parts/action.tsx";
+import { retryDeliveries, useObstacles } from "../parts/actions.ts";
 import { duration, plural } from "../parts/format.ts";
 import { Code } from "../parts/notes.tsx";
 import { Name } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { Ago, Time } from "../parts/time.tsx";
+import { EventOutcome, outcomeOf } from "./outcome.tsx";
 import { nextStepText } from "./words.ts";
 
 /** As an event has it, or as a story has it. */
 export type ShownDelivery = RelayEventDetail["deliveries"][number] &
   Partial<Pick<RelayStory["events"][number]["deliveries"][number], "next" | "earlierTries">>;
 
-/** A proxied exchange ends with its first attempt. */
-export const canRetry = ({ route }: ShownDelivery): boolean => !route.startsWith("proxy:");
-
-/** Sends deliveries again, one after the other. */
-export function retryDeliveries(deliveries: readonly ShownDelivery[], title: string, ended: () => void): Action {
-  return {
-    title,
-    text: "Each goes out under its old id, so that the receiver can drop what it has. You can repeat this.",
-    verb: "Send again",
-    count: async () => deliveries.length,
-    run: async (progress, signal) => {
-      const stopped: string[] = [];
-      let done = 0;
-      for (const { id } of deliveries) {
-        if (signal.aborted) break;
-        const retried = await relay.retry(id);
-        if (retried.stopped !== null) stopped.push(retried.route);
-        progress(++done);
-      }
-      const rest = stopped.length === 0 ? "" : ` Stopped destinations: ${stopped.join(", ")}.`;
-      return `${plural(done, "delivery", "deliveries")} sent again.${rest}`;
-    },
-    ended,
-  };
-}
+/** A proxied exchange ends with its first attempt, and a held delivery goes out after another one only. */
+export const canRetry = ({ route, state }: Pick<ShownDelivery, "route" | "state">): boolean =>
+  !route.startsWith("proxy:") && state !== "held";
 
 /** `j` and `k` move between the deliveries of a page; `r` retries the focused one. */
 export function useDeliveryKeys(retry: (id: string) => void): void {
@@ -61,13 +40,14 @@ export function useDeliveryKeys(retry: (id: string) => void): void {
 /** The retry of one delivery among those of the page, by its button or by `r`. */
 export function useRetry(deliveries: readonly ShownDelivery[], ended: () => void) {
   const { can } = useSession();
+  const obstacles = useObstacles();
   const [action, setAction] = useState<Action | null>(null);
   const latest = useRef(deliveries);
   latest.current = deliveries;
   const retry = (id: string) => {
     const delivery = latest.current.find((each) => each.id === id);
     if (delivery === undefined || !can("replay") || !canRetry(delivery)) return;
-    setAction(retryDeliveries([delivery], `Send the delivery to ${delivery.route} again`, ended));
+    setAction(retryDeliveries([delivery], `Send the delivery to ${delivery.route} again`, obstacles([delivery.route]), ended));
   };
   useDeliveryKeys(retry);
   const dialog = <ActionDialog action={action} close={() => setAction(null)} />;
@@ -87,7 +67,7 @@ export function DeliveriesOf({ deliveries, retry }: { deliveries: readonly Shown
               <h3>
                 <bdi>{route}</bdi>
               </h3>
-              <Status word={state} />
+              <EventOutcome event={outcomeOf("routed", [delivery])} />
               <span class="dim">
                 {plural(attempts, "attempt")}
                 {replays > 0 && `, ${plural(replays, "replay")}`}

@@ -6,19 +6,21 @@ import { relay } from "../app/api.ts";
 import { path, useData, useQuery } from "../app/data.ts";
 import { useSession } from "../app/session.tsx";
 import { Fact } from "../messages/message.tsx";
-import { releaseAction } from "../parts/actions.ts";
+import { releaseAction, retryDeliveries, useObstacles } from "../parts/actions.ts";
 import { Copy } from "../parts/copy.tsx";
 import { bytes, plural } from "../parts/format.ts";
 import { Code, Loading, Missing, Problem } from "../parts/notes.tsx";
 import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { Time } from "../parts/time.tsx";
-import { canRetry, DeliveriesOf, retryDeliveries, useRetry } from "./deliveries-of.tsx";
+import { Title } from "../parts/title.tsx";
+import { canRetry, DeliveriesOf, useRetry } from "./deliveries-of.tsx";
+import { EventOutcome, outcomeOf } from "./outcome.tsx";
 import { curlOfBody, dispositionText, hydrationText, originText, prettyJson, shellWord, verdictText } from "./words.ts";
 
 /** Everything about one event, by its seq or id. */
 export function Event({ name }: { name: string }) {
-  const [{ account }] = useQuery();
+  const { account } = useQuery().query;
   const reveal = useReveal();
   const { data, problem, isMissing, isLoading, reload } = useData(
     () => relay.event(name, { account, ...reveal.asked }),
@@ -26,19 +28,27 @@ export function Event({ name }: { name: string }) {
     reveal.isRevealed ? null : 5_000,
     reveal.isRevealed ? JSON.stringify([name, account, false]) : null,
   );
+  const obstacles = useObstacles();
   const { retry, start, dialog } = useRetry(data?.deliveries ?? [], reload);
   const again = data?.deliveries.filter(canRetry) ?? [];
   return (
     <>
       <div class="page-head">
-        <h1>Event {data?.seq ?? <Name text={name} />}</h1>
-        {data !== null && <Status word={data.disposition} />}
+        <Title>Event {data?.seq ?? <Name text={name} />}</Title>
+        {data !== null && <EventOutcome event={outcomeOf(data.disposition, data.deliveries)} />}
         <span class="buttons">
           {data !== null && retry !== null && again.length > 0 && (
             <button
               type="button"
               onClick={() =>
-                start(retryDeliveries(again, `Replay ${plural(again.length, "delivery", "deliveries")} of event ${data.seq}`, reload))
+                start(
+                  retryDeliveries(
+                    again,
+                    `Replay ${plural(again.length, "delivery", "deliveries")} of event ${data.seq}`,
+                    obstacles(again.map(({ route }) => route)),
+                    reload,
+                  ),
+                )
               }
             >
               Replay deliveries
@@ -61,18 +71,16 @@ export function Event({ name }: { name: string }) {
       <Loading isLoading={isLoading && data === null} />
       {data !== null && (
         <>
-          <Outcome event={data} />
+          {data.deliveries.length > 0 && (
+            <section>
+              <h2>Deliveries</h2>
+              <DeliveriesOf deliveries={data.deliveries} retry={retry} />
+            </section>
+          )}
+          <Routing event={data} />
           <Facts event={data} />
           <Body event={data} isRevealed={reveal.isRevealed} />
           <Headers headers={data.headers} />
-          <section>
-            <h2>Deliveries</h2>
-            {data.deliveries.length === 0 ? (
-              <p class="dim">No delivery was planned.</p>
-            ) : (
-              <DeliveriesOf deliveries={data.deliveries} retry={retry} />
-            )}
-          </section>
         </>
       )}
       {dialog}
@@ -80,13 +88,13 @@ export function Event({ name }: { name: string }) {
   );
 }
 
-function Outcome({ event }: { event: RelayEventDetail }) {
+function Routing({ event }: { event: RelayEventDetail }) {
   const { disposition, parkedUntil, fault, releasedAs, releasedFrom, hydration, routes } = event;
   return (
     <section>
-      <h2>Outcome</h2>
+      <h2>Routing</h2>
       <p>
-        {dispositionText(disposition)}
+        <Status word={disposition} /> {dispositionText(disposition)}
         {parkedUntil !== null && (
           <>
             {" "}

@@ -2,18 +2,20 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { Route, Switch } from "wouter-preact";
 import type { Disposition, LiveFilter, RelayEvent } from "../../client/relay-client.ts";
 import { relay } from "../app/api.ts";
-import { useData, usePathName, useQuery } from "../app/data.ts";
+import { isSeq, isTime, type Rules, useData, usePathName, useQuery } from "../app/data.ts";
 import { useLive, useTail } from "../app/live.tsx";
 import { Copy } from "../parts/copy.tsx";
 import { ChoiceFilter, Filters, TextFilter } from "../parts/filters.tsx";
-import { count, none, plural } from "../parts/format.ts";
+import { none, plural } from "../parts/format.ts";
 import { Code, Empty, Loading, Problem } from "../parts/notes.tsx";
 import { Pages } from "../parts/pages.tsx";
 import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Time } from "../parts/time.tsx";
+import { Title } from "../parts/title.tsx";
 import { Event } from "./event.tsx";
+import { EventOutcome } from "./outcome.tsx";
 import { addRows, emptyTail, showWaiting, type TailRows } from "./tail.ts";
 
 function NamedEvent() {
@@ -35,43 +37,32 @@ export function Events() {
 }
 
 const dispositions: readonly Disposition[] = ["routed", "filtered", "ignored", "parked", "quarantined", "accepted", "released"];
+const rules: Rules = { disposition: dispositions, from: isTime, to: isTime, before: isSeq };
 
 const columns: readonly Column<RelayEvent>[] = [
   { title: "Seq", cell: ({ seq }) => seq },
-  { title: "Event", isWide: true, cell: ({ event }) => (event === null ? <span class="dim">{none}</span> : <Name text={event} />) },
+  { title: "Outcome", cell: (event) => <EventOutcome event={event} /> },
+  { title: "Event", cell: ({ event }) => (event === null ? none : <Name text={event} />) },
   {
     title: "Status",
-    cell: ({ status, errorCode }) => (
-      <>
-        {status === null ? <span class="dim">{none}</span> : <Status word={status} />}
-        {errorCode !== null && (
-          <span class="dim">
-            {" "}
-            <Name text={errorCode} />
-          </span>
-        )}
-      </>
-    ),
+    cell: ({ status, errorCode }) =>
+      status === null && errorCode === null ? (
+        none
+      ) : (
+        <>
+          {status !== null && <Status word={status} />}
+          {errorCode !== null && (
+            <span class="dim">
+              {" "}
+              <Name text={errorCode} />
+            </span>
+          )}
+        </>
+      ),
   },
-  { title: "About", isWide: true, cell: ({ subject }) => subject !== null && <Name text={subject.key} /> },
-  { title: "Outcome", cell: ({ disposition }) => <Status word={disposition} /> },
-  { title: "Deliveries", isWide: true, cell: ({ deliveries }) => <DeliveryCounts counts={deliveries} /> },
-  { title: "Received", isNumber: true, isWide: true, cell: ({ receivedAt }) => <Time at={receivedAt} /> },
+  { title: "About", cell: ({ subject }) => subject !== null && <Name text={subject.key} /> },
+  { title: "Received", isNumber: true, cell: ({ receivedAt }) => <Time at={receivedAt} /> },
 ];
-
-function DeliveryCounts({ counts }: { counts: RelayEvent["deliveries"] }) {
-  return (
-    <span class="counts">
-      {Object.entries(counts).map(([state, number]) => (
-        <Status
-          key={state}
-          word={`${count(number)} ${state}`}
-          tone={state === "dead" ? "stopped" : state === "delivered" ? "ok" : "open"}
-        />
-      ))}
-    </span>
-  );
-}
 
 /** Below this scroll position somebody reads: new rows wait, because they would move the text. */
 const readingPx = 120;
@@ -80,10 +71,10 @@ const refreshMs = 3_000;
 
 /** Searches stored events; without a search it follows new ones. */
 function EventList() {
-  const [query, setQuery] = useQuery();
+  const { query, set } = useQuery(rules);
   const reveal = useReveal();
   const { q, event, status, source, account, errorCode, from, to, before } = query;
-  const disposition = dispositions.find((each) => each === query["disposition"]);
+  const disposition = query["disposition"] as Disposition | undefined;
   const filter = { event, status, disposition, source, account, errorCode };
   const isSearch = [q, from, to, before].some((value) => value !== undefined);
   const isPaused = query["tail"] === "off";
@@ -92,7 +83,6 @@ function EventList() {
     () => relay.eventPage({ ...filter, ...reveal.asked, q, from, to, before: before === undefined ? undefined : Number(before) }),
     key,
   );
-  const set = (change: Record<string, string | null>) => setQuery({ ...change, before: null });
   const tail = useEventTail({ filter, key, isOff: isSearch, isPaused, reload: reveal.isRevealed ? null : reload });
   const rows = merged(isSearch ? [] : tail.state.shown, data?.data ?? []);
   const isFiltered = isSearch || Object.values(filter).some((value) => value !== undefined);
@@ -100,25 +90,25 @@ function EventList() {
   return (
     <>
       <div class="page-head">
-        <h1>Events</h1>
+        <Title>Events</Title>
         <TailState isSearch={isSearch} isPaused={isPaused} />
         {!isSearch && (
-          <button type="button" aria-pressed={isPaused} onClick={() => setQuery({ tail: isPaused ? null : "off" })}>
+          <button type="button" aria-pressed={isPaused} onClick={() => set({ tail: isPaused ? null : "off" }, true)}>
             {isPaused ? "Follow" : "Pause"}
           </button>
         )}
         <RevealButton reveal={reveal} />
       </div>
-      <Filters>
-        <TextFilter label="Search" value={q} placeholder="id, seq, wamid, phone…" change={(next) => set({ q: next })} />
-        <TextFilter label="Event" value={event} placeholder="message.status" change={(next) => set({ event: next })} />
-        <TextFilter label="Status" value={status} placeholder="failed" change={(next) => set({ status: next })} />
-        <TextFilter label="Error code" value={errorCode} placeholder="131026" change={(next) => set({ errorCode: next })} />
-        <ChoiceFilter label="Outcome" value={disposition} choices={dispositions} change={(next) => set({ disposition: next })} />
-        <TextFilter label="Source" value={source} change={(next) => set({ source: next })} />
-        <TextFilter label="Account" value={account} change={(next) => set({ account: next })} />
+      <Filters rules={rules}>
+        <TextFilter label="Search" name="q" placeholder="id, seq, wamid, phone…" />
+        <TextFilter label="Event" name="event" placeholder="message.status" />
+        <TextFilter label="Status" name="status" placeholder="failed" />
+        <TextFilter label="Error code" name="errorCode" placeholder="131026" />
+        <ChoiceFilter label="Disposition" name="disposition" choices={dispositions} />
+        <TextFilter label="Source" name="source" />
+        <TextFilter label="Account" name="account" />
         {isSearch && (
-          <button type="button" onClick={() => set({ q: null, from: null, to: null })}>
+          <button type="button" onClick={() => set({ q: null, from: null, to: null, before: null })}>
             Clear the search
           </button>
         )}
@@ -173,15 +163,17 @@ function useEventTail({ filter, key, isOff, isPaused, reload }: TailOptions) {
   useEffect(() => {
     if (isOff || isPaused || reload === null) return undefined;
     const timer = setInterval(() => {
-      if (!isStale.current || window.scrollY > readingPx || document.visibilityState !== "visible") return;
+      if ((!isStale.current && connection !== "polling") || window.scrollY > readingPx || document.visibilityState !== "visible") return;
       isStale.current = false;
       reload();
     }, refreshMs);
     return () => clearInterval(timer);
-  }, [isOff, isPaused, reload]);
+  }, [isOff, isPaused, reload, connection]);
   // Events between the first read and the stream, or during a broken connection, are read once more.
   useEffect(() => {
     if (connection === "live") isStale.current = true;
+    // A hidden page has no stream: what it missed would leave a gap.
+    if (connection === "connecting" && !isPaused) setState({ of: key, state: emptyTail });
   }, [connection, key]);
 
   const show = () => setState({ of: key, state: showWaiting(current) });
@@ -195,6 +187,7 @@ function TailState({ isSearch, isPaused }: { isSearch: boolean; isPaused: boolea
   const { connection } = useLive();
   if (isSearch) return <Status word="search in stored events" tone="quiet" />;
   if (isPaused) return <Status word="paused" tone="open" />;
+  if (connection === "polling") return <Status word="read every few seconds" tone="ok" />;
   return connection === "live" ? <Status word="following" tone="ok" /> : <Status word="not connected" tone="attention" />;
 }
 

@@ -4,6 +4,7 @@ import { Name } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { Time } from "../parts/time.tsx";
 import { DeliveriesOf } from "./deliveries-of.tsx";
+import { EventOutcome, outcomeOf } from "./outcome.tsx";
 import { hydrationText, originText, verdictText } from "./words.ts";
 
 /** The events of a message or run, each with its routes and deliveries. */
@@ -19,9 +20,9 @@ export function EventStories({ events, retry }: { events: RelayStory["events"]; 
               <h3>
                 <Link href={`/events/${seq}`}>Event {seq}</Link>
               </h3>
+              <EventOutcome event={outcomeOf(disposition, deliveries)} />
               {status !== null && <Status word={status} />}
               {errorCode !== null && <Name text={errorCode} />}
-              <Status word={disposition} />
               <Time at={receivedAt} />
               <span class="dim">
                 {originText(origin)}

@@ -9,22 +9,23 @@ import { Loading, Missing, Problem } from "../parts/notes.tsx";
 import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { Time } from "../parts/time.tsx";
+import { Title } from "../parts/title.tsx";
 import { stepsOf } from "./steps.ts";
 import { Timeline } from "./timeline.tsx";
 import { useStories } from "./use-stories.ts";
 
 /** The story of one message, by any of its names. */
 export function Message({ name }: { name: string }) {
-  const [{ account }] = useQuery();
+  const { account } = useQuery().query;
   const reveal = useReveal();
   const { stories, problem, isMissing, isLoading, more, reload } = useStories(name, { as: "message", account, ...reveal.asked });
   const [story, ...others] = stories ?? [];
   return (
     <>
       <div class="page-head">
-        <h1>
+        <Title>
           Message <Name text={story?.message?.wamid ?? name} />
-        </h1>
+        </Title>
         <RevealButton reveal={reveal} />
       </div>
       <Problem text={problem} retry={reload} />

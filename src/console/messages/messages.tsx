@@ -1,9 +1,9 @@
 import { Route, Switch } from "wouter-preact";
 import type { RelayMessage } from "../../client/relay-client.ts";
 import { relay } from "../app/api.ts";
-import { path, useData, usePathName, useQuery } from "../app/data.ts";
+import { isSeq, isTime, path, type Rules, useData, usePathName, useQuery } from "../app/data.ts";
 import { Copy } from "../parts/copy.tsx";
-import { ChipFilter, Filters, TextFilter } from "../parts/filters.tsx";
+import { ChipFilter, Filters, TextFilter, TimeFilter } from "../parts/filters.tsx";
 import { none } from "../parts/format.ts";
 import { Code, Empty, Loading, Problem } from "../parts/notes.tsx";
 import { Pages } from "../parts/pages.tsx";
@@ -11,6 +11,7 @@ import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Time } from "../parts/time.tsx";
+import { Title } from "../parts/title.tsx";
 import { Message } from "./message.tsx";
 
 function NamedMessage() {
@@ -32,6 +33,7 @@ export function Messages() {
 }
 
 const statuses = ["pending", "sent", "delivered", "read", "failed", "received"];
+const rules: Rules = { status: statuses, from: isTime, to: isTime, before: isSeq };
 
 const columns: readonly Column<RelayMessage>[] = [
   { title: "Message", cell: ({ wamid }) => <Name text={wamid} /> },
@@ -49,17 +51,16 @@ const columns: readonly Column<RelayMessage>[] = [
       </>
     ),
   },
-  { title: "Reference", isWide: true, cell: ({ reference }) => reference !== null && <Name text={reference} /> },
-  { title: "Account", isWide: true, cell: ({ account }) => account },
+  { title: "Reference", cell: ({ reference }) => reference !== null && <Name text={reference} /> },
+  { title: "Account", cell: ({ account }) => account },
   { title: "Changed", isNumber: true, cell: ({ updatedAt }) => <Time at={updatedAt} /> },
 ];
 
 function MessageList() {
-  const [query, setQuery] = useQuery();
+  const { query } = useQuery(rules);
   const reveal = useReveal();
-  const { q, status, account, errorCode, before } = query;
-  const filter = { q, status, account, errorCode };
-  const set = (change: Record<string, string>) => setQuery({ ...change, before: null });
+  const { q, status, account, errorCode, from, to, before } = query;
+  const filter = { q, status, account, errorCode, from, to };
   const { data, problem, isLoading, reload } = useData(
     () => relay.messagePage({ ...filter, ...reveal.asked, before: before === undefined ? undefined : Number(before) }),
     JSON.stringify([filter, before, reveal.isRevealed]),
@@ -70,14 +71,16 @@ function MessageList() {
   return (
     <>
       <div class="page-head">
-        <h1>Messages</h1>
+        <Title>Messages</Title>
         <RevealButton reveal={reveal} />
       </div>
-      <Filters>
-        <TextFilter label="Search" value={q} placeholder="wamid, reference, phone…" change={(next) => set({ q: next })} />
-        <TextFilter label="Error code" value={errorCode} placeholder="131026" change={(next) => set({ errorCode: next })} />
-        <TextFilter label="Account" value={account} change={(next) => set({ account: next })} />
-        <ChipFilter label="Status" value={status} choices={statuses} change={(next) => set({ status: next })} />
+      <Filters rules={rules}>
+        <TextFilter label="Search" name="q" placeholder="wamid, reference, phone…" />
+        <TextFilter label="Error code" name="errorCode" placeholder="131026" />
+        <TextFilter label="Account" name="account" />
+        <TimeFilter label="From" name="from" />
+        <TimeFilter label="To" name="to" />
+        <ChipFilter label="Status" name="status" choices={statuses} />
       </Filters>
       <Problem text={problem} retry={reload} />
       <Loading isLoading={isLoading && data === null} />

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { Link } from "wouter-preact";
+import { now } from "../app/clock.ts";
 import { originText } from "../events/words.ts";
 import { duration } from "../parts/format.ts";
 import { Status } from "../parts/status.tsx";
@@ -17,7 +18,7 @@ interface TimelineProps {
 /** One row for each step, with its share of the whole time drawn to scale. Screen readers read a list. */
 export function Timeline({ steps, isOpen, failure }: TimelineProps) {
   if (steps.length === 0) return <p class="dim">No status yet.</p>;
-  const bars = barsOf(steps, isOpen ? Date.now() : null);
+  const bars = barsOf(steps, isOpen ? now() : null);
   return (
     <ol class="timeline" aria-label="Timeline">
       {steps.map(({ status, at, origin, event }, index) => {

@@ -2,19 +2,20 @@ import { useState } from "preact/hooks";
 import { Link, useLocation } from "wouter-preact";
 import type { RelayOverview } from "../../client/relay-client.ts";
 import { relay } from "../app/api.ts";
-import { path, useData, useQuery } from "../app/data.ts";
+import { path, useData } from "../app/data.ts";
 import { useLive } from "../app/live.tsx";
 import { useSession } from "../app/session.tsx";
 import { type Action, ActionDialog } from "../parts/action.tsx";
-import { releaseAction, resumeAction, retryAction } from "../parts/actions.ts";
+import { releaseAction, resumeAction, retryAction, useObstacles } from "../parts/actions.ts";
 import { Chart, Sparkline } from "../parts/chart.tsx";
 import { Copy } from "../parts/copy.tsx";
-import { type Period, PeriodFilter, periodOf, startOf } from "../parts/filters.tsx";
+import { Invalid, PeriodFilter, periodRules, usePeriod } from "../parts/filters.tsx";
 import { count, duration, figure, none, percent } from "../parts/format.ts";
 import { Code, Empty, Problem } from "../parts/notes.tsx";
 import { Status } from "../parts/status.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Ago, Time } from "../parts/time.tsx";
+import { Title } from "../parts/title.tsx";
 
 type Destination = RelayOverview["destinations"][number];
 type Attention = RelayOverview["attention"][number];
@@ -29,7 +30,7 @@ export function Overview() {
   if (current === null) {
     return (
       <>
-        <h1>Overview</h1>
+        <Title>Overview</Title>
         <Problem text={first.problem} retry={first.reload} />
         {first.isLoading && <p class="dim loading">Loading…</p>}
       </>
@@ -37,7 +38,7 @@ export function Overview() {
   }
   return (
     <>
-      <h1 class="visually-hidden">Overview</h1>
+      <Title isHidden>Overview</Title>
       <Attentions overview={current} />
       <FigureRow figures={current.figures} />
       <Received />
@@ -104,6 +105,8 @@ function rowsOf({ kind, subject }: Attention): string {
     case "destination-paused":
     case "destination-stopped":
       return path("/deliveries", { route: subject, state: "waiting" });
+    case "destination-slow":
+      return path("/deliveries", { route: subject });
     case "dead-letters":
       return path("/deliveries", { route: subject, state: "dead" });
     case "quarantined":
@@ -119,6 +122,7 @@ function rowsOf({ kind, subject }: Attention): string {
 
 function Act({ attention: { kind, subject, action }, start }: { attention: Attention; start(action: Action): void }) {
   const { can } = useSession();
+  const obstacles = useObstacles();
   if (action === null || !can("replay")) return null;
   if (action === "release") {
     return (
@@ -138,7 +142,7 @@ function Act({ attention: { kind, subject, action }, start }: { attention: Atten
   }
   const state = kind === "dead-letters" ? "dead" : "waiting";
   return (
-    <button type="button" onClick={() => start(retryAction({ route: subject, state }, state === "waiting" ? [subject] : []))}>
+    <button type="button" onClick={() => start(retryAction({ route: subject, state }, obstacles([subject])))}>
       Retry now
     </button>
   );
@@ -181,10 +185,9 @@ const dispositionColors: Readonly<Record<string, string>> = {
 
 function Received() {
   const [, navigate] = useLocation();
-  const [query, setQuery] = useQuery();
-  const period = periodOf(query["period"], "1h");
+  const { period, range } = usePeriod("1h");
   const { data, problem, reload } = useData(
-    () => relay.series({ name: "events", by: "disposition", from: new Date(startOf(period)) }),
+    () => relay.series({ name: "events", by: "disposition", ...range() }),
     period,
     period === "1h" ? 10_000 : 60_000,
   );
@@ -202,19 +205,19 @@ function Received() {
     <section>
       <div class="page-head">
         <h2>Received by outcome</h2>
-        <PeriodFilter value={period} change={(next: Period) => setQuery({ period: next === "1h" ? null : next })} />
+        <PeriodFilter otherwise="1h" />
       </div>
+      <Invalid rules={periodRules} />
       <Problem text={problem} retry={reload} />
       {data !== null && series.length === 0 ? (
         <FirstEvent />
       ) : data === null ? (
-        <div class="chart" />
+        <div class="chart loading" />
       ) : (
         <Chart
           label={`Events received, by outcome: ${series.map(({ label, total }) => `${label} ${count(total)}`).join(", ")}`}
           from={Date.parse(data.from)}
           stepMs={data.step * 1000}
-          isStacked
           series={series.map(({ label, values, total }) => ({
             label,
             values,
@@ -222,7 +225,7 @@ function Received() {
             color: dispositionColors[label] ?? "--dim",
             href: rowsFrom(Date.parse(data.from), null, label),
           }))}
-          onPick={(at) => navigate(rowsFrom(at, at + data.step * 1000))}
+          onPick={(from, to) => navigate(rowsFrom(from, to))}
         />
       )}
     </section>
@@ -254,7 +257,7 @@ const columns: readonly Column<Destination>[] = [
         {since !== null && (
           <span class="dim">
             {" "}
-            <Ago at={since} />
+            since <Time at={since} />
           </span>
         )}
       </>
@@ -264,18 +267,16 @@ const columns: readonly Column<Destination>[] = [
   {
     title: "In flight",
     isNumber: true,
-    isWide: true,
     cell: ({ inFlight, route }) => (inFlight === null ? none : <Rows value={inFlight} route={route} state="waiting" />),
   },
   { title: "Dead", isNumber: true, cell: ({ dead, route }) => <Rows value={dead} route={route} state="dead" /> },
-  { title: "Success 1 h", isNumber: true, isWide: true, cell: ({ successLastHour }) => percent(successLastHour) },
+  { title: "Success 1 h", isNumber: true, cell: ({ successLastHour }) => percent(successLastHour) },
   {
-    title: "p50 / p99",
+    title: "Received to delivered, p50 / p99",
     isNumber: true,
-    isWide: true,
     cell: ({ p50Ms, p99Ms }) => (p50Ms === null && p99Ms === null ? none : `${duration(p50Ms)} / ${duration(p99Ms)}`),
   },
-  { title: "Next retry", isNumber: true, isWide: true, cell: ({ nextAt }) => <Ago at={nextAt} past="due" /> },
+  { title: "Next retry", isNumber: true, cell: ({ nextAt }) => (nextAt === null ? none : <Ago at={nextAt} past="due" />) },
 ];
 
 function Rows({ value, route, state }: { value: number; route: string; state: string }) {

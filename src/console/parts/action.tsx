@@ -2,6 +2,8 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { errorText } from "../app/api.ts";
 import { reportError } from "../app/session.tsx";
+import { Dialog } from "./dialog.tsx";
+import { shapes, type Tone } from "./status.tsx";
 
 export interface Action {
   /** `Retry 812 deliveries` */
@@ -12,34 +14,51 @@ export interface Action {
   readonly verb: string;
   /** Counted before anything happens; 0 disables the button, unless there is something to do then. */
   readonly count?: () => Promise<number>;
-  /** What a count of 0 means, when there is something to do. */
-  readonly whenNone?: string;
-  /** Reports how many are done. Resolves with what to tell. */
-  run(progress: (done: number) => void, signal: AbortSignal): Promise<string>;
+  /** What a count of 0 means. Without `next` there is still something to do. */
+  readonly whenNone?: { readonly text: string; readonly next?: Action };
+  /** Reports how many are done. Resolves with what happened. */
+  run(progress: (done: number) => void, signal: AbortSignal): Promise<Result>;
   /** Called after it ran, however it ended. */
   ended?(): void;
 }
 
-/** Asks before it acts, shows the count first, then the progress and the result. Null: closed. */
-export function ActionDialog({ action, close }: { action: Action | null; close(): void }) {
-  return action === null ? null : <Open key={action.title} action={action} close={close} />;
+export interface Result {
+  readonly tone: Tone;
+  readonly text: string;
+  /** What helps now. */
+  readonly next?: Action | undefined;
 }
 
-type Step =
+/** Asks before it acts, shows the count first, then the progress and the result. Null: closed. */
+export function ActionDialog({ action, close }: { action: Action | null; close(): void }) {
+  const [next, setNext] = useState<Action | null>(null);
+  const shown = action && (next ?? action);
+  const end = () => {
+    setNext(null);
+    close();
+  };
+  return (
+    shown && (
+      <Dialog title={shown.title} close={end}>
+        {(cancel) => <Step key={shown.title} action={shown} proceed={setNext} cancel={cancel} />}
+      </Dialog>
+    )
+  );
+}
+
+type State =
   | { readonly kind: "counting" }
   | { readonly kind: "ready" }
   | { readonly kind: "running"; readonly done: number }
-  | { readonly kind: "ended"; readonly text: string }
+  | { readonly kind: "ended"; readonly result: Result }
   | { readonly kind: "failed"; readonly text: string };
 
-function Open({ action, close }: { action: Action; close(): void }) {
-  const dialog = useRef<HTMLDialogElement>(null);
+function Step({ action, proceed, cancel }: { action: Action; proceed(next: Action): void; cancel(): void }) {
   const abort = useRef(new AbortController());
-  const [step, setStep] = useState<Step>({ kind: action.count === undefined ? "ready" : "counting" });
+  const [step, setStep] = useState<State>({ kind: action.count === undefined ? "ready" : "counting" });
   const [count, setCount] = useState<number | null>(null);
 
   useEffect(() => {
-    dialog.current?.showModal();
     const stop = new AbortController();
     abort.current = stop;
     action.count?.().then(
@@ -58,7 +77,7 @@ function Open({ action, close }: { action: Action; close(): void }) {
   async function run(): Promise<void> {
     setStep({ kind: "running", done: 0 });
     try {
-      setStep({ kind: "ended", text: await action.run((done) => setStep({ kind: "running", done }), abort.current.signal) });
+      setStep({ kind: "ended", result: await action.run((done) => setStep({ kind: "running", done }), abort.current.signal) });
     } catch (error) {
       reportError(error);
       setStep({ kind: "failed", text: errorText(error) });
@@ -66,17 +85,18 @@ function Open({ action, close }: { action: Action; close(): void }) {
     action.ended?.();
   }
 
-  const isDone = step.kind === "ended" || step.kind === "failed";
+  const isNone = step.kind === "ready" && count === 0;
+  const next = step.kind === "ended" ? step.result.next : isNone ? action.whenNone?.next : undefined;
+  const isDone = step.kind === "ended" || step.kind === "failed" || next !== undefined;
   return (
-    <dialog ref={dialog} onClose={close} aria-labelledby="action-title">
-      <h2 id="action-title">{action.title}</h2>
+    <>
       <div>{action.text}</div>
       <p role="status">
         {step.kind === "counting" && "Counting…"}
         {step.kind === "ready" &&
           count !== null &&
           (count === 0
-            ? (action.whenNone ?? "Nothing matches now.")
+            ? (action.whenNone?.text ?? "Nothing matches now.")
             : `${count.toLocaleString()} ${count === 1 ? "matches" : "match"} now.`)}
         {step.kind === "running" && (
           <>
@@ -84,7 +104,7 @@ function Open({ action, close }: { action: Action; close(): void }) {
             {step.done > 0 && step.done.toLocaleString()}
           </>
         )}
-        {step.kind === "ended" && `● ${step.text}`}
+        {step.kind === "ended" && `${shapes[step.result.tone]} ${step.result.text}`}
         {step.kind === "failed" && <span class="problem">■ {step.text}</span>}
       </p>
       <div class="buttons">
@@ -92,16 +112,21 @@ function Open({ action, close }: { action: Action; close(): void }) {
           <button
             type="button"
             class="primary"
-            disabled={step.kind !== "ready" || (count === 0 && action.whenNone === undefined)}
+            disabled={step.kind !== "ready" || (isNone && action.whenNone === undefined)}
             onClick={() => void run()}
           >
             {action.verb}
           </button>
         )}
-        <button type="button" onClick={() => dialog.current?.close()}>
+        {next !== undefined && (
+          <button type="button" class="primary" onClick={() => proceed(next)}>
+            {next.title}
+          </button>
+        )}
+        <button type="button" onClick={cancel}>
           {isDone ? "Close" : step.kind === "running" ? "Stop" : "Cancel"}
         </button>
       </div>
-    </dialog>
+    </>
   );
 }

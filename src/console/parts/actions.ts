@@ -1,5 +1,8 @@
+import type { RelayDelivery } from "../../client/relay-client.ts";
 import { relay } from "../app/api.ts";
-import type { Action } from "./action.tsx";
+import { useLive } from "../app/live.tsx";
+import type { Action, Result } from "./action.tsx";
+import { attemptsSince, resultsOf, whatHappened } from "./attempts.ts";
 import { plural } from "./format.ts";
 
 interface RetryFilter {
@@ -11,24 +14,45 @@ interface RetryFilter {
   readonly state: "waiting" | "dead";
 }
 
+/** Routes to which nothing goes out by itself now. */
+export interface Obstacles {
+  /** Their destinations fail: the relay can try them at once. */
+  readonly failing: readonly string[];
+  /** Stopped or paused: they are resumed on purpose. */
+  readonly blocked: readonly string[];
+}
+
+/** Tells the obstacles among some routes. */
+export function useObstacles(): (routes: readonly string[]) => Obstacles {
+  const { overview } = useLive();
+  const routesOf = (...kinds: readonly string[]) =>
+    overview?.attention.filter(({ kind }) => kinds.includes(kind)).map(({ subject }) => subject) ?? [];
+  const [failing, blocked] = [routesOf("destination-failing"), routesOf("destination-stopped", "destination-paused")];
+  return (routes) => {
+    const all = [...new Set(routes)];
+    return { failing: all.filter((route) => failing.includes(route)), blocked: all.filter((route) => blocked.includes(route)) };
+  };
+}
+
+/** In place of a cause, as the API takes it: no attempt failed. */
+export const noCause = "none";
+
 const oldId = "under its old id, so that the receiver can drop what it has. You can repeat this.";
 
-/**
- * Deliveries of a route, of a cause, or all in a state go out again. `failing`: routes whose destinations fail, which the
- * relay then tries at once.
- */
-export function retryAction(filter: RetryFilter, failing: readonly string[], ended?: () => void): Action {
+/** Deliveries of a route, of a cause, or all in a state go out again. */
+export function retryAction(filter: RetryFilter, { failing, blocked }: Obstacles, ended?: () => void): Action {
   const { state, ...more } = filter;
   const { route, cause, errorCode, from, to } = more;
   const which = { ...more, states: state === "waiting" ? (["waiting"] as const) : (["dead"] as const) };
   const what = [
     `${state} deliveries`,
     ...(route === undefined ? [] : [`of ${route}`]),
-    ...(cause === undefined ? [] : [`that failed with ${cause}`]),
+    ...(cause === undefined ? [] : [cause === noCause ? "that have not failed" : `that failed with ${cause}`]),
     ...(errorCode === undefined ? [] : [`with error code ${errorCode}`]),
     ...(from === undefined ? [] : [`from ${from}`]),
     ...(to === undefined ? [] : [`to ${to}`]),
   ].join(" ");
+  const next = resumeOf(blocked, ended);
   return {
     title: `Retry ${what}`,
     text:
@@ -38,14 +62,55 @@ export function retryAction(filter: RetryFilter, failing: readonly string[], end
         : ` To a destination that fails (${failing.join(", ")}) one goes out first. If it succeeds, the others follow.`),
     verb: "Retry",
     count: async () => (await relay.countReplay(which)).matching,
-    ...(failing.length === 0 ? {} : { whenNone: "Everything that waits is due already." }),
+    ...(next !== undefined && state === "waiting"
+      ? { whenNone: { text: `Nothing waits for a later attempt. What is due goes out once you resume ${blocked[0]}.`, next } }
+      : failing.length > 0
+        ? { whenNone: { text: "Everything that waits is due already." } }
+        : {}),
     run: async (onProgress, signal) => {
+      const attempts = await attemptsSince(route);
       for (const each of failing) await relay.resume(each);
       const { replayed, complete } = await relay.replay(which, { onProgress, signal });
-      return `${plural(replayed, "delivery", "deliveries")} retried${complete ? "" : ", then stopped"}.`;
+      const done = `${plural(replayed, "delivery", "deliveries")} retried${complete ? "" : ", then stopped"}.`;
+      if (next !== undefined)
+        return { tone: "attention", text: `${done} ${blocked.join(", ")}: nothing goes out before you resume it.`, next };
+      return whatHappened(done, await attempts.reach(replayed, signal));
     },
     ...(ended === undefined ? {} : { ended }),
   };
+}
+
+/** Sends single deliveries of one event again, one after the other, and tells the result of each attempt. */
+export function retryDeliveries(
+  deliveries: readonly Pick<RelayDelivery, "id" | "event" | "route" | "state">[],
+  title: string,
+  { failing, blocked }: Obstacles,
+  ended: () => void,
+): Action {
+  return {
+    title,
+    text: `${deliveries.length === 1 ? "It" : "Each"} goes out now, ${oldId}`,
+    verb: deliveries.every(({ state }) => state === "delivered") ? "Send again" : "Retry",
+    run: async (progress, signal) => {
+      const [first] = deliveries;
+      if (first === undefined) return { tone: "ok", text: "Nothing to send." };
+      const { deliveries: before } = await relay.event(String(first.event));
+      for (const each of failing) await relay.resume(each);
+      const retried = [];
+      for (const { id } of deliveries) {
+        if (signal.aborted) break;
+        retried.push(await relay.retry(id));
+        progress(retried.length);
+      }
+      return { ...(await resultsOf(first.event, retried, before, signal)), next: resumeOf(blocked, ended) };
+    },
+    ended,
+  };
+}
+
+/** The way on when destinations are stopped or paused. Several are resumed one by one. */
+function resumeOf([route]: readonly string[], ended?: () => void): Action | undefined {
+  return route === undefined ? undefined : resumeAction(route, false, ended);
 }
 
 /** Ends the stop or pause of a route's destination, or of an account. */
@@ -56,12 +121,22 @@ export function resumeAction(name: string, isAccount: boolean, ended?: () => voi
       ? "Calls to the service start again. If the quota is still used up, the service's next answer stops them again."
       : "Deliveries go out again. If the destination still refuses them, it stops again.",
     verb: "Resume",
-    run: async () => {
-      const was = isAccount ? (await relay.resumeAccount(name)).length > 0 : await relay.resume(name);
-      return was ? `${name} is resumed.` : `${name} was not stopped.`;
-    },
+    run: async (_, signal) => (isAccount ? resumeAccount(name) : resumeRoute(name, signal)),
     ...(ended === undefined ? {} : { ended }),
   };
+}
+
+async function resumeAccount(name: string): Promise<Result> {
+  const was = (await relay.resumeAccount(name)).length > 0;
+  return { tone: "ok", text: was ? `${name} is resumed.` : `${name} was not stopped.` };
+}
+
+async function resumeRoute(route: string, signal: AbortSignal): Promise<Result> {
+  const attempts = await attemptsSince(route);
+  if (!(await relay.resume(route))) return { tone: "ok", text: `${route} was not stopped.` };
+  const made = await attempts.reach(1, signal, route);
+  if (made.stopped !== null) return { tone: "stopped", text: `It stopped again. ${made.stopped}` };
+  return made.waiting === 0 ? { tone: "ok", text: `${route} is resumed.` } : whatHappened(`${route} is resumed.`, made);
 }
 
 /** Quarantined events whose body is valid now are accepted like new ones. */
@@ -74,7 +149,7 @@ export function releaseAction(filter: { source?: string; event?: number } = {}, 
     count: async () => (await relay.countReplay(scope)).matching,
     run: async (onProgress, signal) => {
       const { replayed, complete } = await relay.replay(scope, { onProgress, signal });
-      return `${plural(replayed, "event")} released${complete ? "" : ", then stopped"}.`;
+      return { tone: "ok", text: `${plural(replayed, "event")} released${complete ? "" : ", then stopped"}.` };
     },
     ...(ended === undefined ? {} : { ended }),
   };

@@ -3,6 +3,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { Link } from "wouter-preact";
 import { count } from "./format.ts";
+import { joinSteps, stack } from "./join-steps.ts";
 
 export interface ChartSeries {
   readonly label: string;
@@ -22,14 +23,12 @@ interface ChartProps {
   readonly from: number;
   readonly stepMs: number;
   readonly series: readonly ChartSeries[];
-  /** Areas on top of each other. */
-  readonly isStacked?: boolean;
-  readonly format?: (value: number | null) => string;
-  /** Called with the start of the clicked step, in unix ms. */
-  readonly onPick?: (at: number) => void;
+  /** Called with the time of the clicked bar, in unix ms. */
+  readonly onPick?: (from: number, to: number) => void;
 }
 
 const height = 200;
+const barPaths = uPlot.paths.bars?.({ size: [1, Number.POSITIVE_INFINITY], gap: 1 });
 /** Between two ticks: counts have no fractions. */
 const wholeSteps = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat();
 
@@ -43,19 +42,26 @@ function tickText(at: number, stepS: number): string {
   return stepS >= 86_400 || (date.getHours() === 0 && date.getMinutes() === 0) ? day.format(date) : clock.format(date);
 }
 
-/** A time chart. Its legend shows the totals, or the values at the pointer, and links to the rows. */
-export function Chart({ label, from, stepMs, series, isStacked = false, format = count, onPick }: ChartProps) {
+/** Counts over time, as bars on top of each other. Its legend shows the totals, or the values at the pointer, and links to the rows. */
+export function Chart({ label, from, stepMs, series, onPick }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
   const look = useLook();
   const pick = useRef(onPick);
   pick.current = onPick;
-  const key = JSON.stringify([look, isStacked, series.map((each) => [each.label, each.color])]);
+  const key = JSON.stringify([look, series.map((each) => [each.label, each.color])]);
   const plot = useRef<uPlot>(null);
-  const [step, setStep] = useState<number | null>(null);
-  const latest = useRef<uPlot.AlignedData>([[]]);
-  const steps = Math.max(0, ...series.map(({ values }) => values.length));
-  const times = Array.from({ length: steps }, (_, index) => (from + index * stepMs) / 1000);
-  latest.current = [times, ...(isStacked ? stacked(series) : series.map(({ values }) => [...values]))];
+  const [pointed, setPointed] = useState<number | null>(null);
+  const bars = joinSteps(
+    from,
+    stepMs,
+    series.map(({ values }) => values),
+  );
+  const begins = (bars.values[0] ?? []).map((_, bar) => bars.from + bar * bars.ms);
+  const spanOf = (bar: number) => [Math.max(from, begins[bar] ?? from), (begins[bar] ?? from) + bars.ms] as const;
+  const middles = begins.map((begin) => (begin + bars.ms / 2) / 1000);
+  const data = [middles, ...stack(bars.values)] as uPlot.AlignedData;
+  const latest = useRef({ data, begins, spanOf });
+  latest.current = { data, begins, spanOf };
 
   useEffect(() => {
     const element = place.current;
@@ -71,36 +77,44 @@ export function Chart({ label, from, stepMs, series, isStacked = false, format =
       {
         width: element.clientWidth,
         height,
-        cursor: { y: false, drag: { x: false, y: false } },
-        scales: { y: { range: (_plot, _low, high) => [0, Math.max(high * 1.05, 1)] } },
+        cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
+        scales: {
+          x: {
+            range: () => {
+              const { begins, spanOf } = latest.current;
+              return [(begins[0] ?? 0) / 1000, spanOf(begins.length - 1)[1] / 1000];
+            },
+          },
+          y: { range: (_plot, _low, high) => [0, Math.max(high * 1.05, 1)] },
+        },
         axes: [
           { ...axis, size: 28, values: (_plot, ticks, _axis, _space, stepS) => ticks.map((tick) => tickText(tick * 1000, stepS)) },
-          { ...axis, size: 56, incrs: wholeSteps, values: (_plot, ticks) => ticks.map((tick) => format(tick)) },
+          { ...axis, size: 56, incrs: wholeSteps, values: (_plot, ticks) => ticks.map((tick) => count(tick)) },
         ],
         legend: { show: false },
-        hooks: { setCursor: [({ cursor }) => setStep(cursor.idx ?? null)] },
+        hooks: { setCursor: [({ cursor }) => setPointed(cursor.idx ?? null)] },
         series: [
           {},
           ...series.map((each) => ({
             label: each.label,
-            stroke: colorOf(each.color),
-            width: isStacked ? 1 : 2,
+            fill: colorOf(each.color),
+            width: 0,
             points: { show: false },
-            ...(isStacked ? { fill: `color-mix(in srgb, ${colorOf(each.color)} 55%, transparent)` } : {}),
+            ...(barPaths === undefined ? {} : { paths: barPaths }),
           })),
         ],
-        ...(isStacked ? { bands: series.slice(1).map((_, index) => ({ series: [index + 2, index + 1] as [number, number] })) } : {}),
+        // Each bar begins where the one below it ends.
+        bands: series.slice(1).map((_, index) => ({ series: [index + 2, index + 1] as [number, number] })),
       },
-      latest.current,
+      latest.current.data,
       element,
     );
     plot.current = created;
     const resize = new ResizeObserver(() => created.setSize({ width: element.clientWidth, height }));
     resize.observe(element);
     created.over.addEventListener("click", () => {
-      const at = created.cursor.idx;
-      const time = typeof at === "number" ? latest.current[0][at] : undefined;
-      if (time !== undefined) pick.current?.(time * 1000);
+      const bar = created.cursor.idx;
+      if (typeof bar === "number") pick.current?.(...latest.current.spanOf(bar));
     });
     return () => {
       resize.disconnect();
@@ -109,34 +123,22 @@ export function Chart({ label, from, stepMs, series, isStacked = false, format =
     };
   }, [key]);
 
-  const data = JSON.stringify(latest.current);
-  useEffect(() => plot.current?.setData(latest.current), [data, key]);
+  useEffect(() => plot.current?.setData(data), [JSON.stringify(data), key]);
 
-  const pointed = step === null ? undefined : times[step];
   return (
     <div class="chart">
       <div class={onPick === undefined ? "plot" : "plot pickable"} ref={place} role="img" aria-label={label} />
       <ul class="legend">
-        {series.map(({ label: name, color, values, total, href }) => (
+        {series.map(({ label: name, color, total, href }, index) => (
           <li key={name}>
             <span class="swatch" style={{ background: `var(${color})` }} aria-hidden="true" />
             {href === null ? name : <Link href={href}>{name}</Link>}{" "}
-            <span class="value">{format(pointed === undefined ? total : (values[step ?? 0] ?? null))}</span>
+            <span class="value">{count(pointed === null ? total : bars.values[index]?.[pointed])}</span>
           </li>
         ))}
-        {pointed !== undefined && <li class="dim">at {dateTime.format(pointed * 1000)}</li>}
+        {pointed !== null && <li class="dim">at {dateTime.formatRange(...spanOf(pointed))}</li>}
       </ul>
     </div>
-  );
-}
-
-function stacked(series: readonly ChartSeries[]): number[][] {
-  const sums: number[] = [];
-  return series.map(({ values }) =>
-    values.map((value, index) => {
-      sums[index] = (sums[index] ?? 0) + (value ?? 0);
-      return sums[index];
-    }),
   );
 }
 

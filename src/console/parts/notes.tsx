@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { Link } from "wouter-preact";
+import type { Data } from "../app/data.ts";
 
 /** What an empty page tells: why it is empty, and what fills it. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
@@ -45,6 +46,17 @@ export function Loading({ isLoading }: { isLoading: boolean }) {
       Loading…
     </p>
   ) : null;
+}
+
+/** A part of a page that waits for an answer: what went wrong, that it loads, or what was answered. */
+export function Answer<T>({ of, children }: { of: Data<T>; children(data: T): ComponentChildren }) {
+  return (
+    <>
+      <Problem text={of.problem} retry={of.reload} />
+      <Loading isLoading={of.isLoading && of.data === null} />
+      {of.data !== null && children(of.data)}
+    </>
+  );
 }
 
 /** Bodies and command lines, as text: nothing in them is interpreted. */

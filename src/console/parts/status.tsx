@@ -1,7 +1,7 @@
 /** What a status means for a person: shape and color say it together. */
-type Tone = "ok" | "attention" | "stopped" | "open" | "quiet";
+export type Tone = "ok" | "attention" | "stopped" | "open" | "quiet";
 
-const shapes: Readonly<Record<Tone, string>> = { ok: "●", attention: "▲", stopped: "■", open: "○", quiet: "·" };
+export const shapes: Readonly<Record<Tone, string>> = { ok: "●", attention: "▲", stopped: "■", open: "○", quiet: "·" };
 
 const tones: Readonly<Record<string, Tone>> = {
   // Messages and runs

@@ -2,14 +2,13 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Link, useLocation } from "wouter-preact";
 import { useKeys } from "../app/keyboard.ts";
+import { none } from "./format.ts";
 
 export interface Column<Row> {
   readonly title: string;
   cell(row: Row): ComponentChildren;
   /** Right-aligned numbers. */
   readonly isNumber?: true;
-  /** Left out on narrow screens. */
-  readonly isWide?: true;
 }
 
 interface TableProps<Row> {
@@ -32,8 +31,6 @@ interface Selectable {
   readonly index: number;
   /** -1: gives it up. */
   select(index: number): void;
-  /** Runs the key for the selected row. */
-  press(key: string): void;
 }
 
 const tables = new Set<{ readonly current: Selectable }>();
@@ -62,11 +59,6 @@ function move(step: 1 | -1): void {
   }
 }
 
-const press = (key: string): void =>
-  inOrder()
-    .find(({ index }) => index !== -1)
-    ?.press(key);
-
 /** Rows of 32 px. `j` and `k` move the selection, also between the tables of a page; Enter opens it. */
 export function Table<Row>({ label, rows, columns, keyOf, hrefOf, keys = {} }: TableProps<Row>) {
   const [, navigate] = useLocation();
@@ -84,11 +76,6 @@ export function Table<Row>({ label, rows, columns, keyOf, hrefOf, keys = {} }: T
       const chosen = rows[next];
       setSelected(chosen === undefined ? null : keyOf(chosen));
     },
-    press(key) {
-      if (row === undefined) return;
-      if (key === "Enter" && hrefOf !== undefined) navigate(hrefOf(row));
-      keys[key]?.(row);
-    },
   };
   useEffect(() => {
     tables.add(self);
@@ -97,7 +84,9 @@ export function Table<Row>({ label, rows, columns, keyOf, hrefOf, keys = {} }: T
   useKeys({
     j: () => move(1),
     k: () => move(-1),
-    ...Object.fromEntries([...(hrefOf === undefined ? [] : ["Enter"]), ...Object.keys(keys)].map((key) => [key, () => press(key)])),
+    // Without a selected row, Enter belongs to the link or button that has the focus.
+    ...(row === undefined || hrefOf === undefined ? {} : { Enter: () => navigate(hrefOf(row)) }),
+    ...(row === undefined ? {} : Object.fromEntries(Object.entries(keys).map(([key, press]) => [key, () => press(row)]))),
   });
   useEffect(() => {
     body.current?.children[index]?.scrollIntoView({ block: "nearest" });
@@ -108,8 +97,8 @@ export function Table<Row>({ label, rows, columns, keyOf, hrefOf, keys = {} }: T
       <table aria-label={label}>
         <thead>
           <tr>
-            {columns.map(({ title, isNumber, isWide }) => (
-              <th key={title} scope="col" class={classOf(isNumber, isWide)}>
+            {columns.map(({ title, isNumber }) => (
+              <th key={title} scope="col" class={isNumber && "number"}>
                 {title}
               </th>
             ))}
@@ -118,25 +107,25 @@ export function Table<Row>({ label, rows, columns, keyOf, hrefOf, keys = {} }: T
         <tbody ref={body}>
           {rows.map((each, place) => (
             <tr key={keyOf(each)} aria-selected={place === index}>
-              {columns.map(({ title, cell, isNumber, isWide }, column) => (
-                <td key={title} class={classOf(isNumber, isWide)}>
-                  {column === 0 && hrefOf !== undefined ? (
-                    <Link href={hrefOf(each)} class="row-link">
-                      {cell(each)}
-                    </Link>
-                  ) : (
-                    cell(each)
-                  )}
-                </td>
-              ))}
+              {columns.map(({ title, cell, isNumber }, column) => {
+                const content = cell(each);
+                return (
+                  // On a narrow screen a row is a block: numbers need their title there, and nothing needs no place.
+                  <td key={title} class={`${isNumber ? "number" : ""}${content === none ? " none" : ""}`} data-title={isNumber && title}>
+                    {column === 0 && hrefOf !== undefined ? (
+                      <Link href={hrefOf(each)} class="row-link">
+                        {content}
+                      </Link>
+                    ) : (
+                      content
+                    )}
+                  </td>
+                );
+              })}
             </tr>
           ))}
         </tbody>
       </table>
     </div>
   );
-}
-
-function classOf(isNumber: true | undefined, isWide: true | undefined): string {
-  return `${isNumber ? "number " : ""}${isWide ? "wide" : ""}`;
 }

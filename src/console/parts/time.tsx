@@ -1,4 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
+import { now } from "../app/clock.ts";
 import { count, duration, none } from "./format.ts";
 
 const today = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
@@ -15,7 +16,7 @@ const otherDay = new Intl.DateTimeFormat(undefined, {
 export function Time({ at }: { at: string | null }) {
   if (at === null) return <span class="dim">{none}</span>;
   const date = new Date(at);
-  const format = date.toDateString() === new Date().toDateString() ? today : otherDay;
+  const format = date.toDateString() === new Date(now()).toDateString() ? today : otherDay;
   return (
     <time dateTime={at} title={at}>
       {format.format(date)}
@@ -27,9 +28,9 @@ const whole = (value: number): string => count(Math.floor(value));
 
 /** `12 min ago`, or `in 40 s`; counts on while the page is shown. A time to come may have its own word once it has passed. */
 export function Ago({ at, past }: { at: string | null; past?: string }) {
-  const now = useNow();
+  const current = useNow();
   if (at === null) return <span class="dim">{none}</span>;
-  const ms = now - Date.parse(at);
+  const ms = current - Date.parse(at);
   return (
     <time dateTime={at} title={at}>
       {past !== undefined && ms >= 0
@@ -46,20 +47,20 @@ export function Ago({ at, past }: { at: string | null; past?: string }) {
 const watchers = new Set<(now: number) => void>();
 let timer: ReturnType<typeof setInterval> | undefined;
 
-/** Unix ms, each second. All components share one timer. */
+/** The relay's time, each second. All components share one timer. */
 function useNow(): number {
-  const [now, setNow] = useState(Date.now);
+  const [at, setAt] = useState(now);
   useEffect(() => {
-    watchers.add(setNow);
+    watchers.add(setAt);
     timer ??= setInterval(() => {
-      for (const tell of watchers) tell(Date.now());
+      for (const tell of watchers) tell(now());
     }, 1_000);
     return () => {
-      watchers.delete(setNow);
+      watchers.delete(setAt);
       if (watchers.size > 0) return;
       clearInterval(timer);
       timer = undefined;
     };
   }, []);
-  return now;
+  return at;
 }

@@ -3,10 +3,11 @@ import type { RelayQuality, RelaySeries } from "../../client/relay-client.ts";
 import { relay } from "../app/api.ts";
 import { path, useData, useQuery } from "../app/data.ts";
 import { Chart, type ChartSeries } from "../parts/chart.tsx";
-import { Filters, PeriodFilter, periodOf, startOf, TextFilter } from "../parts/filters.tsx";
+import { Filters, PeriodFilter, periodRules, TextFilter, usePeriod } from "../parts/filters.tsx";
 import { count, duration, percent } from "../parts/format.ts";
 import { Empty, Loading, Problem } from "../parts/notes.tsx";
 import { type Column, Table } from "../parts/table.tsx";
+import { Title } from "../parts/title.tsx";
 import { csvOf, otherCodes, topSeries } from "./numbers.ts";
 
 const refreshMs = 60_000;
@@ -14,23 +15,23 @@ const codeColors = ["--stopped", "--attention", "--accent", "--open", "--ok", "-
 
 /** How many messages arrive, what fails, and why. */
 export function Quality() {
-  const [query, setQuery] = useQuery();
-  const period = periodOf(query["period"], "24h");
-  const { route, reference } = query;
+  const { route, reference } = useQuery().query;
+  const { period, range } = usePeriod("24h");
   const key = JSON.stringify([period, route, reference]);
-  const quality = useData(() => relay.quality({ from: new Date(startOf(period)), route, reference }), key, refreshMs);
-  const failures = useData(() => relay.series({ name: "failures", by: "code", from: new Date(startOf(period)) }), period, refreshMs);
+  const quality = useData(() => relay.quality({ from: range().from, route, reference }), key, refreshMs);
+  const failures = useData(() => relay.series({ name: "failures", by: "code", ...range() }), period, refreshMs);
   const seen = quality.data?.sent ?? 0;
+  const from = range().from.toISOString();
 
   return (
     <>
       <div class="page-head">
-        <h1>Quality</h1>
-        <PeriodFilter value={period} change={(next) => setQuery({ period: next })} />
+        <Title>Quality</Title>
+        <PeriodFilter otherwise="24h" />
       </div>
-      <Filters>
-        <TextFilter label="Route" value={route} change={(next) => setQuery({ route: next })} />
-        <TextFilter label="Reference begins with" value={reference} change={(next) => setQuery({ reference: next })} />
+      <Filters rules={periodRules}>
+        <TextFilter label="Route" name="route" />
+        <TextFilter label="Reference begins with" name="reference" />
       </Filters>
       <Problem text={quality.problem ?? failures.problem} retry={quality.reload} />
       <Loading isLoading={quality.isLoading && quality.data === null} />
@@ -44,9 +45,10 @@ export function Quality() {
             {quality.data.share < 1 && (
               <p class="dim">Estimated from a sample of {percent(quality.data.share)} of the events in this period.</p>
             )}
-            <Funnel quality={quality.data} />
+            <Funnel quality={quality.data} from={from} />
+            {route === undefined && reference === undefined && <Loading isLoading={failures.isLoading && failures.data === null} />}
             {route === undefined && reference === undefined && failures.data !== null && <Failures series={failures.data} />}
-            <Codes quality={quality.data} />
+            <Codes quality={quality.data} from={from} />
             <Export quality={quality.data} name={`quality-${period}.csv`} />
           </>
         ))}
@@ -54,7 +56,14 @@ export function Quality() {
   );
 }
 
-function Funnel({ quality: { sent, delivered, read, failed, pending, toDelivered, toRead } }: { quality: RelayQuality }) {
+/** `from`: where the period begins, for links to its messages. */
+interface OfPeriod {
+  readonly quality: RelayQuality;
+  readonly from: string;
+}
+
+function Funnel({ quality, from }: OfPeriod) {
+  const { sent, delivered, read, failed, pending, toDelivered, toRead } = quality;
   const share = (value: number) => percent(sent === 0 ? null : value / sent);
   const steps = [
     { status: "sent", value: sent, note: pending === 0 ? "" : `${count(pending)} of them neither delivered nor failed yet` },
@@ -77,8 +86,8 @@ function Funnel({ quality: { sent, delivered, read, failed, pending, toDelivered
       <ol class="funnel">
         {steps.map(({ status, value, note }) => (
           <li key={status}>
-            <Link href={path("/messages", { status })}>{status}</Link>
-            <Link href={path("/messages", { status })} class="number row-link">
+            <Link href={path("/messages", { status, from })}>{status}</Link>
+            <Link href={path("/messages", { status, from })} class="number row-link">
               {count(value)}
             </Link>
             <svg class={`bar ${status}`} viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
@@ -113,7 +122,6 @@ function Failures({ series }: { series: RelaySeries }) {
         label={`Failures by error code: ${shown.map(({ label }) => label).join(", ")}`}
         from={Date.parse(series.from)}
         stepMs={series.step * 1000}
-        isStacked
         series={shown}
       />
     </section>
@@ -126,7 +134,7 @@ const columns: readonly Column<RelayQuality["errors"][number]>[] = [
   { title: "Meaning", cell: ({ meaning }) => meaning ?? <span class="dim">The relay has no explanation of this code.</span> },
 ];
 
-function Codes({ quality: { errors } }: { quality: RelayQuality }) {
+function Codes({ quality: { errors }, from }: OfPeriod) {
   if (errors.length === 0) return <p class="all-good">● Nothing failed in this period</p>;
   return (
     <section>
@@ -136,7 +144,7 @@ function Codes({ quality: { errors } }: { quality: RelayQuality }) {
         rows={errors}
         columns={columns}
         keyOf={({ code }) => code}
-        hrefOf={({ code }) => path("/messages", { status: "failed", errorCode: code })}
+        hrefOf={({ code }) => path("/messages", { status: "failed", errorCode: code, from })}
       />
     </section>
   );

@@ -1,7 +1,7 @@
 import { Link, Route, Switch } from "wouter-preact";
 import type { RelayRun, RelayStory } from "../../client/relay-client.ts";
 import { relay } from "../app/api.ts";
-import { path, useData, usePathName, useQuery } from "../app/data.ts";
+import { isSeq, path, type Rules, useData, usePathName, useQuery } from "../app/data.ts";
 import { useRetry } from "../events/deliveries-of.tsx";
 import { EventStories } from "../events/story.tsx";
 import { Fact } from "../messages/message.tsx";
@@ -16,6 +16,7 @@ import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Time } from "../parts/time.tsx";
+import { Title } from "../parts/title.tsx";
 
 function NamedRun() {
   const name = usePathName();
@@ -35,21 +36,23 @@ export function Runs() {
   );
 }
 
+const statuses = ["started", "completed", "failed"];
+const rules: Rules = { status: statuses, before: isSeq };
+
 const columns: readonly Column<RelayRun>[] = [
   { title: "Run", cell: ({ runId }) => <Name text={runId} /> },
   { title: "Status", cell: ({ status }) => (status === null ? <span class="dim">{none}</span> : <Status word={status} />) },
-  { title: "Reference", isWide: true, cell: ({ reference }) => reference !== null && <Name text={reference} /> },
-  { title: "Error", isWide: true, cell: ({ error }) => error !== null && <Name text={error} /> },
-  { title: "Account", isWide: true, cell: ({ account }) => account },
+  { title: "Reference", cell: ({ reference }) => reference !== null && <Name text={reference} /> },
+  { title: "Error", cell: ({ error }) => error !== null && <Name text={error} /> },
+  { title: "Account", cell: ({ account }) => account },
   { title: "Changed", isNumber: true, cell: ({ updatedAt }) => <Time at={updatedAt} /> },
 ];
 
 function RunList() {
-  const [query, setQuery] = useQuery();
+  const { query } = useQuery(rules);
   const reveal = useReveal();
   const { q, status, account, before } = query;
   const filter = { q, status, account };
-  const set = (change: Record<string, string>) => setQuery({ ...change, before: null });
   const { data, problem, isLoading, reload } = useData(
     () => relay.runPage({ ...filter, ...reveal.asked, before: before === undefined ? undefined : Number(before) }),
     JSON.stringify([filter, before, reveal.isRevealed]),
@@ -60,13 +63,13 @@ function RunList() {
   return (
     <>
       <div class="page-head">
-        <h1>Runs</h1>
+        <Title>Runs</Title>
         <RevealButton reveal={reveal} />
       </div>
-      <Filters>
-        <TextFilter label="Search" value={q} placeholder="run id, reference…" change={(next) => set({ q: next })} />
-        <TextFilter label="Account" value={account} change={(next) => set({ account: next })} />
-        <ChipFilter label="Status" value={status} choices={["started", "completed", "failed"]} change={(next) => set({ status: next })} />
+      <Filters rules={rules}>
+        <TextFilter label="Search" name="q" placeholder="run id, reference…" />
+        <TextFilter label="Account" name="account" />
+        <ChipFilter label="Status" name="status" choices={statuses} />
       </Filters>
       <Problem text={problem} retry={reload} />
       <Loading isLoading={isLoading && data === null} />
@@ -95,15 +98,15 @@ function RunList() {
 }
 
 function Run({ name }: { name: string }) {
-  const [{ account }] = useQuery();
+  const { account } = useQuery().query;
   const reveal = useReveal();
   const { stories, problem, isMissing, isLoading, more, reload } = useStories(name, { as: "run", account, ...reveal.asked });
   return (
     <>
       <div class="page-head">
-        <h1>
+        <Title>
           Run <Name text={stories?.[0]?.run?.runId ?? name} />
-        </h1>
+        </Title>
         <RevealButton reveal={reveal} />
       </div>
       <Problem text={problem} retry={reload} />

@@ -5,10 +5,11 @@ import { useData } from "../app/data.ts";
 import { useSession } from "../app/session.tsx";
 import { type Action, ActionDialog } from "../parts/action.tsx";
 import { count, none } from "../parts/format.ts";
-import { Code, Empty, Problem } from "../parts/notes.tsx";
+import { Answer, Code, Empty } from "../parts/notes.tsx";
 import { Status } from "../parts/status.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Ago, Time } from "../parts/time.tsx";
+import { Title } from "../parts/title.tsx";
 
 const refreshMs = 10_000;
 
@@ -16,7 +17,7 @@ const refreshMs = 10_000;
 export function SettingsPage() {
   return (
     <>
-      <h1>Settings</h1>
+      <Title>Settings</Title>
       <Process />
       <LastReload />
       <Secrets />
@@ -28,29 +29,30 @@ export function SettingsPage() {
 }
 
 function Process() {
-  const { data, problem, reload } = useData(() => relay.instance(), "instance");
+  const instance = useData(() => relay.instance(), "instance");
   return (
     <section>
       <h2>This process</h2>
-      <Problem text={problem} retry={reload} />
-      {data !== null && (
-        <dl class="facts">
-          <dt>Version</dt>
-          <dd>{data.version}</dd>
-          <dt>Host and process</dt>
-          <dd>
-            {data.host}, {data.pid}
-          </dd>
-          <dt>Started</dt>
-          <dd>
-            <Time at={data.startedAt} />
-          </dd>
-          <dt>Storage</dt>
-          <dd>
-            {data.store.driver}, <bdi>{data.store.place}</bdi>
-          </dd>
-        </dl>
-      )}
+      <Answer of={instance}>
+        {(data) => (
+          <dl class="facts">
+            <dt>Version</dt>
+            <dd>{data.version}</dd>
+            <dt>Host and process</dt>
+            <dd>
+              {data.host}, {data.pid}
+            </dd>
+            <dt>Started</dt>
+            <dd>
+              <Time at={data.startedAt} />
+            </dd>
+            <dt>Storage</dt>
+            <dd>
+              {data.store.driver}, <bdi>{data.store.place}</bdi>
+            </dd>
+          </dl>
+        )}
+      </Answer>
     </section>
   );
 }
@@ -64,17 +66,18 @@ const triggers: Readonly<Record<Reload["trigger"], string>> = {
 function LastReload() {
   const { can } = useSession();
   const [action, setAction] = useState<Action | null>(null);
-  const { data, problem, reload } = useData(() => relay.lastReload(), "reload", refreshMs);
+  const last = useData(() => relay.lastReload(), "reload", refreshMs);
   const read: Action = {
     title: "Reload the settings",
     text: "The relay reads its settings file again. If the file has a fault, the previous settings stay in effect.",
     verb: "Reload",
     run: async () => {
       const { changed, needRestart } = await relay.reload();
-      if (changed.length === 0) return "Nothing has changed.";
-      return `Changed: ${changed.join(", ")}.${needRestart.length === 0 ? "" : ` After a restart: ${needRestart.join(", ")}.`}`;
+      if (changed.length === 0) return { tone: "ok", text: "Nothing has changed." };
+      const later = needRestart.length === 0 ? "" : ` After a restart: ${needRestart.join(", ")}.`;
+      return { tone: "ok", text: `Changed: ${changed.join(", ")}.${later}` };
     },
-    ended: reload,
+    ended: last.reload,
   };
   return (
     <section>
@@ -86,36 +89,38 @@ function LastReload() {
           </button>
         )}
       </div>
-      <Problem text={problem} retry={reload} />
-      {data !== null && (
-        <dl class="facts">
-          <dt>Result</dt>
-          <dd>
-            <Status word={data.result} /> <Time at={data.at} />, {triggers[data.trigger]}
-          </dd>
-          <dt>In effect since</dt>
-          <dd>
-            <Time at={data.loadedAt} />
-          </dd>
-          <Names title="Changed" names={data.changed} />
-          <Names title="Need a restart" names={data.needRestart} />
-          <Names title="Overridden by the environment" names={data.overridden} />
-          {data.faults.length > 0 && (
-            <>
-              <dt>Faults</dt>
-              <dd>
-                <ul>
-                  {data.faults.map(({ path, message, source }) => (
-                    <li key={`${path} ${message}`}>
-                      <code>{path}</code>: {message} <span class="dim">({source})</span>
-                    </li>
-                  ))}
-                </ul>
-              </dd>
-            </>
-          )}
-        </dl>
-      )}
+      <Answer of={last}>
+        {(data) => (
+          <dl class="facts">
+            <dt>Result</dt>
+            <dd>
+              <Status word={data.result} /> <Time at={data.at} />, {triggers[data.trigger]}
+            </dd>
+            <dt>In effect since</dt>
+            <dd>
+              <Time at={data.loadedAt} />
+            </dd>
+            <Names title="Changed" names={data.changed} />
+            <Names title="Need a restart" names={data.needRestart} />
+            <Names title="Overridden by the environment" names={data.overridden} />
+            <Names title="Removed secrets that were in use" names={data.dropped.map(({ source, secret }) => `${source}: ${secret}`)} />
+            {data.faults.length > 0 && (
+              <>
+                <dt>Faults</dt>
+                <dd>
+                  <ul>
+                    {data.faults.map(({ path, message, source }) => (
+                      <li key={`${path} ${message}`}>
+                        <code>{path}</code>: {message} <span class="dim">({source})</span>
+                      </li>
+                    ))}
+                  </ul>
+                </dd>
+              </>
+            )}
+          </dl>
+        )}
+      </Answer>
       <ActionDialog action={action} close={() => setAction(null)} />
     </section>
   );
@@ -138,46 +143,47 @@ const secretColumns: readonly Column<SecretUse>[] = [
   { title: "Source", cell: ({ source }) => source },
   {
     title: "Place in the settings",
-    isWide: true,
     cell: ({ place }) => (place === null ? <span class="dim">removed</span> : <code>{place}</code>),
   },
   { title: "Events", isNumber: true, cell: ({ events }) => count(events) },
-  { title: "Duplicates", isNumber: true, isWide: true, cell: ({ duplicates }) => count(duplicates) },
+  { title: "Duplicates", isNumber: true, cell: ({ duplicates }) => count(duplicates) },
   { title: "Last used", isNumber: true, cell: ({ lastAt }) => (lastAt === null ? none : <Ago at={lastAt} />) },
 ];
 
 /** Which secret verified webhooks, and when last: an unused one can go. */
 function Secrets() {
-  const { data, problem, reload } = useData(() => relay.secrets(), "secrets", refreshMs);
+  const secrets = useData(() => relay.secrets(), "secrets", refreshMs);
   return (
     <section>
       <h2>Webhook secrets</h2>
-      <Problem text={problem} retry={reload} />
-      {data !== null && data.length === 0 ? (
-        <Empty title="No secrets">
-          <p>A source needs a secret that verifies its webhooks.</p>
-        </Empty>
-      ) : (
-        <Table label="Webhook secrets" rows={data ?? []} columns={secretColumns} keyOf={({ source, secret }) => `${source} ${secret}`} />
-      )}
+      <Answer of={secrets}>
+        {(data) =>
+          data.length === 0 ? (
+            <Empty title="No secrets">
+              <p>A source needs a secret that verifies its webhooks.</p>
+            </Empty>
+          ) : (
+            <Table label="Webhook secrets" rows={data} columns={secretColumns} keyOf={({ source, secret }) => `${source} ${secret}`} />
+          )
+        }
+      </Answer>
     </section>
   );
 }
 
 const accountColumns: readonly Column<RelayAccount>[] = [
   { title: "Account", cell: ({ account }) => <bdi>{account}</bdi> },
-  { title: "Plan", isWide: true, cell: ({ plan }) => plan },
+  { title: "Plan", cell: ({ plan }) => plan },
   { title: "Calls", cell: callsOf },
   { title: "Calls this month", isNumber: true, cell: ({ budget }) => monthOf(budget) },
   {
     title: "Polls left now",
     isNumber: true,
-    isWide: true,
     cell: ({ budget }) => (budget.pollsNow === null ? none : count(budget.pollsNow)),
   },
   { title: "Last pass", cell: ({ lastPass }) => (lastPass === null ? none : <Ago at={lastPass.endedAt} />) },
-  { title: "Result", isWide: true, cell: ({ lastPass }) => (lastPass === null ? none : passOf(lastPass)) },
-  { title: "Next pass", isNumber: true, isWide: true, cell: ({ nextPassAt }) => (nextPassAt === null ? none : <Ago at={nextPassAt} />) },
+  { title: "Result", cell: ({ lastPass }) => (lastPass === null ? none : passOf(lastPass)) },
+  { title: "Next pass", isNumber: true, cell: ({ nextPassAt }) => (nextPassAt === null ? none : <Ago at={nextPassAt} />) },
 ];
 
 function callsOf({ isCallable, stops }: RelayAccount) {
@@ -204,16 +210,19 @@ function passOf({ asked, changed, failed, leftForBudget, stopped }: NonNullable<
 
 /** Whether the relay calls the service, what it may still call this month, and what reconciliation did. */
 function Accounts() {
-  const { data, problem, reload } = useData(() => relay.accounts(), "accounts", refreshMs);
+  const accounts = useData(() => relay.accounts(), "accounts", refreshMs);
   return (
     <section>
       <h2>Accounts and reconciliation</h2>
-      <Problem text={problem} retry={reload} />
-      {data !== null && data.length === 0 ? (
-        <p class="dim">The settings have no accounts.</p>
-      ) : (
-        <Table label="Accounts" rows={data ?? []} columns={accountColumns} keyOf={({ account }) => account} />
-      )}
+      <Answer of={accounts}>
+        {(data) =>
+          data.length === 0 ? (
+            <p class="dim">The settings have no accounts.</p>
+          ) : (
+            <Table label="Accounts" rows={data} columns={accountColumns} keyOf={({ account }) => account} />
+          )
+        }
+      </Answer>
     </section>
   );
 }
@@ -226,54 +235,58 @@ const listenerColumns: readonly Column<RelayListener>[] = [
   },
   { title: "Position", isNumber: true, cell: ({ position }) => count(position) },
   { title: "Behind", isNumber: true, cell: ({ lag }) => count(lag) },
-  { title: "Cursor moved", isNumber: true, isWide: true, cell: ({ movedAt }) => <Ago at={movedAt} /> },
+  { title: "Cursor moved", isNumber: true, cell: ({ movedAt }) => <Ago at={movedAt} /> },
 ];
 
 /** Who follows the events with `listen`, and how far each is. */
 function Listeners() {
-  const { data, problem, reload } = useData(() => relay.listeners(), "listeners", refreshMs);
+  const listeners = useData(() => relay.listeners(), "listeners", refreshMs);
   return (
     <section>
       <h2>Listeners</h2>
-      <Problem text={problem} retry={reload} />
-      {data !== null && data.length === 0 ? (
-        <p class="dim">
-          No listener is connected. <code>wamid-relay listen</code> brings events to a development machine.
-        </p>
-      ) : (
-        <Table
-          label="Listeners"
-          rows={data ?? []}
-          columns={listenerColumns}
-          keyOf={({ name, connectedAt, position }) => `${name} ${connectedAt} ${position}`}
-        />
-      )}
+      <Answer of={listeners}>
+        {(data) =>
+          data.length === 0 ? (
+            <p class="dim">
+              No listener is connected. <code>wamid-relay listen</code> brings events to a development machine.
+            </p>
+          ) : (
+            <Table
+              label="Listeners"
+              rows={data}
+              columns={listenerColumns}
+              keyOf={({ name, connectedAt, position }) => `${name} ${connectedAt} ${position}`}
+            />
+          )
+        }
+      </Answer>
     </section>
   );
 }
 
 /** The settings as a file, with defaults filled in and secrets masked. */
 function InEffect() {
-  const { data, problem, reload } = useData(() => relay.settings(), "settings");
+  const settings = useData(() => relay.settings(), "settings");
   return (
     <section>
       <h2>Settings in effect</h2>
-      <Problem text={problem} retry={reload} />
-      {data !== null && (
-        <>
-          <p class="dim">
-            {data.file === null ? (
-              "From no file"
-            ) : (
-              <>
-                From <bdi>{data.file}</bdi>
-              </>
-            )}
-            , since <Time at={data.loadedAt} />
-          </p>
-          <Code text={JSON.stringify(data.settings, null, 2)} label="Settings in effect" />
-        </>
-      )}
+      <Answer of={settings}>
+        {(data) => (
+          <>
+            <p class="dim">
+              {data.file === null ? (
+                "From no file"
+              ) : (
+                <>
+                  From <bdi>{data.file}</bdi>
+                </>
+              )}
+              , since <Time at={data.loadedAt} />
+            </p>
+            <Code text={JSON.stringify(data.settings, null, 2)} label="Settings in effect" />
+          </>
+        )}
+      </Answer>
     </section>
   );
 }

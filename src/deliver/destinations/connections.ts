@@ -2,7 +2,9 @@ import { createRequire } from "node:module";
 import net from "node:net";
 import tls from "node:tls";
 import type { Client } from "undici";
+import { takeContinue } from "../../model/interim-answers.ts";
 import type { LookupAll } from "../../model/name-lookup.ts";
+import { type TlsSettings, tlsOptions } from "../../model/tls.ts";
 import { blockedAddress, ConnectionFailed, guardedLookup, isPublicAddress } from "./address-guard.ts";
 
 /** One connection to the destination. undici opens a new socket when the old one was closed while idle. */
@@ -38,6 +40,7 @@ export function createConnections(origin: string, limit: number, connect: Connec
         connecting = connect((...outcome) => {
           connecting = null;
           callback(...outcome);
+          if (outcome[1] !== null) takeContinue(outcome[1]);
         });
       },
       allowH2: false,
@@ -110,6 +113,7 @@ type Connect = (callback: (...outcome: [null, net.Socket] | [Error, null]) => vo
 export interface ConnectorOptions {
   /** Allows loopback, private and other non-public addresses. */
   readonly allowPrivate: boolean;
+  readonly tls?: TlsSettings | undefined;
   /** For tests. */
   readonly lookup?: LookupAll;
   /** For tests; {@link isPublicAddress}. */
@@ -142,6 +146,7 @@ export function createConnector(url: URL, options: ConnectorOptions): Connect {
     if (!secure) return net.connect(to);
     const socket = tls.connect({
       ...to,
+      ...tlsOptions(options.tls),
       ALPNProtocols: ["http/1.1"],
       ...(isLiteral ? {} : { servername: host }),
       ...(session === undefined ? {} : { session }),

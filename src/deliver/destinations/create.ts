@@ -2,6 +2,7 @@ import type { z } from "zod";
 import { keptResponseBytes } from "../../model/delivery.ts";
 import type { Redactor } from "../../model/redact.ts";
 import type { Secret } from "../../model/secret.ts";
+import type { TlsSettings } from "../../model/tls.ts";
 import { type DestinationKind, type DestinationSettings, type destinationSchemas, kindOf } from "../settings.ts";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "./destination.ts";
 import { createQueueDestination } from "./queue.ts";
@@ -13,15 +14,15 @@ interface DestinationParts {
   /** Unix milliseconds. */
   readonly clock: () => number;
   /** The connection to a Redis, shared by all destinations there. */
-  readonly link: (url: Secret) => RedisLink;
+  readonly link: (url: Secret, tls?: TlsSettings) => RedisLink;
 }
 
 type Create<Kind extends DestinationKind> = (to: z.infer<(typeof destinationSchemas)[Kind]>, parts: DestinationParts) => Destination;
 
 const creators: { readonly [Kind in DestinationKind]: Create<Kind> } = {
   url: (to, { clock }) => createUrlDestination(to, clock),
-  queue: (to, { clock, link }) => createQueueDestination(to, link(to.redis), clock),
-  stream: (to, { clock, link }) => createStreamDestination(to, link(to.redis), clock),
+  queue: (to, { clock, link }) => createQueueDestination(to, link(to.redis, to.tls), clock),
+  stream: (to, { clock, link }) => createStreamDestination(to, link(to.redis, to.tls), clock),
 };
 
 /** Makes the destination of any kind. */

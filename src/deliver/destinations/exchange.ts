@@ -1,14 +1,12 @@
 import type { Dispatcher } from "undici";
 import type { AttemptError } from "../../model/delivery.ts";
+import { mostInterim } from "../../model/interim-answers.ts";
 import { ConnectionFailed } from "./address-guard.ts";
 import type { Borrower, Connection, Connections } from "./connections.ts";
 import type { Abortable, UrlOutcome } from "./destination.ts";
 
 type Controller = Dispatcher.DispatchController;
 type Headers = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2];
-
-/** Bounds interim answers, with which a server could keep the relay busy until the deadline. */
-const mostInterim = 32;
 
 /** The part of its destination that an exchange uses. */
 interface ExchangePlace {
@@ -197,7 +195,7 @@ interface AttemptFailure {
 }
 
 const protocolCodes = new Set(["UND_ERR_HEADERS_OVERFLOW", "UND_ERR_INVALID_ARG", "UND_ERR_NOT_SUPPORTED"]);
-/** undici's errors for an unexpected 100 or an upgrade (101). */
+/** undici's errors for an answer without request and an upgrade (101). */
 const protocolMessages = new Set(["bad response", "bad upgrade"]);
 
 /** Classifies an error of undici or of the connector. */

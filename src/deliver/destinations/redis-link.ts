@@ -6,6 +6,7 @@ import type { AttemptError } from "../../model/delivery.ts";
 import { lookupFunction } from "../../model/name-lookup.ts";
 import { isWithoutDatabase, type RedisFault, type RedisPlace, readRedisUrl, redisErrorText, redisFaultOf } from "../../model/redis.ts";
 import type { Secret } from "../../model/secret.ts";
+import { type TlsSettings, tlsKey, tlsOptions } from "../../model/tls.ts";
 import { type AttemptOutcome, InFlight } from "./destination.ts";
 
 /** The connection to one Redis, shared by all destinations there. */
@@ -29,12 +30,12 @@ class LinkDown extends Error {
   }
 }
 
-/** Opens one link per URL, shared by all destinations. */
-export function createRedisLinks(): (url: Secret) => RedisLink {
+/** Opens one link per URL and TLS settings, shared by all destinations. */
+export function createRedisLinks(): (url: Secret, tls?: TlsSettings) => RedisLink {
   const open = new Map<string, { readonly link: RedisLink; users: number }>();
-  return (url) => {
-    const key = url.reveal();
-    const entry = open.get(key) ?? { link: openLink(key), users: 0 };
+  return (url, tls) => {
+    const key = `${url.reveal()} ${tlsKey(tls)}`;
+    const entry = open.get(key) ?? { link: openLink(url.reveal(), tls), users: 0 };
     entry.users += 1;
     open.set(key, entry);
     return {
@@ -54,13 +55,13 @@ const disconnectMs = 2_000;
 
 const notYet: RedisFault = { kind: "unreachable", message: "Redis is not connected", mayBeDone: false };
 
-function openLink(url: string): RedisLink {
+function openLink(url: string, tlsSettings: TlsSettings | undefined): RedisLink {
   /** Why the last connection ended or could not be made. */
   let fault = notYet;
   let isClosed = false;
   let coming: Promise<void> | null = null;
 
-  const client = connect(url).then((made) => {
+  const client = connect(url, tlsSettings).then((made) => {
     made.on("error", (error: Error) => {
       // The first error of a connection says more than the later ones.
       if (fault === notYet) fault = redisFaultOf(error) ?? notYet;
@@ -103,7 +104,7 @@ function openLink(url: string): RedisLink {
 }
 
 /** Loads ioredis when first needed: it takes a sixth of a second, and most relays have neither queue nor stream. */
-async function connect(url: string): Promise<Redis> {
+async function connect(url: string, tlsSettings: TlsSettings | undefined): Promise<Redis> {
   const { AbstractConnector, Redis } = await import("ioredis");
   const place = readRedisUrl(url);
   if (place === null) throw new RangeError("not a Redis URL");
@@ -118,7 +119,9 @@ async function connect(url: string): Promise<Redis> {
     }
     async connect(): Promise<net.Socket> {
       this.connecting = true;
-      const stream = isTls ? tls.connect({ ...to, ...(net.isIP(host) === 0 ? { servername: host } : {}) }) : net.connect(to);
+      const stream = isTls
+        ? tls.connect({ ...to, ...tlsOptions(tlsSettings), ...(net.isIP(host) === 0 ? { servername: host } : {}) })
+        : net.connect(to);
       this.stream = stream;
       stream.once("error", (error) => {
         this.firstError = error;

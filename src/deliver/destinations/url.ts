@@ -19,7 +19,7 @@ export function createUrlDestination(
   const url = new URL(settings.url);
   const path = `${url.pathname}${url.search}`;
   const headersOf = createDeliveryHeaders(settings, relayVersion());
-  const connections = createConnections(url.origin, settings.concurrency, createConnector(url, connector));
+  const connections = createConnections(url.origin, settings.concurrency, createConnector(url, { tls: settings.tls, ...connector }));
   const { timeout, maxRetryAfter } = settings;
   const place = { connections, timeout, maxRetryAfter, keep, clock };
   const inFlight = new InFlight();

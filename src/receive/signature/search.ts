@@ -11,6 +11,7 @@ import {
   type SignatureSettings,
   secretEncodings,
   signaturePresets,
+  timestampMs,
 } from "../../model/signature.ts";
 import {
   findCandidates,
@@ -95,7 +96,7 @@ function readKeys(secret: string): [SecretEncoding, Buffer][] {
 function describe(candidate: SignatureCandidate, content: SignedContent, secretEncoding: SecretEncoding): SignatureSettings {
   const { header, algorithm, encoding, prefix, separator } = candidate;
   const { timestamp, id, publicUrl } = content;
-  const isUnixTime = timestamp !== null && /^[0-9]{1,15}$/.test(timestamp.value);
+  const unit = timestamp === null ? undefined : unitOf(timestamp.value);
   return {
     header,
     algorithm,
@@ -105,11 +106,17 @@ function describe(candidate: SignatureCandidate, content: SignedContent, secretE
     content: content.template,
     ...(timestamp?.in === "header" ? { timestampHeader: timestamp.name } : {}),
     ...(timestamp?.in === "entry" ? { timestampField: timestamp.name } : {}),
-    ...(isUnixTime ? { timestampUnit: timestamp.value.length >= 12 ? "ms" : "s", tolerance: proposedToleranceMs } : {}),
+    ...(unit === undefined ? {} : { timestampUnit: unit, tolerance: proposedToleranceMs }),
     ...(id === null ? {} : { idHeader: id.name }),
     ...(publicUrl === null ? {} : { publicUrl }),
     secretEncoding,
   };
+}
+
+/** Undefined for a time that has none, such as that of an HTTP date. */
+function unitOf(text: string): SignatureSettings["timestampUnit"] {
+  const units = text.length >= 12 ? (["ms", "iso"] as const) : (["s"] as const);
+  return units.find((unit) => !Number.isNaN(timestampMs(text, unit)));
 }
 
 function signedParts(request: CapturedRequest, content: SignedContent) {
@@ -118,8 +125,8 @@ function signedParts(request: CapturedRequest, content: SignedContent) {
 
 /** The fewest settings that still verify the request, starting from nothing and from each preset; empty when none do. */
 function simplify(request: CapturedRequest, secret: string, settings: SignatureSettings, content: SignedContent): SignatureSettings[] {
-  const unit = settings.timestampUnit === "ms" ? 1 : 1000;
-  const nowMs = settings.timestampUnit === undefined ? 0 : Number(content.timestamp?.value) * unit;
+  const { timestampUnit: unit } = settings;
+  const nowMs = unit === undefined ? 0 : timestampMs(content.timestamp?.value ?? "", unit);
   const verifies = (tried: SignatureSettings): boolean => {
     if (findSchemeFaults(tried).length > 0) return false;
     try {

@@ -1,4 +1,5 @@
 import { createHash, createHmac } from "node:crypto";
+import { otherEnvelope } from "../../model/other-envelopes.ts";
 import { createHmacKey, digestLengths, type HmacKey, signatureAlgorithms } from "../../model/signature.ts";
 import {
   findIdHeaders,
@@ -34,13 +35,35 @@ const looks: readonly ((header: NamedValue, request: CapturedRequest, secret: st
 
 /** The headers that authenticate the request in a way the relay does not support. */
 export function findUnsupported(request: CapturedRequest, secret: string): Unsupported[] {
-  return listHeaders(request.headers).flatMap((header) => {
+  const inHeaders = listHeaders(request.headers).flatMap((header) => {
     for (const look of looks) {
       const found = look(header, request, secret);
       if (found !== null) return [{ header: header.name, text: `${header.name} ${found.text}`, isCertain: found.isCertain }];
     }
     return [];
   });
+  return [...inHeaders, ...inBody(request.body)];
+}
+
+/** How senders sign that write the signature into the body. */
+const signedInside: Readonly<Record<string, string>> = {
+  "AWS SNS": "with a key pair",
+  Mailgun: "a token, and not the body",
+  Adyen: "some fields of the body",
+};
+
+function inBody(body: Buffer): Unsupported[] {
+  let sender: string | undefined;
+  try {
+    sender = otherEnvelope(JSON.parse(body.toString("utf8")));
+  } catch {
+    return [];
+  }
+  const how = signedInside[sender ?? ""];
+  if (how === undefined) return [];
+  return [
+    { header: "", text: `the body is that of ${sender}, which signs ${how}, inside the body. It is not supported`, isCertain: false },
+  ];
 }
 
 const tokenHeaders: Readonly<Record<string, string>> = {
@@ -85,6 +108,8 @@ function twilio({ name, value }: NamedValue, request: CapturedRequest, secret: s
 
 function publicKey(header: NamedValue): Look | null {
   const { name, value } = header;
+  if (name === "paypal-transmission-sig")
+    return { text: "is PayPal's signature, made with a key pair and not with a secret. It is not supported", isCertain: false };
   if (/ed25519/.test(name))
     return { text: "is an Ed25519 signature, made with a key pair and not with a secret. It is not supported", isCertain: false };
   if (/(?:^| )v1a,/.test(value) && !/(?:^| )v1,/.test(value)) {

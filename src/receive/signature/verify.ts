@@ -10,6 +10,7 @@ import {
   type SignatureSettings,
   type SignedRequest,
   signatureKey,
+  timestampMs,
 } from "../../model/signature.ts";
 
 export type Verified =
@@ -46,8 +47,6 @@ export interface VerifiableRequest extends CapturedRequest {
 /** Never throws. */
 type Verifier = (request: VerifiableRequest) => Verified;
 
-const unixTime = /^[0-9]{1,15}$/;
-
 /**
  * A verifier for one source, with keys decoded once. A request needs to match one of the secrets.
  * Throws when the settings contradict themselves or a secret is not in its encoding.
@@ -63,7 +62,8 @@ export function createVerifier(settings: SignatureSettings & { secrets: readonly
 
     const timestamp = scheme.timestamp?.in === "header" ? readHeader(request.headers, scheme.timestamp.name) : header.timestamp;
     if (scheme.timestamp !== null && (timestamp === null || timestamp === "")) return refused("missing-timestamp");
-    if (scheme.toleranceMs !== null && !unixTime.test(timestamp ?? "")) return refused("malformed-signature");
+    if (scheme.toleranceMs !== null && Number.isNaN(timestampMs(timestamp ?? "", scheme.timestampUnit)))
+      return refused("malformed-signature");
     const id = scheme.idHeader === null ? "" : readHeader(request.headers, scheme.idHeader);
     if (id === null) return refused("missing-signature");
 
@@ -99,8 +99,7 @@ function readHeader(headers: IncomingHttpHeaders, name: string): string | null {
 
 function isStale(scheme: SignatureScheme, timestamp: string, nowMs: number): boolean {
   if (scheme.toleranceMs === null) return false;
-  const signedAtMs = Number(timestamp) * (scheme.timestampUnit === "ms" ? 1 : 1000);
-  return Math.abs(nowMs - signedAtMs) > scheme.toleranceMs;
+  return Math.abs(nowMs - timestampMs(timestamp, scheme.timestampUnit)) > scheme.toleranceMs;
 }
 
 function headersToKeep(scheme: SignatureScheme, value: string, signed: SignedRequest): Record<string, string> {

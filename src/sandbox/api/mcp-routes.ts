@@ -25,10 +25,14 @@ export function addMcpRoutes(app: FastifyInstance, parts: McpParts): void {
   // In a context of its own: JSON that cannot be read is JSON-RPC's matter here.
   app.register((mcp, _options, done) => {
     mcp.removeAllContentTypeParsers();
-    mcp.addContentTypeParser("application/json", { parseAs: "string" }, (_request, body, parsed) => parsed(null, body));
+    mcp.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, parsed) => parsed(null, body));
     mcp.post(mcpPath, (request, reply) => {
       const caller = callerOf(request);
-      const { status, headers = {}, body } = answer(caller.account, caller.app, typeof request.body === "string" ? request.body : "");
+      const {
+        status,
+        headers = {},
+        body,
+      } = answer(caller.account, caller.app, request.body instanceof Buffer ? request.body : Buffer.alloc(0));
       reply.code(status).headers(headers);
       return body === null ? reply.send() : reply.send(body);
     });

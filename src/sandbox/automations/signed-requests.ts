@@ -1,5 +1,7 @@
-import { Agent, request } from "undici";
+// By its file: Bun replaces "undici" by a part of it.
+import { Agent, buildConnector, request } from "undici/index.js";
 import type { Clock } from "../../model/clock.ts";
+import { takingContinue } from "../../model/interim-answers.ts";
 import { lookupFunction } from "../../model/name-lookup.ts";
 import { createSigner } from "../../model/signature.ts";
 import type { AutomationRecord } from "../world/records.ts";
@@ -29,7 +31,7 @@ export interface SignedRequests {
  */
 export function createSignedRequests(clock: Clock): SignedRequests {
   // As many connections as it takes: a request that waits for one would have its receiver's seconds run out unasked.
-  const agent = new Agent({ connect: { lookup: lookupFunction() } });
+  const agent = new Agent({ allowH2: false, connect: takingContinue(buildConnector({ lookup: lookupFunction(), allowH2: false })) });
   let closed = false;
 
   const exitOf = async (url: string, headers: Record<string, string>, body: Buffer): Promise<RequestOutcome> => {

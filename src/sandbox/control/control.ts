@@ -23,8 +23,8 @@ export function addControlRoutes(app: FastifyInstance, parts: ControlParts): voi
     });
     // Always JSON, whatever the header says (curl -d says something else), and nothing at all where nothing is needed.
     scope.removeAllContentTypeParsers();
-    scope.addContentTypeParser("*", { parseAs: "string" }, (_request, text, done) => {
-      const read = text === "" ? { value: undefined } : parseWithin(text as string, bodyLimits);
+    scope.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => {
+      const read = body.length === 0 ? { value: undefined } : parseWithin(body as Buffer, bodyLimits);
       if ("value" in read) done(null, read.value);
       else done(new Refusal(400, `the body ${read.fault}`));
     });

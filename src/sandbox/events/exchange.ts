@@ -1,5 +1,6 @@
 import type { Dispatcher } from "undici";
 import type { Clock } from "../../model/clock.ts";
+import { mostInterim } from "../../model/interim-answers.ts";
 import type { Answer } from "./after-try.ts";
 
 type Controller = Dispatcher.DispatchController;
@@ -21,6 +22,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #status = 0;
   #retryAfter: string | undefined;
   #read = 0;
+  #interim = 0;
 
   constructor(clock: Clock, timeoutMs: number, resolve: (answer: Answer) => void) {
     this.#resolve = resolve;
@@ -34,9 +36,15 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (this.#isOver) controller.abort(new Error("too late"));
   }
 
-  onResponseStart(_controller: Controller, status: number, headers: Headers): void {
+  onResponseStart(controller: Controller, status: number, headers: Headers): void {
     // 100 to 199 announce the answer and are none.
-    if (status < 200) return;
+    if (status < 200) {
+      this.#interim += 1;
+      if (this.#interim <= mostInterim) return;
+      this.#end(`more than ${mostInterim} interim answers (1xx)`);
+      controller.abort(new Error("too many interim answers"));
+      return;
+    }
     this.#status = status;
     const retryAfter = headers["retry-after"];
     this.#retryAfter = typeof retryAfter === "string" ? retryAfter : retryAfter?.[0];

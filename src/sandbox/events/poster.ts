@@ -1,5 +1,7 @@
-import { Pool } from "undici";
+// By its file: Bun replaces "undici" by a part of it.
+import { buildConnector, Pool } from "undici/index.js";
 import type { Clock } from "../../model/clock.ts";
+import { takingContinue } from "../../model/interim-answers.ts";
 import { lookupFunction } from "../../model/name-lookup.ts";
 import { createSigner } from "../../model/signature.ts";
 import type { WebhookRecord } from "../world/records.ts";
@@ -67,7 +69,11 @@ export function createPoster({ baseClock, timeoutMs, connections }: PosterSettin
     const isSameOrigin = known?.origin === origin;
     const pool = isSameOrigin
       ? known.pool
-      : new Pool(origin, { connections, allowH2: false, connect: { timeout: timeoutMs, lookup: lookupFunction() } });
+      : new Pool(origin, {
+          connections,
+          allowH2: false,
+          connect: takingContinue(buildConnector({ timeout: timeoutMs, lookup: lookupFunction(), allowH2: false })),
+        });
     if (known !== undefined && !isSameOrigin) retire(known.pool);
     const place = { url, secret, signature, origin, path: pathname + search, pool, sign };
     places.set(id, place);

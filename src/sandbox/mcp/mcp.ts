@@ -22,8 +22,8 @@ export interface McpAnswer {
   readonly body: object | null;
 }
 
-/** The service's MCP server: answers one JSON-RPC message, given as text, of an app. */
-export function createMcp(parts: McpParts): (account: AccountRecord, app: AppRecord, text: string) => McpAnswer {
+/** The service's MCP server: answers one JSON-RPC message of an app. */
+export function createMcp(parts: McpParts): (account: AccountRecord, app: AppRecord, body: Buffer) => McpAnswer {
   const tools = createTools(parts);
   const hasRoom = createToolCallCap(parts.clock);
 
@@ -44,8 +44,8 @@ export function createMcp(parts: McpParts): (account: AccountRecord, app: AppRec
       return ok(rpcResult(id, { content: [{ type: "text", text: JSON.stringify(error.body) }], isError: true }));
     }
   };
-  return (account, app, text) => {
-    const given = parsed(text);
+  return (account, app, body) => {
+    const given = parsed(body);
     const message = rpcMessageSchema.safeParse(given);
     if (!message.success) {
       const code = given === undefined ? rpcCodes.parse : rpcCodes.invalidRequest;
@@ -80,8 +80,8 @@ function ok(body: object): McpAnswer {
   return { status: 200, body };
 }
 
-/** Undefined for text that is no JSON. */
-function parsed(text: string): unknown {
-  const read = parseWithin(text, bodyLimits);
+/** Undefined for a body that is no JSON. */
+function parsed(body: Buffer): unknown {
+  const read = parseWithin(body, bodyLimits);
   return "value" in read ? read.value : undefined;
 }

@@ -1,4 +1,5 @@
-import { Pool } from "undici";
+// By its file: Bun replaces "undici" by a part of it.
+import { type buildConnector, Pool } from "undici/index.js";
 import type { Clock } from "../../model/clock.ts";
 import type { EventId } from "../../model/ids.ts";
 import { createSigner, type SignatureSettings } from "../../model/signature.ts";
@@ -21,6 +22,8 @@ export interface SenderSettings {
   readonly retry?: SenderRetry;
   /** How long one try may take, in milliseconds (FACTS.md: providers give up at 3 to 20 s). */
   readonly timeoutMs?: number;
+  /** For `tls.connect`. */
+  readonly tls?: buildConnector.BuildOptions;
   /** False: keep no record by event id, for runs of millions. */
   readonly keepAcknowledgements?: boolean;
 }
@@ -54,7 +57,7 @@ export function createSender(settings: SenderSettings): Sender {
     connections: concurrency,
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
-    connect: { timeout: timeoutMs },
+    connect: { ...settings.tls, timeout: timeoutMs },
   });
   const sign = createSigner(signature, secret);
   const acknowledgements = createAcknowledgements();

@@ -10,6 +10,7 @@ import {
   redisErrorText,
   redisFaultOf,
 } from "../../model/redis.ts";
+import { type TlsSettings, tlsOptions } from "../../model/tls.ts";
 import { StoreRefused, StoreUnavailable } from "../port.ts";
 import type { RedisSettings } from "../settings.ts";
 
@@ -40,11 +41,16 @@ function reconnectDelay(tries: number, random: () => number): number {
  * `connect()`, a patient one at once; both reconnect for ever. `name` is what `CLIENT LIST` shows. The caller must listen
  * to `error` events.
  */
-export function createRedisClient(settings: RedisSettings, name: string, manner: Manner, random: () => number = Math.random): Redis {
+export function createRedisClient(
+  settings: RedisSettings & { readonly tls?: TlsSettings | undefined },
+  name: string,
+  manner: Manner,
+  random: () => number = Math.random,
+): Redis {
   const place = readRedisUrl(settings.url.reveal());
   if (place === null) throw new Error("storage.url has passed its check and is no URL");
   const retryStrategy = (tries: number): number => reconnectDelay(tries, random);
-  const options = connectionOptions(place, settings.commandTimeout, name, manner);
+  const options = connectionOptions(place, settings, name, manner);
   const isPatient = manner === "patient";
   // BullMQ's worker calls `connect()` on a lazy client, and gives up for ever when that fails.
   const start = { enableOfflineQueue: isPatient, lazyConnect: !isPatient };
@@ -102,12 +108,17 @@ export function giveUpConnection(client: Redis): void {
 }
 
 /** Options for one server, Sentinels and Cluster alike. */
-function connectionOptions({ tls, username, password, db }: RedisPlace, commandTimeout: number, name: string, manner: Manner) {
+function connectionOptions(
+  { tls, username, password, db }: RedisPlace,
+  { commandTimeout, tls: trust }: { readonly commandTimeout: number; readonly tls?: TlsSettings | undefined },
+  name: string,
+  manner: Manner,
+) {
   return {
     db,
     ...(username === "" ? {} : { username }),
     ...(password === "" ? {} : { password }),
-    ...(tls ? { tls: {} } : {}),
+    ...(tls ? { tls: tlsOptions(trust) } : {}),
     connectionName: name,
     connectTimeout: commandTimeout,
     // A hung server does not close its side; waiting for that would delay the next try.

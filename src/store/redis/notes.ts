@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { Alarm, AlarmChange } from "../../model/alarm.ts";
+import { type Alarm, type AlarmChange, alarmKey } from "../../model/alarm.ts";
 import type { Clock } from "../../model/clock.ts";
 import type { LastPass } from "../../model/poll.ts";
 import type { AccountObservation, ObservationsRead, StoredCursor } from "../port.ts";
@@ -32,8 +32,7 @@ export function createAlarms(keys: Keys, link: RedisLink) {
     },
     async noteAlarm(change: AlarmChange): Promise<boolean> {
       const { state, alarm } = change;
-      const name = `${alarm.alarm} ${alarm.account}`;
-      const args = [keys.base, name, state, JSON.stringify(alarm), JSON.stringify(change), notifier];
+      const args = [keys.base, alarmKey(alarm), state, JSON.stringify(alarm), JSON.stringify(change), notifier];
       return (await link.run((redis) => noteAlarmScript.run(redis, key, args))) === 1;
     },
     async untoldAlarms(): Promise<readonly AlarmChange[]> {

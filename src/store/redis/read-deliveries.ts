@@ -2,15 +2,17 @@ import type { DeliveryState } from "../../model/delivery.ts";
 import { deliveryId, type EventId, parseDeliveryId, routeTag } from "../../model/ids.ts";
 import { parseMask, parseMaskedDelivery } from "../../model/mask.ts";
 import type { DeliveryReading } from "../reading.ts";
-import type {
-  AttemptView,
-  DeliveryCounts,
-  DeliveryFilter,
-  DeliveryGroupView,
-  DeliveryPlace,
-  DeliveryView,
-  GroupFilter,
-  OfEvent,
+import {
+  type AttemptView,
+  addDeliveries,
+  type DeliveryCounts,
+  type DeliveryFilter,
+  type DeliveryGroupView,
+  type DeliveryPlace,
+  type DeliveryView,
+  type GroupFilter,
+  noDeliveries,
+  type OfEvent,
 } from "../views.ts";
 import { runMulti, runPipeline } from "./client.ts";
 import { readAttempt, rowsAtOnce, type StoredEvent, stateOf } from "./event-rows.ts";
@@ -101,7 +103,7 @@ export function createReadDeliveries({ keys, link, live, events }: StoredParts) 
       if (event > after && event < end) yield [event];
       return;
     }
-    if (cause !== undefined && (state === "waiting" || state === "dead")) {
+    if (cause != null && (state === "waiting" || state === "dead")) {
       yield* newest((name) => keys.cause(name, state, cause));
       return;
     }
@@ -260,13 +262,10 @@ export function createReadDeliveries({ keys, link, live, events }: StoredParts) 
       for (const some of inParts(seqs, rowsAtOnce)) rows.push(...(await events.rows(some)));
       for (const some of inParts(await plannedOf(rows), mostCommands)) {
         const names = some.map(({ row, route }) => `${row.seq}:${route}`);
-        const states = (await link.run((redis) => statesScript.run(redis, keys.of("seq"), [keys.base, ...names]))) as string;
+        const states = (await link.run((redis) => statesScript.run(redis, keys.of("seq"), [keys.base, ...names]))) as string[];
         for (const [index, { row }] of some.entries()) {
-          const code = states[index];
-          if (code === undefined || code === "-") continue;
-          const state = stateOf(code);
-          const counts = found.get(row.seq);
-          found.set(row.seq, { ...counts, [state]: (counts?.[state] ?? 0) + 1 });
+          const [code = "", cause = null] = states[index]?.split(" ") ?? [];
+          if (code !== "") found.set(row.seq, addDeliveries(found.get(row.seq) ?? noDeliveries, stateOf(code), 1, cause));
         }
       }
       return found;

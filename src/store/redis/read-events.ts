@@ -1,5 +1,5 @@
 import { type EventId, hasIdLength } from "../../model/ids.ts";
-import { parseMask, phoneInWamid } from "../../model/mask.ts";
+import { parseMask, phoneMatches } from "../../model/mask.ts";
 import type { EventReading } from "../reading.ts";
 import {
   type EventDetail,
@@ -87,7 +87,7 @@ export function createReadEvents({ keys, link, live, events, waiting, hydrationO
     return rows.filter(({ seq, subject }) => {
       if (seqs.includes(seq) || (subject !== null && known.has(subject))) return true;
       const { type, key } = subject === null || phone === undefined ? { type: null, key: "" } : readSubjectName(subject);
-      return phone !== undefined && type === "message" && phoneInWamid(key)?.endsWith(phone) === true;
+      return phone !== undefined && type === "message" && phoneMatches(key, phone);
     });
   }
 

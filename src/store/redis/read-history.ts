@@ -1,12 +1,11 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import {
-  bucketOf,
   createQualitySums,
+  createSeriesSums,
   type HistoryCell,
   historySeries,
   hourMs,
   minutesKeptMs,
-  noCode,
   type QualityQuery,
   type QualityView,
   qualitySeries,
@@ -15,10 +14,8 @@ import {
   type SeriesView,
   sampleOf,
   seriesNames,
-  skippedBy,
-  sumSeries,
-  timeOfStatus,
 } from "../../model/history.ts";
+import { createLastHourSums, type LastHour, lastHourFrom, lastHourSeries } from "../../model/last-hour.ts";
 import type { HistoryCounts } from "../audit-history.ts";
 import { clockSlackMs } from "../audit-rules.ts";
 import type { RedisLink } from "./client.ts";
@@ -66,12 +63,12 @@ interface ReadParts extends StoredParts {
 export function createReadHistory({ keys, link, live, events, seqBefore }: ReadParts) {
   const countsOf = createHistoryCounts(keys, link);
 
-  async function cells(name: SeriesName, from: number, to: number): Promise<HistoryCell[]> {
-    const all: HistoryCell[] = [];
-    for await (const { at, fields } of countsOf(name, from, to)) {
-      for (const [field, n] of fields) all.push({ ...readField(name, field), at, n });
+  /** Takes the cells of one minute or hour at a time, so that other work gets through in between. */
+  async function eachCell(name: SeriesName, from: number, to: number, take: (cell: HistoryCell, ms: number) => void): Promise<void> {
+    for await (const { at, step, fields } of countsOf(name, from, to)) {
+      for (const [field, n] of fields) take({ ...readField(name, field), at, n }, step * 1_000);
+      await nextTurn();
     }
-    return all;
   }
 
   async function* seqsIn(stretches: ReturnType<typeof sampleOf>["stretches"]): AsyncGenerator<readonly number[]> {
@@ -97,13 +94,23 @@ export function createReadHistory({ keys, link, live, events, seqBefore }: ReadP
 
   return {
     /** By hour when the minutes have become hours. */
-    series: async (query: SeriesQuery): Promise<SeriesView> => sumSeries(query, await cells(query.name, query.from, query.to)),
+    async series(query: SeriesQuery): Promise<SeriesView> {
+      const sums = createSeriesSums(query);
+      await eachCell(query.name, query.from, query.to, sums.add);
+      return sums.view();
+    },
+    async lastHour(now: number): Promise<LastHour> {
+      const sums = createLastHourSums(now);
+      const from = lastHourFrom(now);
+      for (const name of lastHourSeries) await eachCell(name, from, from + hourMs, (cell) => sums.add(name, cell));
+      return sums.result();
+    },
     /** Without route and reference from the history, else from the events, a few hundred at a time. */
     async quality(query: QualityQuery, signal: AbortSignal): Promise<QualityView> {
       const { from, to, route, reference } = query;
-      const sums = createQualitySums();
+      const sums = createQualitySums(from);
       if (route === undefined && reference === undefined) {
-        for (const series of qualitySeries) for (const { label, n } of await cells(series, from, to)) sums.count(series, label, n);
+        for (const series of qualitySeries) await eachCell(series, from, to, (cell, ms) => sums.count(series, cell, ms));
         return sums.result();
       }
       const [after, last] = [await seqBefore(from - clockSlackMs), await seqBefore(to + clockSlackMs)];
@@ -113,12 +120,8 @@ export function createReadHistory({ keys, link, live, events, seqBefore }: ReadP
       for await (const seqs of seqsIn(stretches)) {
         signal.throwIfAborted();
         for (const { row, message } of await movedAmong(seqs, query)) {
-          const status = row.status ?? "";
-          sums.count("transitions", status, 1);
-          for (const skipped of skippedBy(row.previousStatus, status)) sums.count("skipped", skipped, 1);
-          if (status === "failed") sums.count("failures", row.errorCode ?? noCode, 1);
-          const timed = timeOfStatus(status, message.times, message.sentAt);
-          if (timed !== null) sums.count(timed.series, String(bucketOf(timed.seconds)), 1);
+          const { status, previousStatus, errorCode } = row;
+          sums.move({ status: status ?? "", previousStatus, errorCode, times: message.times, sentAt: message.sentAt });
         }
         await nextTurn();
       }

@@ -1,4 +1,4 @@
-import { fewestPhoneDigits, maskNumber, parseMask, phoneInWamid } from "../../model/mask.ts";
+import { fewestPhoneDigits, maskNumber, parseMask, phoneMatches } from "../../model/mask.ts";
 import { shownMetadata } from "../../model/message.ts";
 import type { MessageReading, RunReading } from "../reading.ts";
 import type { MessageFilter, MessageView, Numbered, RunFilter, RunView, SeqBounds } from "../views.ts";
@@ -127,15 +127,17 @@ function pairs(found: readonly string[]): { name: SubjectName; seq: number }[] {
 }
 
 /** Null: all subjects match. */
-function matcherOf({ account, status, reference, prefix, errorCode, phone, seen }: Omit<MessageFilter, keyof SubjectRange>) {
-  if ([account, status, reference, prefix, errorCode, phone, seen].every((criterion) => criterion === undefined)) return null;
+function matcherOf({ account, status, reference, prefix, errorCode, phone, seen, from, to }: Omit<MessageFilter, keyof SubjectRange>) {
+  if ([account, status, reference, prefix, errorCode, phone, seen, from, to].every((criterion) => criterion === undefined)) return null;
   return ({ account: of, key, row }: NumberedSubject): boolean =>
     (account === undefined || of === account) &&
     (status === undefined || row.status === status) &&
     (errorCode === undefined || row.error === errorCode) &&
+    (from === undefined || row.updatedAt >= from) &&
+    (to === undefined || row.updatedAt < to) &&
     (reference === undefined || row.reference === reference) &&
     (prefix === undefined || row.reference?.startsWith(prefix) === true) &&
-    (phone === undefined || phoneInWamid(key)?.endsWith(phone) === true) &&
+    (phone === undefined || phoneMatches(key, phone)) &&
     (seen !== false || row.registeredAt !== null);
 }
 

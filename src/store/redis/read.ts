@@ -34,7 +34,7 @@ export function createReader(keys: Keys, link: RedisLink) {
     runs: createReadRuns(subjects),
     stories: createReadStories(keys, link, waiting),
     listen,
-    history: { series: history.series },
+    history: { lastHour: history.lastHour },
     secretUses: createReadUsage(keys, link),
     dataId: () => link.run((redis) => readDataId(redis, keys)),
     backlog: createReadBacklog(keys, link),

@@ -145,7 +145,7 @@ export function createReplayWalk({ keys, link, live, events }: StoredParts) {
 
   return (filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Promise<ReplayFound> => {
     const { states, cause } = filter;
-    if (isOfWaiting(filter) && cause !== undefined) {
+    if (isOfWaiting(filter) && cause != null) {
       return listed((route) => keys.cause(route, "waiting", cause), filter, cursor, now, limit);
     }
     if (states.every((state) => state === "dead")) return listed((route) => `${keys.base}dead:${route}`, filter, cursor, now, limit);

@@ -10,8 +10,6 @@ import { createSwept } from "./purge.ts";
 /** An attempt that began just before retention's time may have been deleted with its delivery, if a clock was set. */
 const slackMs = 60_000;
 
-type Kept = ReadonlyMap<AuditedSeries, readonly HistoryCounts[]>;
-
 /** Compares the history with the rows. Create it in the transaction in which the range of the audit is read. */
 export function createHistoryAudit(db: Db, names: Names) {
   const inRange = "seq > ? AND seq <= ?";
@@ -25,33 +23,47 @@ export function createHistoryAudit(db: Db, names: Names) {
   const attempts = db.prepare<[number, number], { route: number; status: number | null; error: string | null; minute: number; n: number }>(
     `SELECT route, status, error, at / ${minuteMs} AS minute, count(*) AS n FROM attempts WHERE event > ? AND event <= ? GROUP BY 1, 2, 3, 4`,
   );
-  const kept = (["minutes", "hours"] as const).map((table) => ({
-    step: table === "minutes" ? (60 as const) : (3600 as const),
-    rows: db.prepare<[string], { at: number; subject: number; label: string; n: number; writes: number }>(
-      `SELECT h.at, c.subject, c.label, h.n, h.writes FROM history_${table} h CROSS JOIN history_names c
-       WHERE c.id = h.counter AND c.series = ? ORDER BY h.at`,
-    ),
-  }));
+  const kept = (["minutes", "hours"] as const).map((table) => {
+    const rows = `FROM history_${table} h CROSS JOIN history_names c WHERE c.id = h.counter AND c.series = ?`;
+    return {
+      step: table === "minutes" ? (60 as const) : (3600 as const),
+      writes: db.prepare<[string], { at: number; writes: number }>(`SELECT h.at, sum(h.writes) AS writes ${rows} GROUP BY h.at`),
+      counts: db.prepare<[string], { at: number; id: number; subject: number; label: string; n: number; writes: number }>(
+        `SELECT h.at, c.id, c.subject, c.label, h.n, h.writes ${rows} ORDER BY h.at`,
+      ),
+    };
+  });
   const swept = createSwept(db);
   const stored = createHistoryTally();
   const fieldOf = (subject: number, label: string): string => `${nameIn(names, subject)}:${label}`;
 
-  function read(): Kept {
-    return new Map(auditedSeries.map((series) => [series, kept.flatMap(({ step, rows }) => countsIn(rows.all(series), step))]));
-  }
+  /** Enough to notice that a minute or hour changes meanwhile. */
+  const before = new Map(
+    auditedSeries.map((series) => [
+      series,
+      kept.flatMap(({ step, writes: all }) =>
+        all.all(series).map(({ at, writes }): HistoryCounts => ({ at: at * minuteMs, step, fields: new Map(), writes })),
+      ),
+    ]),
+  );
 
-  function countsIn(rows: readonly { at: number; subject: number; label: string; n: number; writes: number }[], step: 60 | 3600) {
-    return rows.map(
-      ({ at, subject, label, n, writes }): HistoryCounts => ({
-        at: at * minuteMs,
-        step,
-        fields: new Map([[fieldOf(subject, label), n]]),
-        writes,
-      }),
-    );
+  /** The rows of a minute or hour as one: a thousand routes have millions of rows. */
+  function countsOf(series: AuditedSeries): HistoryCounts[] {
+    const fieldNames = new Map<number, string>();
+    return kept.flatMap(({ step, counts: rows }) => {
+      const found: { at: number; step: 60 | 3600; fields: Map<string, number>; writes: number }[] = [];
+      for (const { at: minute, id, subject, label, n, writes } of rows.iterate(series)) {
+        const at = minute * minuteMs;
+        if (found.at(-1)?.at !== at) found.push({ at, step, fields: new Map(), writes: 0 });
+        const last = found.at(-1) as (typeof found)[number];
+        const field = fieldNames.get(id) ?? fieldOf(subject, label);
+        fieldNames.set(id, field);
+        last.fields.set(field, n);
+        last.writes += writes;
+      }
+      return found;
+    });
   }
-
-  const before = read();
 
   return {
     /** Counts the rows of the events after `from` up to `to`. Call it in the transaction of the slice. */
@@ -68,7 +80,6 @@ export function createHistoryAudit(db: Db, names: Names) {
     },
     /** Call it inside a transaction, after all slices. */
     check(tally: Tally<number>): void {
-      const after = read();
       const history = swept.before("history") ?? 0;
       for (const series of auditedSeries) {
         const rows = series === "attempts" ? (swept.before("deliveries") ?? -slackMs) + slackMs : (swept.before("events") ?? 0);
@@ -76,7 +87,7 @@ export function createHistoryAudit(db: Db, names: Names) {
           series,
           rows: stored.of(series),
           before: before.get(series) ?? [],
-          after: after.get(series) ?? [],
+          after: countsOf(series),
           from: Math.max(history, rows),
           to: Number.POSITIVE_INFINITY,
         });

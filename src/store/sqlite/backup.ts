@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { constants, existsSync, realpathSync } from "node:fs";
-import { chmod, chown, copyFile, link, open, rename, rm, stat, statfs } from "node:fs/promises";
+import { chmod, chown, copyFile, link, open, readdir, rename, rm, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import Database from "better-sqlite3";
 import type { AuditProgress, AuditReport } from "../../model/audit.ts";
@@ -46,7 +46,11 @@ export interface RestoreReport {
 }
 
 /** Ends the names of unfinished files. */
-export const partialEnding = ".partial";
+const partialEnding = ".partial";
+/** The name of the finished file in one of an unfinished file. */
+export const ofPartial = /^(.*)\.[0-9a-f]{8}\.partial(?:-journal|-wal|-shm)?$/;
+/** An unfinished file that was not written for this long is left over from a process that was killed. */
+export const partialLastsMs = 86_400_000;
 /** Offenders listed; the others are counted. */
 const mostOffenders = 100;
 /** Room that stays free for the relay, whose store may be on the same disk. */
@@ -65,10 +69,10 @@ async function copyToFile({ path, file, replace, progress, signal, now }: Backup
   const target = resolve(file);
   await checkTarget(target, path, replace);
   await checkRoom(dirname(target), sizeOf(await status(path)));
-  return withPartial(target, async (partial) => {
+  return withPartial(target, now() - partialLastsMs, async (partial) => {
     await createEmpty(partial);
     const { at, bytes } = await inspect(path, signal, ({ copy }) => copy(partial, (each) => progress("copying", each)));
-    const audit = await verify(partial, { file: path, now: now(), progress, signal });
+    const audit = await verify(partial, { file: path, remedy: "restore a backup of it", now: now(), progress, signal });
     await giveName(partial, target, replace);
     return { file, bytes, at, audit, tookMs: Math.round(performance.now() - startedAt) };
   });
@@ -102,12 +106,13 @@ async function copyToStore({ path, file, replace, progress, signal, now }: Backu
       throw new StoreRefused(`${path} exists; with --force it is kept under another name, and the backup takes its place`);
     }
     await checkRoom(dirname(target), backup.size);
-    return await withPartial(target, async (partial) => {
+    // The lock shows that no other restore runs.
+    return await withPartial(target, Number.POSITIVE_INFINITY, async (partial) => {
       await copyFile(file, partial, constants.COPYFILE_EXCL);
       // A backup on read-only media may be read-only itself.
       await chmod(partial, 0o600);
       await sync(partial);
-      const audit = await verify(partial, { file, now: now(), progress, signal });
+      const audit = await verify(partial, { file, remedy: "use another backup", now: now(), progress, signal });
       signal.throwIfAborted();
       const owner = old ?? (await stat(dirname(target)));
       for (const each of [partial, `${target}.lock`]) await giveTo(owner, each);
@@ -154,8 +159,17 @@ async function checkRoom(folder: string, bytes: number): Promise<void> {
   throw new StoreRefused(`${folder} has ${mib(free)} free, and this needs ${mib(needed)}`);
 }
 
-/** Runs `use` with an unused name beside the target. Whatever still has that name afterwards is removed. */
-async function withPartial<T>(target: string, use: (partial: string) => Promise<T>): Promise<T> {
+/**
+ * Runs `use` with an unused name beside the target. Whatever still has that name afterwards is removed, and before that, the files of killed
+ * processes that were last written before `leftBefore` (unix ms).
+ */
+async function withPartial<T>(target: string, leftBefore: number, use: (partial: string) => Promise<T>): Promise<T> {
+  for (const name of await readdir(dirname(target))) {
+    const file = join(dirname(target), name);
+    if (ofPartial.exec(name)?.[1] !== basename(target)) continue;
+    const found = await status(file);
+    if (found !== null && found.mtimeMs < leftBefore) await rm(file, { force: true });
+  }
   const partial = `${target}.${randomBytes(4).toString("hex")}${partialEnding}`;
   try {
     return await use(partial);
@@ -186,23 +200,27 @@ async function inspect<T>(path: string, signal: AbortSignal, use: (inspecting: R
 interface VerifyOptions extends Pick<BackupOrder, "progress" | "signal"> {
   /** The file that the copy is of, for errors. */
   readonly file: string;
+  /** What to do when that is damaged. */
+  readonly remedy: string;
   readonly now: number;
 }
 
 /** Throws `StoreRefused` when the copy is damaged. Sums that do not match are in the report. */
-async function verify(partial: string, { file, now, progress, signal }: VerifyOptions): Promise<AuditReport> {
+async function verify(partial: string, { file, remedy, now, progress, signal }: VerifyOptions): Promise<AuditReport> {
   try {
     return await inspect(partial, signal, async ({ findDamage, audit }) => {
       progress("checking", { checked: 0, of: 0 });
       const damage = await findDamage();
-      if (damage !== null) throw new StoreRefused(`${file} is damaged: ${damage}`);
+      if (damage !== null) throw new StoreRefused(`${file} is damaged (${damage}); ${remedy}`);
       return audit({ now, isRunning: false, mostOffenders }, (each) => progress("auditing", each));
     });
   } catch (error) {
     if (!(error instanceof StoreUnavailable)) throw error;
     const code = /\((SQLITE_\w+)\)/.exec(error.message)?.[1];
     const why = error.message.replace("the store cannot be read: ", "").replaceAll(partial, file);
-    throw new StoreRefused(code === undefined ? why : `${file} is damaged, or not a store of wamid-relay (${code})`, { cause: error });
+    throw new StoreRefused(code === undefined ? why : `${file} is damaged, or not a store of wamid-relay (${code}); ${remedy}`, {
+      cause: error,
+    });
   }
 }
 

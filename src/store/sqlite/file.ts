@@ -6,8 +6,10 @@ import { logSizeLimit, reasonOf, reasons } from "./faults.ts";
 
 export type Db = Database.Database;
 
-/** "wamd" in ASCII: marks the file as ours, so that another program's database is never migrated. */
-const applicationId = 0x77616d64;
+/** "wam1" in ASCII: marks the file as ours, so that another program's database is never migrated. */
+const applicationId = 0x77616d31;
+/** "wamd", of 0.x and of 1.x files made before 2026-11-24. 0.x counted schemas up to 20, and 1.x began at 1 again. */
+const formerId = 0x77616d64;
 
 const migrationsDir = new URL("./migrations/", import.meta.url);
 
@@ -50,6 +52,8 @@ export function openForWriting(path: string, holder: string, instance: string): 
       db.pragma("cache_size = -65536");
       db.pragma("temp_store = MEMORY");
       migrate(db, path);
+      // So that a 0.x program refuses the file instead of migrating it.
+      if (db.pragma("application_id", { simple: true }) !== applicationId) db.pragma(`application_id = ${applicationId}`);
       checkQuickly(db, path);
       // SQLite opens a read-only file too: only a write shows that it can be written.
       db.prepare(
@@ -112,7 +116,11 @@ function checkOwner(db: Db, path: string): void {
   const id = db.pragma("application_id", { simple: true }) as number;
   const version = schemaVersion(db);
   const empty = db.prepare("SELECT count(*) AS n FROM sqlite_schema").pluck().get() === 0;
-  if (id !== applicationId && !empty)
+  if (id === formerId && !empty && !isOfFirstMajor(db, version))
+    throw new StoreRefused(
+      `${path} is a store of wamid-relay 0.x, which 1.x cannot read; move it away or give storage.path another file, and register open messages again`,
+    );
+  if (id !== applicationId && id !== formerId && !empty)
     throw new StoreRefused(`${path} is a SQLite database of another program; give storage.path another file`);
   const known = newestVersion();
   if (version > known) {
@@ -120,6 +128,11 @@ function checkOwner(db: Db, path: string): void {
       `${path} was written by a newer wamid-relay (schema ${version}, this version knows ${known}); upgrade, or use another file`,
     );
   }
+}
+
+/** True for a 1.x file with the former id: no 0.x had this table. */
+function isOfFirstMajor(db: Db, version: number): boolean {
+  return version === 1 && db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'history_minutes'").get() !== undefined;
 }
 
 function migrate(db: Db, path: string): void {
@@ -150,9 +163,17 @@ function checkQuickly(db: Db, path: string): void {
     db.prepare(`SELECT * FROM "${table}" LIMIT 1`).get();
   }
   for (const table of small) {
-    const found = db.pragma(`integrity_check('${table}')`, { simple: true });
-    if (found !== "ok") throw new StoreRefused(`${path} ${reasons["SQLITE_CORRUPT"]} (${String(found).split("\n")[0]})`);
+    const damage = damageOf(db, table);
+    if (damage !== null) throw new StoreRefused(`${path} ${reasons["SQLITE_CORRUPT"]} (${damage})`);
   }
+}
+
+/** The first damage that SQLite reports for a table, or null. */
+export function damageOf(db: Db, table: string): string | null {
+  const found = db.pragma(`integrity_check('${table}')`, { simple: true }) as string;
+  if (found === "ok") return null;
+  // The first line is a heading: "*** in database main ***".
+  return `${table}: ${found.split("\n").find((line) => !line.startsWith("***")) ?? found}`;
 }
 
 function guarded<T>(path: string, open: () => T): T {

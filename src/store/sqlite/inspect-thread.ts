@@ -3,7 +3,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
 import { runAudit } from "./audit.ts";
 import { copyStore } from "./copy.ts";
-import { type Db, openForReading } from "./file.ts";
+import { type Db, damageOf, openForReading } from "./file.ts";
 import type { InspectAnswer, InspectJob, PageReads } from "./inspecting.ts";
 import { createNames } from "./names.ts";
 import { createPlans } from "./plans.ts";
@@ -49,7 +49,14 @@ function open(): Db {
 }
 
 /** What pages read, on a connection that is kept: opening one and filling its cache takes longer than most of these reads. */
-let kept: { readonly db: Db; readonly pages: PageReads } | null = null;
+let kept: { readonly db: Db; readonly pages: ThreadReads } | null = null;
+
+/** A read that goes through many rows is a generator, and yields between slices so that other pages need not wait for it. */
+type ThreadReads = {
+  readonly [Name in keyof PageReads]: (
+    ...asked: Parameters<PageReads[Name]>
+  ) => ReturnType<PageReads[Name]> | Generator<void, ReturnType<PageReads[Name]>>;
+};
 
 function keep(): NonNullable<typeof kept> {
   if (kept !== null) return kept;
@@ -58,14 +65,17 @@ function keep(): NonNullable<typeof kept> {
   const events = createReadEvents(db, names, createPlans(db));
   const deliveries = createReadDeliveries(db, names, events);
   const { backlog, quarantine } = createReadStats(db, names);
-  const pages: PageReads = {
+  const history = createReadHistory(db, names);
+  const pages: ThreadReads = {
     events: events.list,
     deliveries: deliveries.list,
     deliveryCounts: deliveries.counts,
     groups: deliveries.groups,
     messages: createReadMessages(db, names).list,
     runs: createReadRuns(db, names).list,
-    series: createReadHistory(db, names).series,
+    series: history.series,
+    lastHour: history.lastHour,
+    quality: (query) => sumQuality(db, query),
     backlog,
     quarantine,
   };
@@ -73,12 +83,10 @@ function keep(): NonNullable<typeof kept> {
   return kept;
 }
 
-async function answerPage(job: Extract<InspectJob, { kind: "page" | "quality" }>): Promise<void> {
-  const { id } = job;
+async function answerPage({ id, name, asked }: Extract<InspectJob, { kind: "page" }>): Promise<void> {
   try {
-    const { db, pages } = keep();
-    if (job.kind === "page") say({ id, page: (pages[job.name] as (...asked: readonly unknown[]) => unknown)(...job.asked) });
-    else say({ id, quality: await stepThrough(sumQuality(db, job.query), () => {}) });
+    const read = (keep().pages[name] as (...asked: readonly unknown[]) => unknown)(...asked);
+    say({ id, page: isGenerator(read) ? await stepThrough(read, () => {}) : read });
   } catch (error) {
     // The next job opens the file again.
     kept?.db.close();
@@ -87,7 +95,9 @@ async function answerPage(job: Extract<InspectJob, { kind: "page" | "quality" }>
   }
 }
 
-async function answerWhole(job: Exclude<InspectJob, { kind: "page" | "quality" }>): Promise<void> {
+const isGenerator = (read: unknown): read is Generator<void, unknown> => typeof (read as Generator | null)?.next === "function";
+
+async function answerWhole(job: Exclude<InspectJob, { kind: "page" }>): Promise<void> {
   const { id } = job;
   let db: Db | null = null;
   try {
@@ -115,14 +125,14 @@ async function answerWhole(job: Exclude<InspectJob, { kind: "page" | "quality" }
 /** Table by table, because a thread that is ended finishes its statement first. */
 function* findDamage(db: Db): Generator<void, string | null> {
   for (const table of db.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table'").pluck().all()) {
-    const found = db.pragma(`integrity_check('${table}')`, { simple: true }) as string;
-    if (found !== "ok") return found.split("\n")[0] as string;
+    const damage = damageOf(db, table);
+    if (damage !== null) return damage;
     yield;
   }
   return null;
 }
 
 parentPort?.on("message", (job: InspectJob) => {
-  if (job.kind === "page" || job.kind === "quality") void answerPage(job);
+  if (job.kind === "page") void answerPage(job);
   else void answerWhole(job);
 });

@@ -2,6 +2,7 @@ import { getCompileCacheDir } from "node:module";
 import { Worker } from "node:worker_threads";
 import type { AuditReport } from "../../model/audit.ts";
 import type { QualityQuery, QualityView, SeriesQuery, SeriesView } from "../../model/history.ts";
+import type { LastHour } from "../../model/last-hour.ts";
 import { StoreUnavailable } from "../port.ts";
 import type { AuditOrder, AuditProgress, Inspecting, Stats } from "../reading.ts";
 import type {
@@ -31,6 +32,8 @@ export interface PageReads {
   messages(filter: MessageFilter): Numbered<MessageView>[];
   runs(filter: RunFilter): Numbered<RunView>[];
   series(query: SeriesQuery): SeriesView;
+  lastHour(now: number): LastHour;
+  quality(query: QualityQuery): QualityView;
   backlog(): RouteBacklog[];
   quarantine(): QuarantineCount;
 }
@@ -56,7 +59,6 @@ interface PendingJob {
 type InspectRequest =
   | { readonly kind: "page"; readonly name: PageName; readonly asked: readonly unknown[] }
   | { readonly kind: "stats" }
-  | { readonly kind: "quality"; readonly query: QualityQuery }
   | { readonly kind: "audit"; readonly order: AuditOrder }
   | { readonly kind: "copy"; readonly to: string }
   | { readonly kind: "damage" };
@@ -84,7 +86,7 @@ export function createInspecting(path: string): FileInspecting {
       const answer = await pages.request({ kind: "page", name, asked });
       return (answer as Extract<InspectAnswer, { page: unknown }>).page as ReturnType<PageReads[Name]>;
     };
-  const series = page("series");
+  const [series, quality] = [page("series"), page("quality")];
 
   return {
     pages: {
@@ -95,10 +97,13 @@ export function createInspecting(path: string): FileInspecting {
       messages: page("messages"),
       runs: page("runs"),
       series,
+      lastHour: page("lastHour"),
+      quality,
       backlog: page("backlog"),
       quarantine: page("quarantine"),
     },
     series,
+    quality,
     stats() {
       // Concurrent callers share one count.
       counting ??= whole
@@ -108,10 +113,6 @@ export function createInspecting(path: string): FileInspecting {
           counting = null;
         });
       return counting;
-    },
-    async quality(query) {
-      const answer = await pages.request({ kind: "quality", query });
-      return (answer as Extract<InspectAnswer, { quality: unknown }>).quality;
     },
     async audit(order, progress) {
       const answer = await whole.request({ kind: "audit", order }, progress);
@@ -214,7 +215,6 @@ export type InspectAnswer = { readonly id: number } & (
   | { readonly progress: AuditProgress }
   | { readonly page: unknown }
   | { readonly stats: Stats }
-  | { readonly quality: QualityView }
   | { readonly report: AuditReport }
   | { readonly copied: Copied }
   | { readonly damage: string | null }

@@ -1,7 +1,10 @@
+import { type Alarm, type AlarmChange, alarmKey } from "../../model/alarm.ts";
 import type { EventId } from "../../model/ids.ts";
+import type { LastPass } from "../../model/poll.ts";
 import type { StoredCursor } from "../port.ts";
 import type { RecentCall } from "../service-port.ts";
 import type { Db } from "./file.ts";
+import { createKept } from "./kept.ts";
 import type { Names } from "./names.ts";
 
 interface Gathered {
@@ -128,7 +131,7 @@ export function createRecentCalls(db: Db, names: Names) {
   const insert = db.prepare<[number, number, string, string]>("INSERT INTO recent_calls (at, account, cap, priority) VALUES (?, ?, ?, ?)");
   const forget = db.prepare<[number]>("DELETE FROM recent_calls WHERE at < ?");
   const select = db.prepare<[number, number], RecentCall>(
-    "SELECT at, cap, priority FROM recent_calls WHERE at >= ? AND account = ? ORDER BY at",
+    "SELECT at, cap, priority FROM recent_calls WHERE at >= +? AND account = +? ORDER BY at",
   );
   return {
     note(account: string, { at, cap, priority }: RecentCall): void {
@@ -162,4 +165,26 @@ export function createArrivals() {
       return () => void waiting.delete(wake);
     },
   };
+}
+
+/** Alarms in force, and the changes of them that were not reported yet: the process may end before it reports them. */
+export function createAlarms(db: Db) {
+  const inForce = createKept<Alarm>(db, "alarm");
+  const untold = createKept<AlarmChange>(db, "untold");
+  return {
+    inForce: inForce.all,
+    untold: untold.all,
+    note(change: AlarmChange): boolean {
+      inForce.put(alarmKey(change.alarm), change.state === "began" ? change.alarm : null);
+      untold.put(JSON.stringify(change), change);
+      return true;
+    },
+    told: (change: AlarmChange): void => untold.put(JSON.stringify(change), null),
+  };
+}
+
+/** The last reconciliation pass of each account. */
+export function createPasses(db: Db) {
+  const passes = createKept<LastPass>(db, "pass");
+  return { note: (pass: LastPass): void => passes.put(pass.account, pass), all: passes.all };
 }

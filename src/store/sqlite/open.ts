@@ -1,9 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import Database from "better-sqlite3";
-import type { Alarm, AlarmChange } from "../../model/alarm.ts";
 import type { ReceivedEvent } from "../../model/event.ts";
-import type { LastPass } from "../../model/poll.ts";
 import type { MessageRegistration } from "../../track/registration.ts";
 import {
   type DueListener,
@@ -26,7 +24,16 @@ import { createHydrations } from "./hydrations.ts";
 import { createInspecting } from "./inspecting.ts";
 import { lockFile } from "./lock.ts";
 import { createNames } from "./names.ts";
-import { createArrivals, createClaims, createCursors, createRecentCalls, createRequests, createSecretUseCounts } from "./notes.ts";
+import {
+  createAlarms,
+  createArrivals,
+  createClaims,
+  createCursors,
+  createPasses,
+  createRecentCalls,
+  createRequests,
+  createSecretUseCounts,
+} from "./notes.ts";
 import { createParking } from "./parking.ts";
 import { createPlanDeliveries, createPlans } from "./plans.ts";
 import { createPolls } from "./polls.ts";
@@ -74,6 +81,8 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
   const backfill = createBackfill(db, { names, plans, rules, messages, runs, planDeliveries, history });
   const cursors = createCursors(db);
   const claims = createClaims(db);
+  const alarms = createAlarms(db);
+  const lastPasses = createPasses(db);
   const register = createRegister(messages, names, parking);
   const sends = createSends(db, names, createRegisterSent({ messages, runs, names, rules, register, parking }));
   const hydrations = createHydrations(db, { names, plans, rules, messages, planDeliveries, history });
@@ -98,7 +107,6 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
 
   const dueListeners = new Set<DueListener>();
   const news = createArrivals();
-  const lastPasses = new Map<string, LastPass>();
 
   /** Set once SQLite reports damage. Nothing is written after that, because the next write may not detect it. */
   let damage: StoreUnavailable | null = null;
@@ -169,6 +177,9 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
     forgetSends: sends.forget,
     moveCursor: cursors.move,
     claimOnce: claims.claimOnce,
+    noteAlarm: alarms.note,
+    alarmTold: alarms.told,
+    notePass: lastPasses.note,
     settle: deliveries.settle,
     settleExchange: deliveries.settle,
     endLeftExchanges: deliveries.endExchanges,
@@ -249,15 +260,12 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
       return () => void dueListeners.delete(listener);
     },
     onStored: news.onStored,
-    // One process keeps its observations and alarms in memory.
+    // One process keeps its observations in memory.
     noteObservations: async (): Promise<void> => {},
     observations: (): ObservationsRead => ({ observations: [], place: null }),
-    alarmsInForce: (): readonly Alarm[] => [],
-    noteAlarm: () => true,
-    untoldAlarms: (): readonly AlarmChange[] => [],
-    alarmTold: () => {},
-    notePass: (pass: LastPass): void => void lastPasses.set(pass.account, pass),
-    lastPasses: (): readonly LastPass[] => [...lastPasses.values()],
+    alarmsInForce: alarms.inForce,
+    untoldAlarms: alarms.untold,
+    lastPasses: lastPasses.all,
     /** False while the file is deleted or replaced. */
     isInPlace: () => refusal() === null,
     async close(): Promise<void> {

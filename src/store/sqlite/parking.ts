@@ -42,14 +42,14 @@ export type Parking = ReturnType<typeof createParking>;
 export function createParking(db: Db, { names, plans, rules, messages, runs, planDeliveries, history }: PlanningParts) {
   const columns = "seq, account, source, received_at, body, status, previous_status, moved, error_code, disposition, plan";
   const ofSubject = db.prepare<[number, number, number], ParkedRow>(
-    `SELECT ${columns} FROM events WHERE subject = ? AND seq > ? AND parked_until IS NOT NULL ORDER BY seq LIMIT ?`,
+    `SELECT ${columns} FROM events WHERE subject = +? AND seq > +? AND parked_until IS NOT NULL ORDER BY seq LIMIT +?`,
   );
   const hasParked = db
-    .prepare<[number, number], number>("SELECT 1 FROM events WHERE subject = ? AND seq > ? AND parked_until IS NOT NULL LIMIT 1")
+    .prepare<[number, number], number>("SELECT 1 FROM events WHERE subject = +? AND seq > +? AND parked_until IS NOT NULL LIMIT 1")
     .pluck();
   const expired = db.prepare<[number, number], Pick<ParkedRow, "seq" | "source" | "received_at" | "disposition" | "plan">>(
-    `SELECT seq, source, received_at, disposition, plan FROM events WHERE parked_until <= ? AND (subject IS NULL OR subject NOT IN (SELECT subject FROM releases))
-     ORDER BY parked_until LIMIT ?`,
+    `SELECT seq, source, received_at, disposition, plan FROM events WHERE parked_until <= +? AND (subject IS NULL OR subject NOT IN (SELECT subject FROM releases))
+     ORDER BY parked_until LIMIT +?`,
   );
   const end = db.prepare<[number, number, number]>("UPDATE events SET parked_until = NULL, disposition = ?, plan = ? WHERE seq = ?");
   const unfinished = db.prepare<[], { subject: number; after: number }>("SELECT subject, after FROM releases ORDER BY subject LIMIT 1");

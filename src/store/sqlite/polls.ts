@@ -28,7 +28,7 @@ export function createPolls(db: Db, names: Names) {
     `SELECT m.*, a.message, a.since, a.rank, a.next_at, a.asks, a.failures, a.misses, a.asked_at AS answered_at,
        m.asked_at AS swept_at
      FROM asks a JOIN messages m ON m.seq = a.message
-     WHERE a.account = ? AND a.rank = ? AND a.next_at <= ? AND a.next_at IS NOT NULL ORDER BY a.next_at LIMIT ?`,
+     WHERE a.account = +? AND a.rank = +? AND a.next_at <= +? AND a.next_at IS NOT NULL ORDER BY a.next_at LIMIT +?`,
   );
   const lease = db.prepare<[number, number]>("UPDATE asks SET next_at = ? WHERE message = ?");
   const again = db.prepare<[number, number, number, number, number, number | null, number, number]>(

@@ -20,11 +20,11 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">, histor
   const greatest = db.prepare<[], number | null>("SELECT max(seq) FROM events").pluck();
   const ignored = db
     .prepare<[number, number, number], number>(
-      `SELECT seq FROM events WHERE disposition = ${dispositionCode.ignored} AND received_at < ? AND seq < ? ORDER BY received_at LIMIT ?`,
+      `SELECT seq FROM events WHERE disposition = ${dispositionCode.ignored} AND received_at < +? AND seq < +? ORDER BY received_at LIMIT +?`,
     )
     .pluck();
   const oldest = db.prepare<[number, number], { seq: number; received_at: number; disposition: number }>(
-    "SELECT seq, received_at, disposition FROM events WHERE seq > ? ORDER BY seq LIMIT ?",
+    "SELECT seq, received_at, disposition FROM events WHERE seq > +? ORDER BY seq LIMIT +?",
   );
   const settledOf = db
     .prepare<[number, number], number>(
@@ -44,7 +44,7 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">, histor
   function ofSubjects(table: "messages" | "runs") {
     return {
       after: db.prepare<[number, number], { seq: number; updated_at: number; registered_at: number | null }>(
-        `SELECT seq, updated_at, registered_at FROM ${table} WHERE seq > ? ORDER BY seq LIMIT ?`,
+        `SELECT seq, updated_at, registered_at FROM ${table} WHERE seq > +? ORDER BY seq LIMIT +?`,
       ),
       last: db.prepare<[], number | null>(`SELECT max(seq) FROM ${table}`).pluck(),
       delete: db.prepare<[number]>(`DELETE FROM ${table} WHERE seq = ?`),

@@ -1,6 +1,12 @@
-import { phoneInWamid } from "../../model/mask.ts";
+import { phoneMatches } from "../../model/mask.ts";
 import type { SeqBounds } from "../views.ts";
 import type { Db } from "./file.ts";
+
+/*
+ * Why some statements say `+?` for `?`: better-sqlite3 builds SQLite with STAT4, so SQLite compiles a statement again at every
+ * call when its plan may depend on a bound value (a range, ORDER BY with LIMIT, min). That takes 4 to 10 µs, ten times as long
+ * as the look-up. The plus hides the value from the planner. `bench/statements.ts` lists the statements that need it.
+ */
 
 /** Reads the smallest and the greatest seq of a table. */
 export function createBounds(db: Db, table: "events" | "messages" | "runs" | "sends" | "hydration_passes" | "requests"): () => SeqBounds {
@@ -13,19 +19,17 @@ export function createBounds(db: Db, table: "events" | "messages" | "runs" | "se
   };
 }
 
-/** Adds the function `phone_ends(wamid, digits)`: whether the phone number in a wamid ends with these digits. */
+/** Adds the function `phone_ends(wamid, digits)`. */
 export function addPhoneEnds(db: Db): void {
-  db.function("phone_ends", { deterministic: true }, (wamid, digits) =>
-    phoneInWamid(String(wamid))?.endsWith(String(digits)) === true && digits !== "" ? 1 : 0,
-  );
+  db.function("phone_ends", { deterministic: true }, (wamid, digits) => (phoneMatches(String(wamid), String(digits)) ? 1 : 0));
 }
 
 /** A condition and its value, which its last `@name` stands for. `true`: a condition without a value. Undefined or false: no condition. */
-export type Condition = readonly [sql: string, value: number | string | boolean | undefined];
+export type Condition = readonly [sql: string, value: number | string | boolean | null | undefined];
 
 /** Joins conditions. `values` also has the ones that `others` gives. */
 export function joinConditions(conditions: readonly Condition[], others: Readonly<Record<string, number | string>> = {}) {
-  const values: Record<string, number | string> = { ...others };
+  const values: Record<string, number | string | null> = { ...others };
   const given: string[] = [];
   for (const [sql, value] of conditions) {
     if (value === undefined || value === false) continue;

@@ -1,14 +1,16 @@
 import { deliveryId, parseDeliveryId, routeTag } from "../../model/ids.ts";
 import { parseMaskedDelivery } from "../../model/mask.ts";
-import type {
-  AttemptView,
-  DeliveryCounts,
-  DeliveryFilter,
-  DeliveryGroupView,
-  DeliveryPlace,
-  DeliveryView,
-  GroupFilter,
-  OfEvent,
+import {
+  type AttemptView,
+  addDeliveries,
+  type DeliveryCounts,
+  type DeliveryFilter,
+  type DeliveryGroupView,
+  type DeliveryPlace,
+  type DeliveryView,
+  type GroupFilter,
+  noDeliveries,
+  type OfEvent,
 } from "../views.ts";
 import type { Db } from "./file.ts";
 import { type Names, stateCode, stateList, unpackEventId } from "./names.ts";
@@ -48,14 +50,33 @@ const eventConditions = ({ errorCode, from, to }: OfEvent): Condition[] => [
   ["+e.received_at < @to", to],
 ];
 
+/**
+ * The latest `limit` rows of all routes. `read` gives the latest of a route after an event: once `limit` rows are found, older
+ * ones are not read from the next routes.
+ */
+export function mergeRoutes<Found extends Pick<Row, "event" | "route">>(
+  routes: readonly number[],
+  limit: number,
+  read: (route: number, after: number) => Found[],
+): Found[] {
+  let found: Found[] = [];
+  for (const route of routes) {
+    const last = found[limit - 1];
+    const more = read(route, last === undefined ? -1 : last.event - 1);
+    if (more.length > 0) found = [...found, ...more].sort((a, b) => b.event - a.event || b.route - a.route).slice(0, limit);
+  }
+  return found;
+}
+
 export function createReadDeliveries(db: Db, names: Names, events: ReturnType<typeof createReadEvents>) {
   const ofEvent = db.prepare<[number], Row>(`${select} WHERE d.event = ? ORDER BY d.route`);
   const attemptsOf = db.prepare<[number, number], AttemptRow>(
     "SELECT number, at, took_ms, status, error, response FROM attempts WHERE event = ? AND route = ? ORDER BY number",
   );
 
-  const countsOf = db.prepare<[string], { event: number; state: number; count: number }>(
-    "SELECT event, state, count(*) AS count FROM deliveries WHERE event IN (SELECT value FROM json_each(?)) GROUP BY event, state",
+  const countsOf = db.prepare<[string], { event: number; state: number; count: number; cause: string | null }>(
+    `SELECT event, state, count(*) AS count, min(cause) AS cause FROM deliveries
+     WHERE event IN (SELECT value FROM json_each(?)) GROUP BY event, state`,
   );
 
   /** Prepared with the conditions that a filter needs. */
@@ -121,7 +142,7 @@ export function createReadDeliveries(db: Db, names: Names, events: ReturnType<ty
       [
         ["d.route = @route", route],
         [few === null ? `${plus}d.state = ${state && stateCode[state]}` : few.needs, state !== undefined],
-        ["d.cause = @cause", filter.cause],
+        ["d.cause IS @cause", filter.cause],
         ["d.event = @event", event],
         ["d.event <= @beforeEvent", before?.event],
         ["(d.event, d.route) < (@beforeEvent, @beforeRoute)", before?.route],
@@ -140,12 +161,8 @@ export function createReadDeliveries(db: Db, names: Names, events: ReturnType<ty
       if (route === null) return [];
       if (filter.state !== "dead" || route !== undefined) return list(filter, route).map(view);
       // Few deliveries are dead: in their index by route, each list is read without going through the others.
-      return routes
-        .all()
-        .flatMap((each) => list(filter, each))
-        .sort((a, b) => b.event - a.event || b.route - a.route)
-        .slice(0, filter.limit)
-        .map(view);
+      const { after = -1, limit } = filter;
+      return mergeRoutes(routes.all(), limit, (each, from) => list({ ...filter, after: Math.max(after, from) }, each)).map(view);
     },
     placeOf: ({ event, route }: { event: number; route: string }): DeliveryPlace => ({ event, route: names.find("route", route) ?? 0 }),
     attempts(delivery: { event: number; route: string }): AttemptView[] {
@@ -169,8 +186,8 @@ export function createReadDeliveries(db: Db, names: Names, events: ReturnType<ty
     },
     counts(seqs: readonly number[]): Map<number, DeliveryCounts> {
       const found = new Map<number, DeliveryCounts>();
-      for (const { event, state, count } of countsOf.all(JSON.stringify(seqs))) {
-        found.set(event, { ...found.get(event), [stateList[state] ?? "dead"]: count });
+      for (const { event, state, count, cause } of countsOf.all(JSON.stringify(seqs))) {
+        found.set(event, addDeliveries(found.get(event) ?? noDeliveries, stateList[state] ?? "dead", count, cause));
       }
       return found;
     },

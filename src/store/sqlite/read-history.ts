@@ -1,11 +1,10 @@
 import {
-  bucketOf,
   createQualitySums,
+  createSeriesSums,
   type HistoryCell,
   historySeries,
   hourMs,
   minuteMs,
-  noCode,
   type QualityQuery,
   type QualityView,
   qualitySeries,
@@ -13,56 +12,132 @@ import {
   type SeriesQuery,
   type SeriesView,
   sampleOf,
-  skippedBy,
-  sumSeries,
-  timeOfStatus,
 } from "../../model/history.ts";
+import { createLastHourSums, type LastHour, lastHourFrom, lastHourSeries } from "../../model/last-hour.ts";
 import { seqRange } from "./audit.ts";
 import type { Db } from "./file.ts";
-import { noSubject } from "./history.ts";
+import { createRolled, noSubject } from "./history.ts";
 import { createNames, messageSubject, type Names } from "./names.ts";
 import { createPlans } from "./plans.ts";
 import { createBounds } from "./query.ts";
 
-interface CellRow {
+/** A counter of the wanted series. */
+interface Counter {
+  readonly id: number;
+  readonly series: SeriesName;
   readonly subject: number;
   readonly label: string;
-  /** Unix minutes. */
-  readonly at: number;
-  readonly n: number;
 }
 
-/** Reads the counts of series. A join in this order reads each minute once: `CROSS JOIN` keeps SQLite from turning it around. */
-export function createReadHistory(db: Db, names: Names) {
-  const minutes = (at: string, n: string, group: string) =>
-    db.prepare<[string, number, number], CellRow>(
-      `SELECT c.subject, c.label, ${at} AS at, ${n} AS n FROM history_minutes m CROSS JOIN history_names c
-       WHERE c.id = m.counter AND c.series = ? AND m.at >= ? AND m.at < ? ${group}`,
-    );
-  const eachMinute = minutes("m.at", "m.n", "");
-  const minutesByHour = minutes("m.at - m.at % 60", "sum(m.n)", "GROUP BY m.counter, m.at / 60");
-  const hours = db.prepare<[string, number, number], CellRow>(
-    `SELECT c.subject, c.label, h.at, h.n FROM history_names c CROSS JOIN history_hours h
-     WHERE c.series = ? AND h.counter = c.id AND h.at >= ? AND h.at < ?`,
-  );
+/** Rows of the history per slice: a few milliseconds. */
+const sliceCells = 20_000;
+/** Looking up one counter in a minute takes as long as reading this many of its rows in order. */
+const lookUpRows = 4;
 
-  function* cells(name: SeriesName, from: number, to: number, isByHour: boolean): Generator<HistoryCell> {
-    const first = Math.floor(from / minuteMs);
-    const end = Math.ceil(to / minuteMs);
+/** `ms`: how long the cell lasts. */
+type Take = (series: SeriesName, cell: HistoryCell, ms: number) => void;
+
+/** Reads counts of the history. Each read is a generator that yields between two slices of bounded length. */
+export function createReadHistory(db: Db, names: Names, atOnce = sliceCells) {
+  const countersOf = db.prepare<[string], Counter>("SELECT id, series, subject, label FROM history_names WHERE series = ?");
+  const countersOfSubject = db.prepare<[string, number], Counter>(
+    "SELECT id, series, subject, label FROM history_names WHERE series = ? AND subject = ?",
+  );
+  const lastCounter = db.prepare<[], number | null>("SELECT max(id) FROM history_names").pluck();
+  const minutesKept = db.prepare<[], { oldest: number | null; newest: number | null }>(
+    "SELECT (SELECT min(at) FROM history_minutes) AS oldest, (SELECT max(at) FROM history_minutes) AS newest",
+  );
+  const ofMinute = db.prepare<[number], { counter: number; n: number }>("SELECT counter, n FROM history_minutes WHERE at = ?");
+  const inMinute = db.prepare<[number, number], number>("SELECT n FROM history_minutes WHERE at = ? AND counter = ?").pluck();
+  const inHours = db.prepare<[number, number, number], { at: number; n: number }>(
+    "SELECT at, n FROM history_hours WHERE counter = ? AND at >= +? AND at < +?",
+  );
+  const rolled = createRolled(db);
+
+  function counters(series: SeriesName, only: string | undefined): Counter[] {
+    const kind = historySeries[series].of;
+    if (only === undefined || kind === null) return countersOf.all(series);
+    const subject = names.find(kind, only);
+    return subject === null ? [] : countersOfSubject.all(series, subject);
+  }
+
+  /** Minutes that are rolled up meanwhile may be missed or counted twice: see `steady`. */
+  function* cells(wanted: readonly Counter[], from: number, to: number, take: Take): Generator<void, void> {
+    const give = ({ series, subject, label }: Counter, at: number, n: number, ms = minuteMs): void =>
+      take(series, { subject: subject === noSubject ? "" : names.nameOf(subject), label, at: at * minuteMs, n }, ms);
+    const [first, end] = [Math.floor(from / minuteMs), Math.ceil(to / minuteMs)];
+    let read = 0;
+    function* slice(rows: number): Generator<void, void> {
+      read += rows;
+      if (read < atOnce) return;
+      read = 0;
+      yield;
+    }
     const firstHour = Math.floor(from / hourMs) * (hourMs / minuteMs);
-    const recent = isByHour && historySeries[name].kind !== "gauge" ? minutesByHour : eachMinute;
-    for (const rows of [hours.all(name, firstHour, end), recent.all(name, first, end)]) {
-      for (const { subject, label, at, n } of rows) {
-        yield { subject: subject === noSubject ? "" : names.nameOf(subject), label, at: at * minuteMs, n };
+    for (const counter of firstHour < rolled.before() ? wanted : []) {
+      const rows = inHours.all(counter.id, firstHour, end);
+      for (const { at, n } of rows) give(counter, at, n, hourMs);
+      yield* slice(lookUpRows + rows.length);
+    }
+    const { oldest, newest } = minutesKept.get() ?? { oldest: null, newest: null };
+    if (oldest === null || newest === null) return;
+    const isLookedUp = wanted.length * lookUpRows < (lastCounter.get() ?? 0);
+    const byId = new Map(wanted.map((counter) => [counter.id, counter]));
+    for (let minute = Math.max(first, oldest); minute < Math.min(end, newest + 1); minute += 1) {
+      if (isLookedUp) {
+        for (const counter of wanted) {
+          const n = inMinute.get(minute, counter.id);
+          if (n !== undefined) give(counter, minute, n);
+        }
+        yield* slice(wanted.length * lookUpRows);
+        continue;
       }
+      const rows = ofMinute.all(minute);
+      for (const { counter: id, n } of rows) {
+        const counter = byId.get(id);
+        if (counter !== undefined) give(counter, minute, n);
+      }
+      yield* slice(rows.length);
+    }
+  }
+
+  /** Reads again when minutes of the range became hours meanwhile. */
+  function* steady<T>(from: number, read: () => Generator<void, T>): Generator<void, T> {
+    for (let tries = 1; ; tries += 1) {
+      const before = rolled.before();
+      const result = yield* read();
+      const after = rolled.before();
+      if (after === before || after * minuteMs <= from || tries === mostTries) return result;
     }
   }
 
   return {
-    cells,
-    series: (query: SeriesQuery): SeriesView => sumSeries(query, cells(query.name, query.from, query.to, query.step > 60)),
+    quality: (from: number, to: number): Generator<void, QualityView> =>
+      steady(from, function* () {
+        const sums = createQualitySums(from);
+        const wanted = qualitySeries.flatMap((name) => counters(name, undefined));
+        yield* cells(wanted, from, to, sums.count);
+        return sums.result();
+      }),
+    series: (query: SeriesQuery): Generator<void, SeriesView> =>
+      steady(query.from, function* () {
+        const sums = createSeriesSums(query);
+        yield* cells(counters(query.name, sums.only), query.from, query.to, (_, cell) => sums.add(cell));
+        return sums.view();
+      }),
+    /** One pass, whatever the number of routes. */
+    *lastHour(now: number): Generator<void, LastHour> {
+      const sums = createLastHourSums(now);
+      const wanted = lastHourSeries.flatMap((name) => counters(name, undefined));
+      const from = lastHourFrom(now);
+      yield* cells(wanted, from, from + hourMs, (series, cell) => sums.add(series as (typeof lastHourSeries)[number], cell));
+      return sums.result();
+    },
   };
 }
+
+/** Minutes become hours once a minute, so more tries would be of no use. */
+const mostTries = 3;
 
 interface MovedRow {
   readonly plan: number | null;
@@ -82,26 +157,21 @@ const fewMessages = 2_000;
 export function* sumQuality(db: Db, query: QualityQuery): Generator<void, QualityView> {
   const { from, to, route, reference } = query;
   const names = createNames(db);
-  const sums = createQualitySums();
-  if (route === undefined && reference === undefined) {
-    const { cells } = createReadHistory(db, names);
-    for (const series of qualitySeries) {
-      for (const { label, n } of cells(series, from, to, false)) sums.count(series, label, n);
-      yield;
-    }
-    return sums.result();
-  }
+  if (route === undefined && reference === undefined) return yield* createReadHistory(db, names).quality(from, to);
+  const sums = createQualitySums(from);
   const isRouted = route === undefined ? () => true : createDelivers(db, route);
   const few = reference === undefined ? null : fewOfReference(db, reference);
   const { share, stretches } = few === null ? sampleOf(db.transaction(() => rangeOf(db, query))(), query.most) : allOfThem;
   for (const rows of few === null ? movedInRange(db, query, stretches) : movedOfMessages(db, query, few)) {
     for (const row of rows) {
       if (!isRouted(row.plan)) continue;
-      sums.count("transitions", row.status, 1);
-      for (const status of skippedBy(row.previous_status, row.status)) sums.count("skipped", status, 1);
-      if (row.status === "failed") sums.count("failures", row.error_code ?? noCode, 1);
-      const timed = timeOfStatus(row.status, JSON.parse(row.times), row.told_sent_at);
-      if (timed !== null) sums.count(timed.series, String(bucketOf(timed.seconds)), 1);
+      sums.move({
+        status: row.status,
+        previousStatus: row.previous_status,
+        errorCode: row.error_code,
+        times: JSON.parse(row.times),
+        sentAt: row.told_sent_at,
+      });
     }
     yield;
   }

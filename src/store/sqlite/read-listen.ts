@@ -26,11 +26,11 @@ export function createReadListen(db: Db, names: Names) {
     FROM events e
     LEFT JOIN messages m ON e.subject % 2 = 0 AND m.seq = e.subject / 2
     LEFT JOIN runs r ON e.subject % 2 = 1 AND r.seq = e.subject / 2
-    WHERE e.seq > ? ORDER BY e.seq LIMIT ?`);
+    WHERE e.seq > +? ORDER BY e.seq LIMIT +?`);
   const content = db.prepare<[number], { headers: string | null; body: Buffer }>("SELECT headers, body FROM events WHERE seq = ?");
   const bounds = createBounds(db, "events");
   const at = db.prepare<[number], { seq: number; received_at: number }>(
-    "SELECT seq, received_at FROM events WHERE seq >= ? ORDER BY seq LIMIT 1",
+    "SELECT seq, received_at FROM events WHERE seq >= +? ORDER BY seq LIMIT 1",
   );
 
   /** Up to a page of them. */

@@ -57,7 +57,7 @@ export function createReadMessages(db: Db, names: Names) {
   return {
     bounds: createBounds(db, "messages"),
     list(filter: MessageFilter): Numbered<MessageView>[] {
-      const { account, status, reference, prefix, errorCode, phone, seen, after, before, limit } = filter;
+      const { account, status, reference, prefix, errorCode, phone, seen, from, to, after, before, limit } = filter;
       const { where, values } = joinConditions(
         [
           ["seq > @after", after],
@@ -71,6 +71,8 @@ export function createReadMessages(db: Db, names: Names) {
           [`seq IN (SELECT seq FROM messages WHERE ${begins("")})`, prefix !== undefined && isRare(prefix)],
           [begins("+"), prefix !== undefined],
           ["error_code = @errorCode", errorCode],
+          ["updated_at >= @since", from],
+          ["updated_at < @until", to],
           ["phone = @lastDigits", phone === undefined ? undefined : Number(phone.slice(-fewestPhoneDigits))],
           ["phone_ends(wamid, @phone)", phone],
         ],

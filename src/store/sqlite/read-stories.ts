@@ -1,5 +1,7 @@
+import type { Failing } from "../../model/shared-limits.ts";
 import type { Held, WaitingEvents } from "../views.ts";
 import type { Db } from "./file.ts";
+import { createKept } from "./kept.ts";
 import { messageSubject, type Names, runSubject, stateCode } from "./names.ts";
 
 /** The reads of `explain` beside the views of events, messages and deliveries. */
@@ -14,6 +16,7 @@ export function createReadStories(db: Db, names: Names) {
   const first = db.prepare<[number, number], number>(`SELECT event ${open} AND state = ${stateCode.waiting} LIMIT 1`).pluck();
   const ahead = db.prepare<[number, number, number], number>(`SELECT count(*) ${open} AND state = ${stateCode.held} AND event < ?`).pluck();
   const stopped = db.prepare<[number], string>("SELECT reason FROM stopped WHERE route = ?").pluck();
+  const failures = createKept<Failing>(db, "failing");
   const paused = db.prepare<[number], { breaker: string; until: number }>("SELECT breaker, until FROM paused WHERE route = ?");
 
   return {
@@ -43,5 +46,7 @@ export function createReadStories(db: Db, names: Names) {
       const id = names.find("route", route);
       return id === null ? null : (paused.get(id) ?? null);
     },
+    /** The failed attempts of a route in a row. Null: none. */
+    failingOf: failures.get,
   };
 }

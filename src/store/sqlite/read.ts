@@ -1,9 +1,9 @@
-import type { MaybePromise } from "../../model/maybe-promise.ts";
+import { minuteMs } from "../../model/history.ts";
+import { type LastHour, lastHourFrom } from "../../model/last-hour.ts";
 import type { Inspecting, OpenPage, StoreReading, Wanted } from "../reading.ts";
-import type { RouteBacklog } from "../views.ts";
 import { type Db, openForReading } from "./file.ts";
 import { createInspecting, type FileInspecting } from "./inspecting.ts";
-import { createNames, dispositionCode, type Names } from "./names.ts";
+import { createNames, dispositionCode, type Names, stateCode } from "./names.ts";
 import { createPlans } from "./plans.ts";
 import { createReadDeliveries } from "./read-deliveries.ts";
 import { createReadEvents } from "./read-events.ts";
@@ -22,6 +22,7 @@ export function createReader(db: Db, names: Names = createNames(db)) {
   const events = createReadEvents(db, names, createPlans(db));
   const listen = createReadListen(db, names);
   const reading = createReading(db);
+  const history = createReadHistory(db, names);
   const dataId = db.prepare<[], string>("SELECT value FROM meta WHERE key = 'id'").pluck();
   return {
     events,
@@ -31,7 +32,8 @@ export function createReader(db: Db, names: Names = createNames(db)) {
     file: createReadFile(db),
     dataId: (): string | null => dataId.get() ?? null,
     stories: createReadStories(db, names),
-    history: createReadHistory(db, names),
+    history: { lastHour: (now: number): LastHour => finish(history.lastHour(now)) },
+    hasMany: createHasMany(db),
     listen: {
       ...listen,
       // Rows and their contents are read while the page is used.
@@ -64,14 +66,14 @@ export function createReading(db: Db): <T>(run: () => T) => T {
 /** Fewer rows are read within milliseconds, and a thread takes longer to start. */
 const fewRows = 20_000;
 
-/** The same reads. Once the file has many rows, long reads run in a thread and do not delay receiving. */
+/** The same reads. A read that may go through many rows runs in a thread and does not delay receiving. */
 export function createBrowsing(read: StoreReader, pages: FileInspecting["pages"], few = fewRows): StoreReading {
+  const { events, deliveries, messages, runs, history, hasMany } = read;
   const isAside = () =>
-    [read.events, read.messages, read.runs].some(({ bounds }) => {
+    [events, messages, runs].some(({ bounds }) => {
       const ends = bounds();
       return ends !== null && ends.newest - ends.oldest >= few;
-    });
-  const { events, deliveries, messages, runs, history } = read;
+    }) || hasMany.deliveries(few);
   return {
     ...read,
     isAside,
@@ -84,24 +86,39 @@ export function createBrowsing(read: StoreReader, pages: FileInspecting["pages"]
     },
     messages: { ...messages, list: (filter) => (isAside() ? pages.messages(filter) : messages.list(filter)) },
     runs: { ...runs, list: (filter) => (isAside() ? pages.runs(filter) : runs.list(filter)) },
-    history: { series: (query) => (isAside() ? pages.series(query) : history.series(query)) },
-    backlog: countAside(read.backlog, pages.backlog, rowsOfBacklog, few),
-    quarantine: countAside(read.quarantine, pages.quarantine, ({ events: quarantined }) => quarantined, few),
+    history: { lastHour: (now) => (hasMany.minutes(lastHourFrom(now), few) ? pages.lastHour(now) : history.lastHour(now)) },
+    backlog: () => (hasMany.undelivered(few) ? pages.backlog() : read.backlog()),
+    quarantine: () => (hasMany.quarantined(few) ? pages.quarantine() : read.quarantine()),
   };
 }
 
-/** A count goes to the thread once the one before it went through many rows. Relays with a short backlog need no thread for it. */
-function countAside<T>(here: () => T, aside: () => Promise<T>, rowsOf: (count: T) => number, few: number): () => MaybePromise<T> {
-  let isLong = false;
-  const noted = (count: T): T => {
-    isLong = rowsOf(count) >= few;
-    return count;
+/** Whether there are at least so many rows. It steps over that many at most. */
+function createHasMany(db: Db) {
+  const has = <Values extends number[]>(rows: string) => {
+    const find = db.prepare<[...Values, number], 1>(`SELECT 1 FROM ${rows} LIMIT 1 OFFSET +?`);
+    return (...values: [...Values, number]): boolean => find.get(...values) !== undefined;
   };
-  return () => (isLong ? aside().then(noted) : noted(here()));
+  const waiting = has(`deliveries INDEXED BY deliveries_due WHERE state = ${stateCode.waiting}`);
+  const ordered = has("deliveries INDEXED BY deliveries_open WHERE state <= 1 AND subject IS NOT NULL");
+  const dead = has(`deliveries INDEXED BY deliveries_dead WHERE state = ${stateCode.dead}`);
+  const minutes = has<[number]>("history_minutes WHERE at >= +?");
+  const deliveries = has("deliveries");
+  const quarantined = has(`events WHERE disposition = ${dispositionCode.quarantined}`);
+  return {
+    deliveries: (few: number): boolean => deliveries(few - 1),
+    undelivered: (few: number): boolean => [waiting, ordered, dead].some((each) => each(few - 1)),
+    quarantined: (few: number): boolean => quarantined(few - 1),
+    minutes: (from: number, few: number): boolean => minutes(Math.floor(from / minuteMs), few - 1),
+  };
 }
 
-const rowsOfBacklog = (backlog: readonly RouteBacklog[]): number =>
-  backlog.reduce((sum, { waiting, held, dead }) => sum + waiting + held + dead, 0);
+/** Runs a read in slices to its end. */
+function finish<T>(steps: Generator<void, T>): T {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
+}
 
 /** A reader on the file of a relay that may be running. */
 export function openReader(path: string): StoreReader & { readonly inspecting: Inspecting; close(): Promise<void> } {
@@ -120,7 +137,6 @@ export function openReader(path: string): StoreReader & { readonly inspecting: I
 /** The reads of `doctor` about the file itself. */
 export function createReadFile(db: Db) {
   const receivedAt = db.prepare<[number], number>("SELECT received_at FROM events WHERE seq <= ? ORDER BY seq DESC LIMIT 1").pluck();
-  const quarantined = db.prepare<[], number>(`SELECT count(*) FROM events WHERE disposition = ${dispositionCode.quarantined}`).pluck();
 
   const holder = db.prepare<[], string>("SELECT value FROM meta WHERE key = 'holder'").pluck();
   const instance = db.prepare<[], string>("SELECT value FROM meta WHERE key = 'instance'").pluck();
@@ -141,7 +157,6 @@ export function createReadFile(db: Db) {
       const found = db.pragma("quick_check(1)", { simple: true }) as string;
       return found === "ok" ? null : found;
     },
-    quarantined: (): number => quarantined.get() ?? 0,
     /** When the event with this seq, or the one before it, was received, in unix ms. */
     receivedAt: (seq: number): number | null => receivedAt.get(seq) ?? null,
   };

@@ -94,7 +94,7 @@ function createReplayWalk(db: Db, names: Names) {
         // What is due goes out without a retry.
         ["d.next_at > @now", isOfWaiting(filter) ? now : undefined],
         ["d.route = @onlyRoute", route],
-        ["d.cause = @cause", filter.cause],
+        ["d.cause IS @cause", filter.cause],
         ...eventConditions(filter),
       ],
       { ...cursor, limit },

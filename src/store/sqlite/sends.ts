@@ -23,8 +23,8 @@ export function createSends(db: Db, names: Names, register: RegisterSent) {
   const end = db.prepare<[number, number, string | null, number]>("UPDATE sends SET state = ?, tries = ?, answer = ? WHERE seq = ?");
   const remove = db.prepare<[number]>("DELETE FROM sends WHERE seq = ?");
   const removeOld = db.prepare<[number, number]>(
-    `DELETE FROM sends WHERE seq IN (SELECT seq FROM sends WHERE kind = 0 AND started_at < ? AND NOT (state = ${calling} AND caller = '${caller}')
-      ORDER BY started_at LIMIT ?)`,
+    `DELETE FROM sends WHERE seq IN (SELECT seq FROM sends WHERE kind = 0 AND started_at < +? AND NOT (state = ${calling} AND caller = '${caller}')
+      ORDER BY started_at LIMIT +?)`,
   );
 
   function rowOf(account: number | null, { kind, key }: SendKey): SendRow | undefined {

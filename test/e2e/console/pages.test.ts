@@ -9,6 +9,7 @@ import { rulesFor } from "../../contract/store-events.ts";
 import { expectAccessible } from "../../harness/browser.ts";
 import { postMessages, startConsole } from "../../harness/console.ts";
 import { engines } from "../../harness/engines.ts";
+import { walkByKeyboard } from "../../harness/keyboard-walk.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { until } from "../../harness/until.ts";
@@ -46,7 +47,7 @@ describe.each(engines)("on %s", (engine) => {
     const grouped = (count: number) => group.getByRole("cell", { name: String(count), exact: true }).waitFor();
     await grouped(4);
     await deliveries.getByRole("button", { name: "Retry" }).first().click();
-    await confirm(page, "Retry", null, /^● It is /);
+    await confirm(page, "Retry", null, /^● Delivered: crm answered 200 /);
     await until("the first retry arrived", () => downstream.counts("/crm").arrivals === 5);
 
     answer(503);
@@ -56,7 +57,7 @@ describe.each(engines)("on %s", (engine) => {
     await page.reload();
     await grouped(5);
     await group.getByRole("button", { name: "Retry" }).click();
-    await confirm(page, "Retry", "5 match now.", "● 5 deliveries retried.");
+    await confirm(page, "Retry", "5 match now.", /^[●○] 5 deliveries retried\./);
     await until("the group arrived", () => downstream.counts("/crm").arrivals === 12);
     await page.getByText("Nothing matches.").waitFor();
 
@@ -67,22 +68,25 @@ describe.each(engines)("on %s", (engine) => {
     await page.reload();
     await grouped(3);
     await page.getByRole("button", { name: "Retry all that match" }).click();
-    await confirm(page, "Retry", "3 match now.", "● 3 deliveries retried.");
+    await confirm(page, "Retry", "3 match now.", /^[●○] 3 deliveries retried\./);
     await until("the whole filter arrived", () => downstream.counts("/crm").arrivals === 18);
     await page.getByText("No deliveries here").waitFor();
   });
 
   test("Retry now tries a repaired destination before its breaker would", async () => {
     const { relay, downstream, answer, open } = await startConsole(engine, { failures: 1, pause: "1h", longest: "1h" });
-    await postMessages(relay, 3);
+    await postMessages(relay, 1);
     const { page } = await open("");
     const failing = page.getByRole("listitem").filter({ hasText: "crm answers 503" });
     await failing.waitFor();
+    // The breaker is open: these wait without an attempt.
+    await postMessages(relay, 2, "later");
+    await until("the later ones are planned", () => downstream.counts("/history").arrivals === 3);
     const failed = downstream.counts("/crm").arrivals;
     answer(200);
     await failing.getByRole("button", { name: "Retry now" }).click();
     await dialog(page).getByText("To a destination that fails (crm) one goes out first.").waitFor();
-    await confirm(page, "Retry", null, /retried\.$/);
+    await confirm(page, "Retry", null, / retried\./);
     await until("all arrived", () => downstream.counts("/crm").arrivals === failed + 3);
     await page.getByText("All good").waitFor();
   });
@@ -182,36 +186,97 @@ describe.each(engines)("on %s", (engine) => {
   });
 });
 
-test("every page is accessible in light and dark, and none scrolls sideways at 360 px", async () => {
-  const { relay, open } = await startConsole("sqlite");
-  const [wamid = ""] = await postMessages(relay, 3);
+test("every page is accessible in light and dark and by the keyboard alone, none scrolls sideways, and nothing moves while it loads", async () => {
+  const { relay, downstream, answer, open } = await startConsole("sqlite");
+  const createdAt = new Date().toISOString();
+  const post = (event: object) => postEvent(relay.webhookUrl, Buffer.from(JSON.stringify({ createdAt, ...event })));
+  const [wamid = ""] = await postMessages(relay, 1);
+  const failed = await until("crm has failed", async () => {
+    const { body } = await relay.ask("/v1/deliveries?route=crm&cause=503");
+    return (body as { data: { id: string }[] }).data[0];
+  });
+  await relay.ask(`/v1/deliveries/${encodeURIComponent(failed.id)}/retry`, { method: "POST" });
+  await until("it is dead", () => downstream.counts("/crm").arrivals === 2);
+  await post({ id: "failed", event: "message.status", data: { wamid, status: "failed", errorCode: "131026" } });
+  await post({ id: "run", event: "automation.completed", data: { runId: "a-run" } });
   await postEvent(relay.webhookUrl, Buffer.from("no event"));
-  const { page } = await open("", { viewport: { width: 360, height: 720 } });
-  for (const [path, heading] of [
+  answer(410);
+  await postMessages(relay, 2, "later");
+  const { page } = await open("deliveries");
+  await page.getByRole("list", { name: "Stopped destinations" }).waitFor();
+  await page.addInitScript(`window.shift = 0; new PerformanceObserver((list) => {
+    for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) window.shift += value;
+  }).observe({ type: "layout-shift", buffered: true })`);
+  const paths = [
     ["", "Overview"],
     ["messages", "Messages"],
     [`messages/${encodeURIComponent(wamid)}`, "Timeline"],
     ["events", "Events"],
-    ["events/1", "Outcome"],
+    ["events/1", "Deliveries"],
     ["deliveries", "By destination and cause"],
+    ["deliveries?state=dead", "By destination and cause"],
     ["deliveries?state=quarantined", "Quarantined events"],
     ["quality", "Quality"],
     ["runs", "Runs"],
-    ["settings", "Settings"],
-  ] as const) {
-    await page.goto(`/console/${path}`);
-    await page.getByText("● live").waitFor();
-    await page.getByRole("heading", { name: heading, exact: true }).waitFor();
-    await page.getByText("Loading…").first().waitFor({ state: "detached" });
-    await expectNarrow(page);
-    for (const colorScheme of ["light", "dark"] as const) {
-      await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-      await expectAccessible(page);
+    ["runs/a-run", "Timeline"],
+    ["settings", "Settings in effect"],
+    ["nowhere?period=9y", "No such page"],
+  ] as const;
+  const dialogs = new Map<string, readonly string[]>();
+  for (const [path, heading] of paths) {
+    for (const width of [390, 1280]) {
+      await page.setViewportSize({ width, height: 844 });
+      await page.goto(`/console/${path}`);
+      await page.getByText("● live").waitFor();
+      await page.getByRole("heading", { name: heading, exact: true }).waitFor();
+      await page.locator(".loading").first().waitFor({ state: "detached" });
+      for (const colorScheme of width === 390 ? (["light", "dark"] as const) : (["dark"] as const)) {
+        await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+        await expectAccessible(page);
+      }
+      const shift = await page.evaluate<number>("window.shift");
+      expect({ path, width, shift, moves: shift >= 0.05 }).toEqual({ path, width, shift, moves: false });
     }
-    await page.setViewportSize({ width: 1280, height: 900 });
-    await expectAccessible(page);
-    await page.setViewportSize({ width: 360, height: 720 });
+    dialogs.set(path, await walkByKeyboard(page, path === "deliveries" ? () => expectAccessible(page) : undefined));
+    // 640 px: as 1280 px at a zoom of 200 %.
+    for (const narrow of [640, 390, 360]) {
+      await page.setViewportSize({ width: narrow, height: 720 });
+      await expectNarrow(page, narrow);
+    }
   }
+  expect(Object.fromEntries([...dialogs].filter(([, opened]) => opened.length > 0))).toMatchObject({
+    "": ["Resume", "Retry now", "Release"],
+    "events/1": ["Replay deliveries", "Retry", "Send again"],
+    "deliveries?state=dead": ["Resume", "Retry all that match", "Retry", "Retry"],
+    "deliveries?state=quarantined": ["Resume", "Release all", "Release"],
+    settings: ["Reload"],
+  });
+
+  // One step of a dialog that leads to the next, and the menu.
+  const isFocused = (name: string) => until(`the focus is on ${name}`, () => page.locator(":focus", { hasText: name }).isVisible());
+  await page.setViewportSize({ width: 1280, height: 844 });
+  await page.goto("/console/deliveries?state=waiting&route=crm");
+  await page.getByRole("button", { name: "Retry all that match" }).focus();
+  await page.keyboard.press("Enter");
+  await dialog(page)
+    .getByText(/^\d+ match(es)? now\.$/)
+    .waitFor();
+  await dialog(page).getByRole("button", { name: "Retry", exact: true }).focus();
+  await page.keyboard.press("Enter");
+  await dialog(page).getByRole("button", { name: "Resume crm" }).focus();
+  await page.keyboard.press("Enter");
+  await dialog(page).getByRole("heading", { name: "Resume crm" }).waitFor();
+  await isFocused("Resume");
+  await page.keyboard.press("Escape");
+  await isFocused("Retry all that match");
+  const person = page.locator("details.person");
+  await person.locator("summary").focus();
+  await page.keyboard.press("Enter");
+  for (const _ of [1, 2]) await page.keyboard.press("Tab");
+  await isFocused("Sign out");
+  await page.keyboard.press("Escape");
+  await isFocused("harness");
+  expect(await person.getAttribute("open")).toBeNull();
 });
 
 test("the keyboard alone opens pages, rows, the help and the search", async () => {
@@ -257,7 +322,9 @@ test("the keyboard alone opens pages, rows, the help and the search", async () =
   await page.keyboard.press("j");
   await selected(deliveries, 1);
   await page.keyboard.press("r");
-  await dialog(page).getByRole("heading", { name: "Retry one delivery" }).waitFor();
+  await dialog(page)
+    .getByRole("heading", { name: /^Send the delivery to .* again$/ })
+    .waitFor();
 });
 
 test("a long retry shows its progress, and stops between two steps", async () => {
@@ -334,15 +401,25 @@ test("charts follow the range, failures are exported, a run has its story, and a
   await page.getByRole("listitem").filter({ hasText: "131026 2" }).getByRole("link", { name: "131026" }).click();
   await page.waitForURL(/\/events\?.*errorCode=131026/, { waitUntil: "commit" });
   await table(page, "Events").getByRole("row").nth(2).waitFor();
+  await page.goto("/console/quality?period=7d");
+  await page.getByRole("link", { name: "failed", exact: true }).click();
+  await page.waitForURL(/\/messages\?status=failed&from=/, { waitUntil: "commit" });
+  const linked = Date.parse(String(new URL(page.url()).searchParams.get("from")));
+  expect(Math.abs(Date.now() - 7 * 86_400_000 - linked)).toBeLessThan(3_600_000);
 
-  await page.goto("/console/");
-  const plot = page.locator(".pickable .u-over");
-  await plot.hover();
-  await page.getByRole("listitem").filter({ hasText: /^at / }).waitFor();
-  await plot.click();
-  await page.waitForURL(/\/events\?from=.*&to=/, { waitUntil: "commit" });
-  const picked = new URL(page.url()).searchParams;
-  expect(Date.parse(String(picked.get("to"))) - Date.parse(String(picked.get("from")))).toBe(60_000);
+  for (const [period, ms] of [
+    ["1h", 60_000],
+    ["24h", 900_000],
+  ] as const) {
+    await page.goto(`/console/?period=${period}`);
+    const plot = page.locator(".pickable .u-over");
+    await plot.hover();
+    await page.getByRole("listitem").filter({ hasText: /^at / }).waitFor();
+    await plot.click();
+    await page.waitForURL(/\/events\?from=.*&to=/, { waitUntil: "commit" });
+    const picked = new URL(page.url()).searchParams;
+    expect(Date.parse(String(picked.get("to"))) - Date.parse(String(picked.get("from")))).toBe(ms);
+  }
 
   await page.goto("/console/");
   await page.getByRole("listitem").filter({ hasText: "routed 3" }).getByRole("link", { name: "routed" }).click();
@@ -444,7 +521,10 @@ async function expectInert(page: Page): Promise<void> {
   expect(await page.locator("main img, main script").count()).toBe(0);
 }
 
-async function expectNarrow(page: Page): Promise<void> {
-  const width = await page.evaluate<number>("document.documentElement.scrollWidth");
-  expect({ url: page.url(), width }).toEqual({ url: page.url(), width: 360 });
+async function expectNarrow(page: Page, most = 360): Promise<void> {
+  // A chart takes its new width in the next frame.
+  await until(
+    `${page.url()} is ${most} px wide`,
+    async () => (await page.evaluate<number>("document.documentElement.scrollWidth")) === most,
+  );
 }

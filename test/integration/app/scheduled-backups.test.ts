@@ -18,15 +18,15 @@ async function metricOf(relay: RelayHere, name: string): Promise<number> {
 test("a running relay makes backups as scheduled, keeps as many as set, and applies a reload", { tags: ["slow"] }, async () => {
   const relay = await startRelayHere();
   const folder = join(relay.folder, "backups");
-  const set = (schedule: string, keep: number) => {
+  const set = async (schedule: string, keep: number) => {
     relay.writeSettings({ backup: { schedule, folder, keep } });
-    relay.reload();
+    await relay.reload();
   };
   const made = () => relay.log().filter(({ msg }) => msg === "backup made");
   const backups = () => readdirSync(folder).filter((name) => name.endsWith(".db"));
   expect((await postEvent(relay.webhookUrl, createMessages("backup").event())).word).toBe("accepted");
 
-  set(everySecond, 2);
+  await set(everySecond, 2);
   await until("three backups were made", () => made().length >= 3);
   // A new backup has its name before the oldest is removed.
   await until("two are kept", () => backups().length === 2);
@@ -34,12 +34,12 @@ test("a running relay makes backups as scheduled, keeps as many as set, and appl
   expect(statSync(folder).mode & 0o777).toBe(0o700);
   expect(made()[0]).toMatchObject({ events: 1, file: expect.stringContaining(folder) });
 
-  set(everySecond, 1);
+  await set(everySecond, 1);
   await until("one is kept", () => backups().length === 1);
   expect(await metricOf(relay, "relay_backup_failures_total")).toBe(0);
   expect(await metricOf(relay, "relay_backup_last_success_timestamp_seconds")).toBeGreaterThan(1_700_000_000);
 
-  set("off", 1);
+  await set("off", 1);
   await relay.stop();
   const [last] = backups();
   expect(rowsOf(join(folder, String(last)), "SELECT count(*) AS n FROM events")).toEqual([{ n: 1 }]);
@@ -51,7 +51,7 @@ test("a folder that cannot be made is logged and counted, and backups continue o
   const place = join(relay.folder, "place");
   writeFileSync(place, "a file");
   relay.writeSettings({ backup: { schedule: everySecond, folder: join(place, "backups"), keep: 1 } });
-  relay.reload();
+  await relay.reload();
   await until("a failure is counted", async () => (await metricOf(relay, "relay_backup_failures_total")) > 0);
   expect(relay.log().some(({ msg }) => msg === "backup failed")).toBe(true);
   rmSync(place);

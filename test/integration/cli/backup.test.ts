@@ -108,7 +108,7 @@ test("a running relay makes the scheduled backups, and shows them in its log and
   await postEvent(relay.webhookUrl, event("scheduled"));
   const folder = join(relay.folder, "backups");
   relay.writeSettings({ backup: { schedule: "* * * * * *", folder, keep: 2 } });
-  relay.reload();
+  await relay.reload();
   const made = () => relay.log().filter(({ msg }) => msg === "backup made");
   await until("three backups are made", () => made().length >= 3);
   expect(made()[0]).toMatchObject({ level: "info", events: 1, file: expect.stringContaining(folder) });

@@ -2,6 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { attentionInStore, judgeAttention } from "../../../src/cli/doctor/attention.ts";
 import { bytesText, spanText } from "../../../src/cli/doctor/finding.ts";
 import { probeDestination } from "../../../src/cli/doctor/network.ts";
 import { judgeClock } from "../../../src/cli/doctor/run.ts";
@@ -9,6 +10,7 @@ import { checkSettings, judgeSecrets } from "../../../src/cli/doctor/settings.ts
 import { judgeBacklog, judgeSpace } from "../../../src/cli/doctor/store.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import type { Settings } from "../../../src/config/schema.ts";
+import type { BreakerView } from "../../../src/model/shared-limits.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 
 const MiB = 1024 ** 2;
@@ -85,39 +87,65 @@ test.each([
   );
 });
 
-test("backlog: what has long been due, but not what is stopped, paused, proxied or merely in a queue", () => {
-  const now = 1_800_000_000_000;
-  const routes = ["a", "b", "c", "d"].map((name) => ({ name })) as unknown as Settings["routes"];
-  const entry = { waiting: 1, held: 1, dead: 0, oldestDueAt: now - 3_600_000, deadSince: null, stopped: null, stoppedAt: null };
-  const [...found] = judgeBacklog(
-    [
-      { route: "a", ...entry },
-      { route: "b", ...entry, oldestDueAt: now - 60_000 },
-      { route: "c", ...entry, stopped: "410" },
-      { route: "d", ...entry },
-      { route: "proxy:flows", ...entry },
-    ],
+const entry = { waiting: 1, held: 1, dead: 0, oldestDueAt: null, deadSince: null, stopped: null, stoppedAt: null };
+
+test("backlog: the sum, and what waits for routes that are not in the settings", () => {
+  const routes = [{ name: "a" }] as unknown as Settings["routes"];
+  const found = judgeBacklog(
+    ["a", "gone", "proxy:flows"].map((route) => ({ route, ...entry })),
     routes,
-    new Map(
-      ["a", "b", "c", "d"].map((name) => [
-        name,
-        { state: "closed", pausedUntil: name === "d" ? now + 1_800_000 : null, openUntil: null, failingSince: null },
-      ]),
-    ),
-    now,
   );
-  expect(found.map(({ check, level, message }) => [check, level, message])).toEqual([
-    ["backlog", "ok", "10 deliveries wait"],
-    ["backlog", "warn", "2 deliveries of a wait, one has been due for 60 min"],
-    ["destination", "fail", "c is stopped (410); 2 deliveries wait"],
-    ["destination", "warn", "d is paused for another 30 min: it answered 429 with Retry-After; 2 deliveries wait"],
+  expect([...found].map(({ check, level, message }) => [check, level, message])).toEqual([
+    ["backlog", "ok", "6 deliveries wait"],
+    ["backlog", "warn", "2 deliveries wait for the route gone, which is not in the settings"],
+  ]);
+});
+
+test("without a relay, the store is judged by the limits and in the words of the console", () => {
+  const now = 1_800_000_000_000;
+  const names = ["late", "early", "refusing", "stopped", "paused"];
+  const calm = { state: "closed", pausedUntil: null, openUntil: null, failingSince: null } as const;
+  const breakers = new Map<string, BreakerView>([
+    ["refusing", { ...calm, failing: { since: now - 900, attempts: 10, cause: "401" } }],
+    ["paused", { ...calm, pausedUntil: now + 1_800_000 }],
+  ]);
+  const facts = {
+    backlog: [
+      { route: "late", ...entry, oldestDueAt: now - 660_000 },
+      { route: "early", ...entry, oldestDueAt: now - 540_000 },
+      { route: "refusing", ...entry, dead: 1, deadSince: now - 900 },
+      { route: "stopped", ...entry, stopped: "the destination answered 410", stoppedAt: now },
+      { route: "paused", ...entry },
+    ],
+    breakers,
+    quarantine: { events: 2, oldestAt: now },
+    unplanned: { events: 3, oldestAt: now - 61_000 },
+  };
+  const routes = names.map((name) => ({ name })) as unknown as Settings["routes"];
+  const found = judgeAttention(attentionInStore(facts, [], routes, now));
+  expect(found.map(({ check, level, todo }) => [check, level, todo])).toEqual([
+    ["planning", "fail", undefined],
+    ["destination", "fail", "wamid-relay resume stopped"],
+    ["destination", "warn", undefined],
+    ["destination", "fail", "wamid-relay replay --route refusing --state waiting"],
+    ["destination", "warn", "wamid-relay resume paused"],
+    ["dead letters", "warn", "wamid-relay replay --route refusing"],
+    ["quarantine", "warn", "wamid-relay replay --disposition quarantined"],
+  ]);
+  expect(found[3]?.message).toMatch(/^refusing answers 401\. 2 deliveries wait\. Check the URL/);
+  const nothing = { backlog: [], breakers: new Map(), quarantine: { events: 0, oldestAt: null }, unplanned: { events: 0, oldestAt: null } };
+  expect(judgeAttention(attentionInStore(nothing, [], routes, now))).toEqual([
+    { check: "attention", level: "ok", message: "nothing needs action" },
   ]);
 });
 
 test("the guard against private addresses holds for a probe, and with allowPrivate it gets through", async () => {
   const { url } = await openDownstream();
-  expect(await probeDestination(url, false, 3_000)).toEqual({ reached: false, error: expect.stringContaining("is not a public address") });
-  expect(await probeDestination(url, true, 3_000)).toMatchObject({ reached: true });
+  expect(await probeDestination(url, { allowPrivate: false }, 3_000)).toEqual({
+    reached: false,
+    error: expect.stringContaining("is not a public address"),
+  });
+  expect(await probeDestination(url, { allowPrivate: true }, 3_000)).toMatchObject({ reached: true });
 });
 
 test("numbers for people", () => {

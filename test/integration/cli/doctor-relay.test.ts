@@ -9,9 +9,7 @@ import { engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { makeRelayHere, startRelayHere } from "../../harness/relay-here.ts";
-import { startRelay } from "../../harness/relay-process.ts";
 import { relayToken, settingsOf, webhookSecret } from "../../harness/relay-settings.ts";
-import { runHere } from "../../harness/run-here.ts";
 import { freePort } from "../../setup/free-port.ts";
 import { runOn, runProcessOn } from "./run-cli.ts";
 
@@ -41,7 +39,7 @@ test.each(engines)("the relay of the settings passes; other settings fail until 
   );
   expect(levels(changed.checks, "secrets")).toEqual([["fail", "ok"]]);
 
-  relay.reload();
+  await relay.reload();
   const reloaded = await examine(relay.settingsPath);
   expect(levels(reloaded.checks, ...checked, "secrets")).toEqual([["ok"], ["ok"], ["ok"], ["ok"], ["ok", "ok"]]);
 });
@@ -128,9 +126,10 @@ test("a server that answers like any other is no relay", async () => {
   writeFileSync(settingsPath, JSON.stringify(settingsOf({ port: (server.address() as AddressInfo).port, storePath: relay.storePath })));
   const { code, checks } = await examine(settingsPath);
   expect(code).toBe(1);
-  expect(message(checks, "relay")).toMatch(
-    process.platform === "linux" ? new RegExp(`is not a wamid-relay: process ${process.pid} \\(node`) : /is not a wamid-relay: /,
-  );
+  expect(checks.find(({ check }) => check === "relay")).toMatchObject({
+    message: expect.stringMatching(/^what listens at http:\S+ is not a wamid-relay$/),
+    todo: expect.stringContaining("ss -ltnp"),
+  });
 });
 
 test("a process that only works has no control API: its settings are not checked", async () => {
@@ -144,31 +143,6 @@ test("a process that only works has no control API: its settings are not checked
   const port = await freePort();
   writeFileSync(settingsPath, JSON.stringify(settingsOf({ port, storePath: "" }, storage)));
   expect(message((await examine(settingsPath)).checks, "relay")).toBe(`does not run: nothing listens at http://127.0.0.1:${port}`);
-});
-
-test("variables have the values of the running relay, which a reload would use", async () => {
-  const secretOf = (name: string) => ({
-    sources: { main: { account: "main", signature: { service: "acme", secrets: [`\${${name}}`] } } },
-  });
-  const relay = await startRelay({ settings: secretOf("DOCTOR_HOOK"), env: { DOCTOR_HOOK: webhookSecret } });
-  const without = await examine(relay.settingsPath);
-  expect(levels(without.checks, "environment", "relay", "running settings")).toEqual([["ok"], ["ok"], ["ok"]]);
-  expect(message(without.checks, "environment")).toBe(
-    `variables have the values of the relay, process ${relay.pid()}; this command has other values for DOCTOR_HOOK`,
-  );
-
-  relay.writeSettings(secretOf("DOCTOR_NEW_HOOK"));
-  const env = { DOCTOR_NEW_HOOK: "a-secret-of-this-shell-alone" };
-  const { code, out } = await runHere(["doctor", "--offline", "--json", "--config", relay.settingsPath], env);
-  const { checks } = JSON.parse(out) as { checks: Finding[] };
-  expect(code).toBe(1);
-  expect(checks.filter(({ level }) => level === "fail")).toMatchObject([
-    { check: "settings", message: expect.stringContaining("DOCTOR_NEW_HOOK, which is not set"), todo: expect.stringContaining("env file") },
-  ]);
-
-  await relay.stop();
-  const stopped = await runHere(["doctor", "--offline", "--json", "--config", relay.settingsPath], env);
-  expect(message((JSON.parse(stopped.out) as { checks: Finding[] }).checks, "environment")).toMatch(/^no relay runs; /);
 });
 
 test("with server.control, the relay is asked on that port", async () => {

@@ -55,7 +55,8 @@ test("a relay in good health: every line ok, exit code 0", async () => {
     `ready at ${relay.url}`,
     `held by process ${relay.pid()} on`,
     "the whole file is in order",
-    "connected in",
+    "is reachable: connected in",
+    "nothing needs action",
     "agrees with 1 of the destinations",
     "verified 1 event",
   ]) {
@@ -96,15 +97,22 @@ test("reports stopped, dead, quarantined and unreachable with what to do", async
     const [dead] = rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM deliveries WHERE state = 3");
     return stopped?.n === 1 && dead?.n === 1;
   });
-  const { code, checks } = await examine(relay);
+  const { code, checks } = await until("the relay lists them", async () => {
+    const found = await examine(relay);
+    return find(found.checks, "destination", "fail").length === 2 && find(found.checks, "quarantine", "warn").length === 1 ? found : null;
+  });
   expect(code).toBe(1);
   expect(find(checks, "destination", "fail").map(({ message }) => message)).toEqual([
-    expect.stringMatching(/^gone is stopped \(.*410.*\); 1 deliveries wait$/),
+    expect.stringMatching(/^gone is stopped: .*410.*\. 1 delivery waits\. Repair the destination, then resume it\.$/),
     expect.stringMatching(/^away: http:\/\/127\.0\.0\.1:1: no connection \(ECONNREFUSED\)/),
   ]);
   expect(find(checks, "destination", "fail")[0]?.todo).toContain("wamid-relay resume gone");
-  expect(find(checks, "dead letters")).toMatchObject([{ level: "warn", message: "1 of refused" }]);
-  expect(find(checks, "quarantine")).toMatchObject([{ level: "warn", message: expect.stringMatching(/^1 requests/) }]);
+  expect(find(checks, "dead letters")).toMatchObject([
+    { level: "warn", message: expect.stringMatching(/^1 delivery to refused ran out of attempts/) },
+  ]);
+  expect(find(checks, "quarantine")).toMatchObject([
+    { level: "warn", message: expect.stringMatching(/^1 signed webhook is not a valid event/) },
+  ]);
 
   relay.writeSettings({ routes: [] });
   const gone = find((await examine(relay)).checks, "backlog", "warn");
@@ -169,7 +177,32 @@ test("finds a damaged file, with and without --deep", async () => {
   expect(listed.err).toMatch(/^wamid-relay: \S+ cannot be read: .*malformed.*\n$/);
 });
 
-test("reports a destination with another clock, and reaches one that accepts and does not answer", {
+test("asks the relay what needs action: a destination that refuses everything fails, and --strict fails on a warning", async () => {
+  const downstream = await openDownstream();
+  const route = routeTo(`${downstream.url}/hook`, { to: { retry: { schedule: ["0s", "1h"], jitter: 0 } } });
+  const relay = await startRelayHere({ settings: { routes: [route] } });
+  chmodSync(join(relay.folder, "relay.yaml"), 0o644);
+  const exposed = ["warn", "settings file"];
+  const notOk = (checks: readonly Check[]) => checks.flatMap(({ level, check }) => (/warn|fail/.test(level) ? [[level, check]] : []));
+  const [usual, strict] = [await examine(relay), await examine(relay, "--strict")];
+  expect([usual.code, notOk(usual.checks)]).toEqual([0, [exposed]]);
+  expect([strict.code, strict.err, notOk(strict.checks)]).toEqual([1, expect.stringContaining("1 warned"), [exposed]]);
+
+  downstream.fail({ status: 401 }, "/hook");
+  const messages = createMessages("refused");
+  for (let n = 0; n < 10; n++) await postEvent(relay.webhookUrl, messages.event());
+  await until("ten are refused", () => downstream.arrivals.filter(({ path }) => path === "/hook").length === 10);
+  const judged = await until("the relay lists it", async () => {
+    const found = find((await examine(relay)).checks, "destination", "fail");
+    return found[0]?.message.startsWith("everything answers 401. 10 deliveries wait.") === true ? found : null;
+  });
+  const overview = (await relay.ask("/v1/overview")).body as { attention: { text: string }[] };
+  expect(judged[0]?.message).toBe(overview.attention[0]?.text);
+  await relay.stop();
+  expect(find((await examine(relay)).checks, "destination", "fail")).toMatchObject([{ message: judged[0]?.message }]);
+});
+
+test("reports a destination with another clock, and one that accepts and does not answer or answers 503", {
   tags: ["slow"],
 }, async () => {
   const skewed = createServer((_request, response) => {
@@ -177,17 +210,23 @@ test("reports a destination with another clock, and reaches one that accepts and
     response.end();
   });
   const silent = createTcpServer(() => {});
+  const down = createServer((_request, response) => void response.writeHead(503).end());
   const relay = await makeRelayHere({
     settings: {
       routes: [
         routeTo(`http://127.0.0.1:${await listening(skewed)}/a/secret/path`, { name: "skewed" }),
         routeTo(`http://127.0.0.1:${await listening(silent)}/`, { name: "silent" }),
+        routeTo(`http://127.0.0.1:${await listening(down)}/`, { name: "down" }),
       ],
     },
   });
   const { code, checks } = await examine(relay);
   expect(code).toBe(0);
-  expect(find(checks, "destination").map(({ level }) => level)).toEqual(["ok", "ok"]);
+  expect(find(checks, "destination").map(({ level, message }) => [level, message.replace(/^(\w+): \S+/, "$1")])).toEqual([
+    ["ok", expect.stringMatching(/^skewed is reachable: connected in \d+ ms$/)],
+    ["warn", "silent accepts connections, and does not answer a HEAD request"],
+    ["warn", "down is reachable, and answers 503 to a HEAD request"],
+  ]);
   expect(find(checks, "clock")).toMatchObject([
     { level: "warn", message: expect.stringMatching(/^the clock of skewed is 5 min ahead of/) },
   ]);

@@ -6,7 +6,7 @@ import { createMessages } from "../../harness/posts.ts";
 import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
 import { routeTo, type SettingsParts, webhookSecret } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
-import { runOn, runRemote } from "./run-cli.ts";
+import { runOn } from "./run-cli.ts";
 
 interface Next {
   readonly kind: string;
@@ -89,18 +89,20 @@ describe.each(engines)("the next step, on %s", (engine: Engine) => {
     expect(next["gone"]?.reason).toContain("410");
     expect(Date.parse(next["failing"]?.at ?? "")).toBeGreaterThan(Date.now() - 5_000);
     expect(String((await relay.ask("/metrics")).body)).toContain('relay_breaker_state{route="pausing"} 2');
-    // A file does not know what its relay knows; Redis does.
-    const { code, out } = await (engine === "redis" ? runOn : runRemote)(relay, "explain", event.id);
+    // The file does not hold the breaker: the command asks the relay that runs on it.
+    const { code, out } = await runOn(relay, "explain", event.id);
     expect(code).toBe(0);
     expect(out).toContain("next: the destination fails, and its circuit breaker is open; due ");
     expect(out).toMatch(/next: nothing: the destination is stopped \(.*410.*\); start it with: wamid-relay resume gone/);
+    const { out: list } = await runOn(relay, "deliveries", "list", "--route", "failing");
+    expect(list).toMatch(/ failing +waiting .* 500$/m);
   });
 
   test("a route that was removed from the settings", async () => {
     const settings = settingsOf(["pausing", "gone", "failing"]);
     for (const one of new Set([relay, worker])) {
       one.writeSettings(settings);
-      one.reload();
+      await one.reload();
     }
     await until("it is known", async () => (await nextOf(event.id))["removed"]?.kind === "no route");
     const { out } = await runOn(relay, "explain", event.id);

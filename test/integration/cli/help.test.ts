@@ -45,6 +45,13 @@ test.each(loaded)("the list of commands shows the options and arguments of $name
   expect(usage).toBe([...options, ...given].join(" "));
 });
 
+// The documented proxies answer 404 there.
+test.each(loaded)("no example of $name gives --relay a public address", async ({ name }) => {
+  const io = recorder();
+  for (const { path } of commands.filter((each) => each.path[0] === name)) await main([...path, "--help"], io);
+  expect(io.printed.out).not.toContain("--relay https://");
+});
+
 test("--help lists the groups in their order, each with its commands", async () => {
   const io = recorder();
   expect(await main(["--help"], io)).toBe(0);

@@ -1,6 +1,8 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { serveFlags } from "../../../src/cli/node-flags.js";
@@ -10,8 +12,8 @@ import { until } from "../../harness/until.ts";
 const { engines } = JSON.parse(readFileSync("package.json", "utf8")) as { engines: { node: string } };
 const required = engines.node.slice(">=".length);
 
-/** The arguments of a `serve` that listens, started with these flags; it must end in order on SIGTERM to its first process id. */
-async function argumentsOfServe(flags: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<string[]> {
+/** A `serve` started with these flags. */
+async function startServe(flags: readonly string[], env: Readonly<Record<string, string>> = {}) {
   const relay = await makeRelay();
   const child = spawn(process.execPath, [...flags, entry, "serve", "--config", relay.settingsPath], {
     stdio: ["ignore", "pipe", "ignore"],
@@ -20,12 +22,17 @@ async function argumentsOfServe(flags: readonly string[], env: Readonly<Record<s
   onTestFinished(() => void child.kill("SIGKILL"));
   let log = "";
   child.stdout.on("data", (chunk) => (log += chunk));
-  const ended = once(child, "close");
-  await until("it listens", () => log.includes('"listening"'));
+  return { child, ended: once(child, "close"), log: () => log };
+}
+
+/** The arguments of a `serve` that listens; it must end in order on SIGTERM to its first process id. */
+async function argumentsOfServe(flags: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<string[]> {
+  const { child, ended, log } = await startServe(flags, env);
+  await until("it listens", () => log().includes('"listening"'));
   const seen = readFileSync(`/proc/${child.pid}/cmdline`, "utf8").split("\0");
   child.kill("SIGTERM");
   expect(await ended).toEqual([0, null]);
-  expect(log).toContain('"stopped"');
+  expect(log()).toContain('"stopped"');
   return seen.slice(1, seen.indexOf(entry));
 }
 
@@ -38,19 +45,47 @@ test("serve keeps flags that are given by hand", async () => {
   expect(await argumentsOfServe(own, { NODE_OPTIONS: "--max-semi-space-size=32" })).toEqual(own);
 });
 
-/** Runs the command on a Node that reports this version. */
-async function runOn(version: string): Promise<{ code: number; stdout: string; stderr: string }> {
-  const change = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } })`;
-  return promisify(execFile)(process.execPath, ["--import", `data:text/javascript,${encodeURIComponent(change)}`, entry, "--version"]).then(
+/** Sends itself signals in the moment in which it writes that it listens, as a supervisor might that reads the log. */
+const signalsItself = `
+  import fs from "node:fs";
+  import { syncBuiltinESMExports } from "node:module";
+  const { write } = fs;
+  fs.write = (fd, data, ...rest) => {
+    write(fd, data, ...rest);
+    if (data.includes('"listening"')) for (const signal of ["SIGHUP", "SIGTERM"]) process.kill(process.pid, signal);
+  };
+  syncBuiltinESMExports();`;
+
+test("signals that arrive as soon as serve reports that it listens reload and stop it", async () => {
+  const { ended, log } = await startServe(["--import", `data:text/javascript,${encodeURIComponent(signalsItself)}`]);
+  expect(await ended).toEqual([0, null]);
+  expect(log()).toContain('"settings reloaded"');
+  expect(log()).toContain('"stopped"');
+});
+
+interface Run {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function run(command: string, args: readonly string[], cwd?: string): Promise<Run> {
+  return promisify(execFile)(command, args, { cwd }).then(
     ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
     (error) => error,
   );
 }
 
+/** Runs a script on a Node that reports these versions. */
+function runOn(versions: Readonly<Record<string, string>>, ...args: string[]): Promise<Run> {
+  const change = `Object.defineProperty(process, "versions", { value: { ...process.versions, ...${JSON.stringify(versions)} } })`;
+  return run(process.execPath, ["--import", `data:text/javascript,${encodeURIComponent(change)}`, ...args]);
+}
+
 test("a Node that is too old ends with one line that names the required version", async () => {
   const [major = "", minor = ""] = required.split(".");
   for (const old of ["12.22.12", "20.20.2", `${major}.${Number(minor) - 1}.9`]) {
-    const { code, stdout, stderr } = await runOn(old);
+    const { code, stdout, stderr } = await runOn({ node: old }, entry, "--version");
     expect([code, stdout]).toEqual([1, ""]);
     expect(stderr).toMatch(/^[^\n]+\n$/);
     expect(stderr).toContain(`wamid-relay needs Node.js ${required} or later, and this is Node.js ${old}. `);
@@ -58,7 +93,71 @@ test("a Node that is too old ends with one line that names the required version"
     expect(stderr).toContain(existsSync(`node_modules/node-linux-${process.arch}/bin/node`) ? "npm run -s relay --" : "https://nodejs.org");
   }
   for (const recent of [`${required}.0`, `${major}.${Number(minor) + 1}.0`, `${Number(major) + 1}.0.0`, "100.1.0"])
-    expect(await runOn(recent)).toMatchObject({ code: 0, stderr: "" });
+    expect(await runOn({ node: recent }, entry, "--version")).toMatchObject({ code: 0, stderr: "" });
+});
+
+test("Bun and Deno end with one line that names Node", async () => {
+  for (const [name, text] of Object.entries({ bun: "Bun 1.4.5", deno: "Deno 2.9.6" })) {
+    const { code, stdout, stderr } = await runOn({ [name]: text.split(" ")[1] as string }, entry, "serve");
+    expect([code, stdout]).toEqual([1, ""]);
+    expect(stderr).toMatch(/^[^\n]+\n$/);
+    expect(stderr).toContain(`wamid-relay needs Node.js ${required} or later, and this is ${text}. `);
+  }
+});
+
+test("the sandbox names the required version on an older Node, and loads no package before", async () => {
+  const file = "src/sandbox/start-sandbox.ts";
+  const start = `import { startSandbox } from ${JSON.stringify(resolve(file))}; await startSandbox().catch((error) => console.log(String(error)));`;
+  expect(await runOn({ node: "20.20.2" }, "--input-type=module", "-e", start)).toMatchObject({
+    code: 0,
+    stdout: `SandboxRefused: wamid-relay/sandbox needs Node.js ${required} or later, and this is Node.js 20.20.2\n`,
+  });
+  const reached = new Set<string>();
+  const follow = (path: string): void => {
+    if (reached.has(path)) return;
+    reached.add(path);
+    for (const [, from = ""] of readFileSync(path, "utf8").matchAll(/^(?:import|export) (?!type )[^;]*from "([^"]+)"/gm))
+      if (!from.startsWith("node:")) follow(resolve(dirname(path), from));
+  };
+  follow(resolve(file));
+  expect([...reached].map((path) => basename(path)).sort()).toEqual(["node-version.js", "sandbox-refused.ts", "start-sandbox.ts"]);
+});
+
+const command = relative(".", entry);
+
+/** A folder with these files of the clone, at the same paths. */
+function copied(place: string, ...files: string[]): string {
+  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-launch-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  for (const file of files) cpSync(file, join(folder, place, file));
+  return join(folder, place);
+}
+
+test("npm pack refuses in a clone and names npm run pack, and npm publish refuses", async () => {
+  const clone = copied(".", "package.json", ".npmrc", command);
+  const packed = await run("npm", ["pack"], clone);
+  expect(packed.code).not.toBe(0);
+  expect(packed.stderr).toMatch(/^npm error .*use "npm run pack", not "npm pack"/m);
+  // npm publishes no private package.
+  expect(JSON.parse(readFileSync("package.json", "utf8"))).toMatchObject({ private: true });
+  expect(readdirSync(clone).filter((name) => name.endsWith(".tgz"))).toEqual([]);
+});
+
+test("the command of a package without compiled code names npm run pack", async () => {
+  const installed = copied("node_modules/wamid-relay", "package.json", command, "src/model/node-version.js", "src/cli/main.ts");
+  const { code, stderr } = await run(process.execPath, [join(installed, command), "serve"]);
+  expect([code, stderr]).toEqual([
+    1,
+    'This package of wamid-relay is not compiled. In a clone, run "npm run pack" and install the tarball that it makes.\n',
+  ]);
+});
+
+test("a clone that is linked or installed as a folder runs its sources, and the package its compiled code", () => {
+  const { bin, exports, published } = JSON.parse(readFileSync("package.json", "utf8"));
+  const targets = (value: unknown): string[] => (typeof value === "string" ? [value] : Object.values(value as object).flatMap(targets));
+  for (const path of targets([bin, exports])) expect(existsSync(path), path).toBe(true);
+  expect(Object.keys(exports)).toEqual(Object.keys(published.exports));
+  for (const path of targets(published)) expect(path).toMatch(/^(\.\/)?dist\/|package\.json$/);
 });
 
 test("the pages that name the minimum version name this one", () => {

@@ -43,14 +43,15 @@ describe.each(engines)("%s", (engine) => {
     const relay = await startRelayHere({
       settings: { ...(await storageOf(engine)), routes: [routeTo(downstream.url)], tracking: { unknown: "forward" } },
     });
-    expect((await postEvent(relay.webhookUrl, Buffer.from("{ not JSON"))).status).toBe(202);
+    expect((await postEvent(relay.webhookUrl, Buffer.from('{"object":"event","type":"charge.failed"}'))).status).toBe(202);
+    expect((await runOn(relay, "events", "list")).out).toMatch(/quarantined +the body is an envelope of Stripe; the relay reads/);
     const bodies = await quarantineValid(relay, 3);
 
     const dry = await runOn(relay, "replay", "--disposition", "quarantined", "--dry-run");
     expect(dry).toEqual({
       code: 0,
       out: "3 quarantined events are valid now and can be released\n",
-      err: "note: 1 stay in quarantine: the body is not valid JSON\n",
+      err: "note: 1 stay in quarantine: the body is an envelope of Stripe; the relay reads {id, event, createdAt, data}\n",
     });
     expect((await listed(relay, "&disposition=quarantined")).length).toBe(4);
     const unasked = await runOn(relay, "replay", "--disposition", "quarantined");

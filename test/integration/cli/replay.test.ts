@@ -1,16 +1,14 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
 import { engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
-import { entry, startRelay } from "../../harness/relay-process.ts";
+import { entry } from "../../harness/relay-process.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 import { jsonOf, runOn } from "./run-cli.ts";
@@ -91,75 +89,19 @@ test("keeps the ids of replayed deliveries, and its rate", async () => {
   expect(second.map(({ deliveryId }) => deliveryId).toSorted()).toEqual(first.map(({ deliveryId }) => deliveryId).toSorted());
 });
 
-test("after Ctrl-C it prints how to continue, and with a checkpoint the same command sends nothing twice", async () => {
-  const { downstream, relay } = await withDelivered(40);
-  const checkpoint = join(relay.folder, "replay.json");
-  const options = ["--state", "delivered", "--yes", "--rate", "10/s", "--checkpoint", checkpoint];
-  const { child, said } = startReplay(relay, ...options);
-  await until("some have gone out", () => downstream.counts().duplicates >= 5);
-  child.kill("SIGINT");
-  const [code] = (await once(child, "close")) as [number];
-  expect(code).toBe(1);
-  expect(said()).toMatch(
-    /wamid-relay: stopped; \d+ of 40 deliveries go out again; go on with the same options and the same --checkpoint\n$/,
-  );
-  const other = await runOn(relay, "replay", "--state", "any", "--yes", "--checkpoint", checkpoint);
-  expect([other.code, other.err]).toEqual([
-    1,
-    `wamid-relay: ${checkpoint} is the checkpoint of a replay with other options; remove it to begin anew\n`,
-  ]);
-  const rest = await runOn(relay, "replay", "--state", "delivered", "--yes", "--checkpoint", checkpoint);
-  expect([rest.code, rest.out]).toEqual([0, "40 of 40 deliveries go out again\n"]);
-  expect(existsSync(checkpoint)).toBe(false);
-  await until("all came again", () => downstream.counts().duplicates === 40);
-  await until("nothing waits", async () => (await counts(relay)).deliveries.delivered === 40);
-  expect(downstream.arrivals.length).toBe(80);
-});
-
-test.each(engines)(
-  "on %s the checkpoint continues after kill -9 of command and relay, and nothing is sent twice",
-  { tags: ["slow"] },
-  async (engine) => {
-    const downstream = await openDownstream();
-    const relay = await startRelay({ settings: { ...(await storageOf(engine)), routes: [routeTo(downstream.url)] } });
-    await deliver(30, relay);
-    const checkpoint = join(relay.folder, "replay.json");
-    const { child } = startReplay(relay, "--state", "delivered", "--yes", "--rate", "10/s", "--checkpoint", checkpoint);
-    await until("some have gone out", () => downstream.counts().duplicates >= 5);
-    child.kill("SIGKILL");
-    await once(child, "close");
-    await until("what went out is delivered", async () => (await counts(relay)).deliveries.delivered === 30);
-    await relay.kill9();
-    await relay.start();
-    const { code, out } = await runOn(relay, "replay", "--state", "delivered", "--yes", "--checkpoint", checkpoint);
-    expect([code, out]).toEqual([0, "30 of 30 deliveries go out again\n"]);
-    await until("all came again", () => downstream.counts().duplicates === 30);
-    await until("nothing waits", async () => (await counts(relay)).deliveries.delivered === 30);
-    expect(downstream.arrivals.length).toBe(60);
-  },
-);
-
-test("without a checkpoint it prints the position, and --resume continues there", async () => {
+test("after Ctrl-C it prints how to continue, and sends nothing twice", async () => {
   const { downstream, relay } = await withDelivered(30);
   const { child, said } = startReplay(relay, "--state", "delivered", "--yes", "--rate", "10/s");
   await until("some have gone out", () => downstream.counts().duplicates >= 5);
   child.kill("SIGINT");
-  await once(child, "close");
-  const place = /--resume (\S+)\n/.exec(said())?.[1] ?? "";
+  expect(await once(child, "close")).toEqual([1, null]);
+  const place =
+    /wamid-relay: stopped; \d+ of 30 deliveries go out again; go on with the same options and --resume (\S+)\n$/.exec(said())?.[1] ?? "";
   expect((await runOn(relay, "replay", "--state", "delivered", "--resume", place)).code).toBe(0);
   await until("all came again", () => downstream.counts().duplicates === 30);
   await until("nothing waits", async () => (await counts(relay)).deliveries.delivered === 30);
   expect(downstream.arrivals.length).toBe(60);
   expect((await runOn(relay, "replay", "--resume", "somewhere")).code).toBe(2);
-});
-
-test("does not overwrite a file that is not a checkpoint", async () => {
-  const { relay } = await withDelivered(1);
-  const file = join(relay.folder, "notes.txt");
-  writeFileSync(file, "mine");
-  const { code, err } = await runOn(relay, "replay", "--checkpoint", file);
-  expect([code, err]).toEqual([1, `wamid-relay: ${file} is no checkpoint of a replay; remove it to begin anew\n`]);
-  expect(readFileSync(file, "utf8")).toBe("mine");
 });
 
 test.each(engines)("on %s it delivers ignored events once after a late registration, and the audit balances", async (engine) => {

@@ -84,11 +84,9 @@ describe.each(engines)("on %s, a used-up quota", (engine) => {
     const { body } = await relay.ask("/readyz");
     expect(body).toMatchObject({ ready: true, stops: [{ account: "main", reason: "quota-runs", resource: "automationSteps" }] });
     await until("doctor knows", async () => (await doctorLines(relay)).length === 2);
-    const [key, stop] = await doctorLines(relay);
+    const [stop, key] = await doctorLines(relay);
     expect(key).toMatch(/^ok main: the key works/);
-    expect(stop).toMatch(
-      /^warn main: the relay starts no automation run until \S+, then one call tries: .* automationSteps .*\(quota-runs\)/,
-    );
+    expect(stop).toContain("warn The monthly quota automationSteps of account main is used up: the relay starts no automation runs");
     expect(stop).toContain("wamid-relay resume --account main");
 
     service.refusing.clear();
@@ -107,7 +105,7 @@ describe.each(engines)("on %s, a used-up quota", (engine) => {
       expect(await send()).toMatchObject({ status: 429, body: { details: { stop: "quota", resource: "apiCalls" } } });
       expect(await startRun()).toMatchObject({ status: 429, body: { details: { stop: "quota" } } });
       service.refusing.clear();
-      if (end === "sighup") relay.reload();
+      if (end === "sighup") await relay.reload();
       else {
         const { body } = await relay.ask("/v1/accounts/main/resume", { method: "POST" });
         expect(body).toEqual({ account: "main", resumed: true, ended: ["quota"] });
@@ -135,7 +133,7 @@ test("over Redis, resume ends a stop while no relay runs", async () => {
   expect(await startRun()).toMatchObject({ status: 429, body: { details: { stop: "quota-runs" } } });
   await until("it is stored", async () => (await doctorLines(relay)).length === 2);
   await relay.stop();
-  expect((await doctorLines(relay))[1]).toContain("a monthly quota is used up (quota-runs)");
+  expect((await doctorLines(relay))[0]).toContain("A monthly quota of account main is used up: the relay starts no automation runs");
   expect((await runOn(relay, "resume", "--account", "main")).out).toBe("main: called again (was stopped: quota-runs)\n");
   expect(await doctorLines(relay)).toHaveLength(1);
   service.refusing.clear();

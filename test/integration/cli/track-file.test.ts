@@ -42,7 +42,8 @@ test("registers a spreadsheet's CSV file, and lists rejected lines", async () =>
   const { code, out, err } = await runProcessOn(relay, "track", "--file", path);
   expect(code).toBe(1);
   expect(out).toBe("6 lines: 2 registered, 0 registered already, 1 in conflict, 3 invalid\n");
-  expect(err.split("\n")).toEqual([
+  // A slow machine shows progress.
+  expect(err.split("\n").filter((line) => !/^\d+% /.test(line))).toEqual([
     expect.stringMatching(/^line 4: wamid:[0-9a-f]{12}: this wamid is registered with another reference \("order-1", not "order-2"\)$/),
     "line 6: has 3 fields, not 8 as the first line",
     expect.stringMatching(/^line 7: wamid:[0-9a-f]{12}: unknown account "nobody" \(there are: main\)$/),

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { expect, test } from "vitest";
 import { entry } from "../../harness/relay-process.ts";
+import { runHere } from "../../harness/run-here.ts";
 import { runCli } from "./run-cli.ts";
 
 test.each([
@@ -31,16 +32,24 @@ test.each([
   [["replay", "--relay", "relay.example"], "--relay takes an http or https URL"],
   [["replay", "--relay", "https://me:pass@relay.example"], "without user and password"],
   [["replay", "--relay", "https://relay.example", "--token-env", "NOT_SET_HERE"], "the environment variable NOT_SET_HERE is not set"],
+  // What Node makes of bytes that are not UTF-8.
+  [["send", "--to", "+5491155550100", "--text", "sali\ufffd"], "argument 5 is not valid UTF-8"],
   [["doctor", "--shallow"], "unknown option '--shallow'"],
 ])("reports wrong usage on stderr and exits with 2: %j", async (args, told) => {
-  const { code, out, err } = await runCli(args);
+  const { code, out, err } = await runHere(args);
   expect([code, out]).toEqual([2, ""]);
   expect(err).toContain(told);
 });
 
+test("a process exits with 2 for wrong usage", async () => {
+  const { code, out, err } = await runCli(["doctor", "--shallow"]);
+  expect([code, out]).toEqual([2, ""]);
+  expect(err).toContain("unknown option '--shallow'");
+});
+
 test("reports every fault of the settings on stderr and exits with 1", async () => {
   for (const args of [["events", "list"], ["replay"], ["retry", "dlv_x"], ["resume", "x"]]) {
-    const { code, out, err } = await runCli([...args, "--config", "/nowhere/relay.yaml"]);
+    const { code, out, err } = await runHere([...args, "--config", "/nowhere/relay.yaml"]);
     expect([code, out]).toEqual([1, ""]);
     expect(err).toContain("file not found");
   }

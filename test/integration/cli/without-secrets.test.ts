@@ -1,8 +1,12 @@
-import { writeFileSync } from "node:fs";
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of settings look like those of templates
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
+import { relayToken, webhookSecret } from "../../harness/relay-settings.ts";
+import { freePort } from "../../setup/free-port.ts";
 import { runOn } from "./run-cli.ts";
 
 test("commands that look need none of the relay's secrets; commands that write name each that is not set", async () => {
@@ -33,8 +37,69 @@ routes: [{ name: crm, to: { url: "https://crm.example", secret: "\${NO_CRM_SECRE
   expect(printed.out).toContain("[secret not available]");
   expect(printed.err.match(/^note: .*needs the environment variable NO_\w+, which is not set$/gm)).toHaveLength(4);
 
+  const token = /cannot read the token of the relay: .*variable NO_TOKEN, which is not set.*--relay http:\S+ with --token-env/;
+  for (const args of [["replay"], ["reconcile"], ["resume", "crm"], ["reload"], ["console", "--no-open"], ["listen", "--no-forward"]]) {
+    const refused = await runOn(relay, ...args);
+    expect([args, refused.code, refused.out, refused.err]).toEqual([args, 1, "", expect.stringMatching(token)]);
+  }
+  const triggered = await runOn(relay, "trigger", "message.status");
+  expect([triggered.code, triggered.err]).toEqual([1, expect.stringMatching(/cannot read the source's secret: .*NO_SECRET.*--secret-env/)]);
+  expect((await runOn(relay, "config", "check")).code).toBe(1);
+
+  // Where no relay runs, a command needs everything.
+  const text = readFileSync(relay.settingsPath, "utf8").replace(`port: ${relay.port}`, `port: ${await freePort()}`);
+  writeFileSync(relay.settingsPath, text);
   const written = await runOn(relay, "replay");
   expect([written.code, written.out]).toEqual([1, ""]);
   for (const name of ["NO_TOKEN", "NO_KEY", "NO_SECRET", "NO_CRM_SECRET"]) expect(written.err).toContain(`variable ${name},`);
-  expect((await runOn(relay, "config", "check")).code).toBe(1);
+});
+
+test("with one token to read, commands that write reach the relay, whatever else is missing", async () => {
+  const relay = await startRelayHere();
+  writeFileSync(
+    relay.settingsPath,
+    `server: { port: ${relay.port} }
+storage: { path: ${JSON.stringify(relay.storePath)} }
+control: { tokens: [{ name: harness, token: ${relayToken}, scopes: [replay] }] }
+accounts: { main: {} }
+sources: { main: { signature: { service: acme, secrets: ["\${NO_SECRET}", ${webhookSecret}] } } }
+routes: [{ name: crm, to: { url: "https://crm.example", secret: "\${NO_CRM_SECRET}" } }]
+`,
+  );
+  expect(await runOn(relay, "replay", "--dry-run")).toMatchObject({ code: 0, err: "" });
+  expect(await runOn(relay, "trigger", "message.status")).toMatchObject({ code: 0, out: expect.stringContaining("200 accepted") });
+});
+
+test("commands that need little of the settings work with faults in other parts, whether a relay runs or not", async () => {
+  const relay = await startRelayHere();
+  const event = createMessages("broken settings").event();
+  await postEvent(relay.webhookUrl, event);
+  const whole = JSON.parse(readFileSync(relay.settingsPath, "utf8")) as Record<string, unknown>;
+  const { server, storage, control } = whole;
+  // It needs sources, and server for the address.
+  const { accounts, sources } = whole;
+  writeFileSync(relay.settingsPath, JSON.stringify({ server, accounts, sources, storage: { driver: "no such" }, routes: [{}], routs: [] }));
+  expect(await runOn(relay, "trigger", "message.status")).toMatchObject({ code: 0, out: expect.stringContaining("200 accepted") });
+  writeFileSync(relay.settingsPath, JSON.stringify({ server, storage, control, routs: [], sources: { main: { kind: "no such" } } }));
+  expect(await runOn(relay, "replay", "--dry-run")).toMatchObject({ code: 0, err: "" });
+  expect(await runOn(relay, "healthcheck")).toMatchObject({ code: 0, err: "" });
+  for (const end of [async () => {}, relay.stop]) {
+    await end();
+    for (const args of [
+      ["events", "list"],
+      ["explain", event.id, "--show-pii"],
+    ]) {
+      const { code, out, err } = await runOn(relay, ...args);
+      expect([code, out, err.replace(/^note: .* has faults, which .*\n/, "")]).toEqual([0, expect.stringContaining(event.id), ""]);
+    }
+    expect((await runOn(relay, "deliveries", "list")).code).toBe(0);
+    expect((await runOn(relay, "audit")).code).toBe(0);
+    expect((await runOn(relay, "backup", join(relay.folder, "copy.db"), "--force")).code).toBe(0);
+  }
+  // A fault in the part that it needs.
+  writeFileSync(relay.settingsPath, JSON.stringify({ server, storage: { driver: "no such" }, routs: [] }));
+  expect(await runOn(relay, "events", "list")).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(/a fault:\n.* storage\.driver: must be [^\n]*\n$/),
+  });
 });

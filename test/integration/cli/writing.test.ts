@@ -179,7 +179,7 @@ test("prints one line when no token may replay, or the relay has other tokens", 
   const without = await runOn(relay, "replay", "--dry-run");
   expect([without.code, without.out]).toEqual([1, ""]);
   expect(without.err).toMatch(
-    /^wamid-relay: no token in \S+ has the scope replay \(control\.tokens\); add one, or use --relay with --token-env\n$/,
+    /^wamid-relay: no token in \S+ has the scope replay \(control\.tokens\); add one, or use --relay http:\S+ with --token-env\n$/,
   );
   relay.writeSettings(settings("another-token-of-others", ["replay"]));
   const other = await runOn(relay, "replay", "--dry-run");

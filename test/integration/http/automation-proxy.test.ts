@@ -198,7 +198,7 @@ describe("without an answer from the downstream, the step gets an error and the 
     ];
     for (const [url, error, more] of cases) {
       relay.writeSettings(settings(url, more));
-      relay.reload();
+      await relay.reload();
       const answer = await send(relay);
       expectError(answer, "downstream_failed");
       expect(answer.json?.error).toContain(`(${error})`);
@@ -326,7 +326,7 @@ test("a reload during an exchange applies to the next exchange", async () => {
   await connection.write(requestBytes({ target: "/webhooks/flows", body: '{"step":1}' }));
   await until("it is at the old downstream", () => old.counts().arrivals === 1);
   relay.writeSettings(settings(next.url));
-  relay.reload();
+  await relay.reload();
   expect((await send(relay)).status).toBe(200);
   expect([old.counts().arrivals, next.counts().taken]).toEqual([1, 1]);
   // Cut by its downstream, not by the reload.

@@ -247,6 +247,8 @@ describe("the shape of a request", () => {
     ],
     ["a NUL in a header", requestBytes(head(body, "content-length: 2", "x-a: \0"))],
     ["no host", requestBytes({ body, lines: ["content-length: 2"] })],
+    ["two hosts", requestBytes({ body, lines: ["host: relay.test", "content-length: 2", "Host: other.test"] })],
+    ["two hosts, for a page", requestBytes({ target: "/healthz", method: "GET", lines: ["host: relay.test", "HOST: relay.test"] })],
     ["no host, for a page", requestBytes({ target: "/healthz", method: "GET", lines: [] })],
     ["CONNECT", requestBytes({ method: "CONNECT", target: "relay.test:443", body: "" })],
     ["HTTP/3.7", requestBytes({ version: "3.7", body })],
@@ -449,7 +451,7 @@ describe("the other paths", () => {
     if (method !== "HEAD") expect(JSON.parse(text.slice(text.indexOf("\r\n\r\n") + 4)).code).toBe("method_not_allowed");
   });
 
-  test("rejects a body that is not JSON, or of an unknown type, with 400", async () => {
+  test("rejects a body that is not JSON, with 400, and another type with 415", async () => {
     for (const body of ["{", "[".repeat(100_000), "\ufeff{}"]) {
       expectError(
         await ask(relay.port, { target: "/v1/replay", body, lines: [...lines, `content-length: ${Buffer.byteLength(body)}`] }),
@@ -457,6 +459,6 @@ describe("the other paths", () => {
       );
     }
     const xml = ["host: relay.test", "authorization: Bearer harness-control-token", "content-type: text/xml", "content-length: 3"];
-    expectError(await ask(relay.port, { target: "/v1/replay", body: "<a>", lines: xml }), "bad_request");
+    expectError(await ask(relay.port, { target: "/v1/replay", body: "<a>", lines: xml }), "unsupported_media_type");
   });
 });

@@ -80,7 +80,7 @@ test("does not count a known token without the scope as bad, and a reload change
   expectError(await ask(relay.port, guess("a-wrong-token-here")), "unauthorized");
   expectError(await ask(relay.port, guess("a-wrong-token-here")), "too_many_bad_tokens");
   relay.writeSettings({ control: controlWith(3) });
-  relay.reload();
+  await relay.reload();
   expectError(await ask(relay.port, guess("a-wrong-token-here")), "unauthorized");
 });
 

@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import { once } from "node:events";
 import net from "node:net";
 import { webhookSecret } from "../../harness/relay-settings.ts";
-import { until } from "../../harness/until.ts";
+import { longestWaitMs, until } from "../../harness/until.ts";
 
 export interface RawAnswer {
   readonly status: number;
@@ -58,7 +58,7 @@ export async function connect(port: number): Promise<RawConnection> {
   return {
     socket,
     write: (bytes) => new Promise((resolve) => socket.write(bytes, (error) => resolve(error === null || error === undefined))),
-    async answer(withinMs = 10_000) {
+    async answer(withinMs = longestWaitMs) {
       const answer = await until(
         "an answer",
         () => {
@@ -71,7 +71,7 @@ export async function connect(port: number): Promise<RawConnection> {
       );
       return answer;
     },
-    async closed(withinMs = 10_000) {
+    async closed(withinMs = longestWaitMs) {
       await until("the relay closes the connection", () => over, withinMs);
       return received.toString("latin1");
     },

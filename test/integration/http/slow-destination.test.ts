@@ -54,11 +54,11 @@ const bad: readonly (readonly [name: string, open: () => Promise<string>, outcom
   ["fails at once", async () => (await startHttp((_request, response) => response.writeHead(503).end())).url, /503/],
 ];
 
+/** Held up by the other route, these would take nine times its timeout: 16 are in flight. */
 const events = 150;
 
-/** Posts events on one kept-alive connection and resolves when the last is answered; gives the events a second. */
-async function pour(connection: RawConnection, bodies: readonly string[], arrived: () => number): Promise<number> {
-  const startedAt = performance.now();
+/** Posts events on one kept-alive connection; resolves when all of them are answered and delivered to the good destination. */
+async function pour(connection: RawConnection, bodies: readonly string[], arrived: () => number): Promise<void> {
   const before = arrived();
   // At most so many may be ahead of their answers.
   for (let at = 0; at < bodies.length; at += 32) {
@@ -67,32 +67,33 @@ async function pour(connection: RawConnection, bodies: readonly string[], arrive
     for (const _ of some) expect((await connection.answer()).json).toEqual({ status: "accepted" });
   }
   await until("all are delivered to the good destination", () => arrived() === before + bodies.length);
-  return (bodies.length * 1000) / (performance.now() - startedAt);
 }
 
-const bodies = (event: string) =>
-  Array.from({ length: events }, (_, n) => JSON.stringify(freshEvent({ wamid: `wamid.${n}`, status: "sent" }, event)));
+const bodies = () => Array.from({ length: events }, (_, n) => JSON.stringify(freshEvent({ wamid: `wamid.${n}`, status: "sent" })));
 
 describe("a slow destination does not delay the others", () => {
   test.each(bad)("one that %s", async (_name, open, outcome) => {
+    const hangs = outcome.test("timeout");
     const good = await openDownstream({ keepBodies: false });
     const url = await open();
     const relay = await startRelayHere({
       settings: {
         tracking: { unknown: "forward" },
         routes: [
-          // With a breaker that never opens, and attempts as fast as may be: the worst for its neighbours.
-          routeTo(url, {
-            name: "bad",
-            match: { events: ["message.*"] },
-            to: {
-              timeout: "2s",
-              concurrency: 16,
-              order: "none",
-              retry: { schedule: ["0s", "50ms", "50ms", "1h"], jitter: 0 },
-              breaker: { failures: 1_000_000, pause: "200ms", longest: "200ms" },
-            },
-          }),
+          // With breakers that never open, and attempts as fast as may be: the worst for their neighbor. A route that hangs
+          // has no attempt back before the test fails, except that one shows the timeout.
+          ...Object.entries({ bad: "5m", ...(hangs ? { timed: "500ms" } : {}) }).map(([name, timeout]) =>
+            routeTo(url, {
+              name,
+              to: {
+                timeout,
+                concurrency: 16,
+                order: "none",
+                retry: { schedule: ["0s", "50ms", "50ms", "1h"], jitter: 0 },
+                breaker: { failures: 1_000_000, pause: "200ms", longest: "200ms" },
+              },
+            }),
+          ),
           routeTo(good.url, { name: "good" }),
         ],
         log: { level: "error" },
@@ -102,10 +103,7 @@ describe("a slow destination does not delay the others", () => {
     });
     const connection = await connect(relay.port);
     const arrived = () => good.counts().taken;
-    await pour(connection, bodies("contact.updated"), arrived);
-    // Goes to the good one alone, then to both.
-    const alone = await pour(connection, bodies("contact.updated"), arrived);
-    await pour(connection, bodies("message.status"), arrived);
+    await pour(connection, bodies(), arrived);
     await until(
       "the bad one is at its worst",
       async () =>
@@ -113,25 +111,24 @@ describe("a slow destination does not delay the others", () => {
           (await metric(relay, "relay_deliveries_in_flight", { route: "bad" })) >
         0,
     );
-    const beside = await pour(connection, bodies("message.status"), arrived);
+    await pour(connection, bodies(), arrived);
 
-    // The good route does half the relay's work instead of all of it, on a machine that others share; a route held up by the
-    // other's timeouts would be at some 8 a second (16 connections, 2 s each).
-    expect(beside).toBeGreaterThan(alone / 8);
-    expect(beside).toBeGreaterThan(60);
-    expect(good.counts()).toMatchObject({ arrivals: 4 * events, taken: 4 * events, failed: 0, duplicates: 0 });
+    expect(good.counts()).toMatchObject({ arrivals: 2 * events, taken: 2 * events, failed: 0, duplicates: 0 });
     expect(await metric(relay, "relay_delivery_attempts_total", { route: "bad", outcome: "delivered" })).toBe(0);
-    expect(await metric(relay, "relay_delivery_attempts_total", { route: "good", outcome: "delivered" })).toBe(4 * events);
+    expect(await metric(relay, "relay_delivery_attempts_total", { route: "good", outcome: "delivered" })).toBe(2 * events);
 
     // What the bad one owes is still there, and each attempt has its reason.
+    const shown = hangs ? "timed" : "bad";
     const tries = await until("an attempt at the bad one is written down", async () => {
-      const { data } = (await relay.ask("/v1/deliveries?route=bad&limit=1000")).body as { data: { event: number; attempts: number }[] };
+      const { data } = (await relay.ask(`/v1/deliveries?route=${shown}&limit=1000`)).body as {
+        data: { event: number; attempts: number }[];
+      };
       const tried = data.find(({ attempts }) => attempts > 0);
       if (tried === undefined) return null;
       const event = (await relay.ask(`/v1/events/${tried.event}`)).body as {
         deliveries: { route: string; tries: { status: number | null; error: string | null }[] }[];
       };
-      return event.deliveries.find(({ route }) => route === "bad")?.tries ?? null;
+      return event.deliveries.find(({ route }) => route === shown)?.tries ?? null;
     });
     expect(`${tries[0]?.status} ${tries[0]?.error}`).toMatch(outcome);
     connection.socket.destroy();

@@ -121,16 +121,16 @@ test("gives up after giveUpAfter and logs what stays unknown", async () => {
 test("waits with a refused key, continues after a reload, and ends without a key", async () => {
   const relay = await openRelay();
   const message = await relay.send();
-  relay.reload({ accounts: { main: { baseUrl: relay.sandbox.url, apiKey: "acme_live_wrong" } } });
+  await relay.reload({ accounts: { main: { baseUrl: relay.sandbox.url, apiKey: "acme_live_wrong" } } });
   relay.truncate(1);
   await relay.move(message, "delivered");
   await relay.pass(minute);
   expect((await relay.truncated())[0]?.hydration?.state).toBe("waiting");
-  relay.reload({});
+  await relay.reload({});
   await relay.pass(10 * minute, 1_000);
   expect((await relay.truncated())[0]?.hydration).toMatchObject({ state: "done", foundCount: 1 });
 
-  relay.reload({ accounts: { main: {} } });
+  await relay.reload({ accounts: { main: {} } });
   await relay.move(message, "read");
   expect((await relay.truncated())[1]?.hydration).toMatchObject({ state: "given-up", reason: "no-key" });
 });
@@ -144,7 +144,7 @@ describe("routes that hold", () => {
       routeTo(`${relay.downstream.url}/holding`, holding),
       routeTo(`${relay.downstream.url}/reads`, { name: "reads", match: { statuses: ["read"], tracked: true }, emit: "transitions" }),
     ];
-    relay.reload({ routes });
+    await relay.reload({ routes });
     const at = (path: string) => relay.downstream.arrivals.filter((arrival) => arrival.path === path);
     return { relay, at };
   };
@@ -217,7 +217,7 @@ test("waits while every poll gets 404, and reads all once base URL and key are r
   for (let n = 0; n < 15; n += 1) messages.push(await relay.send());
   const other = await startSandbox({ plan: "enterprise", seed: "other" });
   onTestFinished(() => other.close());
-  relay.reload({ accounts: { main: { baseUrl: other.url, apiKey: other.key } } });
+  await relay.reload({ accounts: { main: { baseUrl: other.url, apiKey: other.key } } });
   relay.truncate(1);
   for (const message of messages) await relay.move(message, "delivered");
   await relay.pass(10 * minute);
@@ -226,7 +226,7 @@ test("waits while every poll gets 404, and reads all once base URL and key are r
   expect(waiting.flatMap(({ hydration }) => hydration?.found ?? [])).toEqual([]);
   expect(await relay.metrics()).toContain('relay_polls_faulty{account="main"} 1');
 
-  relay.reload({});
+  await relay.reload({});
   await relay.pass(30 * minute);
   for (const { hydration } of await relay.truncated()) expect(hydration).toMatchObject({ state: "done", unknown: 0 });
   for (const message of messages) expect(await relay.status(message)).toBe("delivered");

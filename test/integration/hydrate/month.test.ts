@@ -14,7 +14,7 @@ test("leaves the calls of the month that sends need, and continues when there ar
   expect(relay.asked.length).toBeLessThanOrEqual(20);
   expect((await relay.truncated())[0]?.hydration?.state).toBe("waiting");
 
-  relay.reload({ accounts: { main: { baseUrl: relay.sandbox.url, apiKey: relay.sandbox.key, share: 0.1 } } });
+  await relay.reload({ accounts: { main: { baseUrl: relay.sandbox.url, apiKey: relay.sandbox.key, share: 0.1 } } });
   await relay.pass(15 * minute, 5_000);
   expect(new Set(relay.asked).size).toBe(30);
   expect((await relay.truncated())[0]?.hydration?.state).toBe("done");

@@ -63,7 +63,7 @@ export interface HydratingRelay {
   metrics(): Promise<string>;
   /** What the sandbox has counted. */
   usage(): Promise<SeenUsage>;
-  reload(parts: SettingsParts): void;
+  reload(parts: SettingsParts): Promise<unknown>;
 }
 
 const identified = z.object({ id: z.string() });
@@ -204,7 +204,7 @@ export async function openRelay(
       return String((await ask("GET", "/metrics")).body);
     },
     usage: () => usageOf(sandbox),
-    reload: (parts) => void relay.reload(settingsFor(parts)),
+    reload: (parts) => relay.reload(settingsFor(parts)),
   };
   return self;
 }

@@ -128,7 +128,7 @@ test("ends when the token is removed from the settings", async () => {
   const live = await follow(relay, "");
   await until("it follows", () => live.overviews().length > 0);
   relay.writeSettings({ control: { tokens: [{ name: "other", token: "another-token-of-tests", scopes: ["read"] }] } });
-  relay.reload();
+  await relay.reload();
   await live.ended;
   expect(live.byes()).toEqual([{ reason: "the token or session is no longer valid" }]);
 });
@@ -142,4 +142,28 @@ test("stores events while a client reads nothing", async () => {
   await until("all are live", () => live.events().length === 200);
   expect(live.events().map(({ id }) => id)).toEqual(ids);
   await slow.body?.cancel();
+});
+
+test("masks from the next message on when a reload takes pii from the token, and shows clear values when it is back", async () => {
+  const tokens = (...scopes: string[]) => ({ control: { tokens: [{ name: "one", token: relayToken, scopes }] } });
+  const relay = await startRelayHere({ settings: tokens("read", "pii") });
+  const live = await follow(relay, "?tail=true");
+  await until("it follows", () => live.overviews().length > 0);
+  for (const [count, scopes, isClear] of [
+    [1, ["read", "pii"], true],
+    [2, ["read"], false],
+    [3, ["read", "pii"], true],
+  ] as const) {
+    relay.writeSettings(tokens(...scopes));
+    await relay.reload();
+    await post(relay, 1);
+    await until("the event", () => live.events().length === count);
+    expect(live.events().at(-1)?.subject?.key.startsWith("wamid.")).toBe(isClear);
+  }
+  relay.writeSettings(tokens("replay"));
+  await relay.reload();
+  await post(relay, 1);
+  await live.ended;
+  expect(live.byes()).toEqual([{ reason: "the token or session is no longer valid" }]);
+  expect(live.events()).toHaveLength(3);
 });

@@ -47,7 +47,7 @@ async function listener(relayUrl: string, clock: Clock) {
   );
   onTestFinished(async () => {
     quit.abort();
-    await following.done;
+    await following;
   });
   await until("it is live", () => states.at(-1)?.is === "live");
   return { taken, states };

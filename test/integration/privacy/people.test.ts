@@ -152,7 +152,10 @@ test.each(engines)("commands print no phone number and no wamid by default, and 
     settings: {
       ...(await storageOf(engine)),
       tracking: { unknown: "forward" },
-      routes: [routeTo(downstream.url, { to: { order: "none" } })],
+      routes: [
+        routeTo(downstream.url, { to: { order: "none" } }),
+        routeTo(downstream.url, { name: "other", match: { events: ["*"], errorCodes: ["1"] } }),
+      ],
     },
   });
   const number = "+5491155551234";
@@ -171,6 +174,10 @@ test.each(engines)("commands print no phone number and no wamid by default, and 
     return lines.length === events.length && lines;
   });
 
+  const clear = await runHere(["deliveries", "list", "--json", "--show-pii", "--config", relay.settingsPath]);
+  const { data } = JSON.parse(clear.out) as { data: { id: string; eventId: string }[] };
+  expect(data).toMatchObject([{ eventId: number }, { eventId: wamid }]);
+  const delivery = data[0]?.id ?? "";
   const commands = [
     ["events", "list"],
     ["events", "show", wamid],
@@ -178,6 +185,8 @@ test.each(engines)("commands print no phone number and no wamid by default, and 
     ["explain", wamid],
     ["explain", number],
     ["deliveries", "list"],
+    ["deliveries", "groups"],
+    ["retry", delivery],
     ["audit"],
   ];
   for (const command of commands) {
@@ -186,8 +195,6 @@ test.each(engines)("commands print no phone number and no wamid by default, and 
       expect({ command, code, found: found(`${out}\n${err}`, wanted) }).toEqual({ command, code: 0, found: [] });
     }
   }
-  const clear = await runHere(["deliveries", "list", "--json", "--show-pii", "--config", relay.settingsPath]);
-  expect(JSON.parse(clear.out)).toMatchObject({ data: [{ eventId: number }, { eventId: wamid }] });
   for (const { seq, event } of attempts) {
     expect(event).toMatch(/^event:[0-9a-f]{12}$/);
     const { out } = await runHere(["events", "show", String(seq), "--json", "--show-pii", "--config", relay.settingsPath]);

@@ -86,7 +86,7 @@ test.each(engines)("an echoing destination brings no secret into attempts, views
   for (const [at, id] of ids.entries()) {
     if (at === 1) {
       relay.writeSettings(settings(newHeader));
-      relay.reload();
+      await relay.reload();
     }
     signatures.push(createHmac("sha256", webhookSecret).update(bodyOf(id)).digest("hex"));
     await postEvent(relay.webhookUrl, bodyOf(id));

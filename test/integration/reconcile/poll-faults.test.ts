@@ -18,7 +18,7 @@ test("raises an alarm and marks nothing missing when the key of another account 
   const stage = await openStage();
   await stage.send(30);
   const other = await openStage();
-  stage.reload({ baseUrl: other.sandbox.url, apiKey: other.sandbox.key });
+  await stage.reload({ baseUrl: other.sandbox.url, apiKey: other.sandbox.key });
   for (let n = 0; n < 4; n++) {
     stage.clock.jump(10 * minute);
     const done = await stage.reconcile();
@@ -30,7 +30,7 @@ test("raises an alarm and marks nothing missing when the key of another account 
   expect(await metricsOf(stage)).toContain('relay_polls_faulty{account="main"} 1');
   expect(await missingOf(stage)).toBe(0);
 
-  stage.reload({});
+  await stage.reload({});
   stage.clock.jump(60 * minute);
   expect((await stage.reconcile()).stopped).toBeNull();
   stage.clock.jump(60 * minute);

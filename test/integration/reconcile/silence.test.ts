@@ -79,6 +79,7 @@ test("raises no alarm for late webhooks", async () => {
   await stage.send(20, "0001");
   stage.sandbox.setFaults({ events: { drop: 1 } });
   stage.clock.jump(90_000);
+  await stage.sandbox.idle();
   stage.sandbox.setFaults({});
   expect(webhooks.data).toHaveLength(1);
   expect(await stage.reconcile()).toMatchObject({ changed: 20 });

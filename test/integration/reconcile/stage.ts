@@ -36,7 +36,7 @@ export interface Stage {
   readonly lines: Record<string, unknown>[];
   relay: Relay;
   /** As SIGHUP, with these settings of the account. */
-  reload(account: SettingsParts): void;
+  reload(account: SettingsParts): Promise<unknown>;
   /** Ends the relay and starts another on the same file. */
   restart(): Promise<void>;
   /** Sends so many messages past the relay, and registers them with it. */
@@ -104,7 +104,7 @@ export async function openStage({
     url: `http://127.0.0.1:${port}`,
     lines,
     relay: await open(),
-    reload: (more) => void stage.relay.reload(settingsWith(more)),
+    reload: (more) => stage.relay.reload(settingsWith(more)),
     async restart() {
       await stage.relay.close();
       stage.relay = await open();

@@ -8,7 +8,7 @@ import { redisOfFile } from "../../contract/redis-of-file.ts";
 const { client, link } = redisOfFile();
 const change = (state: "began" | "ended", since: number, alarm: "silence" | "key" = "silence"): AlarmChange => ({
   state,
-  alarm: { alarm, account: "main", since, text: "none", causes: ["url"] },
+  alarm: { alarm, account: "main", route: null, since, text: "none", causes: ["url"] },
 });
 
 test("one of several processes reports a change of an alarm, also when it retries after a lost answer", async () => {

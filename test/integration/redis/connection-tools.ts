@@ -7,7 +7,7 @@ import type { RedisSettings } from "../../../src/store/settings.ts";
 import { until } from "../../harness/until.ts";
 
 /** Short enough for tests, and far above what a busy machine takes to answer. */
-export const commandTimeout = 400;
+export const commandTimeout = 2_000;
 
 export function redisSettings(url: string, more: Partial<Omit<RedisSettings, "url">> = {}): RedisSettings {
   return { driver: "redis", url: new Secret(url), prefix: "relay", commandTimeout, cluster: false, ...more };

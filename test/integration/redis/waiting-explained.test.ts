@@ -41,7 +41,7 @@ async function pagesOf(store: RedisStore, wamid: string, limit: number, disposit
   const reading = createReadingPort(store.read, { stats: () => Promise.reject(new Error("nobody counts")) });
   const pages: (readonly [seqs: number[], unseen: number])[] = [];
   for (let before: number | undefined; ; ) {
-    const { data, next, unseen } = await reading.listEvents({ wamid, limit, before, disposition });
+    const { data, next, unseen } = await reading.listEvents({ wamid, limit, before, disposition }, false);
     pages.push([data.map(({ seq }) => seq), unseen]);
     if (next === null) return pages;
     before = next;

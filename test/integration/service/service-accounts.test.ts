@@ -32,7 +32,7 @@ function setUp(main: Record<string, unknown>) {
   const log = createLogger({ level: "info", pii: "masked" }, { write: (line) => void lines.push(line) });
   const services = createServiceAccounts(accounts(main), {
     clock: systemClock,
-    random: Math.random,
+    random: () => 0.5,
     recent: () => [],
     isTemporary: () => false,
     hooks: (account) => limiterHooks(account, { log, metrics: () => metrics, called: () => {}, keyRefused: () => {} }),
@@ -46,6 +46,7 @@ function setUp(main: Record<string, unknown>) {
       lanes: () => new Map(),
       breakers: () => new Map(),
       limiters: services.limiters,
+      attention: () => [],
       listeners: () => [],
       inFlight: () => 0,
       storing: () => true,

@@ -163,7 +163,6 @@ describe("answers that are not HTTP", () => {
     ["garbage", "\0\x01\x02\xff garbage\r\n\r\n"],
     ["a wrong chunk size", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"],
     ["a switch of protocol", "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"],
-    ["100 unasked", "HTTP/1.1 100 Continue\r\n\r\n"],
     ["headers without end", `HTTP/1.1 200 OK\r\n${"x-long: ".padEnd(1000, "y").concat("\r\n").repeat(100)}`],
   ])("%s", async (_what, text) => {
     const downstream = await startRaw((socket) => onRequest(socket, () => socket.write(text, "latin1")));

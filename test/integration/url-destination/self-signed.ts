@@ -1,10 +1,13 @@
 import { generateKeyPairSync, sign } from "node:crypto";
 
-/** A fresh key and a certificate it signed itself for `localhost` and 127.0.0.1, as PEM: no key lies in the repository. */
-export function selfSigned(): { key: string; cert: string } {
+/**
+ * A fresh key and a certificate it signed itself for `localhost` and 127.0.0.1, as PEM: no key lies in the repository.
+ * Of several authorities with one subject, OpenSSL finds only the first.
+ */
+export function selfSigned(subject = "localhost"): { key: string; cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
   const ecdsaWithSha256 = sequence(oid(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02));
-  const name = sequence(der(0x31, sequence(oid(0x55, 0x04, 0x03), der(0x0c, Buffer.from("localhost")))));
+  const name = sequence(der(0x31, sequence(oid(0x55, 0x04, 0x03), der(0x0c, Buffer.from(subject)))));
   const day = 24 * 3_600_000;
   const validity = sequence(utcTime(Date.now() - day), utcTime(Date.now() + day));
   const names = sequence(der(0x82, Buffer.from("localhost")), der(0x87, Buffer.from([127, 0, 0, 1])));

@@ -1,13 +1,21 @@
 import { expect, test } from "vitest";
 import { type AttentionFacts, attentionOf, createNoticing, type RouteFacts } from "../../../src/app/attention.ts";
-import { type Attention, attentionKinds } from "../../../src/model/overview.ts";
+import { attentionKinds } from "../../../src/model/attention.ts";
+import type { Attention } from "../../../src/model/overview.ts";
 
 const start = Date.parse("2026-11-21T12:00:00Z");
 const minute = 60_000;
 
 const calm = { state: "closed", pausedUntil: null, openUntil: null, failingSince: null } as const;
 const noBacklog = { waiting: 0, held: 0, dead: 0, oldestDueAt: null, deadSince: null, stopped: null, stoppedAt: null };
-const route = (parts: Partial<RouteFacts>): RouteFacts => ({ route: "crm", ...noBacklog, breaker: calm, failing: null, ...parts });
+const route = (parts: Partial<RouteFacts>): RouteFacts => ({
+  route: "crm",
+  ...noBacklog,
+  breaker: calm,
+  failing: null,
+  slow: null,
+  ...parts,
+});
 
 const good: AttentionFacts = {
   now: start,
@@ -34,11 +42,16 @@ function entriesOver(moments: readonly Partial<AttentionFacts>[]): Attention[][]
 
 const open = { state: "open", pausedUntil: null, openUntil: start + 40_000, failingSince: start - 12 * minute } as const;
 const paused = { ...calm, pausedUntil: start + 5 * minute };
-const alarm = { account: "main", since: start - minute, text: "the text", causes: ["a cause"] };
+const alarm = { account: "main", route: null, since: start - minute, text: "the text", causes: ["a cause"] };
 const quota = { account: "main", reason: "quota", resource: "apiCalls", until: new Date(start + minute).toISOString() } as const;
 
 /** For each kind: facts that show it, when it began, and the entry. */
-const faults: readonly { readonly title: string; readonly facts: Partial<AttentionFacts>; readonly entry: Partial<Attention> }[] = [
+const faults: readonly {
+  readonly title: string;
+  readonly facts: Partial<AttentionFacts>;
+  readonly entry: Partial<Attention>;
+  readonly others?: readonly string[];
+}[] = [
   {
     title: "a destination whose breaker is open",
     facts: { routes: [route({ waiting: 1_204, breaker: open, failing: { since: start - minute, attempts: 10, cause: "503" } })] },
@@ -62,9 +75,23 @@ const faults: readonly { readonly title: string; readonly facts: Partial<Attenti
     },
   },
   {
+    title: "a destination that refuses ten attempts in a row, however fast they came",
+    facts: { routes: [route({ waiting: 3, failing: { since: start - 400, attempts: 10, cause: "401" } })] },
+    entry: { kind: "destination-failing", severity: "error", since: start - 400, waiting: 3, action: "retry" },
+  },
+  {
+    title: "a destination that refuses each delivery for good, so that nothing waits",
+    facts: { routes: [route({ dead: 10, deadSince: start - 400, failing: { since: start - 400, attempts: 10, cause: "422" } })] },
+    entry: {
+      kind: "destination-failing",
+      text: "crm answers 422. No deliveries wait. Check the URL, the headers and the secret of the route. The relay keeps trying; to try at once, retry.",
+    },
+    others: ["dead-letters"],
+  },
+  {
     title: "a destination whose deliveries are late",
     facts: { routes: [route({ waiting: 2, oldestDueAt: start - 11 * minute })] },
-    entry: { kind: "destination-failing", since: start - 11 * minute, waiting: 2, action: null },
+    entry: { kind: "destination-failing", severity: "warning", since: start - 11 * minute, waiting: 2, action: null },
   },
   {
     title: "a stopped destination, even when nothing waits",
@@ -83,6 +110,18 @@ const faults: readonly { readonly title: string; readonly facts: Partial<Attenti
     entry: { kind: "destination-paused", since: start, nextAt: start + 5 * minute, waiting: 7, action: "resume" },
   },
   {
+    title: "a destination whose deliveries take more than half of its timeout, also when nothing waits",
+    facts: { routes: [route({ slow: { since: start - minute, attempts: 3 } })] },
+    entry: {
+      kind: "destination-slow",
+      severity: "warning",
+      subject: "crm",
+      since: start - minute,
+      text: "Deliveries to crm take more than half of its timeout. Let the destination answer before it does its work, or raise its timeout. Attempts over the timeout fail and are repeated.",
+      action: null,
+    },
+  },
+  {
     title: "missing webhooks",
     facts: { alarms: [{ alarm: "silence", ...alarm }] },
     entry: { kind: "no-webhooks", subject: "main", since: start - minute, text: "Account main: the text. Likely: a cause", action: null },
@@ -97,6 +136,7 @@ const faults: readonly { readonly title: string; readonly facts: Partial<Attenti
     facts: { stops: [quota] },
     entry: {
       kind: "account-stopped",
+      severity: "warning",
       since: start,
       nextAt: start + minute,
       text: "The monthly quota apiCalls of account main is used up: the relay makes no calls until it is renewed. Wait, or change the plan and resume the account.",
@@ -128,7 +168,7 @@ const faults: readonly { readonly title: string; readonly facts: Partial<Attenti
       subject: null,
       since: start - minute,
       waiting: 1,
-      text: "1 signed webhook is not a valid event. Each one shows the reason. Remove the cause, then release it.",
+      text: "1 signed webhook is not a valid event. Each one shows the reason. Correct the sender. Release them once an upgraded relay reads them.",
       action: "release",
     },
   },
@@ -163,10 +203,10 @@ test("lists nothing while all is well", () => {
   expect(entriesOver([{}])).toEqual([[]]);
 });
 
-test.each(faults)("lists $title until it ends", ({ facts, entry }) => {
+test.each(faults)("lists $title until it ends", ({ facts, entry, others = [] }) => {
   const [before, during, after] = entriesOver([{}, facts, {}]);
   expect(before).toEqual([]);
-  expect(during).toMatchObject([entry]);
+  expect(during).toMatchObject([entry, ...others.map((kind) => ({ kind }))]);
   expect(after).toEqual([]);
 });
 
@@ -189,6 +229,9 @@ const quiet: readonly (readonly [string, Partial<AttentionFacts>])[] = [
   ["an open breaker without deliveries", { routes: [route({ breaker: open })] }],
   ["two failures in a row", { routes: [route({ waiting: 1, failing: { since: start - 5 * minute, attempts: 2, cause: "503" } })] }],
   ["failures of the last minute", { routes: [route({ waiting: 1, failing: { since: start - 5_000, attempts: 9, cause: "503" } })] }],
+  ["ten failures of deliveries that are all settled", { routes: [route({ failing: { since: start - 400, attempts: 10, cause: "401" } })] }],
+  ["two slow deliveries in a row", { routes: [route({ slow: { since: start - 5 * minute, attempts: 2 } })] }],
+  ["slow deliveries of the last minute", { routes: [route({ slow: { since: start - 5_000, attempts: 9 } })] }],
   ["a short pause", { routes: [route({ waiting: 1, breaker: { ...calm, pausedUntil: start + 59_000 } })] }],
   ["a pause that ended", { routes: [route({ waiting: 1, breaker: { ...calm, pausedUntil: start } })] }],
   ["a quota that may be renewed", { stops: [{ ...quota, until: new Date(start).toISOString() }] }],

@@ -195,13 +195,13 @@ test("sends nothing while the store is unavailable, and everything afterwards", 
 /** The stream for one client. The clock stands still unless `pass` moves it. */
 function streamOver(port: LivePort, position: number | null) {
   const [stopping, gone] = [new AbortController(), new AbortController()];
-  const client = { isAllowed: true };
+  const client = { isAllowed: true, isMasked: false };
   const stream = liveStream({
     port,
     start: position,
     matches: all,
     texts: createTexts(),
-    isMasked: false,
+    isMasked: () => client.isMasked,
     allowed: async () => client.isAllowed,
     stopping: stopping.signal,
     gone: gone.signal,

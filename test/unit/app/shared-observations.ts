@@ -1,4 +1,4 @@
-import type { Alarm, AlarmChange } from "../../../src/model/alarm.ts";
+import { type Alarm, type AlarmChange, alarmKey } from "../../../src/model/alarm.ts";
 import type { Clock } from "../../../src/model/clock.ts";
 import { type AccountObservation, StoreUnavailable } from "../../../src/store/port.ts";
 import type { EventDetail } from "../../../src/store/views.ts";
@@ -56,7 +56,7 @@ export function createSharedStore(clock: Clock) {
       async noteAlarm(change: AlarmChange) {
         here();
         const { state, alarm } = change;
-        const name = `${alarm.alarm} ${alarm.account}`;
+        const name = alarmKey(alarm);
         const isNew = state === "ended" ? alarms.delete(name) : !alarms.has(name);
         if (state === "began" && isNew) alarms.set(name, alarm);
         if (isNew) untold.set(JSON.stringify(change), holder);

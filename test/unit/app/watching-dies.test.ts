@@ -60,7 +60,13 @@ async function open() {
     });
     const log = createLogger({ level: "silent", pii: "masked" }, { write: () => {} });
     const { supervise } = createSupervisor({ clock, log });
-    const parts = { settings: () => settings, services: { limiters: () => new Map() }, clock, metrics: () => metrics };
+    const parts = {
+      settings: () => settings,
+      services: { limiters: () => new Map() },
+      clock,
+      metrics: () => metrics,
+      diagnose: async () => ({ attention: [] }),
+    };
     return createWatching({ ...parts, store, supervise, log });
   }
   return {

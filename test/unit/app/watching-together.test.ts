@@ -32,6 +32,7 @@ function open(level: "error" | "info" = "error") {
       supervise: createSupervisor({ clock, log }).supervise,
       log,
       metrics: () => metrics,
+      diagnose: async () => ({ attention: [] }),
     });
   }
   return { clock, shared, lines, process };

@@ -3,12 +3,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
-import { type FileLine, openRegistrationFile } from "../../../src/cli/track-file.ts";
+import { openRegistrationFile } from "../../../src/cli/track-file.ts";
+import { type Line, maxLineBytes } from "../../../src/control/split-lines.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "wamid-relay-csv-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-async function read(text: string | Buffer, name = "some.csv"): Promise<FileLine[]> {
+async function read(text: string | Buffer, name = "some.csv"): Promise<Line[]> {
   const path = join(folder, name);
   writeFileSync(path, text);
   return Array.fromAsync(openRegistrationFile(path).lines);
@@ -17,7 +18,7 @@ async function read(text: string | Buffer, name = "some.csv"): Promise<FileLine[
 /** The values of `wamid`, or the faults, by line. */
 async function wamidsOf(rows: string, newline = "\n"): Promise<[number, unknown][]> {
   const lines = await read(`account,wamid${newline}${rows}`);
-  return lines.map((line) => [line.line, "json" in line ? (JSON.parse(line.json) as { wamid?: string }).wamid : line.fault]);
+  return lines.map((line) => [line.line, "text" in line ? (JSON.parse(line.text) as { wamid?: string }).wamid : line.fault]);
 }
 
 const fields = fc.oneof(
@@ -40,7 +41,7 @@ test("reads back what is written as RFC 4180, with every separator, line end and
         );
         const lines = await read(`${bom ? "\ufeff" : ""}${[`account${separator}wamid`, ...written].join(newline)}${newline}`);
         const whole = table.map(([[account], [wamid]]) => ({ ...(account === "" ? {} : { account }), ...(wamid === "" ? {} : { wamid }) }));
-        expect(lines.map((line) => ("json" in line ? JSON.parse(line.json) : line))).toEqual(whole);
+        expect(lines.map((line) => ("text" in line ? JSON.parse(line.text) : line))).toEqual(whole);
       },
     ),
     { numRuns: 300 },
@@ -77,9 +78,9 @@ test.each([
 
 test("takes the format from the name, else from the first character", async () => {
   const line = '{"account":"main"}';
-  expect(await read(`\n${line}\n`, "some.txt")).toEqual([{ line: 2, json: line }]);
-  expect(await read("account,wamid\nmain,w\n", "some.txt")).toEqual([{ line: 2, json: '{"account":"main","wamid":"w"}' }]);
-  expect(await read(`${line}\n`, "some.jsonl")).toEqual([{ line: 1, json: line }]);
+  expect(await read(`\n${line}\n`, "some.txt")).toEqual([{ line: 2, text: line }]);
+  expect(await read("account,wamid\nmain,w\n", "some.txt")).toEqual([{ line: 2, text: '{"account":"main","wamid":"w"}' }]);
+  expect(await read(`${line}\n`, "some.jsonl")).toEqual([{ line: 1, text: line }]);
   await expect(read(line)).rejects.toThrow("line 1 has a quote inside a field without quotes");
   await expect(read('"account,wamid\nmain,w\n')).rejects.toThrow("line 1 has a quote that is never closed");
 });
@@ -97,4 +98,17 @@ test("reads a file of any size with little memory", async () => {
     if (count === 1) expect(file.read()).toBeLessThan(1024 * 1024);
   }
   expect(count).toBe(300_000);
+});
+
+test("reads NDJSON of any length, whose lines the chunks of the file cut anywhere", async () => {
+  const lines = Array.from({ length: 3_000 }, (_, n) => JSON.stringify({ wamid: `w${n}`, note: "é".repeat(n % 97) }));
+  const endless = "x".repeat(5 * maxLineBytes);
+  const longest = "y".repeat(maxLineBytes);
+  const text = `${lines.join("\r\n")}\n\n${endless}\n${longest}\r\nlast`;
+  expect(await read(text, "some.ndjson")).toEqual([
+    ...lines.map((line, n) => ({ line: n + 1, text: line })),
+    { line: 3_002, fault: `is longer than ${maxLineBytes} bytes` },
+    { line: 3_003, text: longest },
+    { line: 3_004, text: "last" },
+  ]);
 });

@@ -4,7 +4,6 @@ import type { Answer } from "../../../src/cli/answers.ts";
 type ShownHydration = NonNullable<Answer<"eventDetail">["hydration"]>;
 
 import { hydrationLines } from "../../../src/cli/event-report.ts";
-import { privateView } from "../../../src/cli/output.ts";
 
 const wamid = "wamid.HBgNNTQ5MTE1NTU1MDAwMRUCABEYEkQ0";
 const none: ShownHydration = {
@@ -18,7 +17,7 @@ const none: ShownHydration = {
   state: "waiting",
 };
 
-test("lists what was found, with wamids masked by default", () => {
+test("lists what was found", () => {
   const found = Array.from({ length: 12 }, (_, n) => ({ id: `id-${n}`, seq: 100 + n, wamid, status: "delivered" }));
   const done: ShownHydration = {
     ...none,
@@ -29,23 +28,22 @@ test("lists what was found, with wamids masked by default", () => {
     unknown: 2,
     settledAt: "2026-11-21T12:00:00.000Z",
   };
-  const masked = hydrationLines(done, privateView(false));
-  expect(masked.join("\n")).not.toContain(wamid);
-  expect(masked).toContain("  unknown      2 candidates were not read");
-  expect(masked).toContain("    … 120 more");
-  expect(masked[1]).toMatch(/^ {2}state {8}done 2026-11-21 12:00:00/);
-  expect(hydrationLines(done, privateView(true))[4]).toBe(`    100: ${wamid} delivered`);
+  const lines = hydrationLines(done);
+  expect(lines).toContain("  unknown      2 candidates were not read");
+  expect(lines).toContain("    … 120 more");
+  expect(lines[1]).toMatch(/^ {2}state {8}done 2026-11-21 12:00:00/);
+  expect(lines[4]).toBe(`    100: ${wamid} delivered`);
 });
 
 test("shows a waiting hydration, and one that was given up", () => {
-  expect(hydrationLines(none, privateView(false)).slice(1, 5)).toEqual([
+  expect(hydrationLines(none).slice(1, 5)).toEqual([
     "  state        waiting",
     "  polled       0 messages",
     "  found        nothing",
     "  unknown      not counted",
   ]);
   const candidates = [{ runId: "run-1", reference: "order-7" }];
-  const lines = hydrationLines({ ...none, state: "given-up", reason: "not-readable", candidates, unknown: 1 }, privateView(false));
+  const lines = hydrationLines({ ...none, state: "given-up", reason: "not-readable", candidates, unknown: 1 });
   expect(lines).toContain("    run-1 (order-7)");
   expect(lines[1]).toContain("the service's API has no way to read what it was about");
 });

@@ -30,6 +30,9 @@ test("writes settings that load, and secrets in a private file", async () => {
   expect(statSync(join(folder, ".env")).mode & 0o777).toBe(0o600);
   const settings = settingsOf(folder);
   expect(settings.storage).toMatchObject({ driver: "sqlite", path: join(folder, "data", "relay.db") });
+  // A copy for a test restore can name another store.
+  expect(readFileSync(join(folder, "relay.yaml"), "utf8")).toContain("export RELAY_DATA=");
+  expect(loadSettings(join(folder, "relay.yaml"), { RELAY_DATA: "restored.db" }).storage).toMatchObject({ path: "restored.db" });
   expect(settings.sources["main"]).toMatchObject({ account: "main", signature: { service: "acme" } });
   expect(settings.routes[0]?.to).toMatchObject({ url: "https://app.example/hooks?a=${b}", allowPrivate: false });
   expect(readFileSync(join(folder, "relay.yaml"), "utf8")).not.toContain(envOf(folder)["RELAY_TOKEN"]);
@@ -121,23 +124,27 @@ test("in a project with the package, the schema line names the package's schema;
   expect((await schemaOf(project, installed)).text).toContain('"title": "wamid-relay settings"');
 });
 
-test("replaces no file without --force, which keeps the old ones", async () => {
+test("replaces no file, also one that came during the questions", async () => {
   const folder = newFolder();
   await init(folder, "--yes");
   const before = envOf(folder);
   const refused = await init(folder, "--yes");
   expect([refused.code, refused.out]).toEqual([1, ""]);
-  expect(refused.err).toContain("already exist; --force replaces them");
+  expect(refused.err).toContain("already exist; move them away, or give --dir another folder");
   expect(envOf(folder)).toEqual(before);
 
   rmSync(join(folder, "relay.yaml"));
-  expect((await init(folder, "--yes")).err).toContain("already exists; --force replaces it");
+  expect((await init(folder, "--yes")).err).toContain("already exists; move it away");
   expect(existsSync(join(folder, "relay.yaml"))).toBe(false);
 
-  expect((await init(folder, "--yes", "--force")).code).toBe(0);
-  expect(envOf(folder)["RELAY_TOKEN"]).not.toBe(before["RELAY_TOKEN"]);
-  expect(parseEnv(readFileSync(join(folder, ".env.old"), "utf8"))).toEqual(before);
-  expect(statSync(join(folder, ".env")).mode & 0o777).toBe(0o600);
+  rmSync(join(folder, ".env"));
+  const { input, run } = onTerminal(folder);
+  const asking = run({ serviceName: "acme", downstream: "https://app.example" });
+  writeFileSync(join(folder, "relay.yaml"), "mine");
+  input.write("\n");
+  await expect(asking).rejects.toThrow("relay.yaml already exists");
+  expect(readFileSync(join(folder, "relay.yaml"), "utf8")).toBe("mine");
+  expect(existsSync(join(folder, ".env"))).toBe(false);
 });
 
 test("writes nothing when the settings would not load, or the folder cannot be written", async () => {

@@ -1,4 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of settings look like those of templates
+import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -56,6 +57,34 @@ describe("the env file", () => {
     expect(() => loadSettings(path, { HOST: "x" }, missing)).toThrow(`${missing}: file not found (--env-file sets its path)`);
   });
 
+  test("neither file may be a pipe, a folder or too large, and none of them blocks", () => {
+    execFileSync("mkfifo", [join(folder, "pipe")]);
+    mkdirSync(join(folder, "folder"));
+    write("large", Buffer.alloc(1024 * 1024 + 1, "#"));
+    const env = { HOST: "x" };
+    const files = [
+      ["pipe", "is not a regular file. A reload reads it again"],
+      ["folder", "is a directory, not the env file"],
+      ["large", "is larger than 1 MiB: is this the env file?"],
+    ] as const;
+    for (const [name, message] of files) {
+      expect(() => loadSettings(path, env, join(folder, name))).toThrow(message);
+      expect(() => loadSettings(join(folder, name), env)).toThrow(message.replace("env file", "settings file"));
+      write("relay.yaml", `server: { host: '\${file:${name}}' }\n`);
+      expect(faults(env)[0]).toContain(name === "large" ? "larger than 64 KiB" : "not a regular file");
+      write("relay.yaml", "server: { host: '${HOST}' }\n");
+    }
+  });
+
+  test("a name that stands twice is a fault with both lines, also with the same value", () => {
+    write(".env", "# HOST=zero\nHOST=one\nKEY='a\nHOST=in a quoted value\n'\n\nexport HOST = one\nHOST=three\n");
+    expect(() => host()).toThrow(
+      [7, 8]
+        .map((line) => `${join(folder, ".env")}:${line}:1: sets HOST a second time; it is already set on line 2. Keep one of the two`)
+        .join("\n"),
+    );
+  });
+
   test("without .env only the process environment counts", () => {
     expect(host({ HOST: "process" })).toBe("process");
     expect(faults()).toEqual(["needs the environment variable HOST, which is not set"]);
@@ -64,7 +93,7 @@ describe("the env file", () => {
   test("one that cannot be read is a fault, not an empty file", () => {
     mkdirSync(join(folder, ".env"));
     expect(() => host({ HOST: "x" })).toThrow(SettingsError);
-    expect(() => host({ HOST: "x" })).toThrow(/\.env: cannot be read \(EISDIR\)/);
+    expect(() => host({ HOST: "x" })).toThrow(/\.env: is a directory, not the env file/);
   });
 });
 

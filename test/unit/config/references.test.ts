@@ -9,6 +9,25 @@ const between = (text: string, env: Record<string, string> = {}) => faultsOf(tex
 const signature = 'signature: { service: acme, secrets: ["4c6f6e6720616e642072616e646f6d21"] }';
 const to = 'to: { url: "https://a.example" }';
 
+test("a token that no header carries, and URLs of Unix sockets, are faults", () => {
+  const unix = "http://unix:/run/app.sock";
+  const fault = "is a Unix socket, and the relay connects to hosts only: give host and port";
+  const token = (text: string) => `control: { tokens: [{ name: a, token: "${text}", scopes: [read] }] }`;
+  expect(between(token("a token with spaces"))).toEqual([
+    "control.tokens[0].token: holds characters that no Authorization header carries (a space or line break?)",
+  ]);
+  expect(between(token("a-token-without-spaces"))).toEqual([]);
+  const text = `
+accounts: { main: { baseUrl: "${unix}", apiKey: key } }
+routes: [{ name: r, to: { url: "${unix}:/path" } }]
+silence: { alertUrl: "${unix}" }
+traces: { endpoint: "${unix}" }`;
+  expect(between(text)).toEqual(
+    ["accounts.main.baseUrl", "routes[0].to.url", "silence.alertUrl", "traces.endpoint"].map((path) => `${path}: ${fault}`),
+  );
+  expect(between('routes: [{ name: r, to: { url: "http://unix:8080/run" } }]')).toEqual([]);
+});
+
 describe("names", () => {
   test("a source may leave its account out when there is only one; with several, the fault names them", () => {
     const text = (accounts: string) =>

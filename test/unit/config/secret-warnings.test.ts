@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { parseSettings } from "../../../src/config/load.ts";
-import { warnings } from "../../../src/config/warnings.ts";
+import { type Warning, warnings } from "../../../src/config/warnings.ts";
 import { faultsOf } from "./faults-of.ts";
 
 const hex = "4c6f6e6720616e642072616e646f6d21";
@@ -15,7 +15,11 @@ interface Secrets {
   readonly signature?: object;
 }
 
-function warned({ incoming = [hex], second, to = [{ secret: whsec(1) }], token = other, signature = {} }: Secrets): string[] {
+function warned(secrets: Secrets): string[] {
+  return messages(secrets).map(({ path, message }) => `${path} ${message.split(/[,;:] /)[0]}`);
+}
+
+function messages({ incoming = [hex], second, to = [{ secret: whsec(1) }], token = other, signature = {} }: Secrets): Warning[] {
   const text = JSON.stringify({
     accounts: { main: {}, ...(second?.account === "main" ? {} : { more: {} }) },
     sources: {
@@ -30,7 +34,7 @@ function warned({ incoming = [hex], second, to = [{ secret: whsec(1) }], token =
   });
   const found = warnings(parseSettings(text, "relay.yaml", {}));
   for (const { message } of found) for (const secret of [...incoming, token]) expect(message).not.toContain(secret);
-  return found.map(({ path, message }) => `${path} ${message.split(/[,;:] /)[0]}`);
+  return found;
 }
 
 test("random secrets in the documented form: no warning", () => {
@@ -64,6 +68,12 @@ test("short secrets warn by the bytes of their key, not by the length of their t
 
 test("an outgoing secret that no library verifies warns", () => {
   expect(warned({ to: [{ secret: hex }] })).toEqual(["routes[0].to.secret does not begin with whsec_"]);
+  expect(messages({ to: [{ secret: "abc" }] })).toEqual([
+    {
+      path: "routes[0].to.secret",
+      message: expect.stringMatching(/^is shorter than 24 bytes, and may be guessed; it does not begin with whsec_: /),
+    },
+  ]);
 });
 
 test("a secret in two places warns, except where one owner uses it twice", () => {

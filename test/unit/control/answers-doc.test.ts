@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { expect, test } from "vitest";
-import { examples } from "../../../src/control/examples.ts";
+import { examples } from "../../../src/control/openapi.ts";
 import { allEndpoints } from "../../harness/all-endpoints.ts";
 
 /** An OpenAPI document is too long for an example. */

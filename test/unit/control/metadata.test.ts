@@ -95,11 +95,13 @@ describe("the shape of a JSON body is known before it is parsed", () => {
     );
   });
 
+  const parsed = (text: string) => parseBody(Buffer.from(text));
+
   test("brackets in texts do not count, and no text at all makes it fail", () => {
-    expect(parseBody(JSON.stringify({ a: '[[[[[[[[\\"{{{{'.repeat(100) }))).toBeTruthy();
-    expect(() => parseBody("[".repeat(200_000))).toThrow("the body is nested more than 32 levels deep");
-    expect(() => parseBody(`[${"[],".repeat(bodyLimits.values)}[]]`)).toThrow("the body has more than 250,000 values");
-    expect(() => parseBody('{"a')).toThrow("the body is not valid JSON");
+    expect(parsed(JSON.stringify({ a: '[[[[[[[[\\"{{{{'.repeat(100) }))).toBeTruthy();
+    expect(() => parsed("[".repeat(200_000))).toThrow("the body is nested more than 32 levels deep");
+    expect(() => parsed(`[${"[],".repeat(bodyLimits.values)}[]]`)).toThrow("the body has more than 250,000 values");
+    expect(() => parsed('{"a')).toThrow("the body is not valid JSON");
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom('"', "\\", "[", "]", "{", "}", ",", ":", "a", "1") }), (text) => {
         parseWithin(text, { levels: 3, values: 10 });

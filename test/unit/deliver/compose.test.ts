@@ -25,6 +25,15 @@ test("keeps numbers, escapes and the order of members", () => {
   expect(enrich(Buffer.from(text), { route: "r" }).toString()).toBe(`${text.slice(0, -1)},"relay":{"route":"r"}}`);
 });
 
+test.each([
+  ['{"relay":{"a":1},"b":12345678901234567890,"c":1.0}', '{"b":12345678901234567890,"c":1.0,"relay":{"route":"r"}}'],
+  ['{"re\\u006Cay":1,"__proto__":{"relay":2}}', '{"__proto__":{"relay":2},"relay":{"route":"r"}}'],
+  ['{"relay":1,"relay":null}', '{"relay":{"route":"r"}}'],
+  ['{ "data":{"relay":1}, "a":"\\u00f1" }', '{ "data":{"relay":1}, "a":"\\u00f1" ,"relay":{"route":"r"}}'],
+])("has one top-level relay when the sender has its own: %s", (text, enriched) => {
+  expect(enrich(Buffer.from(text), { route: "r" }).toString()).toBe(enriched);
+});
+
 test("leaves a body that is not an object unchanged", () => {
   for (const text of ["", "{", "}", "[]", '"{}"', "42", " ", "text}"]) {
     expect(enrich(Buffer.from(text), relay).toString()).toBe(text);

@@ -508,3 +508,18 @@ test("waits for the time of deliveries offered for later", async () => {
   await clock.advance(1);
   expect(hand.sent).toEqual(["e9"]);
 });
+
+test("counts deliveries in a row that take more than half of the timeout", async () => {
+  const tookMs = [7_000, 7_600, 7_600, 15_000, 7_600, 7_500];
+  const before: (number | undefined)[] = [];
+  const { lane, clock } = setUp(6, { timeout: "15s", concurrency: 1, retry: { schedule: ["0s", "1h"], jitter: 0 } }, () => {
+    before.push(lane.state().slow?.attempts);
+    const took = tookMs[before.length - 1] ?? 0;
+    return took === 15_000 ? { ...refused, tookMs: took } : { ...ok, tookMs: took };
+  });
+  while (before.length < tookMs.length) await clock.advance(0);
+  await settled();
+  // A failed attempt neither counts nor ends the row.
+  expect(before).toEqual([undefined, undefined, 1, 2, 2, 3]);
+  expect(lane.state().slow).toBeNull();
+});

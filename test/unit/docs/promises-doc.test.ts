@@ -16,7 +16,7 @@ const tableLines = page.split("\n").filter((line) => line.startsWith("| ") && !/
 /** The titles of a file's tests, with placeholders as written. */
 function titlesIn(path: string): string[] {
   const source = readFileSync(join(root, path), "utf8");
-  const calls = source.matchAll(/\btest(?:\.\w+\([^;]*?\))?\(\s*(?:"((?:[^"\\]|\\.)+)"|`([^`]+)`),/g);
+  const calls = source.matchAll(/\btest(?:\.concurrent)?(?:\.\w+\([^;]*?\))?\(\s*(?:"((?:[^"\\]|\\.)+)"|`([^`]+)`),/g);
   return [...calls].map(([, plain, template]) => plain ?? template ?? "");
 }
 

@@ -129,7 +129,7 @@ test("grows its pauses, resets them after success, and honors Retry-After", asyn
 test("a permanent refusal ends the first connection, and later ones wait", async () => {
   const no: Opened = { ok: false, why: "the relay says: unknown token", retryAfterMs: null, lasting: true };
   const first = start([no]);
-  await expect(first.following.done).rejects.toThrow("unknown token");
+  await expect(first.following).rejects.toThrow("unknown token");
   const later = start([[hello(0)], no, no, [hello(0), event(1)]]);
   await later.clock.advance(10_000);
   expect(later.taken).toEqual([1]);

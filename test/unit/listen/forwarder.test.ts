@@ -10,15 +10,15 @@ const answered = (status: number): PostOutcome => ({ taken: status < 300, status
 
 function start(answers: (PostOutcome | Promise<PostOutcome>)[], tries: number | null = null) {
   const clock = createManualClock();
-  const posts: { id: string; at: number; attempt: number; replay: boolean }[] = [];
+  const posts: { id: string; at: number; attempt: number }[] = [];
   const told: string[] = [];
   const begunAt = clock.now();
   const quit = new AbortController();
   const targets: Targets = {
     urlOf: () => "http://localhost:3000/",
     sources: null,
-    async post(_url, { id }, attempt, replay) {
-      posts.push({ id, at: clock.now() - begunAt, attempt, replay });
+    async post(_url, { id }, attempt) {
+      posts.push({ id, at: clock.now() - begunAt, attempt });
       return answers.shift() ?? answered(200);
     },
     close: async () => {},
@@ -29,8 +29,7 @@ function start(answers: (PostOutcome | Promise<PostOutcome>)[], tries: number | 
     clock,
     random: () => 1,
     onEvent: ({ id }) => void told.push(`--> ${id}`),
-    onAnswer: ({ id }, _url, { status }, { again, replay }) =>
-      void told.push(`<-- ${status} ${id}${again ? " again" : ""}${replay ? " replay" : ""}`),
+    onAnswer: ({ id }, _url, { status }, again) => void told.push(`<-- ${status} ${id}${again ? " again" : ""}`),
     onSkipped: ({ id }) => void told.push(`skipped ${id}`),
     quit: quit.signal,
   });
@@ -56,43 +55,6 @@ test("skips an event after --tries refusals; a server that is down does not coun
   await clock.advance(60_000);
   expect(posts.length).toBe(4);
   expect(told.slice(-2)).toEqual(["<-- 422 e1", "skipped e1"]);
-});
-
-test("skip skips only a waiting event; replay retries it at once, or posts the last event again", async () => {
-  const { clock, posts, told, forwarder } = start([answered(200), answered(200), down, down]);
-  forwarder.replay();
-  forwarder.skip();
-  await forwarder.take(eventOf(1));
-  forwarder.replay();
-  await settled();
-  expect(posts.map(({ replay }) => replay)).toEqual([false, true]);
-  expect(told.at(-1)).toBe("<-- 200 e1 replay");
-
-  void forwarder.take(eventOf(2));
-  await settled();
-  expect([posts.length, forwarder.failures()]).toEqual([3, 1]);
-  forwarder.replay();
-  await settled();
-  expect([posts.length, forwarder.failures()]).toEqual([4, 2]);
-  forwarder.skip();
-  await settled();
-  expect(told.at(-1)).toBe("skipped e2");
-  await forwarder.take(eventOf(3));
-  expect(posts.at(-1)?.id).toBe("e3");
-  expect(clock.pending()).toBe(0);
-});
-
-test("posts nothing while paused", async () => {
-  const { posts, forwarder } = start([]);
-  forwarder.pause();
-  expect(forwarder.isPaused()).toBe(true);
-  const taken = forwarder.take(eventOf(1));
-  await settled();
-  expect(posts.length).toBe(0);
-  forwarder.pause();
-  expect(forwarder.isPaused()).toBe(false);
-  await taken;
-  expect(posts.length).toBe(1);
 });
 
 test("at the end a post in flight may complete; a waiting event is given up", async () => {

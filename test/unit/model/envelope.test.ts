@@ -46,6 +46,35 @@ test("reports the schema's faults for other envelopes", () => {
   expect(with_({ id: 7 })).toMatchObject({ ok: false, error: expect.stringContaining("id") });
 });
 
+test.each([
+  ["Meta's Cloud API", { object: "whatsapp_business_account", entry: [{ id: "1", changes: [{ field: "messages", value: {} }] }] }],
+  ["Meta's Graph API", { object: "page", entry: [] }],
+  ["Stripe", { id: "evt_1", object: "event", type: "charge.succeeded", data: { object: {} } }],
+  ["AWS SNS", { Type: "Notification", MessageId: "1", TopicArn: "arn:aws:sns:eu-west-1:1:t", Message: "{}" }],
+  ["GitHub", { action: "opened", repository: {}, sender: {} }],
+  ["Shopify", { id: 1, admin_graphql_api_id: "gid://shopify/Order/1" }],
+  ["CloudEvents", { specversion: "1.0", id: "1", source: "/a", type: "b", data: {} }],
+  ["Vonage", { message_uuid: "1", channel: "whatsapp", status: "read" }],
+  ["YCloud", { id: "evt_1", type: "whatsapp.message.updated", apiVersion: "v2", createTime: "2026-11-24T12:00:00Z" }],
+  ["Evolution API", { event: "messages.update", instance: "a", data: {} }],
+])("names the sender of another envelope: %s", (sender, body) => {
+  const error = `the body is an envelope of ${sender}; the relay reads {id, event, createdAt, data}`;
+  expect(parseEnvelope(Buffer.from(JSON.stringify(body)))).toEqual({ ok: false, error });
+});
+
+test("names a form, and Twilio's", () => {
+  const fault = (text: string) => (parseEnvelope(Buffer.from(text)) as { error?: string }).error;
+  expect(fault("MessageSid=SM1&AccountSid=AC1&Body=a%20b+c")).toMatch(/^the body is a form of Twilio's; the relay reads/);
+  expect(fault("a=1&b=2")).toMatch(/^the body is a form; /);
+  expect(fault("x=1 {")).toBe("the body is not valid JSON");
+  expect(fault('{"a":"b=c"')).toBe("the body is not valid JSON");
+});
+
+test("never names a sender for a valid envelope, or for one with a single fault", () => {
+  expect(parseEnvelope(Buffer.from(JSON.stringify({ ...usual, object: "event", type: "a", repository: 1, sender: 2 }))).ok).toBe(true);
+  expect(parseEnvelope(Buffer.from(JSON.stringify({ ...usual, id: undefined })))).toEqual({ ok: false, error: "id is missing" });
+});
+
 const noon = Date.parse("2026-11-21T12:00:00Z");
 
 test.each<readonly [name: string, value: unknown, at: number]>([

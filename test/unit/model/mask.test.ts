@@ -2,7 +2,18 @@ import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { deliveryId, type EventId, routeTag, uuidv7 } from "../../../src/model/ids.ts";
-import { maskId, maskText, screenDeliveryId, screenId, shownDeliveryId, shownId, shownKind, shownName } from "../../../src/model/mask.ts";
+import {
+  maskBody,
+  maskId,
+  maskText,
+  maskValue,
+  screenDeliveryId,
+  screenId,
+  shownDeliveryId,
+  shownId,
+  shownKind,
+  shownName,
+} from "../../../src/model/mask.ts";
 import { hostileId, phone, traces } from "../../harness/personal.ts";
 
 const uuid = "01998d3e-7c1a-7000-8000-00000000002a";
@@ -99,4 +110,57 @@ test("takes linear time for long text", () => {
     maskText(text);
     expect(performance.now() - startedAt).toBeLessThan(5_000);
   }
+});
+
+const hex = fc.stringMatching(/^[0-9a-f]{64}$/);
+
+test("shows a signature and its time in a field that holds one", () => {
+  fc.assert(
+    fc.property(hex, (digest) => {
+      const headers = {
+        "x-hub-signature-256": `sha256=${digest}`,
+        "stripe-signature": `t=1763800000,v1=${digest},v0=${digest}`,
+        "x-hmac": digest.toUpperCase(),
+        "webhook-timestamp": "1763800000",
+        "webhook-signature": "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
+      };
+      expect(maskValue(headers, null)).toEqual(headers);
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test("masks a phone number in a field of signatures, and digits of a digest in any other field", () => {
+  fc.assert(
+    fc.property(phone, hex, phone.chain(hostileId), (number, digest, id) => {
+      for (const text of [number, `sha256=${number}`, `${digest} ${number}`, `v1,${number},${digest}`, id]) {
+        // Nothing tells such a number from a time.
+        const isTime = /^1[6-9]\d{8}(?:\d{3})?$/.test(text);
+        const shown = JSON.stringify(maskValue({ "x-signature": text, ...(isTime ? {} : { "x-timestamp": text }) }, null));
+        for (const trace of traces(number)) expect(shown).not.toContain(trace);
+      }
+    }),
+    { numRuns: 300 },
+  );
+  const digest = `5491155551234${"a".repeat(51)}`;
+  expect(maskValue({ note: digest }, null)).toEqual({ note: `[phone]${"a".repeat(51)}` });
+});
+
+test("leaves UUIDs in free text whole, and masks one with a possible phone number whole", () => {
+  const plain = "a1998d3e-7c1a-4000-8000-00000000002a";
+  expect(maskText(`no ${plain}, /v1/events/${plain}?x=${plain}`)).toBe(`no ${plain}, /v1/events/${plain}?x=${plain}`);
+  expect(maskText("event 54911555-1234-4000-8abc-deffffffffff")).toBe("event [uuid]");
+  fc.assert(
+    fc.property(fc.uuid(), phone, (id, number) => {
+      const shown = maskText(`${id} ${number} (${id})`);
+      expect(shown).toMatch(/^(?:[0-9a-f-]{36}|\[uuid\]) .* \((?:[0-9a-f-]{36}|\[uuid\])\)$/);
+      for (const trace of traces(number)) expect(shown.replaceAll(id, "")).not.toContain(trace);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("shows a UUID in a body under a key for ids, whatever digits it has", () => {
+  const body = { conversationId: "7c9e6679-7425-40de-944b-e07fc1f90ae7", note: "7c9e6679-7425-40de-944b-e07fc1f90ae7" };
+  expect(JSON.parse(maskBody(JSON.stringify(body), null))).toEqual({ ...body, note: "[uuid]" });
 });

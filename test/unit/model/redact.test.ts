@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { parseSettings } from "../../../src/config/load.ts";
 import { createRedactor, redacted } from "../../../src/model/redact.ts";
 import { Secret } from "../../../src/model/secret.ts";
+import { runSteps } from "../../../src/model/steps.ts";
 
 /** Secrets with the characters that encoders change. */
 const secretText = fc.string({ unit: fc.constantFrom(..."aZ09kQ+/=_-.~%&\"'\\<>é "), minLength: 12, maxLength: 60 });
@@ -130,7 +131,7 @@ test("redacts every header's value in answers, and only secret ones in log lines
 
 test("redacts the new secrets after a reload, and the previous ones until the next", () => {
   const redactor = createRedactor(settings());
-  redactor.reload(settings("Bearer second-bearer-value"));
+  runSteps(redactor.reload(settings("Bearer second-bearer-value")));
   expect(redactor.text("first-bearer-value second-bearer-value")).toBe(`${redacted} ${redacted}`);
   expect(redactor.line("first-bearer-value second-bearer-value")).toBe(`${redacted} ${redacted}`);
 });

@@ -24,7 +24,7 @@ describe("a fault in a condition is named at its place", () => {
     ["{ a: { $gt: true } }", ["where.a.$gt: must be text or a number"]],
     ["{ a: { $in: [] } }", ["where.a.$in: is empty, so that nothing could match"]],
     ["{ a: { $in: [[1]] } }", ["where.a.$in.0: must be text, a number, true, false or null"]],
-    ["{ a: { $exists: yes please } }", ["where.a.$exists: Invalid input: expected boolean, received string"]],
+    ["{ a: { $exists: yes please } }", ["where.a.$exists: must be true or false, not text"]],
     ["{ $or: [] }", ["where.$or: is empty"]],
     ["{ $and: { a: 1 } }", ["where.$and: must be a list of conditions"]],
     ["{ $not: 5 }", [`where.$not: ${noCondition}`]],

@@ -66,6 +66,11 @@ const axes: SignatureSettings[] = [
   { ...timed, content: "{id}:{timestamp}:{body}", idHeader: "x-request-id" },
   { content: "{id}.{body}", idHeader: "x-acme-delivery" },
   { content: "{url}{body}", publicUrl },
+  // Trello
+  { content: "{body}{url}", publicUrl },
+  // Sinch
+  { ...timed, content: "{body}.{id}.{timestamp}", idHeader: "x-sinch-webhook-signature-nonce" },
+  { ...timed, content: "{timestamp}.{body}", timestampUnit: "iso" },
 ];
 
 test.each(axes)("finds settings without a preset: %o", (settings) => {
@@ -92,6 +97,17 @@ test("proposes a tolerance for a signed timestamp", () => {
   const [found] = expectFound({ service: "acme", ...timed, content: "{timestamp}.{body}" });
   expect(found).toEqual({ service: "acme", content: "{timestamp}.{body}", timestampHeader: "x-acme-timestamp", tolerance: 300_000 });
   expect(signatureSettingsSchema.safeParse({ ...found, tolerance: "5m" }).success).toBe(true);
+});
+
+test("proposes a tolerance for a signed ISO time, which the relay then enforces", () => {
+  const settings = { service: "acme", ...timed, content: "{timestamp}.{body}", timestampUnit: "iso" } as const;
+  const [found] = expectFound(settings);
+  expect(found).toEqual({ ...settings, tolerance: 300_000 });
+  const captured = receive(settings, secretOf(settings));
+  const at = (ms: number) => verify(found as SignatureSettings, secretOf(settings), { ...captured, nowMs: signedAtMs + ms });
+  expect([at(299_000).ok, at(301_000), at(-301_000).ok]).toEqual([true, { ok: false, reason: "stale-timestamp" }, false]);
+  const unix = { ...captured, headers: { ...captured.headers, "x-acme-timestamp": String(signedAtMs) } };
+  expect(verify(found as SignatureSettings, secretOf(settings), unix)).toEqual({ ok: false, reason: "malformed-signature" });
 });
 
 test("verifies either of two signatures in one header", () => {
@@ -208,6 +224,17 @@ test.each<[name: string, headers: Record<string, string>, expected: RegExp]>([
   expect({ matches, isSupported }).toEqual({ matches: [], isSupported: false });
   expect(hints).toEqual([expect.stringMatching(expected)]);
   expect(hints[0]).not.toContain("the-right-secret");
+});
+
+test.each([
+  ["PayPal", { "paypal-transmission-sig": Buffer.alloc(256).toString("base64") }, "{}"],
+  ["AWS SNS", { "x-amz-sns-message-type": "Notification" }, '{"Type":"Notification","MessageId":"1","TopicArn":"arn","Signature":"AA=="}'],
+  ["Mailgun", {}, '{"signature":{"timestamp":"1","token":"t","signature":"00"},"event-data":{}}'],
+  ["Adyen", {}, '{"live":"false","notificationItems":[]}'],
+])("names %s, whose signature no secret verifies", (sender, headers, body) => {
+  const { matches, hints, isSupported } = guessOf(headers, { body: Buffer.from(body) });
+  expect({ matches, isSupported }).toEqual({ matches: [], isSupported: false });
+  expect(hints).toEqual([expect.stringContaining(sender)]);
 });
 
 test("names Twilio, and reports whether the secret is right", () => {

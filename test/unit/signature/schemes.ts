@@ -65,7 +65,7 @@ const rawSettings = fc.record({
   prefix: maybe("", "sha256=", "v1=", "v0.", "sig:"),
   separator: maybe(",", " ", ";", ", "),
   timestamp: fc.constantFrom("none", "header", "entry"),
-  timestampUnit: maybe("s" as const, "ms" as const),
+  timestampUnit: maybe("s" as const, "ms" as const, "iso" as const),
   tolerance: maybe(1000, 300_000),
   content: maybe(
     "{body}",

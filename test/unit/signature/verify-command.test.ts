@@ -142,3 +142,15 @@ test("reports a static token as unsupported, as text and as JSON", async () => {
   const asJson = await run([...given, "--json"], { env: { S: "a-token-of-mine" } });
   expect(JSON.parse(asJson.out)).toMatchObject({ ok: false, secrets: [{ supported: false, matches: [] }] });
 });
+
+test("reports that a body with a valid signature would be quarantined", async () => {
+  const body = '{"object":"whatsapp_business_account","entry":[]}';
+  const header = "x-hub-signature-256: sha256=dec6a680679a968e7e0319355b23599cbfc54502c0784668e9618baa0c633756";
+  const argv = ["--secret", "test_app_secret", "--body", file("meta.json", body), "-H", header];
+  const { code, out } = await run(argv);
+  const quarantine = /a source of kind events would quarantine this body: the body is an envelope of Meta's Cloud API; the relay reads/;
+  expect([code, out]).toEqual([0, expect.stringMatching(quarantine)]);
+  expect(out).toContain("preset: meta");
+  const found = JSON.parse((await run([...argv, "--json"])).out) as { secrets: { hints: string[] }[] };
+  expect(found.secrets[0]?.hints).toEqual([expect.stringMatching(quarantine)]);
+});

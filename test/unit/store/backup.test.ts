@@ -8,11 +8,12 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  utimesSync,
   writeFileSync,
   writeSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { type BackupOrder, backUp, restore } from "../../../src/store/sqlite/backup.ts";
@@ -119,7 +120,7 @@ test("a store whose index is damaged gives no backup", async () => {
   const file = openSync(subject.path, "r+");
   writeSync(file, Buffer.alloc(4096, 0xff), 0, 4096, ((root?.page ?? 0) - 1) * 4096);
   closeSync(file);
-  await expect(backUp(order())).rejects.toThrow(/is damaged/);
+  await expect(backUp(order())).rejects.toThrow(/relay\.db is damaged \(events: Tree \d+ page \d+.*\); restore a backup of it$/);
   expect(readdirSync(folder)).toEqual([]);
 });
 
@@ -179,11 +180,11 @@ test("what is no whole backup is not restored, and the store stays as it is", as
     await expect(restore(order({ file: bad, replace: true }))).rejects.toThrow(why);
     expect(eventsIn(subject.path)).toBe(300);
   };
-  await refused("hello", /bad\.db is damaged, or not a store of wamid-relay \(SQLITE_NOTADB\)/);
+  await refused("hello", /bad\.db is damaged, or not a store of wamid-relay \(SQLITE_NOTADB\); use another backup$/);
   await refused(whole.subarray(0, whole.length / 2), /bad\.db is damaged/);
   await refused(
     Buffer.concat([whole.subarray(0, 4096 * 4), Buffer.alloc(4096 * 8, 0xff), whole.subarray(4096 * 12)]),
-    /bad\.db is damaged/,
+    /bad\.db is damaged \(\w+: Tree \d+ page \d+.*\); use another backup$/,
   );
   const other = join(folder, "other.db");
   const db = new Database(other);
@@ -194,6 +195,26 @@ test("what is no whole backup is not restored, and the store stays as it is", as
   writeFileSync(`${file}-wal`, "log");
   await expect(restore(order({ replace: true }))).rejects.toThrow("has a -wal file beside it");
   expect(readdirSync(join(subject.path, "..")).filter((name) => name.includes("partial"))).toEqual([]);
+});
+
+test("removes what a killed restore or backup left beside its target", async () => {
+  const { subject, folder, order } = await opened();
+  await backUp(order());
+  await subject.close();
+  const left = (of: string) => ["", "-journal"].map((ending) => `${of}.0a1b2c3d.partial${ending}`);
+  const partials = (at: string) => readdirSync(at).filter((name) => name.includes("partial"));
+  const others = [`${subject.path}.12345678.partial.txt`, `${subject.path}.x.partial`];
+  for (const file of [...left(subject.path), ...others]) writeFileSync(file, "left");
+  await restore(order({ replace: true }));
+  expect(partials(join(subject.path, ".."))).toEqual(others.map((file) => basename(file)).toSorted());
+
+  // Another backup of the same name may run.
+  const [old, fresh] = [`${order().file}.0a1b2c3d.partial`, `${order().file}.12345678.partial`];
+  for (const file of [old, fresh]) writeFileSync(file, "left");
+  utimesSync(old, new Date(start - 90_000_000), new Date(start - 90_000_000));
+  utimesSync(fresh, new Date(start), new Date(start));
+  await backUp(order({ replace: true }));
+  expect(partials(folder)).toEqual([basename(fresh)]);
 });
 
 async function openSqliteAt(path: string) {

@@ -1,6 +1,7 @@
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Downstream, startDownstream } from "../../../../src/sandbox/downstream/downstream.ts";
+import { until } from "../../../harness/until.ts";
 
 const secret = `whsec_${Buffer.from("thirty-two bytes of a shared key").toString("base64")}`;
 let downstream: Downstream;
@@ -15,14 +16,7 @@ const deliver = (deliveryId: string, path = "/all", headers: Record<string, stri
     method: "POST",
     headers: { "webhook-id": deliveryId, ...headers },
     body: text,
-    signal: AbortSignal.timeout(2_000),
   });
-const until = async (holds: () => boolean) => {
-  for (const end = Date.now() + 5_000; !holds(); await new Promise((resolve) => setTimeout(resolve, 5))) {
-    if (Date.now() > end) throw new Error("waited in vain");
-  }
-};
-
 test("keeps what arrived, in order, and tells attempts, routes and duplicates apart", async () => {
   await deliver("d1");
   await deliver("d2", "/other?x=1");
@@ -60,13 +54,13 @@ test("hangs until it recovers, and can be closed while it hangs", async () => {
     () => "answered",
     () => "cut",
   );
-  await until(() => downstream.counts().arrivals === 1);
+  await until("it arrives", () => downstream.counts().arrivals === 1);
   downstream.recover();
   expect(await hung).toBe("cut");
   expect((await deliver("d1")).status).toBe(200);
   downstream.fail("hang");
   const again = deliver("d2").catch(() => "cut");
-  await until(() => downstream.counts().arrivals === 3);
+  await until("all arrive", () => downstream.counts().arrivals === 3);
   await downstream.close();
   expect(await again).toBe("cut");
 });

@@ -28,6 +28,19 @@ test("a receiver that is away gets its events once it is back, each once, with t
   await downstream.close();
 });
 
+test("a 100 Continue that the sandbox did not ask for is no answer", async () => {
+  await using server = await startTestServer((response) => {
+    response.writeContinue();
+    response.end();
+  });
+  await using stage = createStage({ speed: 100_000 });
+  stage.addWebhook(`${server.url}/hook`);
+  stage.status("wamid.A", "sent");
+  await stage.posting.idle();
+  expect(server.seen).toHaveLength(1);
+  expect(stage.deliveries()).toMatchObject([{ status: "delivered", tries: 1, answered: 200 }]);
+});
+
 test("a redirect is a failure, and is not followed", async () => {
   await using server = await startTestServer((response) => response.writeHead(307, { location: "/elsewhere" }).end());
   await using stage = createStage({ speed: 100_000 });

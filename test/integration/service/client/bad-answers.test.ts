@@ -46,6 +46,20 @@ describe("an answer that differs from the document is malformed, and its call ma
     }
   });
 
+  test("a service that cannot be reached is a network failure, and no fault of the relay", async () => {
+    const { client } = openClient(`http://127.0.0.1:${await freePort()}`, { retry: noRetry });
+    expect(await failureOf(client.sendMessage(body))).toMatchObject({ kind: "network", outcome: "not-done" });
+  });
+
+  test("interim answers are ignored, up to a bound", async () => {
+    const interim = Buffer.from("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nretry-after: 5\r\n\r\n");
+    const service = await startScripted((_request, number) => Buffer.concat([...Array(number === 1 ? 16 : 17).fill(interim), ok]));
+    const { client } = openClient(service.baseUrl);
+    expect(await client.sendMessage(body)).toMatchObject({ wamid: "wamid.A" });
+    expect(await failureOf(client.sendMessage(body))).toMatchObject({ outcome: "unknown" });
+    expect(service.seen).toHaveLength(2);
+  });
+
   test("stops reading an answer above the limit", async () => {
     const service = await startScripted((request, _number, socket) => {
       if (request.path.endsWith("/me")) return ok;

@@ -1,0 +1,105 @@
+import type { Settings } from "../config/schema.ts";
+import type { LaneState } from "../deliver/lane.ts";
+import type { Alarm } from "../model/alarm.ts";
+import type { ReloadView } from "../model/answers.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { Attention } from "../model/overview.ts";
+import type { BreakerView } from "../model/shared-limits.ts";
+import type { StopView } from "../service/accounts.ts";
+import type { QuarantineCount, RouteBacklog, Unplanned } from "../store/views.ts";
+import { type AttentionFacts, attentionOf, createNoticing, routeFacts } from "./attention.ts";
+import { answerOr } from "./gauges.ts";
+import type { Supervisor } from "./supervise.ts";
+
+export interface DiagnosisParts {
+  /** When the process started, in unix ms. */
+  readonly startedAt: number;
+  readonly now: () => number;
+  /** Null for a command: it looks only when asked. */
+  readonly supervise: Supervisor["supervise"] | null;
+  readonly settings: () => Settings;
+  readonly backlog: () => MaybePromise<readonly RouteBacklog[]>;
+  readonly unplanned: () => MaybePromise<Unplanned>;
+  readonly quarantine: () => MaybePromise<QuarantineCount>;
+  readonly lanes: () => ReadonlyMap<string, LaneState>;
+  /** Of the routes of the settings. */
+  readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
+  readonly alarms: () => MaybePromise<readonly Alarm[]>;
+  readonly stops: () => readonly StopView[];
+  /** Accounts whose service answers no poll, and since when. */
+  readonly unreachable: () => MaybePromise<AttentionFacts["unreachable"]>;
+  /** Why the store cannot write; null: it can. */
+  readonly storeFailure: () => string | null;
+  readonly reload: () => ReloadView;
+}
+
+export interface Diagnosis {
+  readonly facts: AttentionFacts;
+  readonly backlog: readonly RouteBacklog[];
+  readonly attention: readonly Attention[];
+  /** When the last entry ended, or the process started. */
+  readonly goodSince: number;
+}
+
+/** How often to look while nobody does, so that the times at which entries began and ended are right. */
+const lookEveryMs = 15_000;
+
+/** What needs action now, from the store and the parts of this process. It remembers when each entry began and ended. */
+export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis> {
+  const { now, settings } = parts;
+  const noticing = createNoticing(now);
+  let goodSince = parts.startedAt;
+  let wasGood = true;
+  /** Reused while the store is unavailable. */
+  let stored = {
+    unplanned: { events: 0, oldestAt: null } as Unplanned,
+    quarantine: { events: 0, oldestAt: null } as QuarantineCount,
+    breakers: new Map() as ReadonlyMap<string, BreakerView>,
+    alarms: [] as readonly Alarm[],
+    unreachable: [] as AttentionFacts["unreachable"],
+  };
+
+  async function diagnose(): Promise<Diagnosis> {
+    const counted = await parts.backlog();
+    const [unplanned, quarantine, breakers, alarms, unreachable] = await Promise.all([
+      answerOr(parts.unplanned, stored.unplanned),
+      answerOr(parts.quarantine, stored.quarantine),
+      answerOr(parts.breakers, stored.breakers),
+      answerOr(parts.alarms, stored.alarms),
+      answerOr(parts.unreachable, stored.unreachable),
+    ]);
+    stored = { unplanned, quarantine, breakers, alarms, unreachable };
+    const { accounts, routes } = settings();
+    const lanes = parts.lanes();
+    const backlog = new Map(counted.map((entry) => [entry.route, entry]));
+    const facts: AttentionFacts = {
+      now: now(),
+      routes: routes.map(({ name }) => {
+        const { failing, slow } = lanes.get(name) ?? {};
+        return routeFacts(name, backlog.get(name), breakers.get(name), failing, slow);
+      }),
+      quarantine,
+      unplanned,
+      alarms: alarms.filter(({ account }) => account !== null && Object.hasOwn(accounts, account)),
+      stops: parts.stops(),
+      storeFailure: parts.storeFailure(),
+      reload: parts.reload(),
+      unreachable: unreachable.filter(({ account }) => Object.hasOwn(accounts, account)),
+    };
+    const attention = noticing.look((noticed) => attentionOf(facts, noticed));
+    if (attention.length === 0 && !wasGood) goodSince = facts.now;
+    wasGood = attention.length === 0;
+    return { facts, backlog: counted, attention, goodSince };
+  }
+
+  parts.supervise?.({
+    name: "the diagnosis",
+    firstMs: 0,
+    async run() {
+      await diagnose();
+      return lookEveryMs;
+    },
+  });
+
+  return diagnose;
+}

@@ -1,0 +1,36 @@
+import { useEffect, useState } from "preact/hooks";
+
+/** An answer that takes longer than this is slow. */
+export const slowAfterMs = 3_000;
+
+/** For each slow read in flight, when the data on the page arrived (`performance.now()`). Null: the page shows none. */
+const reads = new Map<object, number | null>();
+const watchers = new Set<() => void>();
+
+/** Reports a slow read. Returns the function that ends it. */
+export function beginSlow(shownSince: number | null): () => void {
+  const read = {};
+  reads.set(read, shownSince);
+  for (const tell of watchers) tell();
+  return () => {
+    reads.delete(read);
+    for (const tell of watchers) tell();
+  };
+}
+
+/** Undefined: no read is slow. Else the age in ms of the oldest data shown, null without any; read again each second. */
+export function useSlowness(): number | null | undefined {
+  const [, render] = useState(0);
+  useEffect(() => {
+    const tell = () => render((before) => before + 1);
+    watchers.add(tell);
+    const timer = setInterval(() => reads.size > 0 && tell(), 1_000);
+    return () => {
+      watchers.delete(tell);
+      clearInterval(timer);
+    };
+  }, []);
+  if (reads.size === 0) return undefined;
+  const since = [...reads.values()].filter((at) => at !== null);
+  return since.length === 0 ? null : performance.now() - Math.min(...since);
+}

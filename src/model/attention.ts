@@ -1,0 +1,189 @@
+/** How bad: an `error` needs somebody now. */
+export const severities = ["error", "warning"] as const;
+type Severity = (typeof severities)[number];
+
+/** What needs action, and how each place that reports it does so. */
+interface Condition {
+  /** As `attention` of the API names it. Some kinds have two conditions of different severity. */
+  readonly kind: AttentionKind;
+  readonly severity: Severity;
+  /** What it concerns: the label of `relay_attention`. `instance`: one process. */
+  readonly about: "route" | "account" | "instance" | "store";
+  /** How long it lasts before it is an alarm, in seconds. */
+  readonly after: number;
+  /** The alert of deploy/prometheus. */
+  readonly alert: string;
+  readonly summary: string;
+  /** What to do. `$subject` stands for the route or account. */
+  readonly cure: string;
+  /** The command that does it. */
+  readonly command?: string;
+}
+
+export const attentionKinds = [
+  "store-failing",
+  "unplanned",
+  "no-webhooks",
+  "destination-stopped",
+  "destination-failing",
+  "destination-paused",
+  "destination-slow",
+  "account-stopped",
+  "reconcile-failing",
+  "dead-letters",
+  "quarantined",
+  "settings-refused",
+] as const;
+export type AttentionKind = (typeof attentionKinds)[number];
+
+export type ConditionName = AttentionKind | "destination-late" | "quota-used-up";
+
+/** The console, `doctor`, the alarms, `relay_attention` and the alert rules all read this table. `app/attention.ts` has the limits. */
+export const conditions: Readonly<Record<ConditionName, Condition>> = {
+  "store-failing": {
+    kind: "store-failing",
+    severity: "error",
+    about: "instance",
+    after: 60,
+    alert: "RelayCannotStore",
+    summary: "A relay cannot store events",
+    cure: "Repair the store. The relay then continues by itself.",
+  },
+  unplanned: {
+    kind: "unplanned",
+    severity: "error",
+    about: "store",
+    after: 60,
+    alert: "RelayPlanningBehind",
+    summary: "Events wait to be planned",
+    cure: "Start a process with the role work or both, or add one if there are too few.",
+  },
+  "no-webhooks": {
+    kind: "no-webhooks",
+    severity: "error",
+    about: "account",
+    after: 0,
+    alert: "RelayWebhooksMissing",
+    summary: "Webhooks are missing",
+    cure: "Check the webhook settings at the messaging service. /readyz names likely causes.",
+  },
+  "destination-stopped": {
+    kind: "destination-stopped",
+    severity: "error",
+    about: "route",
+    after: 0,
+    alert: "RelayDestinationStopped",
+    summary: "A destination is stopped",
+    cure: "Repair the destination, then resume it.",
+    command: "wamid-relay resume $subject",
+  },
+  "destination-failing": {
+    kind: "destination-failing",
+    severity: "error",
+    about: "route",
+    after: 30,
+    alert: "RelayDestinationFailing",
+    summary: "A destination fails",
+    cure: "Repair the destination. The relay keeps trying; to try at once, retry.",
+    command: "wamid-relay replay --route $subject --state waiting",
+  },
+  "destination-late": {
+    kind: "destination-failing",
+    severity: "warning",
+    about: "route",
+    after: 300,
+    alert: "RelayDeliveriesOverdue",
+    summary: "Deliveries of a route are overdue",
+    cure: "The destination is slow, its rate or concurrency is too low, or too few workers run.",
+  },
+  "destination-paused": {
+    kind: "destination-paused",
+    severity: "warning",
+    about: "route",
+    after: 600,
+    alert: "RelayDestinationPaused",
+    summary: "A destination asked for a long pause",
+    cure: "To call it now, resume it.",
+    command: "wamid-relay resume $subject",
+  },
+  "destination-slow": {
+    kind: "destination-slow",
+    severity: "warning",
+    about: "route",
+    after: 300,
+    alert: "RelayDestinationSlow",
+    summary: "A destination takes more than half of its timeout",
+    cure: "Let the destination answer before it does its work, or raise its timeout. Attempts over the timeout fail and are repeated.",
+  },
+  "account-stopped": {
+    kind: "account-stopped",
+    severity: "error",
+    about: "account",
+    after: 0,
+    alert: "RelayKeyRefused",
+    summary: "The messaging service refuses the API key",
+    cure: "Correct accounts.$subject.apiKey, then reload the settings.",
+    command: "wamid-relay reload",
+  },
+  "quota-used-up": {
+    kind: "account-stopped",
+    severity: "warning",
+    about: "account",
+    after: 0,
+    alert: "RelayQuotaUsedUp",
+    summary: "A monthly quota is used up",
+    cure: "Wait, or change the plan and resume the account.",
+    command: "wamid-relay resume --account $subject",
+  },
+  "reconcile-failing": {
+    kind: "reconcile-failing",
+    severity: "warning",
+    about: "account",
+    after: 0,
+    alert: "RelayPollsFaulty",
+    summary: "All polls of messages fail",
+    cure: "Check its baseUrl, apiKey and plan, then reload.",
+    command: "wamid-relay reload",
+  },
+  "dead-letters": {
+    kind: "dead-letters",
+    severity: "warning",
+    about: "route",
+    after: 0,
+    alert: "RelayDeadLetters",
+    summary: "Deliveries ran out of attempts",
+    cure: "Repair the destination, then retry them.",
+    command: "wamid-relay replay --route $subject",
+  },
+  quarantined: {
+    kind: "quarantined",
+    severity: "warning",
+    about: "store",
+    after: 0,
+    alert: "RelayQuarantined",
+    summary: "Signed webhooks are not valid events",
+    cure: "Each one shows the reason. Correct the sender. Release them once an upgraded relay reads them.",
+    command: "wamid-relay replay --disposition quarantined",
+  },
+  "settings-refused": {
+    kind: "settings-refused",
+    severity: "warning",
+    about: "instance",
+    after: 0,
+    alert: "RelaySettingsRefused",
+    summary: "A relay refused its settings file",
+    cure: "The previous settings stay in effect. Correct the file, then reload.",
+    command: "wamid-relay reload",
+  },
+};
+
+/** The condition that an entry reports. */
+export function conditionOf({ kind, severity }: Pick<Condition, "kind" | "severity">): ConditionName {
+  const names = Object.keys(conditions) as ConditionName[];
+  return names.find((name) => conditions[name].kind === kind && conditions[name].severity === severity) ?? kind;
+}
+
+/** `text` of the table for one subject. */
+export function about(text: string, subject: string | null): string {
+  return text.replaceAll("$subject", () => subject ?? "");
+}

@@ -1,0 +1,110 @@
+import { type HistoryCell, minuteMs, quantile, type SeriesName } from "./history.ts";
+import type { DestinationView, OverviewView } from "./overview.ts";
+
+type Values = readonly (number | null)[];
+export type RouteHour = Pick<DestinationView, "successLastHour" | "p50Ms" | "p99Ms">;
+
+/** What the overview shows of the history: the last 60 minutes, the current one last. */
+export interface LastHour {
+  readonly figures: Readonly<Record<keyof OverviewView["figures"], Values>>;
+  /** Over the last minute. Null: nothing was received in this hour. */
+  readonly eventsPerSecond: number | null;
+  /** The latest that was measured. */
+  readonly ackP99Ms: number | null;
+  /** Over the hour. */
+  readonly deliveredShare: number | null;
+  /** Of the routes that made attempts. */
+  readonly routes: ReadonlyMap<string, RouteHour>;
+}
+
+const minutes = 60;
+
+/** The series that the last hour is summed up from. */
+export const lastHourSeries = ["events", "ack", "oldest", "deadLetters", "attempts", "delivery"] as const satisfies SeriesName[];
+type LastHourSeries = (typeof lastHourSeries)[number];
+
+/** Begin of the last hour, in unix ms. */
+export const lastHourFrom = (now: number): number => (Math.floor(now / minuteMs) - minutes + 1) * minuteMs;
+
+interface Attempts {
+  all: number;
+  delivered: number;
+}
+type Buckets = Map<number, number>;
+
+/** Sums up the last hour in one pass over its cells. */
+export function createLastHourSums(now: number) {
+  const from = lastHourFrom(now);
+  const byMinute = <T>(make: () => T): T[] => Array.from({ length: minutes }, make);
+  const received = byMinute(() => 0);
+  const acknowledged = byMinute((): Buckets => new Map());
+  const gauges = { oldest: byMinute((): number | null => null), deadLetters: byMinute((): number | null => null) };
+  const attempts = { hour: noAttempts(), minutes: byMinute(noAttempts) };
+  const routes = new Map<string, { attempts: Attempts; delivery: Buckets }>();
+
+  function routeOf(route: string) {
+    let own = routes.get(route);
+    if (own === undefined) {
+      own = { attempts: noAttempts(), delivery: new Map() };
+      routes.set(route, own);
+    }
+    return own;
+  }
+
+  return {
+    add(series: LastHourSeries, { subject, label, at, n }: HistoryCell): void {
+      const minute = Math.floor((at - from) / minuteMs);
+      if (minute < 0 || minute >= minutes) return;
+      if (series === "events") received[minute] = (received[minute] ?? 0) + n;
+      else if (series === "ack") addTo(acknowledged[minute], label, n);
+      else if (series === "delivery") addTo(routeOf(subject).delivery, label, n);
+      else if (series === "attempts") {
+        for (const sums of [attempts.hour, attempts.minutes[minute], routeOf(subject).attempts]) {
+          if (sums === undefined) continue;
+          sums.all += n;
+          if (label === "delivered") sums.delivered += n;
+        }
+      } else gauges[series][minute] = Math.max(gauges[series][minute] ?? n, n);
+    },
+    result(): LastHour {
+      const isIdle = received.every((count) => count === 0);
+      const ackP99Ms = acknowledged.map((buckets) => quantile(buckets, 0.99));
+      return {
+        figures: {
+          eventsPerSecond: received.map((count) => (isIdle ? null : count / 60)),
+          ackP99Ms,
+          oldestDeliverySeconds: gauges.oldest,
+          deliveredShare: attempts.minutes.map(shareOf),
+          deadLetters: gauges.deadLetters,
+        },
+        eventsPerSecond: isIdle ? null : overLastMinute(received, now),
+        ackP99Ms: ackP99Ms.findLast((value) => value !== null) ?? null,
+        deliveredShare: shareOf(attempts.hour),
+        routes: new Map(
+          [...routes].map(([route, own]) => [
+            route,
+            { successLastHour: shareOf(own.attempts), p50Ms: quantile(own.delivery, 0.5), p99Ms: quantile(own.delivery, 0.99) },
+          ]),
+        ),
+      };
+    },
+  };
+}
+
+const noAttempts = (): Attempts => ({ all: 0, delivered: 0 });
+
+function addTo(buckets: Buckets | undefined, label: string, n: number): void {
+  buckets?.set(Number(label), (buckets.get(Number(label)) ?? 0) + n);
+}
+
+const shareOf = ({ all, delivered }: Attempts): number | null => (all === 0 ? null : delivered / all);
+
+/** Events per second: the current minute so far, and the part of the one before that completes a minute. */
+function overLastMinute(received: readonly number[], now: number): number {
+  const elapsed = (now % minuteMs) / minuteMs;
+  return ((received.at(-1) ?? 0) + (received.at(-2) ?? 0) * (1 - elapsed)) / 60;
+}
+
+/** Before anything was read, and of a route without attempts. */
+export const noHistory: LastHour = createLastHourSums(0).result();
+export const noRouteHour: RouteHour = { successLastHour: null, p50Ms: null, p99Ms: null };

@@ -1,0 +1,190 @@
+// Slow: it drives the console in Chromium, with answers that take up to 20 seconds.
+import type { Page } from "playwright-core";
+import { expect, test } from "vitest";
+import { postMessages, startConsole } from "../../harness/console.ts";
+import { until } from "../../harness/until.ts";
+
+const heading = (page: Page, name: string) => page.getByRole("heading", { level: 1, name, exact: true });
+const lists = ["messages", "events", "deliveries"] as const;
+
+/** Two messages with an event each; the list of messages has registered ones only. */
+async function twoMessages(relay: Parameters<typeof postMessages>[0]): Promise<void> {
+  const wamids = await postMessages(relay, 2);
+  await relay.ask("/v1/messages/track", { method: "POST", body: wamids.map((wamid) => ({ wamid })) });
+}
+
+/** Delays every answer but those about the session and the stream. */
+async function delay(page: Page, ms: number): Promise<void> {
+  await page.route(/\/v1\/(?!session|live)/, async (route) => {
+    await new Promise((resolve) => setTimeout(resolve, ms));
+    await route.continue().catch(() => {});
+  });
+}
+
+test("Enter follows the focused link of every page, with and without a selected row, and presses buttons", async () => {
+  const { relay, open } = await startConsole("sqlite");
+  await twoMessages(relay);
+  const { page } = await open("");
+  for (const [path, name] of [
+    ["", "Overview"],
+    ["messages", "Messages"],
+    ["events", "Events"],
+    ["deliveries", "Deliveries"],
+    ["quality", "Quality"],
+    ["runs", "Runs"],
+    ["settings", "Settings"],
+  ] as const) {
+    await page.goto(`/console/${path}`);
+    await heading(page, name).waitFor();
+    if (["messages", "events", "deliveries"].includes(path)) await page.locator("tbody tr").first().waitFor();
+    const target = name === "Settings" ? "Events" : "Settings";
+    for (const selects of [false, true]) {
+      if (selects) {
+        await page.goto(`/console/${path}`);
+        await heading(page, name).waitFor();
+        await page.keyboard.press("j");
+      }
+      await page.getByRole("navigation").getByRole("link", { name: target }).focus();
+      await page.keyboard.press("Enter");
+      await heading(page, target).waitFor();
+    }
+  }
+  await page.goto("/console/events");
+  const pause = page.getByRole("button", { name: "Pause" });
+  await pause.focus();
+  await page.keyboard.press("Enter");
+  await until("the list is paused", () => page.url().includes("tail=off"));
+  await page.goto("/console/deliveries");
+  await page.getByRole("button", { name: "Retry", exact: true }).first().focus();
+  await page.keyboard.press("Enter");
+  const dialog = page.getByRole("dialog");
+  await dialog.waitFor();
+  await dialog.getByRole("button", { name: "Cancel" }).focus();
+  await page.keyboard.press("Enter");
+  await dialog.waitFor({ state: "hidden" });
+});
+
+test.each([4_000, 20_000])("every list loads when answers take %i ms, and the page says that it is slow", async (ms) => {
+  const { relay, open } = await startConsole("sqlite");
+  await twoMessages(relay);
+  const { page } = await open("settings");
+  await delay(page, ms);
+  for (const path of lists) {
+    await page.goto(`/console/${path}`);
+    await page.getByRole("status").filter({ hasText: "slow: waiting for data" }).waitFor();
+    await page.locator("tbody tr").nth(1).waitFor();
+  }
+  // The next read of the same list is slow, too, and its rows stay.
+  if (ms < 10_000) {
+    await page
+      .getByRole("status")
+      .filter({ hasText: /slow: data is \d+ s old/ })
+      .waitFor();
+    expect(await page.locator("tbody tr").count()).toBeGreaterThan(1);
+  }
+});
+
+test("eight visible tabs all show what happens, and a hidden one gives its stream up", async () => {
+  const { relay, open } = await startConsole("sqlite");
+  await postMessages(relay, 1);
+  const { page: first } = await open("events");
+  const pages = [first];
+  for (let n = 1; n < 8; n += 1) {
+    const page = await first.context().newPage();
+    pages.push(page);
+    await page.goto("/console/events");
+    await page.locator("tbody tr").first().waitFor();
+  }
+  await pages[7]?.getByText("● every 5 s").waitFor();
+  await postMessages(relay, 1, "later");
+  for (const page of pages) await page.locator("tbody tr").nth(1).waitFor();
+  // Headless Chromium hides no page.
+  const hide = (state: string) => `Object.defineProperty(document, "visibilityState", { configurable: true, get: () => "${state}" });
+    document.dispatchEvent(new Event("visibilitychange"))`;
+  await first.evaluate(hide("hidden"));
+  const live = () => Promise.all(pages.map((page) => page.getByText("● live").count()));
+  await first.getByText("○ connecting").waitFor();
+  await until("another tab takes the stream", async () => (await live()).filter((count) => count > 0).length === 4);
+  await postMessages(relay, 1, "latest");
+  await first.evaluate(hide("visible"));
+  for (const page of pages) await page.locator("tbody tr").nth(2).waitFor();
+});
+
+test("the page takes the relay's clock when the browser's is a day off", async () => {
+  const { relay, downstream, open } = await startConsole("sqlite");
+  await twoMessages(relay);
+  await until("crm has failed", () => downstream.counts("/crm").arrivals === 2);
+  const { page } = await open("");
+  await page.clock.install();
+  for (const ms of [-86_400_000, 86_400_000]) {
+    await page.clock.setSystemTime(Date.now() + ms);
+    await page.goto("/console/deliveries");
+    await page.getByText("● live").waitFor();
+    const ages = page.getByRole("table", { name: "Groups of deliveries" }).locator("tbody tr").first().locator("time");
+    await ages.first().waitFor();
+    for (const text of await ages.allInnerTexts()) expect(text).toMatch(/^(now|\d+ (s|min) ago)$/);
+    const next = page.getByRole("table", { name: "Deliveries", exact: true }).getByText(/^in \d+ (s|min)$/);
+    await next.first().waitFor();
+    await page.goto("/console/");
+    await page.getByRole("img", { name: "Events received, by outcome: routed 2" }).waitFor();
+    await page.goto("/console/quality?period=1h");
+    await page.getByRole("heading", { name: "Sent, delivered, read" }).waitFor();
+  }
+});
+
+test("Back returns to the filters and the place that were left, and the page names what the address cannot mean", async () => {
+  const { relay, open } = await startConsole("sqlite");
+  await postMessages(relay, 60);
+  const { page } = await open("events", { viewport: { width: 1280, height: 600 } });
+  const rows = page.locator("tbody tr");
+  await rows.nth(40).waitFor();
+  expect(await page.title()).toBe("Events · wamid-relay");
+  const scrolled = () => page.evaluate<number>("window.scrollY");
+  await rows.nth(30).getByRole("link").first().focus();
+  const left = await scrolled();
+  expect(left).toBeGreaterThan(300);
+  await page.keyboard.press("Enter");
+  await heading(page, "Event 30").waitFor();
+  expect({ title: await page.title(), top: await scrolled() }).toEqual({ title: "Event 30 · wamid-relay", top: 0 });
+  await page.goBack();
+  await until("the list is where it was", async () => (await scrolled()) === left);
+  expect(await page.title()).toBe("Events · wamid-relay");
+
+  await page.goto("/console/deliveries");
+  const search = (expected: string) => until(`the address ends with ${expected}`, () => new URL(page.url()).search === expected);
+  await page.getByLabel("State").selectOption("waiting");
+  await search("?state=waiting");
+  await page.getByLabel("State").selectOption("dead");
+  await search("?state=dead");
+  const route = page.getByLabel("Route");
+  await route.press("c");
+  await search("?state=dead&route=c");
+  await route.press("r");
+  await search("?state=dead&route=cr");
+  await page.goBack();
+  await search("?state=dead");
+  await until("the field is empty", async () => (await route.inputValue()) === "");
+  await route.press("h");
+  await search("?state=dead&route=h");
+  await page.goBack();
+  await search("?state=dead");
+  await page.goBack();
+  await search("?state=waiting");
+  expect(await page.getByLabel("State").inputValue()).toBe("waiting");
+
+  await page.goto("/console/events?disposition=xyz&status=sent");
+  await page.getByRole("status").filter({ hasText: "xyz is not a valid disposition. The page ignores it." }).waitFor();
+  await rows.nth(40).waitFor();
+  await page.getByRole("link", { name: "Clear it" }).click();
+  await search("?status=sent");
+  for (const invalid of ["?period=9y", "messages?before=x", "deliveries?from=soon", "runs?status=xyz"]) {
+    await page.goto(`/console/${invalid}`);
+    await page.getByRole("link", { name: "Clear it" }).waitFor();
+    expect(await page.getByRole("alert").count()).toBe(0);
+  }
+  for (const nowhere of ["nowhere", "events/1/2"]) {
+    await page.goto(`/console/${nowhere}`);
+    await heading(page, "No such page").waitFor();
+    expect(await page.title()).toBe("No such page · wamid-relay");
+  }
+});

@@ -1,0 +1,12 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+
+const read = (path: string) => readFileSync(new URL(`../../../${path}`, import.meta.url), "utf8");
+
+test("no script counts on npm to run another one before or after it", () => {
+  expect(read(".npmrc")).toMatch(/^ignore-scripts=true$/m);
+  const names = Object.keys((JSON.parse(read("package.json")) as { scripts: Record<string, string> }).scripts);
+  expect(names.filter((name) => names.some((other) => [`pre${other}`, `post${other}`].includes(name)))).toEqual([]);
+  // npm would run these for its own commands.
+  expect(names.filter((name) => /^(prepare|(pre|post)(install|pack|publish|publishOnly|version))$/.test(name))).toEqual([]);
+});
