@@ -1,0 +1,34 @@
+import type { Rules } from "./rules.ts";
+import { type Accepted, type Arriving, accept } from "./work/accept.ts";
+import type { Batches } from "./work/batches.ts";
+import { createCounting } from "./work/counts.ts";
+import type { Held } from "./work/leases.ts";
+import { createPlanNumbers } from "./work/plan-numbers.ts";
+import { type SettledOutcome, type Settling, settle } from "./work/settle.ts";
+
+interface CommandParts {
+  readonly rules: Rules;
+  /** Names this process in the counts; empty where it is the only one. */
+  readonly writer: string;
+  /** The leases of this process. */
+  readonly held: () => Held;
+}
+
+/** The commands of both databases, with what they remember between batches. */
+export function createCommands({ rules, writer, held }: CommandParts) {
+  const plans = createPlanNumbers();
+  const counts = createCounting(writer).begin;
+  return {
+    accept: {
+      *work(batch) {
+        const { outcomes, plans: stored } = yield* accept(batch, { rules, plans, counts });
+        return { outcomes, stored: () => plans.noteStored(stored) };
+      },
+    } satisfies Batches<Arriving, Accepted>,
+    settle: {
+      *work(batch) {
+        return { outcomes: yield* settle(batch, { counts, held: held() }) };
+      },
+    } satisfies Batches<Settling, SettledOutcome>,
+  };
+}

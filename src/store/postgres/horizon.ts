@@ -1,0 +1,44 @@
+import { events } from "../schema/tables.ts";
+import { rows, type Work } from "../sql/ops.ts";
+import { as, select, sql, typed } from "../sql/sql.ts";
+
+/** Most marks, and most events counted for one, so that a look stays short. */
+const mostMarks = 4;
+const mostCounted = 10_000;
+
+const e = as(events, "e");
+
+/**
+ * The seq up to which no event appears any more. Sequences number events before their transactions are committed, so a later
+ * number may be seen first. A number that never appears, because its transaction was rolled back, is passed once all
+ * transactions have ended that may have taken it: each has its transaction number before it takes one (sessions.ts).
+ */
+export function createHorizon(from = 0) {
+  let known = from;
+  let marks: { readonly last: number; readonly xid: number }[] = [];
+
+  return {
+    /** Looks again. Run each look in a transaction of its own: the mark is a transaction number that comes after the read. */
+    *look(): Work<number> {
+      const [sequence] =
+        yield* rows(select({ last: typed<number>(sql`CASE WHEN s.is_called THEN s.last_value ELSE 0 END`) })`FROM events_seq s`);
+      const last = sequence?.last ?? 0;
+      const [snapshot] = yield* rows(select({ xmin: typed<number>(sql`pg_snapshot_xmin(pg_current_snapshot())::text::bigint`) })``);
+      const xmin = snapshot?.xmin ?? 0;
+      for (const mark of marks) if (mark.xid <= xmin) known = Math.max(known, mark.last);
+      marks = marks.filter(({ xid }) => xid > xmin);
+      if (known >= last) return known;
+      const to = Math.min(last, known + mostCounted);
+      const present = yield* rows(select({ seq: e.seq })`FROM events e WHERE e.seq > ${known} AND e.seq <= ${to} ORDER BY e.seq`);
+      for (const { seq } of present) {
+        if (seq !== known + 1) break;
+        known = seq;
+      }
+      if (known < to && marks.length < mostMarks && marks.at(-1)?.last !== last) {
+        const [own] = yield* rows(select({ xid: typed<number>(sql`pg_current_xact_id()::text::bigint`) })``);
+        if (own !== undefined) marks.push({ last, xid: own.xid });
+      }
+      return known;
+    },
+  };
+}

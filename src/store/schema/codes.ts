@@ -1,0 +1,28 @@
+import { origins } from "../../model/event.ts";
+import { type EventId, isCanonicalUuid, uuidText } from "../../model/ids.ts";
+import { dispositions } from "../../model/states.ts";
+
+/** The numbers that stand for words: a word's place in its list. A list may grow at its end and is never reordered. */
+export const codeOf = { origin: codes(origins), disposition: codes(dispositions) };
+
+function codes<Word extends string>(words: readonly Word[]): Readonly<Record<Word, number>> {
+  return Object.fromEntries(words.map((word, code) => [word, code])) as Record<Word, number>;
+}
+
+const uuidBytes = 16;
+
+/**
+ * An event id as stored: the 16 bytes of a UUID, which halve the index. Another text stands behind a byte, or behind two,
+ * so that none has 16.
+ */
+export function packEventId(id: string): Buffer {
+  if (isCanonicalUuid(id)) return Buffer.from(id.replaceAll("-", ""), "hex");
+  const packed = Buffer.from(`\0${id}`);
+  return packed.length === uuidBytes ? Buffer.from(`\u0001\0${id}`) : packed;
+}
+
+export function unpackEventId(value: Buffer | null): EventId | null {
+  if (value === null) return null;
+  if (value.length === uuidBytes) return uuidText(value.toString("hex")) as EventId;
+  return value.toString("utf8", value[0] === 1 ? 2 : 1) as EventId;
+}

@@ -1,0 +1,42 @@
+import type { Index, Table } from "./table.ts";
+import { tables } from "./tables.ts";
+
+export type Engine = "sqlite" | "postgres";
+
+/** The statements that create all tables, in an empty file or schema. */
+export const ddl = (engine: Engine): string[] => tables.flatMap((table) => ddlOf(table, engine));
+
+/** The statements that create a table and its indexes. A `seq` is numbered by the runner, from a sequence on PostgreSQL. */
+function ddlOf(table: Table, engine: Engine): string[] {
+  const columns = Object.entries(table.columns).map(([name, kind]) => {
+    const type = kind[engine];
+    return `${quoted(name)} ${type}${kind.isNull ? "" : " NOT NULL"}`;
+  });
+  const body = [...columns, `PRIMARY KEY (${listOf(table.key)})`].join(",\n  ");
+  const options = engine === "sqlite" ? (isNumbered(table) ? "STRICT" : "STRICT, WITHOUT ROWID") : storageOf(table);
+  const sequence = engine === "postgres" && isNumbered(table) ? [`CREATE SEQUENCE ${table.name}_seq`] : [];
+  return [
+    `CREATE TABLE ${table.name} (\n  ${body}\n) ${options}`.trim(),
+    ...sequence,
+    ...table.indexes.map((index) => indexOf(table, index)),
+  ];
+}
+
+/** Tables whose key is one number from a sequence. SQLite keeps them in the order of that number. */
+function isNumbered({ key }: Pick<Table, "key">): boolean {
+  return key.length === 1 && key[0] === "seq";
+}
+
+export const quoted = (name: string): string => `"${name}"`;
+export const listOf = (names: readonly string[]): string => names.map(quoted).join(", ");
+
+function indexOf(table: Table, { name, on, isUnique = false, where }: Index): string {
+  const filter = where === undefined ? "" : ` WHERE ${where}`;
+  return `CREATE ${isUnique ? "UNIQUE " : ""}INDEX ${name} ON ${table.name} (${listOf(on)})${filter}`;
+}
+
+/** Rows come and go by number and not by share, so that a large table is vacuumed as often as a small one. */
+function storageOf({ fillfactor }: Table): string {
+  const often = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000";
+  return `WITH (fillfactor = ${fillfactor}, ${often})`;
+}

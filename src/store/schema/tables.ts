@@ -1,0 +1,215 @@
+import { hydrationStates } from "../../model/hydration.ts";
+import { dispositions } from "../../model/states.ts";
+import { bytes, int, small, type Table, table, text } from "./table.ts";
+
+/*
+ * The tables of both databases. From here come their DDL, the types of rows and the statements of the runners. Times are
+ * unix ms, JSON is text, and lists of words (dispositions, states) are stored as the place of the word in its list.
+ */
+
+/** One row for each stored body. Its disposition, plan and counts change, the rest never does. */
+export const events = table(
+  "events",
+  {
+    seq: int,
+    account: text,
+    /** 16 bytes of a UUID, or the bytes of another id behind a zero byte. Null: quarantined. */
+    id: bytes.orNull,
+    kind: text.orNull,
+    /** Null: the relay's own envelope. */
+    format: text.orNull,
+    /** What identifies the signed request that brought several events, and the event's place in it. */
+    request: text.orNull,
+    place: int.orNull,
+    source: text,
+    origin: small,
+    received_at: int,
+    created_at: int.orNull,
+    /** Fingerprint of the secret that verified it. */
+    secret: text.orNull,
+    subject: int.orNull,
+    status: text.orNull,
+    previous_status: text.orNull,
+    moved: small,
+    error_code: text.orNull,
+    disposition: small,
+    plan: int.orNull,
+    duplicates: int,
+    conflicts: int,
+    fault: text.orNull,
+    release: int.orNull,
+    /** The number of an id that logs mask. */
+    mask: int.orNull,
+    headers: text.orNull,
+    body: bytes,
+  },
+  {
+    key: ["seq"],
+    indexes: {
+      id: { on: ["id", "account"], isUnique: true },
+      subject: { on: ["subject"], where: "subject IS NOT NULL" },
+      mask: { on: ["mask"], where: "mask IS NOT NULL" },
+      error: { on: ["error_code"], where: "error_code IS NOT NULL" },
+      polled: { on: ["account", "seq"], where: "origin <> 0" },
+      ignored: { on: ["received_at"], where: `disposition = ${dispositions.indexOf("ignored")}` },
+      quarantined: { on: ["received_at"], where: `disposition = ${dispositions.indexOf("quarantined")}` },
+    },
+  },
+);
+
+/** A list of verdicts under the first 48 bits of its SHA-256, so that nobody looks it up. */
+export const plans = table("plans", { id: int, verdicts: text }, { key: ["id"] });
+
+/** Messages (type 0) and automation runs (type 1). */
+export const subjects = table(
+  "subjects",
+  {
+    seq: int,
+    type: small,
+    account: text,
+    /** 16 bytes of the SHA-256 of `name`. The first six are the number of the masked id. */
+    key: bytes,
+    /** wamid or run id. */
+    name: text,
+    service_id: text.orNull,
+    service_mask: int.orNull,
+    reference: text.orNull,
+    metadata: text.orNull,
+    registered_at: int.orNull,
+    status: text.orNull,
+    error: text.orNull,
+    times: text,
+    updated_at: int,
+    conversation_id: text.orNull,
+    /** When it was sent, as its registration says. */
+    registered_sent_at: int.orNull,
+    polled_at: int.orNull,
+    /** 1: the service does not know it, and it is no longer polled. */
+    missing: small.orNull,
+    /** The last four digits of the phone number. */
+    phone: int.orNull,
+  },
+  {
+    key: ["seq"],
+    indexes: {
+      key: { on: ["key", "account"], isUnique: true },
+      phone: { on: ["phone"], where: "phone IS NOT NULL" },
+      reference: { on: ["reference"], where: "reference IS NOT NULL" },
+      service: { on: ["service_mask"], where: "service_mask IS NOT NULL" },
+      failed: { on: ["updated_at"], where: "status = 'failed'" },
+      error: { on: ["error"], where: "error IS NOT NULL" },
+      registered: { on: ["account", "registered_at", "seq"], where: "registered_at IS NOT NULL" },
+    },
+    fillfactor: 85,
+  },
+);
+
+/** `next_at` of what no clock starts: held deliveries, and events that wait for their hydration. */
+export const never = Number.MAX_SAFE_INTEGER;
+
+/** What `queue.state` says. `exchange`: a proxied request of a process, which has a minute to settle it. */
+export const queueState = { waiting: 0, held: 1, parked: 2, exchange: 3 } as const;
+
+/** Everything that waits. `lane` keeps an order: the subject of an ordered or parked delivery, else -event. */
+export const queue = table(
+  "queue",
+  {
+    lane: int,
+    route: text,
+    event: int,
+    shard: small,
+    account: text,
+    state: small,
+    next_at: int,
+    attempts: int,
+    /** Attempts since it was planned or replayed, which count toward the limit. */
+    spent: int,
+    replays: int,
+    /** Of the last failed attempt. */
+    cause: text.orNull,
+  },
+  {
+    key: ["lane", "route", "event"],
+    // `cause` follows for groups of failing deliveries, which then need no look at the rows.
+    indexes: { due: { on: ["state", "route", "shard", "next_at", "event", "cause"] } },
+    fillfactor: 60,
+  },
+);
+
+/** What `deliveries.state` says. */
+export const settledState = { delivered: 0, dead: 1 } as const;
+
+/** What is settled, with its last attempt. */
+export const deliveries = table(
+  "deliveries",
+  {
+    event: int,
+    route: text,
+    account: text,
+    lane: int,
+    state: small,
+    attempts: int,
+    spent: int,
+    replays: int,
+    settled_at: int,
+    reason: text.orNull,
+    cause: text.orNull,
+    /** The last attempt; null: there was none. */
+    at: int.orNull,
+    took_ms: int.orNull,
+    status: int.orNull,
+    error: text.orNull,
+    response: bytes.orNull,
+  },
+  { key: ["event", "route"], indexes: { dead: { on: ["route", "event", "cause"], where: `state = ${settledState.dead}` } } },
+);
+
+/** The attempts that settled nothing. */
+export const attempts = table(
+  "attempts",
+  { event: int, route: text, number: int, at: int, took_ms: int, status: int.orNull, error: text.orNull, response: bytes.orNull },
+  { key: ["event", "route", "number"] },
+);
+
+/** Messages that are polled, and when next. */
+export const polls = table(
+  "polls",
+  {
+    message: int,
+    account: text,
+    since: int,
+    rank: int,
+    next_at: int.orNull,
+    polls: int,
+    failures: int,
+    misses: int,
+    answered_at: int.orNull,
+  },
+  { key: ["message"], indexes: { next: { on: ["account", "rank", "next_at"] } } },
+);
+
+/** Truncated events. `more`: what `GET /v1/events/{id}` shows of its hydration, as JSON. */
+export const hydrations = table(
+  "hydrations",
+  { event: int, account: text, received_at: int, state: small, target: text.orNull, subject: int.orNull, more: text.orNull },
+  { key: ["event"], indexes: { waiting: { on: ["account", "event"], where: `state = ${hydrationStates.indexOf("waiting")}` } } },
+);
+
+/**
+ * Counts. `at`: unix minutes, 0 for a total. `of`: a source or route, or empty. `writer`: the process, so that processes do
+ * not wait for each other; empty on SQLite. `writes` shows an audit which counts changed while it read.
+ */
+export const counters = table(
+  "counters",
+  { at: int, account: text, series: text, of: text, label: text, writer: text, n: int, writes: int },
+  { key: ["at", "account", "series", "of", "label", "writer"], fillfactor: 50 },
+);
+
+/** Any small shared thing as JSON: leases, stops, breakers, cursors, keys of sends. It may go after `until`. */
+export const state = table(
+  "state",
+  { key: text, value: text, version: int, until: int.orNull },
+  { key: ["key"], indexes: { until: { on: ["until"], where: "until IS NOT NULL" } }, fillfactor: 70 },
+);
+
+export const tables: readonly Table[] = [events, plans, subjects, queue, deliveries, attempts, polls, hydrations, counters, state];

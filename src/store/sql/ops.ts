@@ -1,0 +1,137 @@
+import type { ColumnOf, RowOf, Table } from "../schema/table.ts";
+import type { Sql } from "./sql.ts";
+
+/**
+ * What a command asks of the database. A command is a generator that yields these; a runner executes them, at once on
+ * SQLite, and pipelined on PostgreSQL.
+ */
+export type Op =
+  | { readonly op: "query"; readonly query: Sql }
+  | { readonly op: "find"; readonly look: Look; readonly keys: readonly Key[] }
+  | { readonly op: "insert"; readonly table: Table; readonly rows: readonly object[]; readonly known: "fails" | "stays" }
+  | { readonly op: "lock"; readonly look: Look; readonly keys: readonly Key[] }
+  | { readonly op: "update"; readonly change: Change; readonly rows: readonly object[] }
+  | { readonly op: "remove"; readonly removal: Removal; readonly rows: readonly object[] }
+  | { readonly op: "add"; readonly table: Table; readonly sum: Sum; readonly rows: readonly object[] }
+  | { readonly op: "numbers"; readonly table: Table; readonly count: number }
+  | { readonly op: "together"; readonly ops: readonly Op[] };
+
+/** Steps of a command. Its operations run in one transaction. */
+// biome-ignore lint/suspicious/noExplicitAny: what is sent in has the type of the operation that was yielded.
+export type Work<T> = Generator<Op, T, any>;
+
+type Key = readonly unknown[];
+
+/** How rows are found: by the values of `by`, the first by `order` where there are several. */
+export interface Look {
+  readonly name: string;
+  readonly table: Table;
+  readonly by: readonly string[];
+  readonly columns: readonly string[];
+  readonly order: string | null;
+  readonly lock: Lock | null;
+}
+
+/** Until the end of the transaction. `share` waits for writers, and `update` for readers that hold a share, too. */
+type Lock = "share" | "update";
+
+/** Which columns an update sets, to which it adds, and which count on. `by`: how it finds the row, by the table's key at least. */
+export interface Change {
+  readonly name: string;
+  readonly table: Table;
+  readonly by: readonly string[];
+  readonly set: readonly string[];
+  readonly add: readonly string[];
+  readonly count: readonly string[];
+}
+
+/** How rows to remove are found: by the table's key at least. */
+export interface Removal {
+  readonly name: string;
+  readonly table: Table;
+  readonly by: readonly string[];
+}
+
+/** How a counter that is there already takes another number. */
+export type Sum = "sum" | "max" | "min";
+
+type Typed<R> = Op & { readonly result?: R };
+type TypedLook<R> = Look & { readonly row?: R };
+
+/** Declare it once, outside of a command: its name identifies the statement. */
+export function look<T extends Table, const C extends ColumnOf<T>>(
+  table: T,
+  by: readonly ColumnOf<T>[],
+  columns: readonly C[],
+  { order = null, lock = null }: { readonly order?: ColumnOf<T> | null; readonly lock?: Lock | null } = {},
+): TypedLook<Pick<RowOf<T>, C>> {
+  const name = ["find", table.name, ...by, columns.length, ...columns.slice(0, 2), order ?? "", lock ?? ""].join("_");
+  return { name, table, by, columns, order, lock };
+}
+
+interface ChangeParts<T extends Table> {
+  /** Columns to which the row's values are added. */
+  readonly add?: readonly ColumnOf<T>[];
+  /** Columns that grow by one. */
+  readonly count?: readonly ColumnOf<T>[];
+  /** Further columns that must have the row's values, or the stored row stays as it is. */
+  readonly only?: readonly ColumnOf<T>[];
+}
+
+export function change<T extends Table>(
+  table: T,
+  set: readonly ColumnOf<T>[],
+  { add = [], count = [], only = [] }: ChangeParts<T> = {},
+): Change {
+  const name = ["update", table.name, ...set, "add", ...add, "count", ...count, "only", ...only].join("_");
+  return { name, table, by: [...table.key, ...only], set, add, count };
+}
+
+/** `only`: as for {@link change}. */
+export function removal<T extends Table>(table: T, only: readonly ColumnOf<T>[] = []): Removal {
+  return { name: ["remove", table.name, ...only].join("_"), table, by: [...table.key, ...only] };
+}
+
+/** Rows by key, in the order of the keys; undefined where there is none. With a lock, sort the keys. */
+export const find = <R>(of: TypedLook<R>, keys: readonly Key[]): Typed<(R | undefined)[]> => ({ op: "find", look: of, keys });
+
+/** `known`: what becomes of a row whose key is there already. */
+export function insert<T extends Table>(table: T, rows: readonly RowOf<T>[], known: "fails" | "stays" = "fails"): Op {
+  return { op: "insert", table, rows, known };
+}
+
+/** Keeps other transactions from changing rows until the end of this one. SQLite has one writer and needs none. Sort the keys. */
+export const lock = (of: Look, keys: readonly Key[]): Op => ({ op: "lock", look: of, keys });
+
+/** For each row, whether it was there and is changed. */
+export const update = (of: Change, rows: readonly object[]): Typed<boolean[]> => ({ op: "update", change: of, rows });
+
+/** For each row, whether it was there and is removed. */
+export const remove = (of: Removal, rows: readonly object[]): Typed<boolean[]> => ({ op: "remove", removal: of, rows });
+
+/** Rows of counters: `n` is added, `writes` counts on. */
+export const add = (table: Table, sum: Sum, rows: readonly object[]): Op => ({ op: "add", table, sum, rows });
+
+/** The next numbers of a table with `seq`. */
+export const numbers = (table: Table, count: number): Typed<number[]> => ({ op: "numbers", table, count });
+
+type Result<O> = O extends { readonly result?: infer R } ? Exclude<R, undefined> : undefined;
+
+/** Operations that do not depend on each other, in this order: one round trip on PostgreSQL. */
+export function* together<const O extends readonly Op[]>(ops: O): Work<{ -readonly [K in keyof O]: Result<O[K]> }> {
+  return yield { op: "together", ops };
+}
+
+/** One operation. */
+export function* ask<R>(op: Typed<R>): Work<R> {
+  return yield op;
+}
+
+export function* rows<Row>(query: Sql<Row>): Work<readonly Row[]> {
+  return yield { op: "query", query };
+}
+
+export function* first<Row>(query: Sql<Row>): Work<Row | null> {
+  const [row] = (yield { op: "query", query }) as readonly Row[];
+  return row ?? null;
+}

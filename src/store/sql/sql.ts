@@ -1,0 +1,91 @@
+import type { Engine } from "../schema/ddl.ts";
+import type { ColumnOf, Kind, Table } from "../schema/table.ts";
+
+type Value = number | string | Buffer | null | readonly number[] | readonly string[] | Raw;
+
+/** Text that may differ between the databases. */
+interface Raw {
+  readonly raw: Readonly<Record<Engine, string>>;
+}
+
+/** SQL with its values. A row of its result is a `Row`. */
+export interface Sql<Row = unknown> {
+  readonly texts: readonly string[];
+  readonly values: readonly Value[];
+  /** Only for the compiler. */
+  readonly row?: Row;
+}
+
+type Part = Sql | Value | undefined;
+
+/** A template whose parts are values, or other SQL. A part that is undefined is left out. */
+export function sql<Row = unknown>(texts: TemplateStringsArray, ...parts: readonly Part[]): Sql<Row> {
+  const all: string[] = [texts[0] ?? ""];
+  const values: Value[] = [];
+  for (const [index, part] of parts.entries()) {
+    if (isSql(part)) {
+      all.push(`${all.pop()}${part.texts[0]}`, ...part.texts.slice(1));
+      values.push(...part.values);
+    } else if (part !== undefined) {
+      all.push("");
+      values.push(part);
+    }
+    all.push(`${all.pop()}${texts[index + 1]}`);
+  }
+  return { texts: all, values };
+}
+
+const isSql = (part: Part): part is Sql => typeof part === "object" && part !== null && "texts" in part;
+
+/** Text of one database, or of both. It is not escaped. */
+export const raw = (sqlite: string, postgres = sqlite): Sql => ({ texts: ["", ""], values: [{ raw: { sqlite, postgres } }] });
+
+export interface Rendered {
+  readonly text: string;
+  readonly values: readonly unknown[];
+}
+
+/**
+ * The text for a database. SQLite reads `+?` for a value, so that its planner does not look at it: a statement whose plan
+ * may depend on a value would be compiled at each call.
+ */
+export function render({ texts, values }: Sql, engine: Engine): Rendered {
+  let text = texts[0] ?? "";
+  const given: unknown[] = [];
+  for (const [index, value] of values.entries()) {
+    if (typeof value === "object" && value !== null && "raw" in value) text += value.raw[engine];
+    else if (Array.isArray(value)) {
+      given.push(engine === "sqlite" ? JSON.stringify(value) : value);
+      const type = typeof value[0] === "string" ? "text" : "bigint";
+      text += engine === "sqlite" ? "(SELECT value FROM json_each(?))" : `(SELECT unnest($${given.length}::${type}[]))`;
+    } else {
+      given.push(value);
+      text += engine === "sqlite" ? "+?" : `$${given.length}`;
+    }
+    text += texts[index + 1];
+  }
+  return { text, values: given };
+}
+
+type Column<V> = Sql & { readonly column?: V };
+type ColumnsOf<T extends Table> = { readonly [K in ColumnOf<T>]: Column<T["columns"][K] extends Kind<infer V> ? V : never> };
+
+/** The columns of a table under an alias. */
+export function as<T extends Table>(table: T, alias: string): ColumnsOf<T> {
+  return Object.fromEntries(table.names.map((name) => [name, raw(`${alias}."${name}"`)])) as unknown as ColumnsOf<T>;
+}
+
+/** An expression with the type of its value. */
+export const typed = <V>(part: Sql): Column<V> => part;
+
+type Selected<L> = { -readonly [K in keyof L]: L[K] extends Column<infer V> ? Exclude<V, undefined> : never };
+
+/** `` select({ seq: e.seq })`FROM …` `` has rows of `{ seq: number }`. */
+export function select<const L extends Readonly<Record<string, Sql>>>(
+  list: L,
+): (texts: TemplateStringsArray, ...parts: readonly Part[]) => Sql<Selected<L>> {
+  const columns = Object.entries(list)
+    .map(([name, part]) => sql`${part} AS ${raw(`"${name}"`)}`)
+    .reduce((sum, column) => sql`${sum}, ${column}`);
+  return (texts, ...parts) => sql`SELECT ${columns} ${sql(texts, ...parts)}` as Sql<Selected<L>>;
+}

@@ -1,0 +1,142 @@
+import type Database from "better-sqlite3";
+import { listOf, quoted } from "../schema/ddl.ts";
+import type { Table } from "../schema/table.ts";
+import type { Change, Look, Op, Removal, Sum, Work } from "../sql/ops.ts";
+import { render } from "../sql/sql.ts";
+
+type Statement = Database.Statement<unknown[]>;
+type Row = Readonly<Record<string, unknown>>;
+
+export type SqliteRunner = ReturnType<typeof createSqliteRunner>;
+
+/** Executes commands at once, so that nothing runs between two operations of a command. */
+export function createSqliteRunner(db: Database.Database) {
+  const statements = new Map<string, Statement>();
+  const looks = new Map<Look, Statement>();
+  const changes = new Map<Change | Removal, { readonly statement: Statement; readonly names: readonly string[] }>();
+  const inserts = { fails: new Map<Table, Statement>(), stays: new Map<Table, Statement>() };
+  /** The last number of each table with `seq`. After a rollback it is read again. */
+  let last = new Map<Table, number>();
+  const begin = db.prepare("BEGIN IMMEDIATE");
+  const commit = db.prepare("COMMIT");
+  const rollback = db.prepare("ROLLBACK");
+
+  function run(op: Op): unknown {
+    switch (op.op) {
+      case "together":
+        return op.ops.map(run);
+      case "query": {
+        const { text, values } = render(op.query, "sqlite");
+        const statement = kept(statements, text, () => text);
+        return statement.reader ? statement.all(values) : statement.run(values).changes;
+      }
+      case "find": {
+        const statement = kept(looks, op.look, () => findText(op.look));
+        return op.keys.map((key) => statement.get(key));
+      }
+      case "insert": {
+        const statement = kept(inserts[op.known], op.table, () => insertText(op.table, op.known));
+        for (const row of op.rows) statement.run(valuesOf(row as Row, op.table.names));
+        return undefined;
+      }
+      case "lock":
+        return undefined;
+      case "update":
+        return change(op.change, () => updateText(op.change), [...op.change.set, ...op.change.add, ...op.change.by], op.rows);
+      case "remove":
+        return change(op.removal, () => `DELETE FROM ${op.removal.table.name} WHERE ${whereText(op.removal.by)}`, op.removal.by, op.rows);
+      case "add": {
+        const statement = kept(statements, `add ${op.sum} ${op.table.name}`, () => addText(op.table, op.sum));
+        for (const row of op.rows) statement.run(valuesOf(row as Row, op.table.names));
+        return undefined;
+      }
+      case "numbers":
+        return take(op.table, op.count);
+    }
+  }
+
+  /** For each row, whether it changed one. */
+  function change(key: Change | Removal, text: () => string, names: readonly string[], rows: readonly object[]): boolean[] {
+    let known = changes.get(key);
+    if (known === undefined) {
+      known = { statement: db.prepare(text()), names };
+      changes.set(key, known);
+    }
+    const { statement, names: order } = known;
+    return rows.map((row) => statement.run(valuesOf(row as Row, order)).changes > 0);
+  }
+
+  function kept<K>(map: Map<K, Statement>, key: K, text: () => string): Statement {
+    let statement = map.get(key);
+    if (statement === undefined) {
+      statement = db.prepare(text());
+      map.set(key, statement);
+    }
+    return statement;
+  }
+
+  function take(table: Table, count: number): number[] {
+    const from = last.get(table) ?? (db.prepare(`SELECT max(seq) FROM ${table.name}`).pluck().get() as number | null) ?? 0;
+    last.set(table, from + count);
+    return Array.from({ length: count }, (_, index) => from + index + 1);
+  }
+
+  function now<T>(work: Work<T>): T {
+    let step = work.next();
+    while (step.done !== true) step = work.next(run(step.value));
+    return step.value;
+  }
+
+  return {
+    /** Outside of a transaction of its own: a read, or a part of a larger transaction. */
+    now,
+    /** One transaction. Throws what the command throws; the file is then as before. */
+    transact<T>(work: Work<T>): T {
+      begin.run();
+      try {
+        const result = now(work);
+        commit.run();
+        return result;
+      } catch (error) {
+        // After some errors (disk full, I/O) SQLite has already rolled back.
+        if (db.inTransaction) rollback.run();
+        last = new Map();
+        throw error;
+      }
+    },
+  };
+}
+
+function valuesOf(row: Row, names: readonly string[]): unknown[] {
+  const values: unknown[] = new Array(names.length);
+  for (let index = 0; index < names.length; index += 1) values[index] = row[names[index] as string];
+  return values;
+}
+
+/** `+?`: see {@link render}. A column of a key keeps its index, because only the value's side is hidden. */
+const whereText = (names: readonly string[]): string => names.map((name) => `${quoted(name)} = +?`).join(" AND ");
+
+function findText({ table, by, columns, order }: Look): string {
+  const ordered = order === null ? "" : ` ORDER BY ${quoted(order)}`;
+  return `SELECT ${listOf(columns)} FROM ${table.name} WHERE ${whereText(by)}${ordered} LIMIT 1`;
+}
+
+function insertText({ name, names }: Table, known: "fails" | "stays"): string {
+  const ignored = known === "stays" ? " ON CONFLICT DO NOTHING" : "";
+  return `INSERT INTO ${name} (${listOf(names)}) VALUES (${names.map(() => "?").join(", ")})${ignored}`;
+}
+
+function updateText({ table, set, add, count, by }: Change): string {
+  const parts = [
+    ...set.map((name) => `${quoted(name)} = ?`),
+    ...add.map((name) => `${quoted(name)} = ${quoted(name)} + ?`),
+    ...count.map((name) => `${quoted(name)} = ${quoted(name)} + 1`),
+  ];
+  return `UPDATE ${table.name} SET ${parts.join(", ")} WHERE ${whereText(by)}`;
+}
+
+function addText({ name, names, key }: Table, sum: Sum): string {
+  const next = sum === "sum" ? "n + excluded.n" : `${sum}(n, excluded.n)`;
+  return `INSERT INTO ${name} (${listOf(names)}) VALUES (${names.map(() => "?").join(", ")})
+    ON CONFLICT (${listOf(key)}) DO UPDATE SET n = ${next}, writes = writes + excluded.writes`;
+}

@@ -1,0 +1,349 @@
+import { createdAtOf, isTruncated } from "../../model/envelope.ts";
+import type { ReceivedEvent } from "../../model/event.ts";
+import { countsOfTracking, minuteMs } from "../../model/history.ts";
+import { type HydrationStart, hydrationStates } from "../../model/hydration.ts";
+import { hiddenNumber } from "../../model/mask.ts";
+import type { DeliveryPlan } from "../../model/plan.ts";
+import type { Tracking } from "../../model/tracking.ts";
+import { nothingTracked } from "../../track/facts.ts";
+import { planArrival } from "../../track/planning.ts";
+import { type Rules, stepSubject } from "../rules.ts";
+import { codeOf, packEventId } from "../schema/codes.ts";
+import type { RowOf } from "../schema/table.ts";
+import { events, hydrations, plans, queue, subjects } from "../schema/tables.ts";
+import { change, find, insert, look, numbers, together, update, type Work } from "../sql/ops.ts";
+import type { Counts } from "./counts.ts";
+import { type Due, type Judged, laneKey, laneOf, openInLane, type Queued, queueRows } from "./plan-deliveries.ts";
+import type { NumberedPlan, PlanNumbers } from "./plan-numbers.ts";
+import { factsOfRow, keyOf, newSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
+
+/** An event to accept. `proxyRoute`: the exchange that a `mode: proxy` source makes at once; null: none. */
+export interface Arriving {
+  readonly event: ReceivedEvent;
+  readonly proxyRoute: string | null;
+}
+
+export type Accepted =
+  | { readonly result: "accepted"; readonly seq: number; readonly disposition: string; readonly due: readonly Due[] }
+  /** `conflict`: the id is known with other bytes. */
+  | { readonly result: "duplicate"; readonly seq: number; readonly conflict: boolean };
+
+export interface AcceptParts {
+  readonly rules: Rules;
+  readonly plans: Pick<PlanNumbers, "numberOf" | "isStored">;
+  readonly counts: () => Counts;
+}
+
+/** `plans`: those that are stored once the transaction is. */
+export interface AcceptedBatch {
+  readonly outcomes: readonly Accepted[];
+  readonly plans: readonly NumberedPlan[];
+}
+
+type EventRow = RowOf<typeof events>;
+
+const knownEvent = look(events, ["id", "account"], ["seq", "body"]);
+const subject = look(subjects, ["key", "account"], subjects.names as (keyof SubjectRow)[], { lock: "update" });
+const knownPlan = look(plans, ["id"], ["verdicts"]);
+const moved = change(subjects, ["status", "error", "times", "updated_at"]);
+const repeated = change(events, [], { add: ["duplicates", "conflicts"] });
+
+/**
+ * Dedupes, stores, tracks and plans events in one step. A known id only raises its counts, so a redelivery can neither
+ * change a status nor be planned again.
+ */
+export function* accept(arriving: readonly Arriving[], parts: AcceptParts): Work<AcceptedBatch> {
+  const named = nameAll(arriving);
+  const { about, keys } = named;
+  // The ids come after the locks of the subjects: another receiver may have stored the event while this one waited for them.
+  const [rows, spare, known] = yield* together([find(subject, keys), numbers(subjects, keys.length), find(knownEvent, named.ids)]);
+  const { fresh, repeats } = sortOut(arriving, named, known);
+  const [seqs] = yield* together([numbers(events, fresh.length)]);
+
+  const tracked: Tracked[] = about.map(([key, { account, name, type }], place) => {
+    const row = rows[place];
+    return row === undefined
+      ? { row: newSubject({ seq: spare[place] as number, type, account, key, name }), isNew: true, isChanged: false }
+      : { row, isNew: false, isChanged: false };
+  });
+  const bySubject = new Map(about.map(([, { name, account }], place) => [subjectName(account, name), tracked[place] as Tracked]));
+  const counts = parts.counts();
+  const judged = fresh.map((place, index) =>
+    judge(arriving[place] as Arriving, named.packed[place] as Buffer, seqs[index] as number, bySubject, parts, counts),
+  );
+
+  const lanes = lanesToLookAt(parts.rules, judged);
+  const newPlans = distinct(judged.map(({ plan }) => plan)).filter(({ id }) => !parts.plans.isStored(id));
+  const [inLanes, storedPlans] = yield* together([
+    find(openInLane, lanes),
+    find(
+      knownPlan,
+      newPlans.map(({ id }) => [id]),
+    ),
+  ]);
+  for (const [place, stored] of storedPlans.entries()) {
+    if (stored !== undefined && stored.verdicts !== newPlans[place]?.verdicts)
+      throw new Error(`two plans have the number ${newPlans[place]?.id}`);
+  }
+  const open = new Set(lanes.flatMap(([lane, route], place) => (inLanes[place] === undefined ? [] : [laneKey(lane, route)])));
+
+  const outcomes: Accepted[] = new Array(arriving.length);
+  const queued: Queued[] = [];
+  for (const [index, one] of judged.entries()) {
+    const { rows: own, due } = queueRows(parts.rules, one, open);
+    queued.push(...own);
+    outcomes[fresh[index] as number] = { result: "accepted", seq: one.seq, disposition: one.disposition, due };
+  }
+  const changed = repeatCounts(arriving, repeats, judged, outcomes, counts);
+  yield* together([
+    insert(
+      plans,
+      newPlans.filter((_, place) => storedPlans[place] === undefined).map(({ id, verdicts }) => ({ id, verdicts })),
+      "stays",
+    ),
+    insert(
+      subjects,
+      tracked.filter(({ isNew, isChanged }) => isNew && isChanged).map(({ row }) => row),
+    ),
+    update(
+      moved,
+      tracked.filter(({ isNew, isChanged }) => !isNew && isChanged).map(({ row }) => row),
+    ),
+    insert(
+      events,
+      judged.map(({ row }) => row),
+    ),
+    update(repeated, changed),
+    insert(queue, queued),
+    insert(
+      hydrations,
+      judged.flatMap(({ hydration }) => hydration ?? []),
+    ),
+  ]);
+  yield* counts.write();
+  return { outcomes, plans: newPlans };
+}
+
+interface Tracked {
+  readonly row: SubjectRow;
+  readonly isNew: boolean;
+  /** False for a new one that only a repeat is about: it is not stored. */
+  isChanged: boolean;
+}
+
+interface Named {
+  /** The stored ids, by event. */
+  readonly packed: readonly Buffer[];
+  readonly ids: readonly (readonly [Buffer, string])[];
+  /** The subjects, sorted by key, so that two receivers lock them in one order. */
+  readonly about: readonly (readonly [key: Buffer, { readonly account: string; readonly name: string; readonly type: 0 | 1 }])[];
+  readonly keys: readonly (readonly [Buffer, string])[];
+}
+
+const subjectName = (account: string, name: string): string => `${account}\0${name}`;
+
+function nameAll(arriving: readonly Arriving[]): Named {
+  const packed = arriving.map(({ event }) => packEventId(event.envelope.id));
+  const bySubject = new Map<string, readonly [Buffer, { account: string; name: string; type: 0 | 1 }]>();
+  for (const { event } of arriving) {
+    if (event.subject.type === "none") continue;
+    const name = event.subject.type === "message" ? event.subject.wamid : event.subject.runId;
+    const full = subjectName(event.account, name);
+    const type = event.subject.type === "message" ? 0 : 1;
+    if (!bySubject.has(full)) bySubject.set(full, [keyOf(name), { account: event.account, name, type }]);
+  }
+  const about = [...bySubject.values()].sort(([a, { account: one }], [b, { account: other }]) => a.compare(b) || (one < other ? -1 : 1));
+  return {
+    packed,
+    ids: arriving.map(({ event }, place) => [packed[place] as Buffer, event.account]),
+    about,
+    keys: about.map(([key, { account }]) => [key, account]),
+  };
+}
+
+interface Repeat {
+  /** The places of the repeat, and of the event of this batch that it repeats; null: it repeats a stored one. */
+  readonly place: number;
+  readonly first: number | null;
+  readonly stored: { readonly seq: number; readonly body: Buffer } | null;
+}
+
+/** Which events are new, and which repeat a stored one or an earlier one of the batch. */
+function sortOut(arriving: readonly Arriving[], { packed }: Named, known: readonly ({ seq: number; body: Buffer } | undefined)[]) {
+  const fresh: number[] = [];
+  const repeats: Repeat[] = [];
+  const firsts = new Map<string, number>();
+  for (const [place, { event }] of arriving.entries()) {
+    const stored = known[place];
+    if (stored !== undefined) {
+      repeats.push({ place, first: null, stored });
+      continue;
+    }
+    const id = `${event.account}\0${(packed[place] as Buffer).toString("latin1")}`;
+    const first = firsts.get(id);
+    if (first === undefined) {
+      firsts.set(id, place);
+      fresh.push(place);
+    } else repeats.push({ place, first, stored: null });
+  }
+  return { fresh, repeats };
+}
+
+interface JudgedEvent extends Judged {
+  readonly row: EventRow;
+  readonly plan: NumberedPlan;
+  readonly disposition: string;
+  readonly isNewSubject: boolean;
+  readonly hydration: RowOf<typeof hydrations> | null;
+}
+
+/** Tracks and plans one event. Changes the row of its subject. */
+function judge(
+  { event, proxyRoute }: Arriving,
+  id: Buffer,
+  seq: number,
+  bySubject: ReadonlyMap<string, Tracked>,
+  { rules, plans: numbersOf }: AcceptParts,
+  counts: Counts,
+): JudgedEvent {
+  const { account, source, envelope, receivedAt, subject: of } = event;
+  const createdAt = createdAtOf(envelope, receivedAt);
+  const minute = Math.floor(receivedAt / minuteMs);
+  const name = of.type === "message" ? of.wamid : of.type === "run" ? of.runId : null;
+  const about = name === null ? undefined : bySubject.get(subjectName(account, name));
+  let tracking: Tracking = nothingTracked;
+  let error: unknown;
+  if (about !== undefined && of.type !== "none") {
+    const { row } = about;
+    if (about.isNew && !about.isChanged) {
+      row.updated_at = receivedAt;
+      about.isChanged = true;
+    }
+    try {
+      const before = stateOfRow(row);
+      const step = stepSubject(rules, of, before, factsOfRow(row), createdAt);
+      tracking = step.tracking;
+      if (step.state !== before) {
+        const { status, error: why, times } = step.state;
+        Object.assign(row, { status, error: why, times: JSON.stringify(times), updated_at: receivedAt });
+        about.isChanged = true;
+      }
+      for (const [series, label] of countsOfTracking(tracking, step.state.times, row.registered_sent_at))
+        counts.add({ at: minute, account, series, of: series === "transitions" || series === "skipped" ? source : "", label }, 1);
+    } catch (failure) {
+      error = failure;
+    }
+  }
+  const truncated = isTruncated(envelope);
+  const start = truncated ? rules.hydration({ event: envelope.event, account, hasSubject: about !== undefined }) : null;
+  const isHydrating = start?.state === "waiting";
+  const status = of.type === "none" ? null : of.status;
+  const errorCode = of.type === "message" ? of.errorCode : null;
+  const routed = { event: envelope.event, account, source, status, errorCode, data: envelope.data, truncated, hydrating: isHydrating };
+  const plan: DeliveryPlan = planArrival(rules, { event: routed, tracking, error, isBehind: false, proxyRoute });
+  const numbered = numbersOf.numberOf(plan);
+  counts.add({ at: minute, account, series: "events", of: source, label: plan.disposition }, 1);
+  countSecret(counts, event, "secret");
+  return {
+    seq,
+    account,
+    subject: about?.row.seq ?? null,
+    isNewSubject: about?.isNew === true,
+    receivedAt,
+    verdicts: plan.verdicts,
+    disposition: plan.disposition,
+    isHydrating,
+    proxyRoute,
+    plan: numbered,
+    hydration: start === null ? null : hydrationRow(seq, event, start),
+    row: {
+      seq,
+      account,
+      id,
+      kind: envelope.event,
+      format: null,
+      request: null,
+      place: null,
+      source,
+      origin: codeOf.origin[event.origin],
+      received_at: receivedAt,
+      created_at: createdAt,
+      secret: event.secret,
+      subject: about?.row.seq ?? null,
+      status,
+      previous_status: tracking.previousStatus,
+      moved: tracking.transition === null ? 0 : 1,
+      error_code: errorCode,
+      disposition: codeOf.disposition[plan.disposition],
+      plan: numbered.id,
+      duplicates: 0,
+      conflicts: 0,
+      fault: plan.fault ?? null,
+      release: event.releaseOf ?? null,
+      mask: hiddenNumber(envelope.id),
+      headers: headersText(event.headers),
+      body: event.body,
+    },
+  };
+}
+
+function hydrationRow(seq: number, { account, receivedAt }: ReceivedEvent, start: HydrationStart): RowOf<typeof hydrations> {
+  const more = start.state === "given-up" ? JSON.stringify({ reason: start.reason, settledAt: receivedAt }) : null;
+  return { event: seq, account, received_at: receivedAt, state: hydrationStates.indexOf(start.state), target: null, subject: null, more };
+}
+
+/** A new message has nothing open, and an unordered delivery is alone in its lane. */
+function lanesToLookAt(rules: Rules, judged: readonly JudgedEvent[]): [number, string][] {
+  const lanes = new Map<string, [number, string]>();
+  for (const event of judged) {
+    if (event.subject === null || event.isNewSubject) continue;
+    for (const { route, verdict } of event.verdicts) {
+      if (verdict !== "deliver" || route === event.proxyRoute) continue;
+      const lane = laneOf(rules, route, event);
+      if (lane > 0) lanes.set(laneKey(lane, route), [lane, route]);
+    }
+  }
+  return [...lanes.values()].sort(([a, one], [b, other]) => a - b || (one < other ? -1 : 1));
+}
+
+/** Counts repeats and conflicts on the stored rows that they repeat. Those of this batch are not stored yet. */
+function repeatCounts(
+  arriving: readonly Arriving[],
+  repeats: readonly Repeat[],
+  judged: readonly JudgedEvent[],
+  outcomes: Accepted[],
+  counts: Counts,
+) {
+  const bySeq = new Map(judged.map(({ seq, row }) => [seq, row]));
+  const changed = new Map<number, { seq: number; duplicates: number; conflicts: number }>();
+  for (const { place, first, stored } of repeats) {
+    const { event } = arriving[place] as Arriving;
+    countSecret(counts, event, "secretRepeats");
+    const seq = stored?.seq ?? (outcomes[first as number] as Accepted).seq;
+    const row = bySeq.get(seq) ?? changed.get(seq) ?? { seq, duplicates: 0, conflicts: 0 };
+    if (stored !== null) changed.set(seq, row);
+    const conflict = !(stored?.body ?? (bySeq.get(seq) as EventRow).body).equals(event.body);
+    row.duplicates += 1;
+    if (conflict) row.conflicts += 1;
+    outcomes[place] = { result: "duplicate", seq, conflict };
+  }
+  return [...changed.values()].sort((a, b) => a.seq - b.seq);
+}
+
+/** Shows which secrets are in use. A repeat shows it, too. Events that the relay made have no signature. */
+function countSecret(counts: Counts, { account, source, secret, receivedAt }: ReceivedEvent, series: "secret" | "secretRepeats"): void {
+  if (secret === null) return;
+  const use = { at: 0, account, of: source, label: secret };
+  counts.add({ ...use, series }, 1);
+  counts.add({ ...use, series: "secretLast" }, receivedAt, "max");
+  counts.add({ ...use, series: "secretFirst" }, receivedAt, "min");
+}
+
+function headersText(headers: Readonly<Record<string, string>>): string | null {
+  for (const _ in headers) return JSON.stringify(headers);
+  return null;
+}
+
+function distinct(all: readonly NumberedPlan[]): NumberedPlan[] {
+  return [...new Map(all.map((plan) => [plan.id, plan])).values()].sort((a, b) => a.id - b.id);
+}

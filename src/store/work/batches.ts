@@ -1,0 +1,13 @@
+import type { Work } from "../sql/ops.ts";
+
+/** Commands of one kind. Those that come together are one batch in one transaction. */
+export interface Batches<In, Out> {
+  readonly work: (batch: readonly In[]) => Work<Done<Out>>;
+}
+
+export interface Done<Out> {
+  /** One for each command, in their order. */
+  readonly outcomes: readonly Out[];
+  /** Called once the transaction is committed. */
+  readonly stored?: () => void;
+}

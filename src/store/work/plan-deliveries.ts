@@ -1,0 +1,86 @@
+import type { RouteVerdict } from "../../model/plan.ts";
+import type { DueDelivery, Rules } from "../rules.ts";
+import type { RowOf } from "../schema/table.ts";
+import { never, queue, queueState } from "../schema/tables.ts";
+import { look } from "../sql/ops.ts";
+
+export type Queued = RowOf<typeof queue>;
+
+/** A delivery that is due, and its lane, by which it is settled. */
+export interface Due extends DueDelivery {
+  readonly lane: number;
+}
+
+/** The first open delivery of a lane. Whoever holds another behind it keeps it from settling meanwhile. */
+export const openInLane = look(queue, ["lane", "route"], ["event", "state"], { order: "event", lock: "share" });
+
+/** How long a process has to settle a proxied request, in ms. After it, the exchange is due and ends as a dead letter. */
+export const exchangeMs = 60_000;
+
+/** An event that routes have judged. */
+export interface Judged {
+  readonly seq: number;
+  readonly account: string;
+  readonly subject: number | null;
+  readonly receivedAt: number;
+  readonly verdicts: readonly RouteVerdict[];
+  /** Parked until its hydration ends, which no clock decides. */
+  readonly isHydrating: boolean;
+  /** The exchange that a `mode: proxy` source makes at once. */
+  readonly proxyRoute: string | null;
+}
+
+/** A lane keeps the order of a message or run. Unordered deliveries have one of their own. */
+export function laneOf(rules: Pick<Rules, "timing">, route: string, { seq, subject }: Pick<Judged, "seq" | "subject">): number {
+  return subject !== null && rules.timing(route).ordered ? subject : -seq;
+}
+
+export const laneKey = (lane: number, route: string): string => `${lane}\0${route}`;
+
+/**
+ * The rows of an event's deliveries. `open`: the lanes in which another delivery waits; those of these rows are added. A
+ * delivery behind another of its message is held until that one settles, so that none overtakes (promise 3).
+ */
+export function queueRows(rules: Rules, event: Judged, open: Set<string>): { readonly rows: Queued[]; readonly due: Due[] } {
+  const rows: Queued[] = [];
+  const due: Due[] = [];
+  const { seq, account, receivedAt } = event;
+  const row = (route: string, lane: number, state: number, at: number): Queued => ({
+    lane,
+    route,
+    event: seq,
+    shard: 0,
+    account,
+    state,
+    next_at: at,
+    attempts: 0,
+    spent: 0,
+    replays: 0,
+    cause: null,
+  });
+  for (const { route, verdict } of event.verdicts) {
+    if (verdict === "skip") continue;
+    if (route === event.proxyRoute) {
+      rows.push(row(route, -seq, queueState.exchange, receivedAt + exchangeMs));
+      continue;
+    }
+    if (verdict === "park") {
+      // Registration finds it by its subject, also when the route has no order.
+      const lane = event.subject ?? -seq;
+      rows.push(row(route, lane, queueState.parked, event.isHydrating ? never : receivedAt + rules.parkFor));
+      open.add(laneKey(lane, route));
+      continue;
+    }
+    const lane = laneOf(rules, route, event);
+    const key = laneKey(lane, route);
+    if (open.has(key)) {
+      rows.push(row(route, lane, queueState.held, never));
+      continue;
+    }
+    open.add(key);
+    const at = receivedAt + rules.timing(route).firstWait;
+    rows.push(row(route, lane, queueState.waiting, at));
+    due.push({ route, event: seq, at, lane });
+  }
+  return { rows, due };
+}

@@ -1,0 +1,45 @@
+import { hash } from "node:crypto";
+import { lastPhoneDigits } from "../../model/mask.ts";
+import { type TrackedState, unobserved } from "../../model/tracking.ts";
+import { type Facts, factsOf } from "../../track/facts.ts";
+import type { RowOf } from "../schema/table.ts";
+import type { subjects } from "../schema/tables.ts";
+
+export type SubjectRow = RowOf<typeof subjects>;
+
+/** The key of a message or run: 16 bytes of the SHA-256 of its name. */
+export const keyOf = (name: string): Buffer => hash("sha256", name, "buffer").subarray(0, 16);
+
+export function newSubject({ seq, type, account, key, name }: Pick<SubjectRow, "seq" | "type" | "account" | "key" | "name">): SubjectRow {
+  const phone = type === 0 ? lastPhoneDigits(name) : null;
+  return {
+    seq,
+    type,
+    account,
+    key,
+    name,
+    service_id: null,
+    service_mask: null,
+    reference: null,
+    metadata: null,
+    registered_at: null,
+    status: null,
+    error: null,
+    times: "{}",
+    updated_at: 0,
+    conversation_id: null,
+    registered_sent_at: null,
+    polled_at: null,
+    missing: null,
+    phone: phone === null ? null : Number(phone),
+  };
+}
+
+export function stateOfRow({ status, error, times }: SubjectRow): TrackedState<string> {
+  return status === null && error === null && times === "{}" ? unobserved : { status, error, times: JSON.parse(times) };
+}
+
+/** What registration recorded, as far as routes see it. */
+export function factsOfRow({ type, registered_at, service_id, reference, metadata }: SubjectRow): Facts {
+  return factsOf(type === 0 ? "message" : "run", registered_at === null ? null : { id: service_id, reference, metadata });
+}

@@ -1,0 +1,178 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import type { ReceivedEvent } from "../../src/model/event.ts";
+import { createCommands } from "../../src/store/commands.ts";
+import { createPostgresCommit } from "../../src/store/postgres/commit.ts";
+import { connect } from "../../src/store/postgres/connect.ts";
+import { createSessions, type Sessions } from "../../src/store/postgres/sessions.ts";
+import type { Rules } from "../../src/store/rules.ts";
+import { ddl } from "../../src/store/schema/ddl.ts";
+import type { RowOf, Table } from "../../src/store/schema/table.ts";
+import type { Work } from "../../src/store/sql/ops.ts";
+import { rows } from "../../src/store/sql/ops.ts";
+import { raw, sql } from "../../src/store/sql/sql.ts";
+import { createSqliteCommit } from "../../src/store/sqlite/commit.ts";
+import { createSqliteRunner } from "../../src/store/sqlite/runner.ts";
+import type { Accepted, Arriving } from "../../src/store/work/accept.ts";
+import { dueDeliveries, nextDueAt, type QueuedDelivery } from "../../src/store/work/due.ts";
+import type { Held } from "../../src/store/work/leases.ts";
+import type { SettledOutcome, Settling } from "../../src/store/work/settle.ts";
+import { createDatabase } from "../setup/database.ts";
+import type { PostgresVersion } from "../setup/postgres.ts";
+
+/** The hot path of the one store on one database. */
+export interface OneStore extends AsyncDisposable {
+  /** The events of one turn. */
+  accept(events: readonly ReceivedEvent[], proxyRoute?: string): Promise<Accepted[]>;
+  settle(settlements: readonly Settling[]): Promise<SettledOutcome[]>;
+  due(route: string, now: number, limit?: number): Promise<QueuedDelivery[]>;
+  nextDueAt(route: string, now: number): Promise<number | null>;
+  run<T>(make: () => Work<T>): Promise<T>;
+  /** All rows of a table, in the order of its key. */
+  rows<T extends Table>(table: T): Promise<RowOf<T>[]>;
+}
+
+export interface OpenOptions {
+  readonly held?: () => Held;
+  readonly writer?: string;
+}
+
+export type OpenStore = (rules: Rules, options?: OpenOptions) => Promise<OneStore>;
+
+export async function openSqlite(rules: Rules, { held = () => null, writer = "" }: OpenOptions = {}): Promise<OneStore> {
+  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-one-"));
+  const db = new Database(join(folder, "relay.db"));
+  for (const pragma of [
+    "auto_vacuum = INCREMENTAL",
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "cache_size = -65536",
+    "temp_store = MEMORY",
+  ])
+    db.pragma(pragma);
+  for (const statement of ddl("sqlite")) db.exec(statement);
+  const runner = createSqliteRunner(db);
+  const commit = createSqliteCommit(runner, { refusal: () => null, arriving: () => false, committed() {}, rolledBack() {} });
+  const commands = createCommands({ rules, writer, held });
+  return {
+    accept: (events, proxyRoute) => all(arrivingOf(events, proxyRoute).map((one) => commit.run(commands.accept, one))),
+    settle: (settlements) => all(settlements.map((one) => commit.run(commands.settle, one))),
+    due: async (route, now, limit = 100) => runner.now(dueDeliveries({ route, from: 0, now, limit })),
+    nextDueAt: async (route, now) => runner.now(nextDueAt(route, now)),
+    run: async (make) => runner.transact(make()),
+    rows: async (table) => runner.now(allRows(table)),
+    async [Symbol.asyncDispose]() {
+      await commit.idle();
+      db.close();
+      rmSync(folder, { recursive: true });
+    },
+  };
+}
+
+/** A database with the tables, which several processes may open. */
+export interface SharedDatabase extends AsyncDisposable {
+  readonly url: string;
+  open: OpenStore;
+  sessions(): Sessions;
+}
+
+export async function createShared(version: PostgresVersion): Promise<SharedDatabase> {
+  const database = await createDatabase(version);
+  await createTables(database.url);
+  const opened: AsyncDisposable[] = [];
+  return {
+    url: database.url,
+    sessions() {
+      const sessions = createSessions(settingsOf(database.url), 2);
+      opened.push({ [Symbol.asyncDispose]: () => sessions.close() });
+      return sessions;
+    },
+    async open(rules, options) {
+      const store = openOn(database.url, rules, options);
+      opened.push(store);
+      return store;
+    },
+    async [Symbol.asyncDispose]() {
+      for (const one of opened) await one[Symbol.asyncDispose]();
+      await database.drop();
+    },
+  };
+}
+
+/** On an empty database of any server. */
+export async function openSharedAt(url: string, rules: Rules): Promise<OneStore> {
+  await createTables(url);
+  return openOn(url, rules);
+}
+
+const settingsOf = (url: string) => ({ url, schema: "relay" });
+
+async function createTables(url: string): Promise<void> {
+  const setup = await connect(settingsOf(url), "free");
+  await setup.script(["CREATE SCHEMA relay", ...ddl("postgres")].join(";\n"));
+  await setup.end();
+}
+
+function openOn(url: string, rules: Rules, { held = () => null, writer = "here" }: OpenOptions = {}): OneStore {
+  const sessions = createSessions(settingsOf(url), 2);
+  const commands = createCommands({ rules, writer, held });
+  const accepting = createPostgresCommit(sessions, commands.accept, 1);
+  const settling = createPostgresCommit(sessions, commands.settle, 1);
+  return {
+    accept: (events, proxyRoute) => all(arrivingOf(events, proxyRoute).map((one) => accepting.run(one))),
+    settle: (settlements) => all(settlements.map((one) => settling.run(one))),
+    due: (route, now, limit = 100) => sessions.read(dueDeliveries({ route, from: 0, now, limit })),
+    nextDueAt: (route, now) => sessions.read(nextDueAt(route, now)),
+    run: (make) => sessions.transact(make),
+    rows: (table) => sessions.read(allRows(table)),
+    [Symbol.asyncDispose]: () => sessions.close(),
+  };
+}
+
+export const openPostgres =
+  (version: PostgresVersion): OpenStore =>
+  async (rules, options) => {
+    const shared = await createShared(version);
+    const store = await shared.open(rules, options);
+    return { ...store, [Symbol.asyncDispose]: () => shared[Symbol.asyncDispose]() };
+  };
+
+function* allRows<T extends Table>(table: T): Work<RowOf<T>[]> {
+  const found = yield* rows<RowOf<T>>(
+    sql`SELECT * FROM ${raw(table.name)} ORDER BY ${raw(table.key.map((name) => `"${name}"`).join(", "))}`,
+  );
+  return [...found];
+}
+
+const arrivingOf = (events: readonly ReceivedEvent[], proxyRoute: string | undefined): Arriving[] =>
+  events.map((event) => ({ event, proxyRoute: proxyRoute ?? null }));
+
+const all = <T>(promises: readonly Promise<T>[]): Promise<T[]> => Promise.all(promises);
+
+/** The settlement of the next attempt of a delivery. */
+export function settlementOf(
+  delivery: QueuedDelivery,
+  to: "delivered" | "waiting" | "dead",
+  at: number,
+  more: Partial<Settling> = {},
+): Settling {
+  const { route, event, receivedAt, attempts } = delivery;
+  return {
+    route,
+    event,
+    delivery,
+    at,
+    receivedAt,
+    attempt: {
+      number: attempts + 1,
+      at: at - 5,
+      tookMs: 4.6,
+      result: { kind: "answered", status: to === "delivered" ? 200 : 503, retryAfterMs: null },
+      response: null,
+    },
+    settled: to === "waiting" ? { to, nextAt: at + 1_000 } : to === "dead" ? { to, reason: "attempts" } : { to },
+    ...more,
+  };
+}
