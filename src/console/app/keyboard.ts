@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 type Handler = (event: KeyboardEvent) => void;
 
@@ -37,7 +37,8 @@ export function useKeys(keys: Readonly<Record<string, Handler>>): void {
   const latest = useRef(keys);
   latest.current = keys;
   const names = Object.keys(keys).join(" ");
-  useEffect(() => {
+  // Before the paint: a key pressed as soon as the page shows what it is for would be lost.
+  useLayoutEffect(() => {
     const layer = Object.fromEntries(
       Object.keys(latest.current).map((key) => [key, (event: KeyboardEvent) => latest.current[key]?.(event)]),
     );

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Link, useLocation } from "wouter-preact";
 import { now } from "../app/clock.ts";
 import { path, type Rules, useQuery } from "../app/data.ts";
@@ -60,7 +60,8 @@ function useField(name: string) {
 export function TextFilter({ label, name, placeholder }: FieldProps & { readonly placeholder?: string }) {
   const { value, change, leave } = useField(name);
   const [text, setText] = useState(value);
-  useEffect(() => setText(value), [value]);
+  // Before the first key: a later effect would undo it.
+  useLayoutEffect(() => setText(value), [value]);
   useEffect(() => {
     if (text === value) return undefined;
     const timer = setTimeout(() => change(text), 300);

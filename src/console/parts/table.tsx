@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Link, useLocation } from "wouter-preact";
 import { useKeys } from "../app/keyboard.ts";
 import { none } from "./format.ts";
@@ -77,7 +77,7 @@ export function Table<Row>({ label, rows, columns, keyOf, hrefOf, keys = {} }: T
       setSelected(chosen === undefined ? null : keyOf(chosen));
     },
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     tables.add(self);
     return () => void tables.delete(self);
   }, []);
