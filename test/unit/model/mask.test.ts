@@ -106,9 +106,10 @@ test("does not change ordinary text", () => {
 
 test("takes linear time for long text", () => {
   for (const text of ["1 ".repeat(200_000), "A".repeat(400_000), "wamid.".repeat(70_000), `1${" ".repeat(400_000)}`]) {
-    const startedAt = performance.now();
+    const before = process.cpuUsage();
     maskText(text);
-    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    // Processor time: a busy machine may stop the process for seconds.
+    expect(process.cpuUsage(before).user).toBeLessThan(5_000_000);
   }
 });
 

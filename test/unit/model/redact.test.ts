@@ -148,8 +148,9 @@ test("redacts signatures of Standard Webhooks, and values that are secret in one
 test("takes linear time, whatever the answer", () => {
   const { text } = createRedactor(Array.from({ length: 100 }, (_, n) => new Secret(`\\"/${"+".repeat(20)}secret-number-${n}`)));
   for (const hostile of ["\\".repeat(4096), "%2525".repeat(800), "secr".repeat(1024), "secret-number-".repeat(300)]) {
-    const startedAt = performance.now();
+    const before = process.cpuUsage();
     text(hostile);
-    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    // Processor time: a busy machine may stop the process for seconds.
+    expect(process.cpuUsage(before).user).toBeLessThan(5_000_000);
   }
 });
