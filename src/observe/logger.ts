@@ -69,21 +69,20 @@ function errorLine(error: unknown, privacy: Pick<Privacy, "text">, depth = 0): u
 const deepestCause = 3;
 
 export interface LogStream extends DestinationStream {
-  /** Resolves when everything is written, or after a second. */
+  /** Resolves when everything is written, or after `endWithinMs`. */
   end(): Promise<void>;
 }
 
 /** Most characters buffered while the reader takes none; further lines are dropped. */
 const mostBuffered = 4 * 1024 * 1024;
 const retryMs = 20;
-const endWithinMs = 1_000;
 const nothing = Buffer.alloc(0);
 
 /**
  * Writes log lines to a file descriptor without blocking: a slow terminal must not slow down receiving. Lines that cannot
  * be written (disk full, closed pipe) are dropped. Pino's own stream throws there and then hangs in its last flush.
  */
-export function logStream(fd: number): LogStream {
+export function logStream(fd: number, endWithinMs = 1_000): LogStream {
   let buffered: string[] = [];
   let size = 0;
   let inFlight: Buffer = nothing;

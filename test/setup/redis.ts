@@ -82,7 +82,8 @@ async function launch(program: string, dir: string, port: number, { appendonly, 
     log = (log + text).slice(-2000);
     listens ||= log.includes("Ready to accept connections");
   });
-  const gone = once(child, "exit").then(() => "gone" as const);
+  // Not its exit, which may be noticed before the last of its log is read.
+  const gone = once(child, "close").then(() => "gone" as const);
   const deadline = Date.now() + readyWithinMs;
   while (Date.now() < deadline) {
     // With the port taken somebody else answers: ours must have said so itself.

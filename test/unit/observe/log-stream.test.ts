@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { logStream } from "../../../src/observe/logger.ts";
+import { longestWaitMs } from "../../harness/until.ts";
 
 let folder: string;
 beforeEach(() => {
@@ -13,7 +14,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 test("writes every line in order, and all of them before the end", async () => {
   const path = join(folder, "log");
   const fd = openSync(path, "a");
-  const stream = logStream(fd);
+  const stream = logStream(fd, longestWaitMs);
   const lines = Array.from({ length: 5_000 }, (_, n) => `line ${n} ünd ${"x".repeat(n % 300)}\n`);
   for (const [n, line] of lines.entries()) {
     stream.write(line);
