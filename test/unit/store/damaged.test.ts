@@ -21,6 +21,9 @@ import { anEvent, rulesFor } from "../../contract/store-events.ts";
 
 const pageSize = 4096;
 const quiet = { committed: () => {}, failed: () => {} };
+/** Accepts `count` events in one commit: alone, each would wait for the disk. */
+const acceptAll = (store: ReturnType<typeof openSqliteStore>, count: number, id: string, wamids = count) =>
+  Promise.all(Array.from({ length: count }, (_, n) => store.accept(anEvent({ wamid: `wamid.${n % wamids}`, id: `${id}-${n}` }))));
 let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "damaged-"));
@@ -31,7 +34,7 @@ test("whichever page is destroyed: refused in one line at the start, or StoreUna
   const whole = join(folder, "whole.db");
   const rules = rulesFor([{ name: "all" }]);
   const store = openSqliteStore(whole, rules, quiet);
-  for (let n = 0; n < 60; n += 1) await store.accept(anEvent({ wamid: `wamid.${n % 20}`, id: `before-${n}` }));
+  await acceptAll(store, 60, "before", 20);
   await store.close();
   const pages = readFileSync(whole).length / pageSize;
   expect(pages).toBeGreaterThan(20);
@@ -73,7 +76,7 @@ test("whichever page is destroyed: a read that needs it says StoreUnavailable, a
   const whole = join(folder, "whole.db");
   const rules = rulesFor([{ name: "all" }]);
   const store = openSqliteStore(whole, rules, quiet);
-  for (let n = 0; n < 200; n += 1) await store.accept(anEvent({ wamid: `wamid.${n % 20}`, id: `before-${n}` }));
+  await acceptAll(store, 200, "before", 20);
   await store.close();
   const pages = readFileSync(whole).length / pageSize;
 
@@ -126,14 +129,14 @@ async function running(name: string) {
   mkdirSync(join(folder, name));
   const failures: unknown[] = [];
   const store = openSqliteStore(path, rulesFor([{ name: "all" }]), { ...quiet, failed: (error) => void failures.push(error) });
-  for (let n = 0; n < 300; n += 1) await store.accept(anEvent({ wamid: `wamid.${n}`, id: `before-${n}` }));
+  await acceptAll(store, 300, "before");
   const checkpoint = (): void => {
     const other = new Database(path);
     other.pragma("wal_checkpoint(TRUNCATE)");
     other.close();
   };
   checkpoint();
-  for (let n = 0; n < 50; n += 1) await store.accept(anEvent({ wamid: `wamid.${n}`, id: `in-log-${n}` }));
+  await acceptAll(store, 50, "in-log");
   return { path, store, failures, checkpoint };
 }
 
