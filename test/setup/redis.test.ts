@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { Redis as Client } from "ioredis";
 import { afterEach, expect, test } from "vitest";
+import { longestWaitMs } from "../harness/until.ts";
 import { findRedisServer, type Redis, startRedis } from "./redis.ts";
 
 const started: Redis[] = [];
@@ -13,7 +14,7 @@ async function start(...options: Parameters<typeof startRedis>): Promise<Redis> 
 }
 
 function clientOf(redis: Redis): Client {
-  const client = new Client(redis.url, { retryStrategy: null, maxRetriesPerRequest: 1 });
+  const client = new Client(redis.url, { retryStrategy: null, maxRetriesPerRequest: 1, connectTimeout: longestWaitMs });
   client.on("error", () => {});
   clients.push(client);
   return client;
