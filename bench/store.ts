@@ -12,7 +12,7 @@ import { describeMachine, lookAtMachine } from "./machine.ts";
 import { printResult, ratioOf, spreadOf, table } from "./report.ts";
 
 const usage = `What a store costs through its port, accept then due and settle, old and new: node bench/store.ts
-  --events <n>          three per message, in batches of 100 (30000)
+  --events <n>          three per message, in batches of 100 (60000)
   --rounds <n>          (5)
   --postgres            also the new one on PostgreSQL 18, which must be installed for tests
   --sqlite-yardstick <file>    the script that does the same work with nothing around it, which prints its figures as JSON
@@ -28,7 +28,7 @@ const flags = readFlags(usage, {
   short: { type: "boolean" },
 });
 const short = flags.short === true;
-const total = Math.ceil(numberFlag("events", flags.events, short ? 3_000 : 30_000));
+const total = Math.ceil(numberFlag("events", flags.events, short ? 3_000 : 60_000));
 const rounds = Math.ceil(numberFlag("rounds", flags.rounds, short ? 1 : 5));
 const batch = 100;
 const now = Date.now();

@@ -14,6 +14,7 @@ import type { Work } from "../../src/store/sql/ops.ts";
 import { rows } from "../../src/store/sql/ops.ts";
 import { raw, sql } from "../../src/store/sql/sql.ts";
 import { createSqliteCommit } from "../../src/store/sqlite/commit.ts";
+import { tune } from "../../src/store/sqlite/file.ts";
 import { createSqliteRunner } from "../../src/store/sqlite/runner.ts";
 import type { Accepted, Arriving } from "../../src/store/work/accept.ts";
 import { dueDeliveries, nextDueAt, type QueuedDelivery } from "../../src/store/work/due.ts";
@@ -44,14 +45,7 @@ export type OpenStore = (rules: Rules, options?: OpenOptions) => Promise<OneStor
 export async function openSqlite(rules: Rules, { held = () => null, writer = "" }: OpenOptions = {}): Promise<OneStore> {
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-one-"));
   const db = new Database(join(folder, "relay.db"));
-  for (const pragma of [
-    "auto_vacuum = INCREMENTAL",
-    "journal_mode = WAL",
-    "synchronous = FULL",
-    "cache_size = -65536",
-    "temp_store = MEMORY",
-  ])
-    db.pragma(pragma);
+  tune(db, true);
   for (const statement of ddl("sqlite")) db.exec(statement);
   const runner = createSqliteRunner(db);
   const commit = createSqliteCommit(runner, { refusal: () => null, arriving: () => false, committed() {}, rolledBack() {} });

@@ -21,8 +21,8 @@ export function packEventId(id: string): Buffer {
   return packed.length === uuidBytes ? Buffer.from(`\u0001\0${id}`) : packed;
 }
 
-export function unpackEventId(value: Buffer | null): EventId | null {
-  if (value === null) return null;
-  if (value.length === uuidBytes) return uuidText(value.toString("hex")) as EventId;
-  return value.toString("utf8", value[0] === 1 ? 2 : 1) as EventId;
+/** Of the bytes in hex: a database makes a text in a fraction of the time that a buffer takes. */
+export function unpackEventId(hex: string): EventId {
+  if (hex.length === 2 * uuidBytes) return uuidText(hex) as EventId;
+  return Buffer.from(hex, "hex").toString("utf8", hex.startsWith("01") ? 2 : 1) as EventId;
 }

@@ -25,6 +25,20 @@ function listMigrations(): Migration[] {
     .map((file) => ({ version: Number.parseInt(file, 10), file }));
 }
 
+/** How the file is written. */
+export function tune(db: Db, fresh: boolean): void {
+  // Works only while the file is empty. Retention then returns freed pages to the disk (purge.ts).
+  if (fresh) db.pragma("auto_vacuum = INCREMENTAL");
+  db.pragma("journal_mode = WAL");
+  // Acknowledged events must be durable. better-sqlite3's default in WAL mode, NORMAL, is not.
+  db.pragma("synchronous = FULL");
+  // In pages. An event changes pages of many others: the fewer checkpoints, the more of them are written once for several.
+  db.pragma("wal_autocheckpoint = 4000");
+  db.pragma(`journal_size_limit = ${logSizeLimit}`);
+  db.pragma("cache_size = -65536");
+  db.pragma("temp_store = MEMORY");
+}
+
 /**
  * Opens the file for the process that holds its lock, and creates or migrates it. Throws {@link StoreRefused} when the file
  * is newer, another program's, damaged, or not writable. `holder` describes the process in the error of a second one, and
@@ -43,14 +57,7 @@ export function openForWriting(path: string, holder: string, instance: string): 
       // Short, because waiting here blocks the event loop. The sender gets a 503 instead.
       db.pragma("busy_timeout = 250");
       checkOwner(db, path);
-      // Works only while the file is empty. Retention then returns freed pages to the disk (purge.ts).
-      if (fresh) db.pragma("auto_vacuum = INCREMENTAL");
-      db.pragma("journal_mode = WAL");
-      // Acknowledged events must be durable. better-sqlite3's default in WAL mode, NORMAL, is not (FACTS.md).
-      db.pragma("synchronous = FULL");
-      db.pragma(`journal_size_limit = ${logSizeLimit}`);
-      db.pragma("cache_size = -65536");
-      db.pragma("temp_store = MEMORY");
+      tune(db, fresh);
       migrate(db, path);
       // So that a 0.x program refuses the file instead of migrating it.
       if (db.pragma("application_id", { simple: true }) !== applicationId) db.pragma(`application_id = ${applicationId}`);

@@ -6,6 +6,8 @@ import { render } from "../sql/sql.ts";
 
 type Statement = Database.Statement<unknown[]>;
 type Row = Readonly<Record<string, unknown>>;
+/** The statements of a table's inserts, by the columns that are not null: a bit for each. */
+type Inserts = Map<number, Statement>;
 
 export type SqliteRunner = ReturnType<typeof createSqliteRunner>;
 
@@ -14,7 +16,7 @@ export function createSqliteRunner(db: Database.Database) {
   const statements = new Map<string, Statement>();
   const looks = new Map<Look, Statement>();
   const changes = new Map<Change | Removal, { readonly statement: Statement; readonly names: readonly string[] }>();
-  const inserts = { fails: new Map<Table, Statement>(), stays: new Map<Table, Statement>() };
+  const inserts = { fails: new Map<Table, Inserts>(), stays: new Map<Table, Inserts>() };
   /** The last number of each table with `seq`. After a rollback it is read again. */
   let last = new Map<Table, number>();
   const begin = db.prepare("BEGIN IMMEDIATE");
@@ -34,11 +36,9 @@ export function createSqliteRunner(db: Database.Database) {
         const statement = kept(looks, op.look, () => findText(op.look));
         return op.keys.map((key) => statement.get(key));
       }
-      case "insert": {
-        const statement = kept(inserts[op.known], op.table, () => insertText(op.table, op.known));
-        for (const row of op.rows) statement.run(valuesOf(row as Row, op.table.names));
+      case "insert":
+        insert(op.table, op.known, op.rows as readonly Row[]);
         return undefined;
-      }
       case "lock":
         return undefined;
       case "update":
@@ -52,6 +52,38 @@ export function createSqliteRunner(db: Database.Database) {
       }
       case "numbers":
         return take(op.table, op.count);
+    }
+  }
+
+  /** Columns that are null are left out: each value that is handed over costs 60 to 80 ns. */
+  function insert(table: Table, known: "fails" | "stays", rows: readonly Row[]): void {
+    let statements = inserts[known].get(table);
+    if (statements === undefined) {
+      statements = new Map();
+      inserts[known].set(table, statements);
+    }
+    const { names } = table;
+    for (const row of rows) {
+      const values: unknown[] = [];
+      let shape = 0;
+      for (let place = 0; place < names.length; place += 1) {
+        const value = row[names[place] as string];
+        if (value === null) continue;
+        values.push(value);
+        shape |= 1 << place;
+      }
+      let statement = statements.get(shape);
+      if (statement === undefined) {
+        statement = db.prepare(
+          insertText(
+            table.name,
+            names.filter((_, place) => (shape & (1 << place)) !== 0),
+            known,
+          ),
+        );
+        statements.set(shape, statement);
+      }
+      statement.run(values);
     }
   }
 
@@ -121,9 +153,9 @@ function findText({ table, by, columns, order }: Look): string {
   return `SELECT ${listOf(columns)} FROM ${table.name} WHERE ${whereText(by)}${ordered} LIMIT 1`;
 }
 
-function insertText({ name, names }: Table, known: "fails" | "stays"): string {
+function insertText(table: string, names: readonly string[], known: "fails" | "stays"): string {
   const ignored = known === "stays" ? " ON CONFLICT DO NOTHING" : "";
-  return `INSERT INTO ${name} (${listOf(names)}) VALUES (${names.map(() => "?").join(", ")})${ignored}`;
+  return `INSERT INTO ${table} (${listOf(names)}) VALUES (${names.map(() => "?").join(", ")})${ignored}`;
 }
 
 function updateText({ table, set, add, count, by }: Change): string {

@@ -13,6 +13,7 @@ interface Counter {
 }
 
 interface Sums extends Counter {
+  readonly sum: Sum;
   n: number;
 }
 
@@ -53,30 +54,46 @@ export function createCounting(writer: string) {
 
   return {
     begin(): Counts {
-      const sums: Readonly<Record<Sum, Map<string, Sums>>> = { sum: new Map(), max: new Map(), min: new Map() };
+      const list: Sums[] = [];
+      // Maps in maps: a key of all five would be a new text for each count.
+      const byAt: Level<Level<Level<Level<Level<Sums>>>>> = new Map();
       return {
         add(counter, n, sum = "sum") {
-          const { at, account, series, of, label } = counter;
-          const key = `${at}\0${account}\0${series}\0${of}\0${label}`;
-          const known = sums[sum].get(key);
-          if (known === undefined) sums[sum].set(key, { ...counter, n });
-          else known.n = sum === "sum" ? known.n + n : Math[sum](known.n, n);
+          const byLabel = under(under(under(under(byAt, counter.at), counter.account), counter.series), counter.of);
+          const known = byLabel.get(counter.label);
+          if (known === undefined) {
+            const sums = { ...counter, sum, n };
+            list.push(sums);
+            byLabel.set(counter.label, sums);
+          } else known.n = sum === "sum" ? known.n + n : Math[sum](known.n, n);
         },
         *write() {
-          yield* nameCodes([...sums.sum.values()].filter(({ series }) => series === "failures"));
-          for (const sum of ["sum", "max", "min"] as const) {
-            const list = merged([...sums[sum].values()]);
-            if (list.length === 0) continue;
+          yield* nameCodes(list.filter(({ series }) => series === "failures"));
+          const sorted = merged(list);
+          for (const kind of ["sum", "max", "min"] as const) {
+            const of = sorted.filter(({ sum }) => sum === kind);
+            if (of.length === 0) continue;
             yield add(
               counters,
-              sum,
-              list.map((counter) => ({ ...counter, writer, writes: 1 })),
+              kind,
+              of.map(({ sum: _, ...counter }) => ({ ...counter, writer, writes: 1 })),
             );
           }
         },
       };
     },
   };
+}
+
+type Level<T> = Map<string | number, T>;
+
+function under<T>(level: Level<Level<T>>, key: string | number): Level<T> {
+  let next = level.get(key);
+  if (next === undefined) {
+    next = new Map();
+    level.set(key, next);
+  }
+  return next;
 }
 
 /** In the order of their key, so that two batches do not wait for each other; codes that became one are one row. */

@@ -1,12 +1,11 @@
 import type { DeliverySubject, StoredDelivery } from "../../model/delivery.ts";
 import { origins } from "../../model/event.ts";
 import { type HydrationBrief, hydrationStates } from "../../model/hydration.ts";
-import type { EventId } from "../../model/ids.ts";
 import { unpackEventId } from "../schema/codes.ts";
 import type { RowOf } from "../schema/table.ts";
 import { events, hydrations, queue, queueState, subjects } from "../schema/tables.ts";
-import { find, first, look, rows, together, type Work } from "../sql/ops.ts";
-import { as, select, sql, typed } from "../sql/sql.ts";
+import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
+import { as, hexOf, select, sql, theOne, typed } from "../sql/sql.ts";
 
 /** A waiting delivery with its lane, by which it is settled. */
 export interface QueuedDelivery extends StoredDelivery {
@@ -26,85 +25,72 @@ export interface DueRange {
 }
 
 const q = as(queue, "q");
+const e = as(events, "e");
+const s = as(subjects, "s");
 const waiting = select({
   lane: q.lane,
   event: q.event,
-  next_at: q.next_at,
+  dueAt: q.next_at,
   attempts: q.attempts,
   spent: q.spent,
   replays: q.replays,
   cause: q.cause,
+  account: e.account,
+  id: hexOf(e.id),
+  kind: e.kind,
+  source: e.source,
+  origin: e.origin,
+  receivedAt: e.received_at,
+  body: e.body,
+  headers: e.headers,
+  status: e.status,
+  previousStatus: e.previous_status,
+  moved: e.moved,
+  type: typed<number | null>(s.type),
+  name: typed<string | null>(s.name),
+  serviceId: s.service_id,
+  reference: s.reference,
+  metadata: s.metadata,
+  registeredAt: s.registered_at,
 });
-const sentEvent = look(
-  events,
-  ["seq"],
-  ["seq", "account", "id", "kind", "source", "origin", "received_at", "body", "headers", "subject", "status", "previous_status", "moved"],
-);
-const sentSubject = look(subjects, ["seq"], ["type", "name", "service_id", "reference", "metadata", "registered_at"]);
 const hydration = look(hydrations, ["event"], ["state", "more"]);
-
-type SentEvent = Pick<
-  RowOf<typeof events>,
-  | "seq"
-  | "account"
-  | "id"
-  | "kind"
-  | "source"
-  | "origin"
-  | "received_at"
-  | "body"
-  | "headers"
-  | "subject"
-  | "status"
-  | "previous_status"
-  | "moved"
->;
-type SentSubject = Pick<RowOf<typeof subjects>, "type" | "name" | "service_id" | "reference" | "metadata" | "registered_at">;
 
 /** The next due deliveries of a route with all that an attempt needs, in the order in which they became due. */
 export function* dueDeliveries({ route, from, now, limit }: DueRange): Work<QueuedDelivery[]> {
   const found = yield* rows(
-    waiting`FROM queue q WHERE q.state = ${queueState.waiting} AND q.route = ${route} AND q.shard = 0 AND q.next_at >= ${from} AND q.next_at <= ${now}
-      ORDER BY q.next_at, q.event LIMIT ${limit}`,
+    waiting`FROM (
+        SELECT * FROM queue w
+        WHERE w.state = ${queueState.waiting} AND w.route = ${route} AND w.shard = 0 AND w.next_at >= ${from} AND w.next_at <= ${now}
+        ORDER BY w.next_at, w.event LIMIT ${limit}
+      ) q ${theOne(events, "e", q.event)} ${theOne(subjects, "s", e.subject, "LEFT")} ORDER BY q.next_at, q.event`,
   );
-  const [sent] = yield* together([
-    find(
-      sentEvent,
-      found.map(({ event }) => [event]),
-    ),
-  ]);
-  const about = sent.flatMap((event) => (event?.subject == null ? [] : [[event.subject]]));
   // Only events without a subject can be truncated.
-  const alone = sent.flatMap((event) => (event === undefined || event.subject !== null ? [] : [[event.seq]]));
-  const [people, briefs] = yield* together([find(sentSubject, about), find(hydration, alone)]);
-  const bySubject = new Map(about.map(([seq], place) => [seq, people[place]]));
-  const byEvent = new Map(alone.map(([seq], place) => [seq, briefs[place]]));
-  return found.flatMap(({ lane, event: seq, next_at: dueAt, attempts, spent, replays, cause }, place) => {
-    const event = sent[place];
-    if (event === undefined) return [];
-    const brief = byEvent.get(seq);
-    return [
-      {
-        route,
-        event: seq,
-        lane,
-        dueAt,
-        account: event.account,
-        source: event.source,
-        eventId: unpackEventId(event.id) as EventId,
-        kind: event.kind ?? "",
-        origin: origins[event.origin] ?? "webhook",
-        receivedAt: event.received_at,
-        body: event.body,
-        headers: event.headers === null ? {} : (JSON.parse(event.headers) as Record<string, string>),
-        attempts,
-        spent,
-        replays,
-        cause,
-        subject: subjectOf(event, event.subject === null ? undefined : bySubject.get(event.subject)),
-        ...(brief === undefined ? {} : { hydration: briefOf(brief) }),
-      },
-    ];
+  const alone = found.flatMap(({ type, event }) => (type === null ? [[event]] : []));
+  const briefs = yield* ask(find(hydration, alone));
+  const byEvent = new Map(alone.map(([event], place) => [event, briefs[place]]));
+  return found.map((row) => {
+    const { event, lane, dueAt, account, source, receivedAt, body, attempts, spent, replays, cause } = row;
+    const brief = row.type === null ? byEvent.get(event) : undefined;
+    return {
+      route,
+      event,
+      lane,
+      dueAt,
+      account,
+      source,
+      eventId: unpackEventId(row.id),
+      kind: row.kind ?? "",
+      origin: origins[row.origin] ?? "webhook",
+      receivedAt,
+      body,
+      headers: row.headers === null ? {} : (JSON.parse(row.headers) as Record<string, string>),
+      attempts,
+      spent,
+      replays,
+      cause,
+      subject: subjectOf(row),
+      ...(brief === undefined ? {} : { hydration: briefOf(brief) }),
+    };
   });
 }
 
@@ -118,16 +104,28 @@ export function* nextDueAt(route: string, now: number): Work<number | null> {
   return row?.at ?? null;
 }
 
-function subjectOf({ status, previous_status, moved }: SentEvent, row: SentSubject | undefined): DeliverySubject | null {
-  if (row === undefined) return null;
+type WaitingRow = NonNullable<ReturnType<typeof waiting>["row"]>;
+
+function subjectOf({
+  type,
+  name,
+  serviceId,
+  reference,
+  metadata,
+  registeredAt,
+  previousStatus,
+  status,
+  moved,
+}: WaitingRow): DeliverySubject | null {
+  if (type === null || name === null) return null;
   return {
-    type: row.type === 0 ? "message" : "run",
-    key: row.name,
-    tracked: row.registered_at !== null,
-    id: row.service_id,
-    reference: row.reference,
-    metadata: row.metadata === null ? null : (JSON.parse(row.metadata) as Record<string, unknown>),
-    previousStatus: previous_status,
+    type: type === 0 ? "message" : "run",
+    key: name,
+    tracked: registeredAt !== null,
+    id: serviceId,
+    reference,
+    metadata: metadata === null ? null : (JSON.parse(metadata) as Record<string, unknown>),
+    previousStatus,
     status,
     moved: moved === 1,
   };

@@ -19,7 +19,7 @@ test("an event id comes back from its bytes, and no two have the same", () => {
   const id = fc.oneof(fc.uuid(), fc.string({ minLength: 1, maxLength: 20, unit: "binary" }), fc.string({ minLength: 15, maxLength: 16 }));
   fc.assert(
     fc.property(id, id, (one, other) => {
-      expect(unpackEventId(packEventId(one))).toBe(one);
+      expect(unpackEventId(packEventId(one).toString("hex"))).toBe(one);
       expect(packEventId(one).equals(packEventId(other))).toBe(one === other);
     }),
   );
