@@ -72,8 +72,12 @@ test.each(bodies)("stores %s, answers 200 at once and forwards it unchanged", as
 
   const [stored] = ((await relay.ask("/v1/events?source=flows&limit=1")).body as { data: Record<string, unknown>[] }).data;
   expect(stored).toMatchObject({ event: "automation.request", disposition: "routed", size: body.length, subject: null, status: null });
-  const detail = await relay.ask(`/v1/events/${String(stored?.["id"])}`);
-  expect(detail.body).toMatchObject({ body: body.toString("base64"), deliveries: [{ state: "delivered", attempts: 1 }] });
+  const detail = await until("the delivery is written down", async () => {
+    const { body: shown } = await relay.ask(`/v1/events/${String(stored?.["id"])}`);
+    const event = shown as { readonly deliveries: readonly { readonly state: string }[] };
+    return event.deliveries[0]?.state === "waiting" ? null : event;
+  });
+  expect(detail).toMatchObject({ body: body.toString("base64"), deliveries: [{ state: "delivered", attempts: 1 }] });
 });
 
 test.each([

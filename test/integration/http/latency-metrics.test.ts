@@ -101,8 +101,11 @@ test.each(engines)("%s: the lag counts from the receipt, across a restart, and n
   expect(await metric(relay, `${lag}_sum`, at("later"))).toBeGreaterThanOrEqual((restartedAt - acknowledgedAt) / 1000 - 0.01);
   expect(await countOf(relay, lag, at("first"))).toBe(0);
 
-  const { body } = await relay.ask("/v1/deliveries");
-  const [{ id } = { id: "" }] = (body as { data: { id: string }[] }).data;
+  const { id } = await until("that is written down", async () => {
+    const { body } = await relay.ask("/v1/deliveries");
+    const [newest] = (body as { data: { id: string; state: string }[] }).data;
+    return newest?.state === "delivered" && newest;
+  });
   expect((await relay.ask(`/v1/deliveries/${id}/retry`, { method: "POST" })).status).toBe(200);
   await until("it is delivered again", async () => (await metric(relay, "relay_delivery_attempts_total")) === 2);
   expect(await metric(relay, `${lag}_count`)).toBe(1);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
 import { expectAlive, expectCleanLog, expectError, freshEvent, metric, nothingInFlight } from "./alive.ts";
-import { connect, requestBytes } from "./raw-client.ts";
+import { connect, connectAnswered, requestBytes } from "./raw-client.ts";
 
 /** Of one connection, beside the first: web-server.ts. */
 const mostPipelined = 32;
@@ -70,7 +70,7 @@ test.each([
 test("a first answer that never ends keeps the connection for at most server.requestTimeout", async () => {
   const quick = await makeRelayHere({ settings: { server: { requestTimeout: "1s" } } });
   await quick.start();
-  const connection = await connect(quick.port);
+  const connection = await connectAnswered(quick.port);
   const listen = requestBytes({
     method: "GET",
     target: "/v1/listen",

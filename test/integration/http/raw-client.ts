@@ -78,6 +78,22 @@ export async function connect(port: number): Promise<RawConnection> {
   };
 }
 
+/**
+ * A connection that has had an answer. A new one is closed after `server.requestTimeout` without a byte, and so before the
+ * first byte of a test process that pauses for so long.
+ */
+export async function connectAnswered(port: number): Promise<RawConnection> {
+  const page = requestBytes({ method: "GET", target: "/healthz", lines: ["host: relay.test"] });
+  return until("a connection has an answer", async () => {
+    const connection = await connect(port);
+    await connection.write(page);
+    const answer = await connection.answer().catch(() => null);
+    if (answer?.status === 200) return connection;
+    connection.socket.destroy();
+    return null;
+  });
+}
+
 export function signature(body: string | Buffer, secret = webhookSecret): string {
   return `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
 }

@@ -1,9 +1,8 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { postEvent } from "../../harness/post-event.ts";
 import { makeRelay, type RelayProcess } from "../../harness/relay-process.ts";
 import { expectAlive, expectCleanLog, expectError, freshEvent, nothingInFlight } from "./alive.ts";
-import { connect, type RawConnection, requestBytes, signature } from "./raw-client.ts";
+import { connect, connectAnswered, type RawConnection, requestBytes, signature } from "./raw-client.ts";
 
 let relay: RelayProcess;
 
@@ -49,6 +48,7 @@ const slow: readonly (readonly [name: string, atOnce: Buffer, dripped: Buffer])[
 ];
 
 test.concurrent.each(slow)("%s: 408 or the connection closes in time, and others are served at once", async (_name, atOnce, dripped) => {
+  const other = await connectAnswered(relay.port);
   const connections = await Promise.all(Array.from({ length: 20 }, () => connect(relay.port)));
   // The first stops, to see its answer: one that still writes when the relay closes may lose it.
   const dripping = connections.map(async (connection, n) => {
@@ -59,9 +59,11 @@ test.concurrent.each(slow)("%s: 408 or the connection closes in time, and others
   let open = true;
   void closed.finally(() => (open = false));
   while (open) {
-    expect(await postEvent(relay.webhookUrl, freshEvent())).toMatchObject({ word: "accepted" });
+    await other.write(requestBytes({ body: JSON.stringify(freshEvent()) }));
+    expect((await other.answer()).json).toEqual({ status: "accepted" });
     await wait(20);
   }
+  other.socket.destroy();
   const answers = await closed;
   expect(answers[0]).not.toBe("");
   for (const text of answers) {
@@ -74,7 +76,7 @@ test.concurrent.each(slow)("%s: 408 or the connection closes in time, and others
 });
 
 test("disconnects a sender that keeps writing slowly after 413", async () => {
-  const connection = await connect(relay.port);
+  const connection = await connectAnswered(relay.port);
   await connection.write(requestBytes({ lines: ["host: relay.test", "content-length: 100000000"] }));
   expectError(await connection.answer(), "too_large");
   void drip(connection, Buffer.alloc(1_000));

@@ -95,15 +95,18 @@ test.each(engines)("an echoing destination brings no secret into attempts, views
 
   const texts: string[] = [];
   for (const id of ids) {
-    const { body } = await relay.ask(`/v1/events/${id}`);
-    const { deliveries } = body as { deliveries: { tries: { response: string | null }[] }[] };
+    const body = await until("every attempt is written down", async () => {
+      const event = (await relay.ask(`/v1/events/${id}`)).body as { deliveries: { tries: { response: string | null }[] }[] };
+      return event.deliveries.every(({ tries }) => tries.length > 0) && event;
+    });
+    const { deliveries } = body;
     expect(deliveries).toHaveLength(routes);
     // The echo was kept, without the secrets.
     expect(deliveries.filter(({ tries }) => tries[0]?.response?.includes("[secret]")).length).toBeGreaterThanOrEqual(routes - 1);
     expect(JSON.stringify(deliveries)).not.toContain(signatures[0]);
     expect(JSON.stringify(deliveries)).not.toContain(signatures[1]);
     // The body of the event is what was received; the answers of the destinations are what is looked at.
-    texts.push(JSON.stringify({ ...(body as object), body: "" }), JSON.stringify((await relay.ask(`/v1/explain/${id}`)).body));
+    texts.push(JSON.stringify({ ...body, body: "" }), JSON.stringify((await relay.ask(`/v1/explain/${id}`)).body));
   }
   texts.push(JSON.stringify((await relay.ask("/v1/deliveries")).body), (await relay.ask("/metrics")).body as string);
   texts.push(...relay.log().map((line) => JSON.stringify(line)));
