@@ -13,10 +13,14 @@ export interface Echo {
 export async function openEcho(status: number, show: (request: string) => string | Buffer): Promise<Echo> {
   let count = 0;
   const answer: RequestListener = (request, response) => {
-    void textOf(request).then((text) => {
-      count += 1;
-      response.writeHead(status, { "content-type": "text/plain" }).end(show(text));
-    });
+    textOf(request).then(
+      (text) => {
+        count += 1;
+        response.writeHead(status, { "content-type": "text/plain" }).end(show(text));
+      },
+      // Cut off by its sender.
+      () => response.destroy(),
+    );
   };
   return { url: await listen(createServer(answer)), count: () => count };
 }

@@ -96,6 +96,7 @@ describe.each(engines)("on %s", (engine) => {
     await changed(wamids[1], "not JSON of +5491155550000");
     for (const wamid of wamids) await post(wamid);
     await until("the others are delivered", () => downstream.counts().taken === 2);
+    await until("it is set aside", async () => (await event(2)).disposition !== "accepted");
     expect(await event(2)).toMatchObject({ disposition: "filtered", fault: expect.stringMatching(/^could not be planned: /) });
     expect(await setAside("plan")).toBe(1);
     expect(relay.log()).toContainEqual(expect.objectContaining({ level: "error", stage: "plan", source: "main" }));

@@ -209,7 +209,7 @@ test("reports a destination with another clock, and one that accepts and does no
     response.setHeader("date", new Date(Date.now() + 300_000).toUTCString());
     response.end();
   });
-  const silent = createTcpServer(() => {});
+  const silent = createTcpServer((socket) => void socket.on("error", () => {}));
   const down = createServer((_request, response) => void response.writeHead(503).end());
   const relay = await makeRelayHere({
     settings: {

@@ -117,7 +117,7 @@ test("its state file keeps everything it answered across kill -9", async () => {
   const usage = (await ask(again.url, "/sandbox/usage")) as unknown as { apiCalls: { used: number } };
   expect(usage.apiCalls.used).toBeGreaterThan(before);
   await fetch(`${again.url}/sandbox/clock`, { method: "POST", body: '{"advanceMs": 600000}' });
-  expect(await ask(again.url, "/sandbox/deliveries/waiting?forMs=10000")).toEqual({ waiting: 0 });
+  expect(await ask(again.url, "/sandbox/deliveries/waiting?forMs=150000")).toEqual({ waiting: 0 });
   for (const id of sent) expect((await ask(again.url, `/sandbox/messages/${id}`))?.status, id).toBe("delivered");
   expect(downstream.counts().taken + downstream.counts().arrivals).toBeGreaterThan(sent.length);
   second.child.kill("SIGTERM");
@@ -147,6 +147,7 @@ test("starts with a plan without the API, and warns about a public host", async 
   const { webhooks, apiUrl, key } = await readyLine(sandbox);
   expect(webhooks).toEqual([]);
   expect((await fetch(`${apiUrl}/me`, { headers: { authorization: `Bearer ${key}` } })).status).toBe(402);
+  await until("it has warned", () => sandbox.stderr().includes("\n"));
   expect(sandbox.stderr()).toMatch(/^warning: --host 0\.0\.0\.0 lets others in: [^\n]*\n$/);
 });
 

@@ -10,6 +10,7 @@ import { relayToken, routeTo, settingsOf } from "../../harness/relay-settings.ts
 import { rowsOf } from "../../harness/store-rows.ts";
 import { until } from "../../harness/until.ts";
 import { freePort } from "../../setup/free-port.ts";
+import { metric } from "../http/alive.ts";
 import { jsonOf, runOn, runProcessOn, runRemote } from "./run-cli.ts";
 
 const once = { to: { retry: { schedule: ["0s"] } } };
@@ -122,6 +123,8 @@ test("a destination stopped by 410 continues after resume", async () => {
   const messages = createMessages("gone");
   for (let each = 0; each < 3; each++) await postEvent(relay.webhookUrl, messages.event());
   await until("it is stopped", () => rowsOf(relay.storePath, "SELECT * FROM stopped").length === 1);
+  // One of the others may have been on its way meanwhile.
+  await until("none is in flight", async () => (await metric(relay, "relay_deliveries_in_flight")) === 0);
   downstream.recover();
   expect(downstream.counts().taken).toBe(0);
 

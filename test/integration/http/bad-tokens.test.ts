@@ -48,18 +48,18 @@ test("bad tokens from one address get 401 up to the limit, then 429, while a goo
   expectCleanLog(relay);
 });
 
-test("logs only as many of thousands of guesses as the limit allows, and counts all", async () => {
+test("logs only as many of hundreds of guesses as the limit allows, and counts all", async () => {
   const relay = await startRelayHere({ settings: { control: controlWith(5) } });
-  for (let n = 0; n < 2_000; n += 1) {
+  for (let n = 0; n < 500; n += 1) {
     const status = await new Promise<number>((resolve, reject) => {
       const request = httpRequest(`${relay.url}/v1/stats`, { headers: { authorization: `Bearer guess-number-${n}` } }, (answer) => {
         answer.resume().once("end", () => resolve(answer.statusCode ?? 0));
       });
-      request.once("error", reject).end();
+      request.on("error", reject).end();
     });
     expect(status).toBe(n < 5 ? 401 : 429);
   }
-  expect(await metric(relay, "relay_bad_tokens_total")).toBe(2_000);
+  expect(await metric(relay, "relay_bad_tokens_total")).toBe(500);
   expect(badTokens(relay.log()).length).toBe(5);
 });
 

@@ -77,7 +77,9 @@ test("answers 503 with Retry-After above maxInFlight, and accepts again when the
 test("during shutdown it answers pending requests, rejects new ones with 503 and closes, and /readyz has the reason", async () => {
   const downstream = await openDownstream();
   downstream.fail("hang");
-  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url)], server: { shutdownTimeout: "20s" } } });
+  const relay = await startRelay({
+    settings: { routes: [routeTo(downstream.url)], server: { shutdownTimeout: "60s", requestTimeout: "60s" } },
+  });
   const event = freshEvent();
   expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ word: "accepted" });
   await until("a delivery that hangs", () => downstream.counts().arrivals === 1);

@@ -57,7 +57,7 @@ function ask(port: number, path: string, options: object = {}, body?: string): P
         }),
       );
     });
-    sent.once("error", reject).end(body);
+    sent.on("error", reject).end(body);
   });
 }
 

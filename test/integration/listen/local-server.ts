@@ -30,13 +30,16 @@ export async function openLocalServer(): Promise<LocalServer> {
   const posts: Post[] = [];
   let status: (body: Buffer) => number = () => 200;
   const make = () =>
-    createServer(async (request, response) => {
+    createServer((request, response) => {
       const chunks: Buffer[] = [];
-      for await (const chunk of request) chunks.push(chunk as Buffer);
-      const body = Buffer.concat(chunks);
-      const answered = status(body);
-      posts.push({ path: request.url ?? "", headers: request.headers, body, status: answered });
-      response.writeHead(answered).end();
+      request.on("data", (chunk: Buffer) => chunks.push(chunk));
+      request.on("error", () => response.destroy());
+      request.on("end", () => {
+        const body = Buffer.concat(chunks);
+        const answered = status(body);
+        posts.push({ path: request.url ?? "", headers: request.headers, body, status: answered });
+        response.writeHead(answered).end();
+      });
     });
   let server = make();
   let port = 0;

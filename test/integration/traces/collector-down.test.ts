@@ -23,7 +23,7 @@ test("a collector that refuses spans is logged once, and once when it takes them
   const relay = await startRelayHere({ settings: { routes: [routeTo(downstream.url)], traces: { endpoint: collector.url } } });
   for (let export_ = 1; export_ <= 3; export_ += 1) {
     expect((await postEvent(relay.webhookUrl, freshEvent())).word).toBe("accepted");
-    await until("another export was refused", () => collector.count() === export_);
+    await until("another export was refused", () => collector.count() >= export_);
   }
   await until("all are delivered", () => downstream.arrivals.length === 3);
   status = 200;
@@ -67,7 +67,8 @@ test("spans that wait are bounded, and the last ones are sent when it closes", a
   record("long", 5_000);
   // Short ones, as closing waits for their export for seconds only.
   for (let count = 0; count < 20_000; count += 1) record("many");
-  await until("some are exported", () => collector.spans.length > 0);
+  // All but the last batches: closing gives up after three seconds.
+  await until("most are exported", () => collector.spans.length >= 3_500);
   record("last");
   await traces.close();
   // The queue, and the batch that was being exported.
