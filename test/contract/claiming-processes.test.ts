@@ -18,9 +18,11 @@ test("another process claims a dead process's deliveries after the lease, in the
   const { stores, client, key } = openProcesses(redis, rules);
   const [one, two] = stores;
   for (const wamid of ["a", "b"]) await one.accept(anEvent({ wamid }));
-  expect((await one.claim("all", { ...claimOf("one", 500), limit: 1 })).deliveries.map(({ event }) => event)).toEqual([1]);
+  expect((await one.claim("all", { ...claimOf("one", 60_000), limit: 1 })).deliveries.map(({ event }) => event)).toEqual([1]);
   expect((await two.claim("all", claimOf("two", 60_000))).deliveries.map(({ event }) => event)).toEqual([2]);
   await two.handBack("all", [2], "two");
+  // As if a minute had passed.
+  await client.zadd(key("leased:all"), "XX", Date.now() - 1_000, "000000000000001");
   const taken = await until("the lease is over", async () => {
     const { deliveries } = await two.claim("all", { ...claimOf("two", 60_000), limit: 1 });
     await two.handBack(

@@ -224,7 +224,7 @@ test("concurrent processes that accept, plan, die and register plan each event o
         await model.end();
       }
     }),
-    { numRuns: 16, interruptAfterTimeLimit: 45_000 },
+    { numRuns: 16, interruptAfterTimeLimit: 200_000 },
   );
   for (const [what, times] of Object.entries(seen)) expect(times, what).toBeGreaterThan(0);
 });

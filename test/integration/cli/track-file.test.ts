@@ -102,7 +102,7 @@ test("takes a file without accounts when there is only one; with two, the error 
 
   const second = await startRelayHere({ settings: { accounts } });
   const refused = await runOn(second, "track", "--file", path);
-  expect(refused.err).toMatch(/^line 2: wamid:[0-9a-f]{12}: name an account, one of main, shop\n/);
+  expect(refused.err).toMatch(/^line 2: wamid:[0-9a-f]{12}: name an account, one of main, shop$/m);
   expect(await runOn(second, "track", "--wamid", wamid(2))).toEqual({
     code: 1,
     out: "",

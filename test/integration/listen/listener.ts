@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { onTestFinished } from "vitest";
 import type { Io } from "../../../src/cli/io.ts";
 import { main } from "../../../src/cli/main.ts";
+import type { AnyRelay } from "../../harness/relay-here.ts";
 import { entry } from "../../harness/relay-process.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
@@ -54,6 +55,13 @@ export function startListen(relayUrl: string, args: readonly string[], env: Read
     kill9,
     ended,
   };
+}
+
+/** Resolves once the relay has stored this position of a name: at its end, a listener waits two seconds for that and no longer. */
+export async function standsAt(relay: Pick<AnyRelay, "ask">, name: string, seq: number): Promise<void> {
+  // A position never goes back.
+  const position = async () => (await relay.ask(`/v1/listen/cursors/${name}`, { method: "POST", body: { seq: 0 } })).body;
+  await until(`${name} stands at ${seq}`, async () => ((await position()) as { seq: number }).seq === seq);
 }
 
 let lastStarted: Promise<unknown> = Promise.resolve();

@@ -9,7 +9,7 @@ import { type AnyRelay, startRelayHere } from "../../harness/relay-here.ts";
 import { startRelay } from "../../harness/relay-process.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
-import { startListenHere } from "./listener.ts";
+import { standsAt, startListenHere } from "./listener.ts";
 import { openLocalServer } from "./local-server.ts";
 
 const messages = createMessages("stream");
@@ -147,6 +147,7 @@ describe.each(engines)("on %s", (engine) => {
     await before.live();
     await post(relay, 1);
     await until("it is taken", () => local.taken().length === 1);
+    await standsAt(relay, "ana", 1);
     expect(await before.stop()).toBe(0);
     await post(relay, 5);
     await until("retention left one", async () => ((await relay.ask("/v1/events")).body as { data: unknown[] }).data.length === 1);

@@ -5,7 +5,7 @@ import { createMessages } from "../../harness/posts.ts";
 import { redisForTest, restartRedis } from "../../harness/redis-states.ts";
 import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
 import { until } from "../../harness/until.ts";
-import { startListen } from "./listener.ts";
+import { standsAt, startListen } from "./listener.ts";
 import { openLocalServer } from "./local-server.ts";
 import { openProxy } from "./tcp-proxy.ts";
 
@@ -66,6 +66,7 @@ test("continues at the other receiver after the last 2xx when one is killed, eac
   expect(local.taken()).toEqual(ids);
 
   // The name is known wherever one asks: another laptop goes on there.
+  await standsAt(one, "ana", ids.length);
   expect(await listener.stop()).toBe(0);
   await other.start();
   ids.push(...(await post(2, one)));
