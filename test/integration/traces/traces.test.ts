@@ -226,7 +226,7 @@ test("sends and polls are spans; a client's context is continued", async () => {
   const relay = await startRelayHere({
     settings: {
       accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key } },
-      reconcile: { schedule: "off", after: "1s" },
+      reconcile: { schedule: "off", after: "60s" },
       traces: { endpoint: collector.url },
     },
   });
