@@ -119,7 +119,7 @@ function judgeService(name: string, baseUrl: string, { failure, status }: Servic
 }
 
 /** Timeout per destination. All are checked at once. */
-const destinationWithinMs = 3_000;
+const destinationWithinMs = 5_000;
 
 export interface Skew {
   readonly name: string;
