@@ -78,7 +78,7 @@ test.each(engines)("on %s refuses a source that neither the settings nor the sto
 
   // A source that the settings had when its events came.
   await relay.stop();
-  relay.writeSettings({ ...(url === "" ? {} : { storage: { driver: "redis", url } }), sources: {} });
+  relay.writeSettings({ ...(url === "" ? {} : { storage: { driver: "redis", url, commandTimeout: "30s" } }), sources: {} });
   expect(jsonOf<Report>(await runOn(relay, "audit", "--source", "main", "--json")).events["received"]).toBe(6);
 });
 

@@ -38,7 +38,7 @@ test("describes every route under /v1 and no other; a worker has none", async ()
   expect([...operationsOf(alone.answer.body as OpenApi).keys()].toSorted()).toEqual(alone.routes);
   expect(alone.routes).toEqual(expect.arrayContaining([`GET ${page}`, "POST /v1/automations/{id}/runs", "GET /v1/listen"]));
 
-  const storage = { driver: "redis", url: (await redisForTest()).url };
+  const storage = { driver: "redis", url: (await redisForTest()).url, commandTimeout: "30s" };
   const receiver = await routesAndPage("receive", { storage });
   expect(receiver.routes).toEqual(alone.routes);
   expect(receiver.answer.body).toEqual(alone.answer.body);

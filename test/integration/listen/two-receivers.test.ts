@@ -14,7 +14,7 @@ const durable = { appendonly: "always" } as const;
 
 async function twoReceivers() {
   const redis = await redisForTest(durable);
-  const settings = { storage: { driver: "redis", url: redis.url } };
+  const settings = { storage: { driver: "redis", url: redis.url, commandTimeout: "30s" } };
   const start = () => startRelay({ role: "receive", settings });
   const [one, other] = await Promise.all([start(), start()]);
   return { redis, one, other };
