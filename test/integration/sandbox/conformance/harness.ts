@@ -1,4 +1,6 @@
 import { startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
+import { createManualClock } from "../../../harness/manual-clock.ts";
+import { until } from "../../../harness/until.ts";
 import { type Answer, callPlainly } from "./plain-http.ts";
 
 export const second = 1_000;
@@ -19,7 +21,8 @@ export type Account = Awaited<ReturnType<Service["account"]>>;
  * month or of a minute unless it means to.
  */
 export async function startService(options: Parameters<typeof startSandbox>[0] = {}) {
-  const sandbox = await startSandbox(options);
+  // The machine's time stands still too: no receiver is too slow for its ten seconds.
+  const sandbox = await startSandbox({ clock: createManualClock(), seed: "conformance", ...options });
   const root = new URL(sandbox.url).origin;
   let accounts = 0;
   let phones = 0;
@@ -57,8 +60,10 @@ export async function startService(options: Parameters<typeof startSandbox>[0] =
     advance: (ms: number) => clock({ advanceMs: ms }),
     /** Resolves once every delivery that can go out at this time has gone out. */
     async delivered(): Promise<void> {
-      const answer = await box<{ waiting: number }>("GET", "/deliveries/waiting?forMs=5000");
-      if (answer.body.waiting !== 0) throw new Error(`${answer.body.waiting} deliveries still wait`);
+      await until("no delivery waits", async () => {
+        const { body } = await box<{ waiting: number }>("GET", "/deliveries/waiting");
+        return body.waiting === 0;
+      });
     },
     /** A phone that nobody has written to yet, ending in the four digits given: they say how its messages fare. */
     phone(ending = "1234"): string {

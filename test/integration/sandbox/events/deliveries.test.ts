@@ -121,7 +121,10 @@ test("an answer without end counts by its status, and does not keep its connecti
 });
 
 test("what is no HTTP is a failure", async () => {
-  const server = createServer((socket) => socket.once("data", () => socket.end("no HTTP at all\r\n\r\n")));
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.once("data", () => socket.end("no HTTP at all\r\n\r\n"));
+  });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   await using stage = createStage({ speed: 100_000 });
   stage.addWebhook(`http://127.0.0.1:${(server.address() as { port: number }).port}/`);

@@ -10,6 +10,7 @@ import { createRandom } from "../../../../src/sandbox/random.ts";
 import { plans } from "../../../../src/sandbox/world/plans.ts";
 import type { DeliveryRecord, MessageRecord, Plan, WebhookRecord } from "../../../../src/sandbox/world/records.ts";
 import { createWorld, type World } from "../../../../src/sandbox/world/world.ts";
+import { longestWaitMs } from "../../../harness/until.ts";
 
 export const secret = "a secret of the webhook";
 
@@ -51,6 +52,8 @@ export function createStage(options: StageOptions = {}) {
   const errors: unknown[] = [];
   const { publisher, posting } = createEvents({
     speed: 100,
+    // A receiver in the same process is slow when the machine is.
+    ...(options.baseClock === undefined ? { timeoutMs: longestWaitMs } : {}),
     onError: (error) => errors.push(error),
     ...rest,
     world,

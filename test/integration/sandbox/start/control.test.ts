@@ -285,7 +285,7 @@ test("an event of any kind; its delivery is waited for, as long as one likes", a
   await until("the first try", () => downstream.counts().arrivals === 1);
   expect((await control("GET", "/deliveries/waiting?forMs=20")).body).toEqual({ waiting: 1 });
   downstream.recover();
-  const waiting = control("GET", "/deliveries/waiting?forMs=20000");
+  const waiting = control("GET", "/deliveries/waiting?forMs=150000");
   sandbox.clock.advance(3_600_000);
   expect((await waiting).body).toEqual({ waiting: 0 });
   expect((await control("GET", "/events?event=order.made")).body).toMatchObject({

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { type Happening, startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
 import { openDownstream } from "../../../harness/downstream.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
+import { longestWaitMs } from "../../../harness/until.ts";
 import { freePort } from "../../../setup/free-port.ts";
 
 test("what is there at first: key, number, templates, automations", async () => {
@@ -40,7 +41,7 @@ test("options: key, secret, plan, service, webhooks", async () => {
   sandbox.customerWrites("+5491155550001", "Hola");
   await sandbox.call("POST", "/messages", { to: "+5491155550001", text: "Hola" });
   sandbox.clock.advance(600_000);
-  await sandbox.idle();
+  await sandbox.idle(longestWaitMs);
   expect(downstream.counts("/one")).toMatchObject({ arrivals: 2, failed: 0 });
   expect(downstream.counts("/two").arrivals).toBe(0);
 });
@@ -77,7 +78,7 @@ test("tells what happens: messages, deliveries, runs, refused calls", async () =
   sandbox.customerWrites("+5491155550003", "Hola");
   await sandbox.call("POST", "/messages", { to: "+5491155550003", text: "Hola" });
   sandbox.clock.advance(60_000);
-  await sandbox.idle();
+  await sandbox.idle(longestWaitMs);
   expect(told.map((one) => one.what)).toEqual(["refused", "message", "message", "message", "event"]);
   expect(told[0]).toMatchObject({ method: "POST", path: "/api/v1/messages", status: 409, error: expect.stringContaining("24 horas") });
   expect(told[4]).toMatchObject({ event: "message.status", url: downstream.url, delivery: { status: "delivered", answered: 200 } });
@@ -85,8 +86,8 @@ test("tells what happens: messages, deliveries, runs, refused calls", async () =
 
 test("refuses a taken port, a wrong address and too many webhooks with one line, and lets go of everything", async () => {
   const taken = createServer();
-  await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
-  const { port } = taken.address() as { port: number };
+  const port = await freePort();
+  await new Promise<void>((resolve) => taken.listen(port, "127.0.0.1", resolve));
   await expect(startSandbox({ port })).rejects.toThrow(
     expect.objectContaining({ name: "SandboxRefused", message: `port ${port} on 127.0.0.1 is taken by another process` }),
   );

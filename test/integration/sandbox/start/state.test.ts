@@ -6,6 +6,7 @@ import { type Sandbox, startSandbox } from "../../../../src/sandbox/start-sandbo
 import { openDownstream } from "../../../harness/downstream.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 import { usageOf } from "../../../harness/sandbox-usage.ts";
+import { longestWaitMs } from "../../../harness/until.ts";
 
 function stateFile(): string {
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-state-"));
@@ -82,7 +83,7 @@ test("a delivery that waited is posted after the restart, and options add what i
     webhooks: [{ url: downstream.url }, { url: `${downstream.url}/more` }],
   });
   second.clock.advance(86_400_000);
-  await second.idle();
+  await second.idle(longestWaitMs);
   expect(downstream.counts().taken).toBe(1);
   expect(second.webhooks().map(({ url }) => url)).toEqual([downstream.url, `${downstream.url}/more`]);
   expect((await second.control("GET", "/keys")).body).toMatchObject({ data: [{ key: first.key }, { key: "acme_live_another" }] });
