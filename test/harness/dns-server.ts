@@ -12,8 +12,8 @@ export interface DnsName {
   readonly ttl?: number;
   /** Types that get no answer at all. */
   readonly silent?: readonly ("A" | "AAAA")[];
-  /** Milliseconds until it answers. */
-  readonly afterMs?: number;
+  /** Milliseconds until it answers, or until it answers each type. */
+  readonly afterMs?: number | Readonly<Record<"A" | "AAAA", number>>;
   /** Questions of each type that it does not answer before it answers one. */
   readonly ignores?: number;
   /** An error in place of the addresses. */
@@ -42,10 +42,11 @@ export async function startDnsServer(names: Readonly<Record<string, DnsName>>): 
     if (known?.silent?.includes(type) === true) return;
     const earlier = questions.filter((question) => question === `${type} ${name}`).length - 1;
     if (earlier < (known?.ignores ?? 0)) return;
+    const afterMs = typeof known?.afterMs === "object" ? known.afterMs[type] : (known?.afterMs ?? 0);
     const timer = setTimeout(() => {
       timers.delete(timer);
       socket.send(answer(query.subarray(0, end), known, type), from.port, from.address);
-    }, known?.afterMs ?? 0);
+    }, afterMs);
     timers.add(timer);
   });
   socket.bind(0, "127.0.0.1");

@@ -5,11 +5,11 @@ import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src
 import { destinationSchema } from "../../../src/deliver/settings.ts";
 import type { DeliveryId } from "../../../src/model/ids.ts";
 
-/** Makes destinations that share their connections and end with the test. */
+/** Makes destinations that share their connections and end with the test. Their deadline is for a machine that pauses. */
 export function openDestinations(): (to: Record<string, unknown>) => Destination {
   const connect = createDestinations(Date.now);
   return (to) => {
-    const destination = connect(destinationSchema.parse(to));
+    const destination = connect(destinationSchema.parse({ timeout: "60s", ...to }));
     onTestFinished(() => destination.close());
     return destination;
   };

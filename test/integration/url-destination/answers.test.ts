@@ -32,7 +32,7 @@ test.each([301, 302, 303, 307, 308])("%i is not followed", async (status) => {
 });
 
 test("reads Retry-After in seconds and as a date, on 429 and 503", async () => {
-  const date = new Date(Date.now() + 90_000).toUTCString();
+  const date = new Date(Date.now() + 600_000).toUTCString();
   const answers = [
     [429, "30"],
     [503, date],
@@ -52,8 +52,8 @@ test("reads Retry-After in seconds and as a date, on 429 and 503", async () => {
   expect(told(await attempt(destination))).toBe("429 retry-after 30000");
   const { result } = await attempt(destination);
   if (result.kind !== "answered" || result.retryAfterMs === null) throw new Error("no Retry-After");
-  expect(result.retryAfterMs).toBeGreaterThan(80_000);
-  expect(result.retryAfterMs).toBeLessThanOrEqual(90_000);
+  expect(result.retryAfterMs).toBeGreaterThan(300_000);
+  expect(result.retryAfterMs).toBeLessThanOrEqual(600_000);
   expect(told(await attempt(destination))).toBe("429");
   expect(told(await attempt(destination))).toBe("503 retry-after 3600000");
   expect(told(await attempt(destination))).toBe("429 retry-after 3600000");

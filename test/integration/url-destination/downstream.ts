@@ -22,7 +22,8 @@ export interface SeenRequest {
 /** A downstream that speaks HTTP, with the requests it has seen whole. */
 export async function startHttp(answer: RequestListener, host = "127.0.0.1"): Promise<Downstream & { seen: SeenRequest[] }> {
   const seen: SeenRequest[] = [];
-  const server = createServer((request, response) => {
+  // Tests count connections: an idle one stays, however slow the machine is.
+  const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) => {
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => {

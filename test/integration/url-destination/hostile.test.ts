@@ -1,6 +1,7 @@
 // Slow: it waits for deadlines of hostile servers.
 import { describe, expect, test, vi } from "vitest";
-import { longestWaitMs } from "../../harness/until.ts";
+import type { UrlDestination, UrlOutcome } from "../../../src/deliver/destinations/destination.ts";
+import { longestWaitMs, until } from "../../harness/until.ts";
 import { attempt, destinationTo, told } from "./attempt.ts";
 import { allClosed, onRequest, startHttp, startRaw } from "./downstream.ts";
 
@@ -12,11 +13,19 @@ function drip(write: (byte: string) => void, onEnd: (stop: () => void) => void):
   onEnd(() => clearInterval(timer));
 }
 
+/** An attempt whose deadline passes at the step that `text` names. On a slow machine it may pass at an earlier one; then another is made. */
+function expired(destination: UrlDestination, text: string): Promise<UrlOutcome> {
+  return until(text, async () => {
+    const outcome = await attempt(destination);
+    if (told(outcome) !== text) expect(told(outcome)).toMatch(/^failed timeout: no (connection|answer) within /);
+    return told(outcome) === text && outcome;
+  });
+}
+
 describe("the deadline covers the whole exchange, and nothing leaks", () => {
   test("a downstream that never answers", async () => {
     const downstream = await startRaw((socket) => void socket.resume());
-    const outcome = await attempt(destinationTo(downstream.url, { timeout: "150ms" }));
-    expect(told(outcome)).toBe("failed timeout: no answer within 150 ms");
+    const outcome = await expired(destinationTo(downstream.url, { timeout: "150ms" }), "failed timeout: no answer within 150 ms");
     expect(outcome.tookMs).toBeGreaterThanOrEqual(140);
     await allClosed(downstream);
   });
@@ -29,7 +38,7 @@ describe("the deadline covers the whole exchange, and nothing leaks", () => {
         (stop) => socket.on("close", stop),
       );
     });
-    expect(told(await attempt(destinationTo(downstream.url, { timeout: "200ms" })))).toBe("failed timeout: no answer within 200 ms");
+    await expired(destinationTo(downstream.url, { timeout: "200ms" }), "failed timeout: no answer within 200 ms");
     await allClosed(downstream);
   });
 
@@ -41,8 +50,8 @@ describe("the deadline covers the whole exchange, and nothing leaks", () => {
         (stop) => response.on("close", stop),
       );
     });
-    const outcome = await attempt(destinationTo(downstream.url, { timeout: "1s" }));
-    expect(told(outcome)).toBe("failed timeout: answered 200, but the answer did not end within 1000 ms");
+    const text = "failed timeout: answered 200, but the answer did not end within 1000 ms";
+    await expired(destinationTo(downstream.url, { timeout: "1s" }), text);
     await allClosed(downstream);
   });
 
@@ -53,7 +62,7 @@ describe("the deadline covers the whole exchange, and nothing leaks", () => {
         (stop) => socket.on("close", stop),
       );
     });
-    expect(told(await attempt(destinationTo(downstream.url, { timeout: "200ms" })))).toBe("failed timeout: no answer within 200 ms");
+    await expired(destinationTo(downstream.url, { timeout: "200ms" }), "failed timeout: no answer within 200 ms");
     await allClosed(downstream);
   });
 
@@ -76,11 +85,11 @@ describe("the deadline covers the whole exchange, and nothing leaks", () => {
     });
     const destination = destinationTo(downstream.url, { timeout: "500ms", concurrency: 1 });
     const outcomes = await Promise.all([attempt(destination), attempt(destination)]);
-    expect(told(outcomes[0])).toBe("failed timeout: no answer within 500 ms");
+    expect(told(outcomes[0])).toMatch(/^failed timeout: no (answer|connection) within 500 ms$/);
     // The first one's place may come free a moment before the second one's own deadline: then it is cut off a step further.
     expect(told(outcomes[1])).toMatch(/^failed timeout: no (answer|(free )?connection) within 500 ms$/);
     hang = false;
-    expect(told(await attempt(destination))).toBe("200");
+    await until("the next one gets an answer", async () => told(await attempt(destination)) === "200");
   });
 });
 
@@ -223,8 +232,9 @@ test("a hostile answer does not disturb other deliveries to the same destination
     else if (kind === "long") response.end("x".repeat(100_000));
     else response.end(kind);
   });
-  const destination = destinationTo(downstream.url, { timeout: "1500ms", concurrency: 8 });
-  const kinds = Array.from({ length: 60 }, (_, index) => ["good", "hang", "good", "reset", "long", "good"][index % 6] as string);
+  const destination = destinationTo(downstream.url, { timeout: "5s", concurrency: 8 });
+  // As many hang as there are connections: all of them wait for the deadline at once.
+  const kinds = Array.from({ length: 48 }, (_, index) => ["good", "hang", "good", "reset", "long", "good"][index % 6] as string);
   // At most as many at a time as there are connections, as the dispatcher does.
   const outcomes: [string, string][] = [];
   const queue = [...kinds];
@@ -239,5 +249,5 @@ test("a hostile answer does not disturb other deliveries to the same destination
     const expected = { good: /^200$/, long: /^200$/, hang: /^failed timeout/, reset: /^failed reset/ }[kind];
     expect(outcome).toMatch(expected as RegExp);
   }
-  expect(outcomes).toHaveLength(60);
+  expect(outcomes).toHaveLength(48);
 });
