@@ -13,6 +13,7 @@ import { openDownstream } from "../../harness/downstream.ts";
 import { createManualClock, type ManualClock, settled } from "../../harness/manual-clock.ts";
 import { relayToken, routeTo, type SettingsParts, settingsOf } from "../../harness/relay-settings.ts";
 import { type SeenUsage, usageOf } from "../../harness/sandbox-usage.ts";
+import { longestWaitMs } from "../../harness/until.ts";
 
 /** What `GET /v1/events/{id}` tells of a truncated event. */
 export interface SeenHydration {
@@ -140,7 +141,7 @@ export async function openRelay(
   }
 
   async function quiet(): Promise<void> {
-    const deadline = performance.now() + 20_000;
+    const deadline = performance.now() + longestWaitMs;
     await settled(8);
     while (exchanges.underWay() > 0) {
       if (performance.now() > deadline) throw new Error("an exchange hangs");

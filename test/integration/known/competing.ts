@@ -10,14 +10,13 @@ import { type Happening, type Sandbox, type SandboxOptions, startSandbox } from 
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 import { relayToken, type SettingsParts, settingsOf } from "../../harness/relay-settings.ts";
 import { type SeenUsage, usageOf } from "../../harness/sandbox-usage.ts";
+import { longestWaitMs } from "../../harness/until.ts";
 import { openSlowRoad } from "../service/sandbox/slow-road.ts";
 
 /** Small against every deadline and wait there is. */
 export const stepMs = 200;
 /** Of the clock's time, each way between relay and service. */
 export const longestWayMs = 600;
-/** Of the machine's time: a request that has not come to its end by then hangs. */
-const longestRequestMs = 10_000;
 
 /**
  * Requests of this process on their way, whoever makes them: the relay to the service, the sandbox to the relay. Sends
@@ -122,7 +121,7 @@ export async function compete(
 
   /** Until nothing moves unless time passes, and nothing follows from what came last. */
   async function quiet(): Promise<void> {
-    const deadline = performance.now() + longestRequestMs;
+    const deadline = performance.now() + longestWaitMs;
     let still = 0;
     while (still < 2) {
       await settled();

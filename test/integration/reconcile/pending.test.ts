@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { longestWaitMs } from "../../harness/until.ts";
 import { openStage } from "./stage.ts";
 
 const minute = 60_000;
@@ -9,7 +10,7 @@ test("submits a polled `pending`, which counts as no missed webhook", async () =
   await stage.send(12, "0002");
   await stage.send(1, "0003");
   stage.clock.jump(2 * minute);
-  await stage.sandbox.idle();
+  await stage.sandbox.idle(longestWaitMs);
   expect(await stage.reconcile()).toMatchObject({ asked: 13, changed: 13 });
   expect([...(await stage.statuses()).values()].toSorted()).toEqual([...Array.from({ length: 12 }, () => "pending"), "sent"]);
   // Past the grace that a webhook has.

@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { until } from "../../harness/until.ts";
+import { longestWaitMs, until } from "../../harness/until.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const minute = 60_000;
@@ -47,7 +47,7 @@ test("raises one alarm when no webhook arrives, which ends when events arrive", 
   await stage.sandbox.control("POST", "/webhooks", { url: `${stage.url}/webhooks/main`, secret: stage.sandbox.secret });
   await stage.send(6, "4321");
   stage.clock.jump(minute);
-  await stage.sandbox.idle();
+  await stage.sandbox.idle(longestWaitMs);
   stage.clock.jump(16_000);
   await until("its end is posted", () => alerts.length === 2);
   expect(alerts.map(({ state }) => state)).toEqual(["began", "ended"]);
@@ -79,7 +79,7 @@ test("raises no alarm for late webhooks", async () => {
   await stage.send(20, "0001");
   stage.sandbox.setFaults({ events: { drop: 1 } });
   stage.clock.jump(90_000);
-  await stage.sandbox.idle();
+  await stage.sandbox.idle(longestWaitMs);
   stage.sandbox.setFaults({});
   expect(webhooks.data).toHaveLength(1);
   expect(await stage.reconcile()).toMatchObject({ changed: 20 });
@@ -88,7 +88,7 @@ test("raises no alarm for late webhooks", async () => {
     for (const each of ["sent", status])
       await stage.sandbox.control("POST", "/events", { event: "message.status", data: { wamid, status: each } });
   }
-  await stage.sandbox.idle();
+  await stage.sandbox.idle(longestWaitMs);
   for (let n = 0; n < 20; n++) stage.clock.jump(minute);
   expect(await alarmsOf(stage)).toEqual([]);
   expect(await (await fetch(`${stage.url}/metrics`)).text()).not.toMatch(/^relay_webhooks_missed_total\{.*\} [1-9]/m);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { until } from "../../harness/until.ts";
+import { longestWaitMs, until } from "../../harness/until.ts";
 import { hello, openPhone, openRelay, pageOf, sentOf } from "./open-relay.ts";
 
 test("finds a sent message by wamid, id and reference, with the statuses of its events", async () => {
@@ -60,7 +60,7 @@ test("lists registered messages newest first, by page, reference, status and acc
   relay.sandbox.customerWrites(openPhone, "Otra vez");
   const reply = await relay.sandbox.control("POST", "/colleague/replies", { phone: openPhone, text: "Ya te ayudamos." });
   relay.sandbox.clock.advance(10_000);
-  await relay.sandbox.idle();
+  await relay.sandbox.idle(longestWaitMs);
   const { wamid } = z.object({ wamid: z.string() }).parse(reply.body);
   expect((await relay.get(`/v1/messages/${encodeURIComponent(wamid)}`)).body).toMatchObject({
     registeredAt: null,

@@ -28,7 +28,11 @@ async function openService() {
 /** The accounts of one process of a relay on this Redis. */
 async function join(storageUrl: string, main: Record<string, unknown>) {
   const read = (of: Record<string, unknown>) =>
-    parseSettings(JSON.stringify({ accounts: { main: of }, storage: { driver: "redis", url: storageUrl } }), "f", {});
+    parseSettings(
+      JSON.stringify({ accounts: { main: of }, storage: { driver: "redis", url: storageUrl, commandTimeout: "30s" } }),
+      "f",
+      {},
+    );
   const settings = read(main);
   const storage = settings.storage as RedisSettings;
   const presence = { id: crypto.randomUUID(), role: "both" as const, host: "here", pid: process.pid, version: "0", since: Date.now() };

@@ -9,6 +9,7 @@ import { ServiceError } from "../../../../src/service/errors.ts";
 import { createLimiter, type Limiter, type LimiterOptions } from "../../../../src/service/limits/limiter.ts";
 import { createManualClock, type ManualClock, settled } from "../../../harness/manual-clock.ts";
 import { type SeenUsage, usageOf } from "../../../harness/sandbox-usage.ts";
+import { longestWaitMs } from "../../../harness/until.ts";
 
 /** One user of the account: a client under a limiter of its own. */
 export interface Party {
@@ -49,9 +50,6 @@ export interface Meeting {
 
 /** Small against every deadline and wait there is, so that what is on its way is never overtaken by much. */
 const stepMs = 100;
-/** Of the machine's time: a call that has not come to its end by then hangs. */
-const longestCallMs = 10_000;
-
 export async function meet(options: SandboxOptions = {}): Promise<Meeting> {
   const clock = createManualClock(Date.UTC(2026, 10, 10, 12));
   const refused: Refused[] = [];
@@ -148,7 +146,7 @@ export async function meet(options: SandboxOptions = {}): Promise<Meeting> {
 
   /** Until every call that was let go has its answer, or is held. */
   async function quiet(): Promise<void> {
-    const deadline = performance.now() + longestCallMs;
+    const deadline = performance.now() + longestWaitMs;
     await settled();
     while (parties.reduce((sum, { underWay }) => sum + underWay(), 0) > meeting.held()) {
       if (performance.now() > deadline) throw new Error("a call hangs");
