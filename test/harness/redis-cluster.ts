@@ -15,7 +15,7 @@ export async function clusterForTest(): Promise<{
   /** A killed node again. Gives it anew. */
   restart(node: Redis): Promise<Redis>;
 }> {
-  const options = { appendonly: "always", args: ["--cluster-enabled", "yes", "--cluster-node-timeout", "500"] } as const;
+  const options = { appendonly: "always", args: ["--cluster-enabled", "yes", "--cluster-node-timeout", "5000"] } as const;
   const nodes = await Promise.all([0, 1, 2].map(() => startRedis(options)));
   for (const node of nodes) onTestFinished(() => node.stop());
   const bound = (index: number): number => Math.floor((slots * index) / nodes.length);

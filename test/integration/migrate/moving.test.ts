@@ -32,7 +32,7 @@ test("a relay moves from its file to Redis: deliveries continue in order, all da
   expect((await postEvent(old.webhookUrl, large)).word).toBe("accepted");
   await until("the first attempts failed", () => downstream.arrivals.length >= 6);
 
-  const storage = { driver: "redis", url: redis.url, prefix: "moved" };
+  const storage = { driver: "redis", url: redis.url, prefix: "moved", commandTimeout: "30s" };
   const next = await makeRelayHere({ settings: { routes, storage, tracking: { unknown: "park", parkFor: "10m" } } });
   const command = ["migrate", "--from", `sqlite:${old.storePath}`, "--to", "redis", "--config", next.settingsPath];
   const refused = await runCli(...command);
@@ -83,7 +83,7 @@ test("rejects wrong source and target in one line, and writes nothing", async ()
   const old = await startRelayHere();
   await postEvent(old.webhookUrl, createMessages("first").event());
   await old.stop();
-  const storage = { driver: "redis", url: redis.url, prefix: "used" };
+  const storage = { driver: "redis", url: redis.url, prefix: "used", commandTimeout: "30s" };
   const next = await makeRelayHere({ settings: { storage } });
   const from = (path: string) => ["migrate", "--from", `sqlite:${path}`, "--to", "redis", "--config"];
   const refusal = async (why: RegExp, ...command: string[]) => {
@@ -115,7 +115,7 @@ test("until it finishes no relay starts on the target, and no command reads it",
   onTestFinished(() => client.disconnect());
   const unfinished = { file: "f", path: "/srv/relay.db", startedAt: 1, finishedAt: null, step: 3, after: 4 };
   await client.set("{half}:migration", `0123456789${JSON.stringify(unfinished)}`);
-  const relay = await makeRelay({ settings: { storage: { driver: "redis", url: redis.url, prefix: "half" } } });
+  const relay = await makeRelay({ settings: { storage: { driver: "redis", url: redis.url, prefix: "half", commandTimeout: "30s" } } });
   expect(await relay.startRefused()).toEqual({ code: 1, signal: null });
   expect(relay.stderr()).toMatch(/^wamid-relay: [^\n]*the migration of \/srv\/relay\.db to prefix half has not ended[^\n]*$/m);
   expect((await runHere(["events", "list", "--config", relay.settingsPath])).err).toContain("has not ended");

@@ -5,14 +5,14 @@ import { expect, test } from "vitest";
 import { checkSchema } from "../../../src/store/redis/schema.ts";
 import { clusterForTest } from "../../harness/redis-cluster.ts";
 import { until } from "../../harness/until.ts";
-import { redisSettings, watch } from "./connection-tools.ts";
+import { commandTimeout, redisSettings, watch } from "./connection-tools.ts";
 
 test("notices a Cluster node that returns empty while the client stays connected", {
   tags: ["slow"],
 }, async () => {
   const cluster = await clusterForTest();
   const found: string[] = [];
-  const { redis } = watch(redisSettings(cluster.url, { cluster: true }), {
+  const { redis } = watch(redisSettings(cluster.url, { cluster: true, commandTimeout }), {
     greet: async (client) => found.push(await checkSchema(client, "relay")),
   });
   await redis.opened();

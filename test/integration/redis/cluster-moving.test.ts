@@ -5,13 +5,13 @@ import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { clusterForTest } from "../../harness/redis-cluster.ts";
 import { tellRedis } from "../../harness/redis-states.ts";
 import { until } from "../../harness/until.ts";
-import { redisSettings, watch } from "./connection-tools.ts";
+import { commandTimeout, redisSettings, watch } from "./connection-tools.ts";
 
 test("writes nothing twice while a Cluster moves the slot, and continues afterwards", {
   tags: ["slow"],
 }, async () => {
   const cluster = await clusterForTest();
-  const { redis } = watch(redisSettings(cluster.url, { cluster: true }));
+  const { redis } = watch(redisSettings(cluster.url, { cluster: true, commandTimeout }));
   await redis.opened();
   const store = createRedisStore(redis, "relay", rulesFor([{ name: "all" }], { unknown: "forward" }), { committed: () => {} });
   onTestFinished(() => store.close());

@@ -6,11 +6,11 @@ import { createWorkQueue } from "../../../src/store/redis/work-queue.ts";
 import type { DueDelivery } from "../../../src/store/rules.ts";
 import { clusterForTest } from "../../harness/redis-cluster.ts";
 import { until } from "../../harness/until.ts";
-import { failing, failingAtOnce, redisSettings, watch } from "./connection-tools.ts";
+import { commandTimeout, failing, failingAtOnce, redisSettings, watch } from "./connection-tools.ts";
 
 test("keeps all keys on one Cluster node, and survives its kill and hang", { tags: ["slow"] }, async () => {
   const cluster = await clusterForTest();
-  const settings = redisSettings(cluster.url, { cluster: true });
+  const settings = redisSettings(cluster.url, { cluster: true, commandTimeout });
   const { redis, moves, stands } = watch(settings);
   expect(await redis.opened()).toEqual({ kind: "up" });
   // Several keys in one step, as every script of the relay has them.

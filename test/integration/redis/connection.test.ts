@@ -12,7 +12,7 @@ import { checkSchema } from "../../../src/store/redis/schema.ts";
 import { emptyRedis, fillRedis, makePrimary, makeReplica, redisForTest, restartRedis, tellRedis } from "../../harness/redis-states.ts";
 import { until } from "../../harness/until.ts";
 import { freePort } from "../../setup/free-port.ts";
-import { failing, failingAtOnce, redisSettings, watch } from "./connection-tools.ts";
+import { commandTimeout, failing, failingAtOnce, redisSettings, watch } from "./connection-tools.ts";
 
 test("runs commands, and rejects a wrong one with an error that omits its arguments", async () => {
   const server = await redisForTest();
@@ -55,7 +55,7 @@ test("not running at startup: reported at once, and used when it starts", async 
 
 test("hung: commands in flight time out, later ones fail at once, and it recovers", async () => {
   const server = await redisForTest();
-  const { redis, moves, stands } = watch(redisSettings(server.url));
+  const { redis, moves, stands } = watch(redisSettings(server.url, { commandTimeout }));
   await redis.opened();
   server.hang();
   const first = await failing(redis);
@@ -73,7 +73,7 @@ test("hung: commands in flight time out, later ones fail at once, and it recover
 
 test("notices a hung Redis without traffic", { tags: ["slow"] }, async () => {
   const server = await redisForTest();
-  const { redis, stands } = watch(redisSettings(server.url));
+  const { redis, stands } = watch(redisSettings(server.url, { commandTimeout }));
   await redis.opened();
   server.hang();
   await stands("hung");
@@ -181,7 +181,7 @@ test("too few replicas, unwritable files: writes are refused, and it recovers", 
 
 test("a busy script counts as a hang until it ends", async () => {
   const server = await redisForTest({ args: ["--busy-reply-threshold", "50"] });
-  const { redis, stands } = watch(redisSettings(server.url));
+  const { redis, stands } = watch(redisSettings(server.url, { commandTimeout }));
   await redis.opened();
   const long = tellRedis(server, "EVAL", "while true do end", 0).catch((error: Error) => error.message);
   await stands("hung");

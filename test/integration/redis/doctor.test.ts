@@ -23,7 +23,10 @@ async function examine(url: string, parts: Record<string, unknown> = {}): Promis
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-test-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const config = join(folder, "relay.yaml");
-  const settings = { ...settingsOf({ port: await freePort(), storePath: "" }, parts), storage: { driver: "redis", url } };
+  const settings = {
+    ...settingsOf({ port: await freePort(), storePath: "" }, parts),
+    storage: { driver: "redis", url, commandTimeout: "30s" },
+  };
   writeFileSync(config, JSON.stringify(settings));
   const findings = await runChecks({ config, env: {}, deep: false, offline: false });
   expect(JSON.stringify(findings)).not.toContain("s3cret");

@@ -43,7 +43,10 @@ async function setUp(prefix: string) {
   };
 
   async function start(role: Role): Promise<Process> {
-    const whole = { ...settingsOf({ port: 0, storePath: "" }, parts), storage: { driver: "redis", url: redis.url, prefix } };
+    const whole = {
+      ...settingsOf({ port: 0, storePath: "" }, parts),
+      storage: { driver: "redis", url: redis.url, prefix, commandTimeout: "30s" },
+    };
     const settings = parseSettings(JSON.stringify(whole), "relay.yaml", {});
     const lines: string[] = [];
     const relay = await createRelay({ settings, role, log: { write: (line) => void lines.push(line), end: async () => {} } });

@@ -23,7 +23,9 @@ async function openProcesses<const R extends readonly Role[]>(roles: R, parts: S
   const redis = await startRedis();
   onTestFinished(() => redis.stop());
   const settings = parseSettings(
-    JSON.stringify(settingsOf({ port: 0, storePath: "" }, { ...parts, storage: { driver: "redis", url: redis.url } })),
+    JSON.stringify(
+      settingsOf({ port: 0, storePath: "" }, { ...parts, storage: { driver: "redis", url: redis.url, commandTimeout: "30s" } }),
+    ),
     "relay.yaml",
     {},
   );

@@ -8,7 +8,7 @@ import { commandTimeout, failing, redisSettings, watch } from "./connection-tool
 
 test("finds the primary through Sentinel, and the next one after it dies", { tags: ["slow"] }, async () => {
   const { url, primary, replica } = await sentinelForTest();
-  const settings = redisSettings(url, { sentinel: "main" });
+  const settings = redisSettings(url, { sentinel: "main", commandTimeout });
   const { redis, stands } = watch(settings);
   expect(await redis.opened()).toEqual({ kind: "up" });
   await redis.run((client) => client.set("before", "yes"));
@@ -22,7 +22,7 @@ test("finds the primary through Sentinel, and the next one after it dies", { tag
 });
 
 test("without a Sentinel Redis counts as down, and doctor reports it in time", async () => {
-  const settings = redisSettings(`redis://127.0.0.1:${await freePort()}`, { sentinel: "main" });
+  const settings = redisSettings(`redis://127.0.0.1:${await freePort()}`, { sentinel: "main", commandTimeout });
   const { redis } = watch(settings);
   expect((await failing(redis)).error).toMatchObject({ name: "StoreUnavailable" });
   expect(await redis.opened()).toMatchObject({ kind: "down", fault: { kind: "unreachable" } });

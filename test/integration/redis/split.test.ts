@@ -8,12 +8,12 @@ import { rulesFor } from "../../contract/store-events.ts";
 import { openNetwork } from "../../harness/network.ts";
 import { redisForTest, tellRedis } from "../../harness/redis-states.ts";
 import { until } from "../../harness/until.ts";
-import { failing, redisSettings, watch } from "./connection-tools.ts";
+import { commandTimeout, failing, redisSettings, watch } from "./connection-tools.ts";
 
 test("commands of a dropped connection do not run when the network recovers", async () => {
   const server = await redisForTest();
   const network = await openNetwork(server.port);
-  const { redis, stands } = watch(redisSettings(`redis://127.0.0.1:${network.port}`));
+  const { redis, stands } = watch(redisSettings(`redis://127.0.0.1:${network.port}`, { commandTimeout }));
   await stands("up");
 
   network.cut();
@@ -31,7 +31,7 @@ test("commands of a dropped connection do not run when the network recovers", as
 test("a send whose key was being reserved when the network failed sends nothing, and frees the key", async () => {
   const server = await redisForTest();
   const network = await openNetwork(server.port);
-  const { redis, stands } = watch(redisSettings(`redis://127.0.0.1:${network.port}`));
+  const { redis, stands } = watch(redisSettings(`redis://127.0.0.1:${network.port}`, { commandTimeout }));
   await stands("up");
   /** What a begin asks of Redis: a read, then the write. */
   let asked: number | null = null;

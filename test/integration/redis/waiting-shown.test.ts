@@ -20,7 +20,7 @@ test("shows an unplanned event as accepted everywhere, and its result once it is
   const redis = await redisForTest();
   const downstream = await openDownstream();
   const settings = {
-    storage: { driver: "redis", url: redis.url },
+    storage: { driver: "redis", url: redis.url, commandTimeout: "30s" },
     tracking: { unknown: "forward" },
     routes: [routeTo(downstream.url)],
   };

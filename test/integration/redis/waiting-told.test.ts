@@ -31,7 +31,7 @@ test("without workers the API and commands still show a message's newest events"
   const redis = await redisForTest();
   const downstream = await openDownstream();
   const settings = {
-    storage: { driver: "redis", url: redis.url },
+    storage: { driver: "redis", url: redis.url, commandTimeout: "30s" },
     tracking: { unknown: "forward" },
     routes: [routeTo(downstream.url)],
   };

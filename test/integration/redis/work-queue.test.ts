@@ -10,7 +10,7 @@ import { openNetwork } from "../../harness/network.ts";
 import { makeReplica, redisForTest, restartRedis } from "../../harness/redis-states.ts";
 import { until } from "../../harness/until.ts";
 import { freePort } from "../../setup/free-port.ts";
-import { redisSettings, type Watched, watch } from "./connection-tools.ts";
+import { commandTimeout, redisSettings, type Watched, watch } from "./connection-tools.ts";
 
 /** A process with its own connection, as `serve` has it. */
 function process(settings: RedisSettings, clock: Clock = systemClock): Watched & { readonly work: WorkQueue } {
@@ -21,7 +21,7 @@ function process(settings: RedisSettings, clock: Clock = systemClock): Watched &
 }
 
 test("jobs continue after Redis was down at startup, killed, and hung, and announcing never fails", { tags: ["slow"] }, async () => {
-  const settings = redisSettings(`redis://127.0.0.1:${await freePort()}`);
+  const settings = redisSettings(`redis://127.0.0.1:${await freePort()}`, { commandTimeout });
   const port = Number(new URL(settings.url.reveal()).port);
   const [receiver, worker] = [process(settings), process(settings)];
   let woken = 0;
