@@ -54,8 +54,8 @@ async function openGate(to: number): Promise<{ readonly url: string; pass(): voi
   return {
     url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
     pass() {
-      // As large as a chunk of a socket can be.
-      left = 65_536;
+      // More than a chunk of a socket, and a small part of what a migration sends.
+      left = 262_144;
       more.resolve();
       more = Promise.withResolvers();
     },

@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { usageOf } from "../../harness/sandbox-usage.ts";
@@ -16,7 +16,7 @@ test("polls for a status that no webhook reported, routes it once, and stops pol
   const downstream = await openDownstream();
   const stage = await openStage({ settings: { routes: [routeTo(downstream.url, { emit: "transitions" })] } });
   await stage.send(12);
-  stage.clock.jump(59_000);
+  stage.clock.jump(30_000);
   expect(await stage.reconcile()).toMatchObject({ asked: 0, leftForBudget: 0 });
 
   stage.clock.jump(5 * minute);
@@ -199,11 +199,10 @@ test("keeps within the cap per minute, measured at the service", async () => {
     stage.clock.jump(61_000);
   }
   stage.clock.jump(hour);
-  const ticking = setInterval(() => stage.clock.jump(1_000), 10);
-  onTestFinished(() => clearInterval(ticking));
+  const stopTicking = stage.tick(1_000);
   const before = stage.clock.now();
   expect(await stage.reconcile()).toMatchObject({ asked: 300, changed: 300, failed: 0, stopped: null });
-  clearInterval(ticking);
+  stopTicking();
   // 300 requests a minute, less the 60 of sends and a tenth for those who wait for an answer: 216.
   expect(stage.clock.now() - before).toBeGreaterThan(20_000);
   const { perMinute } = await usageOf(stage.sandbox);
@@ -218,10 +217,9 @@ test("spreads a small quota over the month and reports what is postponed", { tag
   await stage.send(60, "0002");
   stage.clock.jump(2 * minute);
   // The share allows one question a minute.
-  const ticking = setInterval(() => stage.clock.jump(5_000), 10);
-  onTestFinished(() => clearInterval(ticking));
+  const stopTicking = stage.tick(5_000);
   const first = await stage.reconcile();
-  clearInterval(ticking);
+  stopTicking();
   // A quarter of the day's part, and an eighth of the rest, for an eighth of the day has gone.
   expect(first.asked).toBeGreaterThanOrEqual(29);
   expect(first.asked).toBeLessThanOrEqual(33);

@@ -1,3 +1,4 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -45,6 +46,8 @@ export interface Stage {
   /** `POST /v1/reconcile` until there is no more; gives the last step's account with the counts summed. */
   reconcile(): Promise<AccountDone>;
   apiCalls(): Promise<number>;
+  /** Jumps by `stepMs` again and again, but not past the deadline of a call in flight; ends when the result is called. */
+  tick(stepMs: number): () => void;
   /** Statuses of messages at the relay, by wamid. */
   statuses(): Promise<Map<string, string | null>>;
 }
@@ -55,6 +58,7 @@ export interface StageOptions {
   /** False: the service has no webhook URL, so that all must be learned by asking. */
   readonly webhooks?: boolean;
   readonly speed?: number;
+  /** Not given: the middle of a month. */
   readonly start?: number;
   readonly plan?: "escala" | "enterprise";
   /** The service has no caps and no quotas. */
@@ -67,13 +71,13 @@ export async function openStage({
   account = {},
   webhooks = false,
   speed,
-  start,
+  start = Date.UTC(2026, 10, 10, 12),
   plan = "enterprise",
   isUnlimited = false,
 }: StageOptions = {}): Promise<Stage> {
   const folder = mkdtempSync(join(tmpdir(), "reconcile-"));
   const port = await freePort();
-  const clock = createJumpingClock({ ...(speed === undefined ? {} : { speed }), ...(start === undefined ? {} : { start }) });
+  const clock = createJumpingClock({ ...(speed === undefined ? {} : { speed }), start });
   const sandbox = await startSandbox({
     clock,
     plan,
@@ -148,6 +152,18 @@ export async function openStage({
     async apiCalls() {
       return (await usageOf(sandbox)).apiCalls.used;
     },
+    tick(stepMs) {
+      const calls = watchCalls(sandbox.url);
+      const timer = setInterval(() => {
+        if (calls.inFlight() === 0) clock.jump(stepMs);
+      }, 10);
+      const end = () => {
+        clearInterval(timer);
+        calls.end();
+      };
+      onTestFinished(end);
+      return end;
+    },
     async statuses() {
       const all = new Map<string, string | null>();
       let before: number | null = null;
@@ -166,4 +182,23 @@ export async function openStage({
     rmSync(folder, { recursive: true, force: true });
   });
   return stage;
+}
+
+/** Requests of this process to a server, from now on. */
+function watchCalls(url: string): { inFlight(): number; end(): void } {
+  type Message = { readonly request: { readonly origin: unknown } };
+  const inFlight = new Set<object>();
+  const begin = (message: unknown): void => {
+    const { request } = message as Message;
+    if (String(request.origin) === url) inFlight.add(request);
+  };
+  const finish = (message: unknown): void => void inFlight.delete((message as Message).request);
+  const channels = { "undici:request:create": begin, "undici:request:trailers": finish, "undici:request:error": finish };
+  for (const [name, hear] of Object.entries(channels)) subscribe(name, hear);
+  return {
+    inFlight: () => inFlight.size,
+    end() {
+      for (const [name, hear] of Object.entries(channels)) unsubscribe(name, hear);
+    },
+  };
 }
