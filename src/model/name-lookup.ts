@@ -121,8 +121,8 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
   }
 
   async function queryOnce(name: string, first: number, signal: AbortSignal): Promise<Answer> {
-    // One per query: it reads resolv.conf anew, and is cancelled alone.
-    const resolver = new promises.Resolver({ timeout: withinMs, tries: 1 });
+    // One per query: it reads resolv.conf anew, and is cancelled alone. Without `maxTimeout`, c-ares gives up after 5 s.
+    const resolver = new promises.Resolver({ timeout: withinMs, maxTimeout: withinMs, tries: 1 });
     const all = servers ?? resolver.getServers();
     const from = first % all.length;
     if (servers !== undefined || from > 0) resolver.setServers([...all.slice(from), ...all.slice(0, from)]);
