@@ -12,7 +12,7 @@ export interface BenchResult {
 export async function runBench(file: string, args: readonly string[]): Promise<BenchResult> {
   const script = fileURLToPath(new URL(`../../bench/${file}`, import.meta.url));
   const { promise, resolve, reject } = Promise.withResolvers<string>();
-  execFile(process.execPath, [script, ...args], { timeout: 120_000 }, (error, stdout, stderr) => {
+  execFile(process.execPath, [script, ...args], { timeout: 280_000 }, (error, stdout, stderr) => {
     if (error === null) resolve(stdout);
     else reject(new Error(`${file} ${args.join(" ")}: ${error.message}\n${stdout}\n${stderr}`));
   });

@@ -23,16 +23,19 @@ export function settingsOf({ port, storePath }: Places, parts: SettingsParts = {
     log: { level: "info" },
     ...parts,
     server: { host: "127.0.0.1", port, ...(parts["server"] as object | undefined) },
-    storage: { ...(isRedis(parts["storage"]) ? {} : { path: storePath }), ...(parts["storage"] as object | undefined) },
+    storage: { ...(isRedis(parts["storage"]) ? patientRedis : { path: storePath }), ...(parts["storage"] as object | undefined) },
   };
 }
+
+/** With the default of 2 s, a pause of the machine is a 503. */
+const patientRedis = { commandTimeout: "30s" };
 
 /** The path is that of a file; Redis has none. */
 function isRedis(storage: unknown): boolean {
   return (storage as { driver?: unknown } | undefined)?.driver === "redis";
 }
 
-/** A route of everything to `url`, whose failures are retried and its breaker closed again within moments. */
+/** A route of everything to `url`, whose failures are retried for two minutes and its breaker closed again within moments. */
 export function routeTo(url: string, more: { readonly name?: string; readonly to?: object } & SettingsParts = {}): Record<string, unknown> {
   const { to, ...rest } = more;
   return {
@@ -41,7 +44,7 @@ export function routeTo(url: string, more: { readonly name?: string; readonly to
     to: {
       url,
       allowPrivate: true,
-      retry: { schedule: ["0s", ...Array.from({ length: 60 }, () => "200ms")], jitter: 0 },
+      retry: { schedule: ["0s", ...Array.from({ length: 600 }, () => "200ms")], jitter: 0 },
       breaker: { failures: 10, pause: "200ms", longest: "200ms" },
       ...to,
     },
