@@ -19,7 +19,7 @@ async function startAhead(ms: number, role: "receive" | "work", settings: Settin
     static now() { return Real.now() + ${ms}; }
   };`;
   const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(shifted)}` };
-  const relay = await makeRelay({ role, settings, env, readyWithinMs: 60_000 });
+  const relay = await makeRelay({ role, settings, env });
   await relay.start();
   return relay;
 }

@@ -151,7 +151,11 @@ test("the processes of compose.yaml accept an event at either receiver, deliver 
   const event = await failed();
   expect((await post(first, event)).word).toBe("accepted");
   expect((await post(second, event)).word).toBe("duplicate");
-  await until("it is delivered", () => downstream.counts().taken === 1);
+  // And settled: a worker that is killed before that leaves it to the other one.
+  await until("it is delivered", async () => {
+    const stats = await fetch(`${second.url}/v1/stats`, { headers: { authorization: `Bearer ${secrets.RELAY_TOKEN}` } });
+    return ((await stats.json()) as { deliveries?: { delivered: number } }).deliveries?.delivered === 1;
+  });
 
   const doctor = ["doctor", "--json", "--offline", "--config", (work.command ?? []).at(-1) as string];
   const said = await run(process.execPath, [entry, ...doctor], { cwd: root, env: (workers[0] as (typeof workers)[0]).env });

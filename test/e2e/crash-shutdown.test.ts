@@ -71,7 +71,8 @@ test("SIGTERM under load answers or rejects every request, exits with 0, and the
 
 test("finishes attempts in flight, rejects new requests meanwhile, and sends nothing twice", async () => {
   const { url, open } = await openHandDownstream();
-  const relay = await startRelay({ settings: { server: { shutdownTimeout: "10s" }, routes: [routeTo(url, { to: { concurrency: 4 } })] } });
+  const server = { shutdownTimeout: "2m", requestTimeout: "2m" };
+  const relay = await startRelay({ settings: { server, routes: [routeTo(url, { to: { concurrency: 4, timeout: "2m" } })] } });
   const messages = createMessages("finish");
   const inFlight = openRequest(relay.port, bodyOf(messages.event()));
   for (let n = 0; n < 10; n += 1) await postEvent(relay.webhookUrl, messages.event());
@@ -98,7 +99,7 @@ test("returns hanging attempts at the deadline without counting them, and sends 
   const downstream = await openDownstream();
   downstream.fail("hang");
   const relay = await startRelay({
-    settings: { server: { shutdownTimeout: "1s" }, routes: [routeTo(downstream.url, { to: { concurrency: 4, timeout: "60s" } })] },
+    settings: { server: { shutdownTimeout: "1s" }, routes: [routeTo(downstream.url, { to: { concurrency: 4, timeout: "2m" } })] },
   });
   const messages = createMessages("hand back");
   const wamid = messages.wamid();
@@ -121,7 +122,7 @@ test("returns hanging attempts at the deadline without counting them, and sends 
 
 test("exits at once on a second signal", async () => {
   const { url, open } = await openHandDownstream();
-  const relay = await startRelay({ settings: { server: { shutdownTimeout: "60s" }, routes: [routeTo(url, { to: { timeout: "60s" } })] } });
+  const relay = await startRelay({ settings: { server: { shutdownTimeout: "2m" }, routes: [routeTo(url, { to: { timeout: "2m" } })] } });
   await postEvent(relay.webhookUrl, createMessages("second signal").event());
   await until("an attempt hangs", () => open.length === 1);
   relay.signal("SIGTERM");

@@ -21,11 +21,13 @@ interface Posted {
 
 async function startDownstream(): Promise<{ readonly url: string; readonly posts: Posted[] }> {
   const posts: Posted[] = [];
-  const server = createServer(async (request, response) => {
+  const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    posts.push({ headers: request.headers as Record<string, string>, body: Buffer.concat(chunks).toString("utf8") });
-    response.end();
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => {
+      posts.push({ headers: request.headers as Record<string, string>, body: Buffer.concat(chunks).toString("utf8") });
+      response.end();
+    });
   });
   await once(server.listen(0, "127.0.0.1"), "listening");
   onTestFinished(() => void server.close().closeAllConnections());

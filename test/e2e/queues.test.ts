@@ -44,7 +44,8 @@ test("the worker and reader of docs/how-to/feed-bullmq-workers.md process jobs a
 
   await until("the worker did them", () => worker.lines().length >= 5);
   await until("the reader did them", () => reader.lines().length >= 5);
-  await until("all are delivered", async () => (await deliveries(relay, "to-stream", "delivered")).length === 5);
+  for (const route of ["to-queue", "to-stream"])
+    await until(`all are delivered ${route}`, async () => (await deliveries(relay, route, "delivered")).length === 5);
   const ids = (await deliveries(relay, "to-queue", "delivered")).map(({ id }) => id);
   expect(worker.lines().toSorted()).toEqual(ids.map((id) => `message.status sent ${id}`).toSorted());
 

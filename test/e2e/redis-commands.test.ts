@@ -36,7 +36,10 @@ test("commands read and write in Redis, and report in one line when it is unavai
 
   const delivered = () => worker.log().filter(({ outcome }) => outcome === "delivered").length;
   await worker.start();
-  await until("the worker has delivered both", () => delivered() === 2);
+  await until("the worker has delivered both", async () => {
+    const { body } = await receiver.ask("/v1/stats");
+    return (body as { deliveries?: { delivered: number } }).deliveries?.delivered === 2;
+  });
   // The worker at the port of these settings has no control API: the command writes into Redis, and the worker sends.
   const replay = await runCli("replay", "--state", "delivered", "--yes", ...at);
   expect(replay).toMatchObject({ code: 0, stdout: expect.stringContaining("2 ") });
