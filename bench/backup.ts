@@ -69,9 +69,11 @@ for (let each = 0; each < rounds; each += 1) {
     const watched = watchLog(watching.signal);
     const result = await offered(run);
     if (phase === "backup") {
+      // A relay that paused may not have begun one before it is told to stop.
+      while ((await lastAt()) === before) await wait(50);
       schedule("off");
       // The one in progress ends.
-      while ((await lastAt()) === before || inProgress()) await wait(50);
+      while (inProgress()) await wait(50);
       tookSeconds.push(await metric("relay_backup_duration_seconds"));
     }
     watching.abort();

@@ -14,7 +14,7 @@ const usage = `Files of src that one webhook passes through, from the request to
   --files       also print their names
   --short       observe for 2000 ms, for CI
 
-A file counts when a function of it runs for the event that did not run while the relay was idle.
+A file counts when a function of it runs for each of two events and did not run while the relay was idle.
 Files of types only and of constants run no function and do not count.`;
 
 const flags = readFlags(usage, { idle: { type: "string" }, files: { type: "boolean" }, short: { type: "boolean" } });
@@ -59,7 +59,10 @@ async function filesOnPath(settings: Readonly<Record<string, unknown>>): Promise
     const idle = await profiler.take();
     await deliver(relay, 500);
     const path = await profiler.take();
-    return [...new Set([...path].filter((called) => !idle.has(called)).map((called) => called.slice(0, called.indexOf("#"))))].sort();
+    await deliver(relay, 1000);
+    const again = await profiler.take();
+    const both = [...path].filter((called) => again.has(called) && !idle.has(called));
+    return [...new Set(both.map((called) => called.slice(0, called.indexOf("#"))))].sort();
   } finally {
     await relay.stop();
   }

@@ -45,9 +45,11 @@ await relay.start();
 const browser = await chromium.launch({
   executablePath: findProgram("chromium"),
   args: process.getuid?.() === 0 ? ["--no-sandbox"] : [],
+  timeout: 150_000,
 });
 stack.defer(() => browser.close());
 const page = await browser.newPage({ baseURL: `http://127.0.0.1:${relay.port}`, viewport: { width: 1280, height: 900 }, bypassCSP: true });
+page.setDefaultTimeout(150_000);
 await page.goto("/console/");
 await page.getByLabel("Token").fill(benchToken);
 await page.getByRole("button", { name: "Sign in" }).click();

@@ -5,6 +5,7 @@ import { type EventSet, wamidsOf } from "../events.ts";
 import { planAll } from "../process/plan-all.ts";
 import { startChild } from "../process/start-child.ts";
 import { type Relay, startRelay } from "../process/start-relay.ts";
+import { redisStorage } from "../scale/fill-sides.ts";
 import type { Sunk } from "../servers/sink.ts";
 
 /** One server under test. */
@@ -123,7 +124,7 @@ async function startReceiver(stack: AsyncDisposableStack): Promise<Side> {
     destination: `http://127.0.0.1:${await freePort()}/events`,
     concurrency,
     role: "receive",
-    settings: { storage: { driver: "redis", url: redis.url } },
+    settings: redisStorage(redis),
   });
   stack.defer(() => relay.stop());
   let planned = 0;

@@ -80,6 +80,8 @@ export async function runLoad(spec: RunSpec, pool: RequestPool): Promise<RunResu
     if (oneRequestEach) connection.leave();
     // The open loop measures all that was due in the window, however late: leaving out what a slow server held up would praise it.
     const at = spec.rate === null ? now : connection.since;
+    // A pause of the machine may be longer than the window: it then ends after the first answer.
+    if (spec.rate === null && measured === 0 && at >= measureTo) measureTo = at + 1;
     if (at >= measureFrom && at < measureTo) {
       times[measured] = now - connection.since;
       measured += 1;

@@ -19,13 +19,13 @@ async function countUnplanned(url: string): Promise<number> {
 }
 
 /**
- * Waits until workers have planned all that was only accepted, while nothing more comes. Gives events a second, without the
- * first fifth, in which what runs is still being compiled; null when there was nothing to plan.
+ * Waits until workers have planned all that was only accepted, while nothing more comes: `total`, or what is there now. Gives
+ * events a second, without the first fifth, in which what runs is still being compiled; null when there was nothing to plan.
  */
-export async function untilPlanned(url: string): Promise<number | null> {
+export async function untilPlanned(url: string, total?: number): Promise<number | null> {
   const redis = new Redis(url);
   try {
-    const total = await redis.llen(unplannedKey);
+    total ??= await redis.llen(unplannedKey);
     if (total === 0) return null;
     let from = { at: performance.now(), left: total };
     let isWarm = false;
@@ -53,7 +53,9 @@ export async function untilPlanned(url: string): Promise<number | null> {
  * if it had never been claimed, when the process ends. So what is planned waits, all of it due.
  */
 export async function planAll(url: string): Promise<number | null> {
-  if ((await countUnplanned(url)) === 0) return null;
+  // Counted before the worker starts, which may be done before it is looked at.
+  const total = await countUnplanned(url);
+  if (total === 0) return null;
   await using stack = new AsyncDisposableStack();
   const sockets = new Set<Socket>();
   const silent = createServer((socket) => {
@@ -73,10 +75,10 @@ export async function planAll(url: string): Promise<number | null> {
     role: "work",
     to: { timeout: "5m" },
     shutdownTimeout: "1ms",
-    settings: { storage: { driver: "redis", url } },
+    settings: { storage: { driver: "redis", url, commandTimeout: "30s" } },
   });
   // It plans before it is ready.
-  const [worker, perSecond] = await Promise.all([starting, untilPlanned(url)]);
+  const [worker, perSecond] = await Promise.all([starting, untilPlanned(url, total)]);
   stack.defer(() => worker.stop());
   await worker.end();
   return perSecond;

@@ -59,7 +59,7 @@ export interface Relay {
 const ours = process.env["BENCH_RELAY"] ?? fileURLToPath(new URL("../../src/cli/wamid-relay.js", import.meta.url));
 /** Of the control API and the console. */
 export const benchToken = "bench-control-token";
-const readyWithinMs = 60_000;
+const readyWithinMs = 150_000;
 /** As many as one call takes. */
 const perCall = 1000;
 

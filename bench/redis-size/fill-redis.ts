@@ -6,6 +6,7 @@ import type { RunResult, RunSpec } from "../load/run.ts";
 import { untilPlanned } from "../process/plan-all.ts";
 import { type Child, startChild } from "../process/start-child.ts";
 import { type Relay, startRelay } from "../process/start-relay.ts";
+import { redisStorage } from "../scale/fill-sides.ts";
 import type { Sunk } from "../servers/sink.ts";
 import { type Look, lookAtRedis, rewriteAof } from "./look.ts";
 
@@ -58,7 +59,7 @@ export async function fillRedis({ load, set, connections, listpack, ...wanted }:
     concurrency: connections,
     to: { timeout: "5m" },
     settings: {
-      storage: { driver: "redis", url: redis.url },
+      ...redisStorage(redis),
       tracking: { unknown: "park", parkFor: "1d" },
       ...(wanted.isRouted ? {} : { routes: [] }),
     },

@@ -77,11 +77,23 @@ test("in an open loop a stall counts for every request that was due meanwhile", 
   expect(result.latency.p99).toBeGreaterThan(200);
 });
 
+test("a closed loop whose server stalls for longer than the window measures the first answer", async () => {
+  const port = await serve((request, response) => {
+    request.resume();
+    setTimeout(() => response.writeHead(200, { "content-length": 0 }).end(), 200);
+  });
+  const result = await runLoad(spec(port, { measureMs: 20 }), makePool({ run: 1, count: 100 }));
+  expect(result.requests).toBeGreaterThan(0);
+  expect(result.perSecond).toBeGreaterThan(0);
+  expect(result.statuses).toEqual({ "200": result.sent });
+});
+
 test("reads a whole answer however it is split", async () => {
   const answer = Buffer.from("HTTP/1.1 202 Accepted\r\ndate: now\r\nContent-Length: 12\r\n\r\nhello, world");
   await fc.assert(
     fc.asyncProperty(fc.nat(answer.length - 2), async (cut) => {
       const server = createTcpServer((socket) => {
+        socket.on("error", () => {});
         socket.on("data", () => {
           socket.write(answer.subarray(0, cut + 1));
           setImmediate(() => socket.write(answer.subarray(cut + 1)));
