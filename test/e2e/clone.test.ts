@@ -40,6 +40,7 @@ function typed(line: string) {
     stdio: ["pipe", "pipe", "inherit"],
   });
   let text = "";
+  child.stdin.on("error", () => {});
   child.stdout.on("data", (chunk) => (text += chunk));
   const ended = once(child, "close");
   onTestFinished(async () => {

@@ -63,7 +63,7 @@ test("the steps of send-failures-to-a-crm.md forward the failed message only, an
       .replaceAll("4010", sandbox),
     // "Replace the section `routes`", which is the last one of the file.
     "sed -i '/^routes:/,$d' relay.yaml && cat routes.yaml >> relay.yaml",
-    startRelay.replaceAll("3000", crm).replaceAll("8080", relay),
+    startRelay.replaceAll("3000", crm).replaceAll("8080", relay).replace("--retry 20", "--retry 200"),
     send.replaceAll("4010", sandbox),
     "until grep order-1 crm.log; do sleep 0.2; done",
     "until wamid-relay explain order-2 | grep 'delivered'; do sleep 0.2; done",

@@ -54,6 +54,8 @@ const proxies: readonly Proxy[] = [
         ["bind :9090", `bind 127.0.0.1:${frontControl}`],
         ["server-template receive- 16 receive:8080", `server receive-1 127.0.0.1:${relay}`],
         [" resolvers network init-addr none", ""],
+        // The relay is in this process: a pause of some seconds is no reason to answer 503.
+        ["check inter 2s", "check inter 1m"],
       ]),
     args: (file) => ["-db", "-f", file],
     controlPort: ({ frontControl }) => frontControl,

@@ -80,6 +80,7 @@ test("the README's five minutes work as written", async () => {
     .join("\n")
     .replaceAll("8080", String(relayPort))
     .replaceAll("3000", String(downstreamPort))
+    .replace("--retry 20", "--retry 200")
     .replace(/^wamid-relay console/m, "$& --no-open");
   const { code, out } = await bash(script);
   expect(out).toMatch(/"event": "message\.status"[\s\S]*"status": "delivered"/);
@@ -96,6 +97,7 @@ test("first-relay.md works as written", async () => {
     .join("\n")
     .replaceAll("8080", String(relayPort))
     .replaceAll("3000", String(downstreamPort))
+    .replace("--retry 20", "--retry 200")
     .replace(/^wamid-relay explain .*/m, `until $& | grep "answered 200"; do sleep 0.2; done; $&`)
     .replace(/^wamid-relay console/m, "$& --no-open");
   const { code, out } = await bash(script);
@@ -133,6 +135,7 @@ test("first-send.md and the samples of local-development.md work as written", as
     .join("\n")
     .replace("wamid-relay sandbox", `$& --port ${sandboxPort} --webhook http://127.0.0.1:${relayPort}/webhooks/main --speed 20`)
     .replace("wamid-relay init", `$& --port ${relayPort}`)
+    .replace("--retry 20", "--retry 200")
     .replaceAll("127.0.0.1:8080", `127.0.0.1:${relayPort}`)
     .replaceAll("4010", String(sandboxPort))
     .replaceAll("3000", String(appPort))

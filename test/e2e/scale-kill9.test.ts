@@ -213,5 +213,5 @@ test(
     const file = process.env["SCALE_REPORT"];
     if (file !== undefined) writeFileSync(file, JSON.stringify(report));
   },
-  120_000 + rounds * 12_000,
+  300_000 + rounds * 12_000,
 );

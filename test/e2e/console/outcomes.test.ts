@@ -50,6 +50,7 @@ test("Retry shows the attempt's result, and lists and details begin with the dea
   await postMessages(relay, 1);
   await until("the first attempt failed", () => downstream.counts("/crm").arrivals === 1);
   const { page } = await open("deliveries?route=crm", { viewport: { width: 390, height: 844 } });
+  await table(page, "Deliveries").getByText("503").first().waitFor();
   await table(page, "Deliveries").getByRole("button", { name: "Retry" }).click();
   await press(page, "Retry");
   await dialog(page)
