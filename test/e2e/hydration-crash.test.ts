@@ -1,5 +1,7 @@
 // Slow: it kills the relay during a hydration pass.
-import { expect, test } from "vitest";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
 import { startSandbox } from "../../src/sandbox/start-sandbox.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
 import { relayToken } from "../harness/relay-settings.ts";
@@ -16,11 +18,37 @@ async function hydrationOf(relay: RelayProcess): Promise<Record<string, unknown>
   return ((await relay.ask(`/v1/events/${event?.event}`)).body as { hydration: Record<string, unknown> }).hydration;
 }
 
+/** Passes calls on to the service; those after the first `most` get no answer, so that a pass is in the middle for as long as it takes. */
+async function openGate(service: string) {
+  const gate = { url: "", most: 0 };
+  let calls = 0;
+  const server = createServer((request, response) => {
+    calls += 1;
+    if (calls > gate.most) return;
+    const headers = { authorization: String(request.headers.authorization) };
+    fetch(new URL(String(request.url), service), { headers }).then(
+      async (answer) => response.writeHead(answer.status, { "content-type": "application/json" }).end(await answer.text()),
+      () => response.destroy(),
+    );
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close().closeAllConnections());
+  gate.url = service.replace(new URL(service).host, `127.0.0.1:${(server.address() as AddressInfo).port}`);
+  return {
+    url: gate.url,
+    /** From now on, so many more get an answer. */
+    open(more: number) {
+      gate.most = calls + more;
+    },
+  };
+}
+
 test("a hydration pass continues after kill -9 instead of starting again", async () => {
   await using sandbox = await startSandbox({ plan: "enterprise", speed: 1_000, faults: { events: { truncate: 1 } } });
+  const gate = await openGate(sandbox.url);
   const relay = await startRelay({
     settings: {
-      accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key, plan: "enterprise", share: 1 } },
+      accounts: { main: { baseUrl: gate.url, apiKey: sandbox.key, plan: "enterprise", share: 1 } },
       sources: { main: { account: "main", signature: { service: "acme", secrets: [sandbox.secret] } } },
       hydrate: { delay: "100ms" },
       reconcile: { schedule: "off" },
@@ -43,6 +71,7 @@ test("a hydration pass continues after kill -9 instead of starting again", async
   const asked = async () => (await usageOf(sandbox)).apiCalls.used;
   expect(await asked()).toBe(0);
 
+  gate.open(count / 3);
   sandbox.addWebhook({ url: relay.webhookUrl });
   await sandbox.control("POST", "/events", { event: "message.status", data: {} });
   const kills = [];
@@ -53,6 +82,7 @@ test("a hydration pass continues after kill -9 instead of starting again", async
     expect(kills.at(-1)).toBeLessThan(count);
     expect(integrityOf(relay.storePath)).toBe("ok");
     expect(rowsOf(relay.storePath, "SELECT 1 FROM hydrations WHERE state = 0")).toHaveLength(1);
+    gate.open(share < 1 / 2 ? count / 3 : Number.POSITIVE_INFINITY);
     await relay.start();
   }
   await until("the pass is over", async () => (await hydrationOf(relay))["state"] === "done");
