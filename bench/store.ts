@@ -42,20 +42,29 @@ interface Cost {
 type Step = "accept" | "settle";
 type Side = Readonly<Record<Step, Cost>>;
 
-const rules = rulesFor([{ name: "crm" }], { unknown: "forward" });
+/** The yardsticks hold nothing behind another delivery, so they are compared with a route without order. */
+const rulesOf = { none: rulesIn("none"), message: rulesIn("message") };
 const machine = await lookAtMachine();
 console.log(describeMachine(machine));
 const measured = new Map<string, Side[]>();
 for (let round = 0; round < rounds; round += 1) {
   note("old SQLite", await old());
-  note("new SQLite", await onSqlite());
+  note("new SQLite", await onSqlite("none"));
+  note("new SQLite, in order", await onSqlite("message"));
   if (flags["sqlite-yardstick"] !== undefined) note("SQLite yardstick", yardstick(flags["sqlite-yardstick"], {}));
   if (flags.postgres === true || flags["postgres-yardstick"] !== undefined) {
-    await using server = await startPostgres({ durable: true, tcp: true });
-    await using store = await openSharedAt(server.url, rules);
-    note("new PostgreSQL", await through(store));
-    if (flags["postgres-yardstick"] !== undefined)
+    for (const [side, order] of [
+      ["new PostgreSQL", "none"],
+      ["new PostgreSQL, in order", "message"],
+    ] as const) {
+      await using server = await startPostgres({ durable: true, tcp: true });
+      await using store = await openSharedAt(server.url, rulesOf[order]);
+      note(side, await through(store));
+    }
+    if (flags["postgres-yardstick"] !== undefined) {
+      await using server = await startPostgres({ durable: true, tcp: true });
       note("PostgreSQL yardstick", yardstick(flags["postgres-yardstick"], { DATABASE_URL: server.url }));
+    }
   }
 }
 const figures = Object.fromEntries([...measured].map(([side, costs]) => [side, figuresOf(costs)]));
@@ -72,11 +81,15 @@ printResult(
   machine,
   { events: total, batch, rounds, ...figures },
   {
-    ...ratios("new SQLite", "old SQLite", "wall"),
+    ...ratios("new SQLite, in order", "old SQLite", "wall"),
     ...ratios("new SQLite", "SQLite yardstick", "wall"),
     ...ratios("new PostgreSQL", "PostgreSQL yardstick", "postgres"),
   },
 );
+
+function rulesIn(order: "none" | "message") {
+  return rulesFor([{ name: "crm", order }], { unknown: "forward" });
+}
 
 function note(side: string, costs: Side): void {
   measured.set(side, [...(measured.get(side) ?? []), costs]);
@@ -115,7 +128,8 @@ function eventsOf(): ReceivedEvent[] {
       id,
       wamid,
       status: ["sent", "delivered", "read"][n % 3] as string,
-      receivedAt: now,
+      // All at once would be due in one millisecond.
+      receivedAt: now - total + n,
       data: { conversation: "c".repeat(120) },
     });
   });
@@ -123,7 +137,7 @@ function eventsOf(): ReceivedEvent[] {
 
 async function old(): Promise<Side> {
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-store-"));
-  const store = openSqliteStore(join(folder, "relay.db"), rules, { committed() {}, failed() {} });
+  const store = openSqliteStore(join(folder, "relay.db"), rulesOf.message, { committed() {}, failed() {} });
   const accept = await cost((events) => Promise.all(events.map((event) => store.accept(event))));
   const settle = await drained(
     async () => store.due("crm", now, batch).flatMap((event) => store.load("crm", event) ?? []),
@@ -135,15 +149,21 @@ async function old(): Promise<Side> {
   return { accept, settle };
 }
 
-async function onSqlite(): Promise<Side> {
-  await using store = await openSqlite(rules);
+async function onSqlite(order: keyof typeof rulesOf): Promise<Side> {
+  await using store = await openSqlite(rulesOf[order]);
   return await through(store);
 }
 
 async function through(store: OneStore): Promise<Side> {
   const accept = await cost((events) => store.accept(events));
+  // As a worker does: it has passed what was due before.
+  let from = 0;
   const settle = await drained(
-    () => store.due("crm", now, batch),
+    async () => {
+      const due = await store.due("crm", now, batch, from);
+      from = due.at(-1)?.dueAt ?? from;
+      return due;
+    },
     (due) => store.settle(due.map((delivery) => settlementOf(delivery, "delivered", now))),
   );
   return { accept, settle };

@@ -8,5 +8,5 @@ test("store measures the old and the new store through their ports, on both data
   expect(bench).toBe("store");
   for (const side of ["old SQLite", "new SQLite", "new PostgreSQL"])
     expect(figures[side]).toMatchObject({ accept: { wall: {} }, settle: { wall: {} } });
-  expect(Object.keys(ratios)).toEqual(["wall accept new SQLite/old SQLite", "wall settle new SQLite/old SQLite"]);
+  expect(Object.keys(ratios)).toEqual(["wall accept new SQLite, in order/old SQLite", "wall settle new SQLite, in order/old SQLite"]);
 });

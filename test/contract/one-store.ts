@@ -28,7 +28,7 @@ export interface OneStore extends AsyncDisposable {
   /** The events of one turn. */
   accept(events: readonly ReceivedEvent[], proxyRoute?: string): Promise<Accepted[]>;
   settle(settlements: readonly Settling[]): Promise<SettledOutcome[]>;
-  due(route: string, now: number, limit?: number): Promise<QueuedDelivery[]>;
+  due(route: string, now: number, limit?: number, from?: number): Promise<QueuedDelivery[]>;
   nextDueAt(route: string, now: number): Promise<number | null>;
   run<T>(make: () => Work<T>): Promise<T>;
   /** All rows of a table, in the order of its key. */
@@ -53,7 +53,7 @@ export async function openSqlite(rules: Rules, { held = () => null, writer = "" 
   return {
     accept: (events, proxyRoute) => all(arrivingOf(events, proxyRoute).map((one) => commit.run(commands.accept, one))),
     settle: (settlements) => all(settlements.map((one) => commit.run(commands.settle, one))),
-    due: async (route, now, limit = 100) => runner.now(dueDeliveries({ route, from: 0, now, limit })),
+    due: async (route, now, limit = 100, from = 0) => runner.now(dueDeliveries({ route, from, now, limit })),
     nextDueAt: async (route, now) => runner.now(nextDueAt(route, now)),
     run: async (make) => runner.transact(make()),
     rows: async (table) => runner.now(allRows(table)),
@@ -117,7 +117,7 @@ function openOn(url: string, rules: Rules, { held = () => null, writer = "here" 
   return {
     accept: (events, proxyRoute) => all(arrivingOf(events, proxyRoute).map((one) => accepting.run(one))),
     settle: (settlements) => all(settlements.map((one) => settling.run(one))),
-    due: (route, now, limit = 100) => sessions.read(dueDeliveries({ route, from: 0, now, limit })),
+    due: (route, now, limit = 100, from = 0) => sessions.read(dueDeliveries({ route, from, now, limit })),
     nextDueAt: (route, now) => sessions.read(nextDueAt(route, now)),
     run: (make) => sessions.transact(make),
     rows: (table) => sessions.read(allRows(table)),

@@ -28,7 +28,7 @@ const answersWithinMs = 30_000;
 
 const pinned = [
   "plan_cache_mode = force_generic_plan",
-  ...["seqscan", "bitmapscan", "sort", "hashjoin", "mergejoin"].map((way) => `enable_${way} = off`),
+  ...["seqscan", "bitmapscan", "sort", "hashjoin", "mergejoin", "material"].map((way) => `enable_${way} = off`),
 ];
 const limits = [
   "statement_timeout = 25000",

@@ -100,7 +100,10 @@ export function insert<T extends Table>(table: T, rows: readonly RowOf<T>[], kno
   return { op: "insert", table, rows, known };
 }
 
-/** Keeps other transactions from changing rows until the end of this one. SQLite has one writer and needs none. Sort the keys. */
+/**
+ * Keeps other transactions from changing rows until the end of this one. SQLite has one writer and needs none. Sort the keys.
+ * Lock what you update or remove: PostgreSQL passes over a row that another transaction changes at that moment.
+ */
 export const lock = (of: Look, keys: readonly Key[]): Op => ({ op: "lock", look: of, keys });
 
 /** For each row, whether it was there and is changed. */

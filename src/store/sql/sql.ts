@@ -75,15 +75,6 @@ export function as<T extends Table>(table: T, alias: string): ColumnsOf<T> {
   return Object.fromEntries(table.names.map((name) => [name, raw(`${alias}."${name}"`)])) as unknown as ColumnsOf<T>;
 }
 
-/**
- * Joins the row of a table whose `seq` is `of`. PostgreSQL gets it as a look-up for each row: for a join, its planner might
- * read the whole table.
- */
-export function theOne({ name }: Table, alias: string, of: Sql, kind: "INNER" | "LEFT" = "INNER"): Sql {
-  const before = raw(`${kind} JOIN ${name} ${alias} ON ${alias}.seq = `, `${kind} JOIN LATERAL (SELECT * FROM ${name} o WHERE o.seq = `);
-  return sql`${before}${of}${raw("", ` LIMIT 1) ${alias} ON true`)}`;
-}
-
 /** An expression with the type of its value. */
 export const typed = <V>(part: Sql): Column<V> => part;
 

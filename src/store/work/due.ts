@@ -5,7 +5,7 @@ import { unpackEventId } from "../schema/codes.ts";
 import type { RowOf } from "../schema/table.ts";
 import { events, hydrations, queue, queueState, subjects } from "../schema/tables.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
-import { as, hexOf, select, sql, theOne, typed } from "../sql/sql.ts";
+import { as, hexOf, select, sql, typed } from "../sql/sql.ts";
 
 /** A waiting delivery with its lane, by which it is settled. */
 export interface QueuedDelivery extends StoredDelivery {
@@ -62,7 +62,7 @@ export function* dueDeliveries({ route, from, now, limit }: DueRange): Work<Queu
         SELECT * FROM queue w
         WHERE w.state = ${queueState.waiting} AND w.route = ${route} AND w.shard = 0 AND w.next_at >= ${from} AND w.next_at <= ${now}
         ORDER BY w.next_at, w.event LIMIT ${limit}
-      ) q ${theOne(events, "e", q.event)} ${theOne(subjects, "s", e.subject, "LEFT")} ORDER BY q.next_at, q.event`,
+      ) q JOIN events e ON e.seq = q.event LEFT JOIN subjects s ON s.seq = e.subject ORDER BY q.next_at, q.event`,
   );
   // Only events without a subject can be truncated.
   const alone = found.flatMap(({ type, event }) => (type === null ? [[event]] : []));

@@ -46,10 +46,8 @@ export function* settle(batch: readonly Settling[], { counts: begin, held }: Set
     kept.filter(({ settling }) => settling.settled.to !== "waiting"),
   ];
   const [, hasWaited, hasEnded] = yield* together([
-    lock(
-      own,
-      kept.map(({ key: { lane, route, event } }) => [lane, route, event]),
-    ),
+    // Each of the two statements locks its rows in the order of the batch. Only both together need one order for all rows.
+    lock(own, waiting.length === 0 || ending.length === 0 ? [] : kept.map(({ key: { lane, route, event } }) => [lane, route, event])),
     update(
       waits,
       waiting.map(({ settling, key }) => ({ ...key, ...waitingRow(settling) })),

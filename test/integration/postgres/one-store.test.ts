@@ -180,3 +180,12 @@ function* passGate(): Work<void> {
 function groups<T>(list: readonly T[], size: number): T[][] {
   return Array.from({ length: Math.ceil(list.length / size) }, (_, place) => list.slice(place * size, (place + 1) * size));
 }
+
+test("repeats of an event that come to two receivers at once are all counted", async () => {
+  await using shared = await createShared(18);
+  const receivers = await Promise.all(["one", "two"].map((writer) => shared.open(rules, { writer })));
+  const event = anEvent({ event: "order.paid" });
+  await receivers[0]?.accept([event]);
+  for (let round = 0; round < 20; round += 1) await Promise.all(receivers.map((receiver) => receiver.accept([event, event])));
+  expect(await receivers[0]?.rows(events)).toMatchObject([{ duplicates: 80 }]);
+});
