@@ -62,13 +62,11 @@ export function createPostgresRunner(connection: Connection) {
         if (op.keys.length > 0) await find(op.look, op.keys);
         return undefined;
       case "update": {
-        const { name, set, add, by } = op.change;
-        return changed(name, () => updateText(op.change), [...by, ...set, ...add], op.rows as readonly Row[]);
+        const { by, set, add } = op.change;
+        return changed(op.change, () => updateText(op.change), [...by, ...set, ...add], op.rows as readonly Row[]);
       }
-      case "remove": {
-        const { name, by } = op.removal;
-        return changed(name, () => removeText(op.removal), by, op.rows as readonly Row[]);
-      }
+      case "remove":
+        return changed(op.removal, () => removeText(op.removal), op.removal.by, op.rows as readonly Row[]);
       case "numbers": {
         if (op.count === 0) return [];
         const text = `SELECT nextval('${op.table.name}_seq') AS n FROM generate_series(1, $1::int)`;
@@ -91,12 +89,23 @@ export function createPostgresRunner(connection: Connection) {
     return rows;
   }
 
-  /** For each row, whether the statement changed one. It returns their places. */
-  async function changed(name: string, text: () => string, names: readonly string[], rows: readonly Row[]): Promise<boolean[]> {
+  /**
+   * For each row, whether the statement changed one. It returns their places. It passes over a row that another transaction
+   * changes at that moment, so the rows are locked by a statement of their own before it.
+   */
+  async function changed(of: Removal, text: () => string, names: readonly string[], rows: readonly Row[]): Promise<boolean[]> {
     const done: boolean[] = new Array(rows.length).fill(false);
     if (rows.length === 0) return done;
-    const { rows: places } = await ask(shapeOf(name, text), columnsOf(rows, names));
-    for (const { "#": place } of places) done[(place as number) - 1] = true;
+    const locked = of.isLocked
+      ? []
+      : [
+          ask(
+            shapeOf(`lock_${of.name}`, () => lockText(of)),
+            columnsOf(rows, of.by),
+          ),
+        ];
+    const answers = (await settledAll([...locked, ask(shapeOf(of.name, text), columnsOf(rows, names))])) as Answer[];
+    for (const { "#": place } of answers.at(-1)?.rows ?? []) done[(place as number) - 1] = true;
     return done;
   }
 
@@ -197,6 +206,11 @@ function updateText({ table, by, set, add, count }: Change): string {
     ...count.map((name) => `${quoted(name)} = t.${quoted(name)} + 1`),
   ];
   return `UPDATE ${table.name} t SET ${parts.join(", ")} FROM ${placedText(table, by, names)} RETURNING x."#"::int`;
+}
+
+function lockText({ table, by }: Removal): string {
+  return `SELECT 1 FROM unnest(${arraysOf(table, by)}) x(${listOf(by)})
+    CROSS JOIN LATERAL (SELECT 1 FROM ${table.name} o WHERE ${sameText(by)} LIMIT 1 FOR UPDATE) o`;
 }
 
 function removeText({ table, by }: Removal): string {

@@ -35,21 +35,20 @@ export interface Look {
 /** Until the end of the transaction. `share` waits for writers, and `update` for readers that hold a share, too. */
 type Lock = "share" | "update";
 
-/** Which columns an update sets, to which it adds, and which count on. `by`: how it finds the row, by the table's key at least. */
-export interface Change {
-  readonly name: string;
-  readonly table: Table;
-  readonly by: readonly string[];
+/** Which columns an update sets, to which it adds, and which count on. */
+export interface Change extends Removal {
   readonly set: readonly string[];
   readonly add: readonly string[];
   readonly count: readonly string[];
 }
 
-/** How rows to remove are found: by the table's key at least. */
 export interface Removal {
   readonly name: string;
   readonly table: Table;
+  /** How rows are found: by the table's key at least. */
   readonly by: readonly string[];
+  /** The command has locked the rows. Otherwise PostgreSQL does so first, in their order. */
+  readonly isLocked: boolean;
 }
 
 /** How a counter that is there already takes another number. */
@@ -69,27 +68,30 @@ export function look<T extends Table, const C extends ColumnOf<T>>(
   return { name, table, by, columns, order, lock };
 }
 
-interface ChangeParts<T extends Table> {
+interface RemovalParts<T extends Table> {
+  /** Further columns that must have the row's values, or the stored row stays as it is. */
+  readonly only?: readonly ColumnOf<T>[];
+  readonly isLocked?: boolean;
+}
+
+interface ChangeParts<T extends Table> extends RemovalParts<T> {
   /** Columns to which the row's values are added. */
   readonly add?: readonly ColumnOf<T>[];
   /** Columns that grow by one. */
   readonly count?: readonly ColumnOf<T>[];
-  /** Further columns that must have the row's values, or the stored row stays as it is. */
-  readonly only?: readonly ColumnOf<T>[];
 }
 
 export function change<T extends Table>(
   table: T,
   set: readonly ColumnOf<T>[],
-  { add = [], count = [], only = [] }: ChangeParts<T> = {},
+  { add = [], count = [], only = [], isLocked = false }: ChangeParts<T> = {},
 ): Change {
   const name = ["update", table.name, ...set, "add", ...add, "count", ...count, "only", ...only].join("_");
-  return { name, table, by: [...table.key, ...only], set, add, count };
+  return { name, table, by: [...table.key, ...only], set, add, count, isLocked };
 }
 
-/** `only`: as for {@link change}. */
-export function removal<T extends Table>(table: T, only: readonly ColumnOf<T>[] = []): Removal {
-  return { name: ["remove", table.name, ...only].join("_"), table, by: [...table.key, ...only] };
+export function removal<T extends Table>(table: T, { only = [], isLocked = false }: RemovalParts<T> = {}): Removal {
+  return { name: ["remove", table.name, ...only].join("_"), table, by: [...table.key, ...only], isLocked };
 }
 
 /** Rows by key, in the order of the keys; undefined where there is none. With a lock, sort the keys. */
@@ -100,16 +102,13 @@ export function insert<T extends Table>(table: T, rows: readonly RowOf<T>[], kno
   return { op: "insert", table, rows, known };
 }
 
-/**
- * Keeps other transactions from changing rows until the end of this one. SQLite has one writer and needs none. Sort the keys.
- * Lock what you update or remove: PostgreSQL passes over a row that another transaction changes at that moment.
- */
+/** Keeps other transactions from changing rows until the end of this one. SQLite has one writer and needs none. Sort the keys. */
 export const lock = (of: Look, keys: readonly Key[]): Op => ({ op: "lock", look: of, keys });
 
-/** For each row, whether it was there and is changed. */
+/** For each row, whether it was there and is changed. Sort the rows by key. */
 export const update = (of: Change, rows: readonly object[]): Typed<boolean[]> => ({ op: "update", change: of, rows });
 
-/** For each row, whether it was there and is removed. */
+/** For each row, whether it was there and is removed. Sort the rows by key. */
 export const remove = (of: Removal, rows: readonly object[]): Typed<boolean[]> => ({ op: "remove", removal: of, rows });
 
 /** Rows of counters: `n` is added, `writes` counts on. */

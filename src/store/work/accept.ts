@@ -11,7 +11,7 @@ import { type Rules, stepSubject } from "../rules.ts";
 import { codeOf, packEventId } from "../schema/codes.ts";
 import type { RowOf } from "../schema/table.ts";
 import { events, hydrations, plans, queue, subjects } from "../schema/tables.ts";
-import { change, find, insert, lock, look, numbers, together, update, type Work } from "../sql/ops.ts";
+import { change, find, insert, look, numbers, together, update, type Work } from "../sql/ops.ts";
 import type { Counts } from "./counts.ts";
 import { type Due, type Judged, laneKey, laneOf, openInLane, type Queued, queueRows } from "./plan-deliveries.ts";
 import type { NumberedPlan, PlanNumbers } from "./plan-numbers.ts";
@@ -45,8 +45,7 @@ type EventRow = RowOf<typeof events>;
 const knownEvent = look(events, ["id", "account"], ["seq", "body"]);
 const subject = look(subjects, ["key", "account"], subjects.names as (keyof SubjectRow)[], { lock: "update" });
 const knownPlan = look(plans, ["id"], ["verdicts"]);
-const moved = change(subjects, ["status", "error", "times", "updated_at"]);
-const ownEvent = look(events, ["seq"], ["seq"], { lock: "update" });
+const moved = change(subjects, ["status", "error", "times", "updated_at"], { isLocked: true });
 const repeated = change(events, [], { add: ["duplicates", "conflicts"] });
 
 /**
@@ -113,10 +112,6 @@ export function* accept(arriving: readonly Arriving[], parts: AcceptParts): Work
     insert(
       events,
       judged.map(({ row }) => row),
-    ),
-    lock(
-      ownEvent,
-      changed.map(({ seq }) => [seq]),
     ),
     update(repeated, changed),
     insert(queue, queued),

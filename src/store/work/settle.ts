@@ -28,9 +28,9 @@ export type SettledOutcome = { readonly result: "settled"; readonly released: Du
 const own = look(queue, ["lane", "route", "event"], ["event"], { lock: "update" });
 const nextInLane = look(queue, ["lane", "route"], ["event", "state"], { order: "event", lock: "update" });
 /** A settlement of another attempt than the next one is late. */
-const waits = change(queue, ["next_at", "cause", "spent"], { count: ["attempts"], only: ["attempts"] });
-const ends = removal(queue, ["attempts"]);
-const released = change(queue, ["state", "next_at"]);
+const waits = change(queue, ["next_at", "cause", "spent"], { count: ["attempts"], only: ["attempts"], isLocked: true });
+const ends = removal(queue, { only: ["attempts"], isLocked: true });
+const released = change(queue, ["state", "next_at"], { isLocked: true });
 
 /** Records attempts and their outcomes, each on its own: one that is late or lost harms no other. */
 export function* settle(batch: readonly Settling[], { counts: begin, held }: SettleParts): Work<readonly SettledOutcome[]> {
@@ -46,8 +46,10 @@ export function* settle(batch: readonly Settling[], { counts: begin, held }: Set
     kept.filter(({ settling }) => settling.settled.to !== "waiting"),
   ];
   const [, hasWaited, hasEnded] = yield* together([
-    // Each of the two statements locks its rows in the order of the batch. Only both together need one order for all rows.
-    lock(own, waiting.length === 0 || ending.length === 0 ? [] : kept.map(({ key: { lane, route, event } }) => [lane, route, event])),
+    lock(
+      own,
+      kept.map(({ key: { lane, route, event } }) => [lane, route, event]),
+    ),
     update(
       waits,
       waiting.map(({ settling, key }) => ({ ...key, ...waitingRow(settling) })),
