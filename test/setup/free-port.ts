@@ -4,7 +4,8 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-const folder = join(tmpdir(), "wamid-relay-ports");
+/** A user cannot write into that of another. */
+const folder = join(tmpdir(), `wamid-relay-ports-${process.getuid?.() ?? ""}`);
 /** The system hands out ports from here on, for `listen(0)` and for outgoing connections. */
 const ephemeralFrom = firstEphemeralPort();
 const lowest = 10_000;
