@@ -44,7 +44,7 @@ const machine = await lookAtMachine();
 console.log(describeMachine(machine));
 
 await using stack = new AsyncDisposableStack();
-// What the file holds is not to be swept while it is measured.
+// What the file holds is not to be purged while it is measured.
 const settings = { retention: { events: "365d", ignored: "365d", deliveries: "365d", messages: "365d" } };
 const relay = await startRelay({ destination: `http://127.0.0.1:${await freePort()}/`, concurrency: 64, settings });
 stack.defer(() => relay.stop());

@@ -38,7 +38,7 @@ export interface RelayFlood {
   readonly ratios: Readonly<Record<string, Spread>>;
 }
 
-/** Short, so that what came in during one phase is ended and swept during the next one. */
+/** Short, so that what came in during one phase is ended and purged during the next one. */
 const settings = { tracking: { unknown: "park", parkFor: "1s" }, retention: { ignored: "1s" } };
 const mostPerSecond = 25_000;
 const knownOneIn = 10;
@@ -112,7 +112,7 @@ async function measure(relay: Relay, load: Child, { run, phase, rate, seconds, w
   return { result, routed };
 }
 
-/** Waits until every unknown event was ended and swept; rejects when a known one is missing then. */
+/** Waits until every unknown event was ended and purged; rejects when a known one is missing then. */
 async function atRest(relay: Relay, known: number): Promise<void> {
   const deadline = performance.now() + restWithinMs;
   for (;;) {

@@ -24,7 +24,7 @@ export interface StoreFlood {
   readonly bodyBytes: number;
   readonly accepted: Steps;
   readonly expired: Steps;
-  readonly swept: Steps;
+  readonly purged: Steps;
   /** Pages of the file that went back to the disk, by the second. */
   readonly givenBack: Steps;
   readonly released: Steps;
@@ -60,9 +60,9 @@ export async function floodStore(events: number, say: (line: string) => void): P
   const ignored = perEvent(file.bytes());
   say(`ignored: ${JSON.stringify(ignored)}; expiring ${describe(expired.read())}`);
 
-  const [swept, givenBack] = await purge(file, start + 25 * hour);
+  const [purged, givenBack] = await purge(file, start + 25 * hour);
   const afterRetention = perEvent(file.bytes());
-  say(`after retention: ${JSON.stringify(afterRetention)}; purging ${describe(swept)}; pages given back: ${describe(givenBack)}`);
+  say(`after retention: ${JSON.stringify(afterRetention)}; purging ${describe(purged)}; pages given back: ${describe(givenBack)}`);
 
   await accept(file, 2, events, start + 26 * hour, say);
   const secondFlood = perEvent(file.bytes());
@@ -72,25 +72,25 @@ export async function floodStore(events: number, say: (line: string) => void): P
     bodyBytes: eventAt(0, 0).body.length,
     accepted,
     expired: expired.read(),
-    swept,
+    purged,
     givenBack,
     released,
     bytesPerEvent: { parked, ignored, afterRetention, secondFlood },
   };
 }
 
-async function purge({ store, bytes }: StoreFile, now: number): Promise<[swept: Steps, givenBack: Steps]> {
+async function purge({ store, bytes }: StoreFile, now: number): Promise<[purged: Steps, givenBack: Steps]> {
   const rows = createMeter();
   const pages = createMeter();
   const pageBytes = 4096;
   const before = bytes().whole;
   for (let deleting = true; ; ) {
-    const swept: Purged = await (deleting ? rows : pages).step(
+    const purged: Purged = await (deleting ? rows : pages).step(
       () => store.purge(now, keep, stepRows),
       (step) => step.events + step.messages,
     );
-    deleting = swept.events + swept.messages > 0;
-    if (swept.done) return [rows.read(), pages.read((before - bytes().whole) / pageBytes)];
+    deleting = purged.events + purged.messages > 0;
+    if (purged.done) return [rows.read(), pages.read((before - bytes().whole) / pageBytes)];
   }
 }
 

@@ -106,8 +106,8 @@ export function createHydrating(parts: HydratingParts) {
     clock,
     random,
     hooks: {
-      onRead({ account }, asked, changed) {
-        metrics().hydration.asks.inc({ account }, asked);
+      onRead({ account }, polled, changed) {
+        metrics().hydration.polls.inc({ account }, polled);
         if (changed > 0) metrics().hydration.found.inc({ account }, changed);
       },
       onSettled: ({ account }, state, events) => metrics().hydration.settled.inc({ account, state }, events),

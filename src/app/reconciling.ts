@@ -142,14 +142,14 @@ const forgottenMs = 2 * 3_600_000;
 
 /** A pass without a poll shows nothing; faults that no wait mends raise an alarm instead. */
 function unreachable(
-  { asked, failed, stopped }: Omit<AccountSummary, "more">,
+  { polled, failed, stopped }: Omit<AccountSummary, "more">,
   before: LastPass | undefined,
   at: number,
 ): Pick<LastPass, "unreachableSince" | "unansweredAt"> {
   const { unreachableSince: since = null, unansweredAt = null } = before ?? {};
-  const isKnown = asked === 0 && since !== null && unansweredAt !== null && at - unansweredAt < forgottenMs;
+  const isKnown = polled === 0 && since !== null && unansweredAt !== null && at - unansweredAt < forgottenMs;
   if (isKnown) return { unreachableSince: since, unansweredAt };
-  const isUnanswered = asked > 0 && failed === asked && (stopped === null || stopped.reason === "unreachable");
+  const isUnanswered = polled > 0 && failed === polled && (stopped === null || stopped.reason === "unreachable");
   return isUnanswered ? { unreachableSince: since ?? at, unansweredAt: at } : { unreachableSince: null, unansweredAt: null };
 }
 
@@ -174,13 +174,13 @@ function passHooks(log: Logger, metrics: () => Metrics, note: (summary: AccountS
   /** The last state logged of each account: a state that lasts is logged once. */
   const logged = new Map<string, string>();
   return {
-    polled: (account, outcome) => metrics().reconcile.asks.inc({ account, outcome }),
+    polled: (account, outcome) => metrics().reconcile.polls.inc({ account, outcome }),
     passed(summary) {
       note(summary);
-      const { account, asked, leftForBudget, stopped } = summary;
+      const { account, polled, leftForBudget, stopped } = summary;
       metrics().reconcile.postponed.set({ account }, leftForBudget);
       const state = stopped?.reason ?? (leftForBudget > 0 ? "left for budget" : "");
-      if (asked > 0 || state !== (logged.get(account) ?? "")) report(summary);
+      if (polled > 0 || state !== (logged.get(account) ?? "")) report(summary);
       logged.set(account, state);
     },
     failed(account, error) {

@@ -190,7 +190,7 @@ export function createTracing({ privacy, ...parts }: TracesParts & { readonly pr
     }),
 
     /** A hydration pass is over. It belongs to the trace of the truncated event that caused it. */
-    hydrated({ account, because }: HydrationPass, { asked, changed, gaveUp }: PassTally, tookMs: number): void {
+    hydrated({ account, because }: HydrationPass, { polled, changed, gaveUp }: PassTally, tookMs: number): void {
       const root = traces.rootOf({ account, eventId: because, headers: null });
       traces.record(traces.childOf(root), () => ({
         name: "hydrate",
@@ -200,7 +200,7 @@ export function createTracing({ privacy, ...parts }: TracesParts & { readonly pr
         attributes: {
           "relay.account": account,
           "relay.event": privacy.id("event", because),
-          "relay.polls": asked,
+          "relay.polls": polled,
           "relay.changes": changed,
           "relay.outcome": gaveUp === null ? "done" : "given-up",
         },

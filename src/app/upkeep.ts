@@ -28,7 +28,7 @@ export interface UpkeepParts {
   readonly clock: Clock;
   readonly supervise: Supervisor["supervise"];
   readonly health: Pick<Health, "storing">;
-  readonly metrics: Pick<Metrics, "swept">;
+  readonly metrics: Pick<Metrics, "deleted">;
 }
 
 /** Most rows of one step. The store takes fewer: as many as fit into some milliseconds of the writing thread. */
@@ -70,7 +70,7 @@ export function startUpkeep({ settings, store, backlog, clock, supervise, health
     await store.forgetSends(clock.now() - send.keepKeys, stepRows);
     const purged = await store.purge(clock.now(), retention, stepRows);
     for (const what of ["events", "deliveries", "messages"] as const) {
-      if (purged[what] > 0) metrics.swept.inc({ what }, purged[what]);
+      if (purged[what] > 0) metrics.deleted.inc({ what }, purged[what]);
     }
     if (!purged.done) return stepPauseMs;
     const shortest = Math.min(...Object.values(retention));

@@ -132,12 +132,12 @@ const reasons: Record<string, string> = {
 
 /** What became of an event that came without its data, for a person. */
 export function hydrationLines(hydration: Hydration): string[] {
-  const { state, reason, asked, found, foundCount, unknown, candidates, settledAt } = hydration;
+  const { state, reason, polled, found, foundCount, unknown, candidates, settledAt } = hydration;
   const ended = settledAt === null ? "" : ` ${timeText(settledAt)} UTC`;
   return [
     "hydration (its data was truncated)",
     field("state", `${state}${ended}${reason === null ? "" : `: ${reasons[reason] ?? reason}`}`),
-    field("polled", `${asked} messages`),
+    field("polled", `${polled} messages`),
     field("found", foundCount === 0 ? "nothing" : `${foundCount} changes, each as an event`),
     ...listed(
       found.map(({ seq, wamid, status }) => `${seq}: ${wamid ?? "a message"} ${status ?? ""}`),

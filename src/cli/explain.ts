@@ -161,11 +161,11 @@ function turnText({ since, ahead }: NonNullable<EventStory["waits"]>): string {
   return `, since ${timeText(since)}, ${ahead === 0 ? "and is next" : `${ahead} before it`}`;
 }
 
-function hydrationLines({ state, reason, asked, found, foundCount, unknown, candidates }: NonNullable<EventStory["hydration"]>): string[] {
+function hydrationLines({ state, reason, polled, found, foundCount, unknown, candidates }: NonNullable<EventStory["hydration"]>): string[] {
   const why = reason === null ? "" : ` (${reason})`;
   const left = unknown === null || unknown === 0 ? "" : `, ${unknown} candidates not read`;
   return [
-    field("truncated", `hydration ${state}${why}: ${asked} polled, ${foundCount} changes found${left}`),
+    field("truncated", `hydration ${state}${why}: ${polled} polled, ${foundCount} changes found${left}`),
     ...found.slice(0, 10).map(({ seq, wamid, status }) => {
       const about = wamid === null ? "" : ` of ${wamid}`;
       return printable(`      event ${seq}: ${status ?? "an event"}${about}`);

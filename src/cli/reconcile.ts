@@ -72,7 +72,7 @@ async function reconcile(command: Command, options: Options, io: Io): Promise<vo
 
 async function runPass(client: ControlClient, filter: object, plan: Plan, hidesProgress: boolean, io: Io): Promise<Polled[]> {
   const { call } = await import("./reach-relay.ts");
-  const total = plan.accounts.reduce((sum, { wouldAsk }) => sum + wouldAsk, 0);
+  const total = plan.accounts.reduce((sum, { wouldPoll }) => sum + wouldPoll, 0);
   const bar = createProgressBar(io, hidesProgress);
   const sums = new Map<string, Polled>();
   for (;;) {
@@ -83,8 +83,8 @@ async function runPass(client: ControlClient, filter: object, plan: Plan, hidesP
       bar.end();
       return accounts;
     }
-    const asked = accounts.reduce((sum, each) => sum + each.asked, 0);
-    bar.show(total === 0 ? 1 : asked / total, `${withCommas(asked)} of ${withCommas(total)} polled`);
+    const polled = accounts.reduce((sum, each) => sum + each.polled, 0);
+    bar.show(total === 0 ? 1 : polled / total, `${withCommas(polled)} of ${withCommas(total)} polled`);
   }
 }
 
@@ -97,9 +97,9 @@ function exitCodeOf(accounts: readonly Polled[]): number {
 function summaryLines(accounts: readonly Polled[]): string[] {
   return tableLines(
     ["account", "polled", "changed", "unchanged", "missing", "failed", "left for budget"],
-    accounts.map(({ account, asked, changed, unchanged, missing, failed, leftForBudget }) => [
+    accounts.map(({ account, polled, changed, unchanged, missing, failed, leftForBudget }) => [
       account,
-      ...[asked, changed, unchanged, missing, failed, leftForBudget].map(String),
+      ...[polled, changed, unchanged, missing, failed, leftForBudget].map(String),
     ]),
   );
 }
@@ -107,7 +107,7 @@ function summaryLines(accounts: readonly Polled[]): string[] {
 function planLines(accounts: readonly Plan["accounts"][number][]): string[] {
   return tableLines(
     ["account", "due", "would poll", "left for budget"],
-    accounts.map(({ account, due, wouldAsk, leftForBudget }) => [account, atLeast(due), String(wouldAsk), atLeast(leftForBudget)]),
+    accounts.map(({ account, due, wouldPoll, leftForBudget }) => [account, atLeast(due), String(wouldPoll), atLeast(leftForBudget)]),
   );
 }
 
@@ -130,7 +130,7 @@ function atLeast(count: number): string {
 
 /** Notes for the user, a line each. */
 function remarks(accounts: readonly (Polled | Plan["accounts"][number])[]): string[] {
-  return accounts.flatMap(({ account: name, stopped, leftForBudget, lastsUntil, unaskable }) => {
+  return accounts.flatMap(({ account: name, stopped, leftForBudget, lastsUntil, unpollable }) => {
     const account = printable(name);
     const until = stopped?.until == null ? "" : ` until ${printable(stopped.until)}`;
     const detail = stopped?.detail === undefined ? "" : ` (${printable(stopped.detail)})`;
@@ -143,7 +143,7 @@ function remarks(accounts: readonly (Polled | Plan["accounts"][number])[]): stri
               lastsUntil === null ? "" : `; polled at this rate, it would last until ${printable(lastsUntil.slice(0, 10))}`
             }`,
           ]),
-      ...(unaskable === 0 ? [] : [`${account}: ${atLeast(unaskable)} open messages are known by wamid alone and cannot be polled`]),
+      ...(unpollable === 0 ? [] : [`${account}: ${atLeast(unpollable)} open messages are known by wamid alone and cannot be polled`]),
     ];
   });
 }
@@ -151,6 +151,6 @@ function remarks(accounts: readonly (Polled | Plan["accounts"][number])[]): stri
 /** Merges two steps of a pass over one account: counts add up, the rest is as in the later step. */
 function addUp(before: Polled | undefined, step: Polled): Polled {
   if (before === undefined) return step;
-  const counts = ["asked", "changed", "unchanged", "missing", "failed"] as const;
+  const counts = ["polled", "changed", "unchanged", "missing", "failed"] as const;
   return { ...step, ...Object.fromEntries(counts.map((name) => [name, before[name] + step[name]])) };
 }

@@ -49,6 +49,6 @@ export async function reconcile(connection: Connection, filter: ReconcileFilter)
 /** Adds up the counts; the other fields are those of the later step. */
 function addUp(before: AccountReconciled | undefined, step: AccountReconciled): AccountReconciled {
   if (before === undefined) return step;
-  const counts = ["asked", "changed", "unchanged", "missing", "failed"] as const;
+  const counts = ["polled", "changed", "unchanged", "missing", "failed"] as const;
   return { ...step, ...Object.fromEntries(counts.map((name) => [name, before[name] + step[name]])) };
 }

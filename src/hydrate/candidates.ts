@@ -44,8 +44,8 @@ export function isCandidate(message: TrackedMessage, { oldest, newest }: Covered
 }
 
 /** Whether it was read after the last event, so that the status of all events is known. */
-export function isRead({ askedAt }: TrackedMessage, { newest }: CoveredEvents): boolean {
-  return askedAt !== null && askedAt >= newest;
+export function isRead({ readAt }: TrackedMessage, { newest }: CoveredEvents): boolean {
+  return readAt !== null && readAt >= newest;
 }
 
 /** Rows per turn of the event loop: a few milliseconds of the thread that also receives webhooks. */

@@ -48,14 +48,14 @@ export interface PassParts {
   /** Interrupts the pass; it resumes later. */
   readonly signal: AbortSignal;
   /** Called after every step. */
-  readonly onRead: (pass: HydrationPass, asked: number, changed: number) => void;
+  readonly onRead: (pass: HydrationPass, polled: number, changed: number) => void;
   readonly onSettled: (pass: HydrationPass, state: "done" | "given-up", events: number) => void;
 }
 
 /** The results of a pass since this process began or resumed it. */
 export interface PassTally {
   readonly events: number;
-  readonly asked: number;
+  readonly polled: number;
   /** Answers with a new status. */
   readonly changed: number;
   /** The service does not know them. */
@@ -80,7 +80,7 @@ type Item = { readonly id: string; readonly message: MessageKey | null; failures
  */
 export async function runHydrationPass(pass: HydrationPass, parts: PassParts): Promise<PassTally | null> {
   const { store, messages, clock, signal } = parts;
-  const tally = { events: 0, asked: 0, changed: 0, missing: 0, unknown: 0, gaveUp: null as GiveUpReason | null };
+  const tally = { events: 0, polled: 0, changed: 0, missing: 0, unknown: 0, gaveUp: null as GiveUpReason | null };
   let covered: CoveredEvents | null = pass.covered;
   let failures = 0;
   let hasAnswered = false;
@@ -136,7 +136,7 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts): P
     }
     const answered = answers.filter(({ answer }) => answer.type !== "later" && answer.type !== "no-key");
     const changed = answers.filter(({ isNew }) => isNew).length;
-    tally.asked += answered.length;
+    tally.polled += answered.length;
     tally.changed += changed;
     if (answered.length > 0) {
       hasAnswered = true;

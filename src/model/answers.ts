@@ -90,7 +90,7 @@ const hydrationSchema = z
   .object({
     state: z.enum(hydrationStates).describe("Whether the relay still polls for it."),
     reason: z.enum(giveUpReasons).nullable().describe("Why the relay gave up; null when it did not."),
-    asked: count.describe("Number of messages polled."),
+    polled: count.describe("Number of messages polled."),
     found: z
       .array(
         z.object({
@@ -479,7 +479,7 @@ export type ReconcileStop = z.infer<typeof reconcileStopSchema>;
 const missing = count.describe("Messages that the service does not know.");
 const accountStanding = {
   leftForBudget: count.describe("Due messages that were postponed to save the month's quota."),
-  unaskable: count.describe("Messages known by wamid only, which cannot be polled."),
+  unpollable: count.describe("Messages known by wamid only, which cannot be polled."),
   stopped: reconcileStopSchema.nullable().describe("Why not every due message was polled; null when nothing stopped the polls."),
   lastsUntil: time.nullable().describe("When the month's quota would be used up if every due message were polled; null when it lasts."),
 };
@@ -487,7 +487,7 @@ const accountStanding = {
 const accountReconciledSchema = z
   .object({
     account: z.string().describe("The account."),
-    asked: count.describe("Messages polled."),
+    polled: count.describe("Messages polled."),
     changed: count.describe("Messages whose status changed."),
     unchanged: count.describe("Messages whose status did not change."),
     missing,
@@ -501,7 +501,7 @@ const accountPlanSchema = z
   .object({
     account: z.string().describe("The account."),
     due: count.describe("Messages that are due."),
-    wouldAsk: count.describe("Most calls that a pass would make."),
+    wouldPoll: count.describe("Most calls that a pass would make."),
     missing,
     ...accountStanding,
   })

@@ -45,11 +45,11 @@ const eventSums = {
 const eventSumsSchema = z.object(eventSums).meta({ id: "EventSums", description: "Events by disposition." });
 export type EventSums = z.infer<typeof eventSumsSchema>;
 
-/** `planned` is the sum of the states, `swept` and `unaccounted`. */
+/** `planned` is the sum of the states, `deleted` and `unaccounted`. */
 const deliverySums = {
   planned: count.describe("Verdicts to deliver, of the events checked."),
   ...counts(deliveryStates, (word) => `Deliveries in the state \`${word}\`.`),
-  swept: count.describe("Settled deliveries that retention deleted before their event."),
+  deleted: count.describe("Settled deliveries that retention deleted before their event."),
   unaccounted: count.describe("Deliveries that break a rule, counted under no state."),
 };
 const deliverySumsSchema = z.object(deliverySums).meta({ id: "DeliverySums", description: "Deliveries by state." });
@@ -90,7 +90,7 @@ export const auditSchema = z
           .meta({ id: "DaySums", description: "Events of one day and source." }),
       )
       .describe("Events by day of acceptance and source."),
-    deliveries: deliverySumsSchema.describe("Deliveries by state. `planned` is the sum of the states, `swept` and `unaccounted`."),
+    deliveries: deliverySumsSchema.describe("Deliveries by state. `planned` is the sum of the states, `deleted` and `unaccounted`."),
     routes: z
       .array(
         z
@@ -99,7 +99,7 @@ export const auditSchema = z
       )
       .describe("Deliveries by route."),
     gone: z
-      .object({ swept: count.describe("Deleted by retention."), missing: count.describe("Missing for no known reason.") })
+      .object({ deleted: count.describe("Deleted by retention."), missing: count.describe("Missing for no known reason.") })
       .describe("Seqs without an event."),
     broken: z.record(z.string(), count).describe("How often each rule is broken; rules that hold are left out."),
     offenders: z.array(offenderSchema).describe("The first hundred rows that break a rule."),

@@ -33,7 +33,7 @@ export interface HydrationBrief {
   readonly state: HydrationState;
   readonly reason: GiveUpReason | null;
   /** Messages that were read. */
-  readonly asked: number;
+  readonly polled: number;
   /** Statuses found since the event arrived. */
   readonly found: number;
   /** Candidate messages or runs that were not read; null: not counted. */
@@ -55,7 +55,7 @@ export interface Covering {
 export interface HydrationPass extends Covering {
   readonly startedAt: number;
   /** Calls so far, including before a restart. */
-  readonly asked: number;
+  readonly polled: number;
   /** Of the first covered event: found statuses are submitted with its source and as its consequence. */
   readonly source: string;
   readonly because: string;
@@ -81,7 +81,7 @@ export interface TrackedMessage {
   readonly sentAt: number | null;
   readonly changedAt: number;
   /** When it was last read, by any process; null: never. */
-  readonly askedAt: number | null;
+  readonly readAt: number | null;
   /** The service does not know it. */
   readonly isMissing: boolean;
 }
@@ -128,7 +128,7 @@ export interface HydrationStore {
   /** Settles the events with such an id; if it names no message, leaves them to the pass. */
   settleTarget(pass: Covering, target: string, wamid: string | null, now: number): Promise<SettledEvents>;
   trackedMessages(account: string, query: TrackedQuery): MaybePromise<readonly TrackedMessage[]>;
-  noteReads(pass: Covering, asked: number, read: readonly ReadMessage[]): Promise<void>;
+  noteReads(pass: Covering, polled: number, read: readonly ReadMessage[]): Promise<void>;
   /** Calls of the account's passes since `since`. */
   callsSince(account: string, since: number): MaybePromise<number>;
   /** Ends covered events, at most `limit` of them. */

@@ -16,7 +16,7 @@ export interface PollStore {
 export interface PassCounts {
   readonly account: string;
   /** Calls that were answered or failed. */
-  readonly asked: number;
+  readonly polled: number;
   /** Of these, those that found a status that no webhook had reported. */
   readonly changed: number;
   readonly unchanged: number;
@@ -27,7 +27,7 @@ export interface PassCounts {
   /** Due, but postponed so that the month's quota lasts. */
   readonly leftForBudget: number;
   /** Known by wamid alone, so they cannot be polled. */
-  readonly unaskable: number;
+  readonly unpollable: number;
   /** Unix ms at which the quota would be used up if all due messages were polled; null: it lasts. */
   readonly lastsUntil: number | null;
 }
@@ -67,19 +67,19 @@ export interface ClaimedPoll {
   readonly since: number;
   readonly dueAt: number;
   readonly rank: number;
-  readonly asks: number;
+  readonly polls: number;
   /** In a row. */
   readonly failures: number;
   /** 404s in a row that count. */
   readonly misses: number;
-  readonly askedAt: number | null;
+  readonly polledAt: number | null;
   /** When hydration last read it; null: never. */
   readonly readAt: number | null;
 }
 
 /** The result of a claimed poll. */
 export type SettledPoll = { readonly message: MessageKey; readonly until: number } & (
-  | ({ readonly end: "again"; readonly nextAt: number } & Pick<ClaimedPoll, "rank" | "asks" | "failures" | "misses" | "askedAt">)
+  | ({ readonly end: "again"; readonly nextAt: number } & Pick<ClaimedPoll, "rank" | "polls" | "failures" | "misses" | "polledAt">)
   /** Its status is final, or it is too old. */
   | { readonly end: "over" }
   /** The service does not know it. It is not polled until an event or a registration shows that it exists. */
@@ -101,7 +101,7 @@ export interface PollQuery {
 export interface PollCounts {
   readonly due: number;
   /** Registered without the service's id, and not in a final status. */
-  readonly unaskable: number;
+  readonly unpollable: number;
   /** Unknown to the service. */
   readonly missing: number;
 }

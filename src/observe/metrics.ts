@@ -143,7 +143,7 @@ export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>
     commitSeconds: histogram("relay_commit_seconds", "Duration of a transaction, with its wait for the disk or for Redis.", seconds),
     commitWrites: histogram("relay_commit_writes", "Writes in one transaction.", writes),
     storeFailures: counter("relay_store_failures_total", "Transactions that failed."),
-    swept: counter("relay_retention_deleted_total", "Rows that retention deleted: events, deliveries, messages.", ["what"]),
+    deleted: counter("relay_retention_deleted_total", "Rows that retention deleted: events, deliveries, messages.", ["what"]),
 
     backup: {
       success: gauge(
@@ -177,7 +177,7 @@ export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>
     serviceCalls: counter("relay_service_calls_total", "Calls to the messaging service, by outcome.", ["account", "outcome"]),
 
     reconcile: {
-      asks: counter("relay_reconcile_polls_total", "Polls of messages: changed, unchanged, missing (unknown to the service) or failed.", [
+      polls: counter("relay_reconcile_polls_total", "Polls of messages: changed, unchanged, missing (unknown to the service) or failed.", [
         "account",
         "outcome",
       ]),
@@ -201,7 +201,7 @@ export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>
     hydration: {
       settled: counter("relay_hydrations_total", "Truncated events by how their hydration ended: done or given-up.", ["account", "state"]),
       passes: counter("relay_hydration_passes_total", "Hydration passes that ended.", ["account"]),
-      asks: counter("relay_hydration_polls_total", "Messages polled because of truncated events.", ["account"]),
+      polls: counter("relay_hydration_polls_total", "Messages polled because of truncated events.", ["account"]),
       found: counter("relay_hydration_found_total", "Statuses found by polls because of truncated events.", ["account"]),
     },
   };

@@ -99,12 +99,12 @@ export async function pollClaimed(
  * was scheduled, a webhook may have moved it to a final or rarely polled status, or hydration may have read it.
  */
 export function checkClaim(claim: ClaimedPoll, now: number, times: PollTimes): SettledPoll | null {
-  const { message, until, since, state, asks, askedAt, readAt } = claim;
+  const { message, until, since, state, polls, polledAt, readAt } = claim;
   const age = now - since;
-  const byAge = nextPollAge(Math.max(0, (askedAt ?? since) - since, (readAt ?? since) - since), state.status, times);
+  const byAge = nextPollAge(Math.max(0, (polledAt ?? since) - since, (readAt ?? since) - since), state.status, times);
   if (byAge === null || age > times.giveUpAfter) return { message, until, end: "over" };
   const dueAge = Math.max(byAge, readAt === null ? 0 : readAt + times.after - since);
-  return dueAge <= age ? null : again(claim, since + dueAge, { rank: rankOf(state.status, asks) });
+  return dueAge <= age ? null : again(claim, since + dueAge, { rank: rankOf(state.status, polls) });
 }
 
 /** After an answer that found the message with this status. */
@@ -112,8 +112,8 @@ export function afterAnswer(claim: ClaimedPoll, status: string | null, now: numb
   const { message, until, since } = claim;
   const next = nextPollAge(Math.max(0, now - since), status, times);
   if (next === null) return { message, until, end: "over" };
-  const asks = claim.asks + 1;
-  return again(claim, since + next, { rank: rankOf(status, asks), asks, failures: 0, misses, askedAt: now });
+  const polls = claim.polls + 1;
+  return again(claim, since + next, { rank: rankOf(status, polls), polls, failures: 0, misses, polledAt: now });
 }
 
 /** A single 404 may be a temporary fault of the service. */
@@ -133,7 +133,7 @@ function missingAt({ message, until }: ClaimedPoll, at: number): SettledPoll {
 function afterFailure(claim: ClaimedPoll, now: number): SettledPoll {
   const failures = claim.failures + 1;
   // Rank 0 is for messages that were never due: with it, a failed first poll would wait once more.
-  const rank = Math.max(1, rankOf(claim.state.status, claim.asks));
+  const rank = Math.max(1, rankOf(claim.state.status, claim.polls));
   return again(claim, now + waitAfterFailure(failures), { rank, failures });
 }
 
@@ -142,14 +142,14 @@ export function released(claim: ClaimedPoll): SettledPoll {
   return again(claim, claim.dueAt, {});
 }
 
-type Counts = Pick<ClaimedPoll, "rank" | "asks" | "failures" | "misses" | "askedAt">;
+type Counts = Pick<ClaimedPoll, "rank" | "polls" | "failures" | "misses" | "polledAt">;
 
 function again(
-  { message, until, rank, asks, failures, misses, askedAt }: ClaimedPoll,
+  { message, until, rank, polls, failures, misses, polledAt }: ClaimedPoll,
   nextAt: number,
   changes: Partial<Counts>,
 ): SettledPoll {
-  return { message, until, end: "again", nextAt, rank, asks, failures, misses, askedAt, ...changes };
+  return { message, until, end: "again", nextAt, rank, polls, failures, misses, polledAt, ...changes };
 }
 
 export type PollTimes = Pick<ReconcileSettings, "after" | "giveUpAfter" | "until">;
@@ -190,8 +190,8 @@ function isSettled(status: string | null): boolean {
 }
 
 /** The order of polls under a budget: open before settled messages, then those polled least often. 0 to 31. */
-export function rankOf(status: string | null, asks: number): number {
-  return Math.min(asks, 15) + (isSettled(status) ? 16 : 0);
+export function rankOf(status: string | null, polls: number): number {
+  return Math.min(polls, 15) + (isSettled(status) ? 16 : 0);
 }
 
 /** The wait after so many failures in a row, in milliseconds. */

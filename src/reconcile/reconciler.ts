@@ -55,9 +55,9 @@ interface AccountPlan {
   readonly account: string;
   readonly due: number;
   /** Calls that a pass would make at most. */
-  readonly wouldAsk: number;
+  readonly wouldPoll: number;
   readonly leftForBudget: number;
-  readonly unaskable: number;
+  readonly unpollable: number;
   /** Unknown to the service and not polled again. */
   readonly missing: number;
   readonly stopped: PassStop | null;
@@ -137,16 +137,16 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     }
     if (isFaultStop(stopped)) stopped = noteFault(account, stopped);
     else if (sums.changed + sums.unchanged > 0) faults.delete(account);
-    const { due, unaskable } = await countsOf(account, options.dueBy);
+    const { due, unpollable } = await countsOf(account, options.dueBy);
     const facts = await parts.budget(account);
     const isBudget = due > 0 && stopped === null && mayPollBy(account, facts) === 0;
     const leftForBudget = isBudget ? due : 0;
     const summary: AccountSummary = {
       account,
-      asked: sums.changed + sums.unchanged + sums.missing + sums.failed,
+      polled: sums.changed + sums.unchanged + sums.missing + sums.failed,
       ...sums,
       leftForBudget,
-      unaskable,
+      unpollable,
       stopped,
       lastsUntil: isBudget ? lastsUntil(facts, budgetOf(facts), leftForBudget) : null,
       more: due > 0 && stopped === null && !isBudget,
@@ -221,7 +221,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     pass: (account: string, options: PassOptions): Promise<AccountSummary> => keep(runPass(account, options)),
     /** What a pass would do. Calls and writes nothing. */
     async plan(account: string, dueBy: number): Promise<AccountPlan> {
-      const { due, unaskable, missing } = await countsOf(account, dueBy);
+      const { due, unpollable, missing } = await countsOf(account, dueBy);
       const facts = await parts.budget(account);
       const budget = budgetOf(facts);
       const hold = holdNow(account);
@@ -230,9 +230,9 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
       return {
         account,
         due,
-        wouldAsk: hold === null ? Math.min(due, may) : 0,
+        wouldPoll: hold === null ? Math.min(due, may) : 0,
         leftForBudget,
-        unaskable,
+        unpollable,
         missing,
         stopped: hold ?? faults.get(account)?.stop ?? null,
         lastsUntil: leftForBudget > 0 ? lastsUntil(facts, budget, leftForBudget) : null,

@@ -10,7 +10,7 @@ function noEvents(): EventSums {
 }
 
 function noDeliveries(): DeliverySums {
-  return { planned: 0, waiting: 0, held: 0, delivered: 0, dead: 0, swept: 0, unaccounted: 0 };
+  return { planned: 0, waiting: 0, held: 0, delivered: 0, dead: 0, deleted: 0, unaccounted: 0 };
 }
 
 function addTo<T extends { readonly [K in keyof T]: number }>(sum: T, more: T): void {
@@ -112,9 +112,9 @@ const beforeAll = { seq: 0, receivedAt: Number.NEGATIVE_INFINITY };
  * Finds gaps between seqs. Each seq is used once, in order, so a missing one was deleted: by retention if it may have
  * reached that far, otherwise the event is missing.
  */
-export function createGaps<Key extends string | number>(tally: Tally<Key>, isFromStart: boolean, sweptBefore: () => number | null) {
+export function createGaps<Key extends string | number>(tally: Tally<Key>, isFromStart: boolean, deletedBefore: () => number | null) {
   let last: { readonly seq: number; readonly receivedAt: number } | null = isFromStart ? beforeAll : null;
-  const gone = { swept: 0, missing: 0 };
+  const gone = { deleted: 0, missing: 0 };
 
   return {
     /** Events in the order of their numbers. */
@@ -124,9 +124,9 @@ export function createGaps<Key extends string | number>(tally: Tally<Key>, isFro
       // What lies before the start of a range is unknown.
       const count = seq - (before?.seq ?? seq - 1) - 1;
       if (count === 0 || !isCounted) return;
-      const swept = sweptBefore();
-      if (swept !== null && Math.min(before?.receivedAt ?? receivedAt, receivedAt) <= swept + slackMs) {
-        gone.swept += count;
+      const deleted = deletedBefore();
+      if (deleted !== null && Math.min(before?.receivedAt ?? receivedAt, receivedAt) <= deleted + slackMs) {
+        gone.deleted += count;
         return;
       }
       gone.missing += count;

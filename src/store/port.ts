@@ -10,7 +10,7 @@ import type { MessageState } from "../model/tracking.ts";
 import type { MessageRegistration } from "../track/registration.ts";
 import type { Inspecting, StoreReading } from "./reading.ts";
 import type { AcceptOutcome, DueDelivery, Registered } from "./rules.ts";
-import type { Asks, Hydrations, Sends } from "./service-port.ts";
+import type { Polls, Hydrations, Sends } from "./service-port.ts";
 
 /** Storing failed for a reason outside the event itself: disk full, file locked, read-only, broken. */
 export class StoreUnavailable extends Error {
@@ -53,7 +53,17 @@ export interface StoredCursor {
  * durable once its promise resolves. While the store cannot write, writes reject with `StoreUnavailable`; they succeed
  * again without a restart. Times are unix ms. A delivery is named by its route and the seq of its event.
  */
-export interface Store extends Accepting, Replays, Quarantine, Sends, Asks, Hydrations, Observations, Claims, Housekeeping, HistoryWriting {
+export interface Store
+  extends Accepting,
+    Replays,
+    Quarantine,
+    Sends,
+    Polls,
+    Hydrations,
+    Observations,
+    Claims,
+    Housekeeping,
+    HistoryWriting {
   readonly read: StoreReading;
   /** The same reads for pages, which may go through many rows. */
   readonly browse: StoreReading;

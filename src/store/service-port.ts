@@ -7,7 +7,7 @@ import type { MessageRegistration } from "../track/registration.ts";
 import type { DueDelivery } from "./rules.ts";
 
 /** Polls, and counts of calls to the service. */
-export interface Asks extends PollStore {
+export interface Polls extends PollStore {
   /** The days from `from` on, earliest first. */
   serviceCalls(account: string, from: number): MaybePromise<readonly DayCalls[]>;
   addServiceCalls(counts: readonly CallCount[]): Promise<void>;
@@ -54,10 +54,10 @@ export interface SettledHydrations {
 /** Reconciliation stores when it got an answer. The call began at most this long before. */
 const longestCallMs = 15_000;
 
-/** When a message was last read. `askedAt`: by a hydration pass. `answeredAt`: when a poll was answered. Null: never. */
-export function lastRead(askedAt: number | null, answeredAt: number | null): number | null {
+/** When a message was last read. `readAt`: by a hydration pass. `answeredAt`: when a poll was answered. Null: never. */
+export function lastRead(readAt: number | null, answeredAt: number | null): number | null {
   const polledAt = answeredAt === null ? null : answeredAt - longestCallMs;
-  return askedAt === null ? polledAt : Math.max(askedAt, polledAt ?? askedAt);
+  return readAt === null ? polledAt : Math.max(readAt, polledAt ?? readAt);
 }
 
 /** How long ended passes stay: longer than any period over which their calls are counted. */

@@ -11,13 +11,13 @@ test("flood parks, releases, settles and deletes a campaign of unknown wamids, a
   const { bench, figures, ratios } = await runBench("flood.ts", ["--short"]);
   expect(bench).toBe("flood");
   const { store, relay } = figures as {
-    store: Record<"accepted" | "expired" | "swept" | "released", Steps> & {
+    store: Record<"accepted" | "expired" | "purged" | "released", Steps> & {
       bodyBytes: number;
       bytesPerEvent: Record<string, { file: number; used: number }>;
     };
     relay: Record<string, { perSecond: { median: number } }>;
   };
-  for (const part of ["accepted", "expired", "swept", "released"] as const) expect(store[part].perSecond, part).toBeGreaterThan(0);
+  for (const part of ["accepted", "expired", "purged", "released"] as const) expect(store[part].perSecond, part).toBeGreaterThan(0);
   const { parked, ignored, afterRetention, secondFlood } = store.bytesPerEvent;
   // No less than the body itself, or something was not kept.
   expect(parked?.used).toBeGreaterThan(store.bodyBytes);

@@ -156,7 +156,7 @@ export function auditContract(open: OpenSubject): void {
               expect(report.offenders).toEqual([]);
               const { received, duplicates: _, conflicts: __, ...words } = report.events;
               expect(received).toBe(Object.values(words).reduce((sum, count) => sum + count, 0));
-              expect(received + report.gone.swept).toBe(state.given);
+              expect(received + report.gone.deleted).toBe(state.given);
               expect([report.balanced, words.unaccounted, report.gone.missing]).toEqual([true, 0, 0]);
               const { planned, ...states } = report.deliveries;
               expect(planned).toBe(Object.values(states).reduce((sum, count) => sum + count, 0));

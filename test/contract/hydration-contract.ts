@@ -51,7 +51,7 @@ export function hydrationContract(open: OpenSubject): void {
           ["all", "deliver"],
           ["holding", "park"],
         ],
-        hydration: { state: "waiting", reason: null, asked: 0, found: [], settledAt: null },
+        hydration: { state: "waiting", reason: null, polled: 0, found: [], settledAt: null },
       });
       expect([await stateOf(store, seq, "all"), await stateOf(store, seq, "holding")]).toEqual(["waiting", null]);
       expect(await store.waitingAccounts()).toEqual(["main"]);
@@ -111,7 +111,7 @@ export function hydrationContract(open: OpenSubject): void {
       const pass = await passOf(subject.store, "main", start + 10);
       expect(pass).toMatchObject({
         startedAt: start + 10,
-        asked: 0,
+        polled: 0,
         source: "main",
         because: "first",
         covered: { events: 2, oldest: start, newest: start + 7 },
@@ -119,9 +119,9 @@ export function hydrationContract(open: OpenSubject): void {
       const late = await truncated(subject.store, { receivedAt: start + 20 });
       await subject.store.noteReads(pass, 3, []);
       const store = await subject.reopen();
-      expect(await passOf(store, "main", start + 30)).toEqual({ ...pass, asked: 3 });
-      expect((await store.event(first))?.hydration).toMatchObject({ state: "waiting", asked: 3 });
-      expect((await store.event(late))?.hydration).toMatchObject({ state: "waiting", asked: 0 });
+      expect(await passOf(store, "main", start + 30)).toEqual({ ...pass, polled: 3 });
+      expect((await store.event(first))?.hydration).toMatchObject({ state: "waiting", polled: 3 });
+      expect((await store.event(late))?.hydration).toMatchObject({ state: "waiting", polled: 0 });
       expect(await store.settleCovered(pass, all, start + 40, 10)).toMatchObject({ events: 2 });
       expect(await store.covered(pass)).toBeNull();
       await store.endPass(pass, start + 40);
@@ -234,7 +234,7 @@ export function hydrationContract(open: OpenSubject): void {
       expect((await store.settleTarget(pass, "no-message", null, start)).events).toBe(0);
       expect(await store.targets(pass, 10)).toEqual([]);
       for (const seq of [named, again]) {
-        expect((await store.event(seq))?.hydration).toMatchObject({ state: "done", asked: 1, foundCount: 1, found: [{ wamid: "w" }] });
+        expect((await store.event(seq))?.hydration).toMatchObject({ state: "done", polled: 1, foundCount: 1, found: [{ wamid: "w" }] });
       }
       expect((await store.event(odd))?.hydration).toMatchObject({ state: "waiting" });
       expect(await store.covered(pass)).toMatchObject({ events: 1 });
@@ -256,7 +256,7 @@ export function hydrationContract(open: OpenSubject): void {
         registeredAt: start,
         sentAt: null,
         changedAt: start + 3,
-        askedAt: null,
+        readAt: null,
         isMissing: false,
       });
       const rest = await store.trackedMessages("main", { ...query, before: page[1] as (typeof page)[number] });
@@ -281,8 +281,8 @@ export function hydrationContract(open: OpenSubject): void {
       ]);
       const store = await subject.reopen();
       expect(await store.trackedMessages("main", query)).toMatchObject([
-        { messageId: "id-of-b", askedAt: start + 1, isMissing: false },
-        { messageId: "id-of-a", askedAt: start + 2, isMissing: false },
+        { messageId: "id-of-b", readAt: start + 1, isMissing: false },
+        { messageId: "id-of-a", readAt: start + 2, isMissing: false },
       ]);
     });
 

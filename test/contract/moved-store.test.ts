@@ -4,7 +4,7 @@ import { countBoth } from "../../src/store/migrate/check.ts";
 import { openSource } from "../../src/store/migrate/source.ts";
 import type { Rules } from "../../src/store/rules.ts";
 import { acceptingContract } from "./accepting-contract.ts";
-import { askContract } from "./ask-contract.ts";
+import { pollContract } from "./poll-contract.ts";
 import { openWith } from "./contract-tools.ts";
 import { groupContract } from "./group-contract.ts";
 import { hydrationContract } from "./hydration-contract.ts";
@@ -64,7 +64,7 @@ describe("moved from SQLite to Redis: the store's contract", () => {
   parkingContract(openMovedSubject);
   secretUsesContract(openMovedSubject);
   retentionContract(openMovedSubject);
-  askContract(openMovedSubject);
+  pollContract(openMovedSubject);
   hydrationContract(openMovedSubject);
 });
 

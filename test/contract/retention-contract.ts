@@ -10,12 +10,12 @@ const keep: Keep = { events: 30 * day, ignored: day, deliveries: 30 * day, messa
 export async function purgeAll(store: ContractStore, now: number, kept: Keep = keep, limit = 3) {
   const sum = { events: 0, deliveries: 0, messages: 0, most: 0 };
   for (let steps = 0; steps < 1_000; steps += 1) {
-    const swept = await store.purge(now, kept, limit);
-    sum.events += swept.events;
-    sum.deliveries += swept.deliveries;
-    sum.messages += swept.messages;
-    sum.most = Math.max(sum.most, swept.events, swept.messages);
-    if (swept.done) return sum;
+    const purged = await store.purge(now, kept, limit);
+    sum.events += purged.events;
+    sum.deliveries += purged.deliveries;
+    sum.messages += purged.messages;
+    sum.most = Math.max(sum.most, purged.events, purged.messages);
+    if (purged.done) return sum;
   }
   throw new Error("retention never came to an end");
 }

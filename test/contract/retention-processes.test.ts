@@ -29,11 +29,11 @@ interface Sum {
 async function purgeAll(store: OpenedStore, now: number, limit = 7): Promise<Sum> {
   const sum = { events: 0, deliveries: 0, messages: 0 };
   for (let steps = 0; steps < 2_000; steps++) {
-    const swept = await store.purge(now, keep, limit);
-    sum.events += swept.events;
-    sum.deliveries += swept.deliveries;
-    sum.messages += swept.messages;
-    if (swept.done) return sum;
+    const purged = await store.purge(now, keep, limit);
+    sum.events += purged.events;
+    sum.deliveries += purged.deliveries;
+    sum.messages += purged.messages;
+    if (purged.done) return sum;
   }
   throw new Error("retention never came to an end");
 }
@@ -134,8 +134,8 @@ describe("retention of several processes", () => {
             const store = stores[process as 0];
             const seq = seqs[which] as number;
             if (what === "purge") {
-              const swept = await purgeAll(store, now, 2);
-              gone += swept.events;
+              const purged = await purgeAll(store, now, 2);
+              gone += purged.events;
             } else if (what === "retry") await store.retry(seq, "all", now);
             else if (what === "replay") {
               const done = await store.replay([{ event: seq, route: "all" }], ["dead"], now);

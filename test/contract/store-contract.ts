@@ -1,6 +1,6 @@
 import { describe } from "vitest";
 import { acceptingContract } from "./accepting-contract.ts";
-import { askContract } from "./ask-contract.ts";
+import { pollContract } from "./poll-contract.ts";
 import { auditContract } from "./audit-contract.ts";
 import { claimsContract } from "./claims-contract.ts";
 import { groupContract } from "./group-contract.ts";
@@ -34,7 +34,7 @@ export function storeContract(engine: string, open: OpenSubject): void {
     secretUsesContract(open);
     claimsContract(open);
     retentionContract(open);
-    askContract(open);
+    pollContract(open);
     auditContract(open);
     searchContract(open);
     sendContract(open);

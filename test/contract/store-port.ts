@@ -140,7 +140,7 @@ export interface ContractEvent {
 export interface ContractHydration {
   readonly state: string;
   readonly reason: string | null;
-  readonly asked: number;
+  readonly polled: number;
   readonly found: readonly { readonly wamid: string | null; readonly status: string | null }[];
   readonly foundCount: number;
   readonly unknown: number | null;

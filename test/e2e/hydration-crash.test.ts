@@ -68,17 +68,17 @@ test("a hydration pass continues after kill -9 instead of starting again", async
   });
   await tracked.text();
   expect(tracked.status).toBe(200);
-  const asked = async () => (await usageOf(sandbox)).apiCalls.used;
-  expect(await asked()).toBe(0);
+  const polled = async () => (await usageOf(sandbox)).apiCalls.used;
+  expect(await polled()).toBe(0);
 
   gate.open(count / 3);
   sandbox.addWebhook({ url: relay.webhookUrl });
   await sandbox.control("POST", "/events", { event: "message.status", data: {} });
   const kills = [];
   for (const share of [1 / 3, 2 / 3]) {
-    await until(`${share} is asked`, async () => (await asked()) >= count * share);
+    await until(`${share} is polled`, async () => (await polled()) >= count * share);
     await relay.kill9();
-    kills.push(await asked());
+    kills.push(await polled());
     expect(kills.at(-1)).toBeLessThan(count);
     expect(integrityOf(relay.storePath)).toBe("ok");
     expect(rowsOf(relay.storePath, "SELECT 1 FROM hydrations WHERE state = 0")).toHaveLength(1);
@@ -86,13 +86,13 @@ test("a hydration pass continues after kill -9 instead of starting again", async
     await relay.start();
   }
   await until("the pass is over", async () => (await hydrationOf(relay))["state"] === "done");
-  const used = await asked();
+  const used = await polled();
   expect(used).toBeGreaterThanOrEqual(count);
   expect(used).toBeLessThanOrEqual(count + kills.length * atOnce);
   const hydration = await hydrationOf(relay);
   expect(hydration).toMatchObject({ state: "done", foundCount: count, unknown: 0 });
-  expect(hydration["asked"]).toBeGreaterThanOrEqual(count);
-  expect(hydration["asked"]).toBeLessThanOrEqual(used);
+  expect(hydration["polled"]).toBeGreaterThanOrEqual(count);
+  expect(hydration["polled"]).toBeLessThanOrEqual(used);
   const known = rowsOf(relay.storePath, "SELECT status, count(*) AS n FROM messages GROUP BY status");
   expect(known).toEqual([{ status: "sent", n: count }]);
   expect(rowsOf(relay.storePath, "SELECT count(*) AS n FROM events WHERE origin <> 0")).toEqual([{ n: count }]);

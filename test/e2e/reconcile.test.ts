@@ -95,7 +95,7 @@ test(`${sends} sends are repaired with a tenth of the events dropped, a tenth do
   const toRepair = await wrongNow();
   expect(toRepair).toBeGreaterThanOrEqual(lost);
 
-  // From an hour on those that are delivered are asked about too, for they may be read.
+  // From an hour on those that are delivered are polled too, for they may be read.
   stage.clock.jump(61 * minute);
   let rounds = 0;
   let changed = 0;

@@ -101,14 +101,14 @@ test("two scheduled processes poll each message once", async () => {
   );
   const before = await calls();
   expect((await first.ask("/v1/messages/track", { method: "POST", body: made })).status).toBe(200);
-  const asked = async (of: RelayProcess): Promise<number> => {
+  const polled = async (of: RelayProcess): Promise<number> => {
     const found = String((await of.ask("/metrics")).body).matchAll(/^relay_reconcile_polls_total\{.*\} (\d+)$/gm);
     return [...found].reduce((sum, [, count]) => sum + Number(count), 0);
   };
-  const askedByAll = async () => (await Promise.all([asked(first), asked(other)])).reduce((sum, count) => sum + count, 0);
-  await until("all were asked about", async () => (await askedByAll()) >= made.length);
+  const polledByAll = async () => (await Promise.all([polled(first), polled(other)])).reduce((sum, count) => sum + count, 0);
+  await until("all were polled", async () => (await polledByAll()) >= made.length);
   // Told to, one looks again, and finds nothing left.
   const { body } = await other.ask("/v1/reconcile", { method: "POST", body: {} });
-  expect((body as { accounts: { asked: number }[] }).accounts.map(({ asked: count }) => count)).toEqual([0]);
-  expect([await askedByAll(), await calls()]).toEqual([made.length, before + made.length]);
+  expect((body as { accounts: { polled: number }[] }).accounts.map(({ polled: count }) => count)).toEqual([0]);
+  expect([await polledByAll(), await calls()]).toEqual([made.length, before + made.length]);
 });

@@ -22,7 +22,7 @@ export interface DemoOutcome {
   /** The wamids registered at the relay. */
   readonly tracked: ReadonlySet<string>;
   /** Status by wamid, read from the service, of messages whose events were truncated or dropped. */
-  readonly asked: ReadonlyMap<string, string>;
+  readonly polled: ReadonlyMap<string, string>;
   readonly stats: RelayStats;
   /** Messages that the console counts as sent: those with a status, whoever sent them. */
   readonly inConsole: number;
@@ -49,7 +49,7 @@ export function checkSums(outcome: DemoOutcome): Check[] {
       downstream: downstream.counts(everythingPath).taken,
     }),
     same("deliveries", { relay: stats.deliveries.delivered, downstream: downstream.counts().taken }),
-    checkStatuses(expected, outcome.asked, reported),
+    checkStatuses(expected, outcome.polled, reported),
     none("faults at the downstream", {
       "out of order": findOrderViolations(downstream.arrivals, (id) => log.events.get(id)).length,
       "changed bytes": countChanged(outcome),
@@ -94,15 +94,19 @@ function checkSenders({ service, log, inConsole }: DemoOutcome): Check {
 }
 
 /** Each tracked message once: its status from events, or from the service where an event was truncated or dropped. */
-function checkStatuses({ statuses, untold }: Expected, asked: DemoOutcome["asked"], reported: ReturnType<typeof statusesReported>): Check {
+function checkStatuses(
+  { statuses, untold }: Expected,
+  polled: DemoOutcome["polled"],
+  reported: ReturnType<typeof statusesReported>,
+): Check {
   let right = 0;
-  let rightWhenAsked = 0;
+  let rightWhenPolled = 0;
   for (const [wamid, status] of statuses) {
-    if (untold.has(wamid)) rightWhenAsked += asked.get(wamid) === status ? 1 : 0;
+    if (untold.has(wamid)) rightWhenPolled += polled.get(wamid) === status ? 1 : 0;
     else right += reported.last(wamid) === status ? 1 : 0;
   }
-  const seen = { service: statuses.size, "same downstream": right, "truncated, same when polled": rightWhenAsked };
-  return { what: "last status of each tracked message", seen, ok: right + rightWhenAsked === statuses.size };
+  const seen = { service: statuses.size, "same downstream": right, "truncated, same when polled": rightWhenPolled };
+  return { what: "last status of each tracked message", seen, ok: right + rightWhenPolled === statuses.size };
 }
 
 /** Deliveries on the routes with `payload: original` whose bytes are not those posted for that event. */

@@ -101,7 +101,7 @@ export async function runDemo({ seed, messages, rate, folder, env, signal: stop,
   const service: ServiceRecords = { messages: sandbox.messages(), events: sandbox.events() };
   const tracked = new Set(registration.messages.keys());
   const { untold } = expectedOf(service, log, (wamid) => tracked.has(wamid));
-  const asked = await readStatuses(
+  const polled = await readStatuses(
     receipts.filter(({ wamid }) => untold.has(wamid)),
     client,
     signal,
@@ -113,7 +113,7 @@ export async function runDemo({ seed, messages, rate, folder, env, signal: stop,
     service,
     log,
     tracked,
-    asked,
+    polled,
     stats,
     inConsole: await api.sentInConsole(signal),
     downstream,

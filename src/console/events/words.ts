@@ -80,8 +80,8 @@ const giveUps: Readonly<Record<NonNullable<Hydration["reason"]>, string>> = {
 };
 
 /** What the relay did about an event whose data the service left out. */
-export function hydrationText({ state, reason, asked, foundCount }: Hydration): string {
-  const work = `${plural(asked, "message")} polled, ${plural(foundCount, "change")} found`;
+export function hydrationText({ state, reason, polled, foundCount }: Hydration): string {
+  const work = `${plural(polled, "message")} polled, ${plural(foundCount, "change")} found`;
   if (state === "waiting") return `The service truncated this event. The relay polls its candidates: ${work}.`;
   if (state === "done") return `The service truncated this event. The relay read what it left out: ${work}.`;
   return `The service truncated this event. The relay gave up${reason === null ? "" : `, because ${giveUps[reason]}`}: ${work}.`;

@@ -200,8 +200,8 @@ function monthOf({ polls, others, quota }: RelayAccount["budget"]): string {
   return quota === null ? count(polls + others) : `${count(polls + others)} of ${count(quota)}`;
 }
 
-function passOf({ asked, changed, failed, leftForBudget, stopped }: NonNullable<RelayAccount["lastPass"]>): string {
-  const facts = [`${count(asked)} polled`, `${count(changed)} repaired`];
+function passOf({ polled, changed, failed, leftForBudget, stopped }: NonNullable<RelayAccount["lastPass"]>): string {
+  const facts = [`${count(polled)} polled`, `${count(changed)} repaired`];
   if (failed > 0) facts.push(`${count(failed)} failed`);
   if (leftForBudget > 0) facts.push(`${count(leftForBudget)} wait for the budget`);
   if (stopped !== null) facts.push(`stopped: ${stopped.reason}`);

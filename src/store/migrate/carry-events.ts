@@ -220,7 +220,7 @@ function hydrationOf(row: StoredHydration, subjectOf: HydrationParts["subjectOf"
     state: hydrationState(row.state),
     reason: giveUpReason(row.reason),
     target: row.target,
-    asked: row.asked,
+    polled: row.asked,
     found: row.found,
     // The embedded engine stores the event itself as `last` when hydration ended at once without a call.
     last: row.last === row.event ? null : row.last,

@@ -14,7 +14,7 @@ import {
   writeSubjectRow,
 } from "../redis/rows.ts";
 import { indexesOf, isOpenRun, placeOfMessage } from "../redis/subjects.ts";
-import { createSwept } from "../sqlite/purge.ts";
+import { createPurged } from "../sqlite/purge.ts";
 import type { HydrationPassRow, SendRow } from "../sqlite/rows.ts";
 import { type MessageRow, type RunRow, runStateOf, stateOf } from "../sqlite/track.ts";
 import { type Batch, boundsOf, type Carrier, type CarrierParts, carriedMetadata, rowsAtOnce } from "./source.ts";
@@ -30,7 +30,7 @@ export function carryWords({ source, version }: CarrierParts): Carrier {
   >("SELECT * FROM secret_uses");
   const cursors = db.prepare<[], { name: string; seq: number; moved_at: number }>("SELECT * FROM cursors");
   const calls = db.prepare<[], { account: number; day: number; polls: number; others: number }>("SELECT * FROM service_calls");
-  const swept = createSwept(db);
+  const purged = createPurged(db);
 
   return {
     kind: "plans, cursors, counts",
@@ -53,11 +53,11 @@ export function carryWords({ source, version }: CarrierParts): Carrier {
       for (const { account, day, polls, others } of calls.all()) {
         batch.hash(`calls:${names.nameOf(account)}`, `${day}:polls`, String(polls), `${day}:others`, String(others));
       }
-      const [sweptEvents, sweptDeliveries] = [swept.before("events"), swept.before("deliveries")];
+      const [sweptEvents, sweptDeliveries] = [purged.before("events"), purged.before("deliveries")];
       if (sweptEvents !== null || sweptDeliveries !== null) {
         batch.set(retentionRowName, version() + JSON.stringify({ ...readRetentionRow(null), sweptEvents, sweptDeliveries }));
       }
-      const forgotten = swept.before("history");
+      const forgotten = purged.before("history");
       if (forgotten !== null) batch.set("forgotten", String(Math.floor(forgotten / hourMs)));
       return 1;
     },
@@ -146,9 +146,9 @@ export function carryMessages({ source, version }: CarrierParts): Carrier {
     batch.list(`${placeOfMessage(stored)}:${account}`, registeredAt, wamid);
     for (const list of indexesOf("", "m", stored)) batch.list(list, seq, name);
     if (row.is_asked === 0) return;
-    const { since, asks, failures, misses, answered_at: askedAt, next_at: nextAt } = row;
-    batch.hash(`poll:${account}`, wamid, writePollRecord({ since, asks, failures, misses, askedAt }));
-    if (nextAt === null) batch.list(`missing:${account}`, askedAt ?? 0, wamid);
+    const { since, asks: polls, failures, misses, answered_at: polledAt, next_at: nextAt } = row;
+    batch.hash(`poll:${account}`, wamid, writePollRecord({ since, polls, failures, misses, polledAt }));
+    if (nextAt === null) batch.list(`missing:${account}`, polledAt ?? 0, wamid);
     else batch.list(`polls:${account}`, pollScore(row.rank, nextAt), wamid);
   }
 
@@ -173,7 +173,7 @@ function messageOf(row: StoredMessage): StoredSubject {
     metadata: carriedMetadata(row.metadata, `message ${row.seq}`),
     sentAt: row.told_sent_at,
     registeredAt: row.registered_at,
-    askedAt: row.asked_at,
+    readAt: row.asked_at,
     isMissing: row.missing !== null,
     releasedTo: row.released_to,
   };
@@ -235,11 +235,11 @@ export function carryPasses({ source, version }: CarrierParts): Carrier {
     ...boundsOf(source, "hydration_passes"),
     next(after, batch) {
       const rows = select.all(after, rowsAtOnce);
-      for (const { seq, account: accountId, through, started_at: startedAt, asked, ended_at: endedAt } of rows) {
+      for (const { seq, account: accountId, through, started_at: startedAt, asked: polled, ended_at: endedAt } of rows) {
         const account = names.nameOf(accountId);
         // The Redis engine names passes by random texts, so a number of the file cannot collide.
-        if (endedAt === null) batch.set(`pass:${account}`, version() + writePassRow({ seq, through, startedAt, asked }));
-        else if (asked > 0) batch.list(`passes:${account}`, endedAt, `${seq}:${asked}`);
+        if (endedAt === null) batch.set(`pass:${account}`, version() + writePassRow({ seq, through, startedAt, polled }));
+        else if (polled > 0) batch.list(`passes:${account}`, endedAt, `${seq}:${polled}`);
       }
       return rows.at(-1)?.seq ?? null;
     },

@@ -8,13 +8,13 @@ import type { Looked, LookedDelivery } from "./audit-slices.ts";
 interface JudgeParts {
   readonly tally: Tally<string>;
   /** Deliveries settled before this may be deleted; unix ms, null when none is. */
-  readonly sweptBefore: () => number | null;
+  readonly deletedBefore: () => number | null;
   /** The earliest time at which a parked event may have expired, unix ms. */
   readonly parkedSince: number;
 }
 
 /** Checks one event with its deliveries, and counts them. The embedded engine's audit has the same rules. */
-export function createEventAudit({ tally, sweptBefore, parkedSince }: JudgeParts) {
+export function createEventAudit({ tally, deletedBefore, parkedSince }: JudgeParts) {
   const rules = createRowRules(tally, parkedSince);
   const { offends } = rules;
 
@@ -82,8 +82,8 @@ export function createEventAudit({ tally, sweptBefore, parkedSince }: JudgeParts
           tally.state(sums, one.state);
           continue;
         }
-      } else if (row.receivedAt < (sweptBefore() ?? Number.NEGATIVE_INFINITY)) {
-        sums.swept += 1;
+      } else if (row.receivedAt < (deletedBefore() ?? Number.NEGATIVE_INFINITY)) {
+        sums.deleted += 1;
         continue;
       } else rules.missingDelivery(row.seq, route);
       sums.unaccounted += 1;

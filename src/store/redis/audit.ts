@@ -58,7 +58,7 @@ export async function runAudit(
     eventIdOf: (seq) => ids.get(seq) ?? null,
     mostOffenders: order.mostOffenders,
   });
-  const judge = createEventAudit({ tally, sweptBefore: () => retention.sweptDeliveries, parkedSince });
+  const judge = createEventAudit({ tally, deletedBefore: () => retention.sweptDeliveries, parkedSince });
   const gaps = createGaps(tally, first === 0, () => retention.sweptEvents);
   const read = createSlices({ keys, link, events });
   const proved = new Map<string, number>();

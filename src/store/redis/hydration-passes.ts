@@ -56,12 +56,12 @@ export function createHydrationPasses({ keys, link, transact, version }: Parts) 
       if (row === null || readPassRow(row).seq !== seq || oldest === undefined || newest === undefined) return null;
       return { events, oldest: Number(oldest), newest: Number(newest) };
     },
-    async noteReads(pass: Covering, asked: number, read: readonly ReadMessage[]): Promise<void> {
+    async noteReads(pass: Covering, polled: number, read: readonly ReadMessage[]): Promise<void> {
       const { account } = pass;
       await Promise.all([
         transact(async (tx) => {
           const open = await findOpenPass(tx, keys, pass);
-          if (open !== null) tx.put(keys.of(`pass:${account}`), writePassRow({ ...open, asked: open.asked + asked }));
+          if (open !== null) tx.put(keys.of(`pass:${account}`), writePassRow({ ...open, polled: open.polled + polled }));
         }),
         ...read.map(noteRead),
       ]);
@@ -72,7 +72,7 @@ export function createHydrationPasses({ keys, link, transact, version }: Parts) 
         const open = await findOpenPass(tx, keys, pass);
         if (open === null) return;
         tx.remove(keys.of(`pass:${account}`));
-        if (open.asked > 0) tx.call("ZADD", `${base}passes:${account}`, String(now), `${open.seq}:${open.asked}`);
+        if (open.polled > 0) tx.call("ZADD", `${base}passes:${account}`, String(now), `${open.seq}:${open.polled}`);
         tx.call("ZREMRANGEBYSCORE", `${base}passes:${account}`, "-inf", `(${now - passesKeptMs}`);
       });
     },
@@ -84,7 +84,7 @@ export function createHydrationPasses({ keys, link, transact, version }: Parts) 
       ]);
       return ended.reduce(
         (sum, member) => sum + Number(member.slice(member.lastIndexOf(":") + 1)),
-        row === null ? 0 : readPassRow(row).asked,
+        row === null ? 0 : readPassRow(row).polled,
       );
     },
   };
@@ -93,7 +93,7 @@ export function createHydrationPasses({ keys, link, transact, version }: Parts) 
     const name = String(message);
     return transact(async (tx) => {
       const json = await tx.read(keys.of(name));
-      if (json !== null) tx.put(keys.of(name), writeSubjectRow({ ...readSubjectRow(json), askedAt: at }));
+      if (json !== null) tx.put(keys.of(name), writeSubjectRow({ ...readSubjectRow(json), readAt: at }));
     });
   }
 }
@@ -105,8 +105,8 @@ export function createHydrationPasses({ keys, link, transact, version }: Parts) 
 export async function findOpenPass(tx: Transaction, keys: Keys, pass: { account: string; seq: number | string }): Promise<PassRow | null> {
   const json = await tx.read(keys.of(`pass:${pass.account}`));
   if (json === null) return null;
-  const [seq, through, startedAt, asked] = JSON.parse(json);
-  return seq === pass.seq ? { seq, through, startedAt, asked } : null;
+  const [seq, through, startedAt, polled] = JSON.parse(json);
+  return seq === pass.seq ? { seq, through, startedAt, polled } : null;
 }
 
 const trackedScript = readScript("tracked-messages");
@@ -125,7 +125,7 @@ export function createTrackedMessages({ base }: Keys, link: RedisLink) {
     const found = (await link.run((redis) => trackedScript.run(redis, `${base}ti:${account}`, list))) as Found[];
     return found.map(([wamid, registeredAt, text, record, isMissing]) => {
       const row = readSubjectRow(rowJson(text));
-      const answeredAt = record === "" ? null : readPollRecord(record).askedAt;
+      const answeredAt = record === "" ? null : readPollRecord(record).polledAt;
       return {
         message: messageName(account, wamid),
         messageId: row.serviceId,
@@ -133,7 +133,7 @@ export function createTrackedMessages({ base }: Keys, link: RedisLink) {
         registeredAt: Number(registeredAt),
         sentAt: row.sentAt,
         changedAt: row.updatedAt,
-        askedAt: lastRead(row.askedAt, answeredAt),
+        readAt: lastRead(row.readAt, answeredAt),
         isMissing: isMissing === 1,
       };
     });

@@ -60,7 +60,7 @@ export function createBeginHydration({ keys, link, version }: BeginParts) {
 
   return async function beginHydration({ account, envelope, receivedAt }: ReceivedEvent, start: HydrationStart): Promise<Operation[]> {
     const target = targetOf(envelope.data);
-    const unsettled = { asked: 0, found: 0, last: null, subject: null };
+    const unsettled = { polled: 0, found: 0, last: null, subject: null };
     if (start.state === "waiting") {
       const row = { ...unsettled, state: start.state, reason: null, target, unknown: null, candidates: null, settledAt: null };
       const operations: Operation[] = [
@@ -88,7 +88,7 @@ interface End {
   /** The id by which the event was found; null: by none. */
   readonly target: string | null;
   /** Calls made; null: all calls of the pass. */
-  readonly asked: number | null;
+  readonly polled: number | null;
 }
 
 /** Events settled in one turn. They are written together, which blocks Redis for some milliseconds. */
@@ -136,7 +136,7 @@ export function createHydrations({ keys, link, rules, transact, events }: WriteP
       // News are stored under greater seqs than the one read here only after this.
       const last = Number((await link.run((redis) => redis.get(`${base}seq`))) ?? seq);
       const found = await countMade(keys, link, { account, after: seq, last, subject });
-      const settled = { ...row, target: null, reason, subject, unknown, found, last, asked: end.asked ?? open.asked, settledAt: now };
+      const settled = { ...row, target: null, reason, subject, unknown, found, last, polled: end.polled ?? open.polled, settledAt: now };
       tx.put(keys.of(`h:${seq}`), writeHydrationRow({ ...settled, state: reason === null ? "done" : "given-up" }));
       return { events: 1, due: await release(tx, seq, readEventRow(eventJson), { reason, found, unknown }, now) };
     });
@@ -196,7 +196,7 @@ export function createHydrations({ keys, link, rules, transact, events }: WriteP
         await link.run((redis) => redis.zrem(list, ...members));
         return none;
       }
-      const end = { reason: null, unknown: 0, subject: messageName(pass.account, wamid), target, asked: 1 };
+      const end = { reason: null, unknown: 0, subject: messageName(pass.account, wamid), target, polled: 1 };
       return settleAll(
         pass,
         members.map((member) => member.slice(prefix.length)),
@@ -217,7 +217,7 @@ export function createHydrations({ keys, link, rules, transact, events }: WriteP
       while (settled < limit) {
         const seqs = await link.run((redis) => redis.zrangebyscore(list, "-inf", receivedBy, "LIMIT", 0, limit - settled));
         if (seqs.length === 0) break;
-        const some = await settleAll(pass, seqs, { reason, unknown, subject: null, target: null, asked: null }, now);
+        const some = await settleAll(pass, seqs, { reason, unknown, subject: null, target: null, polled: null }, now);
         settled += some.events;
         due.push(...some.due);
         // Another process has ended this pass.
@@ -247,7 +247,7 @@ export function createReadHydrations(keys: Keys, link: RedisLink, events: Pick<S
       link.run((redis) => redis.get(`${base}pass:${account}`)),
       link.run((redis) => redis.zscore(`${base}hc:${account}`, String(seq))),
     ]);
-    return row === null || at === null ? 0 : readPassRow(row).asked;
+    return row === null || at === null ? 0 : readPassRow(row).polled;
   }
 
   return async function hydrationOf(seq: number): Promise<HydrationView | null> {
@@ -264,7 +264,7 @@ export function createReadHydrations(keys: Keys, link: RedisLink, events: Pick<S
     return {
       state,
       reason,
-      asked: isWaiting ? await callsSoFar(account, seq) : row.asked,
+      polled: isWaiting ? await callsSoFar(account, seq) : row.polled,
       found: found.map(({ id, seq, subject, status }) => ({ id: id as string, seq, wamid: wamidOf(subject), status })),
       foundCount: isWaiting ? await countMade(keys, link, range) : row.found,
       unknown,

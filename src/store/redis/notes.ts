@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { type Alarm, type AlarmChange, alarmKey } from "../../model/alarm.ts";
 import type { Clock } from "../../model/clock.ts";
 import type { LastPass } from "../../model/poll.ts";
+import { readPass, type StoredPass, storedPass } from "../last-pass.ts";
 import type { AccountObservation, ObservationsRead, StoredCursor } from "../port.ts";
 import type { CallCount, DayCalls, RecentCall } from "../service-port.ts";
 
@@ -50,11 +51,11 @@ export function createPasses(keys: Keys, link: RedisLink) {
   const key = keys.of("reconciled");
   return {
     async notePass(pass: LastPass): Promise<void> {
-      await link.run((redis) => redis.hset(key, pass.account, JSON.stringify(pass)));
+      await link.run((redis) => redis.hset(key, pass.account, JSON.stringify(storedPass(pass))));
     },
     async lastPasses(): Promise<readonly LastPass[]> {
       const found = await link.run((redis) => redis.hvals(key));
-      return found.map((json) => JSON.parse(json) as LastPass);
+      return found.map((json) => readPass(JSON.parse(json) as StoredPass));
     },
   };
 }

@@ -31,7 +31,7 @@ export function createPolls(keys: Keys, link: RedisLink, transact: Transact) {
 
   function claimed(account: string, until: number, found: unknown): ClaimedPoll {
     const [wamid, dueAt, rank, record, row] = found as [string, string, number, string, string];
-    const { since, asks, failures, misses, askedAt } = readPollRecord(record);
+    const { since, polls, failures, misses, polledAt } = readPollRecord(record);
     const message = readSubjectRow(rowJson(row));
     return {
       message: messageName(account, wamid),
@@ -42,11 +42,11 @@ export function createPolls(keys: Keys, link: RedisLink, transact: Transact) {
       since,
       dueAt: Number(dueAt),
       rank,
-      asks,
+      polls,
       failures,
       misses,
-      askedAt,
-      readAt: message.askedAt,
+      polledAt,
+      readAt: message.readAt,
     };
   }
 
@@ -105,7 +105,7 @@ export function createPolls(keys: Keys, link: RedisLink, transact: Transact) {
     return due;
   }
 
-  async function countUnaskable({ account, from, resting }: PollQuery): Promise<number> {
+  async function countUnpollable({ account, from, resting }: PollQuery): Promise<number> {
     const list = `${base}tn:${account}`;
     const [[begin, end] = [0, 0]] = await placesOf(list, [[from, "+inf"]]);
     return countSome(list, [begin, Math.min(end, begin + mostCounted)], async (wamids) => {
@@ -129,7 +129,7 @@ export function createPolls(keys: Keys, link: RedisLink, transact: Transact) {
       const record = readPollRecord(kept);
       tx.put(keys.of(name), writeSubjectRow({ ...readSubjectRow(json), isMissing: true }));
       tx.call("ZREM", list, wamid);
-      tx.call("HSET", records, wamid, writePollRecord({ ...record, asks: record.asks + 1, askedAt: at }));
+      tx.call("HSET", records, wamid, writePollRecord({ ...record, polls: record.polls + 1, polledAt: at }));
       tx.call("ZADD", `${base}missing:${account}`, String(at), wamid);
     });
   }
@@ -149,8 +149,8 @@ export function createPolls(keys: Keys, link: RedisLink, transact: Transact) {
         const { account, key } = readSubjectName(String(one.message));
         list.push(account, key, String(one.until), one.end);
         if (one.end === "again") {
-          const { asks, failures, askedAt, misses } = one;
-          list.push(String(pollScore(one.rank, one.nextAt)), ...[asks, failures, askedAt ?? "-", misses].map(String));
+          const { polls, failures, polledAt, misses } = one;
+          list.push(String(pollScore(one.rank, one.nextAt)), ...[polls, failures, polledAt ?? "-", misses].map(String));
         } else list.push("", "", "", "", "");
       }
       if (list.length > 1) await link.run((redis) => settleScript.run(redis, `${base}seq`, list));
@@ -159,12 +159,12 @@ export function createPolls(keys: Keys, link: RedisLink, transact: Transact) {
     /** Exact up to a few thousand. */
     async countPolls(query: PollQuery): Promise<PollCounts> {
       // Concurrently awaited: a rejection without a handler would end the process.
-      const [due, unaskable, missing] = await Promise.all([
+      const [due, unpollable, missing] = await Promise.all([
         countDue(query),
-        countUnaskable(query),
+        countUnpollable(query),
         link.run((redis) => redis.zcount(`${base}missing:${query.account}`, query.from, "+inf")),
       ]);
-      return { due, unaskable, missing };
+      return { due, unpollable, missing };
     },
   };
 }

@@ -36,7 +36,7 @@ export interface StoredSubject extends TrackedState<string> {
   readonly registeredAt: number | null;
   readonly updatedAt: number;
   /** When a call that read the message for a hydration pass began. */
-  readonly askedAt: number | null;
+  readonly readAt: number | null;
   /** The service does not know the message: it is polled no more. */
   readonly isMissing: boolean;
   /** Seq of the last parked event that was released, 0 for none, while others still wait; null: none waits (parking.ts). */
@@ -54,14 +54,14 @@ export const unseenSubject: StoredSubject = {
   error: null,
   times: {},
   updatedAt: 0,
-  askedAt: null,
+  readAt: null,
   isMissing: false,
   releasedTo: null,
 };
 
 export function writeSubjectRow(row: StoredSubject): string {
-  const { registeredAt, serviceId, reference, conversationId, metadata, sentAt, askedAt, isMissing, releasedTo } = row;
-  const facts = registeredAt === null ? [] : [registeredAt, serviceId, reference, conversationId, metadata, sentAt, askedAt];
+  const { registeredAt, serviceId, reference, conversationId, metadata, sentAt, readAt, isMissing, releasedTo } = row;
+  const facts = registeredAt === null ? [] : [registeredAt, serviceId, reference, conversationId, metadata, sentAt, readAt];
   if (isMissing || releasedTo !== null) facts.push(isMissing ? 1 : 0);
   if (releasedTo !== null) facts.push(releasedTo);
   return JSON.stringify([row.status, row.error, row.updatedAt, row.times, ...facts]);
@@ -70,7 +70,7 @@ export function writeSubjectRow(row: StoredSubject): string {
 export function readSubjectRow(text: string): StoredSubject {
   const list = JSON.parse(text) as unknown[];
   const [status, error, updatedAt, times, registeredAt = null, serviceId = null, reference = null, ...rest] = list;
-  const [conversationId = null, metadata = null, sentAt = null, askedAt = null, isMissing, releasedTo = null] = rest;
+  const [conversationId = null, metadata = null, sentAt = null, readAt = null, isMissing, releasedTo = null] = rest;
   return {
     status,
     error,
@@ -82,7 +82,7 @@ export function readSubjectRow(text: string): StoredSubject {
     conversationId,
     metadata,
     sentAt,
-    askedAt,
+    readAt,
     isMissing: isMissing === 1,
     releasedTo,
   } as StoredSubject;
@@ -99,7 +99,7 @@ export interface HydrationRow {
   /** The id in the truncated event. */
   readonly target: string | null;
   /** Calls made. This and the following fields are set when it is settled. */
-  readonly asked: number;
+  readonly polled: number;
   readonly found: number;
   /** The found events end at this seq. */
   readonly last: number | null;
@@ -111,19 +111,19 @@ export interface HydrationRow {
 }
 
 export function writeHydrationRow(row: HydrationRow): string {
-  const { target, asked, found, last, subject, unknown, candidates, settledAt } = row;
+  const { target, polled, found, last, subject, unknown, candidates, settledAt } = row;
   const state = hydrationStates.indexOf(row.state);
   const reason = row.reason === null ? null : giveUpReasons.indexOf(row.reason);
-  return JSON.stringify([state, reason, target, asked, found, last, subject, unknown, candidates, settledAt]);
+  return JSON.stringify([state, reason, target, polled, found, last, subject, unknown, candidates, settledAt]);
 }
 
 export function readHydrationRow(text: string): HydrationRow {
-  const [state, reason, target, asked, found, last, subject, unknown, candidates, settledAt] = JSON.parse(text);
+  const [state, reason, target, polled, found, last, subject, unknown, candidates, settledAt] = JSON.parse(text);
   return {
     state: hydrationStates[state] ?? "given-up",
     reason: reason === null ? null : (giveUpReasons[reason] ?? null),
     target,
-    asked,
+    polled,
     found,
     last,
     subject,
@@ -135,8 +135,8 @@ export function readHydrationRow(text: string): HydrationRow {
 
 /** The part of a row that is sent downstream. */
 export function briefOf(text: string): HydrationBrief {
-  const { state, reason, asked, found, unknown, candidates } = readHydrationRow(text);
-  return { state, reason, asked, found, unknown, candidates: candidatesOf(candidates) };
+  const { state, reason, polled, found, unknown, candidates } = readHydrationRow(text);
+  return { state, reason, polled, found, unknown, candidates: candidatesOf(candidates) };
 }
 
 export function candidatesOf(runs: HydrationRow["candidates"]): HydrationBrief["candidates"] {
@@ -157,45 +157,45 @@ export interface PassRow {
   /** Unix ms. */
   readonly startedAt: number;
   /** Calls made for it. */
-  readonly asked: number;
+  readonly polled: number;
 }
 
-export const writePassRow = ({ seq, through, startedAt, asked }: PassRow): string => JSON.stringify([seq, through, startedAt, asked]);
+export const writePassRow = ({ seq, through, startedAt, polled }: PassRow): string => JSON.stringify([seq, through, startedAt, polled]);
 
 /** Takes a row with its version. */
 export function readPassRow(row: string): PassRow {
-  const [seq, through, startedAt, asked] = JSON.parse(rowJson(row));
-  return { seq, through, startedAt, asked };
+  const [seq, through, startedAt, polled] = JSON.parse(rowJson(row));
+  return { seq, through, startedAt, polled };
 }
 
 /** Polling state of a message, besides the time of its next poll. Times are unix ms. */
 interface PollRecord {
   /** When it was sent, as far as known when the service's id was registered. */
   readonly since: number;
-  readonly asks: number;
+  readonly polls: number;
   /** Consecutive failures. */
   readonly failures: number;
   /** Consecutive 404s that count. */
   readonly misses: number;
   /** Of the last answer. */
-  readonly askedAt: number | null;
+  readonly polledAt: number | null;
 }
 
-/** `since asks failures askedAt misses`: the scripts in lua/ read and write it too. */
-export const writePollRecord = ({ since, asks, failures, askedAt, misses }: PollRecord): string =>
-  `${since} ${asks} ${failures} ${askedAt ?? "-"} ${misses}`;
+/** `since polls failures polledAt misses`: the scripts in lua/ read and write it too. */
+export const writePollRecord = ({ since, polls, failures, polledAt, misses }: PollRecord): string =>
+  `${since} ${polls} ${failures} ${polledAt ?? "-"} ${misses}`;
 
 /** The record of a message that was never polled. */
-export const newPollRecord = (since: number): string => writePollRecord({ since, asks: 0, failures: 0, misses: 0, askedAt: null });
+export const newPollRecord = (since: number): string => writePollRecord({ since, polls: 0, failures: 0, misses: 0, polledAt: null });
 
 export function readPollRecord(text: string): PollRecord {
-  const [since, asks, failures, askedAt = "-", misses] = text.split(" ");
+  const [since, polls, failures, polledAt = "-", misses] = text.split(" ");
   return {
     since: Number(since),
-    asks: Number(asks),
+    polls: Number(polls),
     failures: Number(failures),
     misses: Number(misses),
-    askedAt: askedAt === "-" ? null : Number(askedAt),
+    polledAt: polledAt === "-" ? null : Number(polledAt),
   };
 }
 

@@ -108,13 +108,13 @@ interface AuditEventParts {
   readonly names: Names;
   readonly tally: Tally<number>;
   /** Deliveries settled before this time (unix ms) may have been purged. Null: none was. */
-  readonly sweptBefore: () => number | null;
+  readonly deletedBefore: () => number | null;
   /** The earliest time (unix ms) until which an event may still be parked. */
   readonly parkedSince: number;
 }
 
 /** Checks one event with its deliveries, and counts them. */
-export function createAuditEvent(db: Db, { names, tally, sweptBefore, parkedSince }: AuditEventParts) {
+export function createAuditEvent(db: Db, { names, tally, deletedBefore, parkedSince }: AuditEventParts) {
   const rules = createRowRules(tally, parkedSince);
   const factsOf = createPlanFacts(db, names);
   const parkedUntil = db.prepare<[number], number | null>("SELECT parked_until FROM events WHERE seq = ?").pluck();
@@ -183,7 +183,7 @@ export function createAuditEvent(db: Db, { names, tally, sweptBefore, parkedSinc
           sums.unaccounted += 1;
           allSound = false;
         }
-      } else if (receivedAt < (sweptBefore() ?? Number.NEGATIVE_INFINITY)) sums.swept += 1;
+      } else if (receivedAt < (deletedBefore() ?? Number.NEGATIVE_INFINITY)) sums.deleted += 1;
       else {
         sums.unaccounted += 1;
         allSound = rules.missingDelivery(seq, route);

@@ -5,7 +5,7 @@ import { type AuditedSeries, compareHistory, createHistoryTally, type HistoryCou
 import { nameIn } from "./audit-events.ts";
 import type { Db } from "./file.ts";
 import { dispositionList, type Names } from "./names.ts";
-import { createSwept } from "./purge.ts";
+import { createPurged } from "./purge.ts";
 
 /** An attempt that began just before retention's time may have been deleted with its delivery, if a clock was set. */
 const slackMs = 60_000;
@@ -33,7 +33,7 @@ export function createHistoryAudit(db: Db, names: Names) {
       ),
     };
   });
-  const swept = createSwept(db);
+  const purged = createPurged(db);
   const stored = createHistoryTally();
   const fieldOf = (subject: number, label: string): string => `${nameIn(names, subject)}:${label}`;
 
@@ -80,9 +80,9 @@ export function createHistoryAudit(db: Db, names: Names) {
     },
     /** Call it inside a transaction, after all slices. */
     check(tally: Tally<number>): void {
-      const history = swept.before("history") ?? 0;
+      const history = purged.before("history") ?? 0;
       for (const series of auditedSeries) {
-        const rows = series === "attempts" ? (swept.before("deliveries") ?? -slackMs) + slackMs : (swept.before("events") ?? 0);
+        const rows = series === "attempts" ? (purged.before("deliveries") ?? -slackMs) + slackMs : (purged.before("events") ?? 0);
         compareHistory(tally, {
           series,
           rows: stored.of(series),

@@ -6,7 +6,7 @@ import { createAuditEvent, createSlices, type DeliveryRow, deliveryColumn, event
 import { createHistoryAudit } from "./audit-history.ts";
 import type { Db } from "./file.ts";
 import { createNames, type Names, unpackEventId } from "./names.ts";
-import { createSwept } from "./purge.ts";
+import { createPurged } from "./purge.ts";
 
 /**
  * Checks every row against `auditRules`, in slices of one short transaction each, so that a running relay is not delayed
@@ -22,7 +22,7 @@ export function* runAudit(db: Db, order: AuditOrder): Generator<AuditProgress, A
     eventIdOf: (seq) => unpackEventId(idOf.get(seq) ?? null),
     mostOffenders: order.mostOffenders,
   });
-  const swept = createSwept(db);
+  const purged = createPurged(db);
   const source = order.source === undefined ? null : (names.find("source", order.source) ?? -1);
   const { from: start = Number.NEGATIVE_INFINITY, to: stop = Number.POSITIVE_INFINITY } = order;
   const isWhole = order.from === undefined && order.to === undefined && source === null;
@@ -38,10 +38,10 @@ export function* runAudit(db: Db, order: AuditOrder): Generator<AuditProgress, A
   const auditEvent = createAuditEvent(db, {
     names,
     tally,
-    sweptBefore: () => swept.before("deliveries"),
+    deletedBefore: () => purged.before("deliveries"),
     parkedSince: (order.isRunning ? order.now : begun.lastAt) - lateMs,
   });
-  const gaps = createGaps(tally, range.after === 0, () => swept.before("events"));
+  const gaps = createGaps(tally, range.after === 0, () => purged.before("events"));
   const read = createSlices(db);
   const rows = { events: 0, deliveries: 0, attempts: 0 };
   const of = range.last - range.after;

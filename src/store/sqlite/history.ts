@@ -12,7 +12,7 @@ import {
 import type { Disposition } from "../../model/plan.ts";
 import type { Db } from "./file.ts";
 import { dispositionList } from "./names.ts";
-import { createSwept } from "./purge.ts";
+import { createPurged } from "./purge.ts";
 
 /** A change of one counter by `n`, gathered over a transaction. */
 interface Change {
@@ -62,7 +62,7 @@ export function createHistory(db: Db) {
      ON CONFLICT (at, counter) DO UPDATE SET n = excluded.n, writes = writes + 1`,
   );
   const touch = db.prepare<[number, number, number]>("UPDATE history_names SET last_at = ? WHERE id = ? AND last_at < ?");
-  const swept = createSwept(db);
+  const purged = createPurged(db);
   const rolled = createRolled(db);
 
   const counters = new Map<SeriesName, Map<number, Map<string, number>>>();
@@ -138,7 +138,7 @@ export function createHistory(db: Db) {
 
   function write(): void {
     if (changes.size === 0) return;
-    bounds ??= { rolled: rolled.before(), purged: swept.before("history") ?? 0 };
+    bounds ??= { rolled: rolled.before(), purged: purged.before("history") ?? 0 };
     for (const change of changes.values()) put(change, bounds);
     changes.clear();
   }
@@ -252,7 +252,7 @@ export function createHistoryUpkeep(db: Db) {
   const inHours = db.prepare<[number], number>("SELECT 1 FROM history_hours WHERE counter = ? LIMIT 1").pluck();
   const removeName = db.prepare<[number]>("DELETE FROM history_names WHERE id = ?");
   const rolled = createRolled(db);
-  const swept = createSwept(db);
+  const purged = createPurged(db);
   let cursor = 0;
 
   return {
@@ -281,7 +281,7 @@ export function createHistoryUpkeep(db: Db) {
         return null;
       }
       const { changes } = removeHours.run({ counter: row.id, before, limit });
-      if (changes > 0) swept.note("history", before * minuteMs);
+      if (changes > 0) purged.note("history", before * minuteMs);
       if (changes >= limit) return changes;
       cursor = row.id;
       if (row.last_at >= before || inHours.get(row.id) !== undefined) return Math.max(1, changes);

@@ -6,8 +6,8 @@ import type { Db } from "./file.ts";
 import type { createHydrations } from "./hydrations.ts";
 import { type Names, unpackEventId } from "./names.ts";
 
-interface TrackedRow extends Omit<TrackedMessage, "askedAt" | "isMissing"> {
-  askedAt: number | null;
+interface TrackedRow extends Omit<TrackedMessage, "readAt" | "isMissing"> {
+  readAt: number | null;
   answeredAt: number | null;
   isMissing: number;
 }
@@ -16,13 +16,13 @@ interface OpenRow {
   seq: number;
   through: number;
   startedAt: number;
-  asked: number;
+  polled: number;
 }
 
 /** Hydration passes and the messages they read. Call `begin`, `note` and `end` inside a transaction. */
 export function createHydrationPasses(db: Db, names: Names, hydrations: Pick<ReturnType<typeof createHydrations>, "covered">) {
   const open = db.prepare<[number], OpenRow>(
-    "SELECT seq, through, started_at AS startedAt, asked FROM hydration_passes WHERE account = ? AND ended_at IS NULL",
+    "SELECT seq, through, started_at AS startedAt, asked AS polled FROM hydration_passes WHERE account = ? AND ended_at IS NULL",
   );
   const newest = db.prepare<[number], number | null>("SELECT max(event) FROM hydrations WHERE account = ? AND state = 0").pluck();
   const first = db.prepare<[number, number], { id: Buffer | string; source: number }>(
@@ -44,7 +44,7 @@ export function createHydrationPasses(db: Db, names: Names, hydrations: Pick<Ret
   const tracked = (hasId: string) =>
     db.prepare<[{ account: number; from: number; registeredAt: number; message: number; limit: number }], TrackedRow>(
       `SELECT m.seq AS message, m.service_id AS messageId, m.status, m.registered_at AS registeredAt, m.told_sent_at AS sentAt,
-         m.updated_at AS changedAt, m.asked_at AS askedAt, a.asked_at AS answeredAt,
+         m.updated_at AS changedAt, m.asked_at AS readAt, a.asked_at AS answeredAt,
          m.missing IS NOT NULL AS isMissing
        FROM messages m LEFT JOIN asks a ON a.message = m.seq
        WHERE m.account = @account AND m.registered_at IS NOT NULL AND m.service_id ${hasId} AND m.registered_at >= @from
@@ -79,8 +79,8 @@ export function createHydrationPasses(db: Db, names: Names, hydrations: Pick<Ret
       if (cause === undefined || covered === null) return null;
       return { ...row, account: name, covered, source: names.nameOf(cause.source), because: unpackEventId(cause.id) as EventId };
     },
-    note({ seq }: Covering, asked: number, messages: readonly ReadMessage[]): void {
-      count.run(asked, Number(seq));
+    note({ seq }: Covering, polled: number, messages: readonly ReadMessage[]): void {
+      count.run(polled, Number(seq));
       for (const { message, at } of messages) read.run(at, Number(message));
     },
     end({ seq, account }: Covering, now: number): void {
@@ -101,9 +101,9 @@ export function createHydrationPasses(db: Db, names: Names, hydrations: Pick<Ret
         message: Number(query.before.message ?? Number.MAX_SAFE_INTEGER),
         limit: query.limit,
       });
-      return rows.map(({ answeredAt, askedAt, isMissing, ...row }) => ({
+      return rows.map(({ answeredAt, readAt, isMissing, ...row }) => ({
         ...row,
-        askedAt: lastRead(askedAt, answeredAt),
+        readAt: lastRead(readAt, answeredAt),
         isMissing: isMissing === 1,
       }));
     },

@@ -101,16 +101,16 @@ export function createHydrations(db: Db, { names, plans, rules, messages, planDe
 
   function settleOne(
     event: number,
-    end: { reason: GiveUpReason | null; unknown: number; subject: number | null; asked: number },
+    end: { reason: GiveUpReason | null; unknown: number; subject: number | null; polled: number },
     now: number,
   ) {
     const row = eventRow.get(event);
     if (row === undefined) return [];
-    const { reason, unknown, subject, asked } = end;
+    const { reason, unknown, subject, polled } = end;
     const last = lastEvent.get() ?? event;
     const found = learned.get({ account: row.account, after: event, last, subject }) ?? 0;
     const state = reason === null ? done : hydrationCode["given-up"];
-    settle.run(state, reason === null ? null : giveUpCode[reason], subject, asked, found, last, unknown, now, event);
+    settle.run(state, reason === null ? null : giveUpCode[reason], subject, polled, found, last, unknown, now, event);
     return release(row, { reason, found, unknown }, now);
   }
 
@@ -155,14 +155,14 @@ export function createHydrations(db: Db, { names, plans, rules, messages, planDe
       const message = messages.find(account, wamid);
       const subject = message === undefined ? null : messageSubject(message.seq);
       const events = ofTarget.all(account, pass.through, target);
-      const due = events.flatMap((event) => settleOne(event, { reason: null, unknown: 0, subject, asked: 1 }, now));
+      const due = events.flatMap((event) => settleOne(event, { reason: null, unknown: 0, subject, polled: 1 }, now));
       return { events: events.length, due };
     },
     settleCovered(pass: Covering, { reason, unknown, receivedBy }: HydrationEnd, now: number, limit: number): SettledHydrations {
       const account = names.idOf("account", pass.account);
-      const asked = calls.get(Number(pass.seq)) ?? 0;
+      const polled = calls.get(Number(pass.seq)) ?? 0;
       const events = some.all(account, pass.through, receivedBy, limit);
-      const due = events.flatMap((event) => settleOne(event, { reason, unknown, subject: null, asked }, now));
+      const due = events.flatMap((event) => settleOne(event, { reason, unknown, subject: null, polled }, now));
       return { events: events.length, due };
     },
   };
@@ -201,11 +201,11 @@ export function createReadHydrations(db: Db) {
     brief(event: number): HydrationBrief | null {
       const row = one.get(event);
       if (row === undefined) return null;
-      const { asked, found: count, unknown } = row;
+      const { asked: polled, found: count, unknown } = row;
       return {
         state: hydrationState(row.state),
         reason: giveUpReason(row.reason),
-        asked,
+        polled,
         found: count,
         unknown,
         candidates: candidatesOf(row),
@@ -220,7 +220,7 @@ export function createReadHydrations(db: Db) {
       return {
         state: hydrationState(row.state),
         reason: giveUpReason(row.reason),
-        asked: isWaiting ? (passOf.get(row.account, event) ?? 0) : row.asked,
+        polled: isWaiting ? (passOf.get(row.account, event) ?? 0) : row.asked,
         found: found.all(range).map(({ id, ...rest }) => ({ id: unpackEventId(id) as EventId, ...rest })),
         foundCount: isWaiting ? (countFound.get(range) ?? 0) : row.found,
         unknown: row.unknown,

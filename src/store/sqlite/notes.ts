@@ -1,6 +1,7 @@
 import { type Alarm, type AlarmChange, alarmKey } from "../../model/alarm.ts";
 import type { EventId } from "../../model/ids.ts";
 import type { LastPass } from "../../model/poll.ts";
+import { readPass, type StoredPass, storedPass } from "../last-pass.ts";
 import type { StoredCursor } from "../port.ts";
 import type { RecentCall } from "../service-port.ts";
 import type { Db } from "./file.ts";
@@ -185,6 +186,9 @@ export function createAlarms(db: Db) {
 
 /** The last reconciliation pass of each account. */
 export function createPasses(db: Db) {
-  const passes = createKept<LastPass>(db, "pass");
-  return { note: (pass: LastPass): void => passes.put(pass.account, pass), all: passes.all };
+  const passes = createKept<StoredPass>(db, "pass");
+  return {
+    note: (pass: LastPass): void => passes.put(pass.account, storedPass(pass)),
+    all: (): LastPass[] => passes.all().map(readPass),
+  };
 }

@@ -9,7 +9,7 @@ import { type MessageRow, stateOf } from "./track.ts";
 /** Ranks run from 0 to this one. */
 const lastRank = 31;
 
-type AskRow = MessageRow & {
+type PollRow = MessageRow & {
   message: number;
   since: number;
   rank: number;
@@ -19,14 +19,14 @@ type AskRow = MessageRow & {
   misses: number;
   /** Not `asked_at`: messages have a column of that name. */
   answered_at: number | null;
-  swept_at: number | null;
+  read_at: number | null;
 };
 
 /** Polls, and counts of calls to the service. Call `claim`, `settle` and `addCalls` inside a transaction. */
 export function createPolls(db: Db, names: Names) {
-  const dueRows = db.prepare<[number, number, number, number], AskRow>(
+  const dueRows = db.prepare<[number, number, number, number], PollRow>(
     `SELECT m.*, a.message, a.since, a.rank, a.next_at, a.asks, a.failures, a.misses, a.asked_at AS answered_at,
-       m.asked_at AS swept_at
+       m.asked_at AS read_at
      FROM asks a JOIN messages m ON m.seq = a.message
      WHERE a.account = +? AND a.rank = +? AND a.next_at <= +? AND a.next_at IS NOT NULL ORDER BY a.next_at LIMIT +?`,
   );
@@ -47,7 +47,7 @@ export function createPolls(db: Db, names: Names) {
          AND (m.status IS NULL OR a.since <= ? OR m.status NOT IN (SELECT value FROM json_each(?)))`,
     )
     .pluck();
-  const countUnaskable = db
+  const countUnpollable = db
     .prepare<[number, number, string], number>(
       `SELECT count(*) FROM (SELECT status FROM messages WHERE account = ? AND registered_at >= ? AND registered_at IS NOT NULL
          AND service_id IS NULL LIMIT ${mostCounted}) WHERE status IS NULL OR status NOT IN (SELECT value FROM json_each(?))`,
@@ -84,11 +84,11 @@ export function createPolls(db: Db, names: Names) {
             since: row.since,
             dueAt: row.next_at,
             rank: row.rank,
-            asks: row.asks,
+            polls: row.asks,
             failures: row.failures,
             misses: row.misses,
-            askedAt: row.answered_at,
-            readAt: row.swept_at,
+            polledAt: row.answered_at,
+            readAt: row.read_at,
           });
         }
       }
@@ -99,14 +99,14 @@ export function createPolls(db: Db, names: Names) {
         const { until } = one;
         const message = Number(one.message);
         if (one.end === "over") over.run(message, until);
-        else if (one.end === "again") again.run(one.nextAt, one.rank, one.asks, one.failures, one.misses, one.askedAt, message, until);
+        else if (one.end === "again") again.run(one.nextAt, one.rank, one.polls, one.failures, one.misses, one.polledAt, message, until);
         else if (missing.run(one.at, message, until).changes > 0) noteMissing.run(message);
       }
     },
     /** Exact up to some thousands. */
     count({ account, dueBy, after, from, resting, rare }: PollQuery): PollCounts {
       const id = names.find("account", account);
-      if (id === null) return { due: 0, unaskable: 0, missing: 0 };
+      if (id === null) return { due: 0, unpollable: 0, missing: 0 };
       const words = JSON.stringify(resting);
       let due = 0;
       for (let rank = 0; rank <= lastRank && due < mostCounted; rank++) {
@@ -114,7 +114,7 @@ export function createPolls(db: Db, names: Names) {
       }
       return {
         due,
-        unaskable: countUnaskable.get(id, from, words) ?? 0,
+        unpollable: countUnpollable.get(id, from, words) ?? 0,
         missing: countMissing.get(id, from) ?? 0,
       };
     },

@@ -52,7 +52,7 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">, histor
   }
 
   const giveBack = createGiveBack(db);
-  const swept = createSwept(db);
+  const purged = createPurged(db);
 
   let phase: Phase = "ignored";
   let cursor = 0;
@@ -86,9 +86,9 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">, histor
         return { ...nothing, events, deliveries };
       }
       cursor = row.seq;
-      const swept = purgeEvent(row.seq, now - keep.deliveries, row.received_at < now - keep.events && row.seq < last);
-      events += swept.events;
-      deliveries += swept.deliveries;
+      const purged = purgeEvent(row.seq, now - keep.deliveries, row.received_at < now - keep.events && row.seq < last);
+      events += purged.events;
+      deliveries += purged.deliveries;
     }
     if (rows.length < limit) next("messages");
     return { ...nothing, events, deliveries };
@@ -120,14 +120,14 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">, histor
     if (phase === "ignored") {
       const seqs = ignored.all(now - keep.ignored, greatest.get() ?? 0, limit);
       for (const seq of seqs) deleteEvent.run(seq);
-      if (seqs.length > 0) swept.note("events", now - keep.ignored);
+      if (seqs.length > 0) purged.note("events", now - keep.ignored);
       if (seqs.length < limit) next("events");
       return { ...nothing, events: seqs.length };
     }
     if (phase === "events") {
       const taken = purgeEvents(now, keep, limit);
-      if (taken.events > 0) swept.note("events", now - keep.events);
-      if (taken.deliveries > 0) swept.note("deliveries", now - keep.deliveries);
+      if (taken.events > 0) purged.note("events", now - keep.events);
+      if (taken.deliveries > 0) purged.note("deliveries", now - keep.deliveries);
       return taken;
     }
     if (phase === "kinds") {
@@ -171,7 +171,7 @@ type What = "events" | "deliveries" | "history";
  * The time (unix ms) before which retention may have deleted events, by receipt, deliveries, by settlement, and history. The
  * audit reports what is missing after it. Call it inside a transaction. Null: nothing was deleted.
  */
-export function createSwept(db: Db) {
+export function createPurged(db: Db) {
   const select = db.prepare<[string], string>("SELECT value FROM meta WHERE key = ?").pluck();
   const upsert = db.readonly
     ? null
@@ -185,7 +185,7 @@ export function createSwept(db: Db) {
       return value === undefined ? null : Number(value);
     },
     note(what: What, before: number): void {
-      if (upsert === null) throw new Error("nothing is swept through a reader");
+      if (upsert === null) throw new Error("nothing is purged through a reader");
       upsert.run(`swept ${what}`, String(before));
     },
   };

@@ -136,7 +136,7 @@ function briefOf({ state, more }: Pick<RowOf<typeof hydrations>, "state" | "more
   return {
     state: hydrationStates[state] ?? "given-up",
     reason: known.reason ?? null,
-    asked: known.asked ?? 0,
+    polled: known.polled ?? 0,
     found: known.found ?? 0,
     unknown: known.unknown ?? null,
     candidates: null,

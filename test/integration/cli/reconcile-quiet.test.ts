@@ -19,6 +19,6 @@ test("reconcile --quiet prints nothing after a pass, and the reason when the pas
   expect((await reconcile("--quiet", "--json")).code).toBe(2);
   const registered = { wamid: "wamid.quiet", id: "01998d3e-7c1a-7000-8000-000000000001" };
   expect((await relay.ask("/v1/messages/track", { method: "POST", body: registered })).status).toBe(200);
-  await until("its poll is due", async () => (await reconcile("--dry-run", "--json")).out.replace(/\s/g, "").includes('"wouldAsk":1,'));
+  await until("its poll is due", async () => (await reconcile("--dry-run", "--json")).out.replace(/\s/g, "").includes('"wouldPoll":1,'));
   expect(await reconcile("--quiet")).toMatchObject({ code: 1, err: expect.stringContaining("the service refuses the API key") });
 });

@@ -96,8 +96,10 @@ test("reconcile polls everything due; secrets returns what each has verified", a
   const client = clientOf(relay);
   const sentAt = new Date(Date.now() - 90_000);
   for (const n of [1, 2]) await client.track({ account: "main", wamid: `w${n}`, id: `0199aa10-0000-7000-8000-00000000000${n}`, sentAt });
-  expect(await client.planReconcile()).toMatchObject([{ account: "main", due: 2, wouldAsk: 2, stopped: null }]);
-  expect(await client.reconcile({ account: "main" })).toMatchObject([{ account: "main", asked: 2, missing: 2, changed: 0, stopped: null }]);
+  expect(await client.planReconcile()).toMatchObject([{ account: "main", due: 2, wouldPoll: 2, stopped: null }]);
+  expect(await client.reconcile({ account: "main" })).toMatchObject([
+    { account: "main", polled: 2, missing: 2, changed: 0, stopped: null },
+  ]);
   expect(await failure(client.reconcile({ account: "other" }))).toMatchObject({ status: 400, code: "bad_request" });
   expect(await client.secrets()).toMatchObject([{ source: "main", place: "sources.main.signature.secrets[0]", events: 0, lastAt: null }]);
 });
@@ -110,7 +112,7 @@ test("reconcile continues after the relay paused, as one pass, and sums up", asy
     request.on("end", () => {
       const body = JSON.parse(Buffer.concat(parts).toString()) as { dueBy: string | null };
       asked.push(body);
-      const account = { account: "main", asked: 10, changed: 3, unchanged: 6, missing: 1, failed: 0, leftForBudget: 0 };
+      const account = { account: "main", polled: 10, changed: 3, unchanged: 6, missing: 1, failed: 0, leftForBudget: 0 };
       response.end(JSON.stringify({ dueBy: "2026-11-21T12:00:00.000Z", more: asked.length < 3, accounts: [account] }));
     });
   }).listen(0, "127.0.0.1");
@@ -120,7 +122,7 @@ test("reconcile continues after the relay paused, as one pass, and sums up", asy
   });
   await new Promise((resolve) => server.once("listening", resolve));
   const client = new RelayClient({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, token: "t" });
-  expect(await client.reconcile()).toMatchObject([{ asked: 30, changed: 9, unchanged: 18, missing: 3, leftForBudget: 0 }]);
+  expect(await client.reconcile()).toMatchObject([{ polled: 30, changed: 9, unchanged: 18, missing: 3, leftForBudget: 0 }]);
   const dueBy = "2026-11-21T12:00:00.000Z";
   expect(asked).toEqual([{ dueBy: null }, { dueBy }, { dueBy }]);
 });

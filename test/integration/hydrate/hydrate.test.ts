@@ -9,12 +9,12 @@ test("ends without a call when nothing is tracked", async () => {
   const stranger = await relay.send({ track: false });
   relay.truncate(1);
   await relay.move(stranger, "sent");
-  expect((await relay.truncated())[0]?.hydration).toMatchObject({ state: "waiting", asked: 0, found: [], settledAt: null });
+  expect((await relay.truncated())[0]?.hydration).toMatchObject({ state: "waiting", polled: 0, found: [], settledAt: null });
   await relay.pass(5_000);
   const [event] = await relay.truncated();
   expect(event).toMatchObject({ disposition: "routed", routes: [{ route: "all", verdict: "deliver" }] });
-  expect(event?.hydration).toMatchObject({ state: "done", reason: null, asked: 0, found: [], foundCount: 0, unknown: 0 });
-  expect(relay.asked).toEqual([]);
+  expect(event?.hydration).toMatchObject({ state: "done", reason: null, polled: 0, found: [], foundCount: 0, unknown: 0 });
+  expect(relay.polled).toEqual([]);
 });
 
 test("submits the new status of a tracked message and records it on the event", async () => {
@@ -24,7 +24,7 @@ test("submits the new status of a tracked message and records it on the event", 
   await relay.move(message, "delivered");
   await relay.pass(5_000);
   const [event] = await relay.truncated();
-  expect(event?.hydration).toMatchObject({ state: "done", asked: 1, foundCount: 1, unknown: 0 });
+  expect(event?.hydration).toMatchObject({ state: "done", polled: 1, foundCount: 1, unknown: 0 });
   const [news] = event?.hydration?.found ?? [];
   expect(news).toMatchObject({ wamid: message.wamid, status: "delivered" });
   const learned = (await relay.get(`/v1/events/${news?.seq}`)).body as { text: string };
@@ -36,7 +36,7 @@ test("submits the new status of a tracked message and records it on the event", 
     disposition: "routed",
   });
   expect(JSON.parse(learned.text)).toMatchObject({ relay: { origin: "hydrate", messageId: message.id, because: event?.id } });
-  expect(relay.asked).toEqual([message.id]);
+  expect(relay.polled).toEqual([message.id]);
   expect(relay.downstream.arrivals.map(({ eventId }) => eventId)).toEqual([event?.id, news?.id]);
 });
 
@@ -53,10 +53,10 @@ test("reads each message once for a burst of three hundred events", async () => 
   const metrics = await relay.metrics();
   expect(metrics).toContain('relay_hydrations_total{account="main",state="done"} 301');
   expect(metrics).toContain('relay_hydration_passes_total{account="main"} 1\n');
-  expect(relay.asked).toEqual(messages.map(({ id }) => id).toReversed());
+  expect(relay.polled).toEqual(messages.map(({ id }) => id).toReversed());
   expect((await relay.usage()).apiCalls.used - before.apiCalls.used).toBe(5);
   const [one] = (await relay.truncated()).slice(-1);
-  expect(one?.hydration).toMatchObject({ state: "done", asked: 5, found: [{ wamid: first.wamid, status: "delivered" }], foundCount: 1 });
+  expect(one?.hydration).toMatchObject({ state: "done", polled: 5, found: [{ wamid: first.wamid, status: "delivered" }], foundCount: 1 });
   expect(relay.log().filter(({ truncated }) => truncated === 301)).toHaveLength(1);
 });
 
@@ -69,16 +69,16 @@ test("covers events that arrive during a pass in the next one, which reads only 
   relay.truncate(1);
   await relay.move(messages[0] as MessageRecord, "sent");
   await relay.pass(minute, 500);
-  const asked = relay.asked.length;
-  expect(asked).toBeGreaterThan(0);
-  expect(asked).toBeLessThan(6);
+  const polled = relay.polled.length;
+  expect(polled).toBeGreaterThan(0);
+  expect(polled).toBeLessThan(6);
   await relay.move(messages[5] as MessageRecord, "sent");
   await relay.pass(10 * minute, 500);
-  expect(relay.asked.slice(0, 6)).toEqual(ids);
+  expect(relay.polled.slice(0, 6)).toEqual(ids);
   // What the first pass read before the second event came, and no more than those under way besides.
-  const again = relay.asked.slice(6);
+  const again = relay.polled.slice(6);
   expect(again).toEqual(ids.slice(0, again.length));
-  expect(again.length).toBeGreaterThanOrEqual(asked);
+  expect(again.length).toBeGreaterThanOrEqual(polled);
   expect(again.length).toBeLessThan(6);
   expect((await relay.truncated()).map(({ hydration }) => [hydration?.state, hydration?.unknown])).toEqual([
     ["done", 0],
@@ -94,13 +94,13 @@ test("continues when the API is back after an hour, and loses nothing", async ()
   for (const message of messages) await relay.move(message, "delivered");
   await relay.pass(hour, 5_000);
   expect((await relay.truncated()).map(({ hydration }) => hydration?.state)).toEqual(["waiting", "waiting", "waiting"]);
-  const tries = relay.asked.length;
-  expect(tries).toBeGreaterThan(3);
-  expect(tries).toBeLessThan(20);
+  const firstPolls = relay.polled.length;
+  expect(firstPolls).toBeGreaterThan(3);
+  expect(firstPolls).toBeLessThan(20);
   relay.truncate(1);
   await relay.pass(11 * minute, 1_000);
   for (const { hydration } of await relay.truncated()) {
-    expect(hydration).toMatchObject({ state: "done", asked: 3, foundCount: 3, unknown: 0 });
+    expect(hydration).toMatchObject({ state: "done", polled: 3, foundCount: 3, unknown: 0 });
   }
   for (const message of messages) expect(await relay.status(message)).toBe("delivered");
 });
@@ -114,7 +114,7 @@ test("gives up after giveUpAfter and logs what stays unknown", async () => {
   await relay.move(message, "delivered");
   await relay.pass(31 * minute, 5_000);
   const [event] = await relay.truncated();
-  expect(event?.hydration).toMatchObject({ state: "given-up", reason: "too-long", asked: 0, foundCount: 0, unknown: 2 });
+  expect(event?.hydration).toMatchObject({ state: "given-up", reason: "too-long", polled: 0, foundCount: 0, unknown: 2 });
   expect(relay.log().filter(({ level }) => level === "warn")).toEqual([expect.objectContaining({ reason: "too-long", unknown: 2 })]);
 });
 
@@ -181,7 +181,7 @@ describe("routes that hold", () => {
     expect(JSON.parse(arrival?.body?.toString() ?? "")).toMatchObject({
       id: event?.id,
       data: { truncated: true },
-      relay: { truncated: true, hydration: { state: "done", reason: null, asked: 0, found: 0, unknown: 0 } },
+      relay: { truncated: true, hydration: { state: "done", reason: null, polled: 0, found: 0, unknown: 0 } },
     });
   });
 

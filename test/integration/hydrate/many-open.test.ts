@@ -26,7 +26,7 @@ test("reads 4,000 open messages within the share, latest first, without delaying
   expect(await relay.status(middle)).toBeNull();
   const [event] = await relay.truncated();
   expect(event?.hydration).toMatchObject({ state: "waiting", foundCount: 1, unknown: null });
-  expect(event?.hydration?.asked).toBeGreaterThan(300);
+  expect(event?.hydration?.polled).toBeGreaterThan(300);
 
   const sending = relay.post("/v1/messages", { to: "+5491155550002", template: { id: relay.sandbox.templates()[0]?.id } });
   await relay.pass(2_000, 200);
@@ -34,7 +34,7 @@ test("reads 4,000 open messages within the share, latest first, without delaying
 
   await relay.pass(12 * minute, 500);
   const pass = relay.log().find(({ truncated }) => truncated === 3);
-  expect(pass).toMatchObject({ asked: 4_000, changed: 3, missing: 0, unknown: 0 });
+  expect(pass).toMatchObject({ polled: 4_000, changed: 3, missing: 0, unknown: 0 });
   // At 405 polls a minute; the sandbox saw no more in any minute than the share of 600.
   expect(pass?.["tookMs"]).toBeGreaterThan(9 * minute);
   expect(pass?.["tookMs"]).toBeLessThan(11 * minute);
@@ -43,9 +43,9 @@ test("reads 4,000 open messages within the share, latest first, without delaying
   expect(perMinute.requests.peak).toBeLessThanOrEqual(600);
   expect(perMinute.requests.peak).toBeGreaterThan(350);
 
-  expect(relay.asked).toHaveLength(4_000);
+  expect(relay.polled).toHaveLength(4_000);
   // Calls leave eight at a time, and may overtake each other by that much.
   const place = new Map(messages.toReversed().map(({ id }, n) => [id, n]));
-  for (const [n, id] of relay.asked.entries()) expect(Math.abs((place.get(id) as number) - n)).toBeLessThan(8);
+  for (const [n, id] of relay.polled.entries()) expect(Math.abs((place.get(id) as number) - n)).toBeLessThan(8);
   for (const { hydration } of await relay.truncated()) expect(hydration).toMatchObject({ state: "done", foundCount: 3, unknown: 0 });
 });

@@ -10,13 +10,13 @@ test("leaves the calls of the month that sends need, and continues when there ar
   await relay.move(messages[0] as (typeof messages)[number], "sent");
   await relay.pass(40 * minute, 5_000);
   // Up to eight are under way at once when the last one is allowed.
-  expect(relay.asked.length).toBeGreaterThanOrEqual(13);
-  expect(relay.asked.length).toBeLessThanOrEqual(20);
+  expect(relay.polled.length).toBeGreaterThanOrEqual(13);
+  expect(relay.polled.length).toBeLessThanOrEqual(20);
   expect((await relay.truncated())[0]?.hydration?.state).toBe("waiting");
 
   await relay.reload({ accounts: { main: { baseUrl: relay.sandbox.url, apiKey: relay.sandbox.key, share: 0.1 } } });
   await relay.pass(15 * minute, 5_000);
-  expect(new Set(relay.asked).size).toBe(30);
+  expect(new Set(relay.polled).size).toBe(30);
   expect((await relay.truncated())[0]?.hydration?.state).toBe("done");
   expect(await relay.status(messages[0] as (typeof messages)[number])).toBe("sent");
 });

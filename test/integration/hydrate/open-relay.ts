@@ -19,7 +19,7 @@ import { longestWaitMs } from "../../harness/until.ts";
 export interface SeenHydration {
   readonly state: string;
   readonly reason: string | null;
-  readonly asked: number;
+  readonly polled: number;
   readonly found: readonly { readonly id: string; readonly seq: number; readonly wamid: string; readonly status: string }[];
   readonly foundCount: number;
   readonly unknown: number | null;
@@ -42,8 +42,8 @@ export interface HydratingRelay {
   readonly clock: ManualClock;
   readonly sandbox: Sandbox;
   readonly downstream: Downstream;
-  /** Service ids in the order in which the relay asked about them. */
-  readonly asked: readonly string[];
+  /** Service ids in the order in which the relay polled them. */
+  readonly polled: readonly string[];
   /** Log lines of level info and above. */
   log(): Record<string, unknown>[];
   /** Sends one message through the sandbox's API, and registers it with the relay unless told not to. */
@@ -89,10 +89,10 @@ export async function openRelay(
     },
   });
   const downstream = await openDownstream();
-  const asked: string[] = [];
+  const polled: string[] = [];
   const exchanges = watchExchanges((path) => {
     const id = /\/api\/v1\/messages\/([^/?]+)$/.exec(path)?.[1];
-    if (id !== undefined) asked.push(id);
+    if (id !== undefined) polled.push(id);
   });
   const lines: string[] = [];
 
@@ -154,7 +154,7 @@ export async function openRelay(
     clock,
     sandbox,
     downstream,
-    asked,
+    polled,
     log: () => lines.map((line) => JSON.parse(line) as Record<string, unknown>),
     async send({ to, track = true } = {}) {
       phones += 1;

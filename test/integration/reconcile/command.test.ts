@@ -5,7 +5,7 @@ import { usageOf } from "../../harness/sandbox-usage.ts";
 import { jsonOf, runOn, runProcessOn } from "../cli/run-cli.ts";
 
 interface Done {
-  readonly accounts: { account: string; asked: number; changed: number; stopped: { reason: string } | null }[];
+  readonly accounts: { account: string; polled: number; changed: number; stopped: { reason: string } | null }[];
 }
 
 async function setUp(count = 3): Promise<{ sandbox: Sandbox; relay: RelayHere; calls: () => Promise<number> }> {
@@ -42,7 +42,7 @@ test("polls through a running relay, except in a dry run, and nothing twice", as
   expect(done).toMatchObject({ code: 0, err: "" });
   expect(done.out).toMatch(/^account +polled +changed +unchanged +missing +failed +left for budget\nmain +3 +3 +0 +0 +0 +0\n$/);
   expect(await calls()).toBe(before + 3);
-  expect(jsonOf<Done>(await runOn(relay, "reconcile", "--json"))).toMatchObject({ accounts: [{ account: "main", asked: 0 }] });
+  expect(jsonOf<Done>(await runOn(relay, "reconcile", "--json"))).toMatchObject({ accounts: [{ account: "main", polled: 0 }] });
 });
 
 test("polls by itself without a relay, and the next start has the found statuses", async () => {
@@ -69,7 +69,7 @@ test("exits 1 for a refused key or no account, 2 for wrong usage, 3 for a used-u
   await relay.stop();
   const refused = await runOn(relay, "reconcile", "--json");
   expect(refused.code).toBe(1);
-  expect(JSON.parse(refused.out)).toMatchObject({ accounts: [{ asked: 0, stopped: { reason: "unauthenticated" } }] });
+  expect(JSON.parse(refused.out)).toMatchObject({ accounts: [{ polled: 0, stopped: { reason: "unauthenticated" } }] });
   expect(refused.err).toBe("main: stopped: the service refuses the API key\n");
 
   expect(await runOn(relay, "reconcile", "--account", "mute")).toMatchObject({ code: 1, out: "" });

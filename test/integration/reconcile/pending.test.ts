@@ -11,7 +11,7 @@ test("submits a polled `pending`, which counts as no missed webhook", async () =
   await stage.send(1, "0003");
   stage.clock.jump(2 * minute);
   await stage.sandbox.idle(longestWaitMs);
-  expect(await stage.reconcile()).toMatchObject({ asked: 13, changed: 13 });
+  expect(await stage.reconcile()).toMatchObject({ polled: 13, changed: 13 });
   expect([...(await stage.statuses()).values()].toSorted()).toEqual([...Array.from({ length: 12 }, () => "pending"), "sent"]);
   // Past the grace that a webhook has.
   for (let n = 0; n < 12; n += 1) stage.clock.jump(15_000);

@@ -51,7 +51,7 @@ test("marks nothing missing when 404s begin after everything was found", async (
   const stage = await openStage({ account: { baseUrl: service.baseUrl } });
   for (const { id, wamid } of await stage.send(30)) wamids.set(id, wamid);
   stage.clock.jump(2 * minute);
-  expect(await stage.reconcile()).toMatchObject({ asked: 30, stopped: null });
+  expect(await stage.reconcile()).toMatchObject({ polled: 30, stopped: null });
   isBroken = true;
   for (let n = 0; n < 6; n++) {
     stage.clock.jump(15 * minute);
@@ -60,7 +60,7 @@ test("marks nothing missing when 404s begin after everything was found", async (
   expect(await missingOf(stage)).toBe(0);
   isBroken = false;
   stage.clock.jump(120 * minute);
-  expect(await stage.reconcile()).toMatchObject({ asked: 30, missing: 0, stopped: null });
+  expect(await stage.reconcile()).toMatchObject({ polled: 30, missing: 0, stopped: null });
   expect(await alarmsOf(stage)).toEqual([]);
 });
 
@@ -111,7 +111,7 @@ test("one invalid record affects only itself", async () => {
     );
   }
   stage.clock.jump(2 * minute);
-  expect(await stage.reconcile()).toMatchObject({ asked: 12, changed: 11, failed: 1, stopped: null });
+  expect(await stage.reconcile()).toMatchObject({ polled: 12, changed: 11, failed: 1, stopped: null });
   const { body } = await stage.ask("GET", `/v1/messages/${sent[4]?.wamid}`);
   expect(body).toMatchObject({ status: "failed", errorCode: "12345678901234567890" });
 });

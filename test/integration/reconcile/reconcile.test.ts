@@ -17,22 +17,22 @@ test("polls for a status that no webhook reported, routes it once, and stops pol
   const stage = await openStage({ settings: { routes: [routeTo(downstream.url, { emit: "transitions" })] } });
   await stage.send(12);
   stage.clock.jump(30_000);
-  expect(await stage.reconcile()).toMatchObject({ asked: 0, leftForBudget: 0 });
+  expect(await stage.reconcile()).toMatchObject({ polled: 0, leftForBudget: 0 });
 
   stage.clock.jump(5 * minute);
   const calls = await stage.apiCalls();
-  expect(await stage.reconcile()).toMatchObject({ asked: 12, changed: 12, unchanged: 0, missing: 0, failed: 0, stopped: null });
+  expect(await stage.reconcile()).toMatchObject({ polled: 12, changed: 12, unchanged: 0, missing: 0, failed: 0, stopped: null });
   expect(await stage.apiCalls()).toBe(calls + 12);
   expect(await stage.statuses()).toEqual(truth(stage));
   await until("all are delivered", () => downstream.counts().taken === 12);
 
   // At once again: nothing is due.
-  expect(await stage.reconcile()).toMatchObject({ asked: 0 });
-  // Those that are delivered may still be read; those that are read are never asked about again.
+  expect(await stage.reconcile()).toMatchObject({ polled: 0 });
+  // Those that are delivered may still be read; those that are read are never polled again.
   const delivered = [...truth(stage).values()].filter((status) => status === "delivered").length;
   expect(delivered).toBeGreaterThan(0);
   stage.clock.jump(hour);
-  expect(await stage.reconcile()).toMatchObject({ asked: delivered, changed: 0, unchanged: delivered });
+  expect(await stage.reconcile()).toMatchObject({ polled: delivered, changed: 0, unchanged: delivered });
   expect(downstream.counts().taken).toBe(12);
 });
 
@@ -58,10 +58,10 @@ test("lists each account's calls and last pass, and a service that answers no po
   stage.sandbox.setFaults({ api: [{ answer: 500 }] });
   const { failed } = await stage.reconcile();
   // A pass in which nothing is due does not end it.
-  expect(await stage.reconcile()).toMatchObject({ asked: 0 });
+  expect(await stage.reconcile()).toMatchObject({ polled: 0 });
   const down = await account();
   expect(down).toMatchObject({
-    lastPass: { asked: 0, unreachableSince: expect.any(String) },
+    lastPass: { polled: 0, unreachableSince: expect.any(String) },
   });
   expect(await failing()).toEqual([]);
   stage.clock.jump(5 * minute + 1_000);
@@ -85,7 +85,7 @@ test("polls no message whose webhooks arrived", async () => {
     const seen = await stage.statuses();
     return [...truth(stage)].every(([wamid, status]) => seen.get(wamid) === status);
   });
-  expect(await stage.reconcile()).toMatchObject({ asked: 0, failed: 0 });
+  expect(await stage.reconcile()).toMatchObject({ polled: 0, failed: 0 });
 });
 
 test("two concurrent passes poll no message twice", async () => {
@@ -94,7 +94,7 @@ test("two concurrent passes poll no message twice", async () => {
   stage.clock.jump(2 * minute);
   const calls = await stage.apiCalls();
   const [one, other, third] = await Promise.all([stage.reconcile(), stage.reconcile(), stage.reconcile()]);
-  expect((one?.asked ?? 0) + (other?.asked ?? 0) + (third?.asked ?? 0)).toBe(150);
+  expect((one?.polled ?? 0) + (other?.polled ?? 0) + (third?.polled ?? 0)).toBe(150);
   expect(await stage.apiCalls()).toBe(calls + 150);
 });
 
@@ -109,7 +109,7 @@ test("counts a message as missing after two 404s while others are found", async 
   ]);
   stage.clock.jump(2 * minute);
   const found = { changed: 1, unchanged: 0 };
-  expect(await stage.reconcile()).toMatchObject({ asked: 3, ...found, missing: 2, unaskable: 1, stopped: null });
+  expect(await stage.reconcile()).toMatchObject({ polled: 3, ...found, missing: 2, unpollable: 1, stopped: null });
   // One 404 is not believed, and none before something was found.
   for (let n = 0; n < 3; n++) {
     stage.clock.jump(20 * minute);
@@ -119,7 +119,7 @@ test("counts a message as missing after two 404s while others are found", async 
   expect(await stage.reconcile()).toMatchObject({ missing: 0 });
   expect((await stage.statuses()).get("wamid.wrong")).toBeNull();
   const { body } = await stage.ask("POST", "/v1/reconcile", { dryRun: true });
-  expect(body).toMatchObject({ accounts: [{ account: "main", missing: 2, unaskable: 1 }] });
+  expect(body).toMatchObject({ accounts: [{ account: "main", missing: 2, unpollable: 1 }] });
 });
 
 test("a dry run polls and changes nothing", async () => {
@@ -129,10 +129,12 @@ test("a dry run polls and changes nothing", async () => {
   const calls = await stage.apiCalls();
   for (const _ of [1, 2]) {
     const { body } = await stage.ask("POST", "/v1/reconcile", { dryRun: true });
-    expect(body).toMatchObject({ accounts: [{ account: "main", due: 3, wouldAsk: 3, leftForBudget: 0, stopped: null, lastsUntil: null }] });
+    expect(body).toMatchObject({
+      accounts: [{ account: "main", due: 3, wouldPoll: 3, leftForBudget: 0, stopped: null, lastsUntil: null }],
+    });
   }
   expect(await stage.apiCalls()).toBe(calls);
-  expect(await stage.reconcile()).toMatchObject({ asked: 3 });
+  expect(await stage.reconcile()).toMatchObject({ polled: 3 });
 });
 
 test("makes one call with a revoked key, reports it, and polls all once the key is valid", async () => {
@@ -142,15 +144,15 @@ test("makes one call with a revoked key, reports it, and polls all once the key 
   const keys = (await stage.sandbox.control("GET", "/keys")).body as { data: { id: string }[] };
   const { key } = (await stage.sandbox.control("POST", "/keys", { label: "another" })).body as { key: string };
   await stage.sandbox.control("DELETE", `/keys/${keys.data[0]?.id}`);
-  expect(await stage.reconcile()).toMatchObject({ asked: 0, stopped: { reason: "unauthenticated" } });
+  expect(await stage.reconcile()).toMatchObject({ polled: 0, stopped: { reason: "unauthenticated" } });
   const metrics = await fetch(`${stage.url}/metrics`).then((answer) => answer.text());
   expect(metrics).toContain('relay_service_calls_total{account="main",outcome="unauthenticated"} 1\n');
   expect((await stage.ask("GET", "/readyz")).body).toMatchObject({ ready: true, alarms: [{ alarm: "key", account: "main" }] });
   expect(stage.lines.filter(({ alarm }) => alarm === "key")).toHaveLength(1);
-  expect(await stage.reconcile()).toMatchObject({ asked: 0, stopped: { reason: "unauthenticated" } });
+  expect(await stage.reconcile()).toMatchObject({ polled: 0, stopped: { reason: "unauthenticated" } });
 
   await stage.reload({ apiKey: key });
-  expect(await stage.reconcile()).toMatchObject({ asked: 20, changed: 20, stopped: null });
+  expect(await stage.reconcile()).toMatchObject({ polled: 20, changed: 20, stopped: null });
   stage.clock.jump(16_000);
   expect((await stage.ask("GET", "/readyz")).body).toMatchObject({ ready: true, alarms: [] });
 });
@@ -162,16 +164,16 @@ test("polls nothing while the quota is used up, and all after its renewal", asyn
   stage.clock.jump(2 * minute);
   await stage.sandbox.control("PUT", "/usage", { apiCalls: 300_000 });
   const stopped = await stage.reconcile();
-  expect(stopped).toMatchObject({ asked: 0, stopped: { reason: "quota", until: "2026-12-01T03:00:00.000Z" } });
+  expect(stopped).toMatchObject({ polled: 0, stopped: { reason: "quota", until: "2026-12-01T03:00:00.000Z" } });
   // The used-up quota is an alarm too.
   const said = () => stage.lines.filter(({ alarm, msg }) => alarm === undefined && /reconciled|quota/.test(String(msg))).length;
   const before = said();
   expect(before).toBeGreaterThan(0);
   stage.clock.jump(hour);
-  expect(await stage.reconcile()).toMatchObject({ asked: 0, stopped: { reason: "quota" } });
+  expect(await stage.reconcile()).toMatchObject({ polled: 0, stopped: { reason: "quota" } });
   expect(said()).toBe(before);
   stage.clock.jump(40 * hour);
-  expect(await stage.reconcile()).toMatchObject({ asked: 5, changed: 5, stopped: null });
+  expect(await stage.reconcile()).toMatchObject({ polled: 5, changed: 5, stopped: null });
 });
 
 test("ends a pass when the service is down, and polls again at growing intervals", async () => {
@@ -186,7 +188,7 @@ test("ends a pass when the service is down, and polls again at growing intervals
   expect(down.failed).toBeLessThan(15);
   stage.sandbox.setFaults({});
   // Those that failed wait; the others do not.
-  expect((await stage.reconcile()).asked).toBe(40 - down.failed);
+  expect((await stage.reconcile()).polled).toBe(40 - down.failed);
   stage.clock.jump(minute + 1000);
   expect(await stage.reconcile()).toMatchObject({ changed: down.failed });
   expect(await stage.statuses()).toEqual(truth(stage));
@@ -201,7 +203,7 @@ test("keeps within the cap per minute, measured at the service", async () => {
   stage.clock.jump(hour);
   const stopTicking = stage.tick(1_000);
   const before = stage.clock.now();
-  expect(await stage.reconcile()).toMatchObject({ asked: 300, changed: 300, failed: 0, stopped: null });
+  expect(await stage.reconcile()).toMatchObject({ polled: 300, changed: 300, failed: 0, stopped: null });
   stopTicking();
   // 300 requests a minute, less the 60 of sends and a tenth for those who wait for an answer: 216.
   expect(stage.clock.now() - before).toBeGreaterThan(20_000);
@@ -221,30 +223,30 @@ test("spreads a small quota over the month and reports what is postponed", { tag
   const first = await stage.reconcile();
   stopTicking();
   // A quarter of the day's part, and an eighth of the rest, for an eighth of the day has gone.
-  expect(first.asked).toBeGreaterThanOrEqual(29);
-  expect(first.asked).toBeLessThanOrEqual(33);
-  expect(first.leftForBudget).toBe(60 - first.asked);
+  expect(first.polled).toBeGreaterThanOrEqual(29);
+  expect(first.polled).toBeLessThanOrEqual(33);
+  expect(first.leftForBudget).toBe(60 - first.polled);
   expect(first.lastsUntil).toMatch(/^2026-12-/);
   expect(stage.lines.filter(({ msg }) => String(msg).includes("so that the month's quota lasts"))).toHaveLength(1);
   const metrics = await fetch(`${stage.url}/metrics`).then((answer) => answer.text());
   expect(metrics).toContain(`relay_reconcile_left_for_budget{account="main"} ${first.leftForBudget}`);
 
-  // What was asked is counted in the store.
+  // What was polled is counted in the store.
   await stage.restart();
   const { body } = await stage.ask("POST", "/v1/reconcile", { dryRun: true });
-  const plan = (body as { accounts: { wouldAsk: number; leftForBudget: number }[] }).accounts[0];
-  expect(plan?.wouldAsk).toBeLessThanOrEqual(1);
+  const plan = (body as { accounts: { wouldPoll: number; leftForBudget: number }[] }).accounts[0];
+  expect(plan?.wouldPoll).toBeLessThanOrEqual(1);
   // The next day has its own part.
   stage.clock.jump(24 * hour);
   const next = await stage.ask("POST", "/v1/reconcile", { dryRun: true });
-  expect((next.body as { accounts: { wouldAsk: number }[] }).accounts[0]?.wouldAsk).toBeGreaterThan(25);
+  expect((next.body as { accounts: { wouldPoll: number }[] }).accounts[0]?.wouldPoll).toBeGreaterThan(25);
 });
 
 test("polls on its schedule, also across a restart", async () => {
   const stage = await openStage({ settings: { reconcile: { schedule: "* * * * *" } } });
   await stage.send(120);
   const calls = await stage.apiCalls();
-  await until("some are asked", async () => {
+  await until("some are polled", async () => {
     stage.clock.jump(5_000);
     return (await stage.apiCalls()) > calls + 5;
   });

@@ -17,13 +17,13 @@ export interface SentMessage {
 }
 
 export interface AccountDone {
-  readonly asked: number;
+  readonly polled: number;
   readonly changed: number;
   readonly unchanged: number;
   readonly missing: number;
   readonly failed: number;
   readonly leftForBudget: number;
-  readonly unaskable: number;
+  readonly unpollable: number;
   readonly stopped: { readonly reason: string; readonly until: string | null } | null;
   readonly lastsUntil: string | null;
 }
@@ -137,7 +137,7 @@ export async function openStage({
       return { status: answer.status, body: await answer.json() };
     },
     async reconcile() {
-      const sums = { asked: 0, changed: 0, unchanged: 0, missing: 0, failed: 0 };
+      const sums = { polled: 0, changed: 0, unchanged: 0, missing: 0, failed: 0 };
       let dueBy: string | null = null;
       for (;;) {
         const { status, body } = await stage.ask("POST", "/v1/reconcile", { dueBy });

@@ -18,14 +18,14 @@ test("the purge frees memory in a full Redis that refuses all other writes", asy
   const store = createRedisStore(redis, "relay", rulesFor([{ name: "all", match: { tracked: true } }]), { committed });
   onTestFinished(() => store.close());
   const pass = async (now: number) => {
-    const swept = { events: 0, messages: 0 };
+    const purged = { events: 0, messages: 0 };
     for (let passes = 0; passes < 3; ) {
       const { events, messages, done } = await store.purge(now, keep, 100);
-      swept.events += events;
-      swept.messages += messages;
+      purged.events += events;
+      purged.messages += messages;
       if (done) passes += 1;
     }
-    return swept;
+    return purged;
   };
   for (const wamid of ["seen", "also seen"]) await store.accept(anEvent({ wamid }));
   await store.register([{ account: "main", wamid: "registered" }], start);

@@ -19,7 +19,7 @@ afterAll(() => redis.stop());
 
 interface SeenHydration {
   readonly state: string;
-  readonly asked: number;
+  readonly polled: number;
   readonly foundCount: number;
 }
 
@@ -114,7 +114,7 @@ test("one worker hydrates a truncated event of a receiver, and another continues
     const seen = await hydrations(receiver);
     return seen.length === 1 && seen.every(({ state }) => state === "done");
   });
-  expect(await hydrations(receiver)).toMatchObject([{ asked: 6, foundCount: 1 }]);
+  expect(await hydrations(receiver)).toMatchObject([{ polled: 6, foundCount: 1 }]);
   expect(await calls()).toBe(before + 6);
   const passesOf = (worker: Process) => worker.log().filter(({ truncated }) => truncated === 1).length;
   await until("it is said", () => passesOf(first) + passesOf(second) > 0);
@@ -137,13 +137,13 @@ test("two processes that reconcile at once poll each message once", async () => 
   const [one, other] = await Promise.all([start("receive"), start("receive")]);
   await sendAndTrack(one, 12);
   const before = await calls();
-  const asked = await Promise.all(
+  const polled = await Promise.all(
     [one, other].map(async (receiver) => {
       const { status, body } = await receiver.ask("/v1/reconcile", {});
       expect(status).toBe(200);
-      return (body as { accounts: { asked: number }[] }).accounts.reduce((sum, account) => sum + account.asked, 0);
+      return (body as { accounts: { polled: number }[] }).accounts.reduce((sum, account) => sum + account.polled, 0);
     }),
   );
-  expect(asked.reduce((sum, count) => sum + count, 0)).toBe(12);
+  expect(polled.reduce((sum, count) => sum + count, 0)).toBe(12);
   expect(await calls()).toBe(before + 12);
 });

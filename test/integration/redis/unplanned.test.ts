@@ -28,9 +28,9 @@ async function planAll(store: OpenedStore): Promise<number> {
 async function purgeAll(store: OpenedStore, now: number): Promise<number> {
   let events = 0;
   for (let steps = 0; steps < 1_000; steps += 1) {
-    const swept = await store.purge(now, keep, 50);
-    events += swept.events;
-    if (swept.done) return events;
+    const purged = await store.purge(now, keep, 50);
+    events += purged.events;
+    if (purged.done) return events;
   }
   throw new Error("retention never came to an end");
 }
@@ -243,7 +243,7 @@ describe("retention", () => {
 
   test("an event planned at any moment of a purge stays whole, and is purged in time", async () => {
     const old = start + 40 * day;
-    await atEachMoment("swept", async (store, worker) => {
+    await atEachMoment("purged", async (store, worker) => {
       await worker.accept(anEvent({ event: "contact.created", receivedAt: old }));
       await deliverAll(worker, start + 4);
       expect(await purgeAll(store, old)).toBe(1);

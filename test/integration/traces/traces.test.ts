@@ -251,7 +251,7 @@ test("sends and polls are spans; a client's context is continued", async () => {
   // Sent a while ago, so that a poll of it is due.
   const sentAt = new Date(Date.now() - 90_000).toISOString();
   await relay.ask("/v1/messages/track", { method: "POST", body: { account: "main", id, wamid, sentAt } });
-  expect((await relay.ask("/v1/reconcile", { method: "POST" })).body).toMatchObject({ accounts: [{ asked: 1 }] });
+  expect((await relay.ask("/v1/reconcile", { method: "POST" })).body).toMatchObject({ accounts: [{ polled: 1 }] });
   await exported(relay, 0);
   const [sent, refused] = collector.named("send");
   expect(sent).toMatchObject({ traceId, parentSpanId: client, kind: 2, error: null });

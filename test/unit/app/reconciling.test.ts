@@ -23,7 +23,7 @@ test("a schedule skips accounts whose unplanned events may end the silence of a 
         return [];
       },
       settlePolls: async () => {},
-      countPolls: () => ({ due: 0, unaskable: 0, missing: 0 }),
+      countPolls: () => ({ due: 0, unpollable: 0, missing: 0 }),
       holdLease: () => true,
       read: { unplanned: () => unplanned },
     },
@@ -38,7 +38,7 @@ test("a schedule skips accounts whose unplanned events may end the silence of a 
     intake: {},
     clock,
     log: { info() {}, warn() {}, error() {} },
-    metrics: () => ({ reconcile: { postponed: { set() {} }, asks: { inc() {} } } }),
+    metrics: () => ({ reconcile: { postponed: { set() {} }, polls: { inc() {} } } }),
     watching: {},
     scheduled: true,
   } as unknown as ReconcilingParts);

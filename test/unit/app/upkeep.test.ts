@@ -38,7 +38,7 @@ function open() {
       },
       backlog: () => [],
       health: { storing: () => isStoring },
-      metrics: { swept: { inc() {} } } as unknown as UpkeepParts["metrics"],
+      metrics: { deleted: { inc() {} } } as unknown as UpkeepParts["metrics"],
     });
     return supervisor.close;
   }

@@ -79,8 +79,8 @@ const planted: readonly (readonly [string, Plant, string[]])[] = [
     { arrivals: change(statusesPath, "e03", { body: bodyOf("e03", "message.status", { wamid: "wamid.read", status: "sent" }) }) },
     [status, faults],
   ],
-  ["another status when asked", { outcome: { asked: new Map([["wamid.truncated", "sent"]]) } }, [status]],
-  ["a truncated one not asked about", { outcome: { asked: new Map() } }, [status]],
+  ["another status when polled", { outcome: { polled: new Map([["wamid.truncated", "sent"]]) } }, [status]],
+  ["a truncated one not polled", { outcome: { polled: new Map() } }, [status]],
   ["a body that was changed", { arrivals: change(everythingPath, "e02", { body: Buffer.from("{}") }) }, [faults]],
   ["a bad signature", { arrivals: change(answeredPath, "e02", { signature: "invalid" }) }, [faults]],
   [

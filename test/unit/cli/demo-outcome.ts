@@ -120,7 +120,7 @@ export function outcomeOf(plant: Plant = {}): DemoOutcome {
     },
     log,
     tracked: new Set(ours.map(wamidOf)),
-    asked: new Map([[wamidOf("truncated"), "read"]]),
+    polled: new Map([[wamidOf("truncated"), "read"]]),
     stats: { ...stats, ...plant.stats },
     // All but the one that is pending.
     inConsole: names.length - 1,

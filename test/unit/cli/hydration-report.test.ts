@@ -13,7 +13,7 @@ const none: ShownHydration = {
   reason: null,
   unknown: null,
   settledAt: null,
-  asked: 0,
+  polled: 0,
   state: "waiting",
 };
 
@@ -22,7 +22,7 @@ test("lists what was found", () => {
   const done: ShownHydration = {
     ...none,
     state: "done",
-    asked: 40,
+    polled: 40,
     found,
     foundCount: 130,
     unknown: 2,

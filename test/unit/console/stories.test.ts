@@ -82,7 +82,7 @@ describe("words", () => {
     const hydration = {
       state: "given-up",
       reason: "no-key",
-      asked: 0,
+      polled: 0,
       found: [],
       foundCount: 0,
       unknown: null,

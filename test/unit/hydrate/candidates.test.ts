@@ -17,7 +17,7 @@ function aMessage(parts: Partial<TrackedMessage> = {}): TrackedMessage {
     registeredAt: now - hour,
     sentAt: null,
     changedAt: now - hour,
-    askedAt: null,
+    readAt: null,
     isMissing: false,
     ...parts,
   };
@@ -63,7 +63,7 @@ describe("candidates", () => {
   });
 
   test("a read before the last event arrived does not count", () => {
-    expect([null, now - 1, now, now + 1].map((askedAt) => isRead(aMessage({ askedAt }), covered))).toEqual([false, false, true, true]);
+    expect([null, now - 1, now, now + 1].map((readAt) => isRead(aMessage({ readAt }), covered))).toEqual([false, false, true, true]);
   });
 
   test("a candidate of some events is a candidate of more events", () => {

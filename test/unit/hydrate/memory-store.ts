@@ -40,7 +40,7 @@ export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEv
       const last = waiting.at(-1);
       if (last === undefined) return null;
       passes += 1;
-      const begun = { seq: passes, account, through: last.seq, startedAt: now, asked: 0, source: "main", because: "event" };
+      const begun = { seq: passes, account, through: last.seq, startedAt: now, polled: 0, source: "main", because: "event" };
       open = { ...begun, covered: covered(begun) as CoveredEvents };
       return open;
     },
@@ -63,11 +63,11 @@ export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEv
         )
         .toSorted((a, b) => b.registeredAt - a.registeredAt || Number(b.message) - Number(a.message))
         .slice(0, limit),
-    async noteReads(_, asked, read) {
-      calls += asked;
+    async noteReads(_, polled, read) {
+      calls += polled;
       for (const { message, at } of read) {
         const index = messages.findIndex((each) => each.message === message);
-        messages[index] = { ...(messages[index] as TrackedMessage), askedAt: at };
+        messages[index] = { ...(messages[index] as TrackedMessage), readAt: at };
       }
     },
     callsSince: () => calls,

@@ -19,7 +19,7 @@ function someMessages(count: number, parts: (n: number) => Partial<TrackedMessag
     registeredAt: start - hour + n,
     sentAt: null,
     changedAt: start - hour,
-    askedAt: null,
+    readAt: null,
     isMissing: false,
     ...parts(n),
   }));
@@ -44,13 +44,13 @@ interface Plan {
 async function runThrough({ messages, events = [{ seq: 1, receivedAt: start, target: null }], settings = {}, answer }: Plan) {
   const clock = createManualClock(start + 2_000);
   const { store, settled, calls } = createMemoryStore(messages, events);
-  const asked: { id: string; at: number }[] = [];
+  const polled: { id: string; at: number }[] = [];
   const submitted: string[] = [];
   let inFlight = 0;
   let most = 0;
   const service: HydrationMessages = {
     async read(_, id) {
-      asked.push({ id, at: clock.now() });
+      polled.push({ id, at: clock.now() });
       inFlight += 1;
       most = Math.max(most, inFlight);
       await Promise.resolve();
@@ -83,13 +83,13 @@ async function runThrough({ messages, events = [{ seq: 1, receivedAt: start, tar
     if (!isOver) await clock.advance(minute / 2);
   }
   if (!isOver) stop.abort();
-  return { tally: await run, settled, asked, submitted, calls, most, clock, events, isOver: !stop.signal.aborted };
+  return { tally: await run, settled, polled, submitted, calls, most, clock, events, isOver: !stop.signal.aborted };
 }
 
 test("reads all candidates, latest first, at most eight at once", async () => {
-  const { tally, settled, asked, most } = await runThrough({ messages: someMessages(30), answer: found });
-  expect(asked.map(({ id }) => id)).toEqual(Array.from({ length: 30 }, (_, n) => `id-${30 - n}`));
-  expect(tally).toEqual({ events: 1, asked: 30, changed: 30, missing: 0, unknown: 0, gaveUp: null });
+  const { tally, settled, polled, most } = await runThrough({ messages: someMessages(30), answer: found });
+  expect(polled.map(({ id }) => id)).toEqual(Array.from({ length: 30 }, (_, n) => `id-${30 - n}`));
+  expect(tally).toEqual({ events: 1, polled: 30, changed: 30, missing: 0, unknown: 0, gaveUp: null });
   expect(settled).toEqual([{ seq: 1, reason: null, unknown: 0 }]);
   expect(most).toBe(8);
 });
@@ -100,7 +100,7 @@ test("counts messages without the service's id as unknown, but not those that th
     messages,
     answer: (id) => (id === "id-2" ? { type: "missing", at: start + 2_000, isCredible: true } : found(id)),
   });
-  expect(tally).toMatchObject({ asked: 3, missing: 1, unknown: 1 });
+  expect(tally).toMatchObject({ polled: 3, missing: 1, unknown: 1 });
   expect(settled).toEqual([{ seq: 1, reason: null, unknown: 1 }]);
 });
 
@@ -119,26 +119,26 @@ test("reads messages answered 404 again once the service has found another one",
   expect(settled).toEqual([{ seq: 1, reason: null, unknown: 0 }]);
 
   const never = await runThrough({ messages: someMessages(3), answer: (_, now) => ({ type: "missing", at: now, isCredible: false }) });
-  expect(never.tally).toMatchObject({ asked: 3, missing: 3, unknown: 3 });
+  expect(never.tally).toMatchObject({ polled: 3, missing: 3, unknown: 3 });
 });
 
 test("probes a service that is down with one call at a time, at growing intervals", async () => {
   const upAt = start + hour;
-  const { tally, asked, settled } = await runThrough({
+  const { tally, polled, settled } = await runThrough({
     messages: someMessages(40),
     answer: (id, now) => (now < upAt ? later : found(id)),
   });
-  const failed = asked.filter(({ at }) => at < upAt);
+  const failed = polled.filter(({ at }) => at < upAt);
   expect(failed.length).toBeLessThan(8 + 12);
   expect(new Set(failed.slice(8).map(({ at }) => at)).size).toBe(failed.length - 8);
-  expect(tally).toMatchObject({ asked: 40, changed: 40, unknown: 0, gaveUp: null });
+  expect(tally).toMatchObject({ polled: 40, changed: 40, unknown: 0, gaveUp: null });
   expect(settled).toEqual([{ seq: 1, reason: null, unknown: 0 }]);
 });
 
 test("gives up on a message that never answers without delaying the others", async () => {
-  const { tally, asked, clock } = await runThrough({ messages: someMessages(20), answer: (id) => (id === "id-15" ? later : found(id)) });
-  expect(tally).toMatchObject({ asked: 19, unknown: 1, gaveUp: null });
-  expect(asked.filter(({ id }) => id === "id-15")).toHaveLength(5);
+  const { tally, polled, clock } = await runThrough({ messages: someMessages(20), answer: (id) => (id === "id-15" ? later : found(id)) });
+  expect(tally).toMatchObject({ polled: 19, unknown: 1, gaveUp: null });
+  expect(polled.filter(({ id }) => id === "id-15")).toHaveLength(5);
   expect(clock.now() - start).toBeLessThan(30 * minute);
 });
 
@@ -156,13 +156,13 @@ test("gives up an event when its time is up and continues for the others", async
     { seq: 1, reason: "too-long", unknown: 3 },
     { seq: 2, reason: null, unknown: 0 },
   ]);
-  expect(tally).toMatchObject({ events: 2, asked: 3 });
+  expect(tally).toMatchObject({ events: 2, polled: 3 });
 });
 
 test("ends at once when the account has no key", async () => {
   const { settled, tally } = await runThrough({ messages: someMessages(3), answer: () => ({ type: "no-key" }) });
   expect(settled).toEqual([{ seq: 1, reason: "no-key", unknown: 3 }]);
-  expect(tally).toMatchObject({ asked: 0, gaveUp: "no-key" });
+  expect(tally).toMatchObject({ polled: 0, gaveUp: "no-key" });
 });
 
 test("waits when the day's calls are used up, and gives up in time", async () => {
@@ -183,18 +183,18 @@ test("reads only the id of an event that has one, and all candidates when it nam
     events: [{ seq: 1, receivedAt: start, target: "id-3" }],
     answer: found,
   });
-  expect([byId.asked.map(({ id }) => id), byId.settled]).toEqual([["id-3"], [{ seq: 1, reason: null, unknown: 0 }]]);
+  expect([byId.polled.map(({ id }) => id), byId.settled]).toEqual([["id-3"], [{ seq: 1, reason: null, unknown: 0 }]]);
   for (const answer of [{ type: "missing", at: start, isCredible: true }, { type: "refused" }] as const) {
     const events = [{ seq: 1, receivedAt: start, target: "odd" }];
-    const { asked } = await runThrough({ messages: someMessages(2), events, answer: (id) => (id === "odd" ? answer : found(id)) });
-    expect(asked.map(({ id }) => id)).toEqual(["odd", "id-2", "id-1"]);
+    const { polled } = await runThrough({ messages: someMessages(2), events, answer: (id) => (id === "odd" ? answer : found(id)) });
+    expect(polled.map(({ id }) => id)).toEqual(["odd", "id-2", "id-1"]);
   }
 });
 
 test("does not read again what was read since the events arrived", async () => {
-  const messages = someMessages(4, (n) => ({ askedAt: n < 2 ? start + 1 : start - 1 }));
-  const { asked, tally } = await runThrough({ messages, answer: found });
-  expect([asked.map(({ id }) => id), tally?.unknown]).toEqual([["id-4", "id-3"], 0]);
+  const messages = someMessages(4, (n) => ({ readAt: n < 2 ? start + 1 : start - 1 }));
+  const { polled, tally } = await runThrough({ messages, answer: found });
+  expect([polled.map(({ id }) => id), tally?.unknown]).toEqual([["id-4", "id-3"], 0]);
 });
 
 test("settles every event once and counts what was not read, whatever the service answers", async () => {
@@ -213,7 +213,7 @@ test("settles every event once and counts what was not read, whatever the servic
         const events = given
           .toSorted((a, b) => b.ago - a.ago)
           .map(({ ago, target: id }, n): WaitingEvent => ({ seq: n + 1, receivedAt: start - ago, target: id }));
-        const { settled, isOver, asked } = await runThrough({
+        const { settled, isOver, polled } = await runThrough({
           messages,
           events,
           answer(id, now) {
@@ -228,12 +228,12 @@ test("settles every event once and counts what was not read, whatever the servic
         });
         expect(isOver).toBe(true);
         expect(settled.map(({ seq }) => seq).toSorted()).toEqual(given.map((_, n) => n + 1));
-        const unread = messages.filter(({ askedAt, isMissing }) => askedAt === null && !isMissing).length;
+        const unread = messages.filter(({ readAt, isMissing }) => readAt === null && !isMissing).length;
         const full = settled.filter(
           ({ seq, reason }) => reason === null && given.toSorted((a, b) => b.ago - a.ago)[seq - 1]?.target === null,
         );
         for (const { unknown } of full) expect(unknown).toBe(unread);
-        expect(asked.length).toBeLessThan(400);
+        expect(polled.length).toBeLessThan(400);
       },
     ),
     { numRuns: 60 },

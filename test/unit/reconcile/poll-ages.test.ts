@@ -5,7 +5,7 @@ import { firstSettledAge, nextPollAge, type PollTimes, rankOf, restingStatuses, 
 const minute = 60_000;
 const defaults: PollTimes = { after: minute, giveUpAfter: 72 * 60 * minute, until: "read" };
 
-/** All ages at which a message that keeps this status is asked about. */
+/** All ages at which a message that keeps this status is polled. */
 function ages(status: string | null, times: PollTimes): number[] {
   const found: number[] = [];
   for (let age = nextPollAge(0, status, times); age !== null; age = nextPollAge(age, status, times)) found.push(age);
@@ -69,10 +69,10 @@ test("schedules the next poll after any age and skips missed ones", () => {
 
 test("ranks open before settled messages, and the least polled first", () => {
   fc.assert(
-    fc.property(someStatus, someStatus, fc.nat(100), fc.nat(100), (one, other, asks, more) => {
-      expect(rankOf(one, asks)).toBeLessThanOrEqual(rankOf(one, asks + more));
-      expect(rankOf(one, asks)).toBeLessThanOrEqual(31);
-      if (one === "sent" && other === "delivered") expect(rankOf(one, asks + more)).toBeLessThan(rankOf(other, asks));
+    fc.property(someStatus, someStatus, fc.nat(100), fc.nat(100), (one, other, polls, more) => {
+      expect(rankOf(one, polls)).toBeLessThanOrEqual(rankOf(one, polls + more));
+      expect(rankOf(one, polls)).toBeLessThanOrEqual(31);
+      if (one === "sent" && other === "delivered") expect(rankOf(one, polls + more)).toBeLessThan(rankOf(other, polls));
     }),
   );
   expect(rankOf(null, 0)).toBe(0);

@@ -114,7 +114,7 @@ test("what retention may have taken is no offence, and is counted", async () => 
   db.exec(`DELETE FROM events WHERE seq = 8; DELETE FROM attempts WHERE event = 1; DELETE FROM deliveries WHERE event = 1`);
   db.close();
   const report = auditFile(path, { now: start });
-  expect(report).toMatchObject({ balanced: true, offenders: [], gone: { swept: 1, missing: 0 }, deliveries: { swept: 1 } });
+  expect(report).toMatchObject({ balanced: true, offenders: [], gone: { deleted: 1, missing: 0 }, deliveries: { deleted: 1 } });
 });
 
 test("offenders beyond the first ones are counted and not named", async () => {

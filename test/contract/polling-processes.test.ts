@@ -108,14 +108,14 @@ describe("polling by several processes", () => {
     for (const store of stores) seqs.push(await truncated(store));
     const pass = await passOf(stores[0], start + 5);
     await stores[0].noteReads(pass, 4, []);
-    expect(await passOf(stores[1], start + 9)).toEqual({ ...pass, asked: 4 });
+    expect(await passOf(stores[1], start + 9)).toEqual({ ...pass, polled: 4 });
     const next = another();
-    expect(await passOf(next, start + 9)).toMatchObject({ seq: pass.seq, asked: 4, covered: { events: 3 } });
+    expect(await passOf(next, start + 9)).toMatchObject({ seq: pass.seq, polled: 4, covered: { events: 3 } });
     // Two who did not hear of one another settle it at once.
     const settled = await Promise.all([stores[1], next].map((store) => store.settleCovered(pass, all, start + 9, 100)));
     expect(settled.reduce((sum, { events }) => sum + events, 0)).toBe(3);
     expect(settled.flatMap(({ due }) => due.map(({ event }) => event)).toSorted((a, b) => a - b)).toEqual(seqs);
-    for (const seq of seqs) expect(await next.read.events.get(seq)).toMatchObject({ disposition: "routed", hydration: { asked: 4 } });
+    for (const seq of seqs) expect(await next.read.events.get(seq)).toMatchObject({ disposition: "routed", hydration: { polled: 4 } });
   });
 
   test("an ended pass settles nothing of the next one", async () => {
@@ -169,8 +169,8 @@ describe("polling by several processes", () => {
       stores[2].noteReads(pass, 1, [{ message, at: start + 1 }]),
     ]);
     const query = { withId: true, before: { registeredAt: start, message: null }, from: 0, limit: 1 };
-    expect(await stores[2].trackedMessages("main", query)).toMatchObject([{ status: "delivered", askedAt: start + 1 }]);
-    expect(await stores[2].beginPass("main", start)).toMatchObject({ asked: 2 });
+    expect(await stores[2].trackedMessages("main", query)).toMatchObject([{ status: "delivered", readAt: start + 1 }]);
+    expect(await stores[2].beginPass("main", start)).toMatchObject({ polled: 2 });
   });
 
   test("a run that ends during its registration is no candidate, in either order", async () => {
@@ -291,25 +291,25 @@ test("concurrent processes never poll the same message", async () => {
               const some = held[process]?.splice(0, detail) ?? [];
               const [nextAt, rank] = [now + (1 + (detail % 7)) * minute, detail % 32];
               await store.settlePolls(
-                some.map(({ message, until, asks }) => ({
+                some.map(({ message, until, polls }) => ({
                   message,
                   until,
                   end: "again",
                   nextAt,
                   rank,
-                  asks: asks + 1,
+                  polls: polls + 1,
                   failures: 0,
                   misses: 0,
-                  askedAt: now,
+                  polledAt: now,
                 })),
               );
               // One that ran out is another's, or will be.
               for (const ask of some) if (before.get(ask.wamid) === freeAt(ask.until, ask.rank)) free.set(ask.wamid, freeAt(nextAt, rank));
             }
             if (what !== "claim") return;
-            const asks = await store.claimPolls(claimOf(now, detail));
-            claimed.push(...asks);
-            held[process]?.push(...asks);
+            const polls = await store.claimPolls(claimOf(now, detail));
+            claimed.push(...polls);
+            held[process]?.push(...polls);
           }),
         );
         expect(new Set(claimed.map(({ wamid }) => wamid)).size).toBe(claimed.length);

@@ -23,12 +23,12 @@ function register(store: ContractStore, wamids: readonly string[], more: { id?: 
 }
 
 const again = ({ message, until }: ContractPoll, nextAt: number, rank = 1) =>
-  ({ message, until, end: "again", nextAt, rank, asks: 1, failures: 0, misses: 0, askedAt: nextAt - minute }) as const;
-const wamids = (asks: readonly ContractPoll[]) => asks.map(({ wamid }) => wamid).toSorted();
+  ({ message, until, end: "again", nextAt, rank, polls: 1, failures: 0, misses: 0, polledAt: nextAt - minute }) as const;
+const wamids = (polls: readonly ContractPoll[]) => polls.map(({ wamid }) => wamid).toSorted();
 const count = (store: ContractStore, dueBy: number) =>
   store.countPolls({ account: "main", dueBy, after: minute, from: 0, resting: ["read"], rare: { statuses: ["delivered"], sentBy: 0 } });
 
-export function askContract(open: OpenSubject): void {
+export function pollContract(open: OpenSubject): void {
   describe("polls", () => {
     test("a message with the service's id is due at its age, with its state", async () => {
       const { store } = await openWith(open, []);
@@ -43,10 +43,10 @@ export function askContract(open: OpenSubject): void {
           messageId: "id-w",
           state: { status: "sent" },
           since: start,
-          asks: 0,
+          polls: 0,
           failures: 0,
           misses: 0,
-          askedAt: null,
+          polledAt: null,
           readAt: null,
           until: start + 11 * minute,
         },
@@ -58,7 +58,7 @@ export function askContract(open: OpenSubject): void {
     test("keeps the last pass of each account", async () => {
       const { store } = await openWith(open, []);
       expect(await store.lastPasses()).toEqual([]);
-      const counts = { asked: 5, changed: 0, unchanged: 0, missing: 0, failed: 5, leftForBudget: 0, unaskable: 0, lastsUntil: null };
+      const counts = { polled: 5, changed: 0, unchanged: 0, missing: 0, failed: 5, leftForBudget: 0, unpollable: 0, lastsUntil: null };
       const first = {
         ...counts,
         account: "main",
@@ -91,7 +91,7 @@ export function askContract(open: OpenSubject): void {
       const pass = await store.beginPass("main", start + minute);
       if (pass === null) throw new Error("nothing waits");
       await store.noteReads(pass, 1, [{ message: (ask as ContractPoll).message, at: start + 90_000 }]);
-      expect(await claim(store, start + 2 * minute)).toMatchObject([{ wamid: "w", askedAt: start + minute, readAt: start + 90_000 }]);
+      expect(await claim(store, start + 2 * minute)).toMatchObject([{ wamid: "w", polledAt: start + minute, readAt: start + 90_000 }]);
     });
 
     test("a message without the service's id is not due until a registration adds it", async () => {
@@ -99,13 +99,13 @@ export function askContract(open: OpenSubject): void {
       await register(store, ["w"], { id: false });
       await accept(store, { wamid: "seen" });
       expect(await claim(store, start + minute)).toEqual([]);
-      expect(await count(store, start + minute)).toEqual({ due: 0, unaskable: 1, missing: 0 });
+      expect(await count(store, start + minute)).toEqual({ due: 0, unpollable: 1, missing: 0 });
       await register(store, ["w"]);
       const [ask] = await claim(store, start + minute);
       expect(ask?.wamid).toBe("w");
       await register(store, ["w"]);
       expect(await claim(store, start + minute)).toEqual([]);
-      expect(await count(store, start + minute)).toEqual({ due: 0, unaskable: 0, missing: 0 });
+      expect(await count(store, start + minute)).toEqual({ due: 0, unpollable: 0, missing: 0 });
     });
 
     test("a claimed message is not claimed again until the lease expires, also after a restart", async () => {
@@ -133,7 +133,7 @@ export function askContract(open: OpenSubject): void {
       expect(await claim(store, late + 1)).toEqual([]);
       await store.settlePolls([again(second, late + 5)]);
       expect(await claim(store, late + 4)).toEqual([]);
-      expect(await claim(store, late + 5)).toMatchObject([{ wamid: "w", rank: 1, asks: 1, askedAt: late + 5 - minute }]);
+      expect(await claim(store, late + 5)).toMatchObject([{ wamid: "w", rank: 1, polls: 1, polledAt: late + 5 - minute }]);
     });
 
     test("a finished message is not polled, and a missing one is counted and not polled", async () => {
@@ -145,7 +145,7 @@ export function askContract(open: OpenSubject): void {
         { message: b.message, until: b.until, end: "missing", at: start + minute },
       ]);
       expect(await claim(store, start + 10_000 * minute)).toEqual([]);
-      expect(await count(store, start + 10_000 * minute)).toEqual({ due: 0, unaskable: 0, missing: 1 });
+      expect(await count(store, start + 10_000 * minute)).toEqual({ due: 0, unpollable: 0, missing: 1 });
     });
 
     test("keeps the count of 404s, and an expired claim marks nothing missing", async () => {
@@ -185,7 +185,7 @@ export function askContract(open: OpenSubject): void {
         ["id-w", false],
       ]);
       expect(await claim(store, start + 10 * minute)).toMatchObject([
-        { wamid: "w", since: start, asks: 0, failures: 0, misses: 0, askedAt: null },
+        { wamid: "w", since: start, polls: 0, failures: 0, misses: 0, polledAt: null },
       ]);
     });
 
@@ -211,7 +211,7 @@ export function askContract(open: OpenSubject): void {
       await register(store, ["open", "resting", "rare"]);
       await accept(store, { wamid: "resting", status: "read" });
       await accept(store, { wamid: "rare", status: "delivered" });
-      expect(await count(store, start + minute)).toEqual({ due: 1, unaskable: 0, missing: 0 });
+      expect(await count(store, start + minute)).toEqual({ due: 1, unpollable: 0, missing: 0 });
       const query = { account: "main", dueBy: start + minute, after: minute, from: 0, resting: ["read"] };
       expect(await store.countPolls({ ...query, rare: { statuses: ["delivered"], sentBy: start } })).toMatchObject({ due: 2 });
       expect(await store.countPolls({ ...query, from: start + 1, rare: { statuses: [], sentBy: 0 } })).toMatchObject({ due: 0 });
