@@ -24,7 +24,7 @@ interface EventPage extends Pick<Story, "next"> {
 
 /** Most messages and runs of one name: a reference shared by more does not identify anything. */
 const mostStories = 20;
-const mostTries = 20;
+const mostAttempts = 20;
 
 /** Builds the story of an event, message or run from the stored rows and the breakers. */
 export function createExplaining({ read, now, breakers }: ExplainingParts): ExplainPort {
@@ -56,9 +56,9 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
   }
 
   async function deliveryStory(delivery: DeliveryView): Promise<DeliveryStory> {
-    const tries = await read.deliveries.attempts(delivery);
-    const shown = tries.slice(-mostTries);
-    return { ...delivery, tries: shown, earlierTries: tries.length - shown.length, next: await nextOf(delivery) };
+    const attemptHistory = await read.deliveries.attempts(delivery);
+    const shown = attemptHistory.slice(-mostAttempts);
+    return { ...delivery, attemptHistory: shown, earlierAttempts: attemptHistory.length - shown.length, next: await nextOf(delivery) };
   }
 
   async function eventStory(seq: number): Promise<StoredStory | null> {

@@ -116,7 +116,9 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
     },
     async deliveriesOf(event) {
       const found = await read.deliveries.list({ event, limit: 1000 });
-      return Promise.all(found.toReversed().map(async (delivery) => ({ ...delivery, tries: await read.deliveries.attempts(delivery) })));
+      return Promise.all(
+        found.toReversed().map(async (delivery) => ({ ...delivery, attemptHistory: await read.deliveries.attempts(delivery) })),
+      );
     },
     stats: () => inspecting.stats(),
   };

@@ -82,7 +82,7 @@ function deliveryLines(delivery: EventDetail["deliveries"][number]): string[] {
   return [
     `  ${printable(delivery.route)}: ${deliveryState(delivery)}`,
     `    id ${printable(delivery.id)}, ${counted(delivery.attempts, "attempt")}${replays}`,
-    ...delivery.tries.flatMap((each) => {
+    ...delivery.attemptHistory.flatMap((each) => {
       return [
         `    ${each.number}. ${timeText(each.at)} ${printable(attemptText(each.status, each.error))} in ${each.tookMs} ms`,
         ...shortened(each.response === null ? [] : printableLines(each.response)),

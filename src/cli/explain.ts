@@ -177,14 +177,14 @@ function hydrationLines({ state, reason, polled, found, foundCount, unknown, can
 }
 
 function deliveryLines(delivery: DeliveryStory): string[] {
-  const { id, route, state, replays, earlierTries, tries, next, settledAt, reason } = delivery;
+  const { id, route, state, replays, earlierAttempts, attemptHistory, next, settledAt, reason } = delivery;
   const settled = settledAt === null ? "" : ` ${timeText(settledAt)}`;
   const why = reason === null ? "" : `: ${reason}`;
   const replayed = replays === 0 ? "" : `, replayed ${counted(replays, "time")}`;
   return [
     printable(`    delivery to ${route}: ${state}${settled}${why}${replayed}  ${id}`),
-    ...(earlierTries === 0 ? [] : [`      … ${earlierTries} attempts before these`]),
-    ...tries.map((each) => {
+    ...(earlierAttempts === 0 ? [] : [`      … ${earlierAttempts} attempts before these`]),
+    ...attemptHistory.map((each) => {
       const { number, at, status, error, response, tookMs } = each;
       const answer = attemptText(status, error);
       const shown = response === null || (status !== null && status < 300) ? "" : ` | ${response.slice(0, 120)}`;

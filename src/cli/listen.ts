@@ -20,7 +20,7 @@ interface Options extends AddressOptions {
   readonly headers: Readonly<Record<string, string>>;
   readonly secret?: string;
   readonly printSecret?: boolean;
-  readonly tries?: number;
+  readonly maxAttempts?: number;
   readonly showPii?: boolean;
   readonly json?: boolean;
 }
@@ -44,14 +44,14 @@ export function build(command: Command, io: Io): void {
     .option("-H, --headers <header>", 'add this header to each post, as "name: value"; may be repeated', header, {})
     .option("--secret <text>", "sign each post with this in the Standard Webhooks way, as a route's to.secret; whsec_… or plain text")
     .option("--print-secret", "sign with a secret made for this run, and print it")
-    .option("--tries <count>", "skip an event after this many answers that are not 2xx (default: never)", count)
+    .option("--max-attempts <count>", "skip an event after this many answers that are not 2xx (default: never)", count)
     .option("--show-pii", "show wamids in clear, and bodies with --json")
     .option("--json", "print a line of JSON for each thing that happens")
     .addHelpText(
       "after",
       `
 Posts the received bytes with the original signature headers, one event at a time, in order. It retries until your server
-answers 2xx; --tries skips an event that it refuses. Ctrl-C quits. The routes of the relay are not affected.
+answers 2xx; --max-attempts skips an event that it refuses. Ctrl-C quits. The routes of the relay are not affected.
 
 Examples:
   wamid-relay listen --relay http://127.0.0.1:9090 --forward-to http://localhost:3000/hook --as ana
@@ -74,7 +74,7 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
       ["--headers", Object.keys(headers).length > 0],
       ["--secret", options.secret !== undefined],
       ["--print-secret", options.printSecret === true],
-      ["--tries", options.tries !== undefined],
+      ["--max-attempts", options.maxAttempts !== undefined],
     ] as const)
       if (given) wrong(`${flag} is for --forward-to`);
   }
@@ -107,7 +107,7 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
     query: queryOf(options, since, targets?.sources ?? null),
     as: options.as ?? null,
     since: typeof since === "number" ? Date.now() - since : since === null ? null : Date.parse(since),
-    tries: options.tries ?? null,
+    maxAttempts: options.maxAttempts ?? null,
     isJson: options.json === true,
     showPii: options.showPii === true,
     clock: systemClock,

@@ -14,7 +14,7 @@ export interface EventsPort {
   listEvents(filter: EventQuery, wholeOnly: boolean): Promise<View<typeof eventPageSchema>>;
   /** By `seq` when `id` is the seq of an event, else by event id: one for each account that has it. */
   findEvents(id: string): Promise<readonly EventDetail[]>;
-  deliveriesOf(event: number): Promise<readonly (DeliveryView & { readonly tries: readonly AttemptView[] })[]>;
+  deliveriesOf(event: number): Promise<readonly (DeliveryView & { readonly attemptHistory: readonly AttemptView[] })[]>;
 }
 
 /** With the bytes as received, and the verdicts as stored. */
@@ -97,7 +97,7 @@ export function addEventRoutes(app: FastifyInstance, port: EventsPort, allow: Al
       body: event.body.toString("base64"),
       text: utf8Text(event.body),
       routes: routesOf(event),
-      deliveries: deliveries.map((delivery) => ({ ...delivery, tries: delivery.tries.map(attemptOf) })),
+      deliveries: deliveries.map((delivery) => ({ ...delivery, attemptHistory: delivery.attemptHistory.map(attemptOf) })),
     });
   });
 }

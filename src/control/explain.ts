@@ -10,8 +10,8 @@ import { lookUp } from "./guesses.ts";
 
 type EventStoryView = View<typeof explainedSchema>["data"][number]["events"][number];
 
-export interface DeliveryStory extends Omit<EventStoryView["deliveries"][number], "tries"> {
-  readonly tries: readonly AttemptView[];
+export interface DeliveryStory extends Omit<EventStoryView["deliveries"][number], "attemptHistory"> {
+  readonly attemptHistory: readonly AttemptView[];
 }
 
 export interface EventStory extends Pick<EventStoryView, "waits"> {
@@ -79,6 +79,6 @@ function notFoundText(unseen: number): string {
 }
 
 function eventStory({ event, waits, deliveries }: EventStory): EventStoryView {
-  const tries = (delivery: DeliveryStory) => ({ ...delivery, tries: delivery.tries.map(attemptOf) });
-  return { ...event, waits, routes: routesOf(event), deliveries: deliveries.map(tries) };
+  const viewOf = (delivery: DeliveryStory) => ({ ...delivery, attemptHistory: delivery.attemptHistory.map(attemptOf) });
+  return { ...event, waits, routes: routesOf(event), deliveries: deliveries.map(viewOf) };
 }

@@ -110,7 +110,7 @@ const jobOptionsSchema = z.strictObject({
       delay: durationSchema.describe("The wait, or the first of those that double."),
     })
     .optional()
-    .describe("Wait between the worker's tries."),
+    .describe("Wait between the worker's attempts."),
   priority: z.number().int().min(0).max(2_097_152).optional().describe("1 goes first, but after jobs with 0, BullMQ's default."),
   delay: durationSchema.optional().describe("How long after it was added a job may begin."),
   lifo: z.boolean().optional().describe("The newest job goes first, so order is lost."),

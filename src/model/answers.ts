@@ -169,7 +169,7 @@ export const attemptSchema = z
   .meta({ id: "Attempt", description: "One attempt of a delivery." });
 export type Attempt = z.infer<typeof attemptSchema>;
 
-const tries = z.array(attemptSchema);
+const attemptHistory = z.array(attemptSchema);
 
 const verdictsSchema = z
   .array(
@@ -195,7 +195,7 @@ export const eventDetailSchema = eventSchema
     deliveries: z
       .array(
         deliverySchema
-          .extend({ tries: tries.describe("Its attempts, oldest first.") })
+          .extend({ attemptHistory: attemptHistory.describe("Its attempts, oldest first.") })
           .meta({ id: "AttemptedDelivery", description: "A delivery with its attempts." }),
       )
       .describe("Its deliveries with their attempts."),
@@ -300,8 +300,8 @@ const eventStorySchema = eventSchema
       .array(
         deliverySchema
           .extend({
-            tries: tries.describe("The latest attempts, oldest first."),
-            earlierTries: count.describe("Number of attempts before those."),
+            attemptHistory: attemptHistory.describe("The latest attempts, oldest first."),
+            earlierAttempts: count.describe("Number of attempts before those."),
             next: nextStepSchema.describe("What happens next."),
           })
           .meta({ id: "DeliveryStory", description: "A delivery with its attempts and its next step." }),

@@ -29,7 +29,7 @@ export interface KeyHeld {
   /** SHA-256 of the body, in hex. */
   readonly fingerprint: string;
   /** Calls that may have had an effect: those of unknown outcome, the one in flight, and the one that succeeded. */
-  readonly tries: number;
+  readonly attempts: number;
 }
 
 export interface KeyClaim {
@@ -89,13 +89,13 @@ export type SentSubject =
     };
 
 /**
- * The key once the call may begin; null when it may not, because the key is held. A resend needs the number of tries from
+ * The key once the call may begin; null when it may not, because the key is held. A resend needs the number of attempts from
  * the last answer: a client that repeats the same request without an answer does not send a third time.
  */
 export function beginKey(held: KeyHeld | null, { fingerprint, resend }: KeyClaim): KeyHeld | null {
-  if (held === null) return { state: "calling", fingerprint, tries: 1 };
-  if (held.state !== "unknown" || held.fingerprint !== fingerprint || held.tries !== resend) return null;
-  return { ...held, state: "calling", tries: held.tries + 1 };
+  if (held === null) return { state: "calling", fingerprint, attempts: 1 };
+  if (held.state !== "unknown" || held.fingerprint !== fingerprint || held.attempts !== resend) return null;
+  return { ...held, state: "calling", attempts: held.attempts + 1 };
 }
 
 /** The key after its call ended; null: free. A key that is not `calling` stays as it is. */
@@ -103,5 +103,5 @@ export function endKey(held: KeyHeld, end: SendEnd["end"]): KeyHeld | null {
   if (held.state !== "calling") return held;
   if (end !== "not-done") return { ...held, state: end };
   // The outcome of earlier calls is still unknown.
-  return held.tries === 1 ? null : { ...held, state: "unknown", tries: held.tries - 1 };
+  return held.attempts === 1 ? null : { ...held, state: "unknown", attempts: held.attempts - 1 };
 }

@@ -59,7 +59,7 @@ export function checkHeldKey(held: StoredSend | null, request: SendRequest): Sen
   if (held.state === "calling") {
     throw new RelayError("conflict", `another process is making the call under this ${words[request.key.kind].key}; retry`);
   }
-  if (held.tries === request.resend) return null;
+  if (held.attempts === request.resend) return null;
   throw outcomeUnknown(request.key, { ...held, reason: null });
 }
 
@@ -85,19 +85,19 @@ export function refuseOther(held: Pick<StoredSend, "fingerprint" | "about"> & { 
 /** `reason`: why this call's outcome is unknown; null: an earlier call's is. */
 export function outcomeUnknown(
   key: SendKey,
-  held: { readonly startedAt: number; readonly tries: number; readonly about: string; readonly reason: string | null },
+  held: { readonly startedAt: number; readonly attempts: number; readonly about: string; readonly reason: string | null },
 ): RelayError {
   const { done, check, field } = words[key.kind];
-  const triedAt = new Date(held.startedAt).toISOString();
-  const why = held.reason === null ? `the call of ${triedAt} got no answer` : held.reason;
+  const attemptedAt = new Date(held.startedAt).toISOString();
+  const why = held.reason === null ? `the call of ${attemptedAt} got no answer` : held.reason;
   return new RelayError("outcome_unknown", `it is unknown whether ${done}: ${why}; ${check}`, {
     [field]: key.key,
-    triedAt,
-    tries: held.tries,
+    attemptedAt,
+    attempts: held.attempts,
     about: held.about,
     justNow: held.reason !== null,
     check,
-    resend: held.tries,
+    resend: held.attempts,
   });
 }
 

@@ -214,7 +214,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
         throw result.error;
       case "unknown":
         await release({ end: "unknown" });
-        throw outcomeUnknown(order.key, { startedAt, tries: order.resend + 1, about: order.about, reason: result.reason });
+        throw outcomeUnknown(order.key, { startedAt, attempts: order.resend + 1, about: order.about, reason: result.reason });
     }
   }
 

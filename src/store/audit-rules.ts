@@ -23,7 +23,7 @@ interface AuditedDelivery<Key> {
   /** As its row counts them. */
   readonly attempts: number;
   /** As they are stored. */
-  readonly tries: number;
+  readonly storedAttempts: number;
 }
 
 /** The rules about single rows. Each function returns false and reports an offence when its rule is broken. */
@@ -53,11 +53,11 @@ export function createRowRules<Key extends string | number>(tally: Tally<Key>, p
       return is === expected || offends("wrong disposition", seq, null, `is ${is}; by the verdicts of its routes it is ${expected}`);
     },
     /** `fault`: why the row contradicts itself. */
-    delivery({ event, route, attempts, tries }: AuditedDelivery<Key>, isPlanned: boolean, fault: string | null): boolean {
+    delivery({ event, route, attempts, storedAttempts }: AuditedDelivery<Key>, isPlanned: boolean, fault: string | null): boolean {
       let isSound = isPlanned || offends("delivery not planned", event, route, "is there, and the route's verdict was not to deliver");
       if (fault !== null) isSound = offends("delivery contradicts itself", event, route, fault);
-      if (attempts !== tries) {
-        isSound = offends("attempts miscounted", event, route, `says ${attempts} attempts, and ${tries} were written down`);
+      if (attempts !== storedAttempts) {
+        isSound = offends("attempts miscounted", event, route, `says ${attempts} attempts, and ${storedAttempts} were written down`);
       }
       return isSound;
     },

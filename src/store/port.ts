@@ -10,7 +10,7 @@ import type { MessageState } from "../model/tracking.ts";
 import type { MessageRegistration } from "../track/registration.ts";
 import type { Inspecting, StoreReading } from "./reading.ts";
 import type { AcceptOutcome, DueDelivery, Registered } from "./rules.ts";
-import type { Polls, Hydrations, Sends } from "./service-port.ts";
+import type { Hydrations, Polls, Sends } from "./service-port.ts";
 
 /** Storing failed for a reason outside the event itself: disk full, file locked, read-only, broken. */
 export class StoreUnavailable extends Error {

@@ -4,12 +4,12 @@ import { countBoth } from "../../src/store/migrate/check.ts";
 import { openSource } from "../../src/store/migrate/source.ts";
 import type { Rules } from "../../src/store/rules.ts";
 import { acceptingContract } from "./accepting-contract.ts";
-import { pollContract } from "./poll-contract.ts";
 import { openWith } from "./contract-tools.ts";
 import { groupContract } from "./group-contract.ts";
 import { hydrationContract } from "./hydration-contract.ts";
 import { orderContract } from "./order-contract.ts";
 import { parkingContract } from "./parking-contract.ts";
+import { pollContract } from "./poll-contract.ts";
 import { redisOfFile } from "./redis-of-file.ts";
 import { newPrefix, openRedisSubject } from "./redis-subject.ts";
 import { retentionContract } from "./retention-contract.ts";
@@ -78,7 +78,7 @@ test("keys of sends keep their state and answer, and a call in flight has an unk
   await subject.store.settleSend(key("message", "sent"), { end: "unknown" });
 
   const store = await subject.reopen();
-  expect(await store.findSend(key("message", "under way"))).toMatchObject({ state: "unknown", tries: 1 });
+  expect(await store.findSend(key("message", "under way"))).toMatchObject({ state: "unknown", attempts: 1 });
   expect(await store.findSend(key("message", "sent"))).toMatchObject({ state: "unknown" });
   expect(await store.beginSend(key("run", "order-1"), claim)).toMatchObject({ state: "done", answer: { runId: "run-1" } });
   expect(await store.forgetSends(start + 1, 10)).toBe(2);

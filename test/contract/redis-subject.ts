@@ -107,7 +107,7 @@ function contractOf(store: OpenedStore, redis: Redis, prefix: string): ContractS
     event: store.read.events.get,
     async delivery(event, route) {
       const [found] = await store.read.deliveries.list({ event, route, limit: 1 });
-      return found === undefined ? null : { ...found, tries: await store.read.deliveries.attempts(found) };
+      return found === undefined ? null : { ...found, attemptHistory: await store.read.deliveries.attempts(found) };
     },
     async message(account, wamid) {
       const found = await row(`m:${account}:${wamid}`);

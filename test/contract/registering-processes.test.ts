@@ -132,7 +132,7 @@ describe("sends by several processes", () => {
     const { stores } = openProcesses(redis, rules);
     const answers = await Promise.all(Array.from({ length: 30 }, (_, n) => stores[(n % 3) as 0].beginSend(key, claim())));
     expect(answers.filter((held) => held === null)).toHaveLength(1);
-    expect(answers.filter((held) => held !== null && held.state === "calling" && held.tries === 1)).toHaveLength(29);
+    expect(answers.filter((held) => held !== null && held.state === "calling" && held.attempts === 1)).toHaveLength(29);
   });
 
   test("other processes see a call in flight, and its end", async () => {
@@ -155,7 +155,7 @@ describe("sends by several processes", () => {
     expect(left).toBeLessThanOrEqual(60_000);
     await client.pexpire(caller, 1);
     await until("the call is of unknown outcome", async () => (await stores[1].findSend(key))?.state === "unknown");
-    expect(await stores[1].beginSend(key, claim())).toMatchObject({ state: "unknown", tries: 1 });
+    expect(await stores[1].beginSend(key, claim())).toMatchObject({ state: "unknown", attempts: 1 });
     const again = await Promise.all([stores[1].beginSend(key, claim(1)), stores[2].beginSend(key, claim(1))]);
     expect(again.filter((held) => held === null)).toHaveLength(1);
   });
@@ -173,9 +173,9 @@ describe("sends by several processes", () => {
     await client.del(await client.keys(name("caller:*")));
     expect(await stores[1].beginSend(other, claim(1))).toBeNull();
     await stores[0].settleSend(other, done("second"));
-    expect(await stores[2].findSend(other)).toMatchObject({ state: "calling", tries: 2 });
+    expect(await stores[2].findSend(other)).toMatchObject({ state: "calling", attempts: 2 });
     await stores[1].settleSend(other, { end: "unknown" });
-    expect(await stores[2].findSend(other)).toMatchObject({ state: "unknown", tries: 2 });
+    expect(await stores[2].findSend(other)).toMatchObject({ state: "unknown", attempts: 2 });
     // What it sent is registered all the same.
     expect(await stores[2].messageState("main", "second")).toMatchObject({ status: "pending" });
   });

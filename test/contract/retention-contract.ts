@@ -39,9 +39,9 @@ export function retentionContract(open: OpenSubject): void {
       expect(await store.delivery(done, "a")).toBeNull();
       expect(await store.event(half)).toMatchObject({ disposition: "routed" });
       expect(await store.delivery(half, "a")).toBeNull();
-      expect(await store.delivery(half, "b")).toMatchObject({ state: "waiting", tries: { length: 1 } });
+      expect(await store.delivery(half, "b")).toMatchObject({ state: "waiting", attemptHistory: { length: 1 } });
       expect(await store.delivery(held, "b")).toMatchObject({ state: "held" });
-      expect(await store.delivery(young, "a")).toMatchObject({ state: "delivered", tries: { length: 1 } });
+      expect(await store.delivery(young, "a")).toMatchObject({ state: "delivered", attemptHistory: { length: 1 } });
       expect(await store.message("main", "half")).not.toBeNull();
       // It still goes out, whole.
       expect(await store.load("b", half)).toMatchObject({ subject: { key: "half" } });

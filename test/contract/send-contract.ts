@@ -30,14 +30,14 @@ export function sendContract(open: OpenSubject): void {
       expect(await store.beginSend(message("k"), claim("other"))).toMatchObject({
         state: "calling",
         fingerprint: "f",
-        tries: 1,
+        attempts: 1,
         about: "+54…01",
       });
       await store.settleSend(message("k"), done("w", start + 7));
       expect(await store.beginSend(message("k"), claim("f", 1))).toEqual({
         state: "done",
         fingerprint: "f",
-        tries: 1,
+        attempts: 1,
         about: "+54…01",
         startedAt: start,
         answer: { wamid: "w" },
@@ -64,11 +64,11 @@ export function sendContract(open: OpenSubject): void {
       await subject.store.beginSend(message("done"), claim());
       await subject.store.settleSend(message("done"), done("w"));
       const store = await subject.reopen();
-      expect(await store.findSend(message("k"))).toMatchObject({ state: "unknown", tries: 1, startedAt: start });
+      expect(await store.findSend(message("k"))).toMatchObject({ state: "unknown", attempts: 1, startedAt: start });
       expect(await store.beginSend(message("k"), claim())).toMatchObject({ state: "unknown" });
       expect(await store.findSend(message("done"))).toMatchObject({ state: "done", answer: { wamid: "w" } });
       expect(await store.beginSend(message("k"), claim("f", 1, start + 9))).toBeNull();
-      expect(await store.findSend(message("k"))).toMatchObject({ state: "calling", tries: 2, startedAt: start + 9 });
+      expect(await store.findSend(message("k"))).toMatchObject({ state: "calling", attempts: 2, startedAt: start + 9 });
     });
 
     test("random calls leave a key in the state machine's state, across restarts", async () => {

@@ -60,7 +60,7 @@ export function settlingContract(open: OpenSubject): void {
       await settle(store, "all", seq, delivered, { at: start + 20_000 });
       const delivery = await store.delivery(seq, "all");
       expect(delivery).toMatchObject({ state: "delivered", attempts: 3, nextAt: null, settledAt: start + 20_000, reason: null });
-      expect(delivery?.tries).toMatchObject([
+      expect(delivery?.attemptHistory).toMatchObject([
         { number: 1, status: 503, error: null, response: Buffer.from("answer 503") },
         { number: 2, status: null, error: "timeout", response: null, tookMs: 15_000 },
         { number: 3, status: 200, error: null },
@@ -91,7 +91,7 @@ export function settlingContract(open: OpenSubject): void {
       expect(await subject.store.delivery(seq, "all")).toMatchObject({
         state: "delivered",
         attempts: 2,
-        tries: [
+        attemptHistory: [
           { number: 1, status: null, error: "unreachable" },
           { number: 2, status: null, error: null },
         ],
@@ -109,7 +109,7 @@ export function settlingContract(open: OpenSubject): void {
       expect(await store.load("all", seq)).toMatchObject({ attempts: 2, spent: 0, replays: 1 });
       expect(await store.delivery(seq, "all")).toMatchObject({ id: died?.id, state: "waiting", reason: null, settledAt: null });
       await settle(store, "all", seq, delivered);
-      expect((await store.delivery(seq, "all"))?.tries.map(({ number }) => number)).toEqual([1, 2, 3]);
+      expect((await store.delivery(seq, "all"))?.attemptHistory.map(({ number }) => number)).toEqual([1, 2, 3]);
     });
 
     test.each([undefined, "500"])(

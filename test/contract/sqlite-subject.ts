@@ -118,7 +118,7 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
     event: (seq) => store.read.events.get(seq),
     delivery(event, route) {
       const found = store.read.deliveries.list({ event, route, limit: 1 })[0];
-      return found === undefined ? null : { ...found, tries: store.read.deliveries.attempts(found) };
+      return found === undefined ? null : { ...found, attemptHistory: store.read.deliveries.attempts(found) };
     },
     message(account, wamid) {
       const [row] = rowsOf<Record<string, string | number | null>>(

@@ -1,6 +1,5 @@
 import { describe } from "vitest";
 import { acceptingContract } from "./accepting-contract.ts";
-import { pollContract } from "./poll-contract.ts";
 import { auditContract } from "./audit-contract.ts";
 import { claimsContract } from "./claims-contract.ts";
 import { groupContract } from "./group-contract.ts";
@@ -8,6 +7,7 @@ import { hydrationContract } from "./hydration-contract.ts";
 import { orderContract } from "./order-contract.ts";
 import { parkingContract } from "./parking-contract.ts";
 import { parkingModelContract } from "./parking-model-contract.ts";
+import { pollContract } from "./poll-contract.ts";
 import { quarantineContract } from "./quarantine-contract.ts";
 import { queueModelContract } from "./queue-model-contract.ts";
 import { retentionContract } from "./retention-contract.ts";

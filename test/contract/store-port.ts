@@ -156,7 +156,7 @@ export interface ContractDelivery {
   readonly nextAt: number | null;
   readonly settledAt: number | null;
   readonly reason: string | null;
-  readonly tries: readonly { number: number; status: number | null; error: string | null; response: Buffer | null }[];
+  readonly attemptHistory: readonly { number: number; status: number | null; error: string | null; response: Buffer | null }[];
 }
 
 export interface ContractMessage {

@@ -54,13 +54,13 @@ export async function takeCensus(url: string, prefix = "relay"): Promise<Census>
         const [, seq, ...route] = name.split(":");
         const kept = (answers[n] as [unknown, Record<string, string>])[1];
         const attempts = Number(kept["a"] ?? 0);
-        const tries = Array.from({ length: attempts }, (_, at) => readAttempt(at + 1, Buffer.from(kept[`a${at + 1}`] as string)));
+        const attemptHistory = Array.from({ length: attempts }, (_, at) => readAttempt(at + 1, Buffer.from(kept[`a${at + 1}`] as string)));
         return {
           seq: Number(seq),
           route: route.join(":"),
           state: kept["s"] ?? "none",
           attempts,
-          wasUnanswered: tries.some(({ error }) => error !== null),
+          wasUnanswered: attemptHistory.some(({ error }) => error !== null),
         };
       }),
       subjects: new Map(subjectNames.map((name, n) => [name, readSubjectRow(rowJson(subjectRows[n] as string))])),

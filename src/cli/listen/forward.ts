@@ -12,7 +12,7 @@ interface ForwarderParts {
   /** Null: events are only shown. */
   readonly targets: Targets | null;
   /** After so many answers that are no 2xx an event is passed over; null: never. A server that is down is waited for. */
-  readonly tries: number | null;
+  readonly maxAttempts: number | null;
   readonly clock: Clock;
   readonly random: () => number;
   onEvent(event: ListenedEvent, url: string | null): void;
@@ -44,7 +44,7 @@ export function createForwarder(parts: ForwarderParts) {
       }
       failures += 1;
       if (outcome.status !== null) refusals += 1;
-      const isLast = parts.tries !== null && refusals >= parts.tries;
+      const isLast = parts.maxAttempts !== null && refusals >= parts.maxAttempts;
       const failure = `${outcome.status} ${outcome.error}`;
       if ((failure !== shown || isLast) && !quit.aborted) parts.onAnswer(event, url, outcome, !isLast);
       shown = failure;

@@ -17,7 +17,7 @@ interface ListenRun {
   readonly as: string | null;
   /** Unix ms of `--since`; null: not given. */
   readonly since: number | null;
-  readonly tries: number | null;
+  readonly maxAttempts: number | null;
   readonly isJson: boolean;
   readonly showPii: boolean;
   readonly clock: Clock;
@@ -59,7 +59,7 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
 
   const forwarder = createForwarder({
     targets,
-    tries: run.tries,
+    maxAttempts: run.maxAttempts,
     clock,
     random,
     quit: quitting.signal,

@@ -14,7 +14,7 @@ import { nextStepText } from "./words.ts";
 
 /** As an event has it, or as a story has it. */
 export type ShownDelivery = RelayEventDetail["deliveries"][number] &
-  Partial<Pick<RelayStory["events"][number]["deliveries"][number], "next" | "earlierTries">>;
+  Partial<Pick<RelayStory["events"][number]["deliveries"][number], "next" | "earlierAttempts">>;
 
 /** A proxied exchange ends with its first attempt, and a held delivery goes out after another one only. */
 export const canRetry = ({ route, state }: Pick<ShownDelivery, "route" | "state">): boolean =>
@@ -58,7 +58,7 @@ export function DeliveriesOf({ deliveries, retry }: { deliveries: readonly Shown
   return (
     <ul class="deliveries">
       {deliveries.map((delivery) => {
-        const { id, route, state, attempts, replays, nextAt, reason, tries, next, earlierTries = 0 } = delivery;
+        const { id, route, state, attempts, replays, nextAt, reason, attemptHistory, next, earlierAttempts = 0 } = delivery;
         const waits = next === undefined ? knownWait(delivery) : nextStepText(next);
         return (
           // biome-ignore lint/a11y/noNoninteractiveTabindex: j and k focus it, and r retries it
@@ -85,8 +85,8 @@ export function DeliveriesOf({ deliveries, retry }: { deliveries: readonly Shown
                 <bdi>{reason}</bdi>
               </p>
             )}
-            {earlierTries > 0 && <p class="dim">{plural(earlierTries, "earlier attempt")} not shown.</p>}
-            {tries.length > 0 && <Attempts tries={tries} />}
+            {earlierAttempts > 0 && <p class="dim">{plural(earlierAttempts, "earlier attempt")} not shown.</p>}
+            {attemptHistory.length > 0 && <Attempts attempts={attemptHistory} />}
             {next === undefined && (
               <p class="dim">
                 Request header <code>webhook-id</code>: <Name text={id} />
@@ -108,10 +108,10 @@ function knownWait({ state, nextAt }: ShownDelivery): string | null {
 /** Responses up to this length need no click. */
 const shortResponse = 120;
 
-function Attempts({ tries }: { tries: readonly Attempt[] }) {
+function Attempts({ attempts }: { attempts: readonly Attempt[] }) {
   return (
     <ol class="attempts" aria-label="Attempts">
-      {tries.map(({ number, at, tookMs, status, error, response }) => (
+      {attempts.map(({ number, at, tookMs, status, error, response }) => (
         <li key={`${number} ${at}`}>
           <span class="dim">#{number}</span>
           <Status

@@ -101,7 +101,7 @@ function resultOf(
   before: number,
 ): Result & { readonly isFinal: boolean } {
   const delivery = current.find((each) => each.route === route);
-  const last = delivery?.tries.at(-1);
+  const last = delivery?.attemptHistory.at(-1);
   if (delivery !== undefined && last !== undefined && last.number > before) {
     const { status, error, tookMs } = last;
     const what = `${route} ${status === null ? (error === null ? "took it" : `failed (${error})`) : `answered ${status}`} after ${duration(tookMs)}.`;

@@ -101,7 +101,7 @@ export interface LookedDelivery {
   readonly state: number;
   readonly attempts: number;
   /** Attempts stored. */
-  readonly tries: number;
+  readonly storedAttempts: number;
   /** The same, without their responses. */
   readonly made: readonly { readonly at: number; readonly outcome: string }[];
   /** Letters, see `lua/inspect-deliveries.lua`. */
@@ -142,7 +142,7 @@ async function lookAtDeliveries(
         route,
         state: Number(state),
         attempts: Number(attempts),
-        tries: made.length,
+        storedAttempts: made.length,
         made,
         places,
         fields: new Set(fields),

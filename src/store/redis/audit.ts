@@ -83,7 +83,7 @@ export async function runAudit(
       rows.events += 1;
       if (isWhole) countRow(one);
       rows.deliveries += one.deliveries.length;
-      rows.attempts += one.deliveries.reduce((sum, { tries }) => sum + tries, 0);
+      rows.attempts += one.deliveries.reduce((sum, { storedAttempts }) => sum + storedAttempts, 0);
     }
     progress({ checked: (seqs.at(-1) ?? first) - first, of: last - first });
   }

@@ -60,8 +60,9 @@ export function createSends({ keys, link, transact, transactClear, registerSent 
 
   async function viewOf(json: string | null): Promise<StoredSend | null> {
     if (json === null) return null;
-    const { caller: id, ...row } = JSON.parse(json) as SendRow;
-    return row.state === "calling" && !(await exists(id)) ? { ...row, state: "unknown" } : row;
+    const { caller: id, tries: attempts, ...row } = JSON.parse(json) as SendRow;
+    const state = row.state === "calling" && !(await exists(id)) ? "unknown" : row.state;
+    return { ...row, state, attempts };
   }
 
   return {
@@ -75,7 +76,8 @@ export function createSends({ keys, link, transact, transactClear, registerSent 
         const held = await viewOf(await tx.read(rowKey(key)));
         const begun = beginKey(held, { fingerprint, resend });
         if (begun === null) return held;
-        const row: SendRow = { ...begun, about, caller, startedAt: at, answer: held?.answer ?? null };
+        const { state, attempts: tries } = begun;
+        const row: SendRow = { state, fingerprint, tries, about, caller, startedAt: at, answer: held?.answer ?? null };
         tx.put(rowKey(key), JSON.stringify(row));
         tx.call("SET", callerKey(caller), "1", "PX", String(callingMs));
         // References of runs never expire.
@@ -89,13 +91,13 @@ export function createSends({ keys, link, transact, transactClear, registerSent 
         const row = json === null ? null : (JSON.parse(json) as SendRow);
         // If another process has taken over the key, its call decides.
         if (row?.state === "calling" && row.caller === caller) {
-          const after = endKey(row, ended.end);
+          const after = endKey({ ...row, attempts: row.tries }, ended.end);
           if (after === null) {
             tx.remove(rowKey(key));
             if (key.kind === "message") tx.call("ZREM", old, `${key.account}:${key.key}`);
           } else {
             const answer = ended.end === "done" ? ended.answer : row.answer;
-            tx.put(rowKey(key), JSON.stringify({ ...row, ...after, answer }));
+            tx.put(rowKey(key), JSON.stringify({ ...row, state: after.state, tries: after.attempts, answer }));
           }
         }
         return ended.end === "done" ? registerSent(tx, key.account, ended.sent, ended.at) : [];

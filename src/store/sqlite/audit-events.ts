@@ -29,7 +29,7 @@ export const deliveryColumn = {
   state: 2,
   attempts: 3,
   /** Stored attempts. */
-  tries: 4,
+  storedAttempts: 4,
   /** Bits: 1 ordered, 2 has `next_at`, 4 has `settled_at`, 8 has a reason. */
   flags: 5,
 } as const;
@@ -150,12 +150,9 @@ export function createAuditEvent(db: Db, { names, tally, deletedBefore, parkedSi
 
   function delivery(row: DeliveryRow, isPlanned: boolean): boolean {
     const route = row[deliveryColumn.route] as number;
-    const [event, attempts, tries] = [row[deliveryColumn.event], row[deliveryColumn.attempts], row[deliveryColumn.tries]] as [
-      number,
-      number,
-      number,
-    ];
-    return rules.delivery({ event, route, attempts, tries }, isPlanned, faultOf(row, isProxied(route)));
+    const [event, attempts] = [row[deliveryColumn.event], row[deliveryColumn.attempts]] as [number, number];
+    const storedAttempts = row[deliveryColumn.storedAttempts] as number;
+    return rules.delivery({ event, route, attempts, storedAttempts }, isPlanned, faultOf(row, isProxied(route)));
   }
 
   /** Checks `deliveries` from `at` on. Returns the place after those of the event. `isCounted` is false outside of the filter. */

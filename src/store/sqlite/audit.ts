@@ -49,7 +49,7 @@ export function* runAudit(db: Db, order: AuditOrder): Generator<AuditProgress, A
   for (let at = range.after; at < range.last; ) {
     at = read(at, range.last, (slice) => {
       let place = 0;
-      let tries = 0;
+      let storedAttempts = 0;
       for (const row of slice.events) {
         place = strays.skip(slice.deliveries, place, row[eventColumn.seq] as number);
         const receivedAt = row[eventColumn.receivedAt] as number;
@@ -60,8 +60,8 @@ export function* runAudit(db: Db, order: AuditOrder): Generator<AuditProgress, A
       }
       strays.skip(slice.deliveries, place, Number.POSITIVE_INFINITY);
       history?.count(slice.from, slice.to);
-      for (const row of slice.deliveries) tries += row[deliveryColumn.tries] as number;
-      if (tries !== slice.attempts) strays.attempts(slice.from, slice.to);
+      for (const row of slice.deliveries) storedAttempts += row[deliveryColumn.storedAttempts] as number;
+      if (storedAttempts !== slice.attempts) strays.attempts(slice.from, slice.to);
       rows.events += slice.events.length;
       rows.deliveries += slice.deliveries.length;
       rows.attempts += slice.attempts;

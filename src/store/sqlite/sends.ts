@@ -32,9 +32,9 @@ export function createSends(db: Db, names: Names, register: RegisterSent) {
   }
 
   function viewOf(row: SendRow): StoredSend {
-    const { tries, fingerprint, about } = row;
+    const { tries: attempts, fingerprint, about } = row;
     const state = row.state === calling && row.caller !== caller ? "unknown" : (keyStates[row.state] ?? "unknown");
-    return { state, tries, fingerprint, about, startedAt: row.started_at, answer: row.answer === null ? null : JSON.parse(row.answer) };
+    return { state, attempts, fingerprint, about, startedAt: row.started_at, answer: row.answer === null ? null : JSON.parse(row.answer) };
   }
 
   return {
@@ -49,7 +49,7 @@ export function createSends(db: Db, names: Names, register: RegisterSent) {
       const held = row === undefined ? null : viewOf(row);
       const begun = beginKey(held, claim);
       if (begun === null) return held;
-      const columns = [keyStates.indexOf(begun.state), begun.tries, claim.about, caller, claim.at] as const;
+      const columns = [keyStates.indexOf(begun.state), begun.attempts, claim.about, caller, claim.at] as const;
       if (row === undefined) insert.run(...columns, claim.fingerprint, account, sendKinds.indexOf(key.kind), key.key);
       else update.run(...columns, row.seq);
       return null;
@@ -61,7 +61,12 @@ export function createSends(db: Db, names: Names, register: RegisterSent) {
         const after = endKey(viewOf(row), ended.end);
         if (after === null) remove.run(row.seq);
         else
-          end.run(keyStates.indexOf(after.state), after.tries, ended.end === "done" ? JSON.stringify(ended.answer) : row.answer, row.seq);
+          end.run(
+            keyStates.indexOf(after.state),
+            after.attempts,
+            ended.end === "done" ? JSON.stringify(ended.answer) : row.answer,
+            row.seq,
+          );
       }
       return ended.end === "done" ? register(key.account, ended.sent, ended.at) : [];
     },

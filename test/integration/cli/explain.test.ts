@@ -15,7 +15,7 @@ interface Explained {
       seq: number;
       id: string;
       routes: unknown[];
-      deliveries: { route: string; tries: unknown[]; next: Record<string, unknown> }[];
+      deliveries: { route: string; attemptHistory: unknown[]; next: Record<string, unknown> }[];
     }[];
     next: number | null;
   }[];

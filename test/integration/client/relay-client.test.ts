@@ -70,7 +70,7 @@ test("registers, reads, replays and resumes", async () => {
   expect(await all(client.events({ wamid, limit: 2 }))).toEqual(events.slice(0, 2));
   const detail = await client.event(events[0]?.seq ?? 0);
   expect(await client.event(String(detail.id), { account: "main" })).toEqual(detail);
-  expect(detail.deliveries[0]?.tries[0]?.status).toBe(500);
+  expect(detail.deliveries[0]?.attemptHistory[0]?.status).toBe(500);
 
   const dead = await all(client.deliveries({ state: "dead" }));
   expect(dead.length).toBe(3);

@@ -40,7 +40,7 @@ interface Delivery {
   readonly state: string;
   readonly attempts: number;
   readonly reason: string | null;
-  readonly tries: readonly { readonly status: number | null; readonly error: string | null; readonly response: string | null }[];
+  readonly attemptHistory: readonly { readonly status: number | null; readonly error: string | null; readonly response: string | null }[];
 }
 
 /** The newest event of the source with its deliveries, once their results are written down. */
@@ -93,7 +93,7 @@ describe("passes the downstream's status, content type and body back", () => {
         disposition: "routed",
         body: Buffer.from('{"step":1}').toString("base64"),
       });
-      expect(proxied).toMatchObject({ state, attempts: 1, tries: [{ status }] });
+      expect(proxied).toMatchObject({ state, attempts: 1, attemptHistory: [{ status }] });
       if (state === "dead") expect(proxied.reason).toContain(String(status));
     }
     // One exchange for each: nothing was sent again, also not after a failure.
@@ -175,9 +175,9 @@ describe("without an answer from the downstream, the step gets an error and the 
         state: "dead",
         reason: expect.stringContaining("larger than 1 MiB"),
         attempts: 1,
-        tries: [{ status: 200 }],
+        attemptHistory: [{ status: 200 }],
       });
-      expect(proxied.tries[0]?.response?.length).toBe(4096);
+      expect(proxied.attemptHistory[0]?.response?.length).toBe(4096);
     }
     sent.kind = "declared";
     await until("the endless one is cut", () => downstream.open.size <= 1);
@@ -207,7 +207,7 @@ describe("without an answer from the downstream, the step gets an error and the 
         state: "dead",
         attempts: 1,
         reason: expect.stringContaining(error),
-        tries: [{ status: null, error }],
+        attemptHistory: [{ status: null, error }],
       });
     }
   });
@@ -228,7 +228,7 @@ describe("without an answer from the downstream, the step gets an error and the 
       expectError(await send(relay, body), "downstream_timeout");
       const tookMs = performance.now() - startedAt;
       expect(tookMs).toBeGreaterThan(650);
-      expect((await recorded(relay)).proxied).toMatchObject({ state: "dead", attempts: 1, tries: [{ error: "timeout" }] });
+      expect((await recorded(relay)).proxied).toMatchObject({ state: "dead", attempts: 1, attemptHistory: [{ error: "timeout" }] });
     }
     await nothingInFlight(relay);
   });
@@ -305,7 +305,7 @@ test("after a kill during the exchange the delivery is dead, with the reason, an
     state: "dead",
     reason: expect.stringContaining("the relay stopped during the exchange"),
     attempts: 0,
-    tries: [],
+    attemptHistory: [],
   });
   expect(downstream.counts().arrivals).toBe(1);
   expect((await relay.ask("/v1/stats")).body).toMatchObject({ deliveries: { waiting: 0, held: 0, dead: 1 } });
@@ -348,7 +348,7 @@ test("finishes the exchange of a step that disconnected, and keeps nothing in fl
   expect((await relay.ask("/healthz")).status).toBe(200);
   held[0]?.();
   await nothingInFlight(relay);
-  expect((await recorded(relay)).proxied).toMatchObject({ state: "delivered", tries: [{ status: 200, response: "late" }] });
+  expect((await recorded(relay)).proxied).toMatchObject({ state: "delivered", attemptHistory: [{ status: 200, response: "late" }] });
 });
 
 test("disconnects a step that does not read its answer, and keeps nothing in flight", { tags: ["slow"] }, async () => {

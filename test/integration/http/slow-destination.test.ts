@@ -122,18 +122,18 @@ describe("a slow destination does not delay the others", () => {
 
     // What the bad one owes is still there, and each attempt has its reason.
     const shown = hangs ? "timed" : "bad";
-    const tries = await until("an attempt at the bad one is written down", async () => {
+    const attempts = await until("an attempt at the bad one is written down", async () => {
       const { data } = (await relay.ask(`/v1/deliveries?route=${shown}&limit=1000`)).body as {
         data: { event: number; attempts: number }[];
       };
       const tried = data.find(({ attempts }) => attempts > 0);
       if (tried === undefined) return null;
       const event = (await relay.ask(`/v1/events/${tried.event}`)).body as {
-        deliveries: { route: string; tries: { status: number | null; error: string | null }[] }[];
+        deliveries: { route: string; attemptHistory: { status: number | null; error: string | null }[] }[];
       };
-      return event.deliveries.find(({ route }) => route === shown)?.tries ?? null;
+      return event.deliveries.find(({ route }) => route === shown)?.attemptHistory ?? null;
     });
-    expect(`${tries[0]?.status} ${tries[0]?.error}`).toMatch(outcome);
+    expect(`${attempts[0]?.status} ${attempts[0]?.error}`).toMatch(outcome);
     connection.socket.destroy();
     // Receiving is as it was.
     expect(await ask(relay.port, { body: JSON.stringify(freshEvent()) })).toMatchObject({ status: 200 });

@@ -147,11 +147,11 @@ test("filters events, and --json prints them, without wamids and bodies unless -
   );
 });
 
-test("--tries skips an event that is rejected, and continues", async () => {
+test("--max-attempts skips an event that is rejected, and continues", async () => {
   const relay = await startRelayHere();
   const local = await openLocalServer();
   local.answer((body) => (body.includes("e-1") ? 422 : 200));
-  const listener = startListenHere(relay.url, ["--forward-to", local.url, "--tries", "2", "--as", "ci"]);
+  const listener = startListenHere(relay.url, ["--forward-to", local.url, "--max-attempts", "2", "--as", "ci"]);
   await listener.live();
   for (const body of bodies.slice(0, 2)) await postEvent(relay.webhookUrl, Buffer.from(body));
   await until("the second is taken", () => local.taken().length === 1);
@@ -170,7 +170,7 @@ test("exits with 2 on wrong usage and with 1 when the relay refuses", async () =
     [["--forward-to", "http://localhost:1", "--no-forward"], 2, "exclude each other"],
     [["--forward-to", "http://localhost:1", "-H", "webhook-id: mine"], 2, "is set by the relay itself"],
     [["--forward-to", "http://localhost:1", "--secret", "whsec_%"], 2, "is not base64"],
-    [["--tries", "2"], 2, "--tries is for --forward-to"],
+    [["--max-attempts", "2"], 2, "--max-attempts is for --forward-to"],
     [["--since", "1h", "--latest"], 2, "cannot be used with"],
     [["--where", "{"], 2, "must be JSON"],
     [["--as", "ana maria"], 2, "must be a name"],

@@ -96,13 +96,15 @@ test.each(engines)("an echoing destination brings no secret into attempts, views
   const texts: string[] = [];
   for (const id of ids) {
     const body = await until("every attempt is written down", async () => {
-      const event = (await relay.ask(`/v1/events/${id}`)).body as { deliveries: { tries: { response: string | null }[] }[] };
-      return event.deliveries.every(({ tries }) => tries.length > 0) && event;
+      const event = (await relay.ask(`/v1/events/${id}`)).body as { deliveries: { attemptHistory: { response: string | null }[] }[] };
+      return event.deliveries.every(({ attemptHistory }) => attemptHistory.length > 0) && event;
     });
     const { deliveries } = body;
     expect(deliveries).toHaveLength(routes);
     // The echo was kept, without the secrets.
-    expect(deliveries.filter(({ tries }) => tries[0]?.response?.includes("[secret]")).length).toBeGreaterThanOrEqual(routes - 1);
+    expect(deliveries.filter(({ attemptHistory }) => attemptHistory[0]?.response?.includes("[secret]")).length).toBeGreaterThanOrEqual(
+      routes - 1,
+    );
     expect(JSON.stringify(deliveries)).not.toContain(signatures[0]);
     expect(JSON.stringify(deliveries)).not.toContain(signatures[1]);
     // The body of the event is what was received; the answers of the destinations are what is looked at.

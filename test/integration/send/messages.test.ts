@@ -87,12 +87,12 @@ test.each([
   const first = await sending;
   expect(first).toMatchObject({
     status: 409,
-    body: { code: "outcome_unknown", details: { idempotencyKey: "k", tries: 1, resend: 1, justNow: true, about: "+54…00" } },
+    body: { code: "outcome_unknown", details: { idempotencyKey: "k", attempts: 1, resend: 1, justNow: true, about: "+54…00" } },
   });
   expect(JSON.stringify(first.body)).not.toContain(openPhone);
 
   const again = await relay.send(hello, "k");
-  expect(again).toMatchObject({ status: 409, body: { code: "outcome_unknown", details: { tries: 1, resend: 1, justNow: false } } });
+  expect(again).toMatchObject({ status: 409, body: { code: "outcome_unknown", details: { attempts: 1, resend: 1, justNow: false } } });
   await relay.restart();
   expect((await relay.send(hello, "k")).body).toEqual(again.body);
   expect(sentBy(relay)).toHaveLength(done);
@@ -111,13 +111,13 @@ test("requires a new resend number after an unknown outcome, and the same after 
   relay.sandbox.setFaults({ api: [{ answer: "reset", when: "after", times: 2 }] });
   const told = (details: object) => ({ body: { details } });
   expect(await relay.send(hello, "k")).toMatchObject(told({ resend: 1 }));
-  expect(await relay.send(hello, "k", { query: "?resend=1" })).toMatchObject(told({ resend: 2, tries: 2, justNow: true }));
+  expect(await relay.send(hello, "k", { query: "?resend=1" })).toMatchObject(told({ resend: 2, attempts: 2, justNow: true }));
   expect(await relay.send(hello, "k", { query: "?resend=1" })).toMatchObject(told({ resend: 2, justNow: false }));
   expect(sentBy(relay)).toHaveLength(2);
   relay.sandbox.setFaults({ api: [{ answer: 429, times: 10, retryAfter: 120 }] });
   expect(await relay.send(hello, "k", { query: "?resend=2&maxWait=50ms" })).toMatchObject({ status: 429 });
   // What the two before did is no better known.
-  expect(await relay.send(hello, "k")).toMatchObject(told({ resend: 2, tries: 2 }));
+  expect(await relay.send(hello, "k")).toMatchObject(told({ resend: 2, attempts: 2 }));
 });
 
 test.each([

@@ -51,7 +51,7 @@ const detail: Answer<"eventDetail"> = {
       settledAt: at,
       reason: planted,
       cause: "500",
-      tries: [attempt],
+      attemptHistory: [attempt],
     },
   ],
 };
@@ -90,6 +90,6 @@ test.each([
   ["nothing", { status: null, error: null, response: null }, null],
 ])("what was said to an attempt: %s", (_, said, shown) => {
   const [delivery] = detail.deliveries;
-  const event = { ...detail, deliveries: delivery === undefined ? [] : [{ ...delivery, tries: [{ ...attempt, ...said }] }] };
-  expect(shownAnswer("eventDetail", event, hidden).deliveries[0]?.tries[0]?.response).toBe(shown);
+  const event = { ...detail, deliveries: delivery === undefined ? [] : [{ ...delivery, attemptHistory: [{ ...attempt, ...said }] }] };
+  expect(shownAnswer("eventDetail", event, hidden).deliveries[0]?.attemptHistory[0]?.response).toBe(shown);
 });

@@ -59,7 +59,7 @@ const consumer = `import type { components, operations, paths } from "./api.ts";
       const dead: number | undefined = event.deliveries.dead;
       const next: number | null = page.next;
       const story = (await get("/v1/explain/{name}")) as Schemas["Stories"];
-      const tries: Schemas["Attempt"][] | undefined = story.data[0]?.events[0]?.deliveries[0]?.tries;
+      const attempts: Schemas["Attempt"][] | undefined = story.data[0]?.events[0]?.deliveries[0]?.attemptHistory;
       const refused = {} as operations["sendMessage"]["responses"][409]["content"]["application/json"];
       const code: "conflict" | "idempotency_conflict" | "outcome_unknown" | undefined = refused.code;
       const line = {} as ${answerOf("trackMessages", 200, "application/x-ndjson")};
@@ -70,7 +70,7 @@ const consumer = `import type { components, operations, paths } from "./api.ts";
       event.unknownField;
       // @ts-expect-error
       await get("/v1/nothing");
-      return [disposition, subject, dead, next, tries, code, result, id];
+      return [disposition, subject, dead, next, attempts, code, result, id];
     }
     export const order: operations["sendMessage"]["requestBody"]["content"]["application/json"] = { to: "+5491155550100", text: "Hola" };
     export const query: operations["listDeliveries"]["parameters"]["query"] = { state: "dead", before: "1.1", limit: 5 };

@@ -131,7 +131,7 @@ test("an answer holds no wamid, phone number or written text after masking", () 
     text: body,
     hydration: null,
     routes: [{ route: "crm", verdict: "skip", reason: `data.to is ${phone}` }],
-    deliveries: [{ ...delivery, tries: [attempt] }],
+    deliveries: [{ ...delivery, attemptHistory: [attempt] }],
   } as never);
   const masked = maskAnswer(eventDetailSchema, clear);
   const texts = JSON.stringify({ ...masked, body: Buffer.from(masked.body, "base64").toString() });

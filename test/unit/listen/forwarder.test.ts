@@ -8,7 +8,7 @@ const eventOf = (seq: number): ListenedEvent => ({ seq, id: `e${seq}`, source: "
 const down: PostOutcome = { taken: false, status: null, error: "refused", tookMs: 1 };
 const answered = (status: number): PostOutcome => ({ taken: status < 300, status, error: null, tookMs: 1 });
 
-function start(answers: (PostOutcome | Promise<PostOutcome>)[], tries: number | null = null) {
+function start(answers: (PostOutcome | Promise<PostOutcome>)[], maxAttempts: number | null = null) {
   const clock = createManualClock();
   const posts: { id: string; at: number; attempt: number }[] = [];
   const told: string[] = [];
@@ -25,7 +25,7 @@ function start(answers: (PostOutcome | Promise<PostOutcome>)[], tries: number | 
   };
   const forwarder = createForwarder({
     targets,
-    tries,
+    maxAttempts,
     clock,
     random: () => 1,
     onEvent: ({ id }) => void told.push(`--> ${id}`),
@@ -49,7 +49,7 @@ test("posts until the event is accepted, with growing pauses, and reports a repe
   expect(told).toEqual(["--> e1", "<-- null e1 again", "<-- 500 e1 again", "<-- null e1 again", "<-- 204 e1"]);
 });
 
-test("skips an event after --tries refusals; a server that is down does not count", async () => {
+test("skips an event after --max-attempts refusals; a server that is down does not count", async () => {
   const { clock, posts, told, forwarder } = start([down, answered(422), down, answered(422)], 2);
   void forwarder.take(eventOf(1));
   await clock.advance(60_000);

@@ -114,7 +114,7 @@ test("never sends again without a resend, and never gives a wrong answer", async
           (error: { code?: string; details?: { resend: number } }) => {
             if (mine !== process || error.code !== "outcome_unknown") return;
             unknowns += 1;
-            // A request was about to leave at least, and what is not known is never a smaller number of tries than were made.
+            // A request was about to leave at least, and what is not known is never a smaller number of attempts than were made.
             expect(begun).toBeGreaterThan(0);
             expect(error.details?.resend).toBeGreaterThanOrEqual(Math.min(sent, 1));
             told = error.details?.resend ?? 0;

@@ -4,7 +4,7 @@ import type { SendStore } from "../../../src/send/keys.ts";
 import { createOnce, type Order } from "../../../src/send/once.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
-const held: StoredSend = { state: "done", fingerprint: "f", tries: 1, about: "+54…00", startedAt: 0, answer: { n: 1 } };
+const held: StoredSend = { state: "done", fingerprint: "f", attempts: 1, about: "+54…00", startedAt: 0, answer: { n: 1 } };
 const sent = { type: "run", runId: "r", reference: "k", metadata: undefined } as const;
 const done = { type: "done", value: { end: "done", at: 0, answer: { n: 2 }, sent } } as const;
 const caller = { disconnected: new AbortController().signal, maxWait: 1_000, tooLong: () => new Error("no room") };
@@ -162,9 +162,9 @@ test("does not release a key that was not claimed because the store was unavaila
 
 test("holds an outcome that cannot be stored, retries every second, and drops it when closed", async () => {
   let isFull = true;
-  let tries = 0;
+  let attempts = 0;
   const settle = async () => {
-    tries += 1;
+    attempts += 1;
     if (isFull) throw new Error("disk full");
   };
   const { once, order, clock } = setUp({ settle });
@@ -176,7 +176,7 @@ test("holds an outcome that cannot be stored, retries every second, and drops it
   });
   expect(await once.send(call, caller)).toMatchObject({ answer: { n: 2 }, stored: false, replayed: false });
   await clock.advance(2_000);
-  expect(tries).toBe(3);
+  expect(attempts).toBe(3);
   expect(await once.send(call, caller)).toMatchObject({ answer: { n: 2 }, stored: false, replayed: true });
   expect(calls).toBe(1);
   isFull = false;
@@ -188,10 +188,10 @@ test("holds an outcome that cannot be stored, retries every second, and drops it
   isFull = true;
   await once.send(call, caller);
   await once.close();
-  tries = 0;
+  attempts = 0;
   await clock.advance(10_000);
   await settled();
-  expect(tries).toBe(0);
+  expect(attempts).toBe(0);
 });
 
 test("a client that joins an abandoned call makes its own", async () => {

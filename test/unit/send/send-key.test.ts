@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { beginKey, endKey, type KeyHeld, type SendEnd } from "../../../src/model/send.ts";
 import { fingerprintOf } from "../../../src/send/keys.ts";
 
-const held = (state: KeyHeld["state"], tries = 1): KeyHeld => ({ state, tries, fingerprint: "f" });
+const held = (state: KeyHeld["state"], attempts = 1): KeyHeld => ({ state, attempts, fingerprint: "f" });
 
 describe("beginKey", () => {
   test.each<[string, KeyHeld | null, { fingerprint: string; resend: number }, KeyHeld | null]>([
