@@ -29,7 +29,7 @@ const attemptOutcomes: Record<Decision["kind"], string> = {
   retry: "another attempt",
   dead: "a dead letter",
   stop: "the destination stops, and the delivery waits",
-  again: "the relay was stopping: the attempt is repeated after the start, or by another process",
+  interrupted: "the relay was stopping: the attempt is repeated after the start, or by another process",
 };
 
 const callOutcomes: Record<CallOutcome["type"] | "refused", string> = {
@@ -45,7 +45,7 @@ const callOutcomes: Record<CallOutcome["type"] | "refused", string> = {
 
 const priorities: Record<CallPriority, string> = {
   send: "sends",
-  ask: "calls for which a command or request waits",
+  interactive: "calls for which a command or request waits",
   poll: "reconciliation and hydration",
 };
 

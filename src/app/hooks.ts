@@ -141,7 +141,7 @@ const failedTexts = {
 /** How long the same fault of the store is not logged again for a route, in milliseconds. */
 const repeatMs = 60_000;
 
-const outcomes = { delivered: "delivered", retry: "retry", dead: "dead", stop: "stopped", again: "handed back" } as const;
+const outcomes = { delivered: "delivered", retry: "retry", dead: "dead", stop: "stopped", interrupted: "handed back" } as const;
 
 export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly now: () => number }): LaneHooks {
   const loggedAt = new Map<string, number>();
@@ -174,7 +174,8 @@ export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly 
       // A replay delivers an event that may be days old.
       if (decision.kind === "delivered" && delivery.replays === 0)
         m.lag.observe({ route, attempt: delivery.attempts === 0 ? "first" : "later" }, lagMs / 1000);
-      const level = decision.kind === "delivered" || decision.kind === "again" ? "info" : decision.kind === "retry" ? "warn" : "error";
+      const level =
+        decision.kind === "delivered" || decision.kind === "interrupted" ? "info" : decision.kind === "retry" ? "warn" : "error";
       if (!log.isLevelEnabled(level)) return;
       log[level](
         {

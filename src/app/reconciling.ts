@@ -177,9 +177,9 @@ function passHooks(log: Logger, metrics: () => Metrics, note: (summary: AccountS
     polled: (account, outcome) => metrics().reconcile.polls.inc({ account, outcome }),
     passed(summary) {
       note(summary);
-      const { account, polled, leftForBudget, stopped } = summary;
-      metrics().reconcile.postponed.set({ account }, leftForBudget);
-      const state = stopped?.reason ?? (leftForBudget > 0 ? "left for budget" : "");
+      const { account, polled, postponed, stopped } = summary;
+      metrics().reconcile.postponed.set({ account }, postponed);
+      const state = stopped?.reason ?? (postponed > 0 ? "postponed" : "");
       if (polled > 0 || state !== (logged.get(account) ?? "")) report(summary);
       logged.set(account, state);
     },
@@ -201,8 +201,8 @@ function passHooks(log: Logger, metrics: () => Metrics, note: (summary: AccountS
           }),
       ...(lastsUntil === null ? {} : { lastsUntil: new Date(lastsUntil).toISOString() }),
     };
-    if (counts.leftForBudget > 0) {
-      log.warn(line, `reconciled; ${counts.leftForBudget} polls wait, so that the month's quota lasts${lastsText(lastsUntil)}`);
+    if (counts.postponed > 0) {
+      log.warn(line, `reconciled; ${counts.postponed} polls wait, so that the month's quota lasts${lastsText(lastsUntil)}`);
     } else if (stopped !== null) log.warn(line, "reconciled, as far as the service could be polled");
     else log.info(line, "reconciled");
   }

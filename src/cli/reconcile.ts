@@ -91,23 +91,23 @@ async function runPass(client: ControlClient, filter: object, plan: Plan, hidesP
 function exitCodeOf(accounts: readonly Polled[]): number {
   const reasons = accounts.map(({ stopped }) => stopped?.reason ?? null);
   if (reasons.some((reason) => reason !== null && reason !== "quota")) return 1;
-  return reasons.includes("quota") || accounts.some(({ leftForBudget }) => leftForBudget > 0) ? leftCode : 0;
+  return reasons.includes("quota") || accounts.some(({ postponed }) => postponed > 0) ? leftCode : 0;
 }
 
 function summaryLines(accounts: readonly Polled[]): string[] {
   return tableLines(
-    ["account", "polled", "changed", "unchanged", "missing", "failed", "left for budget"],
-    accounts.map(({ account, polled, changed, unchanged, missing, failed, leftForBudget }) => [
+    ["account", "polled", "changed", "unchanged", "missing", "failed", "postponed"],
+    accounts.map(({ account, polled, changed, unchanged, missing, failed, postponed }) => [
       account,
-      ...[polled, changed, unchanged, missing, failed, leftForBudget].map(String),
+      ...[polled, changed, unchanged, missing, failed, postponed].map(String),
     ]),
   );
 }
 
 function planLines(accounts: readonly Plan["accounts"][number][]): string[] {
   return tableLines(
-    ["account", "due", "would poll", "left for budget"],
-    accounts.map(({ account, due, wouldPoll, leftForBudget }) => [account, atLeast(due), String(wouldPoll), atLeast(leftForBudget)]),
+    ["account", "due", "would poll", "postponed"],
+    accounts.map(({ account, due, wouldPoll, postponed }) => [account, atLeast(due), String(wouldPoll), atLeast(postponed)]),
   );
 }
 
@@ -130,16 +130,16 @@ function atLeast(count: number): string {
 
 /** Notes for the user, a line each. */
 function remarks(accounts: readonly (Polled | Plan["accounts"][number])[]): string[] {
-  return accounts.flatMap(({ account: name, stopped, leftForBudget, lastsUntil, unpollable }) => {
+  return accounts.flatMap(({ account: name, stopped, postponed, lastsUntil, unpollable }) => {
     const account = printable(name);
     const until = stopped?.until == null ? "" : ` until ${printable(stopped.until)}`;
     const detail = stopped?.detail === undefined ? "" : ` (${printable(stopped.detail)})`;
     return [
       ...(stopped === null ? [] : [`${account}: stopped: ${stops[stopped.reason] ?? printable(stopped.reason)}${detail}${until}`]),
-      ...(leftForBudget === 0
+      ...(postponed === 0
         ? []
         : [
-            `${account}: ${atLeast(leftForBudget)} polls wait so that the month's quota lasts${
+            `${account}: ${atLeast(postponed)} polls wait so that the month's quota lasts${
               lastsUntil === null ? "" : `; polled at this rate, it would last until ${printable(lastsUntil.slice(0, 10))}`
             }`,
           ]),

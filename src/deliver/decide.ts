@@ -11,7 +11,7 @@ import type { RetrySettings } from "./settings.ts";
  * | `retry` | any other answer or failure, attempts left | `waiting` until `at` |
  * | `dead` | any other answer or failure, attempts used up | `dead` |
  * | `stop` | 410 | `waiting`; the destination is stopped |
- * | `again` | aborted by the relay's shutdown | `waiting`, as if the attempt had not been made |
+ * | `interrupted` | aborted by the relay's shutdown | `waiting`, as if the attempt had not been made |
  *
  * `at` and `pauseUntil` are unix milliseconds; `pauseUntil` pauses the whole destination.
  */
@@ -20,10 +20,10 @@ export type Decision =
   | { readonly kind: "retry"; readonly at: number; readonly pauseUntil: number | null; readonly spares?: boolean }
   | { readonly kind: "dead"; readonly reason: string; readonly pauseUntil?: number | null }
   | { readonly kind: "stop"; readonly reason: string }
-  | { readonly kind: "again" };
+  | { readonly kind: "interrupted" };
 
 const delivered: Decision = { kind: "delivered" };
-const again: Decision = { kind: "again" };
+const interrupted: Decision = { kind: "interrupted" };
 
 /**
  * Longest wait after an outage, in milliseconds; the schedule's first wait if that is shorter. Short, because the breaker
@@ -36,7 +36,7 @@ const longestOutageWaitMs = 5_000;
  * milliseconds). Pure; `random` gives [0, 1).
  */
 export function decide(result: AttemptResult, attempt: number, retry: RetrySettings, now: number, random: () => number): Decision {
-  if (result.kind === "failed" && result.error === "aborted") return again;
+  if (result.kind === "failed" && result.error === "aborted") return interrupted;
   if (result.kind === "taken") return delivered;
   if (result.kind === "answered" && result.status >= 200 && result.status < 300) return delivered;
   // In Standard Webhooks, 410 ends the subscription. The delivery itself is fine and stays.
@@ -59,7 +59,7 @@ export function decide(result: AttemptResult, attempt: number, retry: RetrySetti
 }
 
 /** A decision that is written to the store. */
-export type SettlingDecision = Exclude<Decision, { kind: "again" }>;
+export type SettlingDecision = Exclude<Decision, { kind: "interrupted" }>;
 
 /** The delivery's next state after a decision made at `now` (unix milliseconds). */
 export function settledBy(decision: SettlingDecision, now: number): Settled {

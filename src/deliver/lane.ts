@@ -200,7 +200,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
     }
     settling += 1;
     schedule();
-    if (decision.kind !== "again") await settle(on, { ...report, decision }, startedAt, now);
+    if (decision.kind !== "interrupted") await settle(on, { ...report, decision }, startedAt, now);
     else queue.putBack(delivery.event);
     settling -= 1;
     on.left();
@@ -210,13 +210,13 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
 
   function recordHealth(on: DestinationSession, { decision, outcome }: AttemptReport): void {
     noticeBreaker(on);
-    on.breaker.record(decision.kind === "again" ? "neutral" : breakerVerdict(outcome.result));
+    on.breaker.record(decision.kind === "interrupted" ? "neutral" : breakerVerdict(outcome.result));
     noticeBreaker(on);
     if (decision.kind === "delivered") {
       failing = null;
       const isSlow = outcome.tookMs > slowShare * on.settings.to.timeout;
       slow = isSlow ? { since: slow?.since ?? clock.now(), attempts: (slow?.attempts ?? 0) + 1 } : null;
-    } else if (decision.kind !== "again") {
+    } else if (decision.kind !== "interrupted") {
       failing = { since: failing?.since ?? clock.now(), attempts: (failing?.attempts ?? 0) + 1, cause: causeOf(outcome.result) };
     }
     const until = pauseOf(decision);

@@ -478,7 +478,7 @@ export type ReconcileStop = z.infer<typeof reconcileStopSchema>;
 
 const missing = count.describe("Messages that the service does not know.");
 const accountStanding = {
-  leftForBudget: count.describe("Due messages that were postponed to save the month's quota."),
+  postponed: count.describe("Due messages that were postponed to save the month's quota."),
   unpollable: count.describe("Messages known by wamid only, which cannot be polled."),
   stopped: reconcileStopSchema.nullable().describe("Why not every due message was polled; null when nothing stopped the polls."),
   lastsUntil: time.nullable().describe("When the month's quota would be used up if every due message were polled; null when it lasts."),

@@ -25,7 +25,7 @@ export interface PassCounts {
   /** No answer or an unusable one; polled again later. */
   readonly failed: number;
   /** Due, but postponed so that the month's quota lasts. */
-  readonly leftForBudget: number;
+  readonly postponed: number;
   /** Known by wamid alone, so they cannot be polled. */
   readonly unpollable: number;
   /** Unix ms at which the quota would be used up if all due messages were polled; null: it lasts. */

@@ -182,7 +182,7 @@ export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>
         "outcome",
       ]),
       postponed: gauge(
-        "relay_reconcile_left_for_budget",
+        "relay_reconcile_postponed",
         "Polls that were due at the last pass and are postponed, so that the monthly quota lasts.",
         "max",
         ["account"],

@@ -56,7 +56,7 @@ interface AccountPlan {
   readonly due: number;
   /** Calls that a pass would make at most. */
   readonly wouldPoll: number;
-  readonly leftForBudget: number;
+  readonly postponed: number;
   readonly unpollable: number;
   /** Unknown to the service and not polled again. */
   readonly missing: number;
@@ -140,15 +140,15 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     const { due, unpollable } = await countsOf(account, options.dueBy);
     const facts = await parts.budget(account);
     const isBudget = due > 0 && stopped === null && mayPollBy(account, facts) === 0;
-    const leftForBudget = isBudget ? due : 0;
+    const postponed = isBudget ? due : 0;
     const summary: AccountSummary = {
       account,
       polled: sums.changed + sums.unchanged + sums.missing + sums.failed,
       ...sums,
-      leftForBudget,
+      postponed,
       unpollable,
       stopped,
-      lastsUntil: isBudget ? lastsUntil(facts, budgetOf(facts), leftForBudget) : null,
+      lastsUntil: isBudget ? lastsUntil(facts, budgetOf(facts), postponed) : null,
       more: due > 0 && stopped === null && !isBudget,
     };
     hooks.passed(summary);
@@ -226,16 +226,16 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
       const budget = budgetOf(facts);
       const hold = holdNow(account);
       const may = mayPollBy(account, facts);
-      const leftForBudget = Math.max(0, due - may);
+      const postponed = Math.max(0, due - may);
       return {
         account,
         due,
         wouldPoll: hold === null ? Math.min(due, may) : 0,
-        leftForBudget,
+        postponed,
         unpollable,
         missing,
         stopped: hold ?? faults.get(account)?.stop ?? null,
-        lastsUntil: leftForBudget > 0 ? lastsUntil(facts, budget, leftForBudget) : null,
+        lastsUntil: postponed > 0 ? lastsUntil(facts, budget, postponed) : null,
       };
     },
     reload(next: ReconcileSettings): void {

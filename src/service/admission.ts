@@ -5,7 +5,7 @@
 export type CallCap = "requests" | "messages";
 
 /** In descending order, for when the caps leave no room for all: sends, then calls that a caller waits for, then polls. */
-export const callPriorities = ["send", "ask", "poll"] as const;
+export const callPriorities = ["send", "interactive", "poll"] as const;
 export type CallPriority = (typeof callPriorities)[number];
 
 /** The kinds of calls that monthly quotas distinguish. */

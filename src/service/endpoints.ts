@@ -122,7 +122,7 @@ function reading<T>(path: string, answer: z.ZodType<T>): Endpoint<T> {
     method: "GET",
     cap: "requests",
     operation: "reads",
-    priority: "ask",
+    priority: "interactive",
     idempotent: true,
     answer,
   };

@@ -1,11 +1,16 @@
 import type { LastPass } from "../model/poll.ts";
 
 /** A pass as the engines store it. The names are older than those of `LastPass`: stores hold rows with them. */
-export interface StoredPass extends Omit<LastPass, "polled" | "unpollable"> {
+export interface StoredPass extends Omit<LastPass, "polled" | "postponed" | "unpollable"> {
   readonly asked: number;
+  readonly leftForBudget: number;
   readonly unaskable: number;
 }
 
-export const storedPass = ({ polled, unpollable, ...rest }: LastPass): StoredPass => ({ ...rest, asked: polled, unaskable: unpollable });
+export function storedPass({ polled, postponed, unpollable, ...rest }: LastPass): StoredPass {
+  return { ...rest, asked: polled, leftForBudget: postponed, unaskable: unpollable };
+}
 
-export const readPass = ({ asked, unaskable, ...rest }: StoredPass): LastPass => ({ ...rest, polled: asked, unpollable: unaskable });
+export function readPass({ asked, leftForBudget, unaskable, ...rest }: StoredPass): LastPass {
+  return { ...rest, polled: asked, postponed: leftForBudget, unpollable: unaskable };
+}

@@ -36,7 +36,7 @@ export interface DayCalls {
 /** A call to the service, dispatched at `at` (unix ms). */
 export interface RecentCall {
   readonly cap: "requests" | "messages";
-  readonly priority: "send" | "ask" | "poll";
+  readonly priority: "send" | "interactive" | "poll";
   readonly at: number;
 }
 

@@ -58,7 +58,7 @@ export function pollContract(open: OpenSubject): void {
     test("keeps the last pass of each account", async () => {
       const { store } = await openWith(open, []);
       expect(await store.lastPasses()).toEqual([]);
-      const counts = { polled: 5, changed: 0, unchanged: 0, missing: 0, failed: 5, leftForBudget: 0, unpollable: 0, lastsUntil: null };
+      const counts = { polled: 5, changed: 0, unchanged: 0, missing: 0, failed: 5, postponed: 0, unpollable: 0, lastsUntil: null };
       const first = {
         ...counts,
         account: "main",

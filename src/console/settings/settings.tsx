@@ -200,10 +200,10 @@ function monthOf({ polls, others, quota }: RelayAccount["budget"]): string {
   return quota === null ? count(polls + others) : `${count(polls + others)} of ${count(quota)}`;
 }
 
-function passOf({ polled, changed, failed, leftForBudget, stopped }: NonNullable<RelayAccount["lastPass"]>): string {
+function passOf({ polled, changed, failed, postponed, stopped }: NonNullable<RelayAccount["lastPass"]>): string {
   const facts = [`${count(polled)} polled`, `${count(changed)} repaired`];
   if (failed > 0) facts.push(`${count(failed)} failed`);
-  if (leftForBudget > 0) facts.push(`${count(leftForBudget)} wait for the budget`);
+  if (postponed > 0) facts.push(`${count(postponed)} wait for the budget`);
   if (stopped !== null) facts.push(`stopped: ${stopped.reason}`);
   return facts.join(", ");
 }

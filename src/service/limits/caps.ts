@@ -30,17 +30,17 @@ export function shareOf(caps: Caps, share: number): Caps {
   return { requests, messages: Math.min(part(caps.messages), requests) };
 }
 
-/** The part of the room for calls other than sends that polls leave to asks. */
-const leftToAsks = 0.1;
+/** The part of the room for calls other than sends that polls leave to interactive ones. */
+const leftToInteractive = 0.1;
 
 /**
- * How much of the requests cap calls other than sends may use. `ask` and `poll` together: what the messages cap cannot need
- * (requests − messages), so that they never take room from sends. `poll` alone: nine tenths of that, so that an ask need
- * not wait for a minute full of polls. Each at least 1: with a tiny share, a send may have to wait for one poll.
+ * How much of the requests cap calls other than sends may use. `interactive` and `poll` together: what the messages cap cannot need
+ * (requests − messages), so that they never take room from sends. `poll` alone: nine tenths of that, so that an interactive
+ * call need not wait for a minute full of polls. Each at least 1: with a tiny share, a send may have to wait for one poll.
  */
-export function quotasOf({ requests, messages }: Caps): { readonly ask: number; readonly poll: number } {
-  const ask = Math.max(1, requests - messages);
-  return { ask, poll: Math.max(1, Math.floor(ask * (1 - leftToAsks) + 1e-9)) };
+export function quotasOf({ requests, messages }: Caps): { readonly interactive: number; readonly poll: number } {
+  const interactive = Math.max(1, requests - messages);
+  return { interactive, poll: Math.max(1, Math.floor(interactive * (1 - leftToInteractive) + 1e-9)) };
 }
 
 /**

@@ -112,7 +112,7 @@ const othersTookMs = 10_000;
  *
  * With several processes, the moment at which the slot was granted takes the place of the dispatch (`shared.ts`).
  *
- * **Priorities.** `send` before `ask` before `poll` (`queue.ts`). `ask` and `poll` leave what sends can need (`quotasOf`);
+ * **Priorities.** `send` before `interactive` before `poll` (`queue.ts`). `interactive` and `poll` leave what sends can need (`quotasOf`);
  * messages and polls are spread over the minute (`slots.ts`).
  *
  * O(1) amortized per call; idle while no calls wait.
@@ -324,7 +324,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
           granted: granted[cap],
           limit: slots.limit(cap),
           used: slots.used(cap, now),
-          waiting: { send: queue.waiting(cap, "send"), ask: queue.waiting(cap, "ask"), poll: queue.waiting(cap, "poll") },
+          waiting: { send: queue.waiting(cap, "send"), interactive: queue.waiting(cap, "interactive"), poll: queue.waiting(cap, "poll") },
           heldUntil: until > now ? time.toUnix(until) : null,
         };
       };

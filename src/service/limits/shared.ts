@@ -225,6 +225,6 @@ export function createSharedAccount(parts: SharedAccountParts): SharedAccount {
 }
 
 function limitsOf(caps: Caps): { asks: number; polls: number } {
-  const { ask, poll } = quotasOf(caps);
-  return { asks: ask, polls: poll };
+  const { interactive, poll } = quotasOf(caps);
+  return { asks: interactive, polls: poll };
 }

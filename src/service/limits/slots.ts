@@ -43,15 +43,15 @@ export interface Slots {
 const windowMs = 60_000;
 
 /**
- * Slots of one process. Messages and polls are also paced; asks and automation runs go as soon as there is a slot.
+ * Slots of one process. Messages and polls are also paced; interactive calls and automation runs go as soon as there is a slot.
  * `graceMs`: how long a call of unknown outcome may still be in flight.
  */
 export function createSlots(initial: Caps, graceMs: number): Slots {
   const quotas = quotasOf(initial);
   const requests = createSlotWindow(initial.requests);
   const messages = createSlotWindow(initial.messages);
-  /** Held by asks and polls, and by polls alone. */
-  const others = createSlotWindow(quotas.ask);
+  /** Held by interactive calls and polls, and by polls alone. */
+  const others = createSlotWindow(quotas.interactive);
   const polls = createSlotWindow(quotas.poll);
   let messagePace = createPace(initial.messages);
   let pollPace = createPace(quotas.poll);
@@ -96,12 +96,12 @@ export function createSlots(initial: Caps, graceMs: number): Slots {
       }
     },
     setCaps(caps) {
-      const { ask, poll } = quotasOf(caps);
+      const { interactive, poll } = quotasOf(caps);
       if (caps.messages !== messages.limit()) messagePace = createPace(caps.messages);
       if (poll !== polls.limit()) pollPace = createPace(poll);
       requests.setLimit(caps.requests);
       messages.setLimit(caps.messages);
-      others.setLimit(ask);
+      others.setLimit(interactive);
       polls.setLimit(poll);
     },
     used: (cap, now) => (cap === "messages" ? messages : requests).used(now),

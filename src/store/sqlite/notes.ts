@@ -127,21 +127,25 @@ export function createRequests(db: Db) {
 /** Longer than a call can count against a cap of its minute. */
 const keptMs = 180_000;
 
+/** Files call the priority `interactive` by its former name. */
+type StoredCall = Omit<RecentCall, "priority"> & { readonly priority: "send" | "ask" | "poll" };
+
 /** The calls to the service of the last minutes. Call `note` inside a transaction. */
 export function createRecentCalls(db: Db, names: Names) {
   const insert = db.prepare<[number, number, string, string]>("INSERT INTO recent_calls (at, account, cap, priority) VALUES (?, ?, ?, ?)");
   const forget = db.prepare<[number]>("DELETE FROM recent_calls WHERE at < ?");
-  const select = db.prepare<[number, number], RecentCall>(
+  const select = db.prepare<[number, number], StoredCall>(
     "SELECT at, cap, priority FROM recent_calls WHERE at >= +? AND account = +? ORDER BY at",
   );
   return {
     note(account: string, { at, cap, priority }: RecentCall): void {
       forget.run(at - keptMs);
-      insert.run(at, names.idOf("account", account), cap, priority);
+      insert.run(at, names.idOf("account", account), cap, priority === "interactive" ? "ask" : priority);
     },
     since(account: string, from: number): RecentCall[] {
       const id = names.find("account", account);
-      return id === null ? [] : select.all(from, id);
+      if (id === null) return [];
+      return select.all(from, id).map((row) => ({ ...row, priority: row.priority === "ask" ? "interactive" : row.priority }));
     },
   };
 }

@@ -112,7 +112,7 @@ test("reconcile continues after the relay paused, as one pass, and sums up", asy
     request.on("end", () => {
       const body = JSON.parse(Buffer.concat(parts).toString()) as { dueBy: string | null };
       asked.push(body);
-      const account = { account: "main", polled: 10, changed: 3, unchanged: 6, missing: 1, failed: 0, leftForBudget: 0 };
+      const account = { account: "main", polled: 10, changed: 3, unchanged: 6, missing: 1, failed: 0, postponed: 0 };
       response.end(JSON.stringify({ dueBy: "2026-11-21T12:00:00.000Z", more: asked.length < 3, accounts: [account] }));
     });
   }).listen(0, "127.0.0.1");
@@ -122,7 +122,7 @@ test("reconcile continues after the relay paused, as one pass, and sums up", asy
   });
   await new Promise((resolve) => server.once("listening", resolve));
   const client = new RelayClient({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, token: "t" });
-  expect(await client.reconcile()).toMatchObject([{ polled: 30, changed: 9, unchanged: 18, missing: 3, leftForBudget: 0 }]);
+  expect(await client.reconcile()).toMatchObject([{ polled: 30, changed: 9, unchanged: 18, missing: 3, postponed: 0 }]);
   const dueBy = "2026-11-21T12:00:00.000Z";
   expect(asked).toEqual([{ dueBy: null }, { dueBy }, { dueBy }]);
 });

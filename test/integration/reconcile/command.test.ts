@@ -35,12 +35,12 @@ test("polls through a running relay, except in a dry run, and nothing twice", as
   const before = await calls();
   const dry = await runOn(relay, "reconcile", "--dry-run");
   expect(dry).toMatchObject({ code: 0, err: "" });
-  expect(dry.out).toMatch(/^account +due +would poll +left for budget\nmain +3 +3 +0\n$/);
+  expect(dry.out).toMatch(/^account +due +would poll +postponed\nmain +3 +3 +0\n$/);
   expect(await calls()).toBe(before);
 
   const done = await runProcessOn(relay, "reconcile");
   expect(done).toMatchObject({ code: 0, err: "" });
-  expect(done.out).toMatch(/^account +polled +changed +unchanged +missing +failed +left for budget\nmain +3 +3 +0 +0 +0 +0\n$/);
+  expect(done.out).toMatch(/^account +polled +changed +unchanged +missing +failed +postponed\nmain +3 +3 +0 +0 +0 +0\n$/);
   expect(await calls()).toBe(before + 3);
   expect(jsonOf<Done>(await runOn(relay, "reconcile", "--json"))).toMatchObject({ accounts: [{ account: "main", polled: 0 }] });
 });

@@ -17,7 +17,7 @@ test("polls for a status that no webhook reported, routes it once, and stops pol
   const stage = await openStage({ settings: { routes: [routeTo(downstream.url, { emit: "transitions" })] } });
   await stage.send(12);
   stage.clock.jump(30_000);
-  expect(await stage.reconcile()).toMatchObject({ polled: 0, leftForBudget: 0 });
+  expect(await stage.reconcile()).toMatchObject({ polled: 0, postponed: 0 });
 
   stage.clock.jump(5 * minute);
   const calls = await stage.apiCalls();
@@ -130,7 +130,7 @@ test("a dry run polls and changes nothing", async () => {
   for (const _ of [1, 2]) {
     const { body } = await stage.ask("POST", "/v1/reconcile", { dryRun: true });
     expect(body).toMatchObject({
-      accounts: [{ account: "main", due: 3, wouldPoll: 3, leftForBudget: 0, stopped: null, lastsUntil: null }],
+      accounts: [{ account: "main", due: 3, wouldPoll: 3, postponed: 0, stopped: null, lastsUntil: null }],
     });
   }
   expect(await stage.apiCalls()).toBe(calls);
@@ -225,16 +225,16 @@ test("spreads a small quota over the month and reports what is postponed", { tag
   // A quarter of the day's part, and an eighth of the rest, for an eighth of the day has gone.
   expect(first.polled).toBeGreaterThanOrEqual(29);
   expect(first.polled).toBeLessThanOrEqual(33);
-  expect(first.leftForBudget).toBe(60 - first.polled);
+  expect(first.postponed).toBe(60 - first.polled);
   expect(first.lastsUntil).toMatch(/^2026-12-/);
   expect(stage.lines.filter(({ msg }) => String(msg).includes("so that the month's quota lasts"))).toHaveLength(1);
   const metrics = await fetch(`${stage.url}/metrics`).then((answer) => answer.text());
-  expect(metrics).toContain(`relay_reconcile_left_for_budget{account="main"} ${first.leftForBudget}`);
+  expect(metrics).toContain(`relay_reconcile_postponed{account="main"} ${first.postponed}`);
 
   // What was polled is counted in the store.
   await stage.restart();
   const { body } = await stage.ask("POST", "/v1/reconcile", { dryRun: true });
-  const plan = (body as { accounts: { wouldPoll: number; leftForBudget: number }[] }).accounts[0];
+  const plan = (body as { accounts: { wouldPoll: number; postponed: number }[] }).accounts[0];
   expect(plan?.wouldPoll).toBeLessThanOrEqual(1);
   // The next day has its own part.
   stage.clock.jump(24 * hour);

@@ -22,7 +22,7 @@ export interface AccountDone {
   readonly unchanged: number;
   readonly missing: number;
   readonly failed: number;
-  readonly leftForBudget: number;
+  readonly postponed: number;
   readonly unpollable: number;
   readonly stopped: { readonly reason: string; readonly until: string | null } | null;
   readonly lastsUntil: string | null;

@@ -35,7 +35,7 @@ test("410 stops the destination, even on the last attempt", () => {
 });
 
 test("does not count an attempt that the relay's shutdown aborted", () => {
-  expect(decide({ kind: "failed", error: "aborted" }, 10, retry, 0, middle)).toEqual({ kind: "again" });
+  expect(decide({ kind: "failed", error: "aborted" }, 10, retry, 0, middle)).toEqual({ kind: "interrupted" });
 });
 
 test("follows the default schedule, then gives up with the last result as the reason", () => {

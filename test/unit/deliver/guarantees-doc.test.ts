@@ -39,7 +39,7 @@ describe.each(causes)("cause $cause", ({ cause, attempt }) => {
       expect([decision.kind, last.kind]).toEqual(["stop", "stop"]);
       // Without `spares`, stores count it.
       expect(settledBy(decision as SettlingDecision, now)).toEqual({ to: "waiting", nextAt: now });
-    } else if (cause === "aborted") expect([decision.kind, last.kind]).toEqual(["again", "again"]);
+    } else if (cause === "aborted") expect([decision.kind, last.kind]).toEqual(["interrupted", "interrupted"]);
     else if (attempt === "free")
       expect([decision, last]).toMatchObject([
         { kind: "retry", spares: true },

@@ -43,7 +43,7 @@ test("writes times as ISO 8601 and leaves the rest as it is", () => {
 test("an answer has the fields of its schema alone, and an optional field only where the view has it", () => {
   const extended = { ...delivery, internal: "secret" };
   expect(toAnswer(deliverySchema, extended)).not.toHaveProperty("internal");
-  const counts = { polled: 0, changed: 0, unchanged: 0, missing: 0, failed: 0, leftForBudget: 0, unpollable: 0 };
+  const counts = { polled: 0, changed: 0, unchanged: 0, missing: 0, failed: 0, postponed: 0, unpollable: 0 };
   const stops = [{ reason: "quota", until: 1_000 } as const, { reason: "refused", until: null, detail: "answered 400" } as const];
   const accounts = stops.map((stopped) => ({ account: "main", ...counts, stopped, lastsUntil: null }));
   expect(toAnswer(reconciledSchema, { dueBy: 0, more: false, accounts }).accounts.map(({ stopped }) => stopped)).toEqual([

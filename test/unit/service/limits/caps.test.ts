@@ -16,8 +16,8 @@ test("a share is rounded down, and at least 1", () => {
   expect(shareOf({ requests: 10, messages: 60 }, 1)).toEqual({ requests: 10, messages: 10 });
 });
 
-test("asks and polls get what messages cannot need, polls a tenth less, each at least 1", () => {
-  expect(quotasOf({ requests: 300, messages: 60 })).toEqual({ ask: 240, poll: 216 });
-  expect(quotasOf({ requests: 3, messages: 1 })).toEqual({ ask: 2, poll: 1 });
-  expect(quotasOf({ requests: 1, messages: 1 })).toEqual({ ask: 1, poll: 1 });
+test("interactive calls and polls get what messages cannot need, polls a tenth less, each at least 1", () => {
+  expect(quotasOf({ requests: 300, messages: 60 })).toEqual({ interactive: 240, poll: 216 });
+  expect(quotasOf({ requests: 3, messages: 1 })).toEqual({ interactive: 2, poll: 1 });
+  expect(quotasOf({ requests: 1, messages: 1 })).toEqual({ interactive: 1, poll: 1 });
 });

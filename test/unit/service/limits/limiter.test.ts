@@ -37,7 +37,7 @@ describe("spread over the minute", () => {
     expect(times).toHaveLength(216);
   });
 
-  test("asks and runs go at once while there are slots", async () => {
+  test("interactive calls and runs go at once while there are slots", async () => {
     const { clock, enterAnswered } = await setUp();
     const asks = enterAnswered(500, ask);
     const runs = enterAnswered(500, run);
@@ -51,7 +51,7 @@ describe("spread over the minute", () => {
 });
 
 describe("order", () => {
-  test("a flood of polls and asks delays no message", async () => {
+  test("a flood of polls and interactive calls delays no message", async () => {
     const { clock, limiter, enterAnswered } = await setUp();
     enterAnswered(2000, poll);
     enterAnswered(2000, ask);
@@ -69,7 +69,7 @@ describe("order", () => {
     expect(limiter.state().caps.requests.used).toBe(299);
   });
 
-  test("an ask does not wait behind a minute full of polls", async () => {
+  test("an interactive call does not wait behind a minute full of polls", async () => {
     const { clock, enterAnswered } = await setUp();
     enterAnswered(1000, poll);
     await clock.advance(59_000);
@@ -78,7 +78,7 @@ describe("order", () => {
     expect(asks).toHaveLength(24);
   });
 
-  test("send, ask, poll, and in order of arrival in each", async () => {
+  test("send, interactive, poll, and in order of arrival in each", async () => {
     const { clock, limiter } = await setUp({ caps: { requests: 1, messages: 1 }, share: 1 });
     const went: string[] = [];
     const calls = [
@@ -223,13 +223,13 @@ describe("aborting", () => {
     expect(clock.pending()).toBe(1);
     const { caps } = limiter.state();
     expect([caps.messages.waiting, caps.requests.waiting]).toEqual([
-      { send: 1, ask: 0, poll: 0 },
-      { send: 0, ask: 1, poll: 1 },
+      { send: 1, interactive: 0, poll: 0 },
+      { send: 0, interactive: 1, poll: 1 },
     ]);
     const reason = new Error("enough");
     controller.abort(reason);
     expect((await given).map((each) => each.status === "rejected" && each.reason)).toEqual([reason, reason, reason]);
-    expect(limiter.state().caps.requests.waiting).toEqual({ send: 0, ask: 0, poll: 0 });
+    expect(limiter.state().caps.requests.waiting).toEqual({ send: 0, interactive: 0, poll: 0 });
     expect(clock.pending()).toBe(0);
     // Those behind go on.
     await clock.advance(60_000);
