@@ -7,7 +7,7 @@ import { createCommands } from "../../src/store/commands.ts";
 import { createPostgresCommit } from "../../src/store/postgres/commit.ts";
 import { connect } from "../../src/store/postgres/connect.ts";
 import { createSessions, type Sessions } from "../../src/store/postgres/sessions.ts";
-import type { Rules } from "../../src/store/rules.ts";
+import { type Registered, type Rules, sumRegistered } from "../../src/store/rules.ts";
 import { ddl } from "../../src/store/schema/ddl.ts";
 import type { RowOf, Table } from "../../src/store/schema/table.ts";
 import type { Work } from "../../src/store/sql/ops.ts";
@@ -19,7 +19,10 @@ import { createSqliteRunner } from "../../src/store/sqlite/runner.ts";
 import type { Accepted, Arriving } from "../../src/store/work/accept.ts";
 import { dueDeliveries, nextDueAt, type QueuedDelivery } from "../../src/store/work/due.ts";
 import type { Held } from "../../src/store/work/leases.ts";
+import type { Due } from "../../src/store/work/plan-deliveries.ts";
+import type { Registering } from "../../src/store/work/register.ts";
 import type { SettledOutcome, Settling } from "../../src/store/work/settle.ts";
+import type { MessageRegistration } from "../../src/track/registration.ts";
 import { createDatabase } from "../setup/database.ts";
 import type { PostgresVersion } from "../setup/postgres.ts";
 
@@ -30,6 +33,11 @@ export interface OneStore extends AsyncDisposable {
   settle(settlements: readonly Settling[]): Promise<SettledOutcome[]>;
   due(route: string, now: number, limit?: number, from?: number): Promise<QueuedDelivery[]>;
   nextDueAt(route: string, now: number): Promise<number | null>;
+  /** All or none. */
+  register(registrations: readonly MessageRegistration[], at: number): Promise<ReturnType<typeof sumRegistered>>;
+  registerEach(registrations: readonly MessageRegistration[], at: number): Promise<Registered[]>;
+  releaseParked(now: number, limit: number): Promise<{ readonly released: number; readonly due: readonly Due[] }>;
+  expireParked(now: number, limit: number): Promise<{ readonly concluded: number; readonly due: readonly Due[] }>;
   run<T>(make: () => Work<T>): Promise<T>;
   /** All rows of a table, in the order of its key. */
   rows<T extends Table>(table: T): Promise<RowOf<T>[]>;
@@ -55,6 +63,9 @@ export async function openSqlite(rules: Rules, { held = () => null, writer = "" 
     settle: (settlements) => all(settlements.map((one) => commit.run(commands.settle, one))),
     due: async (route, now, limit = 100, from = 0) => runner.now(dueDeliveries({ route, from, now, limit })),
     nextDueAt: async (route, now) => runner.now(nextDueAt(route, now)),
+    ...registering((one) => commit.run(commands.register, one)),
+    releaseParked: async (now, limit) => runner.transact(commands.releaseParked(now, limit)),
+    expireParked: async (now, limit) => runner.transact(commands.expireParked(now, limit)),
     run: async (make) => runner.transact(make()),
     rows: async (table) => runner.now(allRows(table)),
     async [Symbol.asyncDispose]() {
@@ -62,6 +73,14 @@ export async function openSqlite(rules: Rules, { held = () => null, writer = "" 
       db.close();
       rmSync(folder, { recursive: true });
     },
+  };
+}
+
+/** Registers a list as one command, or as one for each registration. */
+function registering(run: (one: Registering) => Promise<readonly Registered[]>): Pick<OneStore, "register" | "registerEach"> {
+  return {
+    register: async (registrations, at) => sumRegistered(await run({ registrations, at })),
+    registerEach: async (registrations, at) => (await all(registrations.map((one) => run({ registrations: [one], at })))).flat(),
   };
 }
 
@@ -114,11 +133,15 @@ function openOn(url: string, rules: Rules, { held = () => null, writer = "here" 
   const commands = createCommands({ rules, writer, held });
   const accepting = createPostgresCommit(sessions, commands.accept, 1);
   const settling = createPostgresCommit(sessions, commands.settle, 1);
+  const registrations = createPostgresCommit(sessions, commands.register, 1);
   return {
     accept: (events, proxyRoute) => all(arrivingOf(events, proxyRoute).map((one) => accepting.run(one))),
     settle: (settlements) => all(settlements.map((one) => settling.run(one))),
     due: (route, now, limit = 100, from = 0) => sessions.read(dueDeliveries({ route, from, now, limit })),
     nextDueAt: (route, now) => sessions.read(nextDueAt(route, now)),
+    ...registering((one) => registrations.run(one)),
+    releaseParked: (now, limit) => sessions.transact(() => commands.releaseParked(now, limit)),
+    expireParked: (now, limit) => sessions.transact(() => commands.expireParked(now, limit)),
     run: (make) => sessions.transact(make),
     rows: (table) => sessions.read(allRows(table)),
     [Symbol.asyncDispose]: () => sessions.close(),

@@ -110,6 +110,9 @@ export const never = Number.MAX_SAFE_INTEGER;
 /** What `queue.state` says. `exchange`: a proxied request of a process, which has a minute to settle it. */
 export const queueState = { waiting: 0, held: 1, parked: 2, exchange: 3 } as const;
 
+/** The condition of the index of parked rows. */
+export const whereParked = `state = ${queueState.parked}`;
+
 /** Everything that waits. `lane` keeps an order: the subject of an ordered or parked delivery, else -event. */
 export const queue = table(
   "queue",
@@ -131,7 +134,11 @@ export const queue = table(
   {
     key: ["lane", "route", "event"],
     // `cause` follows for groups of failing deliveries, which then need no look at the rows.
-    indexes: { due: { on: ["state", "route", "shard", "next_at", "event", "cause"] } },
+    // A registration finds what is parked in a lane without the deliveries that wait there.
+    indexes: {
+      due: { on: ["state", "route", "shard", "next_at", "event", "cause"] },
+      parked: { on: ["lane", "event"], where: whereParked },
+    },
     fillfactor: 60,
   },
 );

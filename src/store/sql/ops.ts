@@ -30,6 +30,8 @@ export interface Look {
   readonly columns: readonly string[];
   readonly order: string | null;
   readonly lock: Lock | null;
+  /** The condition of a partial index, as it declares it. */
+  readonly where: string | null;
 }
 
 /** Until the end of the transaction. `share` waits for writers, and `update` for readers that hold a share, too. */
@@ -57,15 +59,21 @@ export type Sum = "sum" | "max" | "min";
 type Typed<R> = Op & { readonly result?: R };
 type TypedLook<R> = Look & { readonly row?: R };
 
+interface LookParts<T extends Table> {
+  readonly order?: ColumnOf<T> | null;
+  readonly lock?: Lock | null;
+  readonly where?: string | null;
+}
+
 /** Declare it once, outside of a command: its name identifies the statement. */
 export function look<T extends Table, const C extends ColumnOf<T>>(
   table: T,
   by: readonly ColumnOf<T>[],
   columns: readonly C[],
-  { order = null, lock = null }: { readonly order?: ColumnOf<T> | null; readonly lock?: Lock | null } = {},
+  { order = null, lock = null, where = null }: LookParts<T> = {},
 ): TypedLook<Pick<RowOf<T>, C>> {
-  const name = ["find", table.name, ...by, columns.length, ...columns.slice(0, 2), order ?? "", lock ?? ""].join("_");
-  return { name, table, by, columns, order, lock };
+  const name = ["find", table.name, ...by, columns.length, ...columns.slice(0, 2), order ?? "", lock ?? "", where ?? ""].join("_");
+  return { name, table, by, columns, order, lock, where };
 }
 
 interface RemovalParts<T extends Table> {
@@ -128,6 +136,9 @@ export function* together<const O extends readonly Op[]>(ops: O): Work<{ -readon
 export function* ask<R>(op: Typed<R>): Work<R> {
   return yield op;
 }
+
+/** Any statement. Its plan must not depend on what the tables hold. */
+export const query = <Row>(query: Sql<Row>): Typed<readonly Row[]> => ({ op: "query", query });
 
 export function* rows<Row>(query: Sql<Row>): Work<readonly Row[]> {
   return yield { op: "query", query };

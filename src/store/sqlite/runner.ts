@@ -148,9 +148,10 @@ function valuesOf(row: Row, names: readonly string[]): unknown[] {
 /** `+?`: see {@link render}. A column of a key keeps its index, because only the value's side is hidden. */
 const whereText = (names: readonly string[]): string => names.map((name) => `${quoted(name)} = +?`).join(" AND ");
 
-function findText({ table, by, columns, order }: Look): string {
+function findText({ table, by, columns, order, where }: Look): string {
+  const only = where === null ? "" : ` AND ${where}`;
   const ordered = order === null ? "" : ` ORDER BY ${quoted(order)}`;
-  return `SELECT ${listOf(columns)} FROM ${table.name} WHERE ${whereText(by)}${ordered} LIMIT 1`;
+  return `SELECT ${listOf(columns)} FROM ${table.name} WHERE ${whereText(by)}${only}${ordered} LIMIT 1`;
 }
 
 function insertText(table: string, names: readonly string[], known: "fails" | "stays"): string {

@@ -13,9 +13,9 @@ import type { RowOf } from "../schema/table.ts";
 import { events, hydrations, plans, queue, subjects } from "../schema/tables.ts";
 import { change, find, insert, look, numbers, together, update, type Work } from "../sql/ops.ts";
 import type { Counts } from "./counts.ts";
-import { type Due, type Judged, laneKey, laneOf, openInLane, type Queued, queueRows } from "./plan-deliveries.ts";
-import type { NumberedPlan, PlanNumbers } from "./plan-numbers.ts";
-import { factsOfRow, keyOf, newSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
+import { type Due, type Judged, laneKey, laneOf, openInLane, type Queued, queueRows, sortedLanes } from "./plan-deliveries.ts";
+import { distinctPlans, knownPlan, type NumberedPlan, type PlanNumbers, unstoredPlans } from "./plan-numbers.ts";
+import { byKey, factsOfRow, keyOf, newSubject, ownSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
 
 /** An event to accept. `proxyRoute`: the exchange that a `mode: proxy` source makes at once; null: none. */
 export interface Arriving {
@@ -43,8 +43,6 @@ export interface AcceptedBatch {
 type EventRow = RowOf<typeof events>;
 
 const knownEvent = look(events, ["id", "account"], ["seq", "body"]);
-const subject = look(subjects, ["key", "account"], subjects.names as (keyof SubjectRow)[], { lock: "update" });
-const knownPlan = look(plans, ["id"], ["verdicts"]);
 const moved = change(subjects, ["status", "error", "times", "updated_at"], { isLocked: true });
 const repeated = change(events, [], { add: ["duplicates", "conflicts"] });
 
@@ -56,7 +54,7 @@ export function* accept(arriving: readonly Arriving[], parts: AcceptParts): Work
   const named = nameAll(arriving);
   const { about, keys } = named;
   // The ids come after the locks of the subjects: another receiver may have stored the event while this one waited for them.
-  const [rows, spare, known] = yield* together([find(subject, keys), numbers(subjects, keys.length), find(knownEvent, named.ids)]);
+  const [rows, spare, known] = yield* together([find(ownSubject, keys), numbers(subjects, keys.length), find(knownEvent, named.ids)]);
   const { fresh, repeats } = sortOut(arriving, named, known);
   const [seqs] = yield* together([numbers(events, fresh.length)]);
 
@@ -73,7 +71,7 @@ export function* accept(arriving: readonly Arriving[], parts: AcceptParts): Work
   );
 
   const lanes = lanesToLookAt(parts.rules, judged);
-  const newPlans = distinct(judged.map(({ plan }) => plan)).filter(({ id }) => !parts.plans.isStored(id));
+  const newPlans = distinctPlans(judged.map(({ plan }) => plan)).filter(({ id }) => !parts.plans.isStored(id));
   const [inLanes, storedPlans] = yield* together([
     find(openInLane, lanes),
     find(
@@ -81,10 +79,7 @@ export function* accept(arriving: readonly Arriving[], parts: AcceptParts): Work
       newPlans.map(({ id }) => [id]),
     ),
   ]);
-  for (const [place, stored] of storedPlans.entries()) {
-    if (stored !== undefined && stored.verdicts !== newPlans[place]?.verdicts)
-      throw new Error(`two plans have the number ${newPlans[place]?.id}`);
-  }
+  const unstored = unstoredPlans(newPlans, storedPlans);
   const open = new Set(lanes.flatMap(([lane, route], place) => (inLanes[place] === undefined ? [] : [laneKey(lane, route)])));
 
   const outcomes: Accepted[] = new Array(arriving.length);
@@ -96,11 +91,7 @@ export function* accept(arriving: readonly Arriving[], parts: AcceptParts): Work
   }
   const changed = repeatCounts(arriving, repeats, judged, outcomes, counts);
   yield* together([
-    insert(
-      plans,
-      newPlans.filter((_, place) => storedPlans[place] === undefined).map(({ id, verdicts }) => ({ id, verdicts })),
-      "stays",
-    ),
+    insert(plans, unstored, "stays"),
     insert(
       subjects,
       tracked.filter(({ isNew, isChanged }) => isNew && isChanged).map(({ row }) => row),
@@ -152,7 +143,7 @@ function nameAll(arriving: readonly Arriving[]): Named {
     const type = event.subject.type === "message" ? 0 : 1;
     if (!bySubject.has(full)) bySubject.set(full, [keyOf(name), { account: event.account, name, type }]);
   }
-  const about = [...bySubject.values()].sort(([a, { account: one }], [b, { account: other }]) => a.compare(b) || (one < other ? -1 : 1));
+  const about = [...bySubject.values()].sort(([a, { account: one }], [b, { account: other }]) => byKey([a, one], [b, other]));
   return {
     packed,
     ids: arriving.map(({ event }, place) => [packed[place] as Buffer, event.account]),
@@ -303,7 +294,7 @@ function lanesToLookAt(rules: Rules, judged: readonly JudgedEvent[]): [number, s
       if (lane > 0) lanes.set(laneKey(lane, route), [lane, route]);
     }
   }
-  return [...lanes.values()].sort(([a, one], [b, other]) => a - b || (one < other ? -1 : 1));
+  return sortedLanes([...lanes.values()]);
 }
 
 /** Counts repeats and conflicts on the stored rows that they repeat. Those of this batch are not stored yet. */
@@ -342,8 +333,4 @@ function countSecret(counts: Counts, { account, source, secret, receivedAt }: Re
 function headersText(headers: Readonly<Record<string, string>>): string | null {
   for (const _ in headers) return JSON.stringify(headers);
   return null;
-}
-
-function distinct(all: readonly NumberedPlan[]): NumberedPlan[] {
-  return [...new Map(all.map((plan) => [plan.id, plan])).values()].sort((a, b) => a.id - b.id);
 }

@@ -37,6 +37,11 @@ export function laneOf(rules: Pick<Rules, "timing">, route: string, { seq, subje
 
 export const laneKey = (lane: number, route: string): string => `${lane}\0${route}`;
 
+/** Two transactions lock rows of the queue in this order. */
+export function sortedLanes<Lane extends readonly [lane: number, route: string, event?: number]>(lanes: readonly Lane[]): Lane[] {
+  return lanes.toSorted(([a, one, first = 0], [b, other, second = 0]) => a - b || (one < other ? -1 : one > other ? 1 : first - second));
+}
+
 /**
  * The rows of an event's deliveries. `open`: the lanes in which another delivery waits; those of these rows are added. A
  * delivery behind another of its message is held until that one settles, so that none overtakes (promise 3).

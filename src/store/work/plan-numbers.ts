@@ -1,5 +1,8 @@
 import { hash } from "node:crypto";
 import { type DeliveryPlan, keptVerdicts } from "../../model/plan.ts";
+import type { RowOf } from "../schema/table.ts";
+import { plans } from "../schema/tables.ts";
+import { look } from "../sql/ops.ts";
 
 export interface NumberedPlan {
   /** The first 48 bits of the SHA-256 of `verdicts`. */
@@ -10,6 +13,25 @@ export interface NumberedPlan {
 
 /** The settings make few plans. A reload may make others, so the memory of stored ones is cleared at this number. */
 const mostKnown = 10_000;
+
+export const knownPlan = look(plans, ["id"], ["verdicts"]);
+
+/** Each plan once, in the order in which two transactions insert them. */
+export function distinctPlans(all: readonly NumberedPlan[]): NumberedPlan[] {
+  return [...new Map(all.map((plan) => [plan.id, plan])).values()].sort((a, b) => a.id - b.id);
+}
+
+/** The plans that are not stored yet. `known`: what is stored under their numbers. */
+export function unstoredPlans(
+  given: readonly NumberedPlan[],
+  known: readonly (Pick<NumberedPlan, "verdicts"> | undefined)[],
+): RowOf<typeof plans>[] {
+  for (const [place, stored] of known.entries()) {
+    if (stored !== undefined && stored.verdicts !== given[place]?.verdicts)
+      throw new Error(`two plans have the number ${given[place]?.id}`);
+  }
+  return given.filter((_, place) => known[place] === undefined).map(({ id, verdicts }) => ({ id, verdicts }));
+}
 
 export type PlanNumbers = ReturnType<typeof createPlanNumbers>;
 

@@ -3,12 +3,36 @@ import { lastPhoneDigits } from "../../model/mask.ts";
 import { type TrackedState, unobserved } from "../../model/tracking.ts";
 import { type Facts, factsOf } from "../../track/facts.ts";
 import type { RowOf } from "../schema/table.ts";
-import type { subjects } from "../schema/tables.ts";
+import { subjects } from "../schema/tables.ts";
+import { ask, find, look, type Work } from "../sql/ops.ts";
 
 export type SubjectRow = RowOf<typeof subjects>;
 
 /** The key of a message or run: 16 bytes of the SHA-256 of its name. */
 export const keyOf = (name: string): Buffer => hash("sha256", name, "buffer").subarray(0, 16);
+
+/** Two transactions lock subjects in this order. */
+export function byKey([a, account]: readonly [Buffer, string], [b, other]: readonly [Buffer, string]): number {
+  return a.compare(b) || (account < other ? -1 : 1);
+}
+
+const keyOfSeq = look(subjects, ["seq"], ["key", "account"]);
+/** As stored now, and locked until the end of the transaction. */
+export const ownSubject = look(subjects, ["key", "account"], subjects.names as (keyof SubjectRow)[], { lock: "update" });
+
+/** Locks subjects by their seqs. Returns their rows; those that are gone are left out. */
+export function* lockSubjects(seqs: readonly number[]): Work<ReadonlyMap<number, SubjectRow>> {
+  const distinct = [...new Set(seqs)];
+  const known = yield* ask(
+    find(
+      keyOfSeq,
+      distinct.map((seq) => [seq]),
+    ),
+  );
+  const keys = known.flatMap((row): [Buffer, string][] => (row === undefined ? [] : [[row.key, row.account]])).sort(byKey);
+  const rows = yield* ask(find(ownSubject, keys));
+  return new Map(rows.flatMap((row) => (row === undefined ? [] : [[row.seq, row]])));
+}
 
 export function newSubject({ seq, type, account, key, name }: Pick<SubjectRow, "seq" | "type" | "account" | "key" | "name">): SubjectRow {
   const phone = type === 0 ? lastPhoneDigits(name) : null;

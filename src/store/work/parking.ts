@@ -1,0 +1,117 @@
+import { queue, queueState, state, whereParked } from "../schema/tables.ts";
+import { ask, find, insert, look, query, removal, remove, rows, together, type Work } from "../sql/ops.ts";
+import { as, raw, type Sql, select, sql } from "../sql/sql.ts";
+import { conclude, type Freed, type ParkingParts } from "./conclude.ts";
+import type { Due } from "./plan-deliveries.ts";
+import { lockSubjects, type SubjectRow } from "./subject-rows.ts";
+
+/*
+ * A parked event has a row of the queue for each route that parked it, in the lane of its message or run. The registration
+ * of that releases the event, or its time runs out.
+ */
+
+interface ReleasedStep {
+  readonly released: number;
+  readonly freed: readonly Freed[];
+  /** The subjects that have more parked events. */
+  readonly left: readonly number[];
+}
+
+const q = as(queue, "q");
+const s = as(state, "s");
+const firstParked = look(queue, ["lane"], ["event"], { order: "event", where: whereParked });
+const isParked = raw(`q.state = ${queueState.parked}`);
+const byLane = raw("INDEXED BY queue_parked", "");
+const byTime = raw("INDEXED BY queue_due", "");
+
+const parkedIn = (lane: number, limit: number) =>
+  query(select({ event: q.event })`FROM queue q ${byLane} WHERE q.lane = ${lane} AND ${isParked} ORDER BY q.event LIMIT ${limit}`);
+
+const overdue = (route: string, now: number, limit: number) =>
+  query(
+    select({ lane: q.lane, event: q.event, until: q.next_at })`FROM queue q ${byTime}
+      WHERE ${isParked} AND q.route = ${route} AND q.shard = 0 AND q.next_at <= ${now} ORDER BY q.next_at, q.event LIMIT ${limit}`,
+  );
+
+const firstRoute = (after: Sql) => sql`(SELECT q.route FROM queue q ${byTime} WHERE ${isParked} ${after} ORDER BY q.route LIMIT 1)`;
+/** The routes with parked events: one look at the index for each. */
+const parkingRoutes = sql<{ route: string }>`WITH RECURSIVE r(route) AS (SELECT ${firstRoute(sql``)} UNION ALL
+    SELECT ${firstRoute(sql`AND q.route > r.route`)} FROM r WHERE r.route IS NOT NULL)
+  SELECT route FROM r WHERE route IS NOT NULL`;
+
+/** Notes of subjects that were registered while more events were parked for them than one step releases. */
+const unfinished = removal(state);
+const notesFrom = "release/";
+const notesTo = "release0";
+const noteOf = (subject: number) => `${notesFrom}${subject}`;
+/** Most subjects whose release one step continues. */
+const mostSubjects = 50;
+
+/**
+ * Releases parked events of registered subjects, which are locked, in order and at most `most`. Leaves the others to
+ * {@link releaseParked}: until then what is accepted for a lane is held behind them.
+ */
+export function* releaseFor(subjects: readonly SubjectRow[], most: number, at: number, parts: ParkingParts): Work<ReleasedStep> {
+  const firsts = yield* ask(
+    find(
+      firstParked,
+      subjects.map(({ seq }) => [seq]),
+    ),
+  );
+  const having = subjects.filter((_, place) => firsts[place] !== undefined);
+  if (having.length === 0) return { released: 0, freed: [], left: [] };
+  const some = having.slice(0, most);
+  const lists = yield* together(some.map(({ seq }) => parkedIn(seq, most)));
+  const parked = new Map(lists.flatMap((list, place) => list.map(({ event }) => [event, some[place] as SubjectRow] as const)));
+  const next = [...parked].slice(0, most).map(([seq, registered]) => ({ seq, registered }));
+  const { concluded, freed } = yield* conclude(next, at, parts);
+  const more = yield* ask(
+    find(
+      firstParked,
+      having.map(({ seq }) => [seq]),
+    ),
+  );
+  return { released: concluded, freed, left: having.flatMap(({ seq }, place) => (more[place] === undefined ? [] : [seq])) };
+}
+
+/** Notes subjects whose release a later step continues. */
+export function* continueLater(subjects: readonly number[]): Work<void> {
+  const notes = subjects.map((subject) => ({ key: noteOf(subject), value: "{}", version: 1, until: null }));
+  yield insert(state, notes, "stays");
+}
+
+/** Continues the releases that registrations left, with at most `limit` events. */
+export function* releaseParked(now: number, limit: number, parts: ParkingParts): Work<{ released: number; due: readonly Due[] }> {
+  const notes = yield* rows(
+    select({
+      key: s.key,
+    })`FROM state s WHERE s.key >= ${notesFrom} AND s.key < ${notesTo} ORDER BY s.key LIMIT ${mostSubjects}`,
+  );
+  if (notes.length === 0) return { released: 0, due: [] };
+  const subjects = yield* lockSubjects(notes.map(({ key }) => Number(key.slice(notesFrom.length))));
+  const { released, freed, left } = yield* releaseFor([...subjects.values()], limit, now, parts);
+  const keep = new Set(left.map(noteOf));
+  yield remove(
+    unfinished,
+    notes.filter(({ key }) => !keep.has(key)),
+  );
+  return { released, due: freed.map(({ due }) => due) };
+}
+
+/**
+ * Ends parked events whose time is up, at most `limit`, those that waited longest first. An event whose subject is
+ * registered meanwhile is released instead.
+ */
+export function* expireParked(now: number, limit: number, parts: ParkingParts): Work<{ concluded: number; due: readonly Due[] }> {
+  const routes = yield* rows(parkingRoutes);
+  const lists = yield* together(routes.map(({ route }) => overdue(route, now, limit)));
+  const longest = lists.flat().sort((a, b) => a.until - b.until || a.event - b.event);
+  const laneOfEvent = [...new Map(longest.map(({ event, lane }) => [event, lane]))].slice(0, limit);
+  const subjects = yield* lockSubjects(laneOfEvent.flatMap(([, lane]) => (lane > 0 ? [lane] : [])));
+  const parked = laneOfEvent.map(([seq, lane]) => {
+    const subject = subjects.get(lane);
+    return { seq, registered: subject !== undefined && subject.registered_at !== null ? subject : null };
+  });
+  const { concluded, freed } = yield* conclude(parked, now, parts);
+  return { concluded, due: freed.map(({ due }) => due) };
+}

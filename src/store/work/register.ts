@@ -1,0 +1,140 @@
+import { hiddenNumber } from "../../model/mask.ts";
+import { type KnownMessage, type MessageFacts, type MessageRegistration, registerMessage } from "../../track/registration.ts";
+import type { Registered } from "../rules.ts";
+import type { RowOf } from "../schema/table.ts";
+import { polls, subjects } from "../schema/tables.ts";
+import { change, find, insert, numbers, together, update, type Work } from "../sql/ops.ts";
+import type { ParkingParts } from "./conclude.ts";
+import { continueLater, releaseFor } from "./parking.ts";
+import { byKey, keyOf, newSubject, ownSubject, type SubjectRow } from "./subject-rows.ts";
+
+/** Registrations that are stored together or, when one contradicts what is stored, not at all. */
+export interface Registering {
+  readonly registrations: readonly MessageRegistration[];
+  readonly at: number;
+}
+
+/** Most events that the registrations of one transaction release. */
+const releasedAtOnce = 50;
+
+const facts = ["service_id", "service_mask", "reference", "metadata", "conversation_id", "registered_sent_at"] as const;
+const registers = change(subjects, [...facts, "registered_at", "updated_at", "missing"], { isLocked: true });
+const pollsAgain = change(polls, ["next_at", "rank", "polls", "failures", "misses", "answered_at"]);
+
+/** A message of the batch: as it is stored, and as it is after the registrations so far. Null: it is not stored. */
+interface Message {
+  readonly stored: SubjectRow | null;
+  readonly row: SubjectRow;
+  readonly isKnown: boolean;
+}
+
+/** Registers messages and releases their parked events. A list with a conflict stores nothing. */
+export function* register(batch: readonly Registering[], parts: ParkingParts): Work<readonly (readonly Registered[])[]> {
+  const named = nameAll(batch);
+  const keys = named.map(({ key, account }) => [key, account]);
+  const [rows, spare] = yield* together([find(ownSubject, keys), numbers(subjects, keys.length)]);
+  const messages = new Map<string, Message>();
+  for (const [place, { name, account, key }] of named.entries()) {
+    const stored = rows[place] ?? null;
+    const row = stored ?? newSubject({ seq: spare[place] as number, type: 0, account, key, name });
+    messages.set(nameOf(account, name), { stored, row, isKnown: stored !== null });
+  }
+  const outcomes = batch.map((list) => registerAll(messages, list));
+
+  const changed = [...messages.values()].filter(({ stored, row }) => stored !== row);
+  const added = changed.filter(({ stored, isKnown }) => stored === null && isKnown);
+  const joined = changed.filter(({ stored }) => stored !== null);
+  const polled = changed.filter(({ stored, row }) => row.service_id !== null && (stored?.service_id ?? null) === null);
+  const revived = joined.filter(({ stored, row }) => stored?.missing !== row.missing);
+  yield* together([
+    insert(subjects, rowsOf(added)),
+    update(registers, rowsOf(joined)),
+    insert(polls, rowsOf(polled).map(pollOf), "stays"),
+    update(
+      pollsAgain,
+      rowsOf(revived)
+        .map(pollOf)
+        .sort((a, b) => a.message - b.message),
+    ),
+  ]);
+
+  const created = rowsOf(joined.filter(({ stored, row }) => stored?.registered_at === null && row.registered_at !== null));
+  if (created.length === 0) return outcomes;
+  const at = Math.max(...batch.map((list) => list.at));
+  const { freed, left } = yield* releaseFor(created, releasedAtOnce, at, parts);
+  yield* continueLater(left);
+  const due = Map.groupBy(freed, ({ subject }) => subject);
+  return outcomes.map((list, place) => {
+    if (hasConflict(list)) return list;
+    const { registrations } = batch[place] as Registering;
+    return list.map((outcome, index) => {
+      if (outcome.result !== "created") return outcome;
+      const { account, wamid } = registrations[index] as MessageRegistration;
+      const subject = messages.get(nameOf(account, wamid))?.row.seq ?? null;
+      return { ...outcome, due: due.get(subject)?.map((one) => one.due) ?? [] };
+    });
+  });
+}
+
+const hasConflict = (list: readonly Registered[]): boolean => list.some(({ result }) => result === "conflict");
+const nameOf = (account: string, name: string): string => `${account}\0${name}`;
+const rowsOf = (messages: readonly Message[]): SubjectRow[] => messages.map(({ row }) => row);
+
+/** The messages, sorted by key, so that two transactions lock and insert them in one order. */
+function nameAll(batch: readonly Registering[]): { readonly name: string; readonly account: string; readonly key: Buffer }[] {
+  const all = batch.flatMap(({ registrations }) =>
+    registrations.map(({ account, wamid }) => [nameOf(account, wamid), { account, wamid }] as const),
+  );
+  return [...new Map(all).values()]
+    .map(({ account, wamid }) => ({ name: wamid, account, key: keyOf(wamid) }))
+    .sort((a, b) => byKey([a.key, a.account], [b.key, b.account]));
+}
+
+/** Changes `messages` unless one of the list is in conflict. */
+function registerAll(messages: Map<string, Message>, { registrations, at }: Registering): readonly Registered[] {
+  const drafts = new Map<string, Message>();
+  const outcomes: Registered[] = [];
+  for (const registration of registrations) {
+    const name = nameOf(registration.account, registration.wamid);
+    const message = drafts.get(name) ?? (messages.get(name) as Message);
+    const registered = registerMessage(message.isKnown ? knownMessage(message.row) : null, registration);
+    if (registered.result === "conflict") outcomes.push(registered);
+    else {
+      drafts.set(name, { ...message, isKnown: true, row: registeredRow(message.row, registered.facts, at) });
+      outcomes.push({ result: registered.result, due: [] });
+    }
+  }
+  if (hasConflict(outcomes)) return outcomes;
+  for (const [name, draft] of drafts) messages.set(name, draft);
+  return outcomes;
+}
+
+function knownMessage({ service_id, reference, conversation_id, metadata, registered_sent_at, registered_at }: SubjectRow): KnownMessage {
+  return {
+    facts: { id: service_id, reference, conversationId: conversation_id, metadata, sentAt: registered_sent_at },
+    registeredAt: registered_at,
+  };
+}
+
+/** The same row when nothing changes. A registration shows that a missing message exists. */
+function registeredRow(row: SubjectRow, facts: MessageFacts | null, at: number): SubjectRow {
+  if (facts === null) return row.missing === null ? row : { ...row, missing: null };
+  return {
+    ...row,
+    missing: null,
+    service_id: facts.id,
+    service_mask: facts.id === null ? null : hiddenNumber(facts.id),
+    reference: facts.reference,
+    conversation_id: facts.conversationId,
+    metadata: facts.metadata,
+    registered_sent_at: facts.sentAt,
+    registered_at: row.registered_at ?? at,
+    updated_at: at,
+  };
+}
+
+/** The poll of a message whose service id is known. It is due once its webhook should have come. */
+function pollOf({ seq, account, registered_sent_at, registered_at, updated_at }: SubjectRow): RowOf<typeof polls> {
+  const since = registered_sent_at ?? registered_at ?? updated_at;
+  return { message: seq, account, since, rank: 0, next_at: since, polls: 0, failures: 0, misses: 0, answered_at: null };
+}
