@@ -1,12 +1,13 @@
 import { expect, test } from "vitest";
 import { createHorizon } from "../../../src/store/postgres/horizon.ts";
 import { counters, deliveries, events, queue, subjects } from "../../../src/store/schema/tables.ts";
-import { rows, type Work } from "../../../src/store/sql/ops.ts";
+import { rows } from "../../../src/store/sql/ops.ts";
 import { sql } from "../../../src/store/sql/sql.ts";
 import { beat, type Held, handBack, type Lease, lostRoutes, takeLease } from "../../../src/store/work/leases.ts";
 import { createShared, type OneStore, settlementOf } from "../../contract/one-store.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
-import { openSession, type Session, waitsForLock } from "../../harness/postgres-session.ts";
+import { closeGate, passGate } from "../../harness/postgres-gate.ts";
+import { openSession, waitsForLock } from "../../harness/postgres-session.ts";
 import { until } from "../../harness/until.ts";
 
 const rules = rulesFor([{ name: "crm" }], { unknown: "forward" });
@@ -159,23 +160,6 @@ test("no event appears below the horizon, also behind a number that was rolled b
   await until("the gap is passed", async () => (await look()) === 4);
   expect((await store.rows(events)).map(({ seq }) => seq)).toEqual([1, 2, 4]);
 });
-
-/** An advisory lock at which a command stops between two of its operations. */
-const gateNumber = 7;
-
-async function closeGate(session: Session) {
-  await session.rows("SELECT pg_advisory_lock($1)", [gateNumber]);
-  const waiting =
-    "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database WHERE d.datname = current_database() AND locktype = 'advisory' AND NOT granted";
-  return {
-    reached: () => until("the command waits at the gate", async () => (await session.number(waiting)) > 0),
-    open: () => session.rows("SELECT pg_advisory_unlock($1)", [gateNumber]),
-  };
-}
-
-function* passGate(): Work<void> {
-  yield* rows(sql`SELECT pg_advisory_xact_lock(${gateNumber})`);
-}
 
 function groups<T>(list: readonly T[], size: number): T[][] {
   return Array.from({ length: Math.ceil(list.length / size) }, (_, place) => list.slice(place * size, (place + 1) * size));

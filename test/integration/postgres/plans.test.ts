@@ -9,7 +9,7 @@ import { createShared, settlementOf } from "../../contract/one-store.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import type { PostgresVersion } from "../../setup/postgres.ts";
 
-const rules = rulesFor([{ name: "crm" }], { unknown: "forward" });
+const rules = rulesFor([{ name: "crm" }, { name: "ours", match: { tracked: true } }], { parkFor: 60_000 });
 /** A statement that goes through all rows of a table, or puts them in order itself. */
 const dear = /Seq Scan|Sort|Hash Join|Merge Join|Bitmap|Materialize|Join Filter/;
 
@@ -17,7 +17,9 @@ planTests(18, []);
 planTests(14, ["slow"]);
 
 function planTests(version: PostgresVersion, tags: string[]): void {
-  test(`every statement of the hot path goes by index and in the order of its batch on PostgreSQL ${version}`, { tags }, async () => {
+  test(`every statement of the hot path and of parking goes by index and in the order of its batch on PostgreSQL ${version}`, {
+    tags,
+  }, async () => {
     await using shared = await createShared(version);
     const { session, plans, run, [Symbol.asyncDispose]: end } = await openExplained(shared.url);
     await using _ = { [Symbol.asyncDispose]: end };
@@ -30,6 +32,14 @@ function planTests(version: PostgresVersion, tags: string[]): void {
       const due = await run(() => dueDeliveries({ route: "crm", from: 0, now: start, limit: count }));
       expect(due.length).toBeGreaterThan(0);
       await run(() => commands.settle.work(due.map((one, place) => settlementOf(one, place % 2 === 0 ? "waiting" : "delivered", start))));
+      const registrations = Array.from({ length: count >> 2 }, (_, n) => ({
+        account: "main",
+        wamid: `wamid.${round}.${n}`,
+        id: `msg_${n}`,
+      }));
+      await run(() => commands.register.work([{ registrations, at: start }]));
+      await run(() => commands.releaseParked(start, 10));
+      await run(() => commands.expireParked(start + 60_000, 10));
     }
     expect(plans.length).toBeGreaterThan(30);
     for (const { text, plan } of plans) {

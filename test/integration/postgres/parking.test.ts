@@ -1,0 +1,215 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { dispositions } from "../../../src/model/states.ts";
+import { counters, deliveries, events, queue, queueState, subjects } from "../../../src/store/schema/tables.ts";
+import type { Work } from "../../../src/store/sql/ops.ts";
+import { accept } from "../../../src/store/work/accept.ts";
+import { createCounting } from "../../../src/store/work/counts.ts";
+import { expireParked } from "../../../src/store/work/parking.ts";
+import { createPlanNumbers } from "../../../src/store/work/plan-numbers.ts";
+import { register } from "../../../src/store/work/register.ts";
+import { settle } from "../../../src/store/work/settle.ts";
+import { createShared, type OneStore, settlementOf } from "../../contract/one-store.ts";
+import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
+import { anotherWaits, closeGate, passGate } from "../../harness/postgres-gate.ts";
+import { openSession } from "../../harness/postgres-session.ts";
+
+const parkFor = 60_000;
+const rules = rulesFor([{ name: "ours", match: { tracked: true } }], { parkFor });
+/** As before a reload that made the route wait for registrations. */
+const untracked = rulesFor([{ name: "ours" }], { parkFor });
+const parts = { rules, plans: createPlanNumbers(), counts: createCounting("other").begin };
+const message = { account: "main", wamid: "w" };
+
+const sum = (list: readonly number[]) => list.reduce((all, n) => all + n, 0);
+
+/** A command that stops before its commit until the gate opens. */
+function* held<T>(work: Work<T>): Work<T> {
+  const result = yield* work;
+  yield* passGate();
+  return result;
+}
+
+async function sendAll(store: OneStore, now: number): Promise<number[]> {
+  const order: number[] = [];
+  for (;;) {
+    const due = await store.due("ours", now);
+    if (due.length === 0) return order;
+    order.push(...due.map(({ event }) => event));
+    await store.settle(due.map((delivery) => settlementOf(delivery, "delivered", now)));
+  }
+}
+
+/** A store with a delivery that is out, and a parked event of the same message behind it. */
+async function openWithBoth() {
+  const shared = await createShared(18);
+  const before = await shared.open(untracked);
+  await before.accept([anEvent({ wamid: "w" })]);
+  const store = await shared.open(rules);
+  await store.accept([anEvent({ wamid: "w", status: "read" })]);
+  const [out] = await store.due("ours", start);
+  return {
+    shared,
+    store,
+    settlement: settlementOf(out as never, "delivered", start),
+    [Symbol.asyncDispose]: () => shared[Symbol.asyncDispose](),
+  };
+}
+
+test("a registration waits for a settlement under way in the lane, and its first delivery then goes out", async () => {
+  await using both = await openWithBoth();
+  const { shared, store, settlement } = both;
+  await using observer = await openSession(shared.url);
+  const gate = await closeGate(observer);
+  const settling = shared.sessions().transact(() => held(settle([settlement], { counts: parts.counts, held: null })));
+  await gate.reached();
+  const registering = store.register([message], start);
+  await anotherWaits(observer);
+  await gate.open();
+  expect(await settling).toMatchObject([{ result: "settled", released: null }]);
+  expect(await registering).toMatchObject({ created: 1, due: [{ event: 2 }] });
+  expect(await sendAll(store, start)).toEqual([2]);
+});
+
+test("a settlement waits for a registration under way in its lane, and releases what that holds", async () => {
+  await using both = await openWithBoth();
+  const { shared, store, settlement } = both;
+  await using observer = await openSession(shared.url);
+  const gate = await closeGate(observer);
+  const registering = shared.sessions().transact(() => held(register([{ registrations: [message], at: start }], parts)));
+  await gate.reached();
+  const settling = store.settle([settlement]);
+  await anotherWaits(observer);
+  await gate.open();
+  expect(await registering).toEqual([[{ result: "created", due: [] }]]);
+  expect(await settling).toMatchObject([{ result: "settled", released: { event: 2 } }]);
+});
+
+test("control: a released delivery stays held for ever when the one that is out is not locked", async () => {
+  await using both = await openWithBoth();
+  const { shared, store, settlement } = both;
+  await using session = await openSession(shared.url);
+  await session.rows("SET search_path = relay");
+  await session.rows("BEGIN");
+  const look = `SELECT event FROM queue WHERE lane = 1 AND route = 'ours' AND state = ${queueState.waiting}`;
+  expect(await session.rows(look)).toHaveLength(1);
+  expect(await store.settle([settlement])).toMatchObject([{ result: "settled", released: null }]);
+  await session.rows(`UPDATE queue SET state = ${queueState.held} WHERE event = 2`);
+  await session.rows("COMMIT");
+  expect(await store.rows(queue)).toMatchObject([{ event: 2, state: queueState.held }]);
+  expect(await sendAll(store, start + parkFor)).toEqual([]);
+});
+
+test("a registration releases an event that was being parked when it came", async () => {
+  await using shared = await createShared(18);
+  await using store = await shared.open(rules);
+  await store.accept([anEvent({ wamid: "w" })]);
+  await using observer = await openSession(shared.url);
+  const gate = await closeGate(observer);
+  const event = anEvent({ wamid: "w", status: "read" });
+  const accepting = shared.sessions().transact(() => held(accept([{ event, proxyRoute: null }], parts)));
+  await gate.reached();
+  const registering = store.register([message], start);
+  await anotherWaits(observer);
+  // Control: who looks without the lock of the subject does not see it.
+  expect((await store.rows(queue)).map((row) => row.event)).toEqual([1]);
+  await gate.open();
+  await accepting;
+  expect(await registering).toMatchObject({ created: 1, due: [{ event: 1 }] });
+  expect(await sendAll(store, start)).toEqual([1, 2]);
+});
+
+test("an event that ends while its message is registered ends once", async () => {
+  await using shared = await createShared(18);
+  await using store = await shared.open(rules);
+  await store.accept([anEvent({ wamid: "w" }), anEvent({ wamid: "w", receivedAt: start + 1 })]);
+  await using observer = await openSession(shared.url);
+  const gate = await closeGate(observer);
+  const expiring = shared.sessions().transact(() => held(expireParked(start + parkFor, 10, parts)));
+  await gate.reached();
+  const registering = store.register([message], start + parkFor);
+  await anotherWaits(observer);
+  await gate.open();
+  expect(await expiring).toEqual({ concluded: 1, due: [] });
+  expect(await registering).toMatchObject({ created: 1, due: [{ event: 2 }] });
+  expect((await store.rows(events)).map(({ disposition }) => dispositions[disposition])).toEqual(["ignored", "routed"]);
+});
+
+test("of two contradicting registrations at once, one is rejected with its whole list", async () => {
+  await using shared = await createShared(18);
+  const stores = await Promise.all(["one", "two"].map((writer) => shared.open(rules, { writer })));
+  const list = (reference: string) => [
+    { account: "main", wamid: `beside ${reference}` },
+    { ...message, reference },
+  ];
+  const results = await Promise.allSettled(stores.map((store, place) => store.register(list(String(place)), start)));
+  const won = results.findIndex(({ status }) => status === "fulfilled");
+  expect(results[1 - won]).toMatchObject({ status: "rejected", reason: { code: "conflict" } });
+  const stored = await stores[0]?.rows(subjects);
+  expect(new Set(stored?.map(({ name, reference }) => `${name} ${reference}`))).toEqual(new Set([`beside ${won} null`, `w ${won}`]));
+});
+
+test("creates each of many messages once when two processes register them", async () => {
+  await using shared = await createShared(18);
+  const stores = await Promise.all(["one", "two"].map((writer) => shared.open(rules, { writer })));
+  const list = Array.from({ length: 300 }, (_, n) => ({ account: "main", wamid: `w${n}`, id: `msg_${n}`, reference: "campaign" }));
+  const outcomes = await Promise.all(stores.map((store, place) => store.registerEach(place === 0 ? list : list.toReversed(), start)));
+  const results = Map.groupBy(outcomes.flat(), ({ result }) => result);
+  expect([results.get("created")?.length, results.get("known")?.length]).toEqual([300, 300]);
+  expect(await stores[0]?.rows(subjects)).toHaveLength(300);
+});
+
+test("registrations, ends and events at once conclude each event once, and deliveries go out in order", async () => {
+  await using shared = await createShared(18);
+  const stores = await Promise.all(["one", "two", "three"].map((writer) => shared.open(rules, { writer })));
+  const storeOf = (n: number) => stores[n % 3] as OneStore;
+  const count = fc.integer({ min: 0, max: 6 });
+  const steps = fc.array(fc.tuple(fc.nat(2), fc.constantFrom("register", "register", "expire", "accept")), { minLength: 2, maxLength: 8 });
+  let run = 0;
+  await fc.assert(
+    fc.asyncProperty(count, count, steps, async (old, young, order) => {
+      run += 1;
+      const wamid = `w${run}`;
+      const all: number[] = [];
+      const acceptBy = async (n: number, receivedAt: number) => {
+        const [outcome] = await storeOf(n).accept([anEvent({ wamid, receivedAt })]);
+        all.push(outcome?.seq ?? 0);
+      };
+      for (let n = 0; n < old + young; n += 1) await acceptBy(n, n < old ? start : start + parkFor);
+      const now = start + parkFor;
+      const created: number[] = [];
+      const ended: number[] = [];
+      await Promise.all(
+        order.map(async ([n, what]) => {
+          if (what === "accept") await acceptBy(n, now);
+          else if (what === "expire") ended.push((await storeOf(n).expireParked(now, 10)).concluded);
+          else created.push((await storeOf(n).register([{ account: "main", wamid }], now)).created);
+        }),
+      );
+      const registrations = order.filter(([, what]) => what === "register").length;
+      expect(sum(created)).toBe(Math.min(1, registrations));
+      const rows = (await storeOf(0).rows(events)).filter(({ seq }) => all.includes(seq));
+      const inState = (word: (typeof dispositions)[number]) =>
+        rows.filter(({ disposition }) => dispositions[disposition] === word).map(({ seq }) => seq);
+      expect(inState("ignored")).toHaveLength(sum(ended));
+      expect(inState("ignored").length).toBeLessThanOrEqual(old);
+      if (registrations > 0) expect(inState("parked")).toEqual([]);
+      const waiting = (await storeOf(0).rows(queue)).filter(({ event }) => all.includes(event));
+      const parked = waiting.filter(({ state }) => state === queueState.parked).map(({ event }) => event);
+      expect(parked.toSorted((a, b) => a - b)).toEqual(inState("parked"));
+      expect(await sendAll(storeOf(1), now)).toEqual(inState("routed"));
+      // What no run has registered ends now, so that the next one begins with nothing parked.
+      await storeOf(0).expireParked(now + parkFor, 100);
+    }),
+    { numRuns: 15 },
+  );
+  const store = storeOf(0);
+  const stored = await store.rows(events);
+  const counted = Map.groupBy(
+    (await store.rows(counters)).filter(({ series }) => series === "events"),
+    ({ label }) => label,
+  );
+  for (const [code, word] of dispositions.entries())
+    expect(sum(counted.get(word)?.map(({ n }) => n) ?? [])).toBe(stored.filter(({ disposition }) => disposition === code).length);
+  expect(await store.rows(deliveries)).toHaveLength(stored.filter(({ disposition }) => dispositions[disposition] === "routed").length);
+});
