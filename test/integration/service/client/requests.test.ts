@@ -54,8 +54,8 @@ test("sends each endpoint's request, and returns the answer unchanged", async ()
   expect(admission.entered.map(({ cap, priority }) => `${cap} ${priority}`)).toEqual([
     "messages send",
     "requests poll",
-    "requests ask",
-    "requests ask",
+    "requests interactive",
+    "requests interactive",
     "requests send",
   ]);
   expect(admission.settled).toEqual(Array(5).fill([{ type: "answered" }]));
