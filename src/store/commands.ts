@@ -1,11 +1,21 @@
+import type { QuarantinedBody } from "../model/event.ts";
+import type { EventId } from "../model/ids.ts";
+import type { ReleasedEvent } from "./port.ts";
 import type { Registered, Rules } from "./rules.ts";
+import type { Work } from "./sql/ops.ts";
 import { type Accepted, type Arriving, accept } from "./work/accept.ts";
-import type { Batches } from "./work/batches.ts";
-import { createCounting } from "./work/counts.ts";
+import { type Backfilled, type Backfilling, backfill } from "./work/backfill.ts";
+import { type Batches, each } from "./work/batches.ts";
+import { type Counts, createCounting } from "./work/counts.ts";
 import type { Held } from "./work/leases.ts";
 import { expireParked, releaseParked } from "./work/parking.ts";
-import { createPlanNumbers } from "./work/plan-numbers.ts";
+import { createPlanNumbers, type NumberedPlan } from "./work/plan-numbers.ts";
+import { storeQuarantined } from "./work/quarantine.ts";
 import { type Registering, register } from "./work/register.ts";
+import { release } from "./work/release.ts";
+import { type ReplayedFound, type ReplayingFound, type Requeued, type Retrying, replay, retry } from "./work/replay.ts";
+import { type Naming, nameRequests } from "./work/request-names.ts";
+import { endPause, resume } from "./work/route-notes.ts";
 import { type SettledOutcome, type Settling, settle } from "./work/settle.ts";
 
 interface CommandParts {
@@ -16,28 +26,48 @@ interface CommandParts {
   readonly held: () => Held;
 }
 
+/** What a batch leaves. `plans`: those that are stored once the transaction is. */
+interface Outcomes<Out> {
+  readonly outcomes: readonly Out[];
+  readonly plans?: readonly NumberedPlan[];
+}
+
 /** The commands of both databases, with what they remember between batches. */
 export function createCommands({ rules, writer, held }: CommandParts) {
   const plans = createPlanNumbers();
-  const counts = createCounting(writer).begin;
-  const parking = { rules, plans, counts };
+  const begin = createCounting(writer).begin;
+  const planning = { rules, plans };
+  const parking = { ...planning, counts: begin };
+
+  /** Commands that count, in one write for the batch. */
+  const counted = <In, Out>(all: (batch: readonly In[], counts: Counts) => Work<Outcomes<Out>>): Batches<In, Out> => ({
+    *work(batch) {
+      const counts = begin();
+      const { outcomes, plans: stored = [] } = yield* all(batch, counts);
+      yield* counts.write();
+      return { outcomes, stored: () => plans.noteStored(stored) };
+    },
+  });
+  const uncounted = <In, Out>(all: (batch: readonly In[]) => Work<readonly Out[]>): Batches<In, Out> => ({
+    *work(batch) {
+      return { outcomes: yield* all(batch) };
+    },
+  });
+
   return {
-    accept: {
-      *work(batch) {
-        const { outcomes, plans: stored } = yield* accept(batch, { rules, plans, counts });
-        return { outcomes, stored: () => plans.noteStored(stored) };
-      },
-    } satisfies Batches<Arriving, Accepted>,
-    settle: {
-      *work(batch) {
-        return { outcomes: yield* settle(batch, { counts, held: held() }) };
-      },
-    } satisfies Batches<Settling, SettledOutcome>,
-    register: {
-      *work(batch) {
-        return { outcomes: yield* register(batch, parking) };
-      },
-    } satisfies Batches<Registering, readonly Registered[]>,
+    accept: counted<Arriving, Accepted>((batch, counts) => accept(batch, planning, counts)),
+    settle: uncounted<Settling, SettledOutcome>((batch) => settle(batch, { counts: begin, held: held() })),
+    quarantine: counted<QuarantinedBody, number>(function* (batch, counts) {
+      return { outcomes: yield* storeQuarantined(batch, counts) };
+    }),
+    release: counted<ReleasedEvent, Accepted | null>((batch, counts) => release(batch, planning, counts)),
+    retry: uncounted<Retrying, Requeued | null>(retry),
+    replay: uncounted<ReplayingFound, ReplayedFound>(replay),
+    backfill: counted<Backfilling, Backfilled>((batch, counts) => backfill(batch, planning, counts)),
+    nameRequest: uncounted<Naming, EventId>(nameRequests),
+    resume: each(resume),
+    endPause: each(endPause),
+    register: uncounted<Registering, readonly Registered[]>((batch) => register(batch, parking)),
     releaseParked: (now: number, limit: number) => releaseParked(now, limit, parking),
     expireParked: (now: number, limit: number) => expireParked(now, limit, parking),
   };

@@ -10,6 +10,7 @@ import { createSessions, type Sessions } from "../../src/store/postgres/sessions
 import { type Registered, type Rules, sumRegistered } from "../../src/store/rules.ts";
 import { ddl } from "../../src/store/schema/ddl.ts";
 import type { RowOf, Table } from "../../src/store/schema/table.ts";
+import { tables } from "../../src/store/schema/tables.ts";
 import type { Work } from "../../src/store/sql/ops.ts";
 import { rows } from "../../src/store/sql/ops.ts";
 import { raw, sql } from "../../src/store/sql/sql.ts";
@@ -17,6 +18,7 @@ import { createSqliteCommit } from "../../src/store/sqlite/commit.ts";
 import { tune } from "../../src/store/sqlite/file.ts";
 import { createSqliteRunner } from "../../src/store/sqlite/runner.ts";
 import type { Accepted, Arriving } from "../../src/store/work/accept.ts";
+import type { Batches } from "../../src/store/work/batches.ts";
 import { dueDeliveries, nextDueAt, type QueuedDelivery } from "../../src/store/work/due.ts";
 import type { Held } from "../../src/store/work/leases.ts";
 import type { Due } from "../../src/store/work/plan-deliveries.ts";
@@ -38,10 +40,16 @@ export interface OneStore extends AsyncDisposable {
   registerEach(registrations: readonly MessageRegistration[], at: number): Promise<Registered[]>;
   releaseParked(now: number, limit: number): Promise<{ readonly released: number; readonly due: readonly Due[] }>;
   expireParked(now: number, limit: number): Promise<{ readonly concluded: number; readonly due: readonly Due[] }>;
+  /** Commands of one turn. */
+  send<In, Out>(kind: (commands: Commands) => Batches<In, Out>, items: readonly In[]): Promise<Out[]>;
   run<T>(make: () => Work<T>): Promise<T>;
+  /** Without a transaction. */
+  read<T>(work: Work<T>): Promise<T>;
   /** All rows of a table, in the order of its key. */
   rows<T extends Table>(table: T): Promise<RowOf<T>[]>;
 }
+
+export type Commands = ReturnType<typeof createCommands>;
 
 export interface OpenOptions {
   readonly held?: () => Held;
@@ -66,7 +74,9 @@ export async function openSqlite(rules: Rules, { held = () => null, writer = "" 
     ...registering((one) => commit.run(commands.register, one)),
     releaseParked: async (now, limit) => runner.transact(commands.releaseParked(now, limit)),
     expireParked: async (now, limit) => runner.transact(commands.expireParked(now, limit)),
+    send: (kind, items) => all(items.map((item) => commit.run(kind(commands), item))),
     run: async (make) => runner.transact(make()),
+    read: async (work) => runner.now(work),
     rows: async (table) => runner.now(allRows(table)),
     async [Symbol.asyncDispose]() {
       await commit.idle();
@@ -133,27 +143,43 @@ function openOn(url: string, rules: Rules, { held = () => null, writer = "here" 
   const commands = createCommands({ rules, writer, held });
   const accepting = createPostgresCommit(sessions, commands.accept, 1);
   const settling = createPostgresCommit(sessions, commands.settle, 1);
-  const registrations = createPostgresCommit(sessions, commands.register, 1);
+  const sending = new Map<unknown, unknown>();
+  function send<In, Out>(kind: Batches<In, Out>, items: readonly In[]): Promise<Out[]> {
+    const commit = (sending.get(kind) ?? createPostgresCommit(sessions, kind, 1)) as ReturnType<typeof createPostgresCommit<In, Out>>;
+    sending.set(kind, commit);
+    return all(items.map((item) => commit.run(item)));
+  }
   return {
     accept: (events, proxyRoute) => all(arrivingOf(events, proxyRoute).map((one) => accepting.run(one))),
     settle: (settlements) => all(settlements.map((one) => settling.run(one))),
     due: (route, now, limit = 100, from = 0) => sessions.read(dueDeliveries({ route, from, now, limit })),
     nextDueAt: (route, now) => sessions.read(nextDueAt(route, now)),
-    ...registering((one) => registrations.run(one)),
+    ...registering((one) => send(commands.register, [one]).then(([outcome]) => outcome as readonly Registered[])),
     releaseParked: (now, limit) => sessions.transact(() => commands.releaseParked(now, limit)),
     expireParked: (now, limit) => sessions.transact(() => commands.expireParked(now, limit)),
+    send: (kind, items) => send(kind(commands), items),
     run: (make) => sessions.transact(make),
+    read: (work) => sessions.read(work),
     rows: (table) => sessions.read(allRows(table)),
     [Symbol.asyncDispose]: () => sessions.close(),
   };
 }
 
+/** One for all cases of a process: to create a database takes longer than most of them. */
+const emptied = new Map<PostgresVersion, Promise<SharedDatabase>>();
+
+/** On a database that is emptied for it, so a process has one such store of a version at a time. */
 export const openPostgres =
   (version: PostgresVersion): OpenStore =>
   async (rules, options) => {
-    const shared = await createShared(version);
-    const store = await shared.open(rules, options);
-    return { ...store, [Symbol.asyncDispose]: () => shared[Symbol.asyncDispose]() };
+    const creating = emptied.get(version) ?? createShared(version);
+    emptied.set(version, creating);
+    const shared = await creating;
+    const setup = await connect(settingsOf(shared.url), "free");
+    const numbered = ["events", "subjects"].map((name) => `ALTER SEQUENCE ${name}_seq RESTART`);
+    await setup.script([`TRUNCATE ${tables.map(({ name }) => name).join(", ")}`, ...numbered].join("; "));
+    await setup.end();
+    return openOn(shared.url, rules, options);
   };
 
 function* allRows<T extends Table>(table: T): Work<RowOf<T>[]> {

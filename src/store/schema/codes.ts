@@ -26,3 +26,12 @@ export function unpackEventId(hex: string): EventId {
   if (hex.length === 2 * uuidBytes) return uuidText(hex) as EventId;
   return Buffer.from(hex, "hex").toString("utf8", hex.startsWith("01") ? 2 : 1) as EventId;
 }
+
+export function packHeaders(headers: Readonly<Record<string, string>>): string | null {
+  for (const _ in headers) return JSON.stringify(headers);
+  return null;
+}
+
+export function unpackHeaders(text: string | null): Readonly<Record<string, string>> {
+  return text === null ? {} : (JSON.parse(text) as Record<string, string>);
+}

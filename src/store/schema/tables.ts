@@ -52,7 +52,7 @@ export const events = table(
       error: { on: ["error_code"], where: "error_code IS NOT NULL" },
       polled: { on: ["account", "seq"], where: "origin <> 0" },
       ignored: { on: ["received_at"], where: `disposition = ${dispositions.indexOf("ignored")}` },
-      quarantined: { on: ["received_at"], where: `disposition = ${dispositions.indexOf("quarantined")}` },
+      quarantined: { on: ["received_at", "seq"], where: `disposition = ${dispositions.indexOf("quarantined")}` },
     },
   },
 );

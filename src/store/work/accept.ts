@@ -8,13 +8,14 @@ import type { Tracking } from "../../model/tracking.ts";
 import { nothingTracked } from "../../track/facts.ts";
 import { planArrival } from "../../track/planning.ts";
 import { type Rules, stepSubject } from "../rules.ts";
-import { codeOf, packEventId } from "../schema/codes.ts";
+import { codeOf, packEventId, packHeaders } from "../schema/codes.ts";
 import type { RowOf } from "../schema/table.ts";
 import { events, hydrations, plans, queue, subjects } from "../schema/tables.ts";
 import { change, find, insert, look, numbers, together, update, type Work } from "../sql/ops.ts";
-import type { Counts } from "./counts.ts";
-import { type Due, type Judged, laneKey, laneOf, openInLane, type Queued, queueRows, sortedLanes } from "./plan-deliveries.ts";
+import { type Counts, countSecret } from "./counts.ts";
+import { type Due, type Judged, laneKey, lanesToLookAt, openInLane, type Queued, queueRows } from "./plan-deliveries.ts";
 import { distinctPlans, knownPlan, type NumberedPlan, type PlanNumbers, unstoredPlans } from "./plan-numbers.ts";
+import { storeQuarantined, unstorable } from "./quarantine.ts";
 import { byKey, factsOfRow, keyOf, newSubject, ownSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
 
 /** An event to accept. `proxyRoute`: the exchange that a `mode: proxy` source makes at once; null: none. */
@@ -31,7 +32,6 @@ export type Accepted =
 export interface AcceptParts {
   readonly rules: Rules;
   readonly plans: Pick<PlanNumbers, "numberOf" | "isStored">;
-  readonly counts: () => Counts;
 }
 
 /** `plans`: those that are stored once the transaction is. */
@@ -48,9 +48,33 @@ const repeated = change(events, [], { add: ["duplicates", "conflicts"] });
 
 /**
  * Dedupes, stores, tracks and plans events in one step. A known id only raises its counts, so a redelivery can neither
- * change a status nor be planned again.
+ * change a status nor be planned again. The caller writes the counts, with its own.
  */
-export function* accept(arriving: readonly Arriving[], parts: AcceptParts): Work<AcceptedBatch> {
+export function* accept(arriving: readonly Arriving[], parts: AcceptParts, counts: Counts): Work<AcceptedBatch> {
+  const faults = arriving.map(({ event }) => unstorable(event));
+  if (faults.every((fault) => fault === null)) return yield* acceptStorable(arriving, parts, counts);
+  const { outcomes, plans } = yield* acceptStorable(
+    arriving.filter((_, place) => faults[place] === null),
+    parts,
+    counts,
+  );
+  const bodies = arriving.flatMap(({ event }, place) => {
+    const error = faults[place] ?? null;
+    return error === null ? [] : [{ ...event, error }];
+  });
+  const accepted = outcomes.values();
+  const quarantined = (yield* storeQuarantined(bodies, counts)).values();
+  return {
+    outcomes: faults.map((fault) =>
+      fault === null
+        ? (accepted.next().value as Accepted)
+        : { result: "accepted", seq: quarantined.next().value as number, disposition: "quarantined", due: [] },
+    ),
+    plans,
+  };
+}
+
+function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, counts: Counts): Work<AcceptedBatch> {
   const named = nameAll(arriving);
   const { about, keys } = named;
   // The ids come after the locks of the subjects: another receiver may have stored the event while this one waited for them.
@@ -65,12 +89,15 @@ export function* accept(arriving: readonly Arriving[], parts: AcceptParts): Work
       : { row, isNew: false, isChanged: false };
   });
   const bySubject = new Map(about.map(([, { name, account }], place) => [subjectName(account, name), tracked[place] as Tracked]));
-  const counts = parts.counts();
   const judged = fresh.map((place, index) =>
     judge(arriving[place] as Arriving, named.packed[place] as Buffer, seqs[index] as number, bySubject, parts, counts),
   );
 
-  const lanes = lanesToLookAt(parts.rules, judged);
+  // A new message has nothing open.
+  const lanes = lanesToLookAt(
+    parts.rules,
+    judged.filter(({ isNewSubject }) => !isNewSubject),
+  );
   const newPlans = distinctPlans(judged.map(({ plan }) => plan)).filter(({ id }) => !parts.plans.isStored(id));
   const [inLanes, storedPlans] = yield* together([
     find(openInLane, lanes),
@@ -111,7 +138,6 @@ export function* accept(arriving: readonly Arriving[], parts: AcceptParts): Work
       judged.flatMap(({ hydration }) => hydration ?? []),
     ),
   ]);
-  yield* counts.write();
   return { outcomes, plans: newPlans };
 }
 
@@ -269,10 +295,10 @@ function judge(
       plan: numbered.id,
       duplicates: 0,
       conflicts: 0,
-      fault: plan.fault ?? null,
+      fault: plan.fault?.replaceAll("\0", "\ufffd") ?? null,
       release: event.releaseOf ?? null,
       mask: hiddenNumber(envelope.id),
-      headers: headersText(event.headers),
+      headers: packHeaders(event.headers),
       body: event.body,
     },
   };
@@ -281,20 +307,6 @@ function judge(
 function hydrationRow(seq: number, { account, receivedAt }: ReceivedEvent, start: HydrationStart): RowOf<typeof hydrations> {
   const more = start.state === "given-up" ? JSON.stringify({ reason: start.reason, settledAt: receivedAt }) : null;
   return { event: seq, account, received_at: receivedAt, state: hydrationStates.indexOf(start.state), target: null, subject: null, more };
-}
-
-/** A new message has nothing open, and an unordered delivery is alone in its lane. */
-function lanesToLookAt(rules: Rules, judged: readonly JudgedEvent[]): [number, string][] {
-  const lanes = new Map<string, [number, string]>();
-  for (const event of judged) {
-    if (event.subject === null || event.isNewSubject) continue;
-    for (const { route, verdict } of event.verdicts) {
-      if (verdict !== "deliver" || route === event.proxyRoute) continue;
-      const lane = laneOf(rules, route, event);
-      if (lane > 0) lanes.set(laneKey(lane, route), [lane, route]);
-    }
-  }
-  return sortedLanes([...lanes.values()]);
 }
 
 /** Counts repeats and conflicts on the stored rows that they repeat. Those of this batch are not stored yet. */
@@ -319,18 +331,4 @@ function repeatCounts(
     outcomes[place] = { result: "duplicate", seq, conflict };
   }
   return [...changed.values()].sort((a, b) => a.seq - b.seq);
-}
-
-/** Shows which secrets are in use. A repeat shows it, too. Events that the relay made have no signature. */
-function countSecret(counts: Counts, { account, source, secret, receivedAt }: ReceivedEvent, series: "secret" | "secretRepeats"): void {
-  if (secret === null) return;
-  const use = { at: 0, account, of: source, label: secret };
-  counts.add({ ...use, series }, 1);
-  counts.add({ ...use, series: "secretLast" }, receivedAt, "max");
-  counts.add({ ...use, series: "secretFirst" }, receivedAt, "min");
-}
-
-function headersText(headers: Readonly<Record<string, string>>): string | null {
-  for (const _ in headers) return JSON.stringify(headers);
-  return null;
 }

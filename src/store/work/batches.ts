@@ -11,3 +11,14 @@ export interface Done<Out> {
   /** Called once the transaction is committed. */
   readonly stored?: () => void;
 }
+
+/** Commands that need nothing but their turn. */
+export function each<In, Out>(one: (item: In) => Work<Out>): Batches<In, Out> {
+  return {
+    *work(batch) {
+      const outcomes: Out[] = [];
+      for (const item of batch) outcomes.push(yield* one(item));
+      return { outcomes };
+    },
+  };
+}

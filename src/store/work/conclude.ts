@@ -1,5 +1,4 @@
-import { minuteMs } from "../../model/history.ts";
-import type { KeptVerdict } from "../../model/plan.ts";
+import type { Disposition, KeptVerdict } from "../../model/plan.ts";
 import { dispositions } from "../../model/states.ts";
 import { type Concluded, expire, release } from "../../track/parking.ts";
 import { replan } from "../../track/planning.ts";
@@ -8,7 +7,7 @@ import { codeOf } from "../schema/codes.ts";
 import type { RowOf } from "../schema/table.ts";
 import { events, plans, queue, queueState } from "../schema/tables.ts";
 import { ask, change, find, insert, look, removal, remove, together, update, type Work } from "../sql/ops.ts";
-import type { Counts } from "./counts.ts";
+import { type Counts, countMoved } from "./counts.ts";
 import { type Due, laneKey, laneOf, openInLane, type Queued, queueRows, sortedLanes } from "./plan-deliveries.ts";
 import { distinctPlans, knownPlan, type NumberedPlan, type PlanNumbers, unstoredPlans } from "./plan-numbers.ts";
 import { factsOfRow, type SubjectRow } from "./subject-rows.ts";
@@ -159,7 +158,7 @@ function decide(open: readonly Open[], at: number, { rules, plans }: ParkingPart
     const number = plans.numberOf(concluded);
     numbers.push(number);
     ended.push({ seq, disposition: codeOf.disposition[concluded.disposition], plan: number.id });
-    countMove(counts, event, concluded.disposition);
+    countMoved(counts, event, dispositions[event.disposition] as Disposition, concluded.disposition);
     const judged = { seq, account, subject, receivedAt: at, verdicts: concluded.released, isHydrating: false, proxyRoute: null };
     const ordered = lanesOf(concluded.released.map(({ route }) => [laneOf(rules, route, judged), route, seq]));
     const { rows, due } = queueRows(rules, judged, new Set(ordered.map(([lane, route]) => laneKey(lane, route))));
@@ -183,16 +182,11 @@ function createConclusion(rules: Rules) {
   };
 }
 
-function storedEvent({ account, source, status, previous_status, error_code, moved }: Event, body: Buffer) {
-  return { account, source, body, status, previousStatus: previous_status, errorCode: error_code, moved: moved === 1 };
-}
+type JudgedColumns = Pick<RowOf<typeof events>, "account" | "source" | "status" | "previous_status" | "error_code" | "moved">;
 
-function countMove(counts: Counts, { account, source, received_at, disposition }: Event, to: string): void {
-  const from = dispositions[disposition];
-  if (from === undefined || from === to) return;
-  const counter = { at: Math.floor(received_at / minuteMs), account, series: "events", of: source };
-  counts.add({ ...counter, label: from }, -1);
-  counts.add({ ...counter, label: to }, 1);
+/** A stored event, as the planner takes it. */
+export function storedEvent({ account, source, status, previous_status, error_code, moved }: JudgedColumns, body: Buffer) {
+  return { account, source, body, status, previousStatus: previous_status, errorCode: error_code, moved: moved === 1 };
 }
 
 /**

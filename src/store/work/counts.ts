@@ -1,4 +1,6 @@
+import type { ReceivedEvent } from "../../model/event.ts";
 import { hourMs, minuteMs, mostCodes, otherCode } from "../../model/history.ts";
+import type { Disposition } from "../../model/plan.ts";
 import { counters } from "../schema/tables.ts";
 import { add, rows, type Sum, type Work } from "../sql/ops.ts";
 import { as, select } from "../sql/sql.ts";
@@ -83,6 +85,32 @@ export function createCounting(writer: string) {
       };
     },
   };
+}
+
+/** Shows which secrets are in use. A repeat shows it, too. Events that the relay made have no signature. */
+export function countSecret(
+  counts: Counts,
+  { account, source, secret, receivedAt }: Pick<ReceivedEvent, "account" | "source" | "secret" | "receivedAt">,
+  series: "secret" | "secretRepeats",
+): void {
+  if (secret === null) return;
+  const use = { at: 0, account, of: source, label: secret };
+  counts.add({ ...use, series }, 1);
+  counts.add({ ...use, series: "secretLast" }, receivedAt, "max");
+  counts.add({ ...use, series: "secretFirst" }, receivedAt, "min");
+}
+
+/** A stored event has another disposition now. It counts in the minute in which it was received. */
+export function countMoved(
+  counts: Counts,
+  { account, source, received_at }: { readonly account: string; readonly source: string; readonly received_at: number },
+  from: Disposition,
+  to: Disposition,
+): void {
+  if (from === to) return;
+  const counter = { at: Math.floor(received_at / minuteMs), account, series: "events", of: source };
+  counts.add({ ...counter, label: from }, -1);
+  counts.add({ ...counter, label: to }, 1);
 }
 
 type Level<T> = Map<string | number, T>;

@@ -1,7 +1,7 @@
 import type { DeliverySubject, StoredDelivery } from "../../model/delivery.ts";
 import { origins } from "../../model/event.ts";
 import { type HydrationBrief, hydrationStates } from "../../model/hydration.ts";
-import { unpackEventId } from "../schema/codes.ts";
+import { unpackEventId, unpackHeaders } from "../schema/codes.ts";
 import type { RowOf } from "../schema/table.ts";
 import { events, hydrations, queue, queueState, subjects } from "../schema/tables.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
@@ -83,7 +83,7 @@ export function* dueDeliveries({ route, from, now, limit }: DueRange): Work<Queu
       origin: origins[row.origin] ?? "webhook",
       receivedAt,
       body,
-      headers: row.headers === null ? {} : (JSON.parse(row.headers) as Record<string, string>),
+      headers: unpackHeaders(row.headers),
       attempts,
       spent,
       replays,

@@ -42,6 +42,23 @@ export function sortedLanes<Lane extends readonly [lane: number, route: string, 
   return lanes.toSorted(([a, one, first = 0], [b, other, second = 0]) => a - b || (one < other ? -1 : one > other ? 1 : first - second));
 }
 
+/** The lanes that these deliveries join. An unordered delivery is alone in its lane. */
+export function lanesToLookAt(
+  rules: Pick<Rules, "timing">,
+  judged: readonly Pick<Judged, "seq" | "subject" | "verdicts" | "proxyRoute">[],
+): (readonly [lane: number, route: string])[] {
+  const lanes = new Map<string, readonly [number, string]>();
+  for (const event of judged) {
+    if (event.subject === null) continue;
+    for (const { route, verdict } of event.verdicts) {
+      if (verdict !== "deliver" || route === event.proxyRoute) continue;
+      const lane = laneOf(rules, route, event);
+      if (lane > 0) lanes.set(laneKey(lane, route), [lane, route]);
+    }
+  }
+  return sortedLanes([...lanes.values()]);
+}
+
 /**
  * The rows of an event's deliveries. `open`: the lanes in which another delivery waits; those of these rows are added. A
  * delivery behind another of its message is held until that one settles, so that none overtakes (promise 3).

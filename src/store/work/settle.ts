@@ -7,7 +7,7 @@ import type { Counts } from "./counts.ts";
 import type { QueuedDelivery } from "./due.ts";
 import { type Held, lostRoutes } from "./leases.ts";
 import type { Due } from "./plan-deliveries.ts";
-import { put } from "./state.ts";
+import { noteOfRoute } from "./route-notes.ts";
 
 /** A settlement, with what its worker knows of the delivery. */
 export interface Settling extends Settlement {
@@ -175,11 +175,4 @@ function countSettled(counts: Counts, { route, attempt, settled, at, receivedAt,
   if (settled.to === "dead") counts.add({ at: minute, account, series: "dead", of: route, label: "" }, 1);
   if (settled.to === "delivered" && receivedAt !== undefined)
     counts.add({ at: minute, account, series: "delivery", of: route, label: String(bucketOf(at - receivedAt)) }, 1);
-}
-
-/** What the destination said beside the outcome: what a new holder of the route must know. */
-function* noteOfRoute({ route, at, stop, pause, failing }: Settling): Work<void> {
-  if (stop !== undefined) yield* put(`stop/${route}`, { at, reason: stop });
-  if (pause !== undefined) yield* put(`pause/${route}`, pause, pause.until);
-  if (failing !== undefined) yield* put(`failing/${route}`, failing);
 }

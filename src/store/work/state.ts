@@ -34,6 +34,12 @@ export function* put(key: string, value: unknown, until: number | null = null): 
   );
 }
 
+/** Removes a value and returns it; null: there was none. */
+export function* take<S>(key: string): Work<S | null> {
+  const [removed] = yield* rows(sql<{ readonly value: string }>`DELETE FROM state WHERE key = ${key} RETURNING value`);
+  return removed === undefined ? null : (JSON.parse(removed.value) as S);
+}
+
 /** Stores the first value under a key. Of two that do it at once, one fails, and its transaction is repeated. */
 export function* create(key: string, value: unknown): Work<void> {
   yield* rows(sql`INSERT INTO state (key, value, version, until) VALUES (${key}, ${JSON.stringify(value)}, 1, ${null})`);

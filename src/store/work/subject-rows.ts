@@ -34,6 +34,20 @@ export function* lockSubjects(seqs: readonly number[]): Work<ReadonlyMap<number,
   return new Map(rows.flatMap((row) => (row === undefined ? [] : [[row.seq, row]])));
 }
 
+const seenSubject = look(subjects, ["seq"], subjects.names as (keyof SubjectRow)[]);
+
+/** Subjects by their seqs, without a lock. */
+export function* findSubjects(seqs: readonly number[]): Work<ReadonlyMap<number, SubjectRow>> {
+  const distinct = [...new Set(seqs)];
+  const rows = yield* ask(
+    find(
+      seenSubject,
+      distinct.map((seq) => [seq]),
+    ),
+  );
+  return new Map(rows.flatMap((row) => (row === undefined ? [] : [[row.seq, row]])));
+}
+
 export function newSubject({ seq, type, account, key, name }: Pick<SubjectRow, "seq" | "type" | "account" | "key" | "name">): SubjectRow {
   const phone = type === 0 ? lastPhoneDigits(name) : null;
   return {

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { dispositions } from "../../../src/model/states.ts";
+import { createCommands } from "../../../src/store/commands.ts";
 import { counters, deliveries, events, queue, queueState, subjects } from "../../../src/store/schema/tables.ts";
 import type { Work } from "../../../src/store/sql/ops.ts";
-import { accept } from "../../../src/store/work/accept.ts";
 import { createCounting } from "../../../src/store/work/counts.ts";
 import { expireParked } from "../../../src/store/work/parking.ts";
 import { createPlanNumbers } from "../../../src/store/work/plan-numbers.ts";
@@ -107,7 +107,8 @@ test("a registration releases an event that was being parked when it came", asyn
   await using observer = await openSession(shared.url);
   const gate = await closeGate(observer);
   const event = anEvent({ wamid: "w", status: "read" });
-  const accepting = shared.sessions().transact(() => held(accept([{ event, proxyRoute: null }], parts)));
+  const { accept } = createCommands({ rules, writer: "other", held: () => null });
+  const accepting = shared.sessions().transact(() => held(accept.work([{ event, proxyRoute: null }])));
   await gate.reached();
   const registering = store.register([message], start);
   await anotherWaits(observer);

@@ -1,0 +1,188 @@
+import type { RouteVerdict } from "../../model/plan.ts";
+import { addVerdicts } from "../../track/backfill.ts";
+import { nothingTracked } from "../../track/facts.ts";
+import { replan } from "../../track/planning.ts";
+import type { BackfillFilter, Replayed } from "../port.ts";
+import type { Rules } from "../rules.ts";
+import { codeOf } from "../schema/codes.ts";
+import type { RowOf } from "../schema/table.ts";
+import { events, plans, queue } from "../schema/tables.ts";
+import { ask, change, find, insert, look, rows, together, update, type Work } from "../sql/ops.ts";
+import { as, select } from "../sql/sql.ts";
+import type { AcceptParts } from "./accept.ts";
+import { storedEvent } from "./conclude.ts";
+import { type Counts, countMoved } from "./counts.ts";
+import type { ReplayPlace, ReplayStep } from "./find-replay.ts";
+import { type Due, laneKey, lanesToLookAt, openInLane, type Queued, queueRows } from "./plan-deliveries.ts";
+import { distinctPlans, knownPlan, type NumberedPlan, unstoredPlans } from "./plan-numbers.ts";
+import { factsOfRow, findSubjects, lockSubjects, type SubjectRow } from "./subject-rows.ts";
+
+export interface Backfilling {
+  readonly events: readonly number[];
+  readonly filter: BackfillFilter;
+  readonly at: number;
+}
+
+export interface Backfilled extends Replayed {
+  readonly due: readonly Due[];
+}
+
+interface BackfilledBatch {
+  readonly outcomes: readonly Backfilled[];
+  readonly plans: readonly NumberedPlan[];
+}
+
+/** Bodies in memory at once. */
+const bodiesAtOnce = 25;
+
+const columns = [
+  "seq",
+  "account",
+  "source",
+  "received_at",
+  "body",
+  "subject",
+  "status",
+  "previous_status",
+  "moved",
+  "error_code",
+  "plan",
+  "disposition",
+] as const;
+type EventRow = Pick<RowOf<typeof events>, (typeof columns)[number]>;
+const subjectOf = look(events, ["seq"], ["subject"]);
+const seen = look(events, ["seq"], columns);
+const own = look(events, ["seq"], columns, { lock: "update" });
+const routed = change(events, ["disposition", "plan", "fault"]);
+const e = as(events, "e");
+const walked = select({ seq: e.seq, subject: e.subject, disposition: e.disposition, receivedAt: e.received_at, errorCode: e.error_code });
+
+/** The deliveries that the next matching events would get, out of `limit` events that it reads, in the order of acceptance. */
+export function* findBackfill(filter: BackfillFilter, place: ReplayPlace, limit: number, rules: Rules): Work<ReplayStep> {
+  const read = yield* rows(walked`FROM events e WHERE e.seq > ${place.event} ORDER BY e.seq LIMIT ${limit}`);
+  const { disposition, errorCode, from = 0, to = Number.MAX_SAFE_INTEGER } = filter;
+  const matching = read.filter(
+    (row) =>
+      row.disposition === codeOf.disposition[disposition] &&
+      row.receivedAt <= place.since &&
+      row.receivedAt >= from &&
+      row.receivedAt < to &&
+      (errorCode === undefined || row.errorCode === errorCode),
+  );
+  const subjects = yield* findSubjects(matching.flatMap(({ subject }) => subject ?? []));
+  const judged = yield* judge(
+    seen,
+    matching.map(({ seq }) => seq),
+    subjects,
+    filter,
+    rules,
+  );
+  const last = read.at(-1);
+  return {
+    found: judged.flatMap(({ seq, added }) => added.map(({ route }) => ({ event: seq, route }))),
+    place: last === undefined || read.length < limit ? null : { ...place, event: last.seq },
+  };
+}
+
+/**
+ * After a late registration or a new route, ignored or filtered events get their deliveries. A route never gets an event
+ * twice (promise 2): planned deliveries stay, and only new verdicts are added. The caller writes the counts.
+ */
+export function* backfill(batch: readonly Backfilling[], parts: AcceptParts, counts: Counts): Work<BackfilledBatch> {
+  const outcomes: Backfilled[] = [];
+  const used: NumberedPlan[] = [];
+  for (const one of batch) {
+    const { plans, ...outcome } = yield* backfillOne(one, parts, counts);
+    outcomes.push(outcome);
+    used.push(...plans);
+  }
+  return { outcomes, plans: used };
+}
+
+function* backfillOne(
+  { events: given, filter, at }: Backfilling,
+  { rules, plans: numbersOf }: AcceptParts,
+  counts: Counts,
+): Work<Backfilled & { readonly plans: readonly NumberedPlan[] }> {
+  const seqs = [...new Set(given)].sort((a, b) => a - b);
+  const about = yield* ask(
+    find(
+      subjectOf,
+      seqs.map((seq) => [seq]),
+    ),
+  );
+  const subjects = yield* lockSubjects(about.flatMap((row) => row?.subject ?? []));
+  const judged = (yield* judge(own, seqs, subjects, filter, rules)).map((one) => ({
+    ...one,
+    plan: numbersOf.numberOf(one),
+    own: { ...one, receivedAt: at, verdicts: one.added, isHydrating: false, proxyRoute: null },
+  }));
+
+  const lanes = lanesToLookAt(
+    rules,
+    judged.map(({ own }) => own),
+  );
+  const used = distinctPlans(judged.map(({ plan }) => plan));
+  const [inLanes, known] = yield* together([
+    find(openInLane, lanes),
+    find(
+      knownPlan,
+      used.map(({ id }) => [id]),
+    ),
+  ]);
+  const open = new Set(lanes.flatMap(([lane, route], place) => (inLanes[place] === undefined ? [] : [laneKey(lane, route)])));
+  const queued: Queued[] = [];
+  const due: Due[] = [];
+  for (const { own, account, source, received_at } of judged) {
+    const made = queueRows(rules, own, open);
+    queued.push(...made.rows.map((row) => ({ ...row, replays: 1 })));
+    due.push(...made.due);
+    countMoved(counts, { account, source, received_at }, filter.disposition, "routed");
+  }
+  yield* together([
+    insert(plans, unstoredPlans(used, known), "stays"),
+    update(
+      routed,
+      judged.map(({ seq, plan }) => ({ seq, disposition: codeOf.disposition.routed, plan: plan.id, fault: null })),
+    ),
+    insert(queue, queued),
+  ]);
+  return { replayed: queued.length, due, plans: used };
+}
+
+interface JudgedAgain extends Omit<EventRow, "body"> {
+  readonly verdicts: readonly RouteVerdict[];
+  readonly added: readonly RouteVerdict[];
+}
+
+/** Events of the filter's disposition that get further deliveries by the current routes. */
+function* judge(
+  rowOf: typeof seen,
+  seqs: readonly number[],
+  subjects: ReadonlyMap<number, SubjectRow>,
+  { disposition, route }: BackfillFilter,
+  rules: Rules,
+): Work<JudgedAgain[]> {
+  const all: JudgedAgain[] = [];
+  for (let from = 0; from < seqs.length; from += bodiesAtOnce) {
+    const keys = seqs.slice(from, from + bodiesAtOnce).map((seq) => [seq]);
+    const read = (yield* ask(find(rowOf, keys))).filter((row) => row?.disposition === codeOf.disposition[disposition]);
+    const used = [...new Set(read.flatMap((row) => row?.plan ?? []))];
+    const stored = yield* ask(
+      find(
+        knownPlan,
+        used.map((id) => [id]),
+      ),
+    );
+    const kept = new Map(used.map((id, place) => [id, JSON.parse(stored[place]?.verdicts ?? "[]")]));
+    for (const row of read) {
+      if (row === undefined) continue;
+      const subject = row.subject === null ? undefined : subjects.get(row.subject);
+      const now = replan(rules, storedEvent(row, row.body), subject === undefined ? nothingTracked : factsOfRow(subject));
+      const { verdicts, added } = addVerdicts(kept.get(row.plan ?? 0) ?? [], now ?? [], route);
+      const { body: _, ...rest } = row;
+      if (added.length > 0) all.push({ ...rest, verdicts, added });
+    }
+  }
+  return all;
+}

@@ -1,0 +1,51 @@
+import type { ReleasedEvent } from "../port.ts";
+import { codeOf } from "../schema/codes.ts";
+import { events } from "../schema/tables.ts";
+import { ask, change, find, look, update, type Work } from "../sql/ops.ts";
+import { type Accepted, type AcceptParts, accept } from "./accept.ts";
+import { type Counts, countMoved } from "./counts.ts";
+import type { NumberedPlan } from "./plan-numbers.ts";
+import { unstorable } from "./quarantine.ts";
+
+const inQuarantine = look(events, ["seq", "disposition"], ["account", "source", "received_at"], { lock: "update" });
+const released = change(events, ["disposition", "release"]);
+
+interface ReleasedBatch {
+  /** Null: the body is no longer in quarantine, or this store cannot store its event. */
+  readonly outcomes: readonly (Accepted | null)[];
+  readonly plans: readonly NumberedPlan[];
+}
+
+/**
+ * Accepts events that were read from quarantined bodies, and marks the bodies. Repeats make one event, because its id is the
+ * same. The caller writes the counts.
+ */
+export function* release(batch: readonly ReleasedEvent[], parts: AcceptParts, counts: Counts): Work<ReleasedBatch> {
+  const places = [...new Map(batch.map((event, place) => [event.releaseOf, place] as const).toReversed()).values()];
+  const once = places.map((place) => ({ place, event: batch[place] as ReleasedEvent })).filter(({ event }) => unstorable(event) === null);
+  once.sort((a, b) => a.event.releaseOf - b.event.releaseOf);
+  // Before the subjects: accepting locks no such row.
+  const rows = yield* ask(
+    find(
+      inQuarantine,
+      once.map(({ event: { releaseOf } }) => [releaseOf, codeOf.disposition.quarantined]),
+    ),
+  );
+  const here = once.filter((_, index) => rows[index] !== undefined);
+  const { outcomes, plans } = yield* accept(
+    here.map(({ event }) => ({ event, proxyRoute: null })),
+    parts,
+    counts,
+  );
+  for (const row of rows) if (row !== undefined) countMoved(counts, row, "quarantined", "released");
+  yield update(
+    released,
+    here.map(({ event }, index) => ({
+      seq: event.releaseOf,
+      disposition: codeOf.disposition.released,
+      release: (outcomes[index] as Accepted).seq,
+    })),
+  );
+  const byPlace = new Map(here.map(({ place }, index) => [place, outcomes[index] as Accepted]));
+  return { outcomes: batch.map((_, place) => byPlace.get(place) ?? null), plans };
+}

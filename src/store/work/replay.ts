@@ -1,0 +1,169 @@
+import type { DeliveryState } from "../../model/delivery.ts";
+import type { Replayed, ReplayFound, Retried } from "../port.ts";
+import type { RowOf } from "../schema/table.ts";
+import { attempts, deliveries, events, never, queue, queueState, settledState } from "../schema/tables.ts";
+import { ask, change, find, insert, look, removal, remove, together, update, type Work } from "../sql/ops.ts";
+import { type Due, laneKey, openInLane, type Queued, sortedLanes } from "./plan-deliveries.ts";
+import { lockSubjects } from "./subject-rows.ts";
+
+type Settled = RowOf<typeof deliveries>;
+
+/** A delivery that is to go out now, if it is in one of these states. */
+interface Replaying {
+  readonly event: number;
+  readonly route: string;
+  readonly states: readonly DeliveryState[];
+  readonly at: number;
+}
+
+export interface Requeued extends Retried {
+  readonly due: Due | null;
+}
+
+/** A delivery to retry, in whatever state it is. */
+export type Retrying = Omit<Replaying, "states">;
+
+export interface ReplayingFound {
+  readonly found: ReplayFound["found"];
+  readonly states: readonly DeliveryState[];
+  readonly at: number;
+}
+
+export interface ReplayedFound extends Replayed {
+  readonly due: readonly Due[];
+}
+
+const anyState: readonly DeliveryState[] = ["waiting", "held", "delivered", "dead"];
+const settledWords = { [settledState.delivered]: "delivered", [settledState.dead]: "dead" } as Readonly<Record<number, DeliveryState>>;
+
+const subjectOf = look(events, ["seq"], ["subject"]);
+const open = look(queue, ["lane", "route", "event"], ["lane", "route", "event", "state"], { lock: "update" });
+const settled = look(deliveries, ["event", "route"], deliveries.names as (keyof Settled)[], { lock: "update" });
+const sooner = change(queue, ["next_at"]);
+const again = removal(deliveries);
+
+/** Retries deliveries: a settled one waits again, a waiting one goes out at once. Null: not found. */
+export const retry = (batch: readonly Retrying[]): Work<readonly (Requeued | null)[]> =>
+  requeue(batch.map((one) => ({ ...one, states: anyState })));
+
+/** Makes deliveries that a walk found go out now, those that are still in these states. */
+export function* replay(batch: readonly ReplayingFound[]): Work<readonly ReplayedFound[]> {
+  const all = batch.flatMap(({ found, states, at }) => found.map((one) => ({ ...one, states, at })));
+  const outcomes = (yield* requeue(all)).values();
+  return batch.map(({ found }) => {
+    const done = found.flatMap(() => outcomes.next().value ?? []);
+    return { replayed: done.length, due: done.flatMap(({ due }) => due ?? []) };
+  });
+}
+
+/**
+ * A settled delivery waits again under its old id, behind what is open in its lane. The locks of the subjects keep others
+ * from adding to a lane meanwhile; only settling does not wait for them.
+ */
+function* requeue(asked: readonly Replaying[]): Work<(Requeued | null)[]> {
+  const wanted = new Map<string, Replaying>();
+  for (const one of asked) if (!wanted.has(keyOf(one))) wanted.set(keyOf(one), one);
+  const seqs = [...new Set(asked.map(({ event }) => event))];
+  const rows = yield* ask(
+    find(
+      subjectOf,
+      seqs.map((seq) => [seq]),
+    ),
+  );
+  const subjects = new Map(seqs.map((seq, place) => [seq, rows[place]?.subject ?? null]));
+  yield* lockSubjects([...subjects.values()].filter((subject) => subject !== null));
+
+  const all = [...wanted.values()];
+  const ofQueue = all.filter(({ states }) => states.includes("waiting"));
+  const lanes = sortedLanes(ofQueue.flatMap(({ event, route }) => lanesOf(event, subjects.get(event) ?? null, route)));
+  const ofSettled = all.filter(({ states }) => states.includes("dead") || states.includes("delivered")).sort(byEvent);
+  // The settled ones are looked for in a later statement: a delivery that settled while it was locked is there now.
+  const [waiting, ended] = yield* together([
+    find(open, lanes),
+    find(
+      settled,
+      ofSettled.map(({ event, route }) => [event, route]),
+    ),
+  ]);
+  const openRows = new Map(waiting.flatMap((row) => (row === undefined ? [] : [[keyOf(row), row]])));
+  const settledRows = new Map(ended.flatMap((row) => (row === undefined ? [] : [[keyOf(row), row]])));
+  const requeued = all.flatMap((one) => {
+    const row = settledRows.get(keyOf(one));
+    return row !== undefined && one.states.includes(settledWords[row.state] as DeliveryState) ? [{ row, at: one.at }] : [];
+  });
+
+  // An unordered delivery is alone in its lane.
+  const ordered = requeued.filter(({ row }) => row.lane > 0);
+  const behind = sortedLanes([
+    ...new Map(ordered.map(({ row: { lane, route } }) => [laneKey(lane, route), [lane, route] as const])).values(),
+  ]);
+  const firsts = yield* ask(find(openInLane, behind));
+  const busy = new Set(behind.flatMap(([lane, route], place) => (firsts[place] === undefined ? [] : [laneKey(lane, route)])));
+
+  const outcomes = new Map<string, Requeued>();
+  const queued: Queued[] = [];
+  for (const { row, at } of requeued) {
+    const lane = laneKey(row.lane, row.route);
+    const isHeld = busy.has(lane);
+    busy.add(lane);
+    queued.push(queuedAgain(row, isHeld, at));
+    outcomes.set(keyOf(row), isHeld ? { state: "held", due: null } : { state: "waiting", due: dueOf(row, at) });
+  }
+  const hastened = ofQueue.flatMap((one) => {
+    const row = openRows.get(keyOf(one));
+    if (row?.state === queueState.held && one.states.includes("held")) outcomes.set(keyOf(row), { state: "held", due: null });
+    if (row?.state !== queueState.waiting) return [];
+    outcomes.set(keyOf(row), { state: "waiting", due: dueOf(row, one.at) });
+    return [{ ...row, next_at: one.at }];
+  });
+  yield* together([
+    update(sooner, hastened),
+    insert(
+      attempts,
+      requeued.flatMap(({ row }) => lastAttempt(row) ?? []),
+    ),
+    remove(
+      again,
+      requeued.map(({ row }) => row),
+    ),
+    insert(queue, queued),
+  ]);
+  return asked.map((one) => {
+    const outcome = outcomes.get(keyOf(one)) ?? null;
+    // The same delivery a second time finds the state that the first one left.
+    return outcome !== null && (wanted.get(keyOf(one)) === one || one.states.includes(outcome.state)) ? outcome : null;
+  });
+}
+
+const keyOf = ({ event, route }: Pick<Replaying, "event" | "route">): string => `${event}\0${route}`;
+const dueOf = ({ event, route, lane }: Pick<Settled, "event" | "route" | "lane">, at: number): Due => ({ route, event, at, lane });
+
+function byEvent(a: Replaying, b: Replaying): number {
+  return a.event - b.event || (a.route < b.route ? -1 : 1);
+}
+
+/** The order of a route may have changed since it was planned. */
+function lanesOf(event: number, subject: number | null, route: string): [number, string, number][] {
+  return [...(subject === null ? [] : [subject]), -event].map((lane) => [lane, route, event]);
+}
+
+function queuedAgain({ lane, route, event, account, attempts, replays }: Settled, isHeld: boolean, at: number): Queued {
+  return {
+    lane,
+    route,
+    event,
+    shard: 0,
+    account,
+    state: isHeld ? queueState.held : queueState.waiting,
+    next_at: isHeld ? never : at,
+    attempts,
+    spent: 0,
+    replays: replays + 1,
+    cause: null,
+  };
+}
+
+/** The attempt that settled a delivery is stored with it, until another one follows. */
+function lastAttempt({ event, route, attempts: number, at, took_ms, status, error, response }: Settled): RowOf<typeof attempts> | null {
+  return at === null ? null : { event, route, number, at, took_ms: took_ms ?? 0, status, error, response };
+}

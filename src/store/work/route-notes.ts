@@ -1,0 +1,34 @@
+import type { Settlement } from "../../model/delivery.ts";
+import type { Work } from "../sql/ops.ts";
+import { put, take, values } from "./state.ts";
+
+/*
+ * What a destination said beside the outcome of an attempt. It is kept for whoever delivers the route next: a stop (410), a
+ * pause that it asked for (429), and since when it has been failing.
+ */
+
+type Pause = NonNullable<Settlement["pause"]>;
+
+const stopKey = (route: string): string => `stop/${route}`;
+const pauseKey = (route: string): string => `pause/${route}`;
+
+export function* noteOfRoute({ route, at, stop, pause, failing }: Settlement): Work<void> {
+  if (stop !== undefined) yield* put(stopKey(route), { at, reason: stop });
+  if (pause !== undefined) {
+    const [known] = yield* values<Pause>([pauseKey(route)], "update");
+    // Attempts end in any order, so the longest pause counts. Other settings of the breaker begin anew.
+    const until = known?.breaker === pause.breaker ? Math.max(known.until, pause.until) : pause.until;
+    yield* put(pauseKey(route), { ...pause, until }, until);
+  }
+  if (failing !== undefined) yield* put(`failing/${route}`, failing);
+}
+
+/** Starts a stopped destination again. False: it was not stopped. */
+export function* resume(route: string): Work<boolean> {
+  return (yield* take(stopKey(route))) !== null;
+}
+
+/** Ends the pause that a destination asked for. True: there was one at `now`. */
+export function* endPause({ route, now }: { readonly route: string; readonly now: number }): Work<boolean> {
+  return ((yield* take<Pause>(pauseKey(route)))?.until ?? 0) > now;
+}

@@ -1,0 +1,154 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { BackfillFilter } from "../../src/store/port.ts";
+import type { Rules } from "../../src/store/rules.ts";
+import { codeOf } from "../../src/store/schema/codes.ts";
+import { counters, events, plans, queue, queueState } from "../../src/store/schema/tables.ts";
+import { findBackfill } from "../../src/store/work/backfill.ts";
+import { type ReplayPlace, type ReplayStep, startOfReplay } from "../../src/store/work/find-replay.ts";
+import type { Due } from "../../src/store/work/plan-deliveries.ts";
+import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
+import { anEvent, type EventParts, type RouteParts, rulesFor, start } from "./store-events.ts";
+
+export function oneStoreBackfillContract(name: string, open: OpenStore, tags: string[] = []): void {
+  describe(`${name}: backfill`, { tags }, () => {
+    /** The routes of the settings, which a reload replaces. */
+    let current: Rules;
+    let store: OneStore;
+    const load = (routes: readonly RouteParts[]): void => {
+      current = rulesFor(routes, { unknown: "forward" });
+    };
+    const rules: Rules = {
+      stepMessage: (state, seen) => current.stepMessage(state, seen),
+      stepRun: (state, seen) => current.stepRun(state, seen),
+      hydration: (event) => current.hydration(event),
+      timing: (route) => current.timing(route),
+      parkFor: 60_000,
+      plan: (event, tracking) => {
+        const { poison } = event.data as { readonly poison?: boolean };
+        if (poison === true && isFailing) throw new TypeError("boom\0 of wamid.HBgNNTQ5MTE1NTU1MDAwMRUC");
+        return current.plan(event, tracking);
+      },
+    };
+    let isFailing = false;
+    beforeEach(async () => {
+      isFailing = false;
+      load([{ name: "read", match: { statuses: ["read"] } }]);
+      store = await open(rules);
+    });
+    afterEach(() => store[Symbol.asyncDispose]());
+
+    const accept = async (parts: EventParts = {}): Promise<number> => (await store.accept([anEvent(parts)]))[0]?.seq ?? 0;
+    const eventOf = async (seq: number) => (await store.rows(events)).find((row) => row.seq === seq);
+    const verdictsOf = async (seq: number) => {
+      const event = await eventOf(seq);
+      return JSON.parse((await store.rows(plans)).find(({ id }) => id === event?.plan)?.verdicts ?? "null");
+    };
+    const counted = async () =>
+      Object.fromEntries((await store.rows(counters)).filter(({ series }) => series === "events").map(({ label, n }) => [label, n]));
+
+    async function backfill(filter: Partial<BackfillFilter> = {}, at = start) {
+      const whole: BackfillFilter = { disposition: "filtered", ...filter };
+      const all = { found: 0, replayed: 0, due: [] as Due[] };
+      let place: ReplayPlace | null = startOfReplay(at);
+      while (place !== null) {
+        const step: ReplayStep = await store.read(findBackfill(whole, place, 3, rules));
+        const some = step.found.map(({ event }) => event);
+        const [done = { replayed: 0, due: [] }] = await store.send(({ backfill }) => backfill, [{ events: some, filter: whole, at }]);
+        all.found += step.found.length;
+        all.replayed += done.replayed;
+        all.due.push(...done.due);
+        place = step.place;
+      }
+      return all;
+    }
+
+    test("events that no route took go to a new route, in order per message, and the counts follow", async () => {
+      const seqs: number[] = [];
+      for (let n = 0; n < 7; n += 1) seqs.push(await accept({ wamid: `w${n % 2}`, status: "sent", receivedAt: start + n }));
+      expect(await backfill()).toEqual({ found: 0, replayed: 0, due: [] });
+      load([
+        { name: "read", match: { statuses: ["read"] } },
+        { name: "new", firstWait: 500 },
+      ]);
+      const at = start + 100;
+      const done = await backfill({}, at);
+      expect([done.found, done.replayed]).toEqual([7, 7]);
+      expect(done.due).toEqual([1, 2].map((lane) => ({ route: "new", event: seqs[lane - 1], at: at + 500, lane })));
+      expect((await store.rows(queue)).map(({ event, state, replays }) => [event, state, replays])).toEqual([
+        [1, queueState.waiting, 1],
+        [3, queueState.held, 1],
+        [5, queueState.held, 1],
+        [7, queueState.held, 1],
+        [2, queueState.waiting, 1],
+        [4, queueState.held, 1],
+        [6, queueState.held, 1],
+      ]);
+      expect(await eventOf(1)).toMatchObject({ disposition: codeOf.disposition.routed });
+      expect(await verdictsOf(1)).toEqual([
+        ["read", "skip", expect.any(String)],
+        ["new", "deliver"],
+      ]);
+      expect(await counted()).toEqual({ filtered: 0, routed: 7 });
+      expect(await backfill({}, at)).toEqual({ found: 0, replayed: 0, due: [] });
+    });
+
+    test("takes only what the filter names", async () => {
+      const codes = ["1", "2", "1", "2"];
+      for (const [n, errorCode] of codes.entries()) await accept({ wamid: `w${n}`, status: "failed", errorCode, receivedAt: start + n });
+      load([{ name: "one" }, { name: "two" }]);
+      expect(await backfill({ errorCode: "1", from: start + 1, route: "two" }, start + 100)).toMatchObject({
+        found: 1,
+        due: [{ event: 3, route: "two" }],
+      });
+      expect((await backfill({ to: start + 1 }, start + 100)).due.map(({ event, route }) => [event, route])).toEqual([
+        [1, "one"],
+        [1, "two"],
+      ]);
+      // What came after the walk began was planned by the current routes.
+      expect((await backfill({}, start + 2)).due.map(({ event }) => event)).toEqual([2, 2]);
+      expect((await backfill({ disposition: "ignored" }, start + 100)).replayed).toBe(0);
+    });
+
+    test("a delivery that is backfilled is held behind what is open of its message", async () => {
+      const early = await accept({ wamid: "w", status: "sent" });
+      const later = await accept({ wamid: "w", status: "read" });
+      load([{ name: "read" }]);
+      expect(await backfill()).toEqual({ found: 1, replayed: 1, due: [] });
+      const [due] = await store.due("read", start);
+      expect(due?.event).toBe(later);
+      expect(await store.settle([settlementOf(due as never, "delivered", start)])).toMatchObject([{ released: { event: early } }]);
+    });
+
+    test("an event that planning failed on is set aside, and goes out once the fault is mended", async () => {
+      isFailing = true;
+      const seqs = [await accept({ wamid: "a", status: "read" }), await accept({ wamid: "b", status: "read", data: { poison: true } })];
+      const seq = seqs[1] as number;
+      expect(await eventOf(seq)).toMatchObject({
+        disposition: codeOf.disposition.filtered,
+        fault: expect.stringMatching(/^could not be planned: boom\ufffd of wamid:[0-9a-f]{12}$/),
+        moved: 1,
+      });
+      expect((await backfill()).replayed).toBe(0);
+      isFailing = false;
+      expect(await backfill()).toMatchObject({ replayed: 1, due: [{ event: seq, route: "read" }] });
+      expect(await eventOf(seq)).toMatchObject({ disposition: codeOf.disposition.routed, fault: null });
+      expect(await verdictsOf(seq)).toEqual([["read", "deliver"]]);
+      expect(await counted()).toEqual({ filtered: 0, routed: 2 });
+    });
+
+    test("backfills at once send an event once", async () => {
+      const seq = await accept({ wamid: "w", status: "sent" });
+      load([{ name: "new" }]);
+      const one = { events: [seq, seq], filter: { disposition: "filtered" as const }, at: start };
+      expect((await store.send(({ backfill }) => backfill, [one, one])).map(({ replayed }) => replayed)).toEqual([1, 0]);
+      expect(await store.rows(queue)).toHaveLength(1);
+    });
+
+    test("an event whose body is no envelope any more gets nothing", async () => {
+      const event = anEvent({ wamid: "w", status: "sent" });
+      await store.accept([{ ...event, body: Buffer.from("other") }]);
+      load([{ name: "new" }]);
+      expect(await backfill()).toEqual({ found: 0, replayed: 0, due: [] });
+    });
+  });
+}

@@ -1,0 +1,169 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { QuarantineFilter, ReleasedEvent } from "../../src/store/port.ts";
+import { codeOf } from "../../src/store/schema/codes.ts";
+import { counters, events, queue, queueState, subjects } from "../../src/store/schema/tables.ts";
+import { findQuarantined, type QuarantinePlace, quarantined, startOfQuarantine } from "../../src/store/work/quarantine.ts";
+import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
+import { anEvent, type EventParts, rulesFor, start } from "./store-events.ts";
+
+const rules = rulesFor([{ name: "all" }]);
+
+export function oneStoreQuarantineContract(name: string, open: OpenStore, tags: string[] = []): void {
+  describe(`${name}: quarantine`, { tags }, () => {
+    let store: OneStore;
+    beforeEach(async () => {
+      store = await open(rules);
+    });
+    afterEach(() => store[Symbol.asyncDispose]());
+
+    /** Quarantines the bytes of an event; gives its seq and the event as it would be released. */
+    async function quarantine(parts: EventParts = {}): Promise<{ seq: number; event: ReleasedEvent }> {
+      const event = anEvent(parts);
+      const { envelope: _, subject: __, ...received } = event;
+      const [seq = 0] = await store.send(({ quarantine }) => quarantine, [{ ...received, error: "not understood" }]);
+      return { seq, event: { ...event, receivedAt: start + 10_000, secret: null, releaseOf: seq } };
+    }
+    const release = async (...released: readonly ReleasedEvent[]) => store.send((commands) => commands.release, released);
+    const eventOf = async (seq: number) => (await store.rows(events)).find((row) => row.seq === seq);
+    const counted = async () =>
+      Object.fromEntries((await store.rows(counters)).filter(({ series }) => series === "events").map(({ label, n }) => [label, n]));
+
+    async function walk(filter: QuarantineFilter, limit: number): Promise<number[]> {
+      const seqs: number[] = [];
+      let place: QuarantinePlace | null = startOfQuarantine(start + 60_000);
+      while (place !== null) {
+        const step: { found: readonly { seq: number }[]; place: QuarantinePlace | null } = await store.read(
+          findQuarantined(filter, place, limit),
+        );
+        seqs.push(...step.found.map(({ seq }) => seq));
+        place = step.place;
+      }
+      return seqs;
+    }
+
+    test("a body is stored as it was received, and nothing is sent", async () => {
+      const { seq, event } = await quarantine({ wamid: "w" });
+      expect(await store.rows(events)).toMatchObject([
+        {
+          seq,
+          id: null,
+          kind: null,
+          subject: null,
+          disposition: codeOf.disposition.quarantined,
+          fault: "not understood",
+          secret: "fingerprint",
+          body: event.body,
+        },
+      ]);
+      expect(await store.rows(queue)).toEqual([]);
+      expect(await counted()).toEqual({ quarantined: 1 });
+      expect((await store.rows(counters)).filter(({ series }) => series === "secret")).toMatchObject([{ label: "fingerprint", n: 1 }]);
+      expect(await store.read(quarantined(seq))).toMatchObject({ seq, account: "main", source: "main", origin: "webhook", headers: {} });
+      expect(await store.read(quarantined(seq + 1))).toBeNull();
+    });
+
+    test("a released body becomes one event with a delivery for each route, and the counts follow", async () => {
+      const { seq, event } = await quarantine({ wamid: "w", status: "sent" });
+      const made = seq + 1;
+      expect(await release(event)).toMatchObject([{ result: "accepted", seq: made, disposition: "routed", due: [{ event: made }] }]);
+      expect(await eventOf(seq)).toMatchObject({
+        id: null,
+        disposition: codeOf.disposition.released,
+        release: made,
+        fault: "not understood",
+        secret: "fingerprint",
+      });
+      expect(await eventOf(made)).toMatchObject({ release: seq, fault: null, secret: null, body: event.body, duplicates: 0 });
+      expect(await store.rows(subjects)).toMatchObject([{ name: "w", status: "sent" }]);
+      expect(await store.due("all", start + 20_000)).toMatchObject([{ event: made, eventId: event.envelope.id }]);
+      expect(await counted()).toEqual({ quarantined: 0, released: 1, routed: 1 });
+      expect(await store.read(quarantined(seq))).toBeNull();
+      expect(await release(event)).toEqual([null]);
+    });
+
+    test("the next release finishes one that stopped after its event was accepted", async () => {
+      const { seq, event } = await quarantine({ wamid: "w" });
+      const [first] = await store.accept([event]);
+      expect(await release(event)).toEqual([{ result: "duplicate", seq: first?.seq, conflict: false }]);
+      expect(await eventOf(seq)).toMatchObject({ disposition: codeOf.disposition.released, release: first?.seq });
+      expect(await eventOf(first?.seq ?? 0)).toMatchObject({ release: seq });
+    });
+
+    test("releases at once make one event", async () => {
+      const { event } = await quarantine({ wamid: "w" });
+      const outcomes = await release(...Array.from({ length: 20 }, () => event));
+      expect(outcomes.map((outcome) => outcome?.result ?? null)).toEqual(["accepted", ...Array.from({ length: 19 }, () => null)]);
+      expect(await store.rows(events)).toHaveLength(2);
+    });
+
+    test("a body whose event id is known makes no event, and names the existing one", async () => {
+      const [known] = await store.accept([anEvent({ id: "known", wamid: "w", status: "read" })]);
+      const { seq, event } = await quarantine({ id: "known", wamid: "w", status: "sent" });
+      expect(await release(event)).toEqual([{ result: "duplicate", seq: known?.seq, conflict: true }]);
+      expect(await eventOf(seq)).toMatchObject({ disposition: codeOf.disposition.released, release: known?.seq });
+      expect(await eventOf(known?.seq ?? 0)).toMatchObject({ duplicates: 1, release: null });
+    });
+
+    test("a released event goes out after earlier ones, and moves no status backwards", async () => {
+      const { event } = await quarantine({ wamid: "w", status: "sent" });
+      await store.accept([anEvent({ wamid: "w", status: "read" })]);
+      const [made] = await release(event);
+      expect((await store.rows(queue)).map(({ event, state }) => [event, state])).toEqual([
+        [2, queueState.waiting],
+        [3, queueState.held],
+      ]);
+      const [later] = await store.due("all", start + 1);
+      expect(await store.settle([settlementOf(later as never, "delivered", start + 1)])).toMatchObject([
+        { released: { event: made?.seq } },
+      ]);
+      expect(await store.rows(subjects)).toMatchObject([{ status: "read" }]);
+      expect(await eventOf(made?.seq ?? 0)).toMatchObject({ moved: 0 });
+    });
+
+    test("finds each body once, in the order received, for any step size", async () => {
+      const seqs: number[] = [];
+      // Several of one millisecond, more than fit into a step.
+      for (let n = 0; n < 14; n += 1) {
+        seqs.push((await quarantine({ receivedAt: start + Math.floor(n / 6), source: n % 2 === 0 ? "main" : "other" })).seq);
+        await store.accept([anEvent()]);
+      }
+      for (const limit of [1, 2, 3, 5, 100]) expect(await walk({}, limit)).toEqual(seqs);
+      expect(await walk({ source: "other" }, 2)).toEqual(seqs.filter((_, n) => n % 2 === 1));
+      expect(await walk({ source: "unknown" }, 2)).toEqual([]);
+      expect(await walk({ from: start + 1, to: start + 2 }, 2)).toEqual(seqs.slice(6, 12));
+    });
+
+    test.each([
+      ["kind", { event: "message.\0" }],
+      ["message", { wamid: "w\0" }],
+      ["status", { wamid: "w", status: "se\0nt" }],
+      ["error code", { wamid: "w", status: "failed", errorCode: "\0" }],
+      ["run", { runId: "r\0" }],
+    ])("an event whose %s has a NUL character is quarantined with the reason, and harms no other", async (_, parts) => {
+      const bad = anEvent(parts);
+      const outcomes = await store.accept([anEvent({ wamid: "a" }), bad, anEvent({ wamid: "b" })]);
+      expect(outcomes.map((outcome) => (outcome.result === "accepted" ? outcome.disposition : null))).toEqual([
+        "routed",
+        "quarantined",
+        "routed",
+      ]);
+      const seq = outcomes[1]?.seq ?? 0;
+      expect(await eventOf(seq)).toMatchObject({
+        id: null,
+        disposition: codeOf.disposition.quarantined,
+        fault: expect.stringContaining("NUL"),
+        body: bad.body,
+      });
+      expect((await store.rows(subjects)).map(({ name }) => name).toSorted()).toEqual(["a", "b"]);
+      expect(await counted()).toEqual({ routed: 2, quarantined: 1 });
+      // It is still one that cannot be stored.
+      expect(await release({ ...bad, secret: null, releaseOf: seq })).toEqual([null]);
+      expect(await store.read(quarantined(seq))).toMatchObject({ seq });
+    });
+
+    test("an event whose id has a NUL character is stored, and known again", async () => {
+      const event = anEvent({ id: "with\0inside", wamid: "w" });
+      expect(await store.accept([event, event])).toMatchObject([{ result: "accepted" }, { result: "duplicate" }]);
+    });
+  });
+}
