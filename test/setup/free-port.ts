@@ -8,7 +8,8 @@ import { join } from "node:path";
 const folder = join(tmpdir(), `wamid-relay-ports-${process.getuid?.() ?? ""}`);
 /** The system hands out ports from here on, for `listen(0)` and for outgoing connections. */
 const ephemeralFrom = firstEphemeralPort();
-const lowest = 10_000;
+/** Of the ports above, none is refused by `fetch` and browsers, which refuse 10080. */
+const lowest = 10_081;
 /** Files to remove at exit. */
 const reserved = new Set<string>();
 
