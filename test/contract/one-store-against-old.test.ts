@@ -72,7 +72,7 @@ const withoutSeq = ({ seq: _, ...row }: RowOf<typeof subjects>) => row;
 
 test("random steps have the same outcomes on the old SQLite engine, the new one and PostgreSQL", { tags: ["slow"] }, async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 14 }), async (steps) => {
+    fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 50, size: "max" }), async (steps) => {
       const folder = mkdtempSync(join(tmpdir(), "wamid-relay-old-"));
       const path = join(folder, "relay.db");
       const old = openSqliteStore(path, rules, { committed() {}, failed() {} });
@@ -159,6 +159,6 @@ test("random steps have the same outcomes on the old SQLite engine, the new one 
         rmSync(folder, { recursive: true });
       }
     }),
-    { numRuns: 12 },
+    { numRuns: 8 },
   );
 });

@@ -117,6 +117,6 @@ test("retries, replays, backfills and releases at random have the same outcomes 
         rmSync(folder, { recursive: true });
       }
     }),
-    { numRuns: 8 },
+    { numRuns: 16 },
   );
 });

@@ -72,7 +72,7 @@ export function look<T extends Table, const C extends ColumnOf<T>>(
   columns: readonly C[],
   { order = null, lock = null, where = null }: LookParts<T> = {},
 ): TypedLook<Pick<RowOf<T>, C>> {
-  const name = ["find", table.name, ...by, columns.length, ...columns.slice(0, 2), order ?? "", lock ?? "", where ?? ""].join("_");
+  const name = ["find", table.name, ...by, "of", ...columns, order ?? "", lock ?? "", where ?? ""].join("_");
   return { name, table, by, columns, order, lock, where };
 }
 
