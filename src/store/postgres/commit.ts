@@ -12,7 +12,7 @@ interface Pending<In, Out> {
 }
 
 /**
- * Gathers the commands of a kind that come while its transactions are under way. `inFlight`: how many of them, each on a
+ * Gathers the commands of a kind that come while its transactions run. `inFlight`: how many of them, each on a
  * connection of its own.
  */
 export function createPostgresCommit<In, Out>(sessions: Sessions, kind: Batches<In, Out>, inFlight: number) {

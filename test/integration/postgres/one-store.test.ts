@@ -56,7 +56,7 @@ test("nothing is settled once another holder may have read the queue", async () 
   expect(await store.rows(deliveries)).toHaveLength(1);
 });
 
-test("a takeover waits for a settlement under way, and without the lock it does not", async () => {
+test("a takeover waits for a running settlement, and without the lock it does not", async () => {
   await using shared = await createShared(18);
   await using store = await shared.open(rules);
   const held = new Map<string, Lease>([["crm", { holder: "one", epoch: 1 }]]);

@@ -56,7 +56,7 @@ async function openWithBoth() {
   };
 }
 
-test("a registration waits for a settlement under way in the lane, and its first delivery then goes out", async () => {
+test("a registration waits for a running settlement in the lane, and its first delivery then goes out", async () => {
   await using both = await openWithBoth();
   const { shared, store, settlement } = both;
   await using observer = await openSession(shared.url);
@@ -71,7 +71,7 @@ test("a registration waits for a settlement under way in the lane, and its first
   expect(await sendAll(store, start)).toEqual([2]);
 });
 
-test("a settlement waits for a registration under way in its lane, and releases what that holds", async () => {
+test("a settlement waits for a running registration in its lane, and releases what that holds", async () => {
   await using both = await openWithBoth();
   const { shared, store, settlement } = both;
   await using observer = await openSession(shared.url);
