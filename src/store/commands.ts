@@ -32,6 +32,8 @@ interface Outcomes<Out> {
   readonly plans?: readonly NumberedPlan[];
 }
 
+export type Commands = ReturnType<typeof createCommands>;
+
 /** The commands of both databases, with what they remember between batches. */
 export function createCommands({ rules, writer, held }: CommandParts) {
   const plans = createPlanNumbers();

@@ -55,6 +55,14 @@ const waiting = select({
 });
 const hydration = look(hydrations, ["event"], ["state", "more"]);
 
+const dueKeys = select({ lane: q.lane, event: q.event, at: q.next_at });
+
+/** A place in the queue of a route. */
+export interface QueueKey {
+  readonly lane: number;
+  readonly event: number;
+}
+
 /** The next due deliveries of a route with all that an attempt needs, in the order in which they became due. */
 export function* dueDeliveries({ route, from, now, limit }: DueRange): Work<QueuedDelivery[]> {
   const found = yield* rows(
@@ -64,6 +72,32 @@ export function* dueDeliveries({ route, from, now, limit }: DueRange): Work<Queu
         ORDER BY w.next_at, w.event LIMIT ${limit}
       ) q JOIN events e ON e.seq = q.event LEFT JOIN subjects s ON s.seq = e.subject ORDER BY q.next_at, q.event`,
   );
+  return yield* withHydration(route, found);
+}
+
+/** The places of the next due deliveries, which an index has. */
+export function* duePlaces({ route, from, now, limit }: DueRange): Work<readonly (QueueKey & { readonly at: number })[]> {
+  return yield* rows(
+    dueKeys`FROM queue q
+      WHERE q.state = ${queueState.waiting} AND q.route = ${route} AND q.shard = 0 AND q.next_at >= ${from} AND q.next_at <= ${now}
+      ORDER BY q.next_at, q.event LIMIT ${limit}`,
+  );
+}
+
+/** Those of some deliveries of a route that wait, with all that an attempt needs, in any order. */
+export function* loadDeliveries(route: string, keys: readonly QueueKey[]): Work<QueuedDelivery[]> {
+  const found: WaitingRow[] = [];
+  for (const { lane, event } of keys)
+    found.push(
+      ...(yield* rows(
+        waiting`FROM queue q JOIN events e ON e.seq = q.event LEFT JOIN subjects s ON s.seq = e.subject
+          WHERE q.lane = ${lane} AND q.route = ${route} AND q.event = ${event} AND q.state = ${queueState.waiting}`,
+      )),
+    );
+  return yield* withHydration(route, found);
+}
+
+function* withHydration(route: string, found: readonly WaitingRow[]): Work<QueuedDelivery[]> {
   // Only events without a subject can be truncated.
   const alone = found.flatMap(({ type, event }) => (type === null ? [[event]] : []));
   const briefs = yield* ask(find(hydration, alone));
