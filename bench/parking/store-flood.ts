@@ -53,7 +53,7 @@ export async function floodStore(events: number, say: (line: string) => void): P
   const expired = createMeter();
   while (
     (await expired.step(
-      () => file.store.expireParked(start + parkForMs + 1, stepRows),
+      async () => (await file.store.expireParked(start + parkForMs + 1, stepRows)).concluded,
       (ended) => ended,
     )) > 0
   );

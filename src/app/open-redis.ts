@@ -84,6 +84,7 @@ export async function openRedis(
     isShared: true,
     announce: work.announce,
     onDue: work.onDue,
+    expireParked: async (now, limit) => ({ concluded: await redis.expireParked(now, limit), due: [] }),
     isInPlace: () => connection.state().kind === "up",
     settleExchange: (settlement) => redis.settle(settlement, "", doubt.isOn()),
     async endLeftExchanges(at, reason) {

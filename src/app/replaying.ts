@@ -197,10 +197,11 @@ function start(since: number): ReplayCursor {
 }
 
 function parseCursor(text: string): ReplayCursor {
-  const [since = 0, event = 0, route = 0] = text.split(".").map(Number);
-  return { since, event, route };
+  const [since = 0, event = 0, lane = 0] = text.split(".", 3).map(Number);
+  return { since, event, lane, route: text.split(".").slice(3).join(".") };
 }
 
-function cursorText({ since, event, route }: ReplayCursor): string {
-  return `${since}.${event}.${route}`;
+/** The route comes last: it is a name and may have dots. */
+function cursorText({ since, event, lane = 0, route }: ReplayCursor): string {
+  return `${since}.${event}.${lane}.${route}`;
 }

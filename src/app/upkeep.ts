@@ -62,7 +62,9 @@ export function startUpkeep({ settings, store, backlog, clock, supervise, health
     const { released, due } = await store.releaseParked(clock.now(), stepRows);
     store.announce(due);
     if (released > 0) return releasePauseMs;
-    return (await store.expireParked(clock.now(), stepRows)) < fewRows ? expireEveryMs : stepPauseMs;
+    const expired = await store.expireParked(clock.now(), stepRows);
+    store.announce(expired.due);
+    return expired.concluded < fewRows ? expireEveryMs : stepPauseMs;
   }
 
   async function purge(): Promise<number> {

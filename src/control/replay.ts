@@ -35,7 +35,7 @@ const replayBody = z
     dryRun: z.boolean().default(false).describe("Only count."),
     cursor: z
       .string()
-      .regex(/^\d{1,15}\.\d{1,15}\.\d{1,15}$/, "is not the next of an answer before")
+      .regex(/^\d{1,15}\.\d{1,15}\.-?\d{1,16}\..{0,200}$/, "is not the next of an answer before")
       .nullable()
       .default(null)
       .describe("`next` of the previous answer, with the same filter."),

@@ -65,13 +65,9 @@ function then<A, B>(answer: MaybePromise<A>, next: (answer: A) => B): MaybePromi
   return answer instanceof Promise ? answer.then(next) : next(answer);
 }
 
-/** The port still types a route of a cursor as the number that the former engines give it. */
-type OwnCursor = Omit<ReplayCursor, "route"> & { readonly route: number | string; readonly lane?: number };
-
 /** A walk begins before all rows: with the event 0. */
-function placeOf(cursor: ReplayCursor): ReplayPlace {
-  const { since, event, route, lane }: OwnCursor = cursor;
-  return event === 0 ? startOfReplay(since) : { since, event, route: String(route), lane: lane ?? 0 };
+function placeOf({ since, event, route, lane = 0 }: ReplayCursor): ReplayPlace {
+  return event === 0 ? startOfReplay(since) : { since, event, lane, route: String(route) };
 }
 
-const foundOf = ({ found, place }: ReplayStep): ReplayFound => ({ found, cursor: place as OwnCursor as ReplayCursor | null });
+const foundOf = ({ found, place }: ReplayStep): ReplayFound => ({ found, cursor: place });

@@ -138,8 +138,8 @@ interface Housekeeping {
    * it released, 0 when none are left, and their due deliveries.
    */
   releaseParked(now: number, limit: number): Promise<{ readonly released: number; readonly due: readonly DueDelivery[] }>;
-  /** Ends parked events whose time is up. Returns how many, 0 when there are none. */
-  expireParked(now: number, limit: number): Promise<number>;
+  /** Ends parked events whose time is up. Returns how many, 0 when there are none, and the deliveries that waited behind them. */
+  expireParked(now: number, limit: number): Promise<{ readonly concluded: number; readonly due: readonly DueDelivery[] }>;
   purge(now: number, keep: RetentionTimes, limit: number): Promise<Purged>;
   /** Deletes idempotency keys of messages that were used before `before`. Returns how many. */
   forgetSends(before: number, limit: number): Promise<number>;
@@ -206,11 +206,12 @@ export interface BackfillFilter {
   readonly to?: number | undefined;
 }
 
-/** The position of a walk. It began at `since` (unix ms), so it skips what settled later. `route` is an internal number of the store. */
+/** The position of a walk. It began at `since` (unix ms), so it skips what settled later. The other parts are the store's own. */
 export interface ReplayCursor {
   readonly since: number;
   readonly event: number;
-  readonly route: number;
+  readonly route: number | string;
+  readonly lane?: number;
 }
 
 export interface ReplayFound {

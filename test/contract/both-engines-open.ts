@@ -54,7 +54,7 @@ export function openDistributed(client: Client, prefix: string, rules: Rules, pl
   const store = openRedisStore(link, prefix, rules, quiet, plansLater);
   const accept = plansLater ? acceptAndPlan(store, openRedisStore(link, prefix, rules, quiet)) : store.accept;
   return {
-    store: { ...store, accept },
+    store: { ...store, accept, expireParked: async (now, limit) => ({ concluded: await store.expireParked(now, limit), due: [] }) },
     settle: async (settlement) => (await store.settle(settlement)).released,
     claim: (route, now) => store.claim(route, { now, limit: 2, maxBytes: 1_000_000, leaseMs: 3_600_000, holder: "worker" }),
     stats: store.inspecting.stats,

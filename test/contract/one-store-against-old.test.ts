@@ -98,7 +98,7 @@ test("random steps have the same outcomes on the old SQLite engine, the new one 
             }
           } else if (one.kind === "expire") {
             const ended = await old.expireParked(now, one.limit);
-            for (const store of stores) expect(await store.expireParked(now, one.limit)).toEqual({ concluded: ended, due: [] });
+            for (const store of stores) expect(await store.expireParked(now, one.limit)).toEqual(ended);
           } else if (one.kind === "registerEach") {
             const shownOf = (all: readonly Registered[]) => all.map((each) => ("due" in each ? { ...each, due: dueOf(each.due) } : each));
             const registered = shownOf(await old.registerEach(one.registrations, now));

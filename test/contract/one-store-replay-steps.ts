@@ -81,7 +81,7 @@ const oldEngine = (old: SqliteStore): Engine => ({
       { since: at, event: 0, route: 0 },
       async (from) => {
         const { found, cursor } = old.findReplay(filter, from, at, 3);
-        return { found, place: cursor };
+        return { found, place: cursor === null ? null : { ...cursor, route: Number(cursor.route) } };
       },
       (found) => old.replay(found, filter.states, at),
     ),
@@ -90,7 +90,7 @@ const oldEngine = (old: SqliteStore): Engine => ({
       { since: at, event: 0, route: 0 },
       async (from) => {
         const { found, cursor } = old.findBackfill(filter, from, 3);
-        return { found, place: cursor };
+        return { found, place: cursor === null ? null : { ...cursor, route: Number(cursor.route) } };
       },
       (found) => old.backfill(seqsOf(found), filter, at),
     ),

@@ -86,7 +86,7 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
       return all;
     },
     releaseParked: store.releaseParked,
-    expireParked: store.expireParked,
+    expireParked: async (now, limit) => (await store.expireParked(now, limit)).concluded,
     purge: store.purge,
     audit: (now, filter = {}) => auditFile(path, { now, ...filter }),
     series: (query) => seriesOfFile(path, query),

@@ -48,7 +48,8 @@ export function createQuarantine({ keys, link, transact, events, accept }: Parts
   return {
     quarantined: async (seq: number): Promise<QuarantinedEvent | null> => (await read([seq]))[0] ?? null,
     async findQuarantined({ source, from = 0, to }: QuarantineFilter, cursor: ReplayCursor, limit: number): Promise<QuarantinedFound> {
-      const start = cursor.route < from ? { at: from, seq: 0 } : { at: cursor.route, seq: cursor.event };
+      const route = Number(cursor.route);
+      const start = route < from ? { at: from, seq: 0 } : { at: route, seq: cursor.event };
       const places = (await placesAfter(start.at, start.seq, limit)).slice(0, limit);
       const candidates = places.filter(({ at }) => at <= cursor.since && (to === undefined || at < to));
       const found = (await read(candidates.map(({ seq }) => seq))).filter((one) => source === undefined || one.source === source);

@@ -102,7 +102,7 @@ export function createReplayWalk({ keys, link, live, events }: StoredParts) {
     return known
       .map((route) => ({ route, number: routeNumber(route) }))
       .sort((a, b) => a.number - b.number)
-      .filter(({ number }) => number >= cursor.route);
+      .filter(({ number }) => number >= Number(cursor.route));
   }
 
   /** Of lists by seq, one for each route. */

@@ -198,7 +198,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
     settleCovered: hydrations.settleCovered,
     endPass: passes.end,
     releaseParked: parking.releaseSome,
-    expireParked: parking.expire,
+    expireParked: (now: number, limit: number) => ({ concluded: parking.expire(now, limit), due: [] }),
     purge(now: number, keep: RetentionTimes, limit: number) {
       history.settle();
       return purge(now, keep, limit);

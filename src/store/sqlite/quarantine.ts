@@ -45,7 +45,8 @@ export function createQuarantine(
     look({ source, from = 0, to = cursorEnd }: QuarantineFilter, cursor: ReplayCursor, limit: number): QuarantinedFound {
       const only = source === undefined ? undefined : names.find("source", source);
       if (only === null) return { found: [], cursor: null };
-      const start = cursor.route < from ? { at: from, seq: 0 } : { at: cursor.route, seq: cursor.event };
+      const route = Number(cursor.route);
+      const start = route < from ? { at: from, seq: 0 } : { at: route, seq: cursor.event };
       const rows = next.all({ ...start, limit });
       const last = rows.at(-1);
       const found = rows.filter(

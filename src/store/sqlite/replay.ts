@@ -97,7 +97,7 @@ function createReplayWalk(db: Db, names: Names) {
         ["d.cause IS @cause", filter.cause],
         ...eventConditions(filter),
       ],
-      { ...cursor, limit },
+      { since: cursor.since, event: cursor.event, route: Number(cursor.route), limit },
     );
     const rows = db.prepare<[typeof values], WalkedRow>(statement(filter, where)).all(values);
     const last = rows.at(-1);

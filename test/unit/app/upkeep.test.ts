@@ -28,7 +28,7 @@ function open() {
         holdLease: shared.of(name).holdLease,
         announce: () => {},
         releaseParked: async () => ({ released: 0, due: [] }),
-        expireParked: does("parking", 0),
+        expireParked: does("parking", { concluded: 0, due: [] }),
         forgetSends: async () => 0,
         purge: does("retention", { events: 0, deliveries: 0, messages: 0, done: true }),
         isInPlace: () => true,
