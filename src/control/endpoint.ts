@@ -164,7 +164,7 @@ export function addEndpoint<const E extends Endpoint>(
     handler: async (request, reply) => {
       // A chunked body has no length that says so earlier.
       if (body === undefined && request.body !== undefined) throw unexpectedBody();
-      const { reveal, ...asked } = { reveal: undefined, ...parse(query ?? noQuery, request.query, "query parameter") };
+      const { reveal, ...asked } = { reveal: undefined, ...parse(query ?? noQuery, withoutNul(request.query), "query parameter") };
       request.isMasked = isMaskedFor(request, reveal === "true");
       const isAllowed = async (): Promise<boolean> => {
         try {
@@ -177,7 +177,7 @@ export function addEndpoint<const E extends Endpoint>(
         }
       };
       const parsed = {
-        params: params && parse(params, request.params),
+        params: params && parse(params, withoutNul(request.params)),
         query: given.query && asked,
         body: Buffer.isBuffer(request.body) ? request.body : body && parse(body, request.body ?? undefined),
         headers: headers && parse(headers, request.headers),
@@ -199,12 +199,22 @@ export function addEndpoint<const E extends Endpoint>(
 }
 
 export const time = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
+/** PostgreSQL stores no text with one, and cannot look for it. */
+const nulFault = "has a NUL character";
+
+function withoutNul(values: unknown): unknown {
+  for (const [path, value] of Object.entries(values ?? {}))
+    if (String(value).includes("\0")) throw new RelayError("bad_request", `${path}: ${nulFault}`, [{ path, message: nulFault }]);
+  return values;
+}
+
 /** A foreign id or a reference. The stores return half of a surrogate pair as another text, so a repeated request would conflict. */
 export const idText = z
   .string()
   .min(1)
   .max(maxIdLength)
-  .refine((text) => text.isWellFormed(), "is not well-formed text");
+  .refine((text) => text.isWellFormed(), "is not well-formed text")
+  .refine((text) => !text.includes("\0"), nulFault);
 /** The last digits of a phone number, at least as many as stores index. */
 export const phoneEnd = z.string().regex(new RegExp(`^\\d{${fewestPhoneDigits},15}$`), `must be ${fewestPhoneDigits} to 15 digits`);
 export const listLimit = z.coerce.number().int().min(1).max(1000).default(50).describe("Most rows of one page.");

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { type ReplayCountView, type ReplayStep, replayCountSchema, replayedSchema } from "../model/answers.ts";
 import { toAnswer } from "../model/view.ts";
 import { cause } from "./deliveries.ts";
-import { type Allow, addEndpoint, time } from "./endpoint.ts";
+import { type Allow, addEndpoint, idText, time } from "./endpoint.ts";
 
 export interface ReplayPort {
   countReplay(filter: ReplayQuery): Promise<ReplayCountView>;
@@ -29,7 +29,7 @@ const replayBody = z
       .default(["dead"])
       .describe("Only in these states. `waiting`, alone: those that wait for their next attempt go out now."),
     cause,
-    errorCode: z.string().optional().describe("Only of events with this error code."),
+    errorCode: idText.optional().describe("Only of events with this error code."),
     from: time.optional().describe("Of events received at or after this time."),
     to: time.optional().describe("Of events received before this time."),
     dryRun: z.boolean().default(false).describe("Only count."),

@@ -48,7 +48,7 @@ const bodies: readonly Case[] = [
   ],
   [
     "POST /v1/replay",
-    [undefined, {}, { dryRun: true, states: ["delivered"], from: "2026-11-21T12:00:00Z" }, { cursor: null }, { cursor: "1.2.3" }],
+    [undefined, {}, { dryRun: true, states: ["delivered"], from: "2026-11-21T12:00:00Z" }, { cursor: null }, { cursor: "1.2.-3.orders" }],
     [{ states: [] }, { states: ["held"] }, { from: "2026-11-21" }, { cursor: "1" }, { limit: 0 }, { dryRun: "true" }, [], { more: 1 }],
   ],
   ["POST /v1/reconcile", [undefined, {}, { dryRun: true, dueBy: null }], [{ dueBy: "now" }, { dryRun: 1 }, "text"]],

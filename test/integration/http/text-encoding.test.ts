@@ -89,3 +89,13 @@ test("shows the console, not JSON, for an address that is not percent-encoded UT
   expect((await fetch(`${relay.url}${headers.get("location")}`)).headers.get("content-type")).toMatch(/^text\/html/);
   expect(await relay.ask("/v1/events/%E0%A4%A")).toMatchObject({ status: 400, body: { code: "bad_request" } });
 });
+
+test("refuses a NUL character in ids, filters and paths", async () => {
+  const relay = await startRelayHere();
+  const post = (path: string, body: object) => send(relay, path, Buffer.from(JSON.stringify(body)), { "content-type": json });
+  for (const given of [{ wamid: "wamid\0" }, { wamid: "wamid.a", reference: "a\0b" }, { wamid: "wamid.a", id: "\0" }])
+    expect([given, await post("/v1/messages/track", given)]).toEqual([given, [400, "bad_request"]]);
+  expect(await post("/v1/messages/track", { wamid: "wamid.a", metadata: { note: "a\0b" } })).toEqual([200, undefined]);
+  expect(await post("/v1/replay", { errorCode: "4\0" })).toEqual([400, "bad_request"]);
+  for (const path of ["/v1/events?wamid=%00", "/v1/messages/a%00b"]) expect([path, (await relay.ask(path)).status]).toEqual([path, 400]);
+});
