@@ -3,10 +3,11 @@ import type { ReplayQuery } from "../control/replay.ts";
 import type { ReplayCount, ReplayCountView, ReplayStep } from "../model/answers.ts";
 import { type Envelope, parseEnvelope } from "../model/envelope.ts";
 import { RelayError } from "../model/errors.ts";
-import { type FieldPaths, subjectOf } from "../model/event.ts";
+import { type FieldPaths, type Subject, subjectOf } from "../model/event.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { QuarantinedEvent, ReleasedEvent, ReplayCursor, Replayed, ReplayFound, Store } from "../store/port.ts";
 import type { AcceptOutcome, DueDelivery } from "../store/rules.ts";
+import { unstorable } from "../store/work/quarantine.ts";
 
 export interface ReplayingParts {
   readonly store: Pick<Store, "read" | "findReplay" | "replay" | "findBackfill" | "backfill">;
@@ -110,7 +111,10 @@ export function createReleasing({ store, now, fieldsOf, release, stopping }: Rel
     const known = fieldsOf(source);
     if (known === null) return { ok: false, error: `no source "${source}" in the settings takes events` };
     if (known.account !== account) return { ok: false, error: `the source "${source}" has another account now` };
-    return { ...parseEnvelope(body), fields: known.fields };
+    const parsed = parseEnvelope(body);
+    if (!parsed.ok) return parsed;
+    const fault = unstorable({ envelope: parsed.envelope, subject: subjectIn(parsed.envelope, known.fields, body) });
+    return fault === null ? { ...parsed, fields: known.fields } : { ok: false, error: fault };
   }
 
   async function* walk({ event, ...filter }: ReplayQuery, from: ReplayCursor) {
@@ -173,6 +177,9 @@ export function createReleasing({ store, now, fieldsOf, release, stopping }: Rel
   };
 }
 
+const subjectIn = (envelope: Envelope, fields: FieldPaths | undefined, body: Buffer): Subject =>
+  fields === undefined ? { type: "none" } : subjectOf(envelope, fields, body);
+
 /** `receivedAt` is now, after all earlier events. The secret is not counted as used again. */
 function eventOf(
   { seq, account, source, origin, headers, body }: QuarantinedEvent,
@@ -180,7 +187,7 @@ function eventOf(
   fields: FieldPaths | undefined,
   at: number,
 ): ReleasedEvent {
-  const subject = fields === undefined ? ({ type: "none" } as const) : subjectOf(envelope, fields, body);
+  const subject = subjectIn(envelope, fields, body);
   return { account, source, origin, receivedAt: at, body, headers, secret: null, envelope, subject, releaseOf: seq };
 }
 
