@@ -41,7 +41,7 @@ const folderRules = Object.entries(mayImport)
   }));
 
 /** What the package, and a worker thread, start with. Of the new store, which tests open and no setting does yet: its openings. */
-const newStore = "store/(commands|create-store|schema/ddl|sqlite/commit|postgres/(commit|horizon)|work/(due|find-replay|backfill))\\.ts";
+const newStore = "store/(commands|create-store|schema/ddl|sqlite/commit|postgres/open|work/(due|find-replay|backfill))\\.ts";
 const entries = `^src/(cli/wamid-relay\\.js|client/relay-client\\.ts|sandbox/start-sandbox\\.ts|store/sqlite/inspect-thread\\.ts|${newStore}|console/main\\.tsx|console/vite\\.config\\.ts)$`;
 
 export default {

@@ -7,8 +7,8 @@ import type { BreakerView } from "../model/shared-limits.ts";
 import type { StopView } from "../service/accounts.ts";
 import type { Plan } from "../service/settings.ts";
 import { type Store, type StoreHooks, StoreRefused } from "../store/port.ts";
+import type { Presence } from "../store/postgres/presence.ts";
 import type { Inspecting, StoreReading } from "../store/reading.ts";
-import type { Presence } from "../store/redis/server.ts";
 import type { PlannedSome, Rules } from "../store/rules.ts";
 import type { StorageSettings } from "../store/settings.ts";
 
@@ -27,7 +27,7 @@ export type Role = (typeof roles)[number];
 /** Throws `StoreRefused` for a role that the engine does not support: one process opens a file, and it does everything. */
 export function checkRole(role: Role, { driver }: StorageSettings): void {
   if (role !== "both" && driver === "sqlite") {
-    throw new StoreRefused(`a process with the role ${role} alone needs storage.driver redis: a file is one process's, which does both`);
+    throw new StoreRefused(`a process with the role ${role} alone needs storage.driver postgres: a file is one process's, which does both`);
   }
 }
 

@@ -10,6 +10,7 @@ import { relayVersion } from "../model/version.ts";
 import { StoreUnavailable } from "../store/port.ts";
 import type { StoreReading } from "../store/reading.ts";
 import type { StorageSettings } from "../store/settings.ts";
+import { postgresName } from "../store/settings.ts";
 import type { Role } from "./engine.ts";
 
 export type Instance = Pick<InstanceView, "instance" | "version" | "startedAt">;
@@ -62,6 +63,7 @@ async function dataIdOf(store: Pick<StoreReading, "dataId">): Promise<string | n
 /** Where the store is, for people: links and relative paths resolved, and no password. */
 export function storePlace(storage: StorageSettings): string {
   if (storage.driver === "sqlite") return realPath(storage.path);
+  if (storage.driver === "postgres") return postgresName(storage);
   const place = readRedisUrl(storage.url.reveal());
   return `${place === null ? "redis" : redisPlaceText(place)}, prefix ${storage.prefix}`;
 }

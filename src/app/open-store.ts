@@ -4,7 +4,7 @@ import { breakerName, type LaneSettings } from "../deliver/settings.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
 import { systemClock } from "../model/system-clock.ts";
 
-import type { StorageSettings } from "../store/settings.ts";
+import { postgresName, type StorageSettings } from "../store/settings.ts";
 import type { StoreReader } from "../store/sqlite/read.ts";
 import type { Engine, OpenOptions, ReadingEngine } from "./engine.ts";
 
@@ -13,6 +13,10 @@ export async function openStore(storage: StorageSettings, options: OpenOptions):
   if (storage.driver === "redis") {
     const { openRedis } = await import("./open-redis.ts");
     return openRedis(storage, options);
+  }
+  if (storage.driver === "postgres") {
+    const { openPostgres } = await import("./open-postgres.ts");
+    return openPostgres(storage, options);
   }
   const { instance, rules, hooks, clock = systemClock } = options;
   const { openSqliteStore } = await import("../store/sqlite/open.ts");
@@ -40,6 +44,10 @@ export async function openStoreForReading(storage: StorageSettings): Promise<Rea
   if (storage.driver === "redis") {
     const { openRedisForReading } = await import("./open-redis.ts");
     return openRedisForReading(storage);
+  }
+  if (storage.driver === "postgres") {
+    const { openPostgresForReading } = await import("./open-postgres.ts");
+    return openPostgresForReading(storage);
   }
   const { openReader } = await import("../store/sqlite/read.ts");
   const reader = openReader(storage.path);
@@ -72,5 +80,6 @@ export function breakersInFile({ stories }: Pick<StoreReader, "stories">, now: (
 
 /** Where the store is, for people. */
 export function storeName(storage: StorageSettings): string {
+  if (storage.driver === "postgres") return postgresName(storage);
   return storage.driver === "sqlite" ? storage.path : `Redis, prefix ${storage.prefix}`;
 }

@@ -10,7 +10,7 @@ import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { unknownName } from "../model/nearest.ts";
 import type { Inspecting, StoreReading } from "../store/reading.ts";
-import { noDeliveries } from "../store/views.ts";
+import { type DeliveryPlace, noDeliveries } from "../store/views.ts";
 import { createExplaining } from "./explaining.ts";
 import { openStoreForReading } from "./open-store.ts";
 import { createSearching, createTrackedPort, mostIndexed, resolveEvents, seqsNamed } from "./searching.ts";
@@ -89,8 +89,7 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
     search: createSearching(read),
     async listDeliveries({ before: place, ...filter }) {
       const { from } = filter;
-      const [event, route] = (place ?? "").split(".").map(Number);
-      const start = event === undefined || route === undefined || place === undefined ? null : { event, route };
+      const start = place === undefined ? null : parsePlace(place);
       const { found, reached } = await walkBack({
         // The last event of the page before may have more of them.
         before: start === null ? null : start.event + 1,
@@ -101,13 +100,13 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
           read.deliveries.list({
             ...filter,
             after,
-            before: start !== null && start.event < before ? start : { event: before, route: 0 },
+            before: start !== null && start.event < before ? start : { event: before, route: "" },
             limit,
           }),
         isPast: (after, before) => isReceivedBefore(from, after, before),
       });
       const last = found.length >= filter.limit ? found.at(-1) : undefined;
-      const next = last !== undefined ? await read.deliveries.placeOf(last) : reached === null ? null : { event: reached, route: 0 };
+      const next = last !== undefined ? await read.deliveries.placeOf(last) : reached === null ? null : { event: reached, route: "" };
       return { data: found, next: next === null ? null : `${next.event}.${next.route}` };
     },
     async groupDeliveries(filter) {
@@ -122,6 +121,12 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
     },
     stats: () => inspecting.stats(),
   };
+}
+
+/** The route may be a name with dots. */
+function parsePlace(text: string): DeliveryPlace {
+  const dot = text.indexOf(".");
+  return { event: Number(text.slice(0, dot)), route: text.slice(dot + 1) };
 }
 
 interface AuditingParts {

@@ -20,7 +20,7 @@ export function build(command: Command, io: Io): void {
       "after",
       `
 The backup has every event that the relay acknowledged before the command started. The file gets its name after SQLite
-checked every table and an audit checked every row. With storage.driver redis, back up Redis itself.
+checked every table and an audit checked every row. With another storage.driver, back up the server itself.
 
 Exit codes:
   0  the backup is complete, and its sums match
@@ -45,7 +45,7 @@ export async function onStoreFile<Report extends { readonly audit: { readonly at
   const storage = readPart("storage", { config, envFile }, io);
   if (storage.driver !== "sqlite") {
     throw new CommandFailed(
-      `${config} has storage.driver redis: copy the files of Redis itself, as docs/how-to/back-up-and-restore.md describes`,
+      `${config} has storage.driver ${storage.driver}: back up that server itself, as docs/how-to/back-up-and-restore.md describes`,
     );
   }
   const { StoreRefused, StoreUnavailable } = await import("../store/port.ts");

@@ -231,8 +231,8 @@ function remoteRelay(command: Command, { relay, tokenEnv }: RelayOptions, io: Io
 
 async function ownRelay(options: RelayOptions, io: Io, scope: Scope): Promise<ControlClient> {
   const found = await partsOf(options, io);
-  // A Redis is any process's to write into; what listens here may only work, and have no control API.
-  const relay = found.storage?.driver === "redis" ? null : await runningRelay(found, options, scope);
+  // A shared store is any process's to write into; what listens here may only work, and have no control API.
+  const relay = found.storage !== null && found.storage.driver !== "sqlite" ? null : await runningRelay(found, options, scope);
   if (relay !== null) return relay;
   const settings = await settingsOf(options, io);
   try {

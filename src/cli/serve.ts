@@ -7,7 +7,7 @@ import { choice, type SettingsOptions, withConfigOption } from "./options.ts";
 
 export function build(command: Command, io: Io): void {
   withConfigOption(command)
-    .addOption(choice("--role <role>", "with storage.driver redis, what this process does", roles).default("both"))
+    .addOption(choice("--role <role>", "with storage.driver postgres or redis, what this process does", roles).default("both"))
     .addHelpText(
       "after",
       `

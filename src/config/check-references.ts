@@ -70,11 +70,12 @@ function list(value: unknown): readonly unknown[] {
 /** Only the file of the embedded engine is backed up by the relay. */
 function checkBackup(top: Readonly<Record<string, unknown>>): Finding[] {
   const { schedule = "off" } = entries(top["backup"]);
-  if (entries(top["storage"])["driver"] !== "redis" || schedule === "off") return [];
+  const { driver = "sqlite" } = entries(top["storage"]);
+  if (driver === "sqlite" || schedule === "off") return [];
   return [
     {
       path: ["backup", "schedule"],
-      message: "needs storage.driver sqlite; back up Redis itself, as docs/how-to/back-up-and-restore.md describes",
+      message: "needs storage.driver sqlite; back up the database server itself, as docs/how-to/back-up-and-restore.md describes",
     },
   ];
 }

@@ -44,7 +44,7 @@ const deliveryQuery = z.strictObject({
   to: time.optional().describe("Of events received before this time."),
   before: z
     .string()
-    .regex(/^\d{1,15}\.\d{1,15}$/, "is not the next of a page before")
+    .regex(/^\d{1,15}\..{0,200}$/, "is not the next of a page before")
     .optional()
     .describe(nextOfBefore),
   limit: listLimit,

@@ -85,6 +85,26 @@ export interface StoredDelivery {
   readonly hydration?: HydrationBrief;
 }
 
+/** Names a delivery of a route. Deliveries of a lane go out in the order of their events. */
+export interface QueueKey {
+  readonly lane: number;
+  /** The event's seq. */
+  readonly event: number;
+}
+
+/** A waiting delivery that is due at `at` (unix ms). */
+export interface QueuePlace extends QueueKey {
+  readonly at: number;
+}
+
+/** A waiting delivery with its lane, by which it is settled. */
+export interface QueuedDelivery extends StoredDelivery, QueueKey {
+  /** Of the last failed attempt. */
+  readonly cause: string | null;
+  /** When it became due, in unix ms. */
+  readonly dueAt: number;
+}
+
 export interface DeliverySubject {
   readonly type: "message" | "run";
   /** wamid or run id. */
@@ -127,6 +147,17 @@ export interface Settlement {
   /** The failed attempts of the route in a row, this one included; null: none. Absent: unchanged. */
   readonly failing?: Failing | null;
 }
+
+/** A settlement, with what its worker knows of the delivery. */
+export interface Settling extends Settlement {
+  readonly delivery: Pick<QueuedDelivery, "lane" | "account" | "spent" | "replays" | "cause">;
+}
+
+/**
+ * `released`: the next delivery of its lane, which may go out now. `late`: it was settled before, or it is gone. `lost`:
+ * another worker has the route now, and nothing was stored.
+ */
+export type SettledOutcome = { readonly result: "settled"; readonly released: QueuePlace | null } | { readonly result: "late" | "lost" };
 
 /** Deliveries of a route that a process leased. */
 export interface ClaimedDeliveries {

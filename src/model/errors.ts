@@ -148,7 +148,8 @@ export const errorCodes = {
   },
   store_unavailable: {
     status: 503,
-    meaning: "The store cannot be written or read: disk full, file locked, damaged or deleted, or Redis unavailable. Nothing was done.",
+    meaning:
+      "The store cannot be written or read: disk full, file locked, damaged or deleted, or its server unavailable. Nothing was done.",
     remedy: "Repair the store; `GET /readyz` has the reason. Retry after `Retry-After`.",
   },
   shutting_down: {

@@ -1,3 +1,4 @@
+import { readPostgresUrl } from "./postgres.ts";
 import { readRedisUrl } from "./redis.ts";
 import { Secret } from "./secret.ts";
 import { runSteps, type Steps } from "./steps.ts";
@@ -85,6 +86,8 @@ function partsOfUrl(text: string): string[] {
   // A Redis URL may have several hosts, which URL.parse refuses.
   const redis = readRedisUrl(text);
   if (redis !== null) return [redis.password];
+  const postgres = readPostgresUrl(text);
+  if (postgres !== null) return [postgres.password, encodeURIComponent(postgres.password)];
   const url = URL.parse(text);
   if (url === null) return [];
   const named = [...url.searchParams].filter(([name]) => secretName.test(name)).map(([, value]) => value);

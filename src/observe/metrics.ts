@@ -49,7 +49,7 @@ interface BuildInfo {
   readonly version: string;
   /** Version of Node. */
   readonly node: string;
-  readonly storage: "sqlite" | "redis";
+  readonly storage: "sqlite" | "postgres" | "redis";
 }
 
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -140,7 +140,7 @@ export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>
       ["route", "attempt"],
     ),
 
-    commitSeconds: histogram("relay_commit_seconds", "Duration of a transaction, with its wait for the disk or for Redis.", seconds),
+    commitSeconds: histogram("relay_commit_seconds", "Duration of a transaction, with its wait for the disk or the server.", seconds),
     commitWrites: histogram("relay_commit_writes", "Writes in one transaction.", writes),
     storeFailures: counter("relay_store_failures_total", "Transactions that failed."),
     deleted: counter("relay_retention_deleted_total", "Rows that retention deleted: events, deliveries, messages.", ["what"]),

@@ -110,9 +110,14 @@ const beforeAll = { seq: 0, receivedAt: Number.NEGATIVE_INFINITY };
 
 /**
  * Finds gaps between seqs. Each seq is used once, in order, so a missing one was deleted: by retention if it may have
- * reached that far, otherwise the event is missing.
+ * reached that far, otherwise the event is missing. Unless numbers are `isGapless`, it may never have been used.
  */
-export function createGaps<Key extends string | number>(tally: Tally<Key>, isFromStart: boolean, deletedBefore: () => number | null) {
+export function createGaps<Key extends string | number>(
+  tally: Tally<Key>,
+  isFromStart: boolean,
+  deletedBefore: () => number | null,
+  isGapless = true,
+) {
   let last: { readonly seq: number; readonly receivedAt: number } | null = isFromStart ? beforeAll : null;
   const gone = { deleted: 0, missing: 0 };
 
@@ -129,6 +134,7 @@ export function createGaps<Key extends string | number>(tally: Tally<Key>, isFro
         gone.deleted += count;
         return;
       }
+      if (!isGapless) return;
       gone.missing += count;
       const many = count === 1 ? `event ${seq - 1} is` : `events ${seq - count} to ${seq - 1} are`;
       tally.offence("event missing", seq - count, null, `${many} gone`, count);

@@ -1,22 +1,33 @@
+import { randomUUID } from "node:crypto";
+import type { AlarmChange } from "../model/alarm.ts";
+import type { Settlement } from "../model/delivery.ts";
 import type { QuarantinedBody } from "../model/event.ts";
+import type { Covering, HydrationEnd } from "../model/hydration.ts";
 import type { EventId } from "../model/ids.ts";
+import type { SendKey, StoredSend } from "../model/send.ts";
 import type { ReleasedEvent } from "./port.ts";
-import type { Registered, Rules } from "./rules.ts";
+import type { DueDelivery, Registered, Rules } from "./rules.ts";
 import type { Work } from "./sql/ops.ts";
 import { type Accepted, type Arriving, accept } from "./work/accept.ts";
+import { noteAlarm } from "./work/alarms.ts";
 import { type Backfilled, type Backfilling, backfill } from "./work/backfill.ts";
 import { type Batches, each } from "./work/batches.ts";
 import { type Counts, createCounting } from "./work/counts.ts";
+import { endLeftExchanges, settleExchanges } from "./work/exchanges.ts";
+import { type Acknowledged, countAcknowledged, type Sampling, sampleGauges } from "./work/history.ts";
 import type { Held } from "./work/leases.ts";
 import { expireParked, releaseParked } from "./work/parking.ts";
 import { createPlanNumbers, type NumberedPlan } from "./work/plan-numbers.ts";
+import { holdLease, leave, type Process } from "./work/processes.ts";
 import { storeQuarantined } from "./work/quarantine.ts";
 import { type Registering, register } from "./work/register.ts";
 import { release } from "./work/release.ts";
 import { type ReplayedFound, type ReplayingFound, type Requeued, type Retrying, replay, retry } from "./work/replay.ts";
 import { type Naming, nameRequests } from "./work/request-names.ts";
 import { endPause, resume } from "./work/route-notes.ts";
+import { type Beginning, beginSends, type Ending, findSend, forgetSends, settleSends } from "./work/sends.ts";
 import { type SettledOutcome, type Settling, settle } from "./work/settle.ts";
+import { settleCovered, settleTarget } from "./work/settle-hydrations.ts";
 
 interface CommandParts {
   readonly rules: Rules;
@@ -40,6 +51,7 @@ export function createCommands({ rules, writer, held }: CommandParts) {
   const begin = createCounting(writer).begin;
   const planning = { rules, plans };
   const parking = { ...planning, counts: begin };
+  const process: Process = { id: randomUUID(), isAlone: writer === "" };
 
   /** Commands that count, in one write for the batch. */
   const counted = <In, Out>(all: (batch: readonly In[], counts: Counts) => Work<Outcomes<Out>>): Batches<In, Out> => ({
@@ -70,7 +82,23 @@ export function createCommands({ rules, writer, held }: CommandParts) {
     resume: each(resume),
     endPause: each(endPause),
     register: uncounted<Registering, readonly Registered[]>((batch) => register(batch, parking)),
+    acknowledged: counted<Acknowledged, void>(function* (batch, counts) {
+      return { outcomes: batch.map((acknowledged) => countAcknowledged(counts, acknowledged)) };
+    }),
+    sampleGauges: each((sampling: Sampling) => sampleGauges(sampling, writer)),
     releaseParked: (now: number, limit: number) => releaseParked(now, limit, parking),
     expireParked: (now: number, limit: number) => expireParked(now, limit, parking),
+    settleExchange: uncounted<Settlement, SettledOutcome>((batch) => settleExchanges(batch, begin)),
+    endLeftExchanges: (at: number, reason: string, limit: number) => endLeftExchanges(at, reason, limit, begin(), process),
+    findSend: (key: SendKey) => findSend(key, process),
+    beginSend: uncounted<Beginning, StoredSend | null>((batch) => beginSends(batch, process)),
+    settleSend: uncounted<Ending, readonly DueDelivery[]>((batch) => settleSends(batch, process, parking)),
+    forgetSends: (before: number, limit: number) => forgetSends(before, limit, process),
+    noteAlarm: (change: AlarmChange) => noteAlarm(change, process),
+    holdLease: (name: string, forMs: number) => holdLease(name, forMs, process),
+    leave: () => leave(process),
+    isAlone: process.isAlone,
+    settleTarget: (pass: Covering, target: string, wamid: string | null, now: number) => settleTarget(pass, target, wamid, now, parking),
+    settleCovered: (pass: Covering, end: HydrationEnd, now: number, limit: number) => settleCovered(pass, end, now, limit, parking),
   };
 }

@@ -1,28 +1,74 @@
+import type { AlarmChange } from "../model/alarm.ts";
+import type { Settlement } from "../model/delivery.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
+import type { GaugeSample } from "../model/history.ts";
+import type { Covering, HydrationEnd, ReadMessage, TrackedQuery } from "../model/hydration.ts";
 import type { EventId } from "../model/ids.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { LastPass, PollClaim, PollQuery, SettledPoll } from "../model/poll.ts";
+import type { SendClaim, SendEnd, SendKey } from "../model/send.ts";
 import type { MessageRegistration } from "../track/registration.ts";
 import type { Commands } from "./commands.ts";
 import type { Database } from "./database.ts";
-import type { BackfillFilter, QuarantineFilter, ReleasedEvent, ReplayCursor, ReplayFilter, ReplayFound } from "./port.ts";
+import type {
+  AccountObservation,
+  BackfillFilter,
+  ObservationsRead,
+  QuarantineFilter,
+  ReleasedEvent,
+  ReplayCursor,
+  ReplayFilter,
+  ReplayFound,
+} from "./port.ts";
+import { createReading } from "./read/reading.ts";
 import { type Rules, sumRegistered } from "./rules.ts";
+import type { CallCount, RecentCall } from "./service-port.ts";
 import type { Work } from "./sql/ops.ts";
+import { alarmsInForce, alarmTold, untoldAlarms } from "./work/alarms.ts";
 import { findBackfill } from "./work/backfill.ts";
 import { each } from "./work/batches.ts";
+import { claimOnce, isClaimed } from "./work/claims.ts";
+import { findCursor, listCursors, moveCursor } from "./work/cursors.ts";
 import { findReplay, type ReplayPlace, type ReplayStep, startOfReplay } from "./work/find-replay.ts";
+import { createAcknowledgements } from "./work/history.ts";
+import {
+  beginPass,
+  callsSince,
+  covered,
+  endPass,
+  noteReads,
+  trackedMessages,
+  waitingAccounts,
+  waitingSince,
+} from "./work/hydration-passes.ts";
+import { lastPasses, notePass } from "./work/last-passes.ts";
+import { probe } from "./work/marks.ts";
+import { noteObservations, observationsAfter } from "./work/observations.ts";
+import { claimPolls, countPolls, settlePolls } from "./work/polls.ts";
 import { findQuarantined, quarantined } from "./work/quarantine.ts";
+import { createRetention } from "./work/retention.ts";
+import { addServiceCalls, noteCall, recentCalls, serviceCalls } from "./work/service-calls.ts";
+import { targets } from "./work/settle-hydrations.ts";
+import { messageState } from "./work/subject-rows.ts";
 
 export interface StoreParts {
   readonly commands: Commands;
   readonly rules: Rules;
+  /** Of an embedded database: returns free pages to the disk, as many at a time. False: none left. */
+  readonly giveBack?: (pages: number) => boolean;
 }
 
+/** Exchanges that one transaction ends. */
+const mostExchanges = 1_000;
+
 /** The port over the commands and reads of both databases. */
-export function createStore(database: Database, { commands, rules }: StoreParts) {
+export function createStore(database: Database, { commands, rules, giveBack }: StoreParts) {
   const { run, read } = database;
+  const { isAlone } = commands;
   const others = each((make: () => Work<unknown>) => make());
   /** A command that needs nothing but its turn. `make` begins it anew when its transaction is repeated. */
   const write = <T>(make: () => Work<T>): Promise<T> => run(others, make) as Promise<T>;
+  const acknowledgements = createAcknowledgements((acknowledged) => run(commands.acknowledged, acknowledged));
 
   return {
     accept: (event: ReceivedEvent, proxyRoute: string | null = null) => run(commands.accept, { event, proxyRoute }),
@@ -50,13 +96,69 @@ export function createStore(database: Database, { commands, rules }: StoreParts)
         cursor: place === null ? null : { since: place.since, event: place.seq, route: place.receivedAt },
       })),
     quarantined: (seq: number) => read(quarantined(seq)),
-    // Service: polls, hydrations, passes, calls.
+    claimPolls: (claim: PollClaim) => write(() => claimPolls(claim)),
+    settlePolls: (settled: readonly SettledPoll[]) => write(() => settlePolls(settled)),
+    countPolls: (query: PollQuery) => read(countPolls(query)),
+    serviceCalls: (account: string, from: number) => read(serviceCalls(account, from)),
+    addServiceCalls: (counts: readonly CallCount[]) => write(() => addServiceCalls(counts)),
+    // Processes that share a database share the caps, too.
+    recentCalls: (account: string, from: number) => (isAlone ? (read(recentCalls(account, from)) as readonly RecentCall[]) : []),
+    noteCall: async (account: string, call: RecentCall) => (isAlone ? write(() => noteCall(account, call)) : undefined),
+    waitingAccounts: () => read(waitingAccounts()),
+    waitingSince: (account: string) => read(waitingSince(account)),
+    beginPass: (account: string, now: number) => write(() => beginPass(account, now)),
+    covered: (pass: Covering) => read(covered(pass)),
+    targets: (pass: Covering, limit: number) => read(targets(pass, limit)),
+    settleTarget: (pass: Covering, target: string, wamid: string | null, now: number) =>
+      write(() => commands.settleTarget(pass, target, wamid, now)),
+    trackedMessages: (account: string, query: TrackedQuery) => read(trackedMessages(account, query)),
+    noteReads: (pass: Covering, polled: number, messages: readonly ReadMessage[]) => write(() => noteReads(pass, polled, messages)),
+    callsSince: (account: string, since: number) => read(callsSince(account, since)),
+    settleCovered: (pass: Covering, end: HydrationEnd, now: number, limit: number) =>
+      write(() => commands.settleCovered(pass, end, now, limit)),
+    endPass: (pass: Covering, now: number) => write(() => endPass(pass, now)),
 
-    // Notes: sends, cursors, claims, alarms, exchanges, last passes.
+    findSend: (key: SendKey) => read(commands.findSend(key)),
+    beginSend: (key: SendKey, claim: SendClaim) => run(commands.beginSend, { key, claim }),
+    settleSend: (key: SendKey, ended: SendEnd) => run(commands.settleSend, { key, ended }),
+    forgetSends: (before: number, limit: number) => write(() => commands.forgetSends(before, limit)),
+    settleExchange: (settlement: Settlement) => run(commands.settleExchange, settlement),
+    async endLeftExchanges(at: number, reason: string): Promise<number> {
+      for (let sum = 0; ; ) {
+        const ended = await write(() => commands.endLeftExchanges(at, reason, mostExchanges));
+        sum += ended;
+        if (ended < mostExchanges) return sum;
+      }
+    },
+    messageState: (account: string, wamid: string) => read(messageState(account, wamid)),
+    findCursor: (name: string) => read(findCursor(name)),
+    listCursors: () => read(listCursors()),
+    moveCursor: (name: string, seq: number, at: number) => write(() => moveCursor(name, seq, at)),
+    claimOnce: (key: string, until: number, _now: number) => write(() => claimOnce(key, until)),
+    isClaimed: (key: string) => read(isClaimed(key)),
+    alarmsInForce: () => read(alarmsInForce()),
+    noteAlarm: (change: AlarmChange) => write(() => commands.noteAlarm(change)),
+    untoldAlarms: () => read(untoldAlarms()),
+    alarmTold: (change: AlarmChange) => write(() => alarmTold(change)),
+    notePass: (pass: LastPass) => write(() => notePass(pass)),
+    lastPasses: () => read(lastPasses()),
+    // A process that is alone keeps its observations in memory.
+    noteObservations: async (observations: readonly AccountObservation[]) =>
+      isAlone ? undefined : write(() => noteObservations(observations)),
+    observations: (place: string | null, from: number): MaybePromise<ObservationsRead> =>
+      isAlone ? { observations: [], place: null } : read(observationsAfter(place, from)),
+    holdLease: (name: string, forMs: number): MaybePromise<boolean> => isAlone || write(() => commands.holdLease(name, forMs)),
+    probe: (at: number) => write(() => probe(at)),
+    /** Call it before the database is closed: others need not wait for the leases of this process, or for the end of its calls. */
+    leave: () => write(commands.leave),
 
-    // Upkeep: retention, history.
+    purge: createRetention(write, giveBack),
+    noteAcknowledged: acknowledgements.note,
+    sampleGauges: (values: GaugeSample, at: number) => run(commands.sampleGauges, { values, at }),
+    /** Writes what is gathered in memory. Call it before the database is closed. */
+    flush: acknowledgements.flush,
 
-    // Reads.
+    read: createReading(database),
   };
 }
 

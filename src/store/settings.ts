@@ -1,17 +1,37 @@
 import { z } from "zod";
+import { postgresPlaceText, postgresUrlSchema, readPostgresUrl } from "../model/postgres.ts";
 import { readRedisUrl, redisUrlSchema } from "../model/redis.ts";
 import { scheduleSchema } from "../model/schedule.ts";
 import { Secret } from "../model/secret.ts";
+import { tlsSchema } from "../model/tls.ts";
 import { durationSchema } from "../model/units.ts";
 
 const sqliteSchema = z.strictObject({
-  driver: z.literal("sqlite").default("sqlite").describe("sqlite: one file. redis: a Redis that any number of relay processes share."),
+  driver: z
+    .literal("sqlite")
+    .default("sqlite")
+    .describe("sqlite: one file, for one process. postgres or redis: a server that any number of relay processes share."),
   path: z.string().min(1).default("data/relay.db").describe("The file. A relative path starts at the working directory of the process."),
+});
+
+const postgresSchema = z.strictObject({
+  driver: z
+    .literal("postgres")
+    .describe("sqlite: one file, for one process. postgres or redis: a server that any number of relay processes share."),
+  url: postgresUrlSchema.describe("postgres://user:password@host:5432/database, with ?sslmode=require for TLS. The database must exist."),
+  schema: z
+    .string()
+    .regex(/^[a-z_][a-z0-9_]{0,40}$/, "is not a schema (lower-case letters, digits and _, at most 41)")
+    .default("relay")
+    .describe("Holds the tables. The relay creates it. Relays that share one database without sharing events have different ones."),
+  tls: tlsSchema.optional().describe("TLS with certificates of your own. The connection is then encrypted."),
 });
 
 const redisSchema = z
   .strictObject({
-    driver: z.literal("redis").describe("sqlite: one file. redis: a Redis that any number of relay processes share."),
+    driver: z
+      .literal("redis")
+      .describe("sqlite: one file, for one process. postgres or redis: a server that any number of relay processes share."),
     url: redisUrlSchema.describe(
       "redis://user:password@host:6379/0, or rediss:// with TLS. With cluster or sentinel, it can have several hosts, separated by commas.",
     ),
@@ -41,11 +61,18 @@ const redisSchema = z
 /** The engine and its place. `driver` defaults to sqlite. */
 export const storageSchema = z.preprocess(
   (value) => (typeof value === "object" && value !== null && !("driver" in value) ? { driver: "sqlite", ...value } : value),
-  z.discriminatedUnion("driver", [sqliteSchema, redisSchema]),
+  z.discriminatedUnion("driver", [sqliteSchema, postgresSchema, redisSchema]),
 );
 
 export type StorageSettings = z.infer<typeof storageSchema>;
 export type RedisSettings = z.infer<typeof redisSchema>;
+export type PostgresStorage = z.infer<typeof postgresSchema>;
+
+/** The database and schema, without user and password. */
+export function postgresName({ url, schema }: PostgresStorage): string {
+  const place = readPostgresUrl(url.reveal());
+  return `${place === null ? "postgres" : postgresPlaceText(place)}, schema ${schema}`;
+}
 
 /** Scheduled backups of the SQLite file. */
 export const backupSchema = z.strictObject({

@@ -109,10 +109,10 @@ export interface GroupFilter extends OfEvent {
   readonly state?: DeliveryState | undefined;
 }
 
-/** A place in the list of deliveries: an event's seq, and an internal number of the route (0: before all routes). */
+/** A place in the list of deliveries: an event's seq, and its route as the store orders them (empty: past all routes of the event). */
 export interface DeliveryPlace {
   readonly event: number;
-  readonly route: number;
+  readonly route: number | string;
 }
 
 /** With the bytes of the response. */

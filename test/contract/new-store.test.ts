@@ -1,11 +1,13 @@
 import { describe } from "vitest";
-import { acceptingContract } from "./accepting-contract.ts";
+import { historyContract } from "./history-contract.ts";
 import { onPostgres, onSqlite } from "./new-store.ts";
+import { storeContract } from "./store-contract.ts";
 
 for (const [name, open] of [
   ["SQLite", onSqlite],
   ["PostgreSQL", onPostgres],
 ] as const)
-  describe(`${name}: the store's contract on the new tables`, () => {
-    acceptingContract(open);
+  describe(`the new tables on ${name}`, () => {
+    storeContract(name, open);
+    historyContract(open);
   });

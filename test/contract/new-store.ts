@@ -1,14 +1,18 @@
+import type { AuditFilter } from "../../src/model/audit.ts";
 import type { Settlement } from "../../src/model/delivery.ts";
+import { audit } from "../../src/store/audit/audit.ts";
 import { createCommands } from "../../src/store/commands.ts";
 import { createStore } from "../../src/store/create-store.ts";
 import type { Database } from "../../src/store/database.ts";
 import type { ReplayCursor, ReplayFilter, ReplayFound } from "../../src/store/port.ts";
+import { stopReason } from "../../src/store/read/notes.ts";
+import { secretUses } from "../../src/store/read/stats.ts";
 import type { DueDelivery, Rules } from "../../src/store/rules.ts";
 import { queue, subjects } from "../../src/store/schema/tables.ts";
 import { first, type Work } from "../../src/store/sql/ops.ts";
 import { as, select, sql } from "../../src/store/sql/sql.ts";
 import { duePlaces, loadDeliveries, nextDueAt } from "../../src/store/work/due.ts";
-import { keyOf } from "../../src/store/work/subject-rows.ts";
+import { keyOf, keyOfRun } from "../../src/store/work/subject-rows.ts";
 import { type OneStore, type OpenStore, openPostgres, openSqlite } from "./one-store.ts";
 import type { ContractStore, OpenSubject } from "./store-port.ts";
 
@@ -21,6 +25,7 @@ export const openNew =
     return {
       store,
       async reopen(other = rules) {
+        await store.leave();
         store = contractOf(opened, other);
         return store;
       },
@@ -31,13 +36,18 @@ export const openNew =
 export const onSqlite = openNew(openSqlite);
 export const onPostgres = openNew(openPostgres(18));
 
-function contractOf(opened: OneStore, rules: Rules): ContractStore {
-  const commands = createCommands({ rules, writer: "here", held: () => null });
+/** The port over an opened database. */
+export function storeOn(opened: OneStore, rules: Rules) {
+  const commands = createCommands({ rules, writer: opened.writer, held: () => null });
   const database: Database = {
     run: async (kind, item) => (await opened.send(() => kind, [item]))[0] as never,
     read: (work) => opened.read(work),
   };
-  const store = createStore(database, { commands, rules });
+  return { ...createStore(database, { commands, rules }), commands, database };
+}
+
+function contractOf(opened: OneStore, rules: Rules): ContractStore & { leave(): Promise<void> } {
+  const { commands, database, ...store } = storeOn(opened, rules);
   const read = <T>(work: Work<T>): Promise<T> => opened.read(work);
   return {
     ...store,
@@ -80,17 +90,27 @@ function contractOf(opened: OneStore, rules: Rules): ContractStore {
       }
       return all;
     },
+    stopReason: (route: string) => read(stopReason(route)),
+    secretUses: () => read(secretUses()),
+    seqsOf: store.read.events.seqsOf,
+    event: store.read.events.get,
+    async delivery(event: number, route: string) {
+      const [found] = await store.read.deliveries.list({ event, route, limit: 1 });
+      return found === undefined ? null : { ...found, attemptHistory: await store.read.deliveries.attempts(found) };
+    },
+    audit: (now: number, filter: AuditFilter = {}) =>
+      opened.snapshot(audit({ now, isRunning: false, mostOffenders: 100, ...filter }, () => {})),
     async message(account: string, wamid: string) {
-      const row = await read(subjectNamed(account, wamid));
+      const row = await read(subjectOf(account, keyOf(wamid)));
       if (row === null) return null;
       const { status, error, registeredAt, reference, times } = row;
       return { status, errorCode: error, registeredAt, reference, times: JSON.parse(times) };
     },
     async run(account: string, runId: string) {
-      const row = await read(subjectNamed(account, runId));
+      const row = await read(subjectOf(account, keyOfRun(runId)));
       return row === null ? null : { status: row.status };
     },
-  } as unknown as ContractStore;
+  } as unknown as ContractStore & { leave(): Promise<void> };
 }
 
 const q = as(queue, "q");
@@ -105,5 +125,4 @@ function* load(route: string, event: number) {
   return place === null ? null : ((yield* loadDeliveries(route, [place]))[0] ?? null);
 }
 
-const subjectNamed = (account: string, name: string) =>
-  first(subject`FROM subjects s WHERE ${sql`s.key = ${keyOf(name)} AND s.account = ${account}`}`);
+const subjectOf = (account: string, key: Buffer) => first(subject`FROM subjects s WHERE ${sql`s.key = ${key} AND s.account = ${account}`}`);

@@ -2,6 +2,7 @@
 import { openPostgres, openSqlite } from "./one-store.ts";
 import { oneStoreBackfillContract } from "./one-store-backfill-contract.ts";
 import { oneStoreContract } from "./one-store-contract.ts";
+import { oneStoreExchangesContract } from "./one-store-exchanges-contract.ts";
 import { oneStoreNotesContract } from "./one-store-notes-contract.ts";
 import { oneStoreParkingContract } from "./one-store-parking-contract.ts";
 import { oneStoreQuarantineContract } from "./one-store-quarantine-contract.ts";
@@ -14,6 +15,7 @@ for (const contract of [
   oneStoreReplayContract,
   oneStoreBackfillContract,
   oneStoreNotesContract,
+  oneStoreExchangesContract,
 ]) {
   contract("SQLite", openSqlite);
   contract("PostgreSQL 18", openPostgres(18));

@@ -7,6 +7,7 @@ import { createCommands } from "../../src/store/commands.ts";
 import { createPostgresCommit } from "../../src/store/postgres/commit.ts";
 import { connect } from "../../src/store/postgres/connect.ts";
 import { createSessions, type Sessions } from "../../src/store/postgres/sessions.ts";
+import { inSnapshot } from "../../src/store/postgres/snapshot.ts";
 import { type Registered, type Rules, sumRegistered } from "../../src/store/rules.ts";
 import { ddl } from "../../src/store/schema/ddl.ts";
 import type { RowOf, Table } from "../../src/store/schema/table.ts";
@@ -30,6 +31,8 @@ import type { PostgresVersion } from "../setup/postgres.ts";
 
 /** The hot path of the one store on one database. */
 export interface OneStore extends AsyncDisposable {
+  /** Empty: no other process opens the database. */
+  readonly writer: string;
   /** The events of one turn. */
   accept(events: readonly ReceivedEvent[], proxyRoute?: string): Promise<Accepted[]>;
   settle(settlements: readonly Settling[]): Promise<SettledOutcome[]>;
@@ -45,6 +48,8 @@ export interface OneStore extends AsyncDisposable {
   run<T>(make: () => Work<T>): Promise<T>;
   /** Without a transaction. */
   read<T>(work: Work<T>): Promise<T>;
+  /** In one transaction that reads one snapshot. */
+  snapshot<T>(work: Work<T>): Promise<T>;
   /** All rows of a table, in the order of its key. */
   rows<T extends Table>(table: T): Promise<RowOf<T>[]>;
 }
@@ -67,6 +72,7 @@ export async function openSqlite(rules: Rules, { held = () => null, writer = "" 
   const commit = createSqliteCommit(runner, { refusal: () => null, arriving: () => false, committed() {}, rolledBack() {} });
   const commands = createCommands({ rules, writer, held });
   return {
+    writer,
     accept: (events, proxyRoute) => all(arrivingOf(events, proxyRoute).map((one) => commit.run(commands.accept, one))),
     settle: (settlements) => all(settlements.map((one) => commit.run(commands.settle, one))),
     due: async (route, now, limit = 100, from = 0) => runner.now(dueDeliveries({ route, from, now, limit })),
@@ -77,6 +83,7 @@ export async function openSqlite(rules: Rules, { held = () => null, writer = "" 
     send: (kind, items) => all(items.map((item) => commit.run(kind(commands), item))),
     run: async (make) => runner.transact(make()),
     read: async (work) => runner.now(work),
+    snapshot: async (work) => db.transaction(() => runner.now(work))(),
     rows: async (table) => runner.now(allRows(table)),
     async [Symbol.asyncDispose]() {
       await commit.idle();
@@ -108,7 +115,7 @@ export async function createShared(version: PostgresVersion): Promise<SharedData
   return {
     url: database.url,
     sessions() {
-      const sessions = createSessions(settingsOf(database.url), 2);
+      const sessions = createSessions(settingsOf(database.url), { most: 2 });
       opened.push({ [Symbol.asyncDispose]: () => sessions.close() });
       return sessions;
     },
@@ -139,17 +146,20 @@ async function createTables(url: string): Promise<void> {
 }
 
 function openOn(url: string, rules: Rules, { held = () => null, writer = "here" }: OpenOptions = {}): OneStore {
-  const sessions = createSessions(settingsOf(url), 2);
+  const sessions = createSessions(settingsOf(url), { most: 2 });
   const commands = createCommands({ rules, writer, held });
-  const accepting = createPostgresCommit(sessions, commands.accept, 1);
-  const settling = createPostgresCommit(sessions, commands.settle, 1);
+  const accepting = createPostgresCommit(sessions, commands.accept, { inFlight: 1 });
+  const settling = createPostgresCommit(sessions, commands.settle, { inFlight: 1 });
   const sending = new Map<unknown, unknown>();
   function send<In, Out>(kind: Batches<In, Out>, items: readonly In[]): Promise<Out[]> {
-    const commit = (sending.get(kind) ?? createPostgresCommit(sessions, kind, 1)) as ReturnType<typeof createPostgresCommit<In, Out>>;
+    const commit = (sending.get(kind) ?? createPostgresCommit(sessions, kind, { inFlight: 1 })) as ReturnType<
+      typeof createPostgresCommit<In, Out>
+    >;
     sending.set(kind, commit);
     return all(items.map((item) => commit.run(item)));
   }
   return {
+    writer,
     accept: (events, proxyRoute) => all(arrivingOf(events, proxyRoute).map((one) => accepting.run(one))),
     settle: (settlements) => all(settlements.map((one) => settling.run(one))),
     due: (route, now, limit = 100, from = 0) => sessions.read(dueDeliveries({ route, from, now, limit })),
@@ -160,6 +170,14 @@ function openOn(url: string, rules: Rules, { held = () => null, writer = "here" 
     send: (kind, items) => send(kind(commands), items),
     run: (make) => sessions.transact(make),
     read: (work) => sessions.read(work),
+    async snapshot(work) {
+      const session = await connect(settingsOf(url), "free");
+      try {
+        return await inSnapshot(session, work);
+      } finally {
+        await session.end();
+      }
+    },
     rows: (table) => sessions.read(allRows(table)),
     [Symbol.asyncDispose]: () => sessions.close(),
   };

@@ -38,7 +38,10 @@ export function orderContract(open: OpenSubject): void {
         await accept(store, { wamid: "w" }),
         await accept(store, { wamid: "w" }),
       ];
-      const released = await Promise.all([settle(store, "ordered", one, delivered), settle(store, "ordered", one, delivered)]);
+      const result = { kind: "answered", status: 200, retryAfterMs: null } as const;
+      const attempt = { number: 1, at: start, tookMs: 3, result, response: null };
+      const settlement = { route: "ordered", event: one, attempt, settled: delivered, at: start };
+      const released = await Promise.all([store.settle(settlement), store.settle(settlement)]);
       expect(new Set(released)).toContain(two);
       expect(await store.read.deliveries.attempts({ event: one, route: "ordered" })).toHaveLength(1);
       expect(await stateOf(store, two, "ordered")).toBe("waiting");

@@ -105,7 +105,10 @@ export function settlingContract(open: OpenSubject): void {
       await settle(store, "all", seq, dead);
       const died = await store.delivery(seq, "all");
       expect(died).toMatchObject({ state: "dead", reason: "out of attempts", attempts: 2 });
-      expect(await store.retry(seq, "all", start + 9)).toEqual({ state: "waiting", due: { route: "all", event: seq, at: start + 9 } });
+      expect(await store.retry(seq, "all", start + 9)).toMatchObject({
+        state: "waiting",
+        due: { route: "all", event: seq, at: start + 9 },
+      });
       expect(await store.load("all", seq)).toMatchObject({ attempts: 2, spent: 0, replays: 1 });
       expect(await store.delivery(seq, "all")).toMatchObject({ id: died?.id, state: "waiting", reason: null, settledAt: null });
       await settle(store, "all", seq, delivered);
@@ -190,7 +193,7 @@ export function settlingContract(open: OpenSubject): void {
       expect(await store.replay({ states: ["dead"], route: "b" }, at)).toEqual({ replayed: 0, due: [] });
       const coded = await store.replay({ states: ["dead"], errorCode: "x" }, at);
       expect(coded.replayed).toBe(4);
-      expect(coded.due).toEqual([2, 3].map((n) => ({ route: "a", event: seqs[n], at })));
+      expect(coded.due).toMatchObject([2, 3].map((n) => ({ route: "a", event: seqs[n], at })));
       expect(await Promise.all(seqs.map((seq) => stateOf(store, seq, "a")))).toEqual([
         "dead",
         "dead",

@@ -6,7 +6,7 @@ import { loadParts } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
 import type { StopView } from "../../service/accounts.ts";
 import { StoreRefused } from "../../store/port.ts";
-import type { RedisSettings } from "../../store/settings.ts";
+import type { PostgresStorage, RedisSettings, StorageSettings } from "../../store/settings.ts";
 import { isLocked } from "../../store/sqlite/lock.ts";
 import type { StoredSecretUse } from "../../store/views.ts";
 import { controlAddress } from "../reach-relay.ts";
@@ -84,13 +84,12 @@ interface StoreFindings {
   readonly stops?: readonly StopView[];
 }
 
-/** Many relays share a Redis: one that runs may be on another machine. */
-async function checkShared(storage: RedisSettings, { routes, accounts }: Settings): Promise<StoreFindings> {
-  const { checkRedis } = await import("./redis.ts");
-  const files = await checkRedis(storage);
+/** Many relays share a server: one that runs may be on another machine. */
+async function checkShared(storage: RedisSettings | PostgresStorage, { routes, accounts }: Settings): Promise<StoreFindings> {
+  const files = await checkServer(storage);
   const nothing: OwnStore = { place: storePlace(storage), file: null, dataId: null, isHeld: false, users: null };
   const found = { files, facts: null, own: nothing, secretUses: [], now: Date.now(), newestEventAt: null };
-  if (files.some(({ check, level }) => check === "redis" && level === "fail")) return found;
+  if (files.some(({ check, level }) => check === storage.driver && level === "fail")) return found;
   const { store, refused } = await openShared(storage);
   if (store === null) return { ...found, files: [...files, refused] };
   try {
@@ -117,8 +116,13 @@ async function checkShared(storage: RedisSettings, { routes, accounts }: Setting
   }
 }
 
+async function checkServer(storage: RedisSettings | PostgresStorage): Promise<readonly Finding[]> {
+  if (storage.driver === "postgres") return (await import("./postgres.ts")).checkPostgres(storage);
+  return (await import("./redis.ts")).checkRedis(storage);
+}
+
 /** A finding when the store cannot be opened: a newer version, or an unfinished migration. */
-async function openShared(storage: RedisSettings): Promise<{ store: ReadingEngine; refused: null } | { store: null; refused: Finding }> {
+async function openShared(storage: StorageSettings): Promise<{ store: ReadingEngine; refused: null } | { store: null; refused: Finding }> {
   try {
     return { store: await openStoreForReading(storage), refused: null };
   } catch (error) {

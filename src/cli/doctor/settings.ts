@@ -5,6 +5,7 @@ import { loadSettings } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
 import { warnings } from "../../config/warnings.ts";
 import type { SecretUseView } from "../../model/answers.ts";
+import { readPostgresUrl } from "../../model/postgres.ts";
 import { readRedisUrl } from "../../model/redis.ts";
 
 import { Secret } from "../../model/secret.ts";
@@ -49,9 +50,10 @@ function checkReaders(path: string, settings: Settings): Finding[] {
   ];
 }
 
-/** A Redis URL is kept as a secret for the password that may be in it. */
+/** The URL of a server is kept as a secret for the password that may be in it. */
 function isTelling(secret: Secret): boolean {
-  return readRedisUrl(secret.reveal())?.password !== "";
+  const text = secret.reveal();
+  return (readRedisUrl(text) ?? readPostgresUrl(text))?.password !== "";
 }
 
 /** All header values are stored as secrets; only those whose name suggests a secret count here. */

@@ -2,30 +2,54 @@ import { StoreUnavailable } from "../port.ts";
 import type { Batches } from "../work/batches.ts";
 import type { Sessions } from "./sessions.ts";
 
-/** Most commands of a transaction. */
+/** Most commands of a transaction, and most that wait for one. */
 const mostAtOnce = 100;
+const mostWaiting = 10_000;
+/** A command that has waited for this long fails. Its caller would be gone before it got its turn. */
+const waitsMs = 5_000;
 
 interface Pending<In, Out> {
   readonly item: In;
+  readonly since: number;
   readonly resolve: (outcome: Out) => void;
   readonly reject: (error: unknown) => void;
 }
 
-/**
- * Gathers the commands of a kind that come while its transactions run. `inFlight`: how many of them, each on a
- * connection of its own.
- */
-export function createPostgresCommit<In, Out>(sessions: Sessions, kind: Batches<In, Out>, inFlight: number) {
+export interface CommitHooks {
+  /** After each transaction: how long it took, and the number of its commands. */
+  committed(tookMs: number, commands: number): void;
+  /** A transaction could not be stored. */
+  failed(error: StoreUnavailable): void;
+}
+
+interface CommitParts {
+  /** How many transactions run at once, each on a connection of its own. */
+  readonly inFlight: number;
+  readonly hooks?: CommitHooks;
+}
+
+/** Gathers the commands of a kind that come while its transactions run. */
+export function createPostgresCommit<In, Out>(
+  sessions: Pick<Sessions, "transact">,
+  kind: Batches<In, Out>,
+  { inFlight, hooks }: CommitParts,
+) {
+  // Commands that lock what they like would wait for each other, and for those of other processes.
+  const most = kind.isEach === true ? 1 : mostAtOnce;
   let queue: Pending<In, Out>[] = [];
   let running = 0;
   let scheduled = false;
+  const waiters: (() => void)[] = [];
 
   async function commit(batch: readonly Pending<In, Out>[]): Promise<void> {
+    const startedAt = performance.now();
     try {
       const { outcomes, stored } = await sessions.transact(() => kind.work(batch.map(({ item }) => item)));
+      hooks?.committed(performance.now() - startedAt, batch.length);
       stored?.();
       for (const [place, { resolve }] of batch.entries()) resolve(outcomes[place] as Out);
     } catch (error) {
+      if (error instanceof StoreUnavailable) hooks?.failed(error);
       if (error instanceof StoreUnavailable || batch.length === 1) {
         for (const { reject } of batch) reject(error);
         return;
@@ -39,13 +63,18 @@ export function createPostgresCommit<In, Out>(sessions: Sessions, kind: Batches<
 
   function start(): void {
     scheduled = false;
+    const late = performance.now() - waitsMs;
+    while ((queue[0]?.since ?? late) < late) {
+      queue.shift()?.reject(new StoreUnavailable(`cannot store now: PostgreSQL had no time for it within ${waitsMs / 1000} s`));
+    }
     while (queue.length > 0 && running < inFlight) {
-      const batch = queue.slice(0, mostAtOnce);
-      queue = queue.slice(mostAtOnce);
+      const batch = queue.slice(0, most);
+      queue = queue.slice(most);
       running += 1;
       void commit(batch).finally(() => {
         running -= 1;
         schedule();
+        if (queue.length === 0 && running === 0) for (const resolve of waiters.splice(0)) resolve();
       });
     }
   }
@@ -59,10 +88,17 @@ export function createPostgresCommit<In, Out>(sessions: Sessions, kind: Batches<
   return {
     /** Runs the command in one of the next transactions. Resolves with its outcome once that is durable. */
     run(item: In): Promise<Out> {
+      if (queue.length >= mostWaiting) {
+        return Promise.reject(new StoreUnavailable(`cannot store now: ${mostWaiting} commands wait for PostgreSQL`));
+      }
       return new Promise<Out>((resolve, reject) => {
-        queue.push({ item, resolve, reject });
+        queue.push({ item, since: performance.now(), resolve, reject });
         schedule();
       });
+    },
+    /** Resolves when all commands are committed or have failed. */
+    idle(): Promise<void> {
+      return queue.length === 0 && running === 0 ? Promise.resolve() : new Promise((resolve) => waiters.push(resolve));
     },
   };
 }

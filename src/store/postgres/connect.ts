@@ -1,4 +1,7 @@
+import type { Socket } from "node:net";
 import pg from "pg";
+import { readPostgresUrl } from "../../model/postgres.ts";
+import { type TlsSettings, tlsOptions } from "../../model/tls.ts";
 import { StoreUnavailable } from "../port.ts";
 import type { Answer, Connection } from "./runner.ts";
 
@@ -8,43 +11,56 @@ export interface PostgresSettings {
   /** `postgres://user:password@host:port/database`. */
   readonly url: string;
   readonly schema: string;
-  /** PEM of the authorities that may sign the server's certificate. Absent: those of the machine, where the URL asks for TLS. */
-  readonly ca?: string | undefined;
+  /** With it the connection is encrypted. */
+  readonly tls?: TlsSettings | undefined;
 }
 
-/** `hot`: its few statements always look up by index, whatever the tables held when they were planned. */
-export type Purpose = "hot" | "free";
+/**
+ * | purpose | for | statements |
+ * |---|---|---|
+ * | `hot` | commands, and reads of single rows | look up by index, whatever the tables held when they were planned |
+ * | `free` | lists and other reads of many rows | are planned anew by what the tables hold, and may take long |
+ * | `watch` | noticing soon that the database does not answer, notifications | are few and tiny |
+ */
+export type Purpose = "hot" | "free" | "watch";
 
 export interface Session extends Connection {
   /** True once the connection is broken, in which case all its statements fail. */
   readonly isBroken: boolean;
   /** Several statements of which no result is needed, such as DDL. */
   script(text: string): Promise<void>;
+  /** Calls `receive` with the payload of each notification on a channel. */
+  listen(channel: string, receive: (payload: string) => void): Promise<void>;
   end(): Promise<void>;
 }
 
-/** A statement that has not answered after this time does not answer any more. */
-const answersWithinMs = 30_000;
+/** How long a statement may take on the server, may wait there for a lock, and may stay without an answer here. */
+const limitsMs: Readonly<Record<Purpose, { readonly statement: number; readonly lock: number; readonly answer: number }>> = {
+  hot: { statement: 4_000, lock: 3_000, answer: 5_000 },
+  free: { statement: 25_000, lock: 3_000, answer: 30_000 },
+  watch: { statement: 2_000, lock: 1_500, answer: 2_500 },
+};
+const connectsWithinMs = 5_000;
+/** A connection that does not end in order within this time is dropped. */
+const endsWithinMs = 1_000;
 
 const pinned = [
   "plan_cache_mode = force_generic_plan",
   ...["seqscan", "bitmapscan", "sort", "hashjoin", "mergejoin", "material"].map((way) => `enable_${way} = off`),
 ];
-const limits = [
-  "statement_timeout = 25000",
-  "lock_timeout = 10000",
-  "idle_in_transaction_session_timeout = 20000",
-  "client_min_messages = warning",
-];
 
 /** Opens a connection whose statements are sent without waiting for answers. Rejects with {@link StoreUnavailable}. */
-export async function connect({ url, schema, ca }: PostgresSettings, purpose: Purpose): Promise<Session> {
+export async function connect({ url, schema, tls }: PostgresSettings, purpose: Purpose): Promise<Session> {
+  const place = readPostgresUrl(url);
+  if (place === null) throw new StoreUnavailable("cannot store now: the URL of PostgreSQL cannot be read");
+  const { host, port, user, password, database, isEncrypted } = place;
+  const limits = limitsMs[purpose];
   const client = new pg.Client({
-    connectionString: url,
-    ...(ca === undefined ? {} : { ssl: { ca } }),
+    ...{ host, port, user, password, database },
+    ssl: isEncrypted || tls !== undefined ? tlsOptions(tls) : false,
     pipeline: true,
-    connectionTimeoutMillis: 10_000,
-    query_timeout: answersWithinMs,
+    connectionTimeoutMillis: connectsWithinMs,
+    query_timeout: limits.answer,
     keepAlive: true,
     keepAliveInitialDelayMillis: 5_000,
     application_name: "wamid-relay",
@@ -57,18 +73,25 @@ export async function connect({ url, schema, ca }: PostgresSettings, purpose: Pu
   client.once("end", () => {
     broken ??= new Error("the connection has ended");
   });
+  async function end(): Promise<void> {
+    broken ??= new Error("the connection is closed");
+    const late = setTimeout(() => socketOf(client).destroy(), endsWithinMs);
+    await client.end().catch(() => {});
+    clearTimeout(late);
+  }
+  const sets = [
+    `search_path = ${pg.escapeIdentifier(schema)}`,
+    `statement_timeout = ${limits.statement}`,
+    `lock_timeout = ${limits.lock}`,
+    "idle_in_transaction_session_timeout = 20000",
+    "client_min_messages = warning",
+    ...(purpose === "hot" ? pinned : []),
+  ];
   try {
     await client.connect();
-    await client.query(
-      [
-        "BEGIN",
-        `SET search_path = ${pg.escapeIdentifier(schema)}`,
-        ...[...limits, ...(purpose === "hot" ? pinned : [])].map((set) => `SET ${set}`),
-        "COMMIT",
-      ].join("; "),
-    );
+    await client.query(["BEGIN", ...sets.map((set) => `SET ${set}`), "COMMIT"].join("; "));
   } catch (error) {
-    await client.end().catch(() => {});
+    await end();
     throw unavailable(error);
   }
   return {
@@ -82,18 +105,22 @@ export async function connect({ url, schema, ca }: PostgresSettings, purpose: Pu
     async script(text) {
       await client.query(text);
     },
-    async end() {
-      broken ??= new Error("closed");
-      await client.end().catch(() => {});
+    async listen(channel, receive) {
+      client.on("notification", ({ payload = "" }) => receive(payload));
+      await client.query(`LISTEN ${pg.escapeIdentifier(channel)}`);
     },
+    end,
   };
 }
+
+/** The library ends a connection in order only, for which a server that does not answer lets it wait. */
+const socketOf = (client: pg.Client) => (client as unknown as { connection: { stream: Socket } }).connection.stream;
 
 /** bigint as a number: all of ours are safe integers. */
 const getTypeParser: typeof pg.types.getTypeParser = ((oid: number, format: "text" | "binary") =>
   oid === pg.types.builtins.INT8 ? Number : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser;
 
-const codeOf = (error: unknown): string => String((error as { code?: unknown } | null)?.code ?? "");
+export const codeOf = (error: unknown): string => String((error as { code?: unknown } | null)?.code ?? "");
 
 /** Another transaction was first: the same work succeeds when it is repeated. 23505: it inserted the same key. */
 export const isConflict = (error: unknown): boolean => ["23505", "40P01", "40001"].includes(codeOf(error));
@@ -104,13 +131,18 @@ export const isConflict = (error: unknown): boolean => ["23505", "40P01", "40001
  */
 export const isOwnFault = (error: unknown): boolean => /^(?:21|22|23|42(?!501)|54)/.test(codeOf(error)) || !isFromServer(error);
 
-/** An error of our own code has neither a code of the server nor one of the network. */
+/** True when a working connection answered with the error: a full disk, a replica that only reads, a lock. */
+export const isAnswered = (error: unknown): boolean => /^(?!08|28|3D|53300|57P)[0-9A-Z]{5}$/.test(codeOf(error));
+
+/** An error of our own code has neither a code of the server nor one of the network or of TLS. */
 function isFromServer(error: unknown): boolean {
-  return (
-    codeOf(error) !== "" || /^(?:Connection terminated|Query read timeout|timeout|Client has encountered)/i.test((error as Error).message)
-  );
+  return /^(?!ERR_(?!TLS|SSL))[A-Z0-9_]+$/.test(codeOf(error)) || lost.test((error as Error).message);
 }
 
+const lost =
+  /^(?:Connection terminated|Query read timeout|timeout|Client (?:has|was)|The server does not support SSL|There was an error estab)/i;
+
 export function unavailable(error: unknown): StoreUnavailable {
+  if (error instanceof StoreUnavailable) return error;
   return new StoreUnavailable(`cannot store now: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
 }

@@ -18,7 +18,10 @@ export function createHorizon(from = 0) {
   let marks: { readonly last: number; readonly xid: number }[] = [];
 
   return {
-    /** Looks again. Run each look in a transaction of its own: the mark is a transaction number that comes after the read. */
+    /**
+     * Looks again. Run it outside of a transaction: the snapshot and the mark, which is a transaction number, must come
+     * after the last seq is read. One look at a time.
+     */
     *look(): Work<number> {
       const [sequence] =
         yield* rows(select({ last: typed<number>(sql`CASE WHEN s.is_called THEN s.last_value ELSE 0 END`) })`FROM events_seq s`);
@@ -27,14 +30,20 @@ export function createHorizon(from = 0) {
       const xmin = snapshot?.xmin ?? 0;
       for (const mark of marks) if (mark.xid <= xmin) known = Math.max(known, mark.last);
       marks = marks.filter(({ xid }) => xid > xmin);
-      if (known >= last) return known;
+      if (known > last) {
+        // The server has lost commits (a replica that lagged took over), and gives their numbers again.
+        known = last;
+        marks = [];
+      }
+      if (known === last) return known;
       const to = Math.min(last, known + mostCounted);
       const present = yield* rows(select({ seq: e.seq })`FROM events e WHERE e.seq > ${known} AND e.seq <= ${to} ORDER BY e.seq`);
       for (const { seq } of present) {
         if (seq !== known + 1) break;
         known = seq;
       }
-      if (known < to && marks.length < mostMarks && marks.at(-1)?.last !== last) {
+      // A mark also helps a process that starts far behind.
+      if (known < last && marks.length < mostMarks && marks.at(-1)?.last !== last) {
         const [own] = yield* rows(select({ xid: typed<number>(sql`pg_current_xact_id()::text::bigint`) })``);
         if (own !== undefined) marks.push({ last, xid: own.xid });
       }

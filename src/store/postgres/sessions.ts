@@ -1,5 +1,6 @@
+import type { StoreUnavailable } from "../port.ts";
 import type { Work } from "../sql/ops.ts";
-import { connect, isConflict, isOwnFault, type PostgresSettings, type Session, unavailable } from "./connect.ts";
+import { connect, isConflict, isOwnFault, type PostgresSettings, type Purpose, type Session, unavailable } from "./connect.ts";
 import { createPostgresRunner } from "./runner.ts";
 
 /** How often a transaction is repeated after another one was first. */
@@ -8,50 +9,109 @@ const mostRepeats = 5;
 const begin = { name: "begin", text: "BEGIN", values: [] };
 /** Gives the transaction its number before it takes one from a sequence (horizon.ts). */
 const number = { name: "number", text: "SELECT pg_current_xact_id()", values: [] };
+const beginSnapshot = { name: "snapshot", text: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", values: [] };
 const commit = { name: "commit", text: "COMMIT", values: [] };
 const rollback = { name: "rollback", text: "ROLLBACK", values: [] };
+
+/** Most callers that wait for a connection, and how long one waits at most. */
+const waits = { most: 2_000, longestMs: 5_000 };
+
+export interface SessionHooks {
+  /** Why nothing is sent now, or null. */
+  refusal(): StoreUnavailable | null;
+  /** The database could not be reached, or ended a connection. */
+  lost(error: StoreUnavailable): void;
+}
+
+const noHooks: SessionHooks = { refusal: () => null, lost() {} };
+
+interface SessionParts {
+  readonly most: number;
+  readonly purpose?: Exclude<Purpose, "watch">;
+  readonly hooks?: SessionHooks;
+}
 
 export type Sessions = ReturnType<typeof createSessions>;
 
 /** Connections for short transactions. Each has one transaction at a time. A broken one is replaced by the next command. */
-export function createSessions(settings: PostgresSettings, most: number) {
+export function createSessions(settings: PostgresSettings, { most, purpose = "hot", hooks = noHooks }: SessionParts) {
   const free: Session[] = [];
-  const waiting: ((session: Session | null) => void)[] = [];
+  const busy = new Set<Session>();
+  const waiting = new Set<(session: Session | null) => void>();
   let open = 0;
   let isClosed = false;
 
-  async function take(): Promise<Session> {
+  async function take(isProbe: boolean): Promise<Session> {
+    const session = await next(isProbe);
+    busy.add(session);
+    return session;
+  }
+
+  async function next(isProbe: boolean): Promise<Session> {
     for (;;) {
+      if (isClosed) throw unavailable(new Error("the store is closed"));
+      const refusal = isProbe ? null : hooks.refusal();
+      if (refusal !== null) throw refusal;
       const session = free.pop();
       if (session?.isBroken === false) return session;
       if (session !== undefined) open -= 1;
-      if (isClosed) throw unavailable(new Error("the store is closed"));
       if (open < most) {
         open += 1;
         try {
-          return await connect(settings, "hot");
+          return await connect(settings, purpose);
         } catch (error) {
           open -= 1;
-          waiting.shift()?.(null);
+          hooks.lost(error as StoreUnavailable);
+          wakeNext(null);
           throw error;
         }
       }
       if (session !== undefined) continue;
-      const given = await new Promise<Session | null>((resolve) => waiting.push(resolve));
+      const given = await givenBack();
       if (given !== null) return given;
     }
   }
 
+  /** The next connection that is given back, or null when there may be room for a new one. */
+  function givenBack(): Promise<Session | null> {
+    if (waiting.size >= waits.most) throw unavailable(new Error("too many commands wait for a connection to PostgreSQL"));
+    return new Promise((resolve, reject) => {
+      const late = setTimeout(() => {
+        waiting.delete(wake);
+        reject(unavailable(new Error(`no connection to PostgreSQL was free within ${waits.longestMs / 1000} s`)));
+      }, waits.longestMs);
+      const wake = (session: Session | null) => {
+        clearTimeout(late);
+        waiting.delete(wake);
+        resolve(session);
+      };
+      waiting.add(wake);
+    });
+  }
+
+  function wakeNext(session: Session | null): boolean {
+    for (const wake of waiting) {
+      wake(session);
+      return true;
+    }
+    return false;
+  }
+
   function put(session: Session): void {
+    busy.delete(session);
     if (session.isBroken || isClosed) {
       open -= 1;
       void session.end();
-      waiting.shift()?.(null);
-      return;
-    }
-    const next = waiting.shift();
-    if (next === undefined) free.push(session);
-    else next(session);
+      wakeNext(null);
+    } else if (!wakeNext(session)) free.push(session);
+  }
+
+  /** What a caller gets of an error, once its connection is given back. */
+  function reported(error: unknown, session: Session): unknown {
+    if (isOwnFault(error)) return error;
+    const fault = unavailable(error);
+    if (session.isBroken) hooks.lost(fault);
+    return fault;
   }
 
   async function once<T>(session: Session, work: Work<T>): Promise<T> {
@@ -73,16 +133,17 @@ export function createSessions(settings: PostgresSettings, most: number) {
   return {
     /**
      * One transaction. `make` begins the command: a repeated one begins anew, with new numbers. Rejects with
-     * `StoreUnavailable` when the database cannot store, and otherwise with what the command throws.
+     * `StoreUnavailable` when the database cannot store, and otherwise with what the command throws. `isProbe`: it is sent
+     * while nothing else is.
      */
-    async transact<T>(make: () => Work<T>): Promise<T> {
+    async transact<T>(make: () => Work<T>, isProbe = false): Promise<T> {
       for (let repeats = 0; ; repeats += 1) {
-        const session = await take();
+        const session = await take(isProbe);
         try {
           return await once(session, make());
         } catch (error) {
           if (isConflict(error) && repeats < mostRepeats) continue;
-          throw isOwnFault(error) ? error : unavailable(error);
+          throw reported(error, session);
         } finally {
           put(session);
         }
@@ -90,19 +151,75 @@ export function createSessions(settings: PostgresSettings, most: number) {
     },
     /** Reads without a transaction: each statement sees what is committed when it begins. */
     async read<T>(work: Work<T>): Promise<T> {
-      const session = await take();
+      const session = await take(false);
       try {
         return await createPostgresRunner(session)(work);
       } catch (error) {
-        throw isOwnFault(error) ? error : unavailable(error);
+        throw reported(error, session);
       } finally {
         put(session);
       }
     },
+    /** Reads in one transaction: all statements see what is committed when the first one begins. */
+    async readSnapshot<T>(work: Work<T>): Promise<T> {
+      const session = await take(false);
+      try {
+        await session.query(beginSnapshot);
+        const result = await createPostgresRunner(session)(work);
+        await session.query(commit);
+        return result;
+      } catch (error) {
+        await session.query(rollback).catch(() => session.end());
+        throw reported(error, session);
+      } finally {
+        put(session);
+      }
+    },
+    /** Ends the callers that wait: the database is known not to answer. */
+    giveUpWaiting(): void {
+      for (const wake of [...waiting]) wake(null);
+    },
+    /** Ends what runs, too. */
     async close(): Promise<void> {
       isClosed = true;
-      for (const wake of waiting.splice(0)) wake(null);
-      await Promise.all(free.splice(0).map((session) => session.end()));
+      for (const wake of [...waiting]) wake(null);
+      await Promise.all([...free.splice(0), ...busy].map((session) => session.end()));
+    },
+  };
+}
+
+/** A connection for short reads without transactions. They travel together, so they do not wait for each other's answers. */
+export function createReads(settings: PostgresSettings, hooks: SessionHooks) {
+  let opening: Promise<Session> | null = null;
+  let isClosed = false;
+
+  async function session(): Promise<Session> {
+    const refusal = isClosed ? unavailable(new Error("the store is closed")) : hooks.refusal();
+    if (refusal !== null) throw refusal;
+    if (opening !== null && !(await opening).isBroken) return opening;
+    opening = connect(settings, "hot");
+    opening.catch((error) => {
+      opening = null;
+      hooks.lost(error);
+    });
+    return opening;
+  }
+
+  return {
+    async read<T>(work: Work<T>): Promise<T> {
+      const open = await session();
+      try {
+        return await createPostgresRunner(open)(work);
+      } catch (error) {
+        if (isOwnFault(error)) throw error;
+        const fault = unavailable(error);
+        if (open.isBroken) hooks.lost(fault);
+        throw fault;
+      }
+    },
+    async close(): Promise<void> {
+      isClosed = true;
+      await opening?.then((open) => open.end()).catch(() => {});
     },
   };
 }

@@ -218,7 +218,7 @@ export function createReadDeliveries({ keys, link, live, events }: StoredParts) 
         for (const { view, place } of await deliveriesOf(rows, route)) {
           if (state !== undefined && view.state !== state) continue;
           if (cause !== undefined && view.cause !== cause) continue;
-          if (before !== undefined && view.event === before.event && place >= before.route) continue;
+          if (before !== undefined && view.event === before.event && place >= Number(before.route)) continue;
           found.push(view);
           if (found.length >= limit) return found;
         }

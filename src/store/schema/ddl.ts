@@ -3,6 +3,9 @@ import { tables } from "./tables.ts";
 
 export type Engine = "sqlite" | "postgres";
 
+/** Data of a newer version is refused. */
+export const schemaVersion = 1;
+
 /** The statements that create all tables, in an empty file or schema. */
 export const ddl = (engine: Engine): string[] => tables.flatMap((table) => ddlOf(table, engine));
 
@@ -18,7 +21,7 @@ function ddlOf(table: Table, engine: Engine): string[] {
   return [
     `CREATE TABLE ${table.name} (\n  ${body}\n) ${options}`.trim(),
     ...sequence,
-    ...table.indexes.map((index) => indexOf(table, index)),
+    ...table.indexes.map((index) => indexOf(table, index, engine)),
   ];
 }
 
@@ -30,9 +33,11 @@ function isNumbered({ key }: Pick<Table, "key">): boolean {
 export const quoted = (name: string): string => `"${name}"`;
 export const listOf = (names: readonly string[]): string => names.map(quoted).join(", ");
 
-function indexOf(table: Table, { name, on, isUnique = false, where }: Index): string {
+/** SQLite ends each entry of an index with the row's `seq` by itself. */
+function indexOf(table: Table, { name, on, isUnique = false, where }: Index, engine: Engine): string {
   const filter = where === undefined ? "" : ` WHERE ${where}`;
-  return `CREATE ${isUnique ? "UNIQUE " : ""}INDEX ${name} ON ${table.name} (${listOf(on)})${filter}`;
+  const columns = engine === "sqlite" && isNumbered(table) && on.at(-1) === "seq" ? on.slice(0, -1) : on;
+  return `CREATE ${isUnique ? "UNIQUE " : ""}INDEX ${name} ON ${table.name} (${listOf(columns)})${filter}`;
 }
 
 /** Rows come and go by number and not by share, so that a large table is vacuumed as often as a small one. */

@@ -1,4 +1,5 @@
 import { hydrationStates } from "../../model/hydration.ts";
+import { sendKinds } from "../../model/send.ts";
 import { dispositions } from "../../model/states.ts";
 import { bytes, int, small, type Table, table, text } from "./table.ts";
 
@@ -49,16 +50,22 @@ export const events = table(
       id: { on: ["id", "account"], isUnique: true },
       subject: { on: ["subject"], where: "subject IS NOT NULL" },
       mask: { on: ["mask"], where: "mask IS NOT NULL" },
-      error: { on: ["error_code"], where: "error_code IS NOT NULL" },
+      error: { on: ["error_code", "seq"], where: "error_code IS NOT NULL" },
       polled: { on: ["account", "seq"], where: "origin <> 0" },
       ignored: { on: ["received_at"], where: `disposition = ${dispositions.indexOf("ignored")}` },
       quarantined: { on: ["received_at", "seq"], where: `disposition = ${dispositions.indexOf("quarantined")}` },
+      quarantined_list: { on: ["disposition", "seq"], where: `disposition = ${dispositions.indexOf("quarantined")}` },
     },
   },
 );
 
 /** A list of verdicts under the first 48 bits of its SHA-256, so that nobody looks it up. */
 export const plans = table("plans", { id: int, verdicts: text }, { key: ["id"] });
+
+/** Conditions of indexes, as statements repeat them. */
+export const whereReadable = "type = 0 AND registered_at IS NOT NULL AND service_id IS NOT NULL";
+export const whereUnreadable = "type = 0 AND registered_at IS NOT NULL AND service_id IS NULL";
+export const whereOpenRun = "type = 1 AND registered_at IS NOT NULL AND coalesce(status, 'started') = 'started'";
 
 /** Messages (type 0) and automation runs (type 1). */
 export const subjects = table(
@@ -67,11 +74,12 @@ export const subjects = table(
     seq: int,
     type: small,
     account: text,
-    /** 16 bytes of the SHA-256 of `name`. The first six are the number of the masked id. */
+    /** 16 bytes of the SHA-256 of `name`: others for a run. The first six are the number of the masked id. */
     key: bytes,
     /** wamid or run id. */
     name: text,
     service_id: text.orNull,
+    /** The first 48 bits of the SHA-256 of `service_id`. */
     service_mask: int.orNull,
     reference: text.orNull,
     metadata: text.orNull,
@@ -93,12 +101,16 @@ export const subjects = table(
     key: ["seq"],
     indexes: {
       key: { on: ["key", "account"], isUnique: true },
-      phone: { on: ["phone"], where: "phone IS NOT NULL" },
-      reference: { on: ["reference"], where: "reference IS NOT NULL" },
+      phone: { on: ["phone", "seq"], where: "phone IS NOT NULL" },
+      reference: { on: ["reference", "seq"], where: "reference IS NOT NULL" },
       service: { on: ["service_mask"], where: "service_mask IS NOT NULL" },
-      failed: { on: ["updated_at"], where: "status = 'failed'" },
-      error: { on: ["error"], where: "error IS NOT NULL" },
-      registered: { on: ["account", "registered_at", "seq"], where: "registered_at IS NOT NULL" },
+      failed: { on: ["status", "seq"], where: "status = 'failed'" },
+      error: { on: ["error", "seq"], where: "error IS NOT NULL" },
+      // Hydration reads registered messages latest first. Those that the service cannot be asked for are only counted.
+      readable: { on: ["account", "registered_at", "seq"], where: whereReadable },
+      unreadable: { on: ["account", "registered_at", "seq"], where: whereUnreadable },
+      runs: { on: ["type", "seq"], where: "type = 1" },
+      open_runs: { on: ["account", "seq"], where: whereOpenRun },
     },
     fillfactor: 85,
   },
@@ -178,7 +190,10 @@ export const attempts = table(
   { key: ["event", "route", "number"] },
 );
 
-/** Messages that are polled, and when next. */
+/** The condition of the index of polls that are to come. */
+export const wherePolled = "next_at IS NOT NULL";
+
+/** Messages that are polled, and when next. Null: the service does not know the message. */
 export const polls = table(
   "polls",
   {
@@ -192,31 +207,67 @@ export const polls = table(
     misses: int,
     answered_at: int.orNull,
   },
-  { key: ["message"], indexes: { next: { on: ["account", "rank", "next_at"] } } },
+  {
+    key: ["message"],
+    indexes: {
+      next: { on: ["account", "rank", "next_at"], where: wherePolled },
+      missing: { on: ["account", "answered_at"], where: "next_at IS NULL" },
+    },
+  },
 );
 
-/** Truncated events. `more`: what `GET /v1/events/{id}` shows of its hydration, as JSON. */
+/** The condition of the index of events that wait for their hydration. */
+export const whereHydrating = `state = ${hydrationStates.indexOf("waiting")}`;
+
+/** Truncated events. `more`: the outcome of the hydration as JSON; null while it waits. */
 export const hydrations = table(
   "hydrations",
   { event: int, account: text, received_at: int, state: small, target: text.orNull, subject: int.orNull, more: text.orNull },
-  { key: ["event"], indexes: { waiting: { on: ["account", "event"], where: `state = ${hydrationStates.indexOf("waiting")}` } } },
+  { key: ["event"], indexes: { waiting: { on: ["account", "event", "received_at"], where: whereHydrating } } },
 );
 
 /**
- * Counts. `at`: unix minutes, 0 for a total. `of`: a source or route, or empty. `writer`: the process, so that processes do
- * not wait for each other; empty on SQLite. `writes` shows an audit which counts changed while it read.
+ * Counts. `at`: unix minutes; 0 for a total; the negative of its first minute for an hour. `of`: a source or route, or empty.
+ * `writer`: the process, so that processes do not wait for each other; empty on SQLite and in hours. `writes` shows an audit
+ * which counts changed while it read.
  */
 export const counters = table(
   "counters",
   { at: int, account: text, series: text, of: text, label: text, writer: text, n: int, writes: int },
-  { key: ["at", "account", "series", "of", "label", "writer"], fillfactor: 50 },
+  // A series of a minute is one range, and all that a batch counts is in few pages.
+  { key: ["at", "series", "account", "of", "label", "writer"], fillfactor: 50 },
 );
 
-/** Any small shared thing as JSON: leases, stops, breakers, cursors, keys of sends. It may go after `until`. */
+/** Idempotency keys of sends. The settings say how long those of messages are kept; those of runs stay. */
+export const sends = table(
+  "sends",
+  {
+    account: text,
+    kind: small,
+    key: text,
+    state: small,
+    /** Calls that may have had an effect. */
+    attempts: int,
+    about: text,
+    /** The process that made the latest call. */
+    caller: text,
+    started_at: int,
+    fingerprint: text,
+    /** JSON; null unless the call is done. */
+    answer: text.orNull,
+  },
+  {
+    key: ["account", "kind", "key"],
+    indexes: { old: { on: ["started_at"], where: `kind = ${sendKinds.indexOf("message")}` } },
+    fillfactor: 85,
+  },
+);
+
+/** Any small shared thing as JSON: leases, stops, breakers, cursors. It may go after `until`. */
 export const state = table(
   "state",
   { key: text, value: text, version: int, until: int.orNull },
   { key: ["key"], indexes: { until: { on: ["until"], where: "until IS NOT NULL" } }, fillfactor: 70 },
 );
 
-export const tables: readonly Table[] = [events, plans, subjects, queue, deliveries, attempts, polls, hydrations, counters, state];
+export const tables: readonly Table[] = [events, plans, subjects, queue, deliveries, attempts, polls, hydrations, counters, sends, state];

@@ -40,6 +40,12 @@ const isSql = (part: Part): part is Sql => typeof part === "object" && part !== 
 /** Text of one database, or of both. It is not escaped. */
 export const raw = (sqlite: string, postgres = sqlite): Sql => ({ texts: ["", ""], values: [{ raw: { sqlite, postgres } }] });
 
+/** Conditions that must all hold. Those that are undefined are left out. */
+export function allOf(...conditions: readonly (Sql | undefined)[]): Sql {
+  const given = conditions.filter((condition) => condition !== undefined);
+  return given.length === 0 ? sql`TRUE` : given.reduce((sum, condition) => sql`${sum} AND ${condition}`);
+}
+
 export interface Rendered {
   readonly text: string;
   readonly values: readonly unknown[];
@@ -47,7 +53,8 @@ export interface Rendered {
 
 /**
  * The text for a database. SQLite reads `+?` for a value, so that its planner does not look at it: a statement whose plan
- * may depend on a value would be compiled at each call.
+ * may depend on a value would be compiled at each call. `IN` a list is `= ANY` on PostgreSQL, which looks up each of its
+ * values, and could join a list of rows as a table.
  */
 export function render({ texts, values }: Sql, engine: Engine): Rendered {
   let text = texts[0] ?? "";
@@ -57,7 +64,9 @@ export function render({ texts, values }: Sql, engine: Engine): Rendered {
     else if (Array.isArray(value)) {
       given.push(engine === "sqlite" ? JSON.stringify(value) : value);
       const type = typeof value[0] === "string" ? "text" : "bigint";
-      text += engine === "sqlite" ? "(SELECT value FROM json_each(?))" : `(SELECT unnest($${given.length}::${type}[]))`;
+      if (engine === "sqlite") text += "(SELECT value FROM json_each(?))";
+      else if (text.endsWith(" IN ")) text = `${text.slice(0, -3)}= ANY ($${given.length}::${type}[])`;
+      else text += `(SELECT unnest($${given.length}::${type}[]))`;
     } else {
       given.push(value);
       text += engine === "sqlite" ? "+?" : `$${given.length}`;

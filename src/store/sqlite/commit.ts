@@ -16,7 +16,7 @@ interface CommitHooks {
   refusal(): StoreUnavailable | null;
   /** True while more commands can be expected within one turn of the event loop. */
   arriving(): boolean;
-  /** After each transaction: how long it took, and the number of its commands. */
+  /** After each transaction that changed a row: how long it took, and the number of its commands. */
   committed(tookMs: number, commands: number): void;
   /** A transaction failed as a whole. */
   rolledBack(error: unknown): void;
@@ -36,7 +36,7 @@ const gatherMs = { least: 2, most: 20 };
  * group stays open while each turn brings another one.
  */
 export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now: () => number = () => performance.now()) {
-  let queue: Pending[] = [];
+  const queue: Pending[] = [];
   let scheduled = false;
   /** When the current group is written even if more commands are expected. */
   let gatherUntil = 0;
@@ -63,10 +63,12 @@ export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now
       return;
     }
     const startedAt = now();
+    const changed = runner.changed();
     try {
       const after = runner.transact(all(batch));
       lastTookMs = now() - startedAt;
-      hooks.committed(lastTookMs, batch.length);
+      // A transaction without changes wrote nothing, so it does not show that the disk can be written.
+      if (runner.changed() > changed) hooks.committed(lastTookMs, batch.length);
       for (const then of after) then();
     } catch (error) {
       hooks.rolledBack(error);
@@ -88,8 +90,8 @@ export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now
       setImmediate(flush);
       return;
     }
-    commit(queue.slice(0, mostAtOnce));
-    queue = queue.slice(mostAtOnce);
+    // Listeners may hand in commands during the commit.
+    commit(queue.splice(0, mostAtOnce));
     scheduled = queue.length > 0;
     if (scheduled) {
       setImmediate(flush);

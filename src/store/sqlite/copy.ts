@@ -1,7 +1,8 @@
 import { closeSync, fsyncSync, openSync, statSync } from "node:fs";
 import Database from "better-sqlite3";
 import type { AuditProgress } from "../reading.ts";
-import type { Db } from "./file.ts";
+import type { Db } from "./new-file.ts";
+import { inSnapshot } from "./snapshot.ts";
 
 /** What a copy holds. */
 export interface Copied {
@@ -14,26 +15,20 @@ export interface Copied {
 const stepPages = 512;
 /** Pages after which the copy is written to the disk. One large write at the end could delay the relay's own commits. */
 const syncPages = 2048;
-/** A larger write-ahead log is emptied here after the copy. */
-const largeLogBytes = 8 * 1024 * 1024;
-
 /**
  * Copies the content of `db`, which is read-only, into the empty file `to`, and writes that to the disk. The copy needs no
  * other file beside it.
  *
- * One transaction covers all steps. Without it, SQLite starts the copy again after each commit of the relay, and under load
- * it never ends. Meanwhile the write-ahead log grows, because this snapshot needs the older pages.
+ * One snapshot covers all steps. Without it, SQLite starts the copy again after each commit of the relay, and under load it
+ * never ends.
  */
 export async function copyStore(db: Db, to: string, progress: (at: AuditProgress) => void): Promise<Copied> {
   const at = Date.now();
   const file = openSync(to, "r+");
   let unsynced = 0;
   try {
-    db.exec("BEGIN");
-    try {
-      // The first read fixes the snapshot.
-      db.prepare("SELECT count(*) FROM sqlite_schema").get();
-      await db.backup(to, {
+    await inSnapshot(db, () =>
+      db.backup(to, {
         progress({ totalPages, remainingPages }) {
           progress({ checked: totalPages - remainingPages, of: totalPages });
           unsynced += stepPages;
@@ -43,11 +38,8 @@ export async function copyStore(db: Db, to: string, progress: (at: AuditProgress
           }
           return stepPages;
         },
-      });
-    } finally {
-      db.exec("COMMIT");
-    }
-    emptyLog(db.name);
+      }),
+    );
     const copy = new Database(to);
     try {
       // The mode of the store, WAL, would need a -wal and a -shm file beside the copy.
@@ -60,19 +52,4 @@ export async function copyStore(db: Db, to: string, progress: (at: AuditProgress
     closeSync(file);
   }
   return { at, bytes: statSync(to).size };
-}
-
-/** Moves what the log gathered during the copy into the file. Otherwise the relay does it within its next commit, and stalls. */
-function emptyLog(path: string): void {
-  if ((statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) < largeLogBytes) return;
-  try {
-    const db = new Database(path, { fileMustExist: true, timeout: 0 });
-    try {
-      db.pragma("wal_checkpoint(PASSIVE)");
-    } finally {
-      db.close();
-    }
-  } catch {
-    // This user may only read the file. The relay does it then.
-  }
 }

@@ -145,7 +145,7 @@ export function createReadDeliveries(db: Db, names: Names, events: ReturnType<ty
         ["d.cause IS @cause", filter.cause],
         ["d.event = @event", event],
         ["d.event <= @beforeEvent", before?.event],
-        ["(d.event, d.route) < (@beforeEvent, @beforeRoute)", before?.route],
+        ["(d.event, d.route) < (@beforeEvent, @beforeRoute)", before && Number(before.route)],
         ["d.event > @after", after],
         ...eventConditions(filter),
       ],

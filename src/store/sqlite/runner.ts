@@ -19,7 +19,8 @@ export function createSqliteRunner(db: Database.Database) {
   const inserts = { fails: new Map<Table, Inserts>(), stays: new Map<Table, Inserts>() };
   /** The last number of each table with `seq`. After a rollback it is read again. */
   let last = new Map<Table, number>();
-  const begin = db.prepare("BEGIN IMMEDIATE");
+  const begin = { read: db.prepare("BEGIN"), write: db.prepare("BEGIN IMMEDIATE") };
+  const changed = db.prepare<[], number>("SELECT total_changes()").pluck();
   const commit = db.prepare("COMMIT");
   const rollback = db.prepare("ROLLBACK");
 
@@ -120,11 +121,28 @@ export function createSqliteRunner(db: Database.Database) {
   }
 
   return {
+    /** One operation. */
+    run,
     /** Outside of a transaction of its own: a read, or a part of a larger transaction. */
     now,
+    /** Reads in one transaction. Without one, each statement takes and releases the locks of the file: six system calls. */
+    read<T>(work: Work<T>): T {
+      if (db.inTransaction) return now(work);
+      begin.read.run();
+      try {
+        return now(work);
+      } finally {
+        // After some errors SQLite has already rolled back.
+        if (db.inTransaction) commit.run();
+      }
+    },
+    /** How many rows this connection changed so far. */
+    changed: (): number => changed.get() ?? 0,
+    /** The greatest number that this connection gave a row of a table with `seq`; null: none since the last rollback. */
+    newest: (table: Table): number | null => last.get(table) ?? null,
     /** One transaction. Throws what the command throws; the file is then as before. */
     transact<T>(work: Work<T>): T {
-      begin.run();
+      begin.write.run();
       try {
         const result = now(work);
         commit.run();

@@ -1,7 +1,6 @@
 import { createdAtOf, isTruncated } from "../../model/envelope.ts";
 import type { ReceivedEvent } from "../../model/event.ts";
 import { countsOfTracking, minuteMs } from "../../model/history.ts";
-import { type HydrationStart, hydrationStates } from "../../model/hydration.ts";
 import { hiddenNumber } from "../../model/mask.ts";
 import type { DeliveryPlan } from "../../model/plan.ts";
 import type { Tracking } from "../../model/tracking.ts";
@@ -10,13 +9,15 @@ import { planArrival } from "../../track/planning.ts";
 import { type Rules, stepSubject } from "../rules.ts";
 import { codeOf, packEventId, packHeaders } from "../schema/codes.ts";
 import type { RowOf } from "../schema/table.ts";
-import { events, hydrations, plans, queue, subjects } from "../schema/tables.ts";
+import { events, plans, queue, subjects } from "../schema/tables.ts";
 import { change, find, insert, look, numbers, together, update, type Work } from "../sql/ops.ts";
 import { type Counts, countSecret } from "./counts.ts";
+import { type Beginning, beginHydrations } from "./hydrations.ts";
 import { type Due, type Judged, laneKey, lanesToLookAt, openInLane, type Queued, queueRows } from "./plan-deliveries.ts";
 import { distinctPlans, knownPlan, type NumberedPlan, type PlanNumbers, unstoredPlans } from "./plan-numbers.ts";
+import { pollAgain } from "./polls.ts";
 import { storeQuarantined, unstorable } from "./quarantine.ts";
-import { byKey, factsOfRow, keyOf, newSubject, ownSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
+import { byKey, factsOfRow, keyOf, keyOfRun, newSubject, ownSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
 
 /** An event to accept. `proxyRoute`: the exchange that a `mode: proxy` source makes at once; null: none. */
 export interface Arriving {
@@ -85,10 +86,12 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
   const tracked: Tracked[] = about.map(([key, { account, name, type }], place) => {
     const row = rows[place];
     return row === undefined
-      ? { row: newSubject({ seq: spare[place] as number, type, account, key, name }), isNew: true, isChanged: false }
-      : { row, isNew: false, isChanged: false };
+      ? { row: newSubject({ seq: spare[place] as number, type, account, key, name }), isNew: true, isChanged: false, isRevived: false }
+      : { row, isNew: false, isChanged: false, isRevived: false };
   });
-  const bySubject = new Map(about.map(([, { name, account }], place) => [subjectName(account, name), tracked[place] as Tracked]));
+  const bySubject = new Map(
+    about.map(([, { name, account, type }], place) => [subjectName(account, type, name), tracked[place] as Tracked]),
+  );
   const judged = fresh.map((place, index) =>
     judge(arriving[place] as Arriving, named.packed[place] as Buffer, seqs[index] as number, bySubject, parts, counts),
   );
@@ -133,11 +136,9 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
     ),
     update(repeated, changed),
     insert(queue, queued),
-    insert(
-      hydrations,
-      judged.flatMap(({ hydration }) => hydration ?? []),
-    ),
   ]);
+  yield* beginHydrations(judged.flatMap(({ hydration }) => hydration ?? []));
+  yield* pollAgain(tracked.flatMap(({ row, isRevived }) => (isRevived ? [row] : [])));
   return { outcomes, plans: newPlans };
 }
 
@@ -146,6 +147,8 @@ interface Tracked {
   readonly isNew: boolean;
   /** False for a new one that only a repeat is about: it is not stored. */
   isChanged: boolean;
+  /** An event is about a message that the service did not know. */
+  isRevived: boolean;
 }
 
 interface Named {
@@ -157,7 +160,7 @@ interface Named {
   readonly keys: readonly (readonly [Buffer, string])[];
 }
 
-const subjectName = (account: string, name: string): string => `${account}\0${name}`;
+const subjectName = (account: string, type: 0 | 1, name: string): string => `${type}${account}\0${name}`;
 
 function nameAll(arriving: readonly Arriving[]): Named {
   const packed = arriving.map(({ event }) => packEventId(event.envelope.id));
@@ -165,9 +168,9 @@ function nameAll(arriving: readonly Arriving[]): Named {
   for (const { event } of arriving) {
     if (event.subject.type === "none") continue;
     const name = event.subject.type === "message" ? event.subject.wamid : event.subject.runId;
-    const full = subjectName(event.account, name);
     const type = event.subject.type === "message" ? 0 : 1;
-    if (!bySubject.has(full)) bySubject.set(full, [keyOf(name), { account: event.account, name, type }]);
+    const full = subjectName(event.account, type, name);
+    if (!bySubject.has(full)) bySubject.set(full, [type === 0 ? keyOf(name) : keyOfRun(name), { account: event.account, name, type }]);
   }
   const about = [...bySubject.values()].sort(([a, { account: one }], [b, { account: other }]) => byKey([a, one], [b, other]));
   return {
@@ -211,7 +214,7 @@ interface JudgedEvent extends Judged {
   readonly plan: NumberedPlan;
   readonly disposition: string;
   readonly isNewSubject: boolean;
-  readonly hydration: RowOf<typeof hydrations> | null;
+  readonly hydration: Beginning | null;
 }
 
 /** Tracks and plans one event. Changes the row of its subject. */
@@ -227,11 +230,12 @@ function judge(
   const createdAt = createdAtOf(envelope, receivedAt);
   const minute = Math.floor(receivedAt / minuteMs);
   const name = of.type === "message" ? of.wamid : of.type === "run" ? of.runId : null;
-  const about = name === null ? undefined : bySubject.get(subjectName(account, name));
+  const about = name === null ? undefined : bySubject.get(subjectName(account, of.type === "message" ? 0 : 1, name));
   let tracking: Tracking = nothingTracked;
   let error: unknown;
   if (about !== undefined && of.type !== "none") {
     const { row } = about;
+    if (row.missing !== null) about.isRevived = true;
     if (about.isNew && !about.isChanged) {
       row.updated_at = receivedAt;
       about.isChanged = true;
@@ -272,7 +276,7 @@ function judge(
     isHydrating,
     proxyRoute,
     plan: numbered,
-    hydration: start === null ? null : hydrationRow(seq, event, start),
+    hydration: start === null ? null : { seq, event, start },
     row: {
       seq,
       account,
@@ -302,11 +306,6 @@ function judge(
       body: event.body,
     },
   };
-}
-
-function hydrationRow(seq: number, { account, receivedAt }: ReceivedEvent, start: HydrationStart): RowOf<typeof hydrations> {
-  const more = start.state === "given-up" ? JSON.stringify({ reason: start.reason, settledAt: receivedAt }) : null;
-  return { event: seq, account, received_at: receivedAt, state: hydrationStates.indexOf(start.state), target: null, subject: null, more };
 }
 
 /** Counts repeats and conflicts on the stored rows that they repeat. Those of this batch are not stored yet. */

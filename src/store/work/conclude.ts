@@ -1,7 +1,7 @@
 import type { Disposition, KeptVerdict } from "../../model/plan.ts";
 import { dispositions } from "../../model/states.ts";
-import { type Concluded, expire, release } from "../../track/parking.ts";
-import { replan } from "../../track/planning.ts";
+import { type Concluded, dropReplaced, expire, release, releaseTruncated } from "../../track/parking.ts";
+import { planTruncated, replan } from "../../track/planning.ts";
 import type { Rules } from "../rules.ts";
 import { codeOf } from "../schema/codes.ts";
 import type { RowOf } from "../schema/table.ts";
@@ -18,10 +18,16 @@ export interface ParkingParts {
   readonly counts: () => Counts;
 }
 
-/** An event that may be parked. `registered`: its subject, which releases it; null: it ends. */
+/**
+ * Why an event is parked no longer: its subject was registered, its time is up, or its hydration is over, which found polled
+ * statuses in its place or did not.
+ */
+export type Ending = SubjectRow | "expired" | "replaced" | "hydrated";
+
+/** An event that may be parked. */
 export interface Parked {
   readonly seq: number;
-  readonly registered: SubjectRow | null;
+  readonly ending: Ending;
 }
 
 /** A delivery that may go out now. `subject`: that of its event. */
@@ -39,12 +45,12 @@ export interface ConcludedEvents {
 type Lane = readonly [lane: number, route: string];
 type Event = Pick<RowOf<typeof events>, (typeof eventColumns)[number]>;
 
-/** A parked event with the verdicts of its plan. `body`: of one that is released. */
+/** A parked event with the verdicts of its plan. `body`: of one that is matched again. */
 interface Open {
   readonly event: Event;
   readonly plan: number;
   readonly kept: readonly KeptVerdict[];
-  readonly registered: SubjectRow | null;
+  readonly ending: Ending;
   readonly body: Buffer | null;
 }
 
@@ -106,7 +112,7 @@ export function* conclude(parked: readonly Parked[], at: number, parts: ParkingP
 /** The events, in order, with the verdicts of their plans. A body is read only to match it again. */
 function* findOpen(parked: readonly Parked[]): Work<Open[]> {
   const sorted = parked.toSorted((a, b) => a.seq - b.seq);
-  const registered = sorted.filter((one) => one.registered !== null);
+  const matched = sorted.filter(({ ending }) => ending !== "expired" && ending !== "replaced");
   const [rows, bodies] = yield* together([
     find(
       eventOf,
@@ -114,7 +120,7 @@ function* findOpen(parked: readonly Parked[]): Work<Open[]> {
     ),
     find(
       bodyOf,
-      registered.map(({ seq }) => [seq]),
+      matched.map(({ seq }) => [seq]),
     ),
   ]);
   const numbers = [...new Set(rows.flatMap((row) => row?.plan ?? []))];
@@ -125,11 +131,11 @@ function* findOpen(parked: readonly Parked[]): Work<Open[]> {
     ),
   );
   const verdicts = new Map(numbers.map((id, place) => [id, JSON.parse(known[place]?.verdicts ?? "[]") as KeptVerdict[]]));
-  const bodyOfEvent = new Map(registered.map(({ seq }, place) => [seq, bodies[place]?.body]));
-  return sorted.flatMap(({ seq, registered }, place) => {
+  const bodyOfEvent = new Map(matched.map(({ seq }, place) => [seq, bodies[place]?.body]));
+  return sorted.flatMap(({ seq, ending }, place) => {
     const event = rows[place];
     if (event === undefined || event.plan === null) return [];
-    return [{ event, plan: event.plan, kept: verdicts.get(event.plan) ?? [], registered, body: bodyOfEvent.get(seq) ?? null }];
+    return [{ event, plan: event.plan, kept: verdicts.get(event.plan) ?? [], ending, body: bodyOfEvent.get(seq) ?? null }];
   });
 }
 
@@ -172,13 +178,20 @@ function decide(open: readonly Open[], at: number, { rules, plans }: ParkingPart
 
 /** The events of a campaign share few plans, so each plan is ended once. */
 function createConclusion(rules: Rules) {
-  const byPlan = new Map<number, Concluded>();
-  return ({ event, plan, kept, registered, body }: Open): Concluded => {
-    const fresh = registered === null || body === null ? null : replan(rules, storedEvent(event, body), factsOfRow(registered));
-    if (fresh !== null) return release(kept, fresh);
-    const known = byPlan.get(plan) ?? expire(kept);
-    byPlan.set(plan, known);
+  const byPlan = { expired: new Map<number, Concluded>(), replaced: new Map<number, Concluded>() };
+
+  function end({ plan, kept }: Open, how: keyof typeof byPlan): Concluded {
+    const known = byPlan[how].get(plan) ?? (how === "expired" ? expire(kept) : dropReplaced(kept));
+    byPlan[how].set(plan, known);
     return known;
+  }
+
+  return (one: Open): Concluded => {
+    const { event, kept, ending, body } = one;
+    if (ending === "expired" || ending === "replaced") return end(one, ending);
+    if (ending === "hydrated") return releaseTruncated(kept, body === null ? null : planTruncated(rules, { ...event, body }));
+    const fresh = body === null ? null : replan(rules, storedEvent(event, body), factsOfRow(ending));
+    return fresh === null ? end(one, "expired") : release(kept, fresh);
   };
 }
 

@@ -1,11 +1,12 @@
 import type { ReceivedEvent } from "../../model/event.ts";
-import { hourMs, minuteMs, mostCodes, otherCode } from "../../model/history.ts";
+import { minuteMs, mostCodes, otherCode } from "../../model/history.ts";
 import type { Disposition } from "../../model/plan.ts";
 import { counters } from "../schema/tables.ts";
 import { add, rows, type Sum, type Work } from "../sql/ops.ts";
 import { as, select } from "../sql/sql.ts";
+import { atsOfHour, minutesPerHour } from "./hours.ts";
 
-/** A counter: `at` is unix minutes, 0 for a total. `of`: a source or route, or empty. */
+/** A counter: `at` is unix minutes, 0 for a total (hours are made by retention). `of`: a source or route, or empty. */
 interface Counter {
   readonly at: number;
   readonly account: string;
@@ -25,7 +26,6 @@ export interface Counts {
   write(): Work<void>;
 }
 
-const minutesPerHour = hourMs / minuteMs;
 const counter = as(counters, "c");
 const codes = select({ label: counter.label });
 
@@ -41,10 +41,7 @@ export function createCounting(writer: string) {
       let known = codesOf.get(hour);
       if (known === undefined) {
         if (codesOf.size > 2) codesOf.clear();
-        const from = hour * minutesPerHour;
-        const stored = yield* rows(
-          codes`FROM counters c WHERE c.at >= ${from} AND c.at < ${from + minutesPerHour} AND c.series = 'failures' GROUP BY c.label`,
-        );
+        const stored = yield* rows(codes`FROM counters c WHERE c.at IN ${atsOfHour(hour * minutesPerHour)} AND c.series = 'failures'`);
         known = new Set(stored.map(({ label }) => label));
         codesOf.set(hour, known);
       }
@@ -128,7 +125,7 @@ function under<T>(level: Level<Level<T>>, key: string | number): Level<T> {
 function merged(list: readonly Sums[]): Sums[] {
   const sorted = list.toSorted(
     (a, b) =>
-      a.at - b.at || compare(a.account, b.account) || compare(a.series, b.series) || compare(a.of, b.of) || compare(a.label, b.label),
+      a.at - b.at || compare(a.series, b.series) || compare(a.account, b.account) || compare(a.of, b.of) || compare(a.label, b.label),
   );
   const result: Sums[] = [];
   for (const next of sorted) {

@@ -1,7 +1,8 @@
 import { queue, queueState, state, whereParked } from "../schema/tables.ts";
 import { ask, find, insert, look, query, removal, remove, rows, together, type Work } from "../sql/ops.ts";
-import { as, raw, type Sql, select, sql } from "../sql/sql.ts";
-import { conclude, type Freed, type ParkingParts } from "./conclude.ts";
+import { as, raw, select } from "../sql/sql.ts";
+import { conclude, type Freed, type Parked, type ParkingParts } from "./conclude.ts";
+import { overdue, routesIn } from "./overdue.ts";
 import type { Due } from "./plan-deliveries.ts";
 import { lockSubjects, type SubjectRow } from "./subject-rows.ts";
 
@@ -22,22 +23,9 @@ const s = as(state, "s");
 const firstParked = look(queue, ["lane"], ["event"], { order: "event", where: whereParked });
 const isParked = raw(`q.state = ${queueState.parked}`);
 const byLane = raw("INDEXED BY queue_parked", "");
-const byTime = raw("INDEXED BY queue_due", "");
 
 const parkedIn = (lane: number, limit: number) =>
   query(select({ event: q.event })`FROM queue q ${byLane} WHERE q.lane = ${lane} AND ${isParked} ORDER BY q.event LIMIT ${limit}`);
-
-const overdue = (route: string, now: number, limit: number) =>
-  query(
-    select({ lane: q.lane, event: q.event, until: q.next_at })`FROM queue q ${byTime}
-      WHERE ${isParked} AND q.route = ${route} AND q.shard = 0 AND q.next_at <= ${now} ORDER BY q.next_at, q.event LIMIT ${limit}`,
-  );
-
-const firstRoute = (after: Sql) => sql`(SELECT q.route FROM queue q ${byTime} WHERE ${isParked} ${after} ORDER BY q.route LIMIT 1)`;
-/** The routes with parked events: one look at the index for each. */
-const parkingRoutes = sql<{ route: string }>`WITH RECURSIVE r(route) AS (SELECT ${firstRoute(sql``)} UNION ALL
-    SELECT ${firstRoute(sql`AND q.route > r.route`)} FROM r WHERE r.route IS NOT NULL)
-  SELECT route FROM r WHERE route IS NOT NULL`;
 
 /** Notes of subjects that were registered while more events were parked for them than one step releases. */
 const unfinished = removal(state);
@@ -63,7 +51,7 @@ export function* releaseFor(subjects: readonly SubjectRow[], most: number, at: n
   const some = having.slice(0, most);
   const lists = yield* together(some.map(({ seq }) => parkedIn(seq, most)));
   const parked = new Map(lists.flatMap((list, place) => list.map(({ event }) => [event, some[place] as SubjectRow] as const)));
-  const next = [...parked].slice(0, most).map(([seq, registered]) => ({ seq, registered }));
+  const next = [...parked].slice(0, most).map(([seq, ending]) => ({ seq, ending }));
   const { concluded, freed } = yield* conclude(next, at, parts);
   const more = yield* ask(
     find(
@@ -103,14 +91,14 @@ export function* releaseParked(now: number, limit: number, parts: ParkingParts):
  * registered meanwhile is released instead.
  */
 export function* expireParked(now: number, limit: number, parts: ParkingParts): Work<{ concluded: number; due: readonly Due[] }> {
-  const routes = yield* rows(parkingRoutes);
-  const lists = yield* together(routes.map(({ route }) => overdue(route, now, limit)));
-  const longest = lists.flat().sort((a, b) => a.until - b.until || a.event - b.event);
+  const routes = yield* rows(routesIn(queueState.parked));
+  const lists = yield* together(routes.map(({ route }) => query(overdue(queueState.parked, route, now, limit))));
+  const longest = lists.flat().sort((a, b) => a.at - b.at || a.event - b.event);
   const laneOfEvent = [...new Map(longest.map(({ event, lane }) => [event, lane]))].slice(0, limit);
   const subjects = yield* lockSubjects(laneOfEvent.flatMap(([, lane]) => (lane > 0 ? [lane] : [])));
-  const parked = laneOfEvent.map(([seq, lane]) => {
+  const parked = laneOfEvent.map(([seq, lane]): Parked => {
     const subject = subjects.get(lane);
-    return { seq, registered: subject !== undefined && subject.registered_at !== null ? subject : null };
+    return { seq, ending: subject !== undefined && subject.registered_at !== null ? subject : "expired" };
   });
   const { concluded, freed } = yield* conclude(parked, now, parts);
   return { concluded, due: freed.map(({ due }) => due) };

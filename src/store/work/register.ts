@@ -1,11 +1,11 @@
-import { hiddenNumber } from "../../model/mask.ts";
+import { maskNumber } from "../../model/mask.ts";
 import { type KnownMessage, type MessageFacts, type MessageRegistration, registerMessage } from "../../track/registration.ts";
 import type { Registered } from "../rules.ts";
-import type { RowOf } from "../schema/table.ts";
 import { polls, subjects } from "../schema/tables.ts";
 import { change, find, insert, numbers, together, update, type Work } from "../sql/ops.ts";
 import type { ParkingParts } from "./conclude.ts";
 import { continueLater, releaseFor } from "./parking.ts";
+import { pollAgain, pollOf } from "./polls.ts";
 import { byKey, keyOf, newSubject, ownSubject, type SubjectRow } from "./subject-rows.ts";
 
 /** Registrations that are stored together or, when one contradicts what is stored, not at all. */
@@ -15,11 +15,10 @@ export interface Registering {
 }
 
 /** Most events that the registrations of one transaction release. */
-const releasedAtOnce = 50;
+export const releasedAtOnce = 50;
 
 const facts = ["service_id", "service_mask", "reference", "metadata", "conversation_id", "registered_sent_at"] as const;
-const registers = change(subjects, [...facts, "registered_at", "updated_at", "missing"], { isLocked: true });
-const pollsAgain = change(polls, ["next_at", "rank", "polls", "failures", "misses", "answered_at"]);
+const registers = change(subjects, [...facts, "registered_at", "updated_at"], { isLocked: true });
 
 /** A message of the batch: as it is stored, and as it is after the registrations so far. Null: it is not stored. */
 interface Message {
@@ -46,17 +45,8 @@ export function* register(batch: readonly Registering[], parts: ParkingParts): W
   const joined = changed.filter(({ stored }) => stored !== null);
   const polled = changed.filter(({ stored, row }) => row.service_id !== null && (stored?.service_id ?? null) === null);
   const revived = joined.filter(({ stored, row }) => stored?.missing !== row.missing);
-  yield* together([
-    insert(subjects, rowsOf(added)),
-    update(registers, rowsOf(joined)),
-    insert(polls, rowsOf(polled).map(pollOf), "stays"),
-    update(
-      pollsAgain,
-      rowsOf(revived)
-        .map(pollOf)
-        .sort((a, b) => a.message - b.message),
-    ),
-  ]);
+  yield* together([insert(subjects, rowsOf(added)), update(registers, rowsOf(joined)), insert(polls, rowsOf(polled).map(pollOf), "stays")]);
+  yield* pollAgain(rowsOf(revived));
 
   const created = rowsOf(joined.filter(({ stored, row }) => stored?.registered_at === null && row.registered_at !== null));
   if (created.length === 0) return outcomes;
@@ -123,7 +113,7 @@ function registeredRow(row: SubjectRow, facts: MessageFacts | null, at: number):
     ...row,
     missing: null,
     service_id: facts.id,
-    service_mask: facts.id === null ? null : hiddenNumber(facts.id),
+    service_mask: facts.id === null ? null : maskNumber(facts.id),
     reference: facts.reference,
     conversation_id: facts.conversationId,
     metadata: facts.metadata,
@@ -131,10 +121,4 @@ function registeredRow(row: SubjectRow, facts: MessageFacts | null, at: number):
     registered_at: row.registered_at ?? at,
     updated_at: at,
   };
-}
-
-/** The poll of a message whose service id is known. It is due once its webhook should have come. */
-function pollOf({ seq, account, registered_sent_at, registered_at, updated_at }: SubjectRow): RowOf<typeof polls> {
-  const since = registered_sent_at ?? registered_at ?? updated_at;
-  return { message: seq, account, since, rank: 0, next_at: since, polls: 0, failures: 0, misses: 0, answered_at: null };
 }

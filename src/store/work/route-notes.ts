@@ -7,20 +7,27 @@ import { put, take, values } from "./state.ts";
  * pause that it asked for (429), and since when it has been failing.
  */
 
-type Pause = NonNullable<Settlement["pause"]>;
+export type Pause = NonNullable<Settlement["pause"]>;
 
-const stopKey = (route: string): string => `stop/${route}`;
-const pauseKey = (route: string): string => `pause/${route}`;
+export interface Stop {
+  /** Unix ms. */
+  readonly at: number;
+  readonly reason: string;
+}
+
+export const stopKey = (route: string): string => `stop/${route}`;
+export const pauseKey = (route: string): string => `pause/${route}`;
+export const failingKey = (route: string): string => `failing/${route}`;
 
 export function* noteOfRoute({ route, at, stop, pause, failing }: Settlement): Work<void> {
-  if (stop !== undefined) yield* put(stopKey(route), { at, reason: stop });
+  if (stop !== undefined) yield* put(stopKey(route), { at, reason: stop } satisfies Stop);
   if (pause !== undefined) {
     const [known] = yield* values<Pause>([pauseKey(route)], "update");
     // Attempts end in any order, so the longest pause counts. Other settings of the breaker begin anew.
     const until = known?.breaker === pause.breaker ? Math.max(known.until, pause.until) : pause.until;
     yield* put(pauseKey(route), { ...pause, until }, until);
   }
-  if (failing !== undefined) yield* put(`failing/${route}`, failing);
+  if (failing !== undefined) yield* put(failingKey(route), failing);
 }
 
 /** Starts a stopped destination again. False: it was not stopped. */

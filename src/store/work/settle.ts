@@ -1,29 +1,18 @@
-import { type Attempt, outcomeOf, type Settlement } from "../../model/delivery.ts";
+import { type Attempt, outcomeOf, type SettledOutcome, type Settling } from "../../model/delivery.ts";
 import { bucketOf, minuteMs } from "../../model/history.ts";
 import type { RowOf } from "../schema/table.ts";
 import { attempts, deliveries, queue, queueState, settledState } from "../schema/tables.ts";
 import { change, find, insert, lock, look, removal, remove, together, update, type Work } from "../sql/ops.ts";
 import type { Counts } from "./counts.ts";
-import type { QueuedDelivery } from "./due.ts";
 import { type Held, lostRoutes } from "./leases.ts";
-import type { Due } from "./plan-deliveries.ts";
 import { noteOfRoute } from "./route-notes.ts";
-
-/** A settlement, with what its worker knows of the delivery. */
-export interface Settling extends Settlement {
-  readonly delivery: Pick<QueuedDelivery, "lane" | "account" | "spent" | "replays" | "cause">;
-}
 
 export interface SettleParts {
   readonly counts: () => Counts;
   readonly held: Held;
 }
 
-/**
- * `released`: the next delivery of its lane, which may go out now. `late`: it was settled before, or it is gone. `lost`:
- * another worker has the route now, and nothing was stored.
- */
-export type SettledOutcome = { readonly result: "settled"; readonly released: Due | null } | { readonly result: "late" | "lost" };
+export type { SettledOutcome, Settling } from "../../model/delivery.ts";
 
 const own = look(queue, ["lane", "route", "event"], ["event"], { lock: "update" });
 const nextInLane = look(queue, ["lane", "route"], ["event", "state"], { order: "event", lock: "update" });

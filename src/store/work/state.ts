@@ -1,6 +1,6 @@
 import { state } from "../schema/tables.ts";
 import { ask, find, look, rows, type Work } from "../sql/ops.ts";
-import { sql } from "../sql/sql.ts";
+import { raw, sql } from "../sql/sql.ts";
 
 /** Small shared values, each a row of JSON under its own key. */
 const ownState = look(state, ["key"], ["value"], { lock: "update" });
@@ -41,6 +41,50 @@ export function* take<S>(key: string): Work<S | null> {
 }
 
 /** Stores the first value under a key. Of two that do it at once, one fails, and its transaction is repeated. */
-export function* create(key: string, value: unknown): Work<void> {
-  yield* rows(sql`INSERT INTO state (key, value, version, until) VALUES (${key}, ${JSON.stringify(value)}, 1, ${null})`);
+export function* create(key: string, value: unknown, until: number | null = null): Work<void> {
+  yield* rows(sql`INSERT INTO state (key, value, version, until) VALUES (${key}, ${JSON.stringify(value)}, 1, ${until})`);
 }
+
+/** The values whose keys begin with `prefix`, which ends in a slash, in the order of the keys. The first may have the name `from`. */
+export function* list<S>(prefix: string, from = ""): Work<{ readonly name: string; readonly value: S }[]> {
+  // The character after the slash.
+  const end = `${prefix.slice(0, -1)}0`;
+  const found = yield* rows(
+    sql<{
+      key: string;
+      value: string;
+    }>`SELECT s.key, s.value FROM state s WHERE s.key >= ${prefix + from} AND s.key < ${end} ORDER BY s.key`,
+  );
+  return found.map(({ key, value }) => ({ name: key.slice(prefix.length), value: JSON.parse(value) as S }));
+}
+
+/** Unix ms of the database's clock, because the clocks of processes differ. */
+const databaseNow = raw("CAST(unixepoch('subsec') * 1000 AS INTEGER)", "(extract(epoch FROM clock_timestamp()) * 1000)::bigint");
+
+/** Takes or renews what one holder at a time may have, for `forMs`. False: another holds it. */
+export function* hold(key: string, holder: string, forMs: number): Work<boolean> {
+  const held = yield* rows(
+    sql`INSERT INTO state (key, value, version, until) VALUES (${key}, ${JSON.stringify(holder)}, 1, ${databaseNow} + ${forMs})
+      ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = state.version + 1, until = excluded.until
+      WHERE state.value = excluded.value OR state.until <= ${databaseNow} RETURNING key`,
+  );
+  return held.length > 0;
+}
+
+/** Whether anyone holds it now. */
+export function* isHeld(key: string): Work<boolean> {
+  return (yield* rows(sql`SELECT 1 FROM state s WHERE s.key = ${key} AND s.until > ${databaseNow}`)).length > 0;
+}
+
+/** Sums of numbers under a key. Of two that begin one at once, one fails, and its transaction is repeated. */
+export function* addTo<S extends Readonly<Record<string, number>>>(key: string, more: S, until: number): Work<void> {
+  const [known = null] = yield* values<S>([key], "update");
+  if (known === null) yield* create(key, more, until);
+  else {
+    const sums = Object.entries(more).map(([name, n]) => [name, n + (known[name] ?? 0)]);
+    yield* put(key, Object.fromEntries(sums), until);
+  }
+}
+
+/** A time in unix ms as a name, or the begin of one. Its order as text is that of time. */
+export const timeName = (at: number): string => String(Math.max(0, at)).padStart(15, "0");

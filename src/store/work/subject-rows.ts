@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { lastPhoneDigits } from "../../model/mask.ts";
-import { type TrackedState, unobserved } from "../../model/tracking.ts";
+import { type MessageState, type TrackedState, unobserved } from "../../model/tracking.ts";
 import { type Facts, factsOf } from "../../track/facts.ts";
 import type { RowOf } from "../schema/table.ts";
 import { subjects } from "../schema/tables.ts";
@@ -8,8 +8,14 @@ import { ask, find, look, type Work } from "../sql/ops.ts";
 
 export type SubjectRow = RowOf<typeof subjects>;
 
-/** The key of a message or run: 16 bytes of the SHA-256 of its name. */
-export const keyOf = (name: string): Buffer => hash("sha256", name, "buffer").subarray(0, 16);
+/** The key of a message: 16 bytes of the SHA-256 of its wamid. */
+export const keyOf = (wamid: string): Buffer => hash("sha256", wamid, "buffer").subarray(0, 16);
+
+/** The key of a run, which may have the name of a message. It begins with the number of the masked id, too. */
+export function keyOfRun(runId: string): Buffer {
+  const digest = hash("sha256", runId, "buffer");
+  return Buffer.concat([digest.subarray(0, 6), digest.subarray(16, 26)]);
+}
 
 /** Two transactions lock subjects in this order. */
 export function byKey([a, account]: readonly [Buffer, string], [b, other]: readonly [Buffer, string]): number {
@@ -73,11 +79,19 @@ export function newSubject({ seq, type, account, key, name }: Pick<SubjectRow, "
   };
 }
 
-export function stateOfRow({ status, error, times }: SubjectRow): TrackedState<string> {
+export function stateOfRow({ status, error, times }: Pick<SubjectRow, "status" | "error" | "times">): TrackedState<string> {
   return status === null && error === null && times === "{}" ? unobserved : { status, error, times: JSON.parse(times) };
 }
 
 /** What registration recorded, as far as routes see it. */
 export function factsOfRow({ type, registered_at, service_id, reference, metadata }: SubjectRow): Facts {
   return factsOf(type === 0 ? "message" : "run", registered_at === null ? null : { id: service_id, reference, metadata });
+}
+
+const seenState = look(subjects, ["key", "account"], ["status", "error", "times"]);
+
+/** Null: unknown message. */
+export function* messageState(account: string, wamid: string): Work<MessageState | null> {
+  const [row] = yield* ask(find(seenState, [[keyOf(wamid), account]]));
+  return row === undefined ? null : (stateOfRow(row) as MessageState);
 }

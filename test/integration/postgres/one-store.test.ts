@@ -139,7 +139,7 @@ test("no event appears below the horizon, also behind a number that was rolled b
   await using store = await shared.open(rules);
   const sessions = shared.sessions();
   const horizon = createHorizon();
-  const look = () => sessions.transact(() => horizon.look());
+  const look = () => sessions.read(horizon.look());
   await store.accept([anEvent(), anEvent()]);
   await until("both are final", async () => (await look()) === 2);
 

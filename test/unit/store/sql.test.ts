@@ -10,7 +10,7 @@ test("a value is hidden from SQLite's planner and numbered for PostgreSQL", () =
     values: ["x", "[1,2]", 5],
   });
   expect(render(query, "postgres")).toEqual({
-    text: "SELECT 2 FROM t WHERE a = $1 AND b IN (SELECT unnest($2::bigint[])) LIMIT $3",
+    text: "SELECT 2 FROM t WHERE a = $1 AND b = ANY ($2::bigint[]) LIMIT $3",
     values: ["x", [1, 2], 5],
   });
 });

@@ -1,0 +1,59 @@
+import { secretSchema } from "./secret.ts";
+
+/** The address of a PostgreSQL database and its credentials. Never print it as a whole (see {@link postgresPlaceText}). */
+export interface PostgresPlace {
+  /** A name, an address, or the folder of a Unix socket. */
+  readonly host: string;
+  readonly port: number;
+  readonly user: string;
+  /** Empty: none. */
+  readonly password: string;
+  readonly database: string;
+  /** Encrypted, and the certificate of the server is verified. */
+  readonly isEncrypted: boolean;
+}
+
+const form = /^postgres(?:ql)?:\/\/(?:([^@/?#]*)@)?(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]*))(?::(\d{1,5}))?\/([^/?#]+)(?:\?([^#]*))?$/;
+const sslModes: ReadonlyMap<string, boolean> = new Map([
+  ["disable", false],
+  ["require", true],
+  ["verify-full", true],
+]);
+const parameters = new Set(["sslmode", "host", "port"]);
+
+/**
+ * Reads `postgres://user:password@host:port/database`, with `?sslmode=require` for TLS. The folder of a Unix socket is given
+ * as `?host=/folder`. User, password and database are percent-encoded. Null when the text is no such URL.
+ */
+export function readPostgresUrl(text: string): PostgresPlace | null {
+  const match = form.exec(text);
+  if (match === null) return null;
+  const [, credentials = "", ipv6, name = "", ownPort = "5432", path = "", query = ""] = match;
+  const given = new URLSearchParams(query);
+  for (const key of given.keys()) if (!parameters.has(key)) return null;
+  const host = given.get("host") ?? ipv6 ?? name;
+  const port = Number(given.get("port") ?? ownPort);
+  const isEncrypted = sslModes.get(given.get("sslmode") ?? "disable");
+  if (host === "" || !(port >= 1 && port <= 65_535) || isEncrypted === undefined) return null;
+  try {
+    const colon = credentials.indexOf(":");
+    const user = decodeURIComponent(colon === -1 ? credentials : credentials.slice(0, colon));
+    const password = colon === -1 ? "" : decodeURIComponent(credentials.slice(colon + 1));
+    if (user === "") return null;
+    return { host, port, user, password, database: decodeURIComponent(path), isEncrypted };
+  } catch {
+    return null;
+  }
+}
+
+/** For display: `postgres://host:5432/database`, without user and password. */
+export function postgresPlaceText({ host, port, database }: PostgresPlace): string {
+  if (host.startsWith("/")) return `postgres:///${database}?host=${host}&port=${port}`;
+  return `postgres://${host.includes(":") ? `[${host}]` : host}:${port}/${database}`;
+}
+
+/** A secret as a whole, because it has a password. */
+export const postgresUrlSchema = secretSchema.refine(
+  (url) => readPostgresUrl(url.reveal()) !== null,
+  "is not a PostgreSQL URL, such as postgres://user:password@host:5432/database, or with ?sslmode=require for TLS (in user, password and database, / ? # @ : and % are percent-encoded)",
+);

@@ -1,0 +1,184 @@
+import type { AuditFilter, AuditReport, Offender } from "../../model/audit.ts";
+import { hydrationStates } from "../../model/hydration.ts";
+import { createGaps, createTally, type Tally } from "../audit.ts";
+import { checkUsage, clockSlackMs, lateMs } from "../audit-rules.ts";
+import type { AuditOrder, AuditProgress } from "../reading.ts";
+import { unpackEventId } from "../schema/codes.ts";
+import { counters, events, never } from "../schema/tables.ts";
+import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
+import { as, raw, select, typed } from "../sql/sql.ts";
+import { type Audited, createEventAudit, strayAttempts } from "./event.ts";
+import { createHistoryAudit } from "./history.ts";
+import { createPlans } from "./plans.ts";
+import { readPurged } from "./purged.ts";
+import { type EventRow, findHydrating, findOpen, isParkedRow, type MaybeOpen, readSlice, type Slice } from "./slices.ts";
+import { auditIds, auditQueue } from "./whole.ts";
+
+/**
+ * Checks every row against `auditRules`, a slice of events with their deliveries at a time. Run it in one transaction that
+ * reads one snapshot, beside those that write: on PostgreSQL `REPEATABLE READ`. The snapshot keeps deleted rows, and pages
+ * of a write-ahead log, until it ends: about ... s per million events.
+ */
+export function* audit(order: AuditOrder, progress: (at: AuditProgress) => void): Work<AuditReport> {
+  const startedAt = performance.now();
+  const { from: start = Number.NEGATIVE_INFINITY, to: stop = Number.POSITIVE_INFINITY, source } = order;
+  const isWhole = order.from === undefined && order.to === undefined && source === undefined;
+  const isCounted = (row: EventRow): boolean =>
+    row.receivedAt >= start && row.receivedAt < stop && (source === undefined || row.source === source);
+
+  const tally = createTally<string>({ nameOf: (name) => name, eventIdOf: () => null, mostOffenders: order.mostOffenders });
+  const range = yield* seqRange(order);
+  const purged = yield* readPurged();
+  const parkedSince = (order.isRunning ? order.now : range.newestAt) - lateMs;
+  const auditEvent = createEventAudit({ tally, deletedBefore: purged.deliveries, parkedSince });
+  const gaps = createGaps(tally, range.after === 0, () => purged.events, yield* isGapless());
+  const factsOf = createPlans();
+  const history = createHistoryAudit(tally);
+  const usage = createUsageAudit(tally);
+  const checked = { events: 0, deliveries: 0, attempts: 0 };
+  const of = Math.min(range.last, range.newest) - range.after;
+
+  for (let after = range.after; after < range.last; ) {
+    const slice = yield* readSlice(after, range.last);
+    for (const row of slice.events) if (source === undefined) gaps.next(row.seq, row.receivedAt, isCounted(row));
+    const counted = slice.events.filter(isCounted);
+    for (const one of yield* withRows(counted, slice, factsOf)) {
+      auditEvent(one);
+      usage.stored(one.row);
+      const tried = one.settled.filter(({ at }) => at !== null).length;
+      checked.events += 1;
+      checked.deliveries += one.settled.length + one.open.filter((row) => !isParkedRow(row)).length;
+      checked.attempts += one.attempts.length + tried;
+    }
+    findStrays(tally, slice);
+    if (isWhole) history.count(slice);
+    after = slice.to;
+    progress({ checked: Math.min(after, range.newest) - range.after, of });
+  }
+  if (isWhole) {
+    yield* usage.check(range.newest);
+    yield* history.check(purged);
+    yield* auditQueue(tally, factsOf);
+    yield* auditIds(tally);
+  }
+  const { offenders, ...sums } = tally.result();
+  return {
+    ...sums,
+    offenders: yield* withIds(offenders),
+    at: order.now,
+    tookMs: Math.round(performance.now() - startedAt),
+    rows: checked,
+    gone: gaps.result(),
+  };
+}
+
+interface Range {
+  /** Exclusive and inclusive: no matching event is outside. Without a filter it has all seqs, used or not. */
+  readonly after: number;
+  readonly last: number;
+  /** The greatest seq of all, 0 when there are no events, and when it was received. */
+  readonly newest: number;
+  readonly newestAt: number;
+}
+
+const e = as(events, "e");
+const received = select({ seq: e.seq, at: e.received_at });
+const lastUpTo = (seq: number) => first(received`FROM events e WHERE e.seq <= ${seq} ORDER BY e.seq DESC LIMIT 1`);
+
+/** The events that a filter's times can match, by binary search. */
+function* seqRange({ from, to }: AuditFilter): Work<Range> {
+  const last = yield* lastUpTo(never);
+  const newest = last?.seq ?? 0;
+
+  /** The greatest number up to which everything was received before `at`. */
+  function* before(at: number): Work<number> {
+    let [low, high] = [0, newest];
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      if (((yield* lastUpTo(middle))?.at ?? Number.NEGATIVE_INFINITY) < at) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  return {
+    after: from === undefined ? 0 : yield* before(from - clockSlackMs),
+    last: to === undefined ? never : yield* before(to + clockSlackMs),
+    newest,
+    newestAt: last?.at ?? 0,
+  };
+}
+
+/** PostgreSQL does not use the numbers of a transaction that was rolled back. There, the history counts a missing event. */
+function* isGapless(): Work<boolean> {
+  const row = yield* first(select({ is: typed<number>(raw("1", "0")) })``);
+  return row?.is === 1;
+}
+
+/** Events with everything that is checked of them. */
+function* withRows(counted: readonly EventRow[], slice: Slice, factsOf: ReturnType<typeof createPlans>): Work<Audited[]> {
+  const facts = yield* factsOf(counted);
+  const audited = counted.map((row) => ({
+    row,
+    facts: facts(row.plan),
+    settled: slice.settled.get(row.seq) ?? [],
+    attempts: slice.attempts.get(row.seq) ?? [],
+  }));
+  const open = yield* findOpen(
+    audited.flatMap(({ row: { seq, subject }, facts, settled, attempts }): MaybeOpen[] => {
+      const routes = new Set([...(facts?.deliver ?? []), ...attempts.map(({ route }) => route)]);
+      for (const { route } of settled) routes.delete(route);
+      for (const route of facts?.park ?? []) routes.add(route);
+      return [...routes].map((route) => ({ event: seq, subject, route }));
+    }),
+  );
+  // No clock ends what waits for a hydration.
+  const unending = [...open].flatMap(([seq, list]) => (list.some((row) => isParkedRow(row) && row.next_at === never) ? [seq] : []));
+  const hydrating = yield* findHydrating(unending, hydrationStates.indexOf("waiting"));
+  return audited.map((one) => ({ ...one, open: open.get(one.row.seq) ?? [], isHydrating: hydrating.has(one.row.seq) }));
+}
+
+/** Deliveries and attempts whose event is gone. */
+function findStrays(tally: Tally<string>, { events, settled, attempts }: Slice): void {
+  const seqs = new Set(events.map(({ seq }) => seq));
+  for (const [event, list] of settled)
+    if (!seqs.has(event)) for (const { route } of list) tally.offence("delivery without event", event, route, "there is no such event");
+  for (const [event, list] of attempts) {
+    if (seqs.has(event)) continue;
+    const routes = new Set(settled.get(event)?.map(({ route }) => route));
+    for (const [route, { length }] of Map.groupBy(list, (one) => one.route))
+      if (!routes.has(route)) strayAttempts(tally, event, route, length);
+  }
+}
+
+const c = as(counters, "c");
+const verified = select({ of: c.of, label: c.label, n: typed<number>(raw("sum(c.n)", "sum(c.n)::bigint")) });
+
+/** Compares the usage counts of secrets with the stored events. */
+function createUsageAudit(tally: Tally<string>) {
+  const stored = new Map<string, number>();
+  return {
+    stored({ source, secret }: EventRow): void {
+      if (secret !== null) stored.set(`${source}:${secret}`, (stored.get(`${source}:${secret}`) ?? 0) + 1);
+    },
+    *check(accepted: number): Work<void> {
+      const counted = yield* rows(verified`FROM counters c WHERE c.at = 0 AND c.series = 'secret' GROUP BY c.of, c.label`);
+      checkUsage(tally, new Map(counted.map(({ of, label, n }) => [`${of}:${label}`, n])), stored, accepted);
+    },
+  };
+}
+
+const ofSeq = look(events, ["seq"], ["id"]);
+
+function* withIds(offenders: readonly Offender[]): Work<Offender[]> {
+  const found = yield* ask(
+    find(
+      ofSeq,
+      offenders.map(({ event }) => [event ?? 0]),
+    ),
+  );
+  return offenders.map((offender, place) => {
+    const id = found[place]?.id ?? null;
+    return { ...offender, eventId: id === null ? null : unpackEventId(id.toString("hex")) };
+  });
+}

@@ -1,0 +1,101 @@
+import type { DeliveryState } from "../../model/delivery.ts";
+import { dispositions } from "../../model/states.ts";
+import type { Tally } from "../audit.ts";
+import { createRowRules } from "../audit-rules.ts";
+import { never, queueState, settledState } from "../schema/tables.ts";
+import { openFault, settledFault } from "./faults.ts";
+import type { PlanFacts } from "./plans.ts";
+import { type AttemptRow, type EventRow, isParkedRow, type OpenRow, type SettledRow } from "./slices.ts";
+
+interface EventAuditParts {
+  readonly tally: Tally<string>;
+  /** Deliveries settled before this time (unix ms) may have been deleted. Null: none was. */
+  readonly deletedBefore: number | null;
+  /** The earliest time (unix ms) until which an event may still be parked. */
+  readonly parkedSince: number;
+}
+
+/** An event with its rows and with what its plan asks for. */
+export interface Audited {
+  readonly row: EventRow;
+  readonly facts: PlanFacts | null;
+  readonly settled: readonly SettledRow[];
+  readonly open: readonly OpenRow[];
+  readonly attempts: readonly AttemptRow[];
+  readonly isHydrating: boolean;
+}
+
+const settledWords = { [settledState.delivered]: "delivered", [settledState.dead]: "dead" } as Readonly<Record<number, DeliveryState>>;
+
+/** Checks one event with its deliveries, and counts them. */
+export function createEventAudit({ tally, deletedBefore, parkedSince }: EventAuditParts) {
+  const rules = createRowRules<string>(tally, parkedSince);
+
+  function isEventSound({ row, facts, open, isHydrating }: Audited): boolean {
+    const { seq, plan, disposition, subject } = row;
+    const word = dispositions[disposition];
+    if ((word === "quarantined" || word === "released") && plan === null) {
+      return rules.body(seq, word, row.isBare === 1 && (row.release !== null) === (word === "released"));
+    }
+    if (facts === null) return rules.withoutPlan(seq, plan);
+    const times = facts.park.map((route) => open.find((one) => one.route === route && isParkedRow(one))?.next_at ?? null);
+    const isWhole = !times.includes(null);
+    const until = isWhole ? Math.min(...times.filter((at) => at !== null)) : never;
+    const isParkedRight = rules.parking(seq, times.length > 0, until >= never ? null : until, () => isWhole && isHydrating);
+    const expected = subject === null ? facts.withoutSubject : facts.withSubject;
+    return rules.disposition(seq, word ?? `word ${disposition}`, expected) && isParkedRight;
+  }
+
+  /** The state of a sound delivery; null: it breaks a rule. */
+  function checkDelivery({ row, settled, open, attempts }: Audited, route: string, isPlanned: boolean): DeliveryState | null {
+    const [mine, queued] = [settled.find(isOn(route)), open.filter(isOn(route))];
+    // The attempt that settled it is stored with it.
+    const storedAttempts = attempts.filter(isOn(route)).length + (mine === undefined || mine.at === null ? 0 : 1);
+    const facts = { event: row.seq, route, attempts: (mine ?? queued[0])?.attempts ?? 0, storedAttempts };
+    if (!rules.delivery(facts, isPlanned, mine === undefined ? openFault(queued) : settledFault(mine, row))) return null;
+    if (mine !== undefined) return settledWords[mine.state] ?? null;
+    return queued[0]?.state === queueState.held ? "held" : "waiting";
+  }
+
+  /** Deliveries that no route planned. Others in the queue are found there. */
+  function unplanned({ facts, settled, open }: Audited): string[] {
+    const deliver = new Set(facts?.deliver);
+    const park = new Set(facts?.park);
+    return [...settled, ...open.filter((row) => park.has(row.route) && !isParkedRow(row))].flatMap(({ route }) =>
+      deliver.has(route) ? [] : [route],
+    );
+  }
+
+  return function auditEvent(audited: Audited): void {
+    const { row, facts, settled, open, attempts } = audited;
+    const { seq, source, receivedAt, disposition, duplicates, conflicts } = row;
+    let isSound = isEventSound(audited);
+    for (const route of facts?.deliver ?? []) {
+      const sums = tally.route(route);
+      sums.planned += 1;
+      if (settled.some(isOn(route)) || open.some(isOn(route))) {
+        const state = checkDelivery(audited, route, true);
+        if (state !== null) sums[state] += 1;
+        else {
+          sums.unaccounted += 1;
+          isSound = false;
+        }
+      } else if (receivedAt < (deletedBefore ?? Number.NEGATIVE_INFINITY)) sums.deleted += 1;
+      else {
+        sums.unaccounted += 1;
+        isSound = rules.missingDelivery(seq, route);
+      }
+    }
+    for (const route of unplanned(audited)) isSound = checkDelivery(audited, route, false) !== null && isSound;
+    for (const [route, { length }] of Map.groupBy(attempts, (one) => one.route)) {
+      if (!settled.some(isOn(route)) && !open.some(isOn(route))) strayAttempts(tally, seq, route, length);
+    }
+    tally.event(source, receivedAt, disposition, isSound, duplicates, conflicts);
+  };
+}
+
+const isOn = (route: string) => (row: { readonly route: string }) => row.route === route;
+
+export function strayAttempts(tally: Tally<string>, event: number, route: string, count: number): void {
+  tally.offence("attempt without delivery", event, route, `${count} written down for no delivery`, count);
+}

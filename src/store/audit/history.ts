@@ -1,0 +1,84 @@
+import { outcomeOfRow } from "../../model/delivery.ts";
+import { auditedSeries, hourMs, minuteMs, statusLabel } from "../../model/history.ts";
+import { dispositions } from "../../model/states.ts";
+import { runStatusOf } from "../../model/statuses.ts";
+import type { Tally } from "../audit.ts";
+import { counters } from "../schema/tables.ts";
+import { first, rows, type Work } from "../sql/ops.ts";
+import { as, raw, select, sql, typed } from "../sql/sql.ts";
+import type { Purged } from "./purged.ts";
+import type { EventRow, Slice } from "./slices.ts";
+
+type Series = (typeof auditedSeries)[number];
+/** By the text that an offence calls it: `events of main:routed`. */
+type Fields = Map<string, number>;
+
+/** An attempt that began just before retention's time may have been deleted with its delivery, if a clock was set. */
+const slackMs = 60_000;
+const minutesPerHour = hourMs / minuteMs;
+
+const c = as(counters, "c");
+const place = select({ at: c.at });
+const counted = select({ series: c.series, of: c.of, label: c.label, n: typed<number>(raw("sum(c.n)", "sum(c.n)::bigint")) });
+const isAudited = sql`c.series IN (${raw(auditedSeries.map((name) => `'${name}'`).join(", "))})`;
+
+const fieldOf = (series: string, of: string, label: string): string => `${series} of ${of}:${label}`;
+
+/** Compares the history with the rows, by hour: minutes become hours. */
+export function createHistoryAudit(tally: Tally<string>) {
+  const stored = new Map<number, Fields>();
+
+  function add(series: Series, at: number, of: string, label: string): void {
+    const hour = Math.floor(at / hourMs);
+    const fields = stored.get(hour) ?? new Map<string, number>();
+    stored.set(hour, fields);
+    const field = fieldOf(series, of, label);
+    fields.set(field, (fields.get(field) ?? 0) + 1);
+  }
+
+  function addEvent({ source, receivedAt, disposition, moved, status, kind }: EventRow): void {
+    add("events", receivedAt, source, dispositions[disposition] ?? String(disposition));
+    if (moved !== 1 || status === null) return;
+    add("transitions", receivedAt, source, statusLabel(runStatusOf(kind ?? "") === null ? "message" : "run", status));
+  }
+
+  return {
+    count({ events, settled, attempts }: Slice): void {
+      for (const row of events) addEvent(row);
+      for (const of of [settled, attempts])
+        for (const list of of.values())
+          for (const { at, route, status, error } of list) if (at !== null) add("attempts", at, route, outcomeOfRow(status, error));
+    },
+    /** After all slices. An hour that retention may have reached is not compared. */
+    *check({ history, events, deliveries }: Purged): Work<void> {
+      const ofEvents = Math.max(history ?? 0, events ?? 0);
+      const ofAttempts = Math.max(history ?? 0, deliveries === null ? 0 : deliveries + slackMs);
+      const since = { events: ofEvents, transitions: ofEvents, attempts: ofAttempts };
+
+      function compare(hour: number, counts: Fields): void {
+        const has = stored.get(hour) ?? new Map<string, number>();
+        stored.delete(hour);
+        for (const field of new Set([...has.keys(), ...counts.keys()])) {
+          const series = field.slice(0, field.indexOf(" ")) as Series;
+          const [found, count] = [has.get(field) ?? 0, counts.get(field) ?? 0];
+          if (found === count || hour * hourMs < since[series]) continue;
+          const what = `${field} from ${new Date(hour * hourMs).toISOString()}: ${found} are stored, and ${count} are counted`;
+          tally.offence("history differs", null, null, what);
+        }
+      }
+
+      // One hour at a time: a thousand routes have millions of counts. Totals are at 0.
+      for (let at = Math.max(1, Math.ceil(Math.min(ofEvents, ofAttempts) / hourMs) * minutesPerHour); ; ) {
+        const next = yield* first(place`FROM counters c WHERE c.at >= ${at} ORDER BY c.at LIMIT 1`);
+        if (next === null) break;
+        const hour = Math.floor(next.at / minutesPerHour);
+        at = (hour + 1) * minutesPerHour;
+        const counts = yield* rows(
+          counted`FROM counters c WHERE c.at >= ${next.at} AND c.at < ${at} AND ${isAudited} GROUP BY c.series, c.of, c.label`,
+        );
+        compare(hour, new Map(counts.map(({ series, of, label, n }) => [fieldOf(series, of, label), n])));
+      }
+      for (const hour of [...stored.keys()]) compare(hour, new Map());
+    },
+  };
+}

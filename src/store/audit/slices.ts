@@ -1,0 +1,107 @@
+import type { RowOf } from "../schema/table.ts";
+import { attempts, deliveries, events, hydrations, queue, queueState } from "../schema/tables.ts";
+import { ask, find, look, query, rows, together, type Work } from "../sql/ops.ts";
+import { as, select, sql, typed } from "../sql/sql.ts";
+
+/** Events per slice. On PostgreSQL a receiving process reads them, so a slice takes few milliseconds of it. */
+const sliceEvents = 1_000;
+
+const e = as(events, "e");
+const d = as(deliveries, "d");
+const a = as(attempts, "a");
+/** What only an event with a valid envelope has. */
+const hasEnvelope = sql`e.id IS NOT NULL OR e.kind IS NOT NULL OR e.subject IS NOT NULL`;
+
+const event = select({
+  seq: e.seq,
+  kind: e.kind,
+  source: e.source,
+  receivedAt: e.received_at,
+  secret: e.secret,
+  subject: e.subject,
+  status: e.status,
+  moved: e.moved,
+  disposition: e.disposition,
+  plan: e.plan,
+  duplicates: e.duplicates,
+  conflicts: e.conflicts,
+  release: e.release,
+  isBare: typed<number>(sql`CASE WHEN e.fault IS NULL OR ${hasEnvelope} THEN 0 ELSE 1 END`),
+});
+const settled = select({
+  event: d.event,
+  route: d.route,
+  lane: d.lane,
+  state: d.state,
+  attempts: d.attempts,
+  at: d.at,
+  status: d.status,
+  error: d.error,
+  reason: d.reason,
+});
+const attempt = select({ event: a.event, route: a.route, at: a.at, status: a.status, error: a.error });
+
+type RowOfSelect<S extends (...parts: never[]) => { readonly row?: unknown }> = NonNullable<ReturnType<S>["row"]>;
+export type EventRow = RowOfSelect<typeof event>;
+export type SettledRow = RowOfSelect<typeof settled>;
+export type AttemptRow = RowOfSelect<typeof attempt>;
+
+/** All rows of the events after one seq up to `to`, without the queue. The rows are grouped by event. */
+export interface Slice {
+  readonly to: number;
+  readonly events: readonly EventRow[];
+  readonly settled: ReadonlyMap<number, readonly SettledRow[]>;
+  readonly attempts: ReadonlyMap<number, readonly AttemptRow[]>;
+}
+
+export function* readSlice(after: number, last: number): Work<Slice> {
+  const found = yield* rows(event`FROM events e WHERE e.seq > ${after} AND e.seq <= ${last} ORDER BY e.seq LIMIT ${sliceEvents}`);
+  const to = found.length < sliceEvents ? last : (found.at(-1)?.seq ?? last);
+  const [ofSettled, ofAttempts] = yield* together([
+    query(settled`FROM deliveries d WHERE d.event > ${after} AND d.event <= ${to} ORDER BY d.event, d.route`),
+    query(attempt`FROM attempts a WHERE a.event > ${after} AND a.event <= ${to} ORDER BY a.event, a.route`),
+  ]);
+  return {
+    to,
+    events: found,
+    settled: Map.groupBy(ofSettled, (row) => row.event),
+    attempts: Map.groupBy(ofAttempts, (row) => row.event),
+  };
+}
+
+const openRow = look(queue, ["lane", "route", "event"], ["lane", "route", "event", "state", "next_at", "attempts"]);
+export type OpenRow = Pick<RowOf<typeof queue>, "lane" | "route" | "event" | "state" | "next_at" | "attempts">;
+
+/** A row that the queue may have, in the lane of the event's subject or in one of its own. */
+export interface MaybeOpen {
+  readonly event: number;
+  readonly subject: number | null;
+  readonly route: string;
+}
+
+/** The queue has no index by event, so each row is looked up by its key. Grouped by event. */
+export function* findOpen(wanted: readonly MaybeOpen[]): Work<ReadonlyMap<number, readonly OpenRow[]>> {
+  const keys = wanted.flatMap(({ event, subject, route }) =>
+    (subject === null ? [-event] : [subject, -event]).map((lane) => [lane, route, event] as const),
+  );
+  const found = yield* ask(find(openRow, keys));
+  return Map.groupBy(
+    found.filter((row) => row !== undefined),
+    (row) => row.event,
+  );
+}
+
+const hydration = look(hydrations, ["event"], ["event", "state"]);
+
+/** Of these events, those with a hydration in this state. */
+export function* findHydrating(seqs: readonly number[], state: number): Work<ReadonlySet<number>> {
+  const found = yield* ask(
+    find(
+      hydration,
+      seqs.map((seq) => [seq]),
+    ),
+  );
+  return new Set(found.flatMap((row) => (row?.state === state ? [row.event] : [])));
+}
+
+export const isParkedRow = ({ state }: Pick<OpenRow, "state">): boolean => state === queueState.parked;

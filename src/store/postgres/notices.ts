@@ -1,0 +1,110 @@
+import type { DueListener } from "../port.ts";
+import type { DueDelivery } from "../rules.ts";
+
+/** How long notices are gathered: sending one takes a lock of the whole server for a moment. */
+const gatherMs = 4;
+/** Most deliveries that are named. Above it, workers are told of the route and read them. */
+const mostNamed = 60;
+
+/** What a process reports to the others. Every word counts: the server takes 8,000 bytes. */
+interface Notice {
+  /** Who sends it. */
+  readonly i: string;
+  /** Events were stored. */
+  readonly s: boolean;
+  readonly d: readonly DueDelivery[];
+  /** Routes whose deliveries have changed. */
+  readonly w: readonly string[];
+}
+
+interface NoticeParts {
+  /** Names this process. */
+  readonly id: string;
+  /** Sends a payload to all processes. It may fail: all look for themselves twice a second. */
+  send(payload: string): Promise<unknown>;
+}
+
+export type Notices = ReturnType<typeof createNotices>;
+
+/** Wakes the listeners of this process at once, and those of the others after the commit, over a connection of its own. */
+export function createNotices({ id, send }: NoticeParts) {
+  const dueListeners = new Set<DueListener>();
+  const storedListeners = new Set<() => void>();
+  let due: DueDelivery[] = [];
+  let routes = new Set<string>();
+  let isStored = false;
+  let timer: NodeJS.Timeout | null = null;
+  let isWaking = false;
+
+  function schedule(): void {
+    timer ??= setTimeout(flush, gatherMs);
+  }
+
+  function flush(): void {
+    timer = null;
+    const named = due.length > mostNamed ? [] : due;
+    if (named !== due) for (const { route } of due) routes.add(route);
+    const notice: Notice = { i: id, s: isStored, d: named, w: [...routes] };
+    due = [];
+    routes = new Set();
+    isStored = false;
+    send(JSON.stringify(notice)).catch(() => {});
+  }
+
+  /** Once per turn of the event loop. */
+  function wakeStored(): void {
+    if (isWaking || storedListeners.size === 0) return;
+    isWaking = true;
+    setImmediate(() => {
+      isWaking = false;
+      for (const wake of [...storedListeners]) wake();
+    });
+  }
+
+  return {
+    announce(more: readonly DueDelivery[]): void {
+      if (more.length === 0) return;
+      for (const listener of dueListeners) listener.offer(more);
+      due.push(...more);
+      schedule();
+    },
+    wake(route: string): void {
+      for (const listener of dueListeners) listener.wake(route);
+      routes.add(route);
+      schedule();
+    },
+    /** This process stored events. */
+    stored(): void {
+      wakeStored();
+      isStored = true;
+      schedule();
+    },
+    /** Listeners read again: other processes stored events. */
+    wakeStored,
+    receive(payload: string): void {
+      const { i, s, d, w } = JSON.parse(payload) as Notice;
+      if (i === id) return;
+      if (s) wakeStored();
+      for (const listener of dueListeners) {
+        if (d.length > 0) listener.offer(d);
+        for (const route of w) listener.wake(route);
+      }
+    },
+    onDue(listener: DueListener): () => void {
+      dueListeners.add(listener);
+      return () => void dueListeners.delete(listener);
+    },
+    onStored(wake: () => void): () => void {
+      storedListeners.add(wake);
+      return () => void storedListeners.delete(wake);
+    },
+    /** Sends what is left. */
+    async close(): Promise<void> {
+      dueListeners.clear();
+      storedListeners.clear();
+      if (timer === null) return;
+      clearTimeout(timer);
+      flush();
+    },
+  };
+}

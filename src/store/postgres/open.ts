@@ -1,0 +1,229 @@
+import type { Clock } from "../../model/clock.ts";
+import type { ReceivedEvent } from "../../model/event.ts";
+import { postgresPlaceText, readPostgresUrl } from "../../model/postgres.ts";
+import { systemClock } from "../../model/system-clock.ts";
+import { createCommands } from "../commands.ts";
+import { createStore } from "../create-store.ts";
+import type { Database } from "../database.ts";
+import { type ReleasedEvent, type StoreHooks, StoreRefused, StoreUnavailable } from "../port.ts";
+import type { AcceptOutcome, DueDelivery, Rules } from "../rules.ts";
+import { first, rows } from "../sql/ops.ts";
+import { select, sql, typed } from "../sql/sql.ts";
+import type { Batches } from "../work/batches.ts";
+import type { Held } from "../work/leases.ts";
+import { createDatabaseClock } from "./clock.ts";
+import { createPostgresCommit } from "./commit.ts";
+import { connect, isAnswered, type PostgresSettings } from "./connect.ts";
+import { createNotices } from "./notices.ts";
+import { endPresence, notePresence, type Presence, presentEveryMs, readPresences } from "./presence.ts";
+import { createReader } from "./reader.ts";
+import { createPostgresRunner } from "./runner.ts";
+import { checkReadable, checkSchema } from "./schema.ts";
+import { createSessions } from "./sessions.ts";
+import { createWatch, refusalOf } from "./watch.ts";
+
+interface OpenParts {
+  readonly rules: Rules;
+  readonly hooks: StoreHooks;
+  readonly presence: Omit<Presence, "since">;
+  /** The leases of routes of this process. */
+  readonly held: () => Held;
+  /** Default: the database's. */
+  readonly clock?: Clock | undefined;
+}
+
+/** Connections for commands. With those for reads and the one that watches, a process has ten at most. */
+const most = { receive: 2, work: 2 };
+/** Transactions at once of the kinds that carry the load. */
+const hotInFlight = 2;
+
+export type PostgresStore = Awaited<ReturnType<typeof openPostgresStore>>;
+
+/**
+ * The store on PostgreSQL, for any number of processes with the same rules. Throws `StoreRefused` for what no waiting
+ * repairs. While the database is unavailable, writes and reads reject with `StoreUnavailable`, at once or within seconds;
+ * they work again when it is back.
+ */
+export async function openPostgresStore(settings: PostgresSettings, { rules, hooks, presence: given, held, clock: givenClock }: OpenParts) {
+  const databaseClock = createDatabaseClock(systemClock);
+  const clock = givenClock ?? databaseClock;
+  const presence = { ...given, since: clock.now() };
+  /** The database answers, and refuses writes. */
+  let isRefusing = false;
+  let presentAt = Number.NEGATIVE_INFINITY;
+  let lastSeq = 0;
+  const toSessions = { refusal: () => watch.refusal(), lost: (error: StoreUnavailable) => watch.lost(error) };
+  const receive = createSessions(settings, { most: most.receive, hooks: toSessions });
+  const work = createSessions(settings, { most: most.work, hooks: toSessions });
+  const reader = createReader(settings, toSessions);
+
+  /** Shows that this process is there, and that it can store. */
+  async function present(): Promise<void> {
+    try {
+      await receive.transact(() => notePresence(presence, clock.now()), true);
+      presentAt = performance.now();
+      if (isRefusing) hooks.committed(0, 0);
+      isRefusing = false;
+    } catch (error) {
+      if (!(error instanceof StoreUnavailable && isAnswered(error.cause))) throw error;
+      failed(error);
+    }
+  }
+
+  function failed(error: StoreUnavailable): void {
+    isRefusing ||= isAnswered(error.cause);
+    hooks.failed(error);
+  }
+
+  const watch = createWatch({
+    settings,
+    after: clock.after,
+    async greet(session) {
+      const setup = await connect(settings, "free");
+      await checkSchema(setup, settings.schema).finally(setup.end);
+      await session.listen(channel, notices.receive);
+    },
+    async look(session) {
+      let last = 0;
+      await databaseClock.follow(async () => {
+        const [found] = await createPostgresRunner(session)(rows(timeAndLast));
+        last = found?.last ?? 0;
+        return found?.now ?? systemClock.now();
+      });
+      // Also at a gap: nobody notifies of its end.
+      if (last !== lastSeq || reader.horizon.known() < last) notices.wakeStored();
+      lastSeq = last;
+      if (watch.refusal() === null && performance.now() - presentAt >= presentEveryMs) await present();
+    },
+    probe: present,
+    recovered: () => hooks.committed(0, 0),
+    failed(error) {
+      for (const sessions of [receive, work, reader]) sessions.giveUpWaiting();
+      hooks.failed(error);
+    },
+  });
+  const channel = `wamid-relay ${settings.schema}`.slice(0, 63);
+  const notices = createNotices({
+    id: presence.id,
+    send: async (payload) => watch.session()?.query({ name: "notify", text: "SELECT pg_notify($1, $2)", values: [channel, payload] }),
+  });
+
+  const commands = createCommands({ rules, writer: presence.id.slice(0, 8), held });
+  const receiving: ReadonlySet<unknown> = new Set([
+    commands.accept,
+    commands.nameRequest,
+    commands.quarantine,
+    commands.release,
+    commands.register,
+  ]);
+  const heavy: ReadonlySet<unknown> = new Set([commands.accept, commands.settle]);
+  const commits = new Map<unknown, ReturnType<typeof createPostgresCommit<unknown, unknown>>>();
+  function commitOf<In, Out>(kind: Batches<In, Out>) {
+    let commit = commits.get(kind);
+    if (commit === undefined) {
+      const inFlight = heavy.has(kind) || kind.isEach === true ? hotInFlight : 1;
+      const committed = (tookMs: number, writes: number): void => {
+        isRefusing = false;
+        hooks.committed(tookMs, writes);
+      };
+      commit = createPostgresCommit(receiving.has(kind) ? receive : work, kind as Batches<unknown, unknown>, {
+        inFlight,
+        hooks: { committed, failed },
+      });
+      commits.set(kind, commit);
+    }
+    return commit as ReturnType<typeof createPostgresCommit<In, Out>>;
+  }
+
+  const database: Database = {
+    run: (kind, item) => {
+      const refusal = watch.refusal();
+      return refusal === null ? commitOf(kind).run(item) : Promise.reject(refusal);
+    },
+    read: reader.single,
+  };
+  const store = createStore(database, { commands, rules });
+
+  function noted<Outcome extends AcceptOutcome | null>(outcome: Outcome): Outcome {
+    if (outcome?.result === "accepted") notices.stored();
+    return outcome;
+  }
+
+  async function close(): Promise<void> {
+    if (watch.refusal() === null) await Promise.all([store.flush(), store.leave()]).catch(() => {});
+    await Promise.all([...commits.values()].map((commit) => commit.idle()));
+    await notices.close();
+    if (watch.refusal() === null) await receive.transact(() => endPresence(presence)).catch(() => {});
+    await watch.close();
+    await Promise.all([receive.close(), work.close(), reader.close()]);
+  }
+
+  try {
+    await watch.opened();
+  } catch (error) {
+    await close();
+    throw placed(error, settings);
+  }
+
+  return {
+    store: {
+      ...store,
+      accept: async (event: ReceivedEvent, proxyRoute: string | null = null) => noted(await store.accept(event, proxyRoute)),
+      release: async (event: ReleasedEvent) => noted(await store.release(event)),
+      async resume(route: string): Promise<boolean> {
+        const resumed = await store.resume(route);
+        notices.wake(route);
+        return resumed;
+      },
+      read: reader.read,
+      browse: reader.browse,
+      inspecting: reader.inspecting,
+      isShared: true,
+      announce: (due: readonly DueDelivery[]) => notices.announce(due),
+      onDue: notices.onDue,
+      onStored: notices.onStored,
+      isInPlace: () => watch.refusal() === null,
+      close,
+    },
+    commands,
+    clock,
+    run: database.run,
+    read: reader.single,
+    horizon: reader.horizon.look,
+    processes: (): Promise<Presence[]> => reader.single(readPresences(clock.now())),
+  };
+}
+
+/** Opens the database of relays for reading, as long as a command runs. Throws `StoreRefused` when it cannot be read. */
+export async function openPostgresForReading(settings: PostgresSettings) {
+  const clock = createDatabaseClock(systemClock);
+  try {
+    const session = await connect(settings, "free");
+    await checkReadable(session, settings.schema).finally(session.end);
+  } catch (error) {
+    const why = refusalOf(error) ?? new StoreRefused((error as Error).message, { cause: error });
+    throw placed(why, settings);
+  }
+  const reader = createReader(settings, { refusal: () => null, lost() {} });
+  await clock.follow(async () => (await reader.single(first(timeAndLast)))?.now ?? systemClock.now());
+  return {
+    reading: reader.browse,
+    inspecting: reader.inspecting,
+    read: reader.single,
+    clock,
+    processes: (): Promise<Presence[]> => reader.single(readPresences(clock.now())),
+    close: reader.close,
+  };
+}
+
+/** A refusal says where. */
+function placed(error: unknown, { url }: PostgresSettings): unknown {
+  if (!(error instanceof StoreRefused)) return error;
+  const place = readPostgresUrl(url);
+  return new StoreRefused(`${place === null ? "PostgreSQL" : postgresPlaceText(place)}: ${error.message}`, { cause: error });
+}
+
+const timeAndLast = select({
+  now: typed<number>(sql`extract(epoch FROM clock_timestamp())::float8 * 1000`),
+  last: typed<number>(sql`CASE WHEN s.is_called THEN s.last_value ELSE 0 END`),
+})`FROM events_seq s`;

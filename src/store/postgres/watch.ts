@@ -1,0 +1,130 @@
+import { growingWait } from "../../model/backoff.ts";
+import type { Clock } from "../../model/clock.ts";
+import { StoreRefused, StoreUnavailable } from "../port.ts";
+import { codeOf, connect, type PostgresSettings, type Session, unavailable } from "./connect.ts";
+
+/** While the database answers, and the bounds of the growing wait while it does not. */
+const everyMs = { up: 500, first: 100, longest: 2_000 };
+
+export interface WatchParts {
+  readonly settings: PostgresSettings;
+  readonly after: Clock["after"];
+  /** Once for each connection, before the database counts as up. A `StoreRefused` is one that no waiting repairs. */
+  greet(session: Session): Promise<void>;
+  /** Twice a second while the database answers. */
+  look(session: Session): Promise<void>;
+  /** Sends a command through the connections that others use, to show that they work. */
+  probe(): Promise<void>;
+  /** The database answers again, and stores. */
+  recovered(): void;
+  /** The database does not answer. From now on commands fail at once. May be called repeatedly. */
+  failed(error: StoreUnavailable): void;
+}
+
+export type Watch = ReturnType<typeof createWatch>;
+
+/**
+ * Watches the database over a connection of its own. While the database is known not to answer, commands fail at once, and
+ * only a probe is sent, so that they do not pile up behind a stuck server.
+ */
+export function createWatch({ settings, after, greet, look, probe, recovered, failed }: WatchParts) {
+  const first = Promise.withResolvers<void>();
+  first.promise.catch(() => {});
+  let session: Session | null = null;
+  let failure: StoreUnavailable | null = unavailable(new Error("PostgreSQL is not connected yet"));
+  let failures = 0;
+  let isClosed = false;
+  let isTicking = false;
+  let cancel = (): void => {};
+
+  async function connected(): Promise<Session> {
+    if (session?.isBroken === false) return session;
+    await session?.end();
+    session = null;
+    const opened = await connect(settings, "watch");
+    try {
+      await greet(opened);
+    } catch (error) {
+      await opened.end();
+      throw error;
+    }
+    session = opened;
+    return opened;
+  }
+
+  async function tick(): Promise<void> {
+    isTicking = true;
+    try {
+      const open = await connected();
+      await look(open);
+      if (failure !== null) {
+        await probe();
+        failure = null;
+        recovered();
+      }
+      failures = 0;
+      first.resolve();
+    } catch (error) {
+      failures += 1;
+      const refused = refusalOf(error);
+      if (refused !== null) first.reject(refused);
+      suspect(refused === null ? unavailable(error) : new StoreUnavailable(refused.message, { cause: error }));
+      first.resolve();
+    } finally {
+      isTicking = false;
+      if (!isClosed) schedule(failures === 0 ? everyMs.up : growingWait(failures, everyMs.first, everyMs.longest));
+    }
+  }
+
+  function schedule(ms: number): void {
+    cancel();
+    cancel = after(ms, () => void tick());
+  }
+
+  function suspect(error: StoreUnavailable): void {
+    failure = error;
+    failed(error);
+  }
+
+  return {
+    /** Why nothing is sent now, or null. */
+    refusal: () => failure,
+    session: () => session,
+    /** A connection was lost: the database is asked at once. */
+    lost(error: StoreUnavailable): void {
+      if (isClosed) return;
+      const isNews = failure === null;
+      suspect(error);
+      if (isNews && !isTicking) schedule(everyMs.first);
+    },
+    /** Resolves once it is known whether the database answers. Rejects with `StoreRefused` when no waiting helps. */
+    opened(): Promise<void> {
+      void tick();
+      return first.promise;
+    },
+    async close(): Promise<void> {
+      isClosed = true;
+      cancel();
+      await session?.end();
+    },
+  };
+}
+
+const refusedCodes: ReadonlyMap<string, string> = new Map([
+  ["28P01", "the password is wrong"],
+  ["28000", "the server refuses the user"],
+  ["3D000", "there is no such database; create it"],
+  ["42501", "the user lacks a permission"],
+]);
+
+/** What no waiting repairs. */
+export function refusalOf(error: unknown): StoreRefused | null {
+  if (error instanceof StoreRefused) return error;
+  const cause = error instanceof StoreUnavailable ? error.cause : error;
+  const { message } = cause as Error;
+  const why = refusedCodes.get(codeOf(cause));
+  if (why !== undefined) return new StoreRefused(`${why} (${message})`, { cause });
+  if (/^(?:ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO)/.test(codeOf(cause)) || /SSL/.test(message))
+    return new StoreRefused(`TLS fails: ${message}`, { cause });
+  return null;
+}

@@ -1,0 +1,148 @@
+import { parseDeliveryId } from "../../model/ids.ts";
+import { parseMaskedDelivery } from "../../model/mask.ts";
+import { attempts, deliveries, events, queue } from "../schema/tables.ts";
+import { query, rows, together, type Work } from "../sql/ops.ts";
+import { allOf, as, raw, type Sql, select, sql } from "../sql/sql.ts";
+import type { AttemptView, DeliveryFilter, DeliveryView } from "../views.ts";
+import {
+  byDead,
+  byDue,
+  codeOfSettled,
+  isDead,
+  isOpen,
+  ofEvent,
+  open,
+  openOfEvent,
+  openView,
+  settled,
+  settledView,
+  withEvent,
+} from "./delivery-rows.ts";
+import { seqsOf } from "./events.ts";
+import { isBetween } from "./pages.ts";
+import { routesOf } from "./routes.ts";
+
+const q = as(queue, "q");
+const d = as(deliveries, "d");
+const e = as(events, "e");
+const a = as(attempts, "a");
+
+/** So many open deliveries are sorted for a page within milliseconds. Of more, one page is found soon among the newest events. */
+const fewOpen = 2_000;
+
+interface Range {
+  readonly after: number;
+  /** Exclusive; of its event, the deliveries to later routes are. */
+  readonly before: { readonly event: number; readonly route: string };
+  readonly limit: number;
+}
+
+/** Newest events first. */
+export function* listDeliveries(filter: DeliveryFilter): Work<DeliveryView[]> {
+  const { event, state, before, limit } = filter;
+  const end = before === undefined ? { event: Number.MAX_SAFE_INTEGER, route: "" } : { event: before.event, route: String(before.route) };
+  const range: Range =
+    event === undefined
+      ? { after: filter.after ?? 0, before: end, limit }
+      : { after: event - 1, before: end.event <= event ? end : { event: event + 1, route: "" }, limit };
+  let found: DeliveryView[] = [];
+  for (const list of yield* listsOf(filter)) {
+    // Older ones than those of a full page are not read.
+    const last = found[limit - 1];
+    const more = yield* list({ ...range, after: last === undefined ? range.after : Math.max(range.after, last.event - 1) });
+    if (more.length > 0) found = [...found, ...more].sort(byPlace).slice(0, limit);
+  }
+  return state === undefined ? found : found.filter((one) => one.state === state);
+}
+
+function byPlace(a: DeliveryView, b: DeliveryView): number {
+  return b.event - a.event || (a.route < b.route ? 1 : -1);
+}
+
+type List = (range: Range) => Work<DeliveryView[]>;
+
+/** The lists that have what the filter selects, each in the order of the whole. */
+function* listsOf(filter: DeliveryFilter): Work<List[]> {
+  const { state, route, event } = filter;
+  if (state === "dead" && event === undefined) {
+    // Few deliveries are dead: in their index by route, each list is read without going through the others.
+    const routes = route === undefined ? yield* rows(deadRoutes) : [{ route }];
+    return routes.map(
+      ({ route }) =>
+        (range) =>
+          listSettled({ ...filter, route }, range, byDead),
+    );
+  }
+  const ended: List = (range) => listSettled(filter, range);
+  if (state === "delivered" || state === "dead") return [ended];
+  const isOfState = isOpen(state ?? "any");
+  const isFew = event === undefined && (yield* isFewOpen(isOfState, route));
+  const open: List = (range) => listOpen(filter, isOfState, range, isFew);
+  return state === undefined ? [ended, open] : [open];
+}
+
+const deadRoutes = routesOf(sql`deliveries d ${byDead} WHERE ${isDead}`);
+
+function* isFewOpen(isOfState: Sql, route: string | undefined): Work<boolean> {
+  const ofRoute = route === undefined ? undefined : sql`AND q.route = ${route}`;
+  const found = yield* rows(
+    select({ event: q.event })`FROM queue q ${byDue} WHERE ${isOfState} ${ofRoute} LIMIT ${raw(String(fewOpen + 1))}`,
+  );
+  return found.length <= fewOpen;
+}
+
+function ofRows(table: typeof q | typeof d, { route, cause }: DeliveryFilter, { after, before }: Range): Sql {
+  return allOf(
+    isBetween(table.event, after, before.event + 1),
+    sql`(${table.event}, ${table.route}) < (${before.event}, ${before.route})`,
+    route === undefined ? undefined : sql`${table.route} = ${route}`,
+    cause === undefined ? undefined : cause === null ? sql`${table.cause} IS NULL` : sql`${table.cause} = ${cause}`,
+  );
+}
+
+function* listOpen(filter: DeliveryFilter, isOfState: Sql, range: Range, isFew: boolean): Work<DeliveryView[]> {
+  const conditions = allOf(isOfState, ofRows(q, filter, range), ofEvent(filter));
+  const ordered = isFew
+    ? sql`FROM queue q ${byDue} ${withEvent(q.event)} WHERE ${conditions} ORDER BY q.event DESC, q.route DESC`
+    : sql`FROM ${openOfEvent} WHERE ${isBetween(e.seq, range.after, range.before.event + 1)} AND ${conditions}
+        ORDER BY e.seq DESC, q.route DESC`;
+  return (yield* rows(open`${ordered} LIMIT ${range.limit}`)).map(openView);
+}
+
+function* listSettled(filter: DeliveryFilter, range: Range, index?: Sql): Work<DeliveryView[]> {
+  const { state } = filter;
+  // Of the states, only `dead` has an index.
+  const isSettled = index !== undefined ? isDead : state === undefined ? undefined : sql`${raw("+", "")}d.state = ${codeOfSettled(state)}`;
+  const found = yield* rows(
+    settled`FROM deliveries d ${index} ${withEvent(d.event)} WHERE ${allOf(isSettled, ofRows(d, filter, range), ofEvent(filter))}
+      ORDER BY d.event DESC, d.route DESC LIMIT ${range.limit}`,
+  );
+  return found.map(settledView);
+}
+
+/** Oldest first. The last attempt of a settled delivery is stored with it. */
+export function* attemptsOf({ event, route }: { readonly event: number; readonly route: string }): Work<AttemptView[]> {
+  const columns = { at: a.at, tookMs: a.took_ms, status: a.status, error: a.error, response: a.response };
+  const [earlier, [last]] = yield* together([
+    query(select({ number: a.number, ...columns })`FROM attempts a WHERE a.event = ${event} AND a.route = ${route} ORDER BY a.number`),
+    query(
+      select({ number: d.attempts, at: d.at, tookMs: d.took_ms, status: d.status, error: d.error, response: d.response })`FROM deliveries d
+        WHERE d.event = ${event} AND d.route = ${route}`,
+    ),
+  ]);
+  if (last === undefined || last.at === null) return [...earlier];
+  return [...earlier, { ...last, at: last.at, tookMs: last.tookMs ?? 0 }];
+}
+
+/** By its id or masked id. */
+export function* findDelivery(id: string): Work<DeliveryView | null> {
+  const [parsed, masked] = [parseDeliveryId(id), parseMaskedDelivery(id)];
+  const tag = parsed?.routeTag ?? masked?.routeTag;
+  if (tag === undefined) return null;
+  for (const event of yield* seqsOf(parsed?.eventId ?? masked?.event ?? "")) {
+    for (const delivery of yield* listDeliveries({ event, limit: Number.MAX_SAFE_INTEGER })) {
+      if (parseDeliveryId(delivery.id)?.routeTag === tag) return delivery;
+    }
+  }
+  return null;
+}

@@ -1,0 +1,88 @@
+import type { DeliveryState } from "../../model/delivery.ts";
+import { deliveryId } from "../../model/ids.ts";
+import { unpackEventId } from "../schema/codes.ts";
+import { deliveries, events, queue, queueState, settledState } from "../schema/tables.ts";
+import { allOf, as, hexOf, raw, type Sql, select, sql } from "../sql/sql.ts";
+import type { DeliveryView, OfEvent } from "../views.ts";
+
+/** How deliveries are stored, as far as lists of them show it. */
+
+const q = as(queue, "q");
+const d = as(deliveries, "d");
+const e = as(events, "e");
+const { waiting, held, exchange } = queueState;
+/** The states of open deliveries. A proxied exchange waits for its answer. */
+const openCodes = { waiting: `${waiting}, ${exchange}`, held: `${held}`, any: `${waiting}, ${held}, ${exchange}` };
+
+export const isOpen = (state: keyof typeof openCodes): Sql => sql`q.state IN (${raw(openCodes[state])})`;
+export const isDead = raw(`d.state = ${settledState.dead}`);
+export const open = select({
+  account: q.account,
+  id: hexOf(e.id),
+  event: q.event,
+  route: q.route,
+  state: q.state,
+  attempts: q.attempts,
+  replays: q.replays,
+  nextAt: q.next_at,
+  cause: q.cause,
+});
+export const settled = select({
+  account: d.account,
+  id: hexOf(e.id),
+  event: d.event,
+  route: d.route,
+  state: d.state,
+  attempts: d.attempts,
+  replays: d.replays,
+  settledAt: d.settled_at,
+  reason: d.reason,
+  cause: d.cause,
+});
+
+/** The deliveries come first, in the order of a list. */
+export const withEvent = (event: Sql): Sql => sql`${raw("CROSS JOIN", "JOIN")} events e ON e.seq = ${event}`;
+export const byDue = raw("INDEXED BY queue_due", "");
+export const byDead = raw("INDEXED BY deliveries_dead", "");
+/** An event's rows of the queue, each found by its lane. */
+export const openOfEvent = sql`events e ${raw("CROSS JOIN", "JOIN")} queue q
+  ON q.event = e.seq AND q.lane ${raw("IN (e.subject, -e.seq)", "= ANY (ARRAY[e.subject, -e.seq])")}`;
+
+/** The plus keeps SQLite from beginning with the events: the deliveries are in the order of the list. */
+export function ofEvent({ errorCode, from, to }: OfEvent): Sql | undefined {
+  if (errorCode === undefined && from === undefined && to === undefined) return undefined;
+  const plus = raw("+", "");
+  return allOf(
+    errorCode === undefined ? undefined : sql`${plus}e.error_code = ${errorCode}`,
+    from === undefined ? undefined : sql`${plus}e.received_at >= ${from}`,
+    to === undefined ? undefined : sql`${plus}e.received_at < ${to}`,
+  );
+}
+
+export const codeOfSettled = (state: DeliveryState): number => (state === "dead" ? settledState.dead : settledState.delivered);
+export const wordOfOpen = (code: number): DeliveryState => (code === held ? "held" : "waiting");
+export const wordOfSettled = (code: number): DeliveryState => (code === settledState.dead ? "dead" : "delivered");
+
+function named({ account, id, event, route }: { account: string; id: string; event: number; route: string }) {
+  const eventId = unpackEventId(id);
+  return { id: deliveryId(account, eventId, route), event, eventId, route };
+}
+
+export function openView(row: NonNullable<ReturnType<typeof open>["row"]>): DeliveryView {
+  const { state, attempts, replays, nextAt, cause } = row;
+  return {
+    ...named(row),
+    state: wordOfOpen(state),
+    attempts,
+    replays,
+    nextAt: state === waiting ? nextAt : null,
+    settledAt: null,
+    reason: null,
+    cause,
+  };
+}
+
+export function settledView(row: NonNullable<ReturnType<typeof settled>["row"]>): DeliveryView {
+  const { state, attempts, replays, settledAt, reason, cause } = row;
+  return { ...named(row), state: wordOfSettled(state), attempts, replays, nextAt: null, settledAt, reason, cause };
+}

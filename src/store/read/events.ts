@@ -1,0 +1,188 @@
+import { origins } from "../../model/event.ts";
+import { hasIdLength } from "../../model/ids.ts";
+import { fewestPhoneDigits, parseMask, phoneMatches } from "../../model/mask.ts";
+import type { KeptVerdict } from "../../model/plan.ts";
+import { dispositions } from "../../model/states.ts";
+import { codeOf, packEventId, unpackEventId, unpackHeaders } from "../schema/codes.ts";
+import { events, never, plans, subjects, whereParked } from "../schema/tables.ts";
+import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
+import { allOf, as, hexOf, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
+import { type EventDetail, type EventFilter, type EventsAbout, type EventsListed, type EventView, releaseView } from "../views.ts";
+import { keyOf, keyOfRun } from "../work/subject-rows.ts";
+import { readHydration } from "./hydrations.ts";
+import { isBetween, readMatching } from "./pages.ts";
+
+const e = as(events, "e");
+const s = as(subjects, "s");
+const p = as(plans, "p");
+
+const parkedUntil = sql`(SELECT min(q.next_at) FROM queue q ${raw("INDEXED BY queue_parked", "")}
+  WHERE q.lane = coalesce(e.subject, -e.seq) AND q.event = e.seq AND ${raw(`q.${whereParked}`)})`;
+const shown = {
+  seq: e.seq,
+  account: e.account,
+  id: typed<string | null>(hexOf(e.id)),
+  kind: e.kind,
+  source: e.source,
+  origin: e.origin,
+  receivedAt: e.received_at,
+  createdAt: e.created_at,
+  secret: e.secret,
+  subject: e.subject,
+  type: typed<number | null>(s.type),
+  name: typed<string | null>(s.name),
+  reference: s.reference,
+  status: e.status,
+  previousStatus: e.previous_status,
+  moved: e.moved,
+  errorCode: e.error_code,
+  disposition: e.disposition,
+  parkedUntil: typed<number | null>(parkedUntil),
+  duplicates: e.duplicates,
+  conflicts: e.conflicts,
+  fault: e.fault,
+  release: e.release,
+  size: typed<number>(sql`length(e.body)`),
+} as const;
+const listed = select(shown);
+const detailed = select({ ...shown, headers: e.headers, body: e.body, verdicts: typed<string | null>(p.verdicts) });
+type Row = NonNullable<ReturnType<typeof listed>["row"]>;
+
+const named = look(subjects, ["key", "account"], ["seq"]);
+const isQuarantined = sql`e.disposition = ${raw(String(codeOf.disposition.quarantined))}`;
+/** Most events of one masked id: one in each account. */
+const mostMasked = 100;
+
+/** Newest first. Without a name, error code or quarantine in it, the filter is compared with each event of its range. */
+export function* listEvents(filter: EventFilter): Work<EventsListed> {
+  const { about, wamid, after = 0, before = Number.MAX_SAFE_INTEGER, limit } = filter;
+  const { event, source, account, status, disposition, errorCode, from, to } = filter;
+  const lists: number[][] = [];
+  if (wamid !== undefined) lists.push(yield* eventsOfSubjects(yield* messagesOf(wamid)));
+  const isIndexed = about !== undefined && about.phone === undefined && about.reference === undefined;
+  const subjects = about === undefined ? [] : yield* subjectsOf(about);
+  if (isIndexed) lists.push([...about.seqs, ...(yield* eventsOfSubjects(subjects))]);
+  if (lists.some((seqs) => seqs.length === 0)) return { events: [], unseen: 0 };
+
+  const any = about === undefined || isIndexed ? null : anyOf(about, subjects);
+  const isListed = disposition === "quarantined" && lists.length === 0;
+  const index = isListed ? raw("INDEXED BY events_quarantined_list", "") : undefined;
+  const read = (end: number, most: number) =>
+    rows(
+      listed`FROM events e ${index} LEFT JOIN subjects s ON s.seq = e.subject WHERE ${allOf(
+        isBetween(e.seq, after, end),
+        ...lists.map((seqs) => sql`e.seq IN ${seqs}`),
+        event === undefined ? undefined : sql`e.kind = ${event}`,
+        source === undefined ? undefined : sql`e.source = ${source}`,
+        account === undefined ? undefined : sql`e.account = ${account}`,
+        status === undefined ? undefined : sql`e.status = ${status}`,
+        errorCode === undefined ? undefined : sql`e.error_code = ${errorCode}`,
+        isListed ? isQuarantined : undefined,
+        disposition === undefined || isListed ? undefined : sql`e.disposition = ${codeOf.disposition[disposition]}`,
+        from === undefined ? undefined : sql`e.received_at >= ${from}`,
+        to === undefined ? undefined : sql`e.received_at < ${to}`,
+        any?.where,
+      )} ORDER BY e.seq DESC LIMIT ${most}`,
+    );
+  const found = yield* readMatching(before, limit, read, any?.fits);
+  return { events: found.map(viewOf), unseen: 0 };
+}
+
+function* messagesOf(wamid: string): Work<number[]> {
+  const found = yield* rows(select({ seq: s.seq })`FROM subjects s WHERE s.key = ${keyOf(wamid)}`);
+  return found.map(({ seq }) => seq);
+}
+
+function* subjectsOf({ subjects: about }: EventsAbout): Work<number[]> {
+  const found = yield* ask(
+    find(
+      named,
+      about.map(({ type, key, account }) => [type === "run" ? keyOfRun(key) : keyOf(key), account]),
+    ),
+  );
+  return found.flatMap((row) => row?.seq ?? []);
+}
+
+function* eventsOfSubjects(subjects: readonly number[]): Work<number[]> {
+  if (subjects.length === 0) return [];
+  const found = yield* rows(select({ seq: e.seq })`FROM events e WHERE e.subject IN ${subjects}`);
+  return found.map(({ seq }) => seq);
+}
+
+/** For the events of many messages: the row of each event's message is compared. A phone number is compared here. */
+function anyOf({ seqs, phone, reference }: EventsAbout, subjects: readonly number[]): { where: Sql; fits(row: Row): boolean } {
+  const digits = phone === undefined || phone === "" ? undefined : Number(phone.slice(-fewestPhoneDigits));
+  const where = sql`(e.seq IN ${seqs} OR e.subject IN ${subjects}
+    ${reference === undefined ? undefined : sql`OR s.reference = ${reference}`}
+    ${digits === undefined ? undefined : sql`OR s.phone = ${digits}`})`;
+  const [events, about] = [new Set(seqs), new Set(subjects)];
+  const fits = (row: Row): boolean =>
+    events.has(row.seq) ||
+    (row.subject !== null && about.has(row.subject)) ||
+    (reference !== undefined && row.reference === reference) ||
+    (phone !== undefined && row.type === 0 && row.name !== null && phoneMatches(row.name, phone));
+  return { where, fits };
+}
+
+function viewOf(row: Row): EventView {
+  const { seq, id, kind, account, source, receivedAt, createdAt, secret, type, name, status, previousStatus } = row;
+  const { errorCode, duplicates, conflicts, fault, release, size } = row;
+  const disposition = dispositions[row.disposition] ?? "filtered";
+  return {
+    seq,
+    // SQLite writes no id as an empty text.
+    id: id === null || id === "" ? null : unpackEventId(id),
+    event: kind,
+    account,
+    source,
+    origin: origins[row.origin] ?? "webhook",
+    receivedAt,
+    createdAt,
+    secret,
+    subject: name === null ? null : { type: type === 0 ? "message" : "run", key: name },
+    status,
+    previousStatus,
+    transition: row.moved === 1,
+    errorCode,
+    disposition,
+    parkedUntil: row.parkedUntil === never ? null : row.parkedUntil,
+    duplicates,
+    conflicts,
+    fault,
+    ...releaseView(disposition, release),
+    size,
+  };
+}
+
+export function* getEvent(seq: number): Work<EventDetail | null> {
+  const row = yield* first(
+    detailed`FROM events e LEFT JOIN subjects s ON s.seq = e.subject LEFT JOIN plans p ON p.id = e.plan WHERE e.seq = ${seq}`,
+  );
+  if (row === null) return null;
+  return {
+    ...viewOf(row),
+    headers: unpackHeaders(row.headers),
+    body: row.body,
+    verdicts: row.verdicts === null ? [] : (JSON.parse(row.verdicts) as KeptVerdict[]),
+    hydration: yield* readHydration(seq),
+  };
+}
+
+/** When the last event between two seqs was received. */
+export function* latestReceived(after: number, before: number): Work<number | null> {
+  const row = yield* first(
+    select({ at: typed<number | null>(sql`max(e.received_at)`) })`FROM events e WHERE ${isBetween(e.seq, after, before)}`,
+  );
+  return row?.at ?? null;
+}
+
+/** By an event id or a masked one. */
+export function* seqsOf(id: string): Work<number[]> {
+  const found = hasIdLength(id) ? yield* rows(select({ seq: e.seq })`FROM events e WHERE e.id = ${packEventId(id)}`) : [];
+  const mask = parseMask("event", id);
+  const all =
+    found.length > 0 || mask === null
+      ? found
+      : yield* rows(select({ seq: e.seq })`FROM events e WHERE e.mask = ${mask} LIMIT ${mostMasked}`);
+  return all.map(({ seq }) => seq).sort((a, b) => a - b);
+}

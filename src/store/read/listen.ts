@@ -1,0 +1,136 @@
+import { origins } from "../../model/event.ts";
+import type { ListenedContent, ListenedEvent, ListenPage, ListenRow } from "../../model/listen.ts";
+import { dispositions } from "../../model/states.ts";
+import type { OpenPage, Wanted } from "../reading.ts";
+import { unpackEventId, unpackHeaders } from "../schema/codes.ts";
+import { events, subjects } from "../schema/tables.ts";
+import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
+import { as, hexOf, select, sql, typed } from "../sql/sql.ts";
+import { boundsOf } from "./pages.ts";
+
+const e = as(events, "e");
+const s = as(subjects, "s");
+const listed = select({
+  seq: e.seq,
+  account: e.account,
+  id: typed<string | null>(hexOf(e.id)),
+  kind: e.kind,
+  source: e.source,
+  origin: e.origin,
+  receivedAt: e.received_at,
+  status: e.status,
+  disposition: e.disposition,
+  size: typed<number>(sql`length(e.body)`),
+  type: typed<number | null>(s.type),
+  name: typed<string | null>(s.name),
+  registeredAt: s.registered_at,
+});
+type Row = NonNullable<ReturnType<typeof listed>["row"]>;
+const content = look(events, ["seq"], ["headers", "body"]);
+
+/** Most rows read for a page, and most bytes of bodies: it is made in one turn of the event loop. */
+const most = { rows: 512, bytes: 64 * 1024 };
+/** Rows of the first read, then twice as many each time. With large bodies, more would be read in vain. */
+const firstRows = 32;
+
+/**
+ * The next wanted events after `start`, up to `until`. Retention leaves gaps between seqs, and so does a transaction of
+ * PostgreSQL that is rolled back: there, missing events are at most so many. A page may be empty before the end.
+ */
+export function* listenPage(start: number, until: number, wanted: Wanted): Work<OpenPage> {
+  const { chosen, ...page } = yield* choose(start, until, wanted);
+  const contents = yield* ask(
+    find(
+      content,
+      chosen.map(({ seq }) => [seq]),
+    ),
+  );
+  const shown = chosen.flatMap((row, place): ListenedEvent[] => {
+    const stored = contents[place];
+    // Deleted by retention meanwhile.
+    if (stored === undefined) return [];
+    const read: ListenedContent = { headers: unpackHeaders(stored.headers), body: stored.body };
+    return [{ ...row, content: () => read }];
+  });
+  return (use) => use({ ...page, events: wanted.event === null ? shown : shown.filter(wanted.event) });
+}
+
+/** The wanted rows of a page, as far as their bodies fit, and the last seq that was read. */
+function* choose(start: number, until: number, wanted: Wanted): Work<Omit<ListenPage, "events"> & { readonly chosen: ListenRow[] }> {
+  const chosen: ListenRow[] = [];
+  let [through, bytes, looked] = [start, 0, 0];
+  let missing: ListenPage["missing"] = null;
+  for (let size = firstRows; looked < most.rows; size = Math.min(2 * size, most.rows - looked)) {
+    const found = yield* rows(
+      listed`FROM events e LEFT JOIN subjects s ON s.seq = e.subject
+        WHERE e.seq > ${through} AND e.seq <= ${until} ORDER BY e.seq LIMIT ${size}`,
+    );
+    for (const row of found) {
+      if (bytes >= most.bytes) return { chosen, through, missing, atEnd: false };
+      missing = withGap(missing, through, row.seq);
+      through = row.seq;
+      const shown = viewOf(row);
+      if (shown === null || !wanted.row(shown)) continue;
+      bytes += row.size;
+      chosen.push(shown);
+    }
+    looked += found.length;
+    if (found.length < size) return { chosen, through, missing, atEnd: true };
+  }
+  return { chosen, through, missing, atEnd: false };
+}
+
+/** Adds the gap between the last seq that was read and the next one. */
+function withGap(missing: ListenPage["missing"], through: number, seq: number): ListenPage["missing"] {
+  if (seq <= through + 1) return missing;
+  return { from: missing?.from ?? through + 1, to: seq - 1, count: seq - through - 1 + (missing?.count ?? 0) };
+}
+
+function viewOf({ seq, account, id, kind, source, receivedAt, status, type, name, ...row }: Row): ListenRow | null {
+  // A quarantined body is not an event.
+  if (id === null || kind === null) return null;
+  return {
+    seq,
+    id: unpackEventId(id),
+    event: kind,
+    source,
+    account,
+    origin: origins[row.origin] ?? "webhook",
+    receivedAt,
+    disposition: dispositions[row.disposition] ?? "filtered",
+    status,
+    subject: name === null ? null : { type: type === 0 ? "message" : "run", key: name },
+    tracked: row.registeredAt !== null,
+  };
+}
+
+type Ends = { readonly oldest: number; readonly newest: number; readonly oldestAt: number | null };
+
+/** Smallest and greatest seq, 0 when there are no events; `oldestAt` is when the oldest was received. */
+export function* listenEnds(until: number): Work<Ends> {
+  const bounds = yield* boundsOf("events");
+  if (bounds === null || bounds.oldest > until) return { oldest: 0, newest: 0, oldestAt: null };
+  const { oldest, newest } = bounds;
+  return { oldest, newest: Math.min(newest, until), oldestAt: (yield* firstFrom(oldest, until))?.receivedAt ?? null };
+}
+
+function* firstFrom(seq: number, until: number): Work<{ readonly seq: number; readonly receivedAt: number } | null> {
+  return yield* first(
+    select({ seq: e.seq, receivedAt: e.received_at })`FROM events e WHERE e.seq >= ${seq} AND e.seq <= ${until} ORDER BY e.seq LIMIT 1`,
+  );
+}
+
+/** The seq before the first event received at `time` (unix ms) or later. A binary search, as events are stored in the order received. */
+export function* seqBefore(time: number, until: number): Work<number> {
+  const { oldest, newest } = yield* listenEnds(until);
+  if (oldest === 0) return 0;
+  let [before, last] = [oldest - 1, newest];
+  while (before < last) {
+    const middle = before + Math.floor((last - before) / 2) + 1;
+    // The found event is the first one at `middle` or after it.
+    const found = yield* firstFrom(middle, until);
+    if (found !== null && found.receivedAt < time) before = found.seq;
+    else last = middle - 1;
+  }
+  return before;
+}

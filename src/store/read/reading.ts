@@ -1,0 +1,77 @@
+import type { MaybePromise } from "../../model/maybe-promise.ts";
+import type { OpenPage, StoreReading } from "../reading.ts";
+import type { Work } from "../sql/ops.ts";
+import { dataId } from "../work/marks.ts";
+import { attemptsOf, findDelivery, listDeliveries } from "./deliveries.ts";
+import { countDeliveries, groupDeliveries } from "./delivery-groups.ts";
+import { getEvent, latestReceived, listEvents, seqsOf } from "./events.ts";
+import { readLastHour } from "./history.ts";
+import { listenEnds, listenPage, seqBefore } from "./listen.ts";
+import { stopReason } from "./notes.ts";
+import { boundsOf } from "./pages.ts";
+import { backlog, quarantineCount, secretUses } from "./stats.ts";
+import { eventsOf, heldBehind } from "./stories.ts";
+import { findMessages, listMessages, listRuns } from "./subjects.ts";
+
+export interface ReadingParts {
+  read<T>(work: Work<T>): MaybePromise<T>;
+  /**
+   * The seq up to which no event appears any more; absent: that of the last event. On PostgreSQL a later number may be seen
+   * before an earlier one (postgres/horizon.ts).
+   */
+  until?(): MaybePromise<number>;
+}
+
+/** All reads but those of `Inspecting`. */
+export function createReading({ read, until = () => Number.MAX_SAFE_INTEGER }: ReadingParts) {
+  const readUntil = <T>(work: (until: number) => Work<T>): MaybePromise<T> => {
+    const end = until();
+    return end instanceof Promise ? end.then((known) => read(work(known))) : read(work(end));
+  };
+  return {
+    events: {
+      list: (filter) => read(listEvents(filter)),
+      get: (seq) => read(getEvent(seq)),
+      bounds: () => read(boundsOf("events")),
+      latestReceived: (after, before) => read(latestReceived(after, before)),
+      seqsOf: (id) => read(seqsOf(id)),
+    },
+    deliveries: {
+      list: (filter) => read(listDeliveries(filter)),
+      placeOf: ({ event, route }) => ({ event, route }),
+      attempts: (delivery) => read(attemptsOf(delivery)),
+      find: (id) => read(findDelivery(id)),
+      groups: (filter) => read(groupDeliveries(filter)),
+      counts: (events) => read(countDeliveries(events)),
+    },
+    // Messages and runs share their numbers.
+    messages: {
+      bounds: () => read(boundsOf("subjects")),
+      list: (filter) => read(listMessages(filter)),
+      find: (name) => read(findMessages(name)),
+    },
+    runs: {
+      bounds: () => read(boundsOf("subjects")),
+      list: (filter) => read(listRuns(filter)),
+    },
+    stories: {
+      eventsOf: (...subject) => read(eventsOf(...subject)),
+      waitingOf: () => ({ events: [], unseen: 0 }),
+      ahead: () => null,
+      held: (event, route) => read(heldBehind(event, route)),
+      stopReason: (route) => read(stopReason(route)),
+    },
+    listen: {
+      page: (start, wanted) => readUntil<OpenPage>((end) => listenPage(start, end, wanted)),
+      ends: () => readUntil(listenEnds),
+      seqBefore: (time) => readUntil((end) => seqBefore(time, end)),
+    },
+    history: { lastHour: (now) => read(readLastHour(now)) },
+    dataId: () => read(dataId()),
+    secretUses: () => read(secretUses()),
+    backlog: () => read(backlog()),
+    // An event is planned in the step that accepts it.
+    unplanned: () => ({ events: 0, oldestAt: null }),
+    quarantine: () => read(quarantineCount()),
+  } satisfies StoreReading;
+}

@@ -1,0 +1,75 @@
+import { dispositions } from "../../model/states.ts";
+import { counters, deliveries, events, queue, queueState, settledState } from "../schema/tables.ts";
+import { first, rows, type Work } from "../sql/ops.ts";
+import { as, raw, select, sql, typed } from "../sql/sql.ts";
+import type { QuarantineCount, RouteBacklog, StoredSecretUse } from "../views.ts";
+import { type Stop, stopKey } from "../work/route-notes.ts";
+import { list } from "../work/state.ts";
+
+const c = as(counters, "c");
+const q = as(queue, "q");
+const d = as(deliveries, "d");
+const secret = select({ source: c.of, secret: c.label, series: c.series, n: c.n });
+
+/** How often each secret verified a webhook: the counters of all accounts and processes. */
+export function* secretUses(): Work<readonly StoredSecretUse[]> {
+  const found = yield* rows(
+    secret`FROM counters c WHERE c.at = 0 AND c.series IN ('secret', 'secretRepeats', 'secretFirst', 'secretLast')
+      ORDER BY c.account, c.series, c.of, c.label`,
+  );
+  const uses = new Map<string, { -readonly [Name in keyof StoredSecretUse]: StoredSecretUse[Name] }>();
+  for (const { source, secret, series, n } of found) {
+    const key = `${source}\0${secret}`;
+    const use = uses.get(key) ?? { source, secret, events: 0, duplicates: 0, firstAt: Number.MAX_SAFE_INTEGER, lastAt: 0 };
+    uses.set(key, use);
+    if (series === "secret") use.events += n;
+    else if (series === "secretRepeats") use.duplicates += n;
+    else if (series === "secretFirst") use.firstAt = Math.min(use.firstAt, n);
+    else use.lastAt = Math.max(use.lastAt, n);
+  }
+  return [...uses.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, use]) => use);
+}
+
+const count = typed<number>(sql`count(*)`);
+const open = select({ route: q.route, n: count, oldest: typed<number>(sql`min(q.next_at)`) });
+const dead = select({ route: d.route, n: count, first: typed<number>(sql`min(d.event)`) });
+
+const openIn = (state: number) =>
+  rows(open`FROM queue q ${raw("INDEXED BY queue_due", "")} WHERE q.state = ${raw(String(state))} GROUP BY q.route ORDER BY q.route`);
+
+/** Routes with open or dead deliveries, or whose destination is stopped. */
+export function* backlog(): Work<readonly RouteBacklog[]> {
+  const routes = new Map<string, RouteBacklog>();
+  function of(route: string): RouteBacklog {
+    const known = routes.get(route);
+    if (known !== undefined) return known;
+    const entry = { route, waiting: 0, held: 0, dead: 0, oldestDueAt: null, deadSince: null, stopped: null, stoppedAt: null };
+    routes.set(route, entry);
+    return entry;
+  }
+  for (const { route, n, oldest } of yield* openIn(queueState.waiting)) Object.assign(of(route), { waiting: n, oldestDueAt: oldest });
+  // An exchange waits for the answer of its destination, and is never due.
+  for (const { route, n } of yield* openIn(queueState.exchange)) of(route).waiting += n;
+  for (const { route, n } of yield* openIn(queueState.held)) of(route).held = n;
+  const buried = yield* rows(
+    dead`FROM deliveries d ${raw("INDEXED BY deliveries_dead", "")} WHERE d.state = ${raw(String(settledState.dead))}
+      GROUP BY d.route ORDER BY d.route`,
+  );
+  for (const { route, n, first: event } of buried) {
+    const oldest = yield* first(select({ at: d.settled_at })`FROM deliveries d WHERE d.event = ${event} AND d.route = ${route}`);
+    Object.assign(of(route), { dead: n, deadSince: oldest?.at ?? null });
+  }
+  for (const { name, value } of yield* list<Stop>(stopKey(""))) Object.assign(of(name), { stopped: value.reason, stoppedAt: value.at });
+  return [...routes.values()];
+}
+
+const e = as(events, "e");
+const quarantined = raw(String(dispositions.indexOf("quarantined")));
+
+export function* quarantineCount(): Work<QuarantineCount> {
+  const counted = yield* first(
+    select({ events: count, oldestAt: typed<number | null>(sql`min(${e.received_at})`) })`FROM events e
+      WHERE e.disposition = ${quarantined}`,
+  );
+  return counted ?? { events: 0, oldestAt: null };
+}

@@ -1,0 +1,143 @@
+import { fewestPhoneDigits, maskNumber, parseMask, phoneMatches } from "../../model/mask.ts";
+import { shownMetadata } from "../../model/message.ts";
+import { subjects } from "../schema/tables.ts";
+import { rows, type Work } from "../sql/ops.ts";
+import { allOf, as, raw, type Sql, select, sql } from "../sql/sql.ts";
+import type { MessageFilter, MessageView, Numbered, RunFilter, RunView, SubjectFilter } from "../views.ts";
+import { keyOf, keyOfRun } from "../work/subject-rows.ts";
+import { isBetween, readMatching } from "./pages.ts";
+
+const s = as(subjects, "s");
+const shown = select({
+  seq: s.seq,
+  account: s.account,
+  name: s.name,
+  serviceId: s.service_id,
+  conversationId: s.conversation_id,
+  reference: s.reference,
+  metadata: s.metadata,
+  status: s.status,
+  error: s.error,
+  times: s.times,
+  sentAt: s.registered_sent_at,
+  registeredAt: s.registered_at,
+  updatedAt: s.updated_at,
+});
+type Row = NonNullable<ReturnType<typeof shown>["row"]>;
+
+const isMessage = raw("s.type = 0");
+const isRun = raw("s.type = 1");
+/** The plus keeps SQLite from using an index that it would have to sort for one page. */
+const plus = raw("+", "");
+/** References are looked up in their index when at most so many begin with a prefix. */
+const fewReferences = 1_000;
+/** Messages returned for one name. */
+const mostFound = 100;
+
+const begins = (prefix: string, sign?: Sql): Sql => sql`${sign}s.reference >= ${prefix} AND ${sign}s.reference < ${`${prefix}\u{10FFFF}`}`;
+/** The first 48 bits of a key are the number of the masked id. */
+function hasMask(mask: number): Sql {
+  const [first, last] = [Buffer.alloc(16, 0), Buffer.alloc(16, 0xff)].map((key) => {
+    key.writeUIntBE(mask, 0, 6);
+    return key;
+  }) as [Buffer, Buffer];
+  return sql`s.key >= ${first} AND s.key <= ${last}`;
+}
+
+/** Conditions that messages and runs share. `failed` is written out for its index. */
+function ofSubjects({ account, status, reference, after }: SubjectFilter, before: number): Sql {
+  return allOf(
+    isBetween(s.seq, after, before),
+    account === undefined ? undefined : sql`${plus}s.account = ${account}`,
+    status === undefined ? undefined : status === "failed" ? sql`s.status = 'failed'` : sql`s.status = ${status}`,
+    reference === undefined ? undefined : sql`s.reference = ${reference}`,
+  );
+}
+
+const newest = (where: Sql, limit: number) => rows(shown`FROM subjects s WHERE ${where} ORDER BY s.seq DESC LIMIT ${limit}`);
+
+/** Those of a name: few, so they are put in order here. For an order, PostgreSQL might read all rows in it. */
+function* named(where: Sql, limit: number): Work<Row[]> {
+  return [...(yield* rows(shown`FROM subjects s WHERE ${where}`))].sort((a, b) => b.seq - a.seq).slice(0, limit);
+}
+
+/** Newest first. */
+export function* listMessages(filter: MessageFilter): Work<Numbered<MessageView>[]> {
+  const { prefix, errorCode, phone, seen, from, to, before, limit } = filter;
+  const referred = prefix === undefined ? null : yield* rareReferences(prefix);
+  if (referred?.length === 0) return [];
+  const where = (end: number): Sql =>
+    allOf(
+      isMessage,
+      ofSubjects(filter, end),
+      seen === true ? undefined : sql`s.registered_at IS NOT NULL`,
+      referred === null ? undefined : sql`s.seq IN ${referred}`,
+      prefix === undefined || referred !== null ? undefined : begins(prefix, plus),
+      errorCode === undefined ? undefined : sql`s.error = ${errorCode}`,
+      from === undefined ? undefined : sql`s.updated_at >= ${from}`,
+      to === undefined ? undefined : sql`s.updated_at < ${to}`,
+      phone === undefined ? undefined : sql`s.phone = ${Number(phone.slice(-fewestPhoneDigits))}`,
+    );
+  const fits = phone === undefined ? undefined : ({ name }: Row) => phoneMatches(name, phone);
+  return (yield* readMatching(before, limit, (end, most) => newest(where(end), most), fits)).map(messageView);
+}
+
+/** The seqs of those whose reference begins with a prefix; null: they are many. */
+function* rareReferences(prefix: string): Work<number[] | null> {
+  const found = yield* rows(select({ seq: s.seq })`FROM subjects s WHERE ${begins(prefix)} LIMIT ${fewReferences + 1}`);
+  return found.length > fewReferences ? null : found.map(({ seq }) => seq);
+}
+
+/** By wamid or masked wamid; by the service's id, masked or not; else by reference. Newest first. */
+export function* findMessages(name: string): Work<Numbered<MessageView>[]> {
+  const [mask, idMask] = [parseMask("wamid", name), parseMask("message", name)];
+  let found = yield* named(sql`s.key = ${keyOf(name)}`, mostFound);
+  if (found.length === 0 && mask !== null) found = yield* named(allOf(isMessage, hasMask(mask)), mostFound);
+  if (found.length === 0) found = yield* named(sql`s.service_mask = ${maskNumber(name)} AND s.service_id = ${name}`, mostFound);
+  if (found.length === 0 && idMask !== null) found = yield* named(sql`s.service_mask = ${idMask}`, mostFound);
+  if (found.length > 0) return found.map(messageView);
+  return (yield* newest(allOf(isMessage, sql`s.reference = ${name}`), mostFound)).map(messageView);
+}
+
+/** Newest first. */
+export function* listRuns(filter: RunFilter): Work<Numbered<RunView>[]> {
+  const { runId, prefix, before, limit } = filter;
+  const where = allOf(isRun, ofSubjects(filter, before), prefix === undefined ? undefined : begins(prefix, plus));
+  if (runId === undefined) return (yield* newest(where, limit)).map(runView);
+  const mask = parseMask("run", runId);
+  const isNamed = mask === null ? sql`s.key = ${keyOfRun(runId)}` : hasMask(mask);
+  return (yield* named(allOf(where, isNamed), limit)).map(runView);
+}
+
+function messageView({ seq, account, name, serviceId, conversationId, reference, metadata, ...row }: Row): Numbered<MessageView> {
+  return {
+    seq,
+    account,
+    wamid: name,
+    id: serviceId,
+    conversationId,
+    reference,
+    metadata: shownMetadata(metadata),
+    status: row.status,
+    errorCode: row.error,
+    times: JSON.parse(row.times),
+    sentAt: row.sentAt,
+    registeredAt: row.registeredAt,
+    updatedAt: row.updatedAt,
+  };
+}
+
+function runView({ seq, account, name, reference, metadata, status, error, times, registeredAt, updatedAt }: Row): Numbered<RunView> {
+  return {
+    seq,
+    account,
+    runId: name,
+    reference,
+    metadata: shownMetadata(metadata),
+    status,
+    error,
+    times: JSON.parse(times),
+    registeredAt,
+    updatedAt,
+  };
+}

@@ -1,0 +1,181 @@
+import { randomUUID } from "node:crypto";
+import { chmodSync, existsSync, statSync } from "node:fs";
+import Database from "better-sqlite3";
+import { StoreRefused } from "../port.ts";
+import { ddl, schemaVersion } from "../schema/ddl.ts";
+import { tables } from "../schema/tables.ts";
+import { logSizeLimit, reasonOf, reasons } from "./faults.ts";
+
+export type Db = Database.Database;
+
+/** "wam2" in ASCII: marks the file as ours, so that another program's database is never written to. */
+const applicationId = 0x77616d32;
+/** The marks of files that this version cannot read: "wamd" of 0.x, and "wam1" of 1.x before its release. */
+const formerIds = new Map([
+  [0x77616d64, "0.x, which 1.x cannot read"],
+  [0x77616d31, "1.x before its release, which this version cannot read"],
+]);
+
+/** How the file is written. */
+export function tune(db: Db, fresh: boolean): void {
+  // Works only while the file is empty. Retention then returns freed pages to the disk (purge.ts).
+  if (fresh) db.pragma("auto_vacuum = INCREMENTAL");
+  db.pragma("journal_mode = WAL");
+  // Acknowledged events must be durable. better-sqlite3's default in WAL mode, NORMAL, is not.
+  db.pragma("synchronous = FULL");
+  // In pages. An event changes pages of many others: the fewer checkpoints, the more of them are written once for several.
+  db.pragma("wal_autocheckpoint = 4000");
+  db.pragma(`journal_size_limit = ${logSizeLimit}`);
+  db.pragma("cache_size = -65536");
+  db.pragma("temp_store = MEMORY");
+}
+
+/**
+ * Opens the file for the process that holds its lock, and creates it. Throws {@link StoreRefused} when the file is newer,
+ * another program's, damaged, or not writable. `holder` describes the process in the error of a second one, and `instance`
+ * identifies it.
+ */
+export function openForWriting(path: string, holder: string, instance: string): Db {
+  const fresh = !existsSync(path);
+  return guarded(path, () => {
+    // SQLite treats an empty file as a new one and deletes its log.
+    if (!fresh && sizeOf(path) === 0 && sizeOf(`${path}-wal`) > 0)
+      throw new StoreRefused(`${path} is empty, and its -wal is not: it was truncated. Restore it from a copy, or move both away`);
+    const db = new Database(path);
+    try {
+      // Bodies contain phone numbers, so other users of the machine must not read them.
+      if (fresh) chmodSync(path, 0o600);
+      // Short, because waiting here blocks the event loop. The sender gets a 503 instead.
+      db.pragma("busy_timeout = 250");
+      const isEmpty = checkOwner(db, path);
+      tune(db, fresh);
+      if (isEmpty) createTables(db);
+      checkQuickly(db, path);
+      // SQLite opens a read-only file too: only a write shows that it can be written.
+      const put = db.prepare(
+        "INSERT INTO state (key, value, version) VALUES (?, ?, 1) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+      );
+      put.run(fileKeys.holder, JSON.stringify(holder));
+      put.run(fileKeys.instance, JSON.stringify(instance));
+      db.prepare("INSERT INTO state (key, value, version) VALUES (?, ?, 1) ON CONFLICT (key) DO NOTHING").run(
+        fileKeys.id,
+        JSON.stringify(randomUUID()),
+      );
+      return db;
+    } catch (error) {
+      db.close();
+      throw error;
+    }
+  });
+}
+
+/** Opens the file read-only, beside the process that writes it. */
+export function openForReading(path: string): Db {
+  if (!existsSync(path)) throw new StoreRefused(`there is no store at ${path} yet; "wamid-relay serve" makes it`);
+  return guarded(path, () => {
+    const db = new Database(path, { readonly: true, fileMustExist: true });
+    try {
+      db.pragma("busy_timeout = 2000");
+      if (checkOwner(db, path)) throw new StoreRefused(`${path} is empty; "wamid-relay serve" makes the store`);
+      return db;
+    } catch (error) {
+      db.close();
+      throw error;
+    }
+  });
+}
+
+/** The process that opened the file last for writing, for the error of a second one. */
+export function holderOf(path: string): string | null {
+  try {
+    const db = openForReading(path);
+    try {
+      return readFileKey(db, "holder");
+    } finally {
+      db.close();
+    }
+  } catch {
+    return null;
+  }
+}
+
+/** What the file says of itself and of who wrote it last: rows of `state`. */
+const fileKeys = { id: "store/id", holder: "store/holder", instance: "store/instance" };
+
+export function readFileKey(db: Db, what: keyof typeof fileKeys): string | null {
+  const json = db.prepare<[string], string>("SELECT value FROM state WHERE key = ?").pluck().get(fileKeys[what]);
+  return json === undefined ? null : (JSON.parse(json) as string);
+}
+
+/** Refuses a file that is not a store of this version. Returns whether it is empty. */
+function checkOwner(db: Db, path: string): boolean {
+  if (db.prepare("SELECT count(*) AS n FROM sqlite_schema").pluck().get() === 0) return true;
+  const id = db.pragma("application_id", { simple: true }) as number;
+  const former = formerIds.get(id);
+  if (former !== undefined)
+    throw new StoreRefused(
+      `${path} is a store of wamid-relay ${former}; move it away or give storage.path another file, and register open messages again`,
+    );
+  if (id !== applicationId) throw new StoreRefused(`${path} is a SQLite database of another program; give storage.path another file`);
+  const version = db.pragma("user_version", { simple: true }) as number;
+  if (version > schemaVersion) {
+    throw new StoreRefused(
+      `${path} was written by a newer wamid-relay (schema ${version}, this version knows ${schemaVersion}); upgrade, or use another file`,
+    );
+  }
+  return false;
+}
+
+function createTables(db: Db): void {
+  db.transaction(() => {
+    for (const statement of ddl("sqlite")) db.exec(statement);
+    db.pragma(`application_id = ${applicationId}`);
+    db.pragma(`user_version = ${schemaVersion}`);
+  }).immediate();
+}
+
+/** Small tables that are read at start, and checked in full. */
+const small = ["state", "plans"];
+
+/**
+ * Checks the small tables and the first row of the others for damage, so that the relay can refuse to start. A full check
+ * would take minutes; damage elsewhere fails when it is read.
+ */
+function checkQuickly(db: Db, path: string): void {
+  for (const { name } of tables) db.prepare(`SELECT * FROM ${name} LIMIT 1`).get();
+  for (const table of small) {
+    const damage = damageOf(db, table);
+    if (damage !== null) throw new StoreRefused(`${path} ${reasons["SQLITE_CORRUPT"]} (${damage})`);
+  }
+}
+
+/** The first damage that SQLite reports for a table, or null. */
+export function damageOf(db: Db, table: string): string | null {
+  const found = db.pragma(`integrity_check('${table}')`, { simple: true }) as string;
+  if (found === "ok") return null;
+  // The first line is a heading: "*** in database main ***".
+  return `${table}: ${found.split("\n").find((line) => !line.startsWith("***")) ?? found}`;
+}
+
+function guarded<T>(path: string, open: () => T): T {
+  try {
+    return open();
+  } catch (error) {
+    if (error instanceof StoreRefused) throw error;
+    // SQLite reports a folder as a disk fault when it opens read-only.
+    if (isFolder(path)) throw new StoreRefused(`${path} cannot be opened: it is a folder; name the file in it`, { cause: error });
+    throw new StoreRefused(`${path} ${reasonOf(error) ?? `cannot be opened: ${(error as Error).message}`}`, { cause: error });
+  }
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+function isFolder(path: string): boolean {
+  try {
+    return statSync(path).isDirectory();
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,153 @@
+import { getCompileCacheDir } from "node:module";
+import { Worker } from "node:worker_threads";
+import { StoreUnavailable } from "../port.ts";
+import type { AuditProgress, Inspecting, Stats } from "../reading.ts";
+import type { PageReads, WholeReads } from "./thread-reads.ts";
+
+/** Calls a read in a thread: its name and its arguments are data. */
+export type Call<Reads> = <Name extends keyof Reads & string>(name: Name, ...args: ArgsOf<Reads[Name]>) => Answer<Reads[Name]>;
+type ArgsOf<Read> = Read extends (...args: infer Args) => unknown ? Args : never;
+type Answer<Read> = Read extends (...args: never[]) => infer Result ? Promise<Awaited<Result>> : never;
+
+/** Threads that read one file. */
+export interface FileInspecting extends Inspecting {
+  readonly page: Call<PageReads>;
+  /** Copies the store as it is now into the empty file `to`; `checked` counts pages. */
+  copy(to: string, progress: (at: AuditProgress) => void): Answer<WholeReads["copy"]>;
+  /** The first fault that SQLite finds in the tables and their indexes. Null: none. */
+  findDamage(): Promise<string | null>;
+}
+
+/** What a thread is started with, what it is asked, and what it answers, joined by `id`. */
+export interface ThreadData {
+  readonly path: string;
+  readonly kind: "pages" | "whole";
+}
+export interface ThreadCall {
+  readonly id: number;
+  readonly name: string;
+  readonly args: readonly unknown[];
+}
+export type ThreadAnswer = { readonly id: number } & (
+  | { readonly progress: AuditProgress }
+  | { readonly result: unknown }
+  | { readonly error: string }
+);
+
+interface PendingCall {
+  readonly name: string;
+  readonly progress: (at: AuditProgress) => void;
+  readonly resolve: (result: unknown) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/**
+ * An idle thread ends after this time. Starting another takes 0.1 s or more. The one for pages outlives the polls of a
+ * console in a hidden tab.
+ */
+const idleMs = { pages: 60_000, whole: 10_000 };
+
+const thread = new URL(import.meta.url.endsWith(".ts") ? "./new-inspect-thread.ts" : "./new-inspect-thread.js", import.meta.url);
+
+/**
+ * Reads every row in threads of its own. What a page waits for is read in another thread than what takes seconds or minutes:
+ * a statement of an audit or a copy would delay it.
+ */
+export function createInspecting(path: string): FileInspecting {
+  const pages = createThread({ path, kind: "pages" });
+  const whole = createThread({ path, kind: "whole" });
+  let counting: Promise<Stats> | null = null;
+  const page: Call<PageReads> = (name, ...args) => pages.call(name, args) as never;
+
+  return {
+    page,
+    series: (query) => page("series", query),
+    quality: (query) => page("quality", query),
+    stats() {
+      // Concurrent callers share one count.
+      counting ??= (whole.call("stats", []) as Promise<Stats>).finally(() => {
+        counting = null;
+      });
+      return counting;
+    },
+    audit: (order, progress) => whole.call("audit", [order], progress) as never,
+    copy: (to, progress) => whole.call("copy", [to], progress) as never,
+    findDamage: () => whole.call("damage", []) as never,
+    async close() {
+      await Promise.all([pages.close(), whole.close()]);
+    },
+  };
+}
+
+function createThread(data: ThreadData) {
+  const pending = new Map<number, PendingCall>();
+  let worker: Worker | null = null;
+  let idle: NodeJS.Timeout | null = null;
+  let ending: Promise<unknown> = Promise.resolve();
+  let lastId = 0;
+  let isClosed = false;
+
+  function fail(error: Error): void {
+    const all = [...pending.values()];
+    pending.clear();
+    for (const { reject } of all) reject(error);
+  }
+
+  function settle(answer: ThreadAnswer): void {
+    const asked = pending.get(answer.id);
+    if (asked === undefined) return;
+    if ("progress" in answer) {
+      asked.progress(answer.progress);
+      return;
+    }
+    pending.delete(answer.id);
+    if ("result" in answer) asked.resolve(answer.result);
+    else asked.reject(new StoreUnavailable(`the store cannot be ${asked.name === "copy" ? "copied" : "read"}: ${answer.error}`));
+    if (pending.size > 0) return;
+    worker?.unref();
+    idle = setTimeout(() => void end(), idleMs[data.kind]);
+    idle.unref();
+  }
+
+  /** Resolves once the thread has closed the file. */
+  function end(): Promise<unknown> {
+    ending = worker?.terminate() ?? ending;
+    worker = null;
+    return ending;
+  }
+
+  function started(): Worker {
+    if (worker !== null) return worker;
+    // Compiling takes half of a start.
+    const cache = getCompileCacheDir();
+    const env = cache === undefined ? process.env : { ...process.env, NODE_COMPILE_CACHE: cache };
+    const made = new Worker(thread, { workerData: data, execArgv: [], env });
+    made.on("message", settle);
+    made.on("error", (error) => {
+      if (worker === made) worker = null;
+      fail(new StoreUnavailable(`the inspecting thread failed: ${(error as Error).message}`, { cause: error }));
+    });
+    worker = made;
+    return made;
+  }
+
+  return {
+    call(name: string, args: readonly unknown[], progress: PendingCall["progress"] = () => {}): Promise<unknown> {
+      if (isClosed) return Promise.reject(new StoreUnavailable("the store is closed"));
+      if (idle !== null) clearTimeout(idle);
+      const id = ++lastId;
+      return new Promise((resolve, reject) => {
+        pending.set(id, { name, progress, resolve, reject });
+        const at = started();
+        at.ref();
+        at.postMessage({ id, name, args } satisfies ThreadCall);
+      });
+    },
+    async close(): Promise<void> {
+      isClosed = true;
+      if (idle !== null) clearTimeout(idle);
+      fail(new StoreUnavailable("the store was closed"));
+      await end();
+    },
+  };
+}

@@ -1,0 +1,107 @@
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import Database from "better-sqlite3";
+import { createCommands } from "../commands.ts";
+import { createStore } from "../create-store.ts";
+import { type StoreHooks, StoreUnavailable } from "../port.ts";
+import type { Rules } from "../rules.ts";
+import { events } from "../schema/tables.ts";
+import { createBrowsing } from "./browsing.ts";
+import { createSqliteCommit } from "./commit.ts";
+import { isDamage, isStorageFault, reasonOf, translateErrors, watchPlace } from "./faults.ts";
+import { createGiveBack } from "./give-back.ts";
+import { lockFile } from "./lock.ts";
+import { holderOf, openForWriting } from "./new-file.ts";
+import { createInspecting } from "./new-inspecting.ts";
+import { createNews } from "./news.ts";
+import { createSqliteRunner } from "./runner.ts";
+
+export type SqliteStore = ReturnType<typeof openSqliteStore>;
+
+/**
+ * The store on a file: one writing process, one transaction per turn of the event loop. Throws `StoreRefused` when it cannot
+ * open the file. `instance`: the id of this process. Later, writes reject with `StoreUnavailable` while the file cannot be
+ * written.
+ */
+export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, instance: string = randomUUID()) {
+  const lock = lockFile(path, () => holderOf(path));
+  const db = (() => {
+    try {
+      return openForWriting(path, `process ${process.pid} on ${hostname()}`, instance);
+    } catch (error) {
+      lock.release();
+      throw error;
+    }
+  })();
+  const checkPlace = watchPlace(path, db);
+  const inspecting = createInspecting(path);
+  const runner = createSqliteRunner(db);
+  const news = createNews();
+
+  /** Set once SQLite reports damage. Nothing is written after that, because the next write may not detect it. */
+  let damage: StoreUnavailable | null = null;
+
+  /** Null while the file is in place and whole. */
+  function refusal(): StoreUnavailable | null {
+    const wrong = checkPlace();
+    if (wrong === null && damage === null) return null;
+    const refused = damage ?? new StoreUnavailable(wrong ?? "");
+    hooks.failed(refused);
+    return refused;
+  }
+
+  /** Turns a fault of the disk or file into `StoreUnavailable`. Returns any other error unchanged. */
+  function unavailable(error: unknown): unknown {
+    if (!(error instanceof Database.SqliteError)) return error;
+    const wrong = checkPlace();
+    if (wrong === null && !isStorageFault(error)) return error;
+    const why = reasonOf(error);
+    const fallback = why === null ? `the store cannot be used now: ${error.message}` : `${path} ${why}: ${error.message}`;
+    const fault = new StoreUnavailable(wrong ?? fallback, { cause: error });
+    if (isDamage(error)) damage ??= fault;
+    hooks.failed(fault);
+    return fault;
+  }
+
+  const commit = createSqliteCommit(runner, {
+    refusal,
+    arriving: hooks.arriving ?? (() => false),
+    committed(tookMs, count) {
+      hooks.committed(tookMs, count);
+      news.stored(runner.newest(events));
+    },
+    // Any other fault belongs to one command (a conflict) and rejects only that.
+    rolledBack: (error) => void unavailable(error),
+  });
+  const commands = createCommands({ rules, writer: "", held: () => null });
+  const { flush, ...written } = createStore({ run: commit.run, read: runner.read }, { commands, rules, giveBack: createGiveBack(db) });
+
+  return translateErrors(
+    {
+      ...written,
+      /** Runs a read at once. */
+      look: runner.read,
+      browse: createBrowsing(db, written.read, inspecting.page),
+      inspecting,
+      isShared: false,
+      holdLease: () => true,
+      announce: news.announce,
+      onDue: news.onDue,
+      onStored: news.onStored,
+      async resume(route: string): Promise<boolean> {
+        const resumed = await written.resume(route);
+        news.wake(route);
+        return resumed;
+      },
+      /** False while the file is deleted or replaced. */
+      isInPlace: () => refusal() === null,
+      async close(): Promise<void> {
+        await flush();
+        await Promise.all([commit.idle(), inspecting.close()]);
+        db.close();
+        lock.release();
+      },
+    },
+    unavailable,
+  );
+}

@@ -1,0 +1,84 @@
+import type { Settlement } from "../../model/delivery.ts";
+import { minuteMs } from "../../model/history.ts";
+import { deliveries, never, queue, queueState, settledState } from "../schema/tables.ts";
+import { ask, find, insert, look, query, removal, remove, rows, together, type Work } from "../sql/ops.ts";
+import type { Counts } from "./counts.ts";
+import { overdue, routesIn } from "./overdue.ts";
+import { sortedLanes } from "./plan-deliveries.ts";
+import type { Process } from "./processes.ts";
+import { type SettledOutcome, settle } from "./settle.ts";
+
+/*
+ * A proxied exchange is a row of the queue that no dispatcher picks up. Its process settles it, or it is over after a
+ * minute, because its process has died.
+ */
+
+const exchange = look(queue, ["lane", "route", "event"], ["account"]);
+const own = look(queue, ["lane", "route", "event", "state"], ["lane", "route", "event", "account"], { lock: "update" });
+const left = removal(queue, { isLocked: true });
+
+/** Settles exchanges of this process. No worker leases their routes. */
+export function* settleExchanges(batch: readonly Settlement[], counts: () => Counts): Work<readonly SettledOutcome[]> {
+  const found = yield* ask(
+    find(
+      exchange,
+      batch.map(({ event, route }) => [-event, route, event]),
+    ),
+  );
+  const here = batch.flatMap((settlement, place) => {
+    const account = found[place]?.account;
+    return account === undefined ? [] : [{ place, settling: { ...settlement, delivery: { ...fresh, account, lane: -settlement.event } } }];
+  });
+  const outcomes = yield* settle(
+    here.map(({ settling }) => settling),
+    { counts, held: null },
+  );
+  const byPlace = new Map(here.map(({ place }, index) => [place, outcomes[index]]));
+  return batch.map((_, place) => byPlace.get(place) ?? { result: "late" });
+}
+
+/** An exchange has one attempt. */
+const fresh = { spent: 0, replays: 0, cause: null };
+
+/** Ends exchanges of processes that died, at most `limit`. Returns their number. */
+export function* endLeftExchanges(at: number, reason: string, limit: number, counts: Counts, { isAlone }: Process): Work<number> {
+  const routes = yield* rows(routesIn(queueState.exchange));
+  // A process that is alone makes none before it has ended those of the one before it.
+  const lists = yield* together(routes.map(({ route }) => query(overdue(queueState.exchange, route, isAlone ? never : at, limit))));
+  const keys = sortedLanes(
+    lists
+      .flat()
+      .slice(0, limit)
+      .map(({ lane, route, event }): [number, string, number] => [lane, route, event]),
+  );
+  const locked = yield* ask(
+    find(
+      own,
+      keys.map((key) => [...key, queueState.exchange]),
+    ),
+  );
+  const ended = locked.filter((row) => row !== undefined);
+  for (const { account, route } of ended) counts.add({ at: Math.floor(at / minuteMs), account, series: "dead", of: route, label: "" }, 1);
+  yield* together([
+    remove(left, ended),
+    insert(
+      deliveries,
+      ended.map(({ event, route, account, lane }) => ({ ...abandoned, event, route, account, lane, settled_at: at, reason })),
+    ),
+  ]);
+  yield* counts.write();
+  return ended.length;
+}
+
+const abandoned = {
+  state: settledState.dead,
+  attempts: 0,
+  spent: 0,
+  replays: 0,
+  cause: null,
+  at: null,
+  took_ms: null,
+  status: null,
+  error: null,
+  response: null,
+};

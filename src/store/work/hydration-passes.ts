@@ -1,0 +1,169 @@
+import { randomUUID } from "node:crypto";
+import { minuteMs } from "../../model/history.ts";
+import type { CoveredEvents, Covering, HydrationPass, ReadMessage, TrackedMessage, TrackedQuery } from "../../model/hydration.ts";
+import { unpackEventId } from "../schema/codes.ts";
+import { events, hydrations, polls, subjects, whereHydrating, whereReadable, whereUnreadable } from "../schema/tables.ts";
+import { lastRead, passesKeptMs } from "../service-port.ts";
+import { change, first, rows, update, type Work } from "../sql/ops.ts";
+import { as, hexOf, raw, select, sql, typed } from "../sql/sql.ts";
+import { addTo, create, list, put, timeName, values } from "./state.ts";
+import { lockSubjects } from "./subject-rows.ts";
+
+/*
+ * A hydration pass reads the candidate messages of an account for all truncated events that wait when it begins. The open
+ * one is a row of `state`, which each of its steps locks first. Another process may continue it.
+ */
+
+interface OpenPass extends Pick<Covering, "through"> {
+  readonly seq: string;
+  readonly startedAt: number;
+  readonly polled: number;
+}
+
+interface Calls {
+  readonly [calls: string]: number;
+  readonly polled: number;
+}
+
+const h = as(hydrations, "h");
+const e = as(events, "e");
+const s = as(subjects, "s");
+const p = as(polls, "p");
+const isWaiting = raw(`h.${whereHydrating}`);
+const byAccount = raw("INDEXED BY hydrations_waiting", "");
+const passKey = (account: string): string => `hydrating/${account}`;
+const callsOf = (account: string): string => `hydrated/${account}/`;
+
+const accountsWaiting = (after: string) =>
+  sql`(SELECT h.account FROM hydrations h ${byAccount} WHERE ${isWaiting} ${raw(after)} ORDER BY h.account LIMIT 1)`;
+/** One look at the index for each account. */
+const waiting = sql<{ account: string }>`WITH RECURSIVE a(account) AS (SELECT ${accountsWaiting("")} UNION ALL
+    SELECT ${accountsWaiting("AND h.account > a.account")} FROM a WHERE a.account IS NOT NULL)
+  SELECT account FROM a WHERE account IS NOT NULL`;
+const coveredRows = select({
+  events: typed<number>(sql`count(*)`),
+  oldest: typed<number | null>(sql`min(${h.received_at})`),
+  newest: typed<number | null>(sql`max(${h.received_at})`),
+});
+const cause = select({ because: hexOf(e.id), source: e.source });
+const latest = select({ event: h.event });
+const reads = change(subjects, ["polled_at"], { isLocked: true });
+const tracked = select({
+  message: s.seq,
+  messageId: s.service_id,
+  status: s.status,
+  registeredAt: typed<number>(s.registered_at),
+  sentAt: s.registered_sent_at,
+  changedAt: s.updated_at,
+  readAt: s.polled_at,
+  answeredAt: p.answered_at,
+  missing: s.missing,
+});
+
+/** Accounts with truncated events that wait. */
+export function* waitingAccounts(): Work<readonly string[]> {
+  return (yield* rows(waiting)).map(({ account }) => account);
+}
+
+/** When the first of them was received, in unix ms; null: none waits. */
+export function* waitingSince(account: string): Work<number | null> {
+  return (yield* coveredBy({ account, through: Number.MAX_SAFE_INTEGER }))?.oldest ?? null;
+}
+
+function* coveredBy({ account, through }: Pick<Covering, "account" | "through">): Work<CoveredEvents | null> {
+  const row = yield* first(
+    coveredRows`FROM hydrations h ${byAccount} WHERE h.account = ${account} AND ${isWaiting} AND h.event <= ${through}`,
+  );
+  if (row === null || row.oldest === null || row.newest === null) return null;
+  return { events: row.events, oldest: row.oldest, newest: row.newest };
+}
+
+/** The pass's row, locked; null: it has ended. What waits now belongs to a later one. */
+export function* ownPass({ seq, account }: Covering): Work<OpenPass | null> {
+  const [open = null] = yield* values<OpenPass>([passKey(account)], "update");
+  return open?.seq === seq ? open : null;
+}
+
+/** Resumes the account's pass, or begins one over all that waits. Null: nothing waits. */
+export function* beginPass(account: string, now: number): Work<HydrationPass | null> {
+  const [open = null] = yield* values<OpenPass>([passKey(account)], "update");
+  let pass = open;
+  let covered = open === null ? null : yield* coveredBy({ account, through: open.through });
+  if (covered === null) {
+    // A pass that a crash left open after all its events settled.
+    if (open !== null) yield* close(account, open, now);
+    const newest = yield* first(
+      latest`FROM hydrations h ${byAccount} WHERE h.account = ${account} AND ${isWaiting} ORDER BY h.event DESC LIMIT 1`,
+    );
+    if (newest === null) return null;
+    pass = { seq: randomUUID(), through: newest.event, startedAt: now, polled: 0 };
+    yield* create(passKey(account), pass);
+    covered = yield* coveredBy({ account, through: newest.event });
+  }
+  if (pass === null || covered === null) return null;
+  const of = yield* first(
+    cause`FROM (SELECT h.event FROM hydrations h ${byAccount}
+        WHERE h.account = ${account} AND ${isWaiting} AND h.event <= ${pass.through} ORDER BY h.event LIMIT 1) h
+      JOIN events e ON e.seq = h.event`,
+  );
+  return of === null ? null : { ...pass, account, covered, source: of.source, because: unpackEventId(of.because) };
+}
+
+/** The covered events that wait now; null: none, or the pass has ended. */
+export function* covered(pass: Covering): Work<CoveredEvents | null> {
+  const [open = null] = yield* values<OpenPass>([passKey(pass.account)]);
+  return open?.seq === pass.seq ? yield* coveredBy(pass) : null;
+}
+
+/** Calls that the open pass made; 0: it does not cover the event. */
+export function* callsFor(event: number, account: string): Work<number> {
+  const [open = null] = yield* values<OpenPass>([passKey(account)]);
+  return open !== null && event <= open.through ? open.polled : 0;
+}
+
+/** Notes calls of the pass, and when messages were read. */
+export function* noteReads(pass: Covering, polled: number, read: readonly ReadMessage[]): Work<void> {
+  const open = yield* ownPass(pass);
+  if (open !== null) yield* put(passKey(pass.account), { ...open, polled: open.polled + polled });
+  const messages = yield* lockSubjects(read.map(({ message }) => Number(message)));
+  yield update(
+    reads,
+    read.map(({ message, at }) => ({ seq: Number(message), polled_at: at })).filter(({ seq }) => messages.has(seq)),
+  );
+}
+
+export function* endPass(pass: Covering, now: number): Work<void> {
+  const open = yield* ownPass(pass);
+  if (open !== null) yield* close(pass.account, open, now);
+}
+
+function* close(account: string, { polled }: OpenPass, now: number): Work<void> {
+  yield* put(passKey(account), null);
+  if (polled > 0) {
+    const minute = timeName(Math.floor(now / minuteMs) * minuteMs);
+    yield* addTo<Calls>(callsOf(account) + minute, { polled }, now + passesKeptMs);
+  }
+}
+
+/** Calls of the open pass, and of those that ended in a minute that began at `since` (unix ms) or later. */
+export function* callsSince(account: string, since: number): Work<number> {
+  const [open = null] = yield* values<OpenPass>([passKey(account)]);
+  const ended = yield* list<Calls>(callsOf(account), timeName(since));
+  return ended.reduce((sum, { value }) => sum + value.polled, open?.polled ?? 0);
+}
+
+/** Registered messages, latest first, in pages. */
+export function* trackedMessages(account: string, { withId, before, from, limit }: TrackedQuery): Work<readonly TrackedMessage[]> {
+  const index = withId ? "readable" : "unreadable";
+  const found = yield* rows(
+    tracked`FROM subjects s ${raw(`INDEXED BY subjects_${index}`, "")} LEFT JOIN polls p ON p.message = s.seq
+      WHERE s.account = ${account} AND ${raw(withId ? whereReadable : whereUnreadable)} AND s.registered_at >= ${from}
+        AND (s.registered_at, s.seq) < (${before.registeredAt}, ${Number(before.message ?? Number.MAX_SAFE_INTEGER)})
+      ORDER BY s.registered_at DESC, s.seq DESC LIMIT ${limit}`,
+  );
+  return found.map(({ answeredAt, readAt, missing, ...row }) => ({
+    ...row,
+    readAt: lastRead(readAt, answeredAt),
+    isMissing: missing === 1,
+  }));
+}

@@ -1,0 +1,106 @@
+import type { ReceivedEvent } from "../../model/event.ts";
+import { type CandidateRun, type HydrationBrief, type HydrationStart, hydrationStates } from "../../model/hydration.ts";
+import type { RowOf } from "../schema/table.ts";
+import { hydrations, subjects, whereOpenRun } from "../schema/tables.ts";
+import { mostCandidates, mostOpenRuns, targetOf } from "../service-port.ts";
+import { ask, find, first, insert, look, rows, type Work } from "../sql/ops.ts";
+import { as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
+import { keyOf } from "./subject-rows.ts";
+
+export type HydrationRow = RowOf<typeof hydrations>;
+
+/** What `hydrations.more` says of a hydration that is over. */
+export interface HydrationOutcome extends Omit<HydrationBrief, "state"> {
+  /** The polled statuses that it found have seqs up to this one. */
+  readonly last: number;
+  /** Unix ms. */
+  readonly settledAt: number;
+}
+
+/** A truncated event that is accepted. */
+export interface Beginning {
+  readonly seq: number;
+  readonly event: ReceivedEvent;
+  readonly start: HydrationStart;
+}
+
+interface Candidates {
+  readonly candidates: readonly CandidateRun[] | null;
+  readonly unknown: number | null;
+}
+
+const s = as(subjects, "s");
+const run = select({ runId: s.name, reference: s.reference });
+const count = select({ n: typed<number>(sql`count(*)`) });
+const named = look(subjects, ["key", "account"], ["type", "name", "reference"]);
+
+/** Begins the hydration of truncated events. Candidates are runs that are open after the events of the batch. */
+export function* beginHydrations(begun: readonly Beginning[]): Work<void> {
+  const openRuns = new Map<string, Candidates>();
+  const added: HydrationRow[] = [];
+  for (const { seq, event, start } of begun) {
+    const { account, envelope, receivedAt } = event;
+    const target = storable(targetOf(envelope.data));
+    const row = { event: seq, account, received_at: receivedAt, state: hydrationStates.indexOf(start.state), subject: null };
+    if (start.state === "waiting") {
+      added.push({ ...row, target, more: null });
+      continue;
+    }
+    const isOfRun = envelope.event.startsWith("automation.");
+    const { candidates, unknown } = isOfRun ? yield* candidatesOf(account, target, openRuns) : { candidates: null, unknown: null };
+    const outcome = { reason: start.reason, polled: 0, found: 0, last: seq, unknown, candidates, settledAt: receivedAt };
+    added.push({ ...row, target: null, more: packOutcome(outcome) });
+  }
+  if (added.length > 0) yield insert(hydrations, added);
+}
+
+/** PostgreSQL's text has no NUL character, and the service has no such id. */
+const storable = (target: string | null): string | null => (target?.includes("\0") === true ? null : target);
+
+/** The run of the id, or the latest open ones. `known`: those of accounts that were looked at. */
+function* candidatesOf(account: string, target: string | null, known: Map<string, Candidates>): Work<Candidates> {
+  const [own] = target === null ? [] : yield* ask(find(named, [[keyOf(target), account]]));
+  if (own?.type === 1) return { candidates: [{ runId: own.name, reference: own.reference }], unknown: 1 };
+  const before = known.get(account);
+  if (before !== undefined) return before;
+  const open = sql`FROM subjects s ${raw("INDEXED BY subjects_open_runs", "")} WHERE s.account = ${account} AND ${raw(whereOpenRun)}`;
+  const latest = yield* rows(run`${open} ORDER BY s.seq DESC LIMIT ${mostCandidates}`);
+  const all = yield* first(count`FROM (SELECT 1 AS one ${open} LIMIT ${mostOpenRuns}) o`);
+  const found = { candidates: latest, unknown: all?.n ?? 0 };
+  known.set(account, found);
+  return found;
+}
+
+export const packOutcome = (outcome: HydrationOutcome): string => JSON.stringify(outcome);
+
+/** Null while it waits. */
+export function outcomeOf({ more }: Pick<HydrationRow, "more">): HydrationOutcome | null {
+  return more === null ? null : (JSON.parse(more) as HydrationOutcome);
+}
+
+/** As destinations with `payload: enriched` get it. */
+export function briefOf(row: Pick<HydrationRow, "state" | "more">): HydrationBrief {
+  const { reason, polled, found, unknown, candidates } = outcomeOf(row) ?? nothingYet;
+  return { state: hydrationStates[row.state] ?? "given-up", reason, polled, found, unknown, candidates };
+}
+
+const nothingYet = { reason: null, polled: 0, found: 0, unknown: null, candidates: null };
+
+/** Events that the relay made of polled statuses, of an account or of one message. `after` is exclusive, `last` inclusive. */
+export interface PolledRange {
+  readonly account: string;
+  readonly subject: number | null;
+  readonly after: number;
+  readonly last: number;
+}
+
+/** `FROM … WHERE …` of the events `e` of a range. */
+export function polledEvents({ account, subject, after, last }: PolledRange): Sql {
+  if (subject === null)
+    return sql`FROM events e ${raw("INDEXED BY events_polled", "")}
+      WHERE e.account = ${account} AND e.origin <> 0 AND e.seq > ${after} AND e.seq <= ${last}`;
+  // The sums hide these columns from the planner: a message has few events, and they have an index.
+  return sql`FROM events e WHERE e.subject = ${subject} AND e.origin + 0 <> 0 AND e.seq + 0 > ${after} AND e.seq + 0 <= ${last}`;
+}
+
+export const polledCount = (range: PolledRange) => count`${polledEvents(range)}`;

@@ -1,0 +1,265 @@
+import type { Purged, RetentionTimes } from "../port.ts";
+import { codeOf } from "../schema/codes.ts";
+import { attempts, deliveries, events, hydrations, polls, state, subjects } from "../schema/tables.ts";
+import { ask, find, first, lock, look, query, type Removal, removal, remove, rows, together, type Work } from "../sql/ops.ts";
+import { as, raw, select, sql, typed } from "../sql/sql.ts";
+import { purgeHours, rollUp } from "./history.ts";
+import { notePurged } from "./purged.ts";
+import { lockSubjects, type SubjectRow } from "./subject-rows.ts";
+
+const nothing: Purged = { events: 0, deliveries: 0, messages: 0, done: false };
+
+type Phase = "ignored" | "events" | "subjects" | "state" | "minutes" | "hours" | "pages";
+
+/** Where a pass is. `after`: the seq that it reached. */
+interface Place {
+  readonly phase: Phase;
+  readonly after: number;
+}
+
+interface Step {
+  readonly purged: Purged;
+  readonly place: Place;
+}
+
+const startOf = (phase: Phase): Place => ({ phase, after: 0 });
+
+/** How long upkeep may hold the thread that receives, without its commit, and the rows between two looks at the clock. */
+const turn = { ms: 2, rows: 50 };
+
+/**
+ * Deletes rows past their retention, a few per call, so that receiving waits for one small transaction at most. Open
+ * deliveries stay at any age, and so do their events and messages. `giveBack`: of an embedded database, whose commands run in
+ * the thread that receives.
+ */
+export function createRetention(write: <T>(make: () => Work<T>) => Promise<T>, giveBack?: (pages: number) => boolean) {
+  let place = startOf("ignored");
+
+  function* work(from: Place, now: number, keep: RetentionTimes, limit: number): Work<Step> {
+    const endAt = performance.now() + turn.ms;
+    const atOnce = giveBack === undefined ? limit : Math.min(turn.rows, limit);
+    let sum = nothing;
+    let place = from;
+    for (let taken = 0; taken < limit; taken += atOnce) {
+      const most = Math.min(atOnce, limit - taken);
+      if (place.phase === "pages") {
+        const done = giveBack?.(most) !== true;
+        if (done) return { purged: { ...sum, done }, place: startOf("ignored") };
+      } else {
+        const { purged, place: next } = yield* step[place.phase](place, now, keep, most);
+        place = next;
+        sum = {
+          events: sum.events + purged.events,
+          deliveries: sum.deliveries + purged.deliveries,
+          messages: sum.messages + purged.messages,
+          done: false,
+        };
+      }
+      if (performance.now() >= endAt) break;
+    }
+    return { purged: sum, place };
+  }
+
+  /** One step of up to `limit` rows. */
+  return async function purge(now: number, keep: RetentionTimes, limit: number): Promise<Purged> {
+    const done = await write(() => work(place, now, keep, limit));
+    place = done.place;
+    return done.purged;
+  };
+}
+
+type StepOf = (place: Place, now: number, keep: RetentionTimes, limit: number) => Work<Step>;
+
+const step: Readonly<Record<Exclude<Phase, "pages">, StepOf>> = {
+  *ignored(place, now, keep, limit) {
+    const taken = yield* purgeIgnored(now - keep.ignored, limit);
+    return { purged: { ...nothing, events: taken.purged }, place: taken.read < limit ? startOf("events") : place };
+  },
+  events: purgeEvents,
+  subjects: purgeSubjects,
+  *state(place, now, _, limit) {
+    return { purged: nothing, place: (yield* purgeState(now, limit)) < limit ? startOf("minutes") : place };
+  },
+  *minutes(place, now, _, limit) {
+    return { purged: nothing, place: (yield* rollUp(now, limit)) < limit ? startOf("hours") : place };
+  },
+  *hours(place, now, keep, limit) {
+    return { purged: nothing, place: (yield* purgeHours(now, keep.history, limit)) < limit ? startOf("pages") : place };
+  },
+};
+
+const e = as(events, "e");
+const d = as(deliveries, "d");
+const a = as(attempts, "a");
+const s = as(subjects, "s");
+const t = as(state, "t");
+
+const endedEvent = removal(events, { isLocked: true });
+const ignoredEvent = removal(events, { only: ["disposition"] });
+const endedHydration = removal(hydrations);
+const settledDelivery = removal(deliveries, { only: ["settled_at"] });
+const endedAttempt = removal(attempts, { isLocked: true });
+const endedSubject = removal(subjects, { isLocked: true });
+const endedPoll = removal(polls);
+const endedState = removal(state, { only: ["until"] });
+
+const aboutSubject = look(events, ["subject"], ["seq"], { where: "subject IS NOT NULL" });
+const ownEvent = look(events, ["seq"], ["seq"], { lock: "update" });
+/** It stays, so that its number is not used again. */
+const greatestOf = (table: typeof events | typeof subjects) =>
+  first(select({ seq: typed<number | null>(raw("max(x.seq)")) })`FROM ${raw(table.name)} x`);
+
+/** Ignored events, the oldest first. Backfill may route one meanwhile. */
+function* purgeIgnored(before: number, limit: number): Work<{ readonly read: number; readonly purged: number }> {
+  const greatest = (yield* greatestOf(events))?.seq ?? 0;
+  const { ignored } = codeOf.disposition;
+  const found = yield* rows(
+    select({ seq: e.seq })`FROM events e ${raw("INDEXED BY events_ignored", "")}
+      WHERE e.disposition = ${raw(String(ignored))} AND e.received_at < ${before} AND e.seq < ${greatest}
+      ORDER BY e.received_at LIMIT ${limit}`,
+  );
+  if (found.length === 0) return { read: 0, purged: 0 };
+  yield* notePurged("events", before);
+  const sorted = found.map(({ seq }) => ({ seq, disposition: ignored })).sort((a, b) => a.seq - b.seq);
+  return { read: found.length, purged: yield* removeEvents(ignoredEvent, sorted) };
+}
+
+function* removeEvents(how: Removal, seqs: readonly { readonly seq: number }[]): Work<number> {
+  const gone = yield* ask(remove(how, seqs));
+  const hydrated = seqs.filter((_, place) => gone[place]).map(({ seq }) => ({ event: seq }));
+  yield remove(endedHydration, hydrated);
+  return hydrated.length;
+}
+
+/** Deliveries that settled long ago, and old events that have none left. */
+function* purgeEvents({ after }: Place, now: number, keep: RetentionTimes, limit: number): Work<Step> {
+  const walked = yield* rows(
+    select({ seq: e.seq, receivedAt: e.received_at })`FROM events e WHERE e.seq > ${after} ORDER BY e.seq LIMIT ${limit}`,
+  );
+  const horizon = now - Math.min(keep.events, keep.deliveries);
+  const young = walked.findIndex(({ receivedAt }) => receivedAt >= horizon);
+  const old = young === -1 ? walked : walked.slice(0, young);
+  const last = old.at(-1)?.seq ?? after;
+  const place: Place = walked.length === limit && young === -1 ? { phase: "events", after: last } : startOf("subjects");
+  if (old.length === 0) return { purged: nothing, place };
+  const settled = yield* purgeDeliveries({ after, last }, now - keep.deliveries);
+  const ended = yield* purgeEnded(
+    old.filter(({ receivedAt }) => receivedAt < now - keep.events).map(({ seq }) => seq),
+    now - keep.events,
+  );
+  return { purged: { ...nothing, events: ended, deliveries: settled }, place };
+}
+
+interface Range {
+  readonly after: number;
+  readonly last: number;
+}
+
+function* purgeDeliveries({ after, last }: Range, before: number): Work<number> {
+  const found = yield* rows(
+    select({ event: d.event, route: d.route, settled_at: d.settled_at })`FROM deliveries d
+      WHERE d.event > ${after} AND d.event <= ${last} AND d.settled_at < ${before} ORDER BY d.event, d.route`,
+  );
+  if (found.length === 0) return 0;
+  yield* notePurged("deliveries", before);
+  // A delivery that goes out again meanwhile keeps its attempts.
+  const [gone] = yield* together([remove(settledDelivery, found)]);
+  const ended = new Set(found.filter((_, place) => gone[place]).map(deliveryKey));
+  const tried = yield* rows(
+    select({ event: a.event, route: a.route, number: a.number })`FROM attempts a WHERE a.event > ${after} AND a.event <= ${last}`,
+  );
+  yield remove(
+    endedAttempt,
+    tried.filter((row) => ended.has(deliveryKey(row))),
+  );
+  return ended.size;
+}
+
+const deliveryKey = ({ event, route }: { readonly event: number; readonly route: string }): string => `${event}\0${route}`;
+
+/** In one statement, so that a delivery that settles or goes out again meanwhile is in one of the tables. */
+const inUse = select({
+  seq: e.seq,
+  settled: typed<number | null>(sql`(SELECT 1 FROM deliveries d WHERE d.event = e.seq LIMIT 1)`),
+  own: typed<number | null>(sql`(SELECT 1 FROM queue q WHERE q.lane = -e.seq LIMIT 1)`),
+  inLane: typed<number | null>(sql`(SELECT 1 FROM queue q WHERE q.lane = e.subject AND q.event = e.seq LIMIT 1)`),
+});
+
+/** Deletes those of these events that have no delivery. Backfill locks an event before it gives it one. */
+function* purgeEnded(candidates: readonly number[], before: number): Work<number> {
+  const greatest = (yield* greatestOf(events))?.seq ?? 0;
+  const seqs = candidates.filter((seq) => seq < greatest);
+  const [first, last] = [seqs.at(0), seqs.at(-1)];
+  if (first === undefined || last === undefined) return 0;
+  const [, used] = yield* together([
+    lock(
+      ownEvent,
+      seqs.map((seq) => [seq]),
+    ),
+    query(inUse`FROM events e WHERE e.seq >= ${first} AND e.seq <= ${last} ORDER BY e.seq`),
+  ]);
+  const wanted = new Set(seqs);
+  const free = used.filter(({ seq, settled, own, inLane }) => wanted.has(seq) && settled === null && own === null && inLane === null);
+  if (free.length === 0) return 0;
+  yield* notePurged("events", before);
+  return yield* removeEvents(endedEvent, free);
+}
+
+/**
+ * Deletes registered subjects after `messages` and seen ones after `ignored`, but none before its last event: otherwise a
+ * late event could move a status back. Open deliveries keep their events.
+ */
+function* purgeSubjects({ after }: Place, now: number, keep: RetentionTimes, limit: number): Work<Step> {
+  const walked = yield* rows(
+    select({ seq: s.seq, registered_at: s.registered_at, updated_at: s.updated_at })`FROM subjects s
+      WHERE s.seq > ${after} ORDER BY s.seq LIMIT ${limit}`,
+  );
+  const last = walked.at(-1)?.seq ?? after;
+  const place: Place = walked.length === limit ? { phase: "subjects", after: last } : startOf("state");
+  const isOld = ({ registered_at, updated_at }: Pick<SubjectRow, "registered_at" | "updated_at">): boolean =>
+    updated_at < now - (registered_at === null ? keep.ignored : keep.messages);
+  const greatest = (yield* greatestOf(subjects))?.seq ?? 0;
+  const old = walked.filter((row) => isOld(row) && row.seq < greatest).map(({ seq }) => seq);
+  // Most have events, and a lock writes to a row.
+  const candidates = yield* withoutEvents(old);
+  if (candidates.length === 0) return { purged: nothing, place };
+  const locked = yield* lockSubjects(candidates);
+  const stillOld = candidates.filter((seq) => {
+    const row = locked.get(seq);
+    return row !== undefined && isOld(row);
+  });
+  const free = yield* withoutEvents(stillOld);
+  yield* together([
+    remove(
+      endedPoll,
+      free.map((message) => ({ message })),
+    ),
+    remove(
+      endedSubject,
+      free.map((seq) => ({ seq })),
+    ),
+  ]);
+  return { purged: { ...nothing, messages: free.length }, place };
+}
+
+function* withoutEvents(seqs: readonly number[]): Work<readonly number[]> {
+  const found = yield* ask(
+    find(
+      aboutSubject,
+      seqs.map((seq) => [seq]),
+    ),
+  );
+  return seqs.filter((_, place) => found[place] === undefined);
+}
+
+/** What nobody needs any more. A row that is renewed meanwhile stays. */
+function* purgeState(now: number, limit: number): Work<number> {
+  const ended = yield* rows(
+    select({ key: t.key, until: t.until })`FROM state t WHERE t.until IS NOT NULL AND t.until < ${now} ORDER BY t.until LIMIT ${limit}`,
+  );
+  yield remove(
+    endedState,
+    ended.toSorted((a, b) => (a.key < b.key ? -1 : 1)),
+  );
+  return ended.length;
+}

@@ -1,0 +1,214 @@
+// Slow: it starts servers of its own.
+import { randomUUID } from "node:crypto";
+import { connect as connectTo, createServer, type Server, type Socket } from "node:net";
+import { expect, test } from "vitest";
+import { StoreUnavailable } from "../../../src/store/port.ts";
+import { openPostgresStore, type PostgresStore } from "../../../src/store/postgres/open.ts";
+import { events } from "../../../src/store/schema/tables.ts";
+import { rows } from "../../../src/store/sql/ops.ts";
+import { as, select } from "../../../src/store/sql/sql.ts";
+import { anEvent, rulesFor } from "../../contract/store-events.ts";
+import { openSession } from "../../harness/postgres-session.ts";
+import { until } from "../../harness/until.ts";
+import { createDatabase } from "../../setup/database.ts";
+import { type Postgres, startPostgres } from "../../setup/postgres.ts";
+
+const rules = rulesFor([{ name: "crm" }]);
+const e = as(events, "e");
+
+interface Opened extends AsyncDisposable {
+  readonly opened: PostgresStore;
+  readonly store: PostgresStore["store"];
+  readonly id: string;
+  /** What the hooks reported. */
+  readonly reports: string[];
+}
+
+async function open(url: string, schema = "relay"): Promise<Opened> {
+  const reports: string[] = [];
+  const id = randomUUID();
+  const opened = await openPostgresStore(
+    { url, schema },
+    {
+      rules,
+      hooks: { committed: () => reports.push("stored"), failed: (error) => reports.push((error as Error).message) },
+      presence: { id, role: "both", host: "here", pid: 1, version: "1" },
+      held: () => null,
+    },
+  );
+  return { opened, store: opened.store, id, reports, [Symbol.asyncDispose]: opened.store.close };
+}
+
+const stored = async ({ opened }: Opened): Promise<number> => (await opened.read(rows(select({ seq: e.seq })`FROM events e`))).length;
+const accepts = async ({ store }: Opened): Promise<boolean> =>
+  store.accept(anEvent()).then(
+    () => true,
+    (error: unknown) => {
+      expect(error).toBeInstanceOf(StoreUnavailable);
+      return false;
+    },
+  );
+
+test("processes that start at once make one schema, and know each other", async () => {
+  await using database = await createDatabase();
+  const all = await Promise.all(Array.from({ length: 4 }, () => open(database.url, "Relay-1")));
+  expect(await Promise.all(all.map(accepts))).toEqual([true, true, true, true]);
+  const [first, second] = all as [Opened, Opened];
+  expect(await stored(first)).toBe(4);
+  expect((await first.opened.processes()).map(({ id }) => id).sort()).toEqual(all.map(({ id }) => id).sort());
+  expect(Math.abs(first.opened.clock.now() - second.opened.clock.now())).toBeLessThan(50);
+  await second.store.close();
+  expect((await first.opened.processes()).map(({ id }) => id)).not.toContain(second.id);
+  for (const one of all) if (one !== second) await one.store.close();
+});
+
+test("a process hears of what another one stored and made due, and of routes that were resumed", async () => {
+  await using database = await createDatabase();
+  await using one = await open(database.url);
+  await using two = await open(database.url);
+  const heard: unknown[] = [];
+  two.store.onDue({ offer: (due) => heard.push(...due), wake: (route) => heard.push(route) });
+  let woken = 0;
+  two.store.onStored(() => {
+    woken += 1;
+  });
+  const outcome = await one.store.accept(anEvent());
+  if (outcome.result === "accepted") one.store.announce(outcome.due);
+  await until("it is told", () => heard.length === 1 && woken > 0);
+  expect(heard).toMatchObject([{ route: "crm", event: 1 }]);
+  expect(await two.opened.horizon()).toBe(1);
+  await one.store.resume("crm");
+  await until("it is told of the route", () => heard.length === 2);
+  one.store.announce(Array.from({ length: 500 }, (_, event) => ({ route: "log", event, at: 0 })));
+  await until("many are one route", () => heard.length === 3);
+  expect(heard.slice(1)).toEqual(["crm", "log"]);
+});
+
+test.for([
+  ["another program's", "CREATE SCHEMA relay; CREATE TABLE relay.events (id int)", /not from wamid-relay/],
+  ["a newer", "CREATE SCHEMA relay; CREATE TABLE relay.state (id int); COMMENT ON TABLE relay.state IS 'wamid-relay schema 99'", /newer/],
+] as const)("refuses %s schema in one line", async ([, statements, why]) => {
+  await using database = await createDatabase();
+  await using session = await openSession(database.url);
+  await session.rows(statements);
+  await expect(open(database.url)).rejects.toThrow(why);
+});
+
+test("refuses a missing database, a user without rights, and says where", async () => {
+  await using database = await createDatabase();
+  await expect(open(database.url.replace(/\/test_\w+/, "/nowhere"))).rejects.toThrow(
+    /^postgres:\/\/\/nowhere\?host=.*: there is no such database/,
+  );
+  await using session = await openSession(database.url);
+  const name = `weak_${randomUUID().slice(0, 8)}`;
+  await session.rows(`CREATE ROLE ${name} LOGIN`);
+  await expect(open(database.url.replace("relay@", `${name}:secret@`))).rejects.toThrow(/the user lacks a permission/);
+  await session.rows(`DROP ROLE ${name}`);
+});
+
+test("goes on after its sessions were terminated, and after the server was stopped at once and restarted", { tags: ["slow"] }, async () => {
+  await using server = await startPostgres({ durable: true });
+  await using one = await open(server.url);
+  expect(await accepts(one)).toBe(true);
+  await using session = await openSession(server.url);
+  await session.rows("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'wamid-relay'");
+  await until("it stores again", () => accepts(one));
+
+  await server.kill("SIGQUIT");
+  await until("it reports that", async () => !(await accepts(one)) && !one.store.isInPlace());
+  const startedAt = performance.now();
+  expect(await accepts(one)).toBe(false);
+  expect(performance.now() - startedAt).toBeLessThan(100);
+  await server.restart();
+  one.reports.length = 0;
+  await until("it recovers without a command", () => one.store.isInPlace());
+  expect(one.reports).toContain("stored");
+  expect(await accepts(one)).toBe(true);
+});
+
+test("starts before its server, and fails until that is there", { tags: ["slow"] }, async () => {
+  await using server = await startPostgres({ tcp: true });
+  await server.kill("SIGINT");
+  await using one = await open(server.url);
+  expect(await accepts(one)).toBe(false);
+  await server.restart();
+  await until("it stores", () => accepts(one));
+});
+
+test("a network that hangs costs a few seconds, then commands fail at once, and it recovers", { tags: ["slow"] }, async () => {
+  await using server = await startPostgres({ tcp: true });
+  await using proxy = await hangingProxy(server);
+  await using one = await open(proxy.url);
+  expect(await accepts(one)).toBe(true);
+  proxy.hang(true);
+  const startedAt = performance.now();
+  const outcomes = await Promise.all(Array.from({ length: 300 }, () => accepts(one)));
+  expect(outcomes).not.toContain(true);
+  expect(performance.now() - startedAt).toBeLessThan(11_000);
+  await until("it is known to be down", () => !one.store.isInPlace());
+  const again = performance.now();
+  expect(await accepts(one)).toBe(false);
+  expect(performance.now() - again).toBeLessThan(100);
+  proxy.hang(false);
+  await until("it recovers", () => accepts(one), 20_000);
+});
+
+test("a server without free connections refuses, and is used once there are some", { tags: ["slow"] }, async () => {
+  await using server = await startPostgres({ settings: { max_connections: 8, superuser_reserved_connections: 0 } });
+  const others = await Promise.all(Array.from({ length: 8 }, () => openSession(server.url)));
+  await using one = await open(server.url);
+  expect(await accepts(one)).toBe(false);
+  for (const other of others) await other[Symbol.asyncDispose]();
+  await until("it stores", () => accepts(one));
+});
+
+test("a table that is locked for long holds up commands for some seconds only", { tags: ["slow"] }, async () => {
+  await using database = await createDatabase();
+  await using one = await open(database.url);
+  expect(await accepts(one)).toBe(true);
+  await using session = await openSession(database.url);
+  await session.rows("BEGIN");
+  await session.rows("LOCK TABLE relay.events IN ACCESS EXCLUSIVE MODE");
+  const startedAt = performance.now();
+  const outcomes = await Promise.all(Array.from({ length: 1_000 }, () => accepts(one)));
+  expect(outcomes).not.toContain(true);
+  expect(performance.now() - startedAt).toBeLessThan(12_000);
+  await session.rows("ROLLBACK");
+  await until("it stores", () => accepts(one));
+  expect(one.reports.at(-1)).toBe("stored");
+});
+
+/** A loopback port before the server that forwards nothing any more while it hangs. */
+async function hangingProxy(server: Postgres): Promise<AsyncDisposable & { readonly url: string; hang(isHanging: boolean): void }> {
+  const sockets = new Set<Socket>();
+  let isHanging = false;
+  const listener: Server = createServer((client) => {
+    const upstream = connectTo(server.port, server.host);
+    for (const [from, to] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      sockets.add(from);
+      from.on("data", (chunk) => {
+        if (!isHanging) to.write(chunk);
+      });
+      from.on("error", () => {});
+      from.on("close", () => {
+        sockets.delete(from);
+        to.destroy();
+      });
+    }
+  });
+  await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
+  const { port } = listener.address() as { port: number };
+  return {
+    url: `postgres://relay@127.0.0.1:${port}/postgres`,
+    hang(now) {
+      isHanging = now;
+    },
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((resolve) => listener.close(resolve));
+    },
+  };
+}
