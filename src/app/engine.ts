@@ -40,7 +40,7 @@ export interface Engine {
   readonly backlog?: PlanningBacklog;
   /** The caps of an account, where processes share them. */
   readonly caps?: (account: string, baseUrl: string) => SharedCaps;
-  readonly lanes: Pick<LaneParts, "queueOf" | "breakerOf" | "bucketOf" | "failingOf">;
+  readonly lanes: Pick<LaneParts, "queueOf" | "breakerOf" | "bucketOf" | "notesOf">;
   readonly breakersOf: BreakersOf;
   /** The processes that use the store now, where processes share it. */
   readonly processes?: () => Promise<readonly Presence[]>;

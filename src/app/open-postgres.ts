@@ -4,7 +4,6 @@ import { breakerName, type LaneSettings } from "../deliver/settings.ts";
 import type { Clock } from "../model/clock.ts";
 import type { BreakerView, Failing } from "../model/shared-limits.ts";
 import { relayVersion } from "../model/version.ts";
-import type { Store } from "../store/port.ts";
 import { openPostgresStore, openPostgresForReading as openReading } from "../store/postgres/open.ts";
 import type { PostgresStorage } from "../store/settings.ts";
 import type { Work } from "../store/sql/ops.ts";
@@ -25,7 +24,7 @@ export async function openPostgres(
   const opened = await openPostgresStore(settingsOf(storage), { rules, hooks, presence, held, clock: given });
   const { clock, processes, read } = opened;
   return {
-    store: opened.store as unknown as Store,
+    store: opened.store,
     clock,
     lanes: {
       queueOf() {

@@ -1,10 +1,11 @@
-import { createBreaker } from "../deliver/breaker.ts";
-import { createReadyQueue } from "../deliver/ready-queue.ts";
+import { createReadyQueue, type DeliveryStore } from "../deliver/ready-queue.ts";
+import { pausedUntil as endOfPause } from "../deliver/session.ts";
 import { breakerName, type LaneSettings } from "../deliver/settings.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
 import { systemClock } from "../model/system-clock.ts";
 
 import { postgresName, type StorageSettings } from "../store/settings.ts";
+import type { SqliteStore } from "../store/sqlite/open.ts";
 import type { StoreReader } from "../store/sqlite/read.ts";
 import type { Engine, OpenOptions, ReadingEngine } from "./engine.ts";
 
@@ -22,17 +23,19 @@ export async function openStore(storage: StorageSettings, options: OpenOptions):
   const { openSqliteStore } = await import("../store/sqlite/open.ts");
   const store = openSqliteStore(storage.path, rules, hooks, instance);
   const breakersOf = breakersInFile(store.read, clock.now);
+  const deliveries = formerQueue(store);
+  const { stories } = store.read;
   return {
     store,
     clock,
     lanes: {
-      queueOf: (route) => createReadyQueue(route, store, clock),
-      breakerOf(route) {
-        const breaker = createBreaker(route.to.breaker, clock.now);
-        breaker.pause(breakersOf([route]).get(route.name)?.pausedUntil ?? 0);
-        return breaker;
-      },
-      failingOf: store.read.stories.failingOf,
+      queueOf: (route, lane, stopped) => createReadyQueue(route, lane, { store: deliveries, clock, isShared: false, stopped }),
+      notesOf: (route) => ({
+        stop: store.stopReason(route),
+        pause: stories.pauseOf(route),
+        opened: null,
+        failing: stories.failingOf(route),
+      }),
     },
     breakersOf,
     tryNow: ({ name }) => store.endPause(name, clock.now()),
@@ -60,13 +63,35 @@ export async function openStoreForReading(storage: StorageSettings): Promise<Rea
   };
 }
 
+/** The queue of the former engine, which knows no lanes. */
+function formerQueue(store: SqliteStore): DeliveryStore {
+  return {
+    due({ route, now, limit }) {
+      const events = store.due(route, now, limit);
+      const nextAt = events.length < limit ? store.nextDueAt(route, now) : null;
+      return { places: events.map((event) => ({ lane: 0, event, at: now })), nextAt };
+    },
+    load: (route, keys) =>
+      store.reading(() =>
+        keys.flatMap(({ event }) => {
+          const delivery = store.load(route, event);
+          return delivery === null ? [] : [{ ...delivery, lane: 0, cause: null, dueAt: 0 }];
+        }),
+      ),
+    async settle(settling) {
+      const event = await store.settle(settling);
+      return { result: "settled", released: event === null ? null : { lane: 0, event, at: settling.at } };
+    },
+    stopReason: store.stopReason,
+  };
+}
+
 /** A file stores the pauses of breakers, and the failures in a row. Whether one is open is in the memory of its relay. */
 export function breakersInFile({ stories }: Pick<StoreReader, "stories">, now: () => number) {
   function pausedUntil(route: LaneSettings): number | null {
     const pause = stories.pauseOf(route.name);
     if (pause === null || pause.breaker !== breakerName(route) || pause.until <= now()) return null;
-    // A longer rest than the settings allow: the clock was set back.
-    return Math.min(pause.until, now() + ("maxRetryAfter" in route.to ? route.to.maxRetryAfter : 0));
+    return endOfPause(pause.until, route, now());
   }
   return (routes: readonly LaneSettings[]): ReadonlyMap<string, BreakerView> =>
     new Map(

@@ -17,6 +17,12 @@ import type { CommonSettings } from "./settings.ts";
  * Neutral changes nothing else. There is no timer: each call checks the time.
  */
 
+/** When the time of an open breaker ends (unix ms), and how long it is. */
+interface Opened {
+  readonly until: number;
+  readonly pause: number;
+}
+
 /** The circuit breaker of one destination. While it is open, no attempts are spent. */
 export interface Breaker {
   state(): BreakerState;
@@ -29,6 +35,8 @@ export interface Breaker {
   waitsForProbe(): boolean;
   /** Unix milliseconds until which no attempt starts; null unless open. */
   openUntil(): number | null;
+  /** Until when it opened, for how many milliseconds; null while closed. */
+  opened(): Opened | null;
   /** Records the outcome of an attempt that `mayStart` allowed. */
   record(ok: boolean | "neutral"): void;
   /** The destination asked (429) for a pause until `until`, unix milliseconds. Leaves the state as it is. */
@@ -40,12 +48,16 @@ export interface Breaker {
   close(): void;
 }
 
-/** A breaker, closed. `clock` gives unix milliseconds. `endPause` leaves the state as it is. */
-export function createBreaker(settings: CommonSettings["breaker"], clock: () => number): Breaker & { endPause(): void } {
-  let current: BreakerState = "closed";
+/** A breaker. `clock` gives unix milliseconds. `opened`: it was open before; else it is closed. `endPause` leaves the state as it is. */
+export function createBreaker(
+  settings: CommonSettings["breaker"],
+  clock: () => number,
+  opened: Opened | null = null,
+): Breaker & { endPause(): void } {
+  let current: BreakerState = opened === null ? "closed" : "open";
   let failures = 0;
-  let pause = settings.pause;
-  let until = 0;
+  let pause = opened?.pause ?? settings.pause;
+  let until = opened?.until ?? 0;
   let probeOut = false;
   let pausedUntil = 0;
   let pausedFor = 0;
@@ -84,6 +96,7 @@ export function createBreaker(settings: CommonSettings["breaker"], clock: () => 
     },
     waitsForProbe: () => state() === "half-open" && probeOut,
     openUntil: () => (state() === "open" ? until : null),
+    opened: () => (state() === "closed" ? null : { until, pause }),
     record(ok) {
       const now = state();
       if (now === "open") return;

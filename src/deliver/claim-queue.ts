@@ -266,7 +266,7 @@ export function createClaimQueue(route: string, lane: QueueLane, { store, clock,
       wanted = false;
       handBack(held.dropReady());
     },
-    offer(_event, at) {
+    offer({ at }) {
       if (at <= clock.now()) more = true;
       else expect(at);
       refill();

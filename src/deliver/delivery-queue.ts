@@ -1,4 +1,4 @@
-import type { Settlement, StoredDelivery } from "../model/delivery.ts";
+import type { QueuePlace, Settlement, StoredDelivery } from "../model/delivery.ts";
 
 /**
  * Which delivery of a route goes next: the lane's port to the store. There are two, one over a store of this process
@@ -17,8 +17,8 @@ export interface DeliveryQueue {
   putBack(event: number): void;
   /** Nothing starts for a while: hands back what was claimed ahead, until the next `peek`. */
   rest(): void;
-  /** A delivery becomes due at `at` (unix ms). */
-  offer(event: number, at: number): void;
+  /** A delivery becomes due. */
+  offer(place: QueuePlace): void;
   /** The store was changed from outside this lane. */
   lookAgain(): void;
   /** Unix ms at which to `peek` again; null: not before the lane is woken or something is offered. */
@@ -41,4 +41,5 @@ export interface QueueLane {
   mostAhead(): number;
 }
 
-export type QueueOf = (route: string, lane: QueueLane) => DeliveryQueue;
+/** `stopped`: why the destination is stopped when the queue begins. */
+export type QueueOf = (route: string, lane: QueueLane, stopped: string | null) => DeliveryQueue;

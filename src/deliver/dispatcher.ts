@@ -29,8 +29,8 @@ export function createDispatcher(routes: readonly LaneSettings[], parts: LanePar
 
   return {
     /** Deliveries that were planned or released; `at` is unix ms. */
-    offer(due: readonly { readonly route: string; readonly event: number; readonly at: number }[]): void {
-      for (const { route, event, at } of due) lanes.get(route)?.lane.offer(event, at);
+    offer(due: readonly { readonly route: string; readonly event: number; readonly at: number; readonly lane?: number }[]): void {
+      for (const { route, event, at, lane = 0 } of due) lanes.get(route)?.lane.offer({ lane, event, at });
     },
     reload,
     wake: (route: string): void => lanes.get(route)?.lane.wake(),

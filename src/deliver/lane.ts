@@ -1,4 +1,5 @@
-import type { AttemptResult, StoredDelivery } from "../model/delivery.ts";
+import type { AttemptResult, OpenNote, QueuePlace, RouteNotes, StoredDelivery } from "../model/delivery.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { BreakerState, Failing, Slow } from "../model/shared-limits.ts";
 import { breakerVerdict } from "./breaker.ts";
 import { type Decision, decide, pauseOf, type SettlingDecision, settledBy } from "./decide.ts";
@@ -34,8 +35,10 @@ export interface LaneParts extends SessionParts {
   readonly queueOf: QueueOf;
   readonly random: () => number;
   readonly hooks: LaneHooks;
-  /** The failed attempts of the process before; absent: not stored. */
-  readonly failingOf?: (route: string) => Failing | null;
+  /** What whoever delivered the route before has stored; absent: nothing. */
+  readonly notesOf?: (route: string) => MaybePromise<RouteNotes>;
+  /** Whether this process may begin attempts of the route now. Default: always. */
+  readonly mayBegin?: (route: string) => boolean;
 }
 
 export interface LaneState {
@@ -52,6 +55,8 @@ export interface LaneState {
   /** Deliveries in a row that took more than `slowShare` of the timeout. Null: the last one did not. */
   readonly slow: Slow | null;
 }
+
+export const noNotes: RouteNotes = { stop: null, pause: null, opened: null, failing: null };
 
 /** Slower attempts than this share of the destination's timeout are half way to failing. */
 const slowShare = 0.5;
@@ -75,17 +80,19 @@ const shortHoldMs = 1000;
  * `claim-queue.ts`), so that a backlog of any length costs the same. `concurrency` bounds attempts in flight, and four
  * times that bounds settlements that are not durable yet, so that connections do not idle during a commit.
  */
-export function createLane(initial: LaneSettings, parts: LaneParts) {
+export function createLane(initial: LaneSettings, parts: LaneParts, notes: RouteNotes = noNotes) {
   const { clock, random, hooks } = parts;
   const route = initial.name;
   const abort = new AbortController();
   const closing = new AbortController();
-  let session = openSession(initial, parts, sessionChanged);
+  /** What is stored, as far as this lane knows. */
+  let stored = notes;
+  let session = openSession(initial, parts, stored, sessionChanged);
   let settling = 0;
   let inFlight = 0;
   let suspended = false;
   let closed = false;
-  let failing = parts.failingOf?.(route) ?? null;
+  let failing = notes.failing;
   let slow: Slow | null = null;
   /** Whether the store has it. Only a change is written, so a delivery costs nothing more. */
   let isFailingStored = failing !== null;
@@ -93,17 +100,22 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
   let pumpScheduled = false;
   const idle = Promise.withResolvers<void>();
 
-  const queue = parts.queueOf(route, {
-    wake: schedule,
-    failed: (error) => hooks.storeFailed(route, error),
-    room() {
-      if (closed || suspended) return 0;
-      // Half-open allows one probe, and open nothing.
-      if (session.breaker.state() !== "closed") return 1;
-      return Math.min(Math.max(0, session.settings.to.concurrency - inFlight), startsAllowed());
+  const room = (): number => {
+    if (closed || suspended) return 0;
+    // Half-open allows one probe, and open nothing.
+    if (session.breaker.state() !== "closed") return 1;
+    return Math.min(Math.max(0, session.settings.to.concurrency - inFlight), startsAllowed());
+  };
+  const queue = parts.queueOf(
+    route,
+    {
+      wake: schedule,
+      failed: (error) => hooks.storeFailed(route, error),
+      room,
+      mostAhead: () => Math.min(2 * session.settings.to.concurrency, startsAllowed()),
     },
-    mostAhead: () => Math.min(2 * session.settings.to.concurrency, startsAllowed()),
-  });
+    notes.stop,
+  );
 
   /** Starts that `rate` allows within a tenth of a second. */
   function startsAllowed(): number {
@@ -145,7 +157,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
   }
 
   function pump(): void {
-    while (!closed && !suspended && queue.stopReason() === null && hasRoom()) {
+    while (!closed && !suspended && queue.stopReason() === null && hasRoom() && (parts.mayBegin?.(route) ?? true)) {
       const now = clock.now();
       const { breaker, bucket } = session;
       const heldUntil = Math.max(breaker.pausedUntil(), breaker.openUntil() ?? 0);
@@ -228,6 +240,22 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
     if (decision.kind === "stop") hooks.stopped(route, decision.reason);
   }
 
+  /** What a settlement stores of the breaker: only a change, and only one of the present settings. */
+  function changeOfBreaker(on: DestinationSession): { readonly opened?: OpenNote | null } {
+    const opened = on.breaker.opened();
+    const known = stored.opened;
+    if (on !== session || (opened === null ? known === null : opened.until === known?.until)) return {};
+    return { opened: opened === null ? null : { breaker: breakerName(on.settings), ...opened } };
+  }
+
+  /** An operator ended a stored pause, perhaps through another process. */
+  function follow(next: RouteNotes): void {
+    const isEnded = (stored.pause !== null || stored.opened !== null) && next.pause === null && next.opened === null;
+    stored = next;
+    if (isEnded) session.breaker.tryNow();
+    schedule();
+  }
+
   /** Reports a breaker that opened or closed. Half-open is not reported, because time alone causes it. */
   function noticeBreaker(of: DestinationSession): void {
     const state = of.breaker.state();
@@ -255,11 +283,25 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
     const pause = until === null ? {} : { pause: { breaker: breakerName(on.settings), until } };
     const standing = failing === null && !isFailingStored ? {} : { failing };
     isFailingStored = failing !== null;
+    const breaker = changeOfBreaker(on);
+    stored = { ...stored, ...pause, ...breaker };
     let isCounted = true;
     try {
       for (let tries = 1; ; tries++) {
         try {
-          return await queue.settle({ route, event, eventId, attempt, settled, at: now, ...received, ...stop, ...pause, ...standing });
+          return await queue.settle({
+            route,
+            event,
+            eventId,
+            attempt,
+            settled,
+            at: now,
+            ...received,
+            ...stop,
+            ...pause,
+            ...breaker,
+            ...standing,
+          });
         } catch (error) {
           if (isUnavailable(error)) tries = 0;
           if (tries < settleTries) hooks.storeFailed(route, error);
@@ -304,16 +346,16 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
   schedule();
 
   return {
-    /** A delivery was planned or released; `at` is unix ms. */
-    offer(event: number, at: number): void {
-      queue.offer(event, at);
+    /** A delivery was planned or released. */
+    offer(place: QueuePlace): void {
+      queue.offer(place);
       schedule();
     },
     /** Applies new settings without losing attempts in flight; ends a suspension. */
     reconfigure(settings: LaneSettings): void {
       const old = session;
       suspended = false;
-      session = openSession(settings, parts, sessionChanged);
+      session = openSession(settings, parts, stored, sessionChanged);
       failing = null;
       slow = null;
       old.retire();
@@ -327,11 +369,18 @@ export function createLane(initial: LaneSettings, parts: LaneParts) {
     /** Reads the store again, after it was changed from outside (a resumed destination). */
     wake(): void {
       queue.lookAgain();
+      const next = parts.notesOf?.(route);
+      if (next instanceof Promise)
+        next.then(follow, (error: unknown) => {
+          if (!closed) hooks.storeFailed(route, error);
+        });
+      else if (next !== undefined) follow(next);
       schedule();
     },
     /** An operator wants an attempt now. True when a pause or an open breaker prevented it. */
     tryNow(): boolean {
       const waited = session.breaker.tryNow();
+      stored = { ...stored, pause: null, opened: null };
       schedule();
       return waited;
     },

@@ -17,15 +17,15 @@ const savedSeconds = 0.1;
 
 /**
  * Lets `perSecond` attempts a second start: within any w seconds at most `perSecond * w + max(1,
- * perSecond / 10)`. `clock` gives unix milliseconds.
+ * perSecond / 10)`. `clock` gives unix milliseconds. `isEmpty`: another process may have used up the tokens.
  */
-export function createTokenBucket(perSecond: number, clock: () => number): TokenBucket {
+export function createTokenBucket(perSecond: number, clock: () => number, isEmpty = false): TokenBucket {
   const interval = 1000 / perSecond;
   const saved = Math.max(1, perSecond * savedSeconds) * interval;
   // Times are relative to `origin`: at the size of unix milliseconds, sums of fractions drift.
   const origin = clock();
   // The generic cell rate algorithm: one number, the time at which the bucket will be full again.
-  let fullAt = 0;
+  let fullAt = isEmpty ? saved : 0;
 
   function next(now: number): number {
     // Later than an empty bucket allows: the clock was set back.

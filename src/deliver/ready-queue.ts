@@ -1,102 +1,299 @@
 import type { Clock } from "../model/clock.ts";
-import type { Settlement, StoredDelivery } from "../model/delivery.ts";
-import type { DeliveryQueue } from "./delivery-queue.ts";
+import type { DuePlaces, DueRange, QueuedDelivery, QueueKey, QueuePlace, SettledOutcome, Settling } from "../model/delivery.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { DeliveryQueue, QueueLane } from "./delivery-queue.ts";
 
-/** What the queue needs of the store. Deliveries are named by route and the event's seq. */
+/** What the queue needs of the store. A SQLite file answers its reads at once, PostgreSQL later. */
 export interface DeliveryStore {
-  /** Runs several reads under one lock. `run` must be synchronous. */
-  reading<T>(run: () => T): T;
-  /** Events of waiting deliveries due at `now` (unix ms), soonest first. */
-  due(route: string, now: number, limit: number): number[];
-  /** Unix ms at which the next waiting delivery becomes due after `now`; null when none waits. */
-  nextDueAt(route: string, now: number): number | null;
-  /** The delivery; null when it is not waiting any more. */
-  load(route: string, event: number): StoredDelivery | null;
-  /** Resolves, once it is durable, with the event of the delivery this one held back, if any. */
-  settle(settlement: Settlement): Promise<number | null>;
+  due(range: DueRange): MaybePromise<DuePlaces>;
+  /** Those of the deliveries that still wait, in the order of `keys`. */
+  load(route: string, keys: readonly QueueKey[]): MaybePromise<readonly QueuedDelivery[]>;
+  /** Resolves once it is durable. */
+  settle(settling: Settling): Promise<SettledOutcome>;
   /** Why the route's destination is stopped; null when it is not. */
-  stopReason(route: string): string | null;
+  stopReason(route: string): MaybePromise<string | null>;
 }
 
-/** Due deliveries whose numbers are in memory, per route. */
+export interface ReadyQueueParts {
+  readonly store: DeliveryStore;
+  readonly clock: Clock;
+  /** Other processes write to the store, and may not reach this one with what they report. */
+  readonly isShared: boolean;
+  /** Why the destination is stopped when the queue begins. */
+  readonly stopped: string | null;
+}
+
+/** Due deliveries whose places are in memory, per route. */
 const windowSize = 512;
+/** A shared store is asked for more places when so few are left, so that nothing waits for the answer. */
+const windowLow = 128;
+/** Most deliveries that are loaded at once. */
+const mostAtOnce = 64;
+/** What was loaded from a shared store is sent within this time, or loaded again. */
+const freshMs = 100;
+/** Loads ahead from a shared store what starts within this time, a few round trips. */
+const aheadMs = 50;
+/** How often a shared store is read without a reason: a report that was lost costs this time. */
+const pollMs = 500;
+/** A poll looks for rows that became visible so long after their time. */
+const lateMs = 5_000;
+/** Every so many polls, all rows are looked at. */
+const pollsPerWholeLook = 20;
+/** Wait after a failed read of a shared store. */
+const storeRetryMs = 500;
 
 /**
- * The queue of a route over the store of this process. The store has all waiting deliveries; the queue has a window of
- * those due now. A number is in the window, in flight (started, not yet settled), or only in the store.
+ * The queue of a route that this process alone delivers. The store has all waiting deliveries; the queue has a window of the
+ * places of those due now. A delivery is loaded shortly before it is sent, so that what changed in between is seen. It is in
+ * the window, ready (loaded), in flight (started, not yet settled), or only in the store.
  */
-export function createReadyQueue(route: string, store: DeliveryStore, clock: Clock): DeliveryQueue {
-  const window: number[] = [];
-  /** In the window or in flight: not to be read from the store again. */
+export function createReadyQueue(route: string, lane: QueueLane, { store, clock, isShared, stopped }: ReadyQueueParts): DeliveryQueue {
+  const window: QueuePlace[] = [];
+  let ready: { readonly delivery: QueuedDelivery; readonly loadedAt: number }[] = [];
+  const inFlight = new Map<number, QueuedDelivery>();
+  /** In the window, ready or in flight: not to be taken from the store again. */
   const known = new Set<number>();
-  /** True when the store may have due deliveries that are not in the window. */
+  /** True when the store may have due deliveries that are not known. */
   let more = true;
-  /** When the next delivery outside the window becomes due, as far as known. */
+  /** When the next delivery that is not known becomes due, as far as known. */
   let dueAt: number | null = null;
-  let stop = store.stopReason(route);
+  /**
+   * No delivery that is due before is unknown. A look at a shared store begins here, because PostgreSQL cannot remove the
+   * dead entries at the head of an index while a transaction is open anywhere.
+   */
+  let from = 0;
+  let looking = false;
+  let loading = false;
+  let stop = stopped;
+  /** Counts changes of `stop`, because an answer of the store may be older. */
+  let stops = 0;
+  /** Another process delivers this route now. */
+  let isLost = false;
+  let isResting = false;
+  let polls = 0;
+  /** Settled since the last poll, and in the interval before. */
+  let [settled, settledBefore] = [0, 0];
+  let cancelRest = (): void => {};
+  let cancelPoll = isShared ? clock.after(pollMs, poll) : () => {};
+
+  /** What throws at once throws here. What fails later is reported, and the lane is woken after a rest. */
+  function ask<A>(call: () => MaybePromise<A>, done: (answer: A) => void, undone: () => void): void {
+    let answer: MaybePromise<A>;
+    try {
+      answer = call();
+    } catch (error) {
+      undone();
+      throw error;
+    }
+    if (!(answer instanceof Promise)) {
+      done(answer);
+      return;
+    }
+    answer.then(
+      (later) => {
+        done(later);
+        lane.wake();
+      },
+      (error: unknown) => {
+        undone();
+        isResting = true;
+        cancelRest();
+        cancelRest = clock.after(storeRetryMs, () => {
+          isResting = false;
+          lane.wake();
+        });
+        lane.failed(error);
+      },
+    );
+  }
 
   function expect(at: number): void {
     if (dueAt === null || at < dueAt) dueAt = at;
+    from = Math.min(from, at);
   }
 
-  function refill(now: number): void {
+  function lookFrom(at: number): void {
+    from = Math.min(from, at);
+    more = true;
+  }
+
+  /** Fills the window. */
+  function look(now: number): void {
     const limit = windowSize + known.size;
-    const events = store.due(route, now, limit);
-    for (const event of events) {
-      if (known.has(event) || window.length >= windowSize) continue;
-      window.push(event);
-      known.add(event);
-    }
-    more = events.length === limit;
-    dueAt = more ? null : store.nextDueAt(route, now);
+    const lookedFrom = isShared ? from : 0;
+    // Reset before the call: what is reported meanwhile may not be in the answer.
+    looking = true;
+    more = false;
+    dueAt = null;
+    from = Number.MAX_SAFE_INTEGER;
+    ask(
+      () => store.due({ route, from: lookedFrom, now, limit }),
+      ({ places, nextAt }) => {
+        looking = false;
+        let passed = places.length < limit ? now : (places.at(-1)?.at ?? now);
+        for (const place of places) {
+          if (known.has(place.event)) continue;
+          if (window.length >= windowSize) {
+            more = true;
+            passed = Math.min(passed, place.at);
+            break;
+          }
+          enter(place);
+        }
+        more ||= places.length === limit;
+        from = Math.min(from, passed);
+        if (nextAt !== null) expect(nextAt);
+      },
+      () => {
+        looking = false;
+        lookFrom(lookedFrom);
+      },
+    );
   }
 
-  function offer(event: number, at: number): void {
-    if (at > clock.now()) expect(at);
-    else if (more || window.length >= windowSize) more = true;
-    else if (!known.has(event)) {
-      window.push(event);
-      known.add(event);
-    }
+  function enter(place: QueuePlace): void {
+    window.push(place);
+    known.add(place.event);
+  }
+
+  /** How many more than can start now will start within `aheadMs` at the present speed. */
+  function ahead(): number {
+    return isShared ? Math.min(lane.mostAhead(), Math.floor(((settled + settledBefore) / pollMs) * aheadMs)) : 0;
+  }
+
+  function load(now: number): void {
+    const taken = window.splice(0, Math.max(1, Math.min(mostAtOnce, lane.room() + ahead() - ready.length)));
+    loading = true;
+    ask(
+      () => store.load(route, taken),
+      (found) => {
+        loading = false;
+        let next = 0;
+        for (const { event } of taken) {
+          const delivery = found[next];
+          if (delivery?.event !== event) {
+            // It does not wait any more.
+            known.delete(event);
+            continue;
+          }
+          next += 1;
+          if (delivery.dueAt <= now) ready.push({ delivery, loadedAt: now });
+          else {
+            known.delete(event);
+            expect(delivery.dueAt);
+          }
+        }
+      },
+      () => {
+        loading = false;
+        window.unshift(...taken);
+      },
+    );
+  }
+
+  /** What is loaded waits in the window again. */
+  function unload(): void {
+    if (ready.length === 0) return;
+    window.unshift(...ready.map(({ delivery: { lane, event, dueAt } }) => ({ lane, event, at: dueAt })));
+    ready = [];
+  }
+
+  function offer(place: QueuePlace): void {
+    if (place.at > clock.now()) expect(place.at);
+    else if (more || window.length >= windowSize) lookFrom(place.at);
+    else if (!known.has(place.event)) enter(place);
+  }
+
+  function readStop(): void {
+    const before = stops;
+    ask(
+      () => store.stopReason(route),
+      (reason) => {
+        if (before === stops) stop = reason;
+      },
+      () => {},
+    );
+  }
+
+  function poll(): void {
+    polls += 1;
+    [settled, settledBefore] = [0, settled];
+    lookFrom(polls % pollsPerWholeLook === 0 ? 0 : clock.now() - lateMs);
+    if (stop !== null) readStop();
+    lane.wake();
+    cancelPoll = clock.after(pollMs, poll);
+  }
+
+  function isDue(now: number): boolean {
+    return more || (dueAt !== null && dueAt <= now);
   }
 
   return {
-    look: store.reading,
+    look(run) {
+      try {
+        run();
+      } finally {
+        // Of a store of this process, nothing is sent later than in the turn in which it was loaded.
+        if (!isShared) unload();
+      }
+    },
     peek(now) {
+      if (isLost || isResting) return null;
       for (;;) {
-        if (window.length === 0 && (more || (dueAt !== null && dueAt <= now))) refill(now);
-        const event = window[0];
-        if (event === undefined) return null;
-        const delivery = store.load(route, event);
-        if (delivery !== null) return delivery;
-        // It does not wait any more.
-        window.shift();
-        known.delete(event);
+        const first = ready[0];
+        if (first !== undefined && now - first.loadedAt < freshMs) return first.delivery;
+        unload();
+        if (!looking && window.length <= (isShared ? windowLow : 0) && isDue(now)) look(now);
+        if (loading || window.length === 0) return null;
+        load(now);
+        if (loading) return null;
       }
     },
     start() {
-      window.shift();
+      const started = ready.shift()?.delivery;
+      if (started === undefined) return;
+      inFlight.set(started.event, started);
+      if (isShared && !loading && window.length > 0 && ready.length < ahead() / 2) load(clock.now());
     },
     async settle(settlement) {
-      const { event, settled, at } = settlement;
-      if (settlement.stop !== undefined) stop = settlement.stop;
-      const released = await store.settle(settlement);
+      const { event, settled: to, at } = settlement;
+      const delivery = inFlight.get(event);
+      if (delivery === undefined) throw new Error(`event ${event} is settled without an attempt`);
+      if (settlement.stop !== undefined) {
+        stops += 1;
+        stop = settlement.stop;
+      }
+      const outcome = await store.settle({ ...settlement, delivery });
+      settled += 1;
+      inFlight.delete(event);
       known.delete(event);
-      if (settled.to === "waiting") expect(settled.nextAt);
-      if (released !== null) offer(released, at);
+      if (outcome.result === "lost") {
+        isLost = true;
+        return;
+      }
+      if (to.to === "waiting") expect(to.nextAt);
+      else if (outcome.result === "settled" && outcome.released !== null) offer(outcome.released);
+      // A repeated settlement does not know what the first one released.
+      if (outcome.result === "late") lookFrom(at);
     },
     putBack(event) {
+      const delivery = inFlight.get(event);
+      inFlight.delete(event);
       known.delete(event);
-      more = true;
+      lookFrom(delivery?.dueAt ?? 0);
     },
-    rest() {},
+    rest: unload,
     offer,
     lookAgain() {
-      stop = store.stopReason(route);
-      more = true;
+      lookFrom(0);
+      readStop();
     },
+    // While an answer is awaited, the queue wakes the lane itself.
     nextDueAt: () => dueAt,
     stopReason: () => stop,
-    async close() {},
+    async close() {
+      cancelPoll();
+      cancelRest();
+    },
   };
 }

@@ -1,5 +1,5 @@
 import type { Clock } from "../model/clock.ts";
-import type { StoredDelivery } from "../model/delivery.ts";
+import type { RouteNotes, StoredDelivery } from "../model/delivery.ts";
 import { maskText } from "../model/mask.ts";
 import type { BreakerState, SharedBreaker, SharedRate } from "../model/shared-limits.ts";
 import { type Breaker, createBreaker } from "./breaker.ts";
@@ -12,6 +12,8 @@ import { createSharedBreaker } from "./shared-breaker.ts";
 export interface SessionParts {
   readonly clock: Clock;
   readonly connect: (to: DestinationSettings) => Destination;
+  /** Another process may have delivered the route a moment ago, so its rate begins without tokens. */
+  readonly takesOver?: boolean;
   /** Default: a breaker of this process alone. `changed` is called when its state changes without a call from here. */
   readonly breakerOf?: (settings: LaneSettings, changed: () => void) => Breaker;
   /** Default: the rate of this process alone. `changed` is called when `nextAt` may have changed without a call from here. */
@@ -38,14 +40,17 @@ export interface DestinationSession {
 export function openSession(
   settings: LaneSettings,
   parts: SessionParts,
+  notes: RouteNotes,
   changed: (session: DestinationSession) => void,
 ): DestinationSession {
   const { to } = settings;
   const { clock, breakerOf, bucketOf } = parts;
   const destination = parts.connect(to);
-  const breaker = breakerOf?.(settings, () => changed(session)) ?? createBreaker(to.breaker, clock.now);
+  const breaker = breakerOf?.(settings, () => changed(session)) ?? breakerFrom(notes, settings, clock.now);
   const bucket =
-    to.rate === undefined ? null : (bucketOf?.(settings.name, to.rate, () => changed(session)) ?? createTokenBucket(to.rate, clock.now));
+    to.rate === undefined
+      ? null
+      : (bucketOf?.(settings.name, to.rate, () => changed(session)) ?? createTokenBucket(to.rate, clock.now, parts.takesOver));
   let inFlight = 0;
   let retired = false;
 
@@ -60,7 +65,7 @@ export function openSession(
     destination,
     breaker,
     bucket,
-    seen: "closed",
+    seen: breaker.state(),
     entered() {
       inFlight += 1;
     },
@@ -75,6 +80,19 @@ export function openSession(
     end,
   };
   return session;
+}
+
+/** Changed settings begin with a closed breaker and without a pause. */
+function breakerFrom({ pause, opened }: RouteNotes, settings: LaneSettings, now: () => number): Breaker {
+  const name = breakerName(settings);
+  const breaker = createBreaker(settings.to.breaker, now, opened?.breaker === name ? opened : null);
+  if (pause?.breaker === name) breaker.pause(pausedUntil(pause.until, settings, now()));
+  return breaker;
+}
+
+/** When a stored pause ends. A longer one than the settings allow: the clock was set back. */
+export function pausedUntil(until: number, { to }: LaneSettings, now: number): number {
+  return Math.min(until, now + ("maxRetryAfter" in to ? to.maxRetryAfter : 0));
 }
 
 interface SendHooks {

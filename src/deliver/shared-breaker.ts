@@ -222,6 +222,7 @@ export function createSharedBreaker(settings: CommonSettings["breaker"], parts: 
       noteUse();
       return !known.ownsProbe || probeUsed;
     },
+    opened: () => null,
     openUntil: () => (alone ? local.openUntil() : state() === "open" ? known.openUntil : null),
     record(ok) {
       local.record(ok);

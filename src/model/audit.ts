@@ -8,22 +8,23 @@ import { pii, time, type View } from "./view.ts";
  * offender with a seq.
  */
 export const auditRules = {
-  "event missing": "a seq has no event, and retention cannot have deleted it",
+  "event missing": "a seq has no event, and retention cannot have deleted it; on PostgreSQL, where seqs have gaps, `history differs`",
   "event without plan": "it has no verdicts of routes",
   "wrong disposition": "its disposition does not follow from the verdicts of its routes",
+  "status moved back": "it moved its message or run to a status that does not follow the one before",
   "planning broken": "it waits to be planned but is not queued, or the reverse",
   "parking broken": "a route parks it without a time limit or hydration, or the reverse",
   "parked too long": "its time limit ended more than five minutes before the relay's last activity",
   "delivery missing": "a route's verdict is to deliver, but there is no delivery, and retention cannot have deleted it",
   "delivery not planned": "the route's verdict was not to deliver",
   "delivery without event": "its event does not exist",
-  "delivery contradicts itself": "its state contradicts its times",
+  "delivery contradicts itself": "its state contradicts its times, its attempts or its place in the queue",
   "attempts miscounted": "its number of attempts differs from the stored attempts",
   "attempt without delivery": "its delivery does not exist",
   "order broken": "of the deliveries of a message on a route, not exactly one is next",
   "id repeated": "two events of an account have the same id, or the unique index is missing",
   "secret usage differs": "the secret usage counts fewer events than are stored, or more than were accepted",
-  "history differs": "the history of a minute counts other events, transitions or attempts than are stored",
+  "history differs": "the history of an hour counts other events, transitions or attempts than are stored",
 } as const;
 export type AuditRule = keyof typeof auditRules;
 

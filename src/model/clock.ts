@@ -22,6 +22,21 @@ export function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<vo
   });
 }
 
+/**
+ * Milliseconds that have passed since its creation, or more: monotonic time stands still while the machine sleeps, and wall
+ * time may be set ahead.
+ */
+export function createElapsed(wall: () => number, monotonic: () => number): () => number {
+  let seen = { wall: wall(), monotonic: monotonic() };
+  let elapsed = 0;
+  return () => {
+    const now = { wall: wall(), monotonic: monotonic() };
+    elapsed += Math.max(0, now.wall - seen.wall, now.monotonic - seen.monotonic);
+    seen = now;
+    return elapsed;
+  };
+}
+
 /** Milliseconds since its creation. Never goes back, even when the wall clock is set. */
 export interface SteadyTime {
   now(): number;

@@ -97,6 +97,21 @@ export interface QueuePlace extends QueueKey {
   readonly at: number;
 }
 
+/** Where a look at a route's queue begins and ends: unix ms of `next_at`. A later `from` passes over the dead head of an index. */
+export interface DueRange {
+  readonly route: string;
+  readonly from: number;
+  readonly now: number;
+  readonly limit: number;
+}
+
+export interface DuePlaces {
+  /** The next due deliveries, in the order in which they became due. */
+  readonly places: readonly QueuePlace[];
+  /** When the next one becomes due, in unix ms; null: none waits, or `limit` are due. */
+  readonly nextAt: number | null;
+}
+
 /** A waiting delivery with its lane, by which it is settled. */
 export interface QueuedDelivery extends StoredDelivery, QueueKey {
   /** Of the last failed attempt. */
@@ -142,10 +157,32 @@ export interface Settlement {
   readonly receivedAt?: number;
   /** Why the destination refuses all deliveries from now on (410). */
   readonly stop?: string;
-  /** A pause that the destination asked for (429), until unix ms. `breaker` names the breaker settings that it applies to. */
-  readonly pause?: { readonly breaker: string; readonly until: number };
+  readonly pause?: PauseNote;
+  /** The breaker opened; null: it closed. Absent: unchanged. */
+  readonly opened?: OpenNote | null;
   /** The failed attempts of the route in a row, this one included; null: none. Absent: unchanged. */
   readonly failing?: Failing | null;
+}
+
+/** A pause that the destination asked for (429), until unix ms. `breaker` names the settings that it applies to. */
+export interface PauseNote {
+  readonly breaker: string;
+  readonly until: number;
+}
+
+/** A breaker that is open until unix ms, for `pause` ms, and half-open afterwards. */
+export interface OpenNote extends PauseNote {
+  readonly pause: number;
+}
+
+/** What is stored of a route's destination, for whoever delivers the route next. */
+export interface RouteNotes {
+  /** Why it is stopped (410). */
+  readonly stop: string | null;
+  readonly pause: PauseNote | null;
+  readonly opened: OpenNote | null;
+  /** Its failed attempts in a row. */
+  readonly failing: Failing | null;
 }
 
 /** A settlement, with what its worker knows of the delivery. */

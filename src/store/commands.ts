@@ -78,6 +78,8 @@ export function createCommands({ rules, writer, held }: CommandParts) {
     retry: uncounted<Retrying, Requeued | null>(retry),
     replay: uncounted<ReplayingFound, ReplayedFound>(replay),
     backfill: counted<Backfilling, Backfilled>((batch, counts) => backfill(batch, planning, counts)),
+    /** Apart from others: a heartbeat that waits behind them ends the leases. */
+    lease: each((make: () => Work<unknown>) => make()),
     nameRequest: uncounted<Naming, EventId>(nameRequests),
     resume: each(resume),
     endPause: each(endPause),

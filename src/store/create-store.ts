@@ -1,5 +1,5 @@
 import type { AlarmChange } from "../model/alarm.ts";
-import type { Settlement } from "../model/delivery.ts";
+import type { DueRange, QueueKey, Settlement, Settling } from "../model/delivery.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { GaugeSample } from "../model/history.ts";
 import type { Covering, HydrationEnd, ReadMessage, TrackedQuery } from "../model/hydration.ts";
@@ -10,6 +10,7 @@ import type { SendClaim, SendEnd, SendKey } from "../model/send.ts";
 import type { MessageRegistration } from "../track/registration.ts";
 import type { Commands } from "./commands.ts";
 import type { Database } from "./database.ts";
+import { createLeaseStore } from "./lease-store.ts";
 import type {
   AccountObservation,
   BackfillFilter,
@@ -29,6 +30,7 @@ import { findBackfill } from "./work/backfill.ts";
 import { each } from "./work/batches.ts";
 import { claimOnce, isClaimed } from "./work/claims.ts";
 import { findCursor, listCursors, moveCursor } from "./work/cursors.ts";
+import { due, loadDeliveries } from "./work/due.ts";
 import { findReplay, type ReplayPlace, type ReplayStep, startOfReplay } from "./work/find-replay.ts";
 import { createAcknowledgements } from "./work/history.ts";
 import {
@@ -47,6 +49,7 @@ import { noteObservations, observationsAfter } from "./work/observations.ts";
 import { claimPolls, countPolls, settlePolls } from "./work/polls.ts";
 import { findQuarantined, quarantined } from "./work/quarantine.ts";
 import { createRetention } from "./work/retention.ts";
+import { notesOf } from "./work/route-notes.ts";
 import { addServiceCalls, noteCall, recentCalls, serviceCalls } from "./work/service-calls.ts";
 import { targets } from "./work/settle-hydrations.ts";
 import { messageState } from "./work/subject-rows.ts";
@@ -96,6 +99,11 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
         cursor: place === null ? null : { since: place.since, event: place.seq, route: place.receivedAt },
       })),
     quarantined: (seq: number) => read(quarantined(seq)),
+    // Queue.
+    due: (range: DueRange) => read(due(range)),
+    load: (route: string, keys: readonly QueueKey[]) => read(loadDeliveries(route, keys)),
+    settle: (settling: Settling) => run(commands.settle, settling),
+    notesOf: (routes: readonly string[]) => read(notesOf(routes)),
     claimPolls: (claim: PollClaim) => write(() => claimPolls(claim)),
     settlePolls: (settled: readonly SettledPoll[]) => write(() => settlePolls(settled)),
     countPolls: (query: PollQuery) => read(countPolls(query)),
@@ -117,6 +125,7 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
     settleCovered: (pass: Covering, end: HydrationEnd, now: number, limit: number) =>
       write(() => commands.settleCovered(pass, end, now, limit)),
     endPass: (pass: Covering, now: number) => write(() => endPass(pass, now)),
+    leases: createLeaseStore(<T>(make: () => Work<T>) => run(commands.lease, make) as Promise<T>),
 
     findSend: (key: SendKey) => read(commands.findSend(key)),
     beginSend: (key: SendKey, claim: SendClaim) => run(commands.beginSend, { key, claim }),

@@ -26,6 +26,8 @@ export interface DueDelivery {
   readonly route: string;
   readonly event: number;
   readonly at: number;
+  /** By which it is loaded and settled. Absent: of a former engine. */
+  readonly lane?: number;
 }
 
 /** The disposition is `accepted` while the event waits for a worker to plan it. */

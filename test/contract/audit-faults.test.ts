@@ -77,6 +77,7 @@ const faults: readonly Fault[] = [
   ["UPDATE events SET release = 3 WHERE seq = 9", "wrong disposition", 9, null],
   ["UPDATE events SET disposition = 0 WHERE seq = 9", "event without plan", 9, null],
   ["UPDATE events SET plan = 4711 WHERE seq = 4", "event without plan", 4, null],
+  ["UPDATE events SET previous_status = 'read' WHERE seq = 5", "status moved back", 5, null],
   ["UPDATE queue SET next_at = 9007199254740991 WHERE event = 7 AND route = 'ours'", "parking broken", 7, null],
   ["DELETE FROM queue WHERE event = 7 AND route = 'ours'", "parking broken", 7, null],
   [`${queued} (-8, 'all', 8, 0, 'main', 2, 1, 0, 0, 0)`, "parking broken", 8, null],
@@ -107,6 +108,7 @@ const faults: readonly Fault[] = [
   ["UPDATE counters SET n = 11 WHERE series = 'secret'", "secret usage differs", null, null],
   ["DELETE FROM counters WHERE at > 0", "history differs", null, null],
   ["DELETE FROM events WHERE seq = 8", "history differs", null, null],
+  ["INSERT INTO counters VALUES (-60, 'main', 'events', 'main', 'routed', '', 1, 1)", "history differs", null, null],
   ...["events", "transitions", "attempts"].map(
     (series): Fault => [`UPDATE counters SET n = n + 1 WHERE series = '${series}'`, "history differs", null, null],
   ),
@@ -172,6 +174,11 @@ describe.each([
       ...["DELETE FROM events WHERE seq = 8", "DELETE FROM attempts WHERE event = 1", "DELETE FROM deliveries WHERE event = 1"],
     ]);
     expect(report).toMatchObject({ balanced: true, offenders: [], gone: { deleted: 1, missing: 0 }, deliveries: { deleted: 1 } });
+  });
+
+  test("adds the hours of the history to its minutes", async () => {
+    const report = await auditDamaged(store, ["UPDATE counters SET at = -(at / 60 * 60) WHERE at > 0 AND series <> 'events'"]);
+    expect(report.offenders).toEqual([]);
   });
 
   test("names the first offenders with their ids, and counts the others", async () => {

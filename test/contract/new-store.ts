@@ -1,17 +1,19 @@
 import type { AuditFilter } from "../../src/model/audit.ts";
 import type { Settlement } from "../../src/model/delivery.ts";
+import type { QualityQuery, SeriesQuery } from "../../src/model/history.ts";
 import { audit } from "../../src/store/audit/audit.ts";
 import { createCommands } from "../../src/store/commands.ts";
 import { createStore } from "../../src/store/create-store.ts";
 import type { Database } from "../../src/store/database.ts";
 import type { ReplayCursor, ReplayFilter, ReplayFound } from "../../src/store/port.ts";
+import { readSeries } from "../../src/store/read/history.ts";
 import { stopReason } from "../../src/store/read/notes.ts";
+import { readQuality } from "../../src/store/read/quality.ts";
 import { secretUses } from "../../src/store/read/stats.ts";
 import type { DueDelivery, Rules } from "../../src/store/rules.ts";
 import { queue, subjects } from "../../src/store/schema/tables.ts";
 import { first, type Work } from "../../src/store/sql/ops.ts";
 import { as, select, sql } from "../../src/store/sql/sql.ts";
-import { duePlaces, loadDeliveries, nextDueAt } from "../../src/store/work/due.ts";
 import { keyOf, keyOfRun } from "../../src/store/work/subject-rows.ts";
 import { type OneStore, type OpenStore, openPostgres, openSqlite } from "./one-store.ts";
 import type { ContractStore, OpenSubject } from "./store-port.ts";
@@ -26,6 +28,7 @@ export const openNew =
       store,
       async reopen(other = rules) {
         await store.leave();
+        await store.flush();
         store = contractOf(opened, other);
         return store;
       },
@@ -46,19 +49,25 @@ export function storeOn(opened: OneStore, rules: Rules) {
   return { ...createStore(database, { commands, rules }), commands, database };
 }
 
-function contractOf(opened: OneStore, rules: Rules): ContractStore & { leave(): Promise<void> } {
+function contractOf(opened: OneStore, rules: Rules): ContractStore & { leave(): Promise<void>; flush(): Promise<void> } {
   const { commands, database, ...store } = storeOn(opened, rules);
   const read = <T>(work: Work<T>): Promise<T> => opened.read(work);
   return {
     ...store,
     due: async (route: string, now: number, limit: number) =>
-      (await read(duePlaces({ route, from: 0, now, limit }))).map(({ event }) => event),
-    nextDueAt: (route: string, now: number) => read(nextDueAt(route, now)),
-    load: (route: string, event: number) => read(load(route, event)),
+      (await store.due({ route, from: 0, now, limit })).places.map(({ event }) => event),
+    nextDueAt: async (route: string, now: number) => (await store.due({ route, from: 0, now, limit: 10_000 })).nextAt,
+    async load(route: string, event: number) {
+      const place = await read(anyOf(route, event));
+      const [found] = place === null ? [] : await store.load(route, [place]);
+      if (found === undefined) return null;
+      const { lane: _lane, cause: _cause, dueAt: _dueAt, ...delivery } = found;
+      return delivery;
+    },
     async settle(settlement: Settlement) {
       const delivery = await read(anyOf(settlement.route, settlement.event));
       if (delivery === null) return null;
-      const outcome = await database.run(commands.settle, { ...settlement, delivery });
+      const outcome = await store.settle({ ...settlement, delivery });
       return outcome.result === "settled" ? (outcome.released?.event ?? null) : null;
     },
     async expireParked(now: number, limit: number) {
@@ -100,6 +109,8 @@ function contractOf(opened: OneStore, rules: Rules): ContractStore & { leave(): 
     },
     audit: (now: number, filter: AuditFilter = {}) =>
       opened.snapshot(audit({ now, isRunning: false, mostOffenders: 100, ...filter }, () => {})),
+    series: (query: SeriesQuery) => read(readSeries(query)),
+    quality: (query: QualityQuery) => read(readQuality(query)),
     async message(account: string, wamid: string) {
       const row = await read(subjectOf(account, keyOf(wamid)));
       if (row === null) return null;
@@ -110,7 +121,7 @@ function contractOf(opened: OneStore, rules: Rules): ContractStore & { leave(): 
       const row = await read(subjectOf(account, keyOfRun(runId)));
       return row === null ? null : { status: row.status };
     },
-  } as unknown as ContractStore & { leave(): Promise<void> };
+  } as unknown as ContractStore & { leave(): Promise<void>; flush(): Promise<void> };
 }
 
 const q = as(queue, "q");
@@ -119,10 +130,5 @@ const placed = select({ lane: q.lane, event: q.event, account: q.account, spent:
 const subject = select({ status: s.status, error: s.error, registeredAt: s.registered_at, reference: s.reference, times: s.times });
 
 const anyOf = (route: string, event: number) => first(placed`FROM queue q WHERE q.route = ${route} AND q.event = ${event}`);
-
-function* load(route: string, event: number) {
-  const place = yield* anyOf(route, event);
-  return place === null ? null : ((yield* loadDeliveries(route, [place]))[0] ?? null);
-}
 
 const subjectOf = (account: string, key: Buffer) => first(subject`FROM subjects s WHERE ${sql`s.key = ${key} AND s.account = ${account}`}`);

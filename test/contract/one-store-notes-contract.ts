@@ -1,14 +1,17 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { EventId } from "../../src/model/ids.ts";
+import { failingOf, pauseOf, stopReason } from "../../src/store/read/notes.ts";
+import { backlog } from "../../src/store/read/stats.ts";
 import { state } from "../../src/store/schema/tables.ts";
 import type { QueuedDelivery } from "../../src/store/work/due.ts";
+import { storeOn } from "./new-store.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
 
 const rules = rulesFor([{ name: "all" }, { name: "other" }], { unknown: "forward" });
 
 export function oneStoreNotesContract(name: string, open: OpenStore, tags: string[] = []): void {
-  describe(`${name}: names of requests, stops and pauses`, { tags }, () => {
+  describe(`${name}: names of requests, cursors, alarms, stops and pauses`, { tags }, () => {
     let store: OneStore;
     beforeEach(async () => {
       store = await open(rules);
@@ -44,6 +47,51 @@ export function oneStoreNotesContract(name: string, open: OpenStore, tags: strin
       expect(await resume("other")).toBe(false);
       expect(await resume("all")).toBe(true);
       expect(await resume("all")).toBe(false);
+    });
+
+    test("a cursor never moves back, and of too many the one that has not moved for longest goes", async () => {
+      const port = storeOn(store, rules);
+      expect(await port.findCursor("crm")).toBeNull();
+      expect(await port.moveCursor("crm", 5, start)).toBe(5);
+      expect(await port.moveCursor("crm", 3, start + 1)).toBe(5);
+      await Promise.all(Array.from({ length: 999 }, (_, n) => port.moveCursor(`c${n}`, n, start + 2 + n)));
+      await port.moveCursor("crm", 6, start + 9_999);
+      expect(await port.moveCursor("one more", 1, start + 5_000)).toBe(1);
+      const cursors = await port.listCursors();
+      expect(cursors).toHaveLength(1_000);
+      expect(cursors.slice(0, 2)).toEqual([
+        { name: "crm", seq: 6, movedAt: start + 9_999 },
+        { name: "one more", seq: 1, movedAt: start + 5_000 },
+      ]);
+      expect([await port.findCursor("c0"), await port.findCursor("c1")]).toEqual([null, 1]);
+    });
+
+    test("alarms are in force until they end, and a change waits until it is reported", async () => {
+      const port = storeOn(store, rules);
+      const change = (state: "began" | "ended") =>
+        ({ state, alarm: { alarm: "key", account: "main", route: null, since: start, text: "", causes: [] } }) as const;
+      expect(await port.noteAlarm(change("began"))).toBe(true);
+      expect([await port.alarmsInForce(), await port.untoldAlarms()]).toEqual([[change("began").alarm], [change("began")]]);
+      await port.alarmTold(change("began"));
+      expect(await port.noteAlarm(change("ended"))).toBe(true);
+      expect([await port.alarmsInForce(), await port.untoldAlarms()]).toEqual([[], [change("ended")]]);
+      await port.alarmTold(change("ended"));
+      expect(await store.rows(state)).toEqual([]);
+    });
+
+    test("reads the stop, the pause and the failures of a route", async () => {
+      await store.accept([anEvent({ wamid: "w" })]);
+      const [due] = await store.due("all", start);
+      const failing = { since: start, attempts: 2, cause: "429" };
+      const pause = { breaker: "one", until: start + 5 };
+      await store.settle([settlementOf(due as QueuedDelivery, "dead", start, { stop: "gone", pause, failing })]);
+      const read = [stopReason, pauseOf, failingOf].map((of) => store.read<unknown>(of("all")));
+      expect(await Promise.all(read)).toEqual(["gone", pause, failing]);
+      expect(await store.read(stopReason("other"))).toBeNull();
+      expect((await store.read(backlog())).toSorted((a, b) => a.route.localeCompare(b.route))).toEqual([
+        { route: "all", waiting: 0, held: 0, dead: 1, oldestDueAt: null, deadSince: start, stopped: "gone", stoppedAt: start },
+        { route: "other", waiting: 1, held: 0, dead: 0, oldestDueAt: start, deadSince: null, stopped: null, stoppedAt: null },
+      ]);
     });
 
     test("the longest pause counts, unless the settings of the breaker changed", async () => {

@@ -7,7 +7,6 @@ import { createCommands } from "../../src/store/commands.ts";
 import { createPostgresCommit } from "../../src/store/postgres/commit.ts";
 import { connect } from "../../src/store/postgres/connect.ts";
 import { createSessions, type Sessions } from "../../src/store/postgres/sessions.ts";
-import { inSnapshot } from "../../src/store/postgres/snapshot.ts";
 import { type Registered, type Rules, sumRegistered } from "../../src/store/rules.ts";
 import { ddl } from "../../src/store/schema/ddl.ts";
 import type { RowOf, Table } from "../../src/store/schema/table.ts";
@@ -170,14 +169,7 @@ function openOn(url: string, rules: Rules, { held = () => null, writer = "here" 
     send: (kind, items) => send(kind(commands), items),
     run: (make) => sessions.transact(make),
     read: (work) => sessions.read(work),
-    async snapshot(work) {
-      const session = await connect(settingsOf(url), "free");
-      try {
-        return await inSnapshot(session, work);
-      } finally {
-        await session.end();
-      }
-    },
+    snapshot: (work) => sessions.readSnapshot(work),
     rows: (table) => sessions.read(allRows(table)),
     [Symbol.asyncDispose]: () => sessions.close(),
   };

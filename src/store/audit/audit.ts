@@ -1,23 +1,24 @@
 import type { AuditFilter, AuditReport, Offender } from "../../model/audit.ts";
 import { hydrationStates } from "../../model/hydration.ts";
 import { createGaps, createTally, type Tally } from "../audit.ts";
-import { checkUsage, clockSlackMs, lateMs } from "../audit-rules.ts";
+import { checkUsage, lateMs } from "../audit-rules.ts";
+import { type SeqRange, seqRange } from "../read/seq-range.ts";
 import type { AuditOrder, AuditProgress } from "../reading.ts";
 import { unpackEventId } from "../schema/codes.ts";
 import { counters, events, never } from "../schema/tables.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
 import { as, raw, select, typed } from "../sql/sql.ts";
+import { purgedBefore } from "../work/purged.ts";
 import { type Audited, createEventAudit, strayAttempts } from "./event.ts";
 import { createHistoryAudit } from "./history.ts";
 import { createPlans } from "./plans.ts";
-import { readPurged } from "./purged.ts";
 import { type EventRow, findHydrating, findOpen, isParkedRow, type MaybeOpen, readSlice, type Slice } from "./slices.ts";
 import { auditIds, auditQueue } from "./whole.ts";
 
 /**
  * Checks every row against `auditRules`, a slice of events with their deliveries at a time. Run it in one transaction that
  * reads one snapshot, beside those that write: on PostgreSQL `REPEATABLE READ`. The snapshot keeps deleted rows, and pages
- * of a write-ahead log, until it ends: about ... s per million events.
+ * of a write-ahead log, until it ends: about ten seconds per million events.
  */
 export function* audit(order: AuditOrder, progress: (at: AuditProgress) => void): Work<AuditReport> {
   const startedAt = performance.now();
@@ -27,8 +28,12 @@ export function* audit(order: AuditOrder, progress: (at: AuditProgress) => void)
     row.receivedAt >= start && row.receivedAt < stop && (source === undefined || row.source === source);
 
   const tally = createTally<string>({ nameOf: (name) => name, eventIdOf: () => null, mostOffenders: order.mostOffenders });
-  const range = yield* seqRange(order);
-  const purged = yield* readPurged();
+  const range = yield* rangeOf(order);
+  const purged = {
+    events: yield* purgedBefore("events"),
+    deliveries: yield* purgedBefore("deliveries"),
+    history: yield* purgedBefore("history"),
+  };
   const parkedSince = (order.isRunning ? order.now : range.newestAt) - lateMs;
   const auditEvent = createEventAudit({ tally, deletedBefore: purged.deliveries, parkedSince });
   const gaps = createGaps(tally, range.after === 0, () => purged.events, yield* isGapless());
@@ -72,10 +77,8 @@ export function* audit(order: AuditOrder, progress: (at: AuditProgress) => void)
   };
 }
 
-interface Range {
-  /** Exclusive and inclusive: no matching event is outside. Without a filter it has all seqs, used or not. */
-  readonly after: number;
-  readonly last: number;
+/** Without a filter it has all seqs, used or not. */
+interface Range extends SeqRange {
   /** The greatest seq of all, 0 when there are no events, and when it was received. */
   readonly newest: number;
   readonly newestAt: number;
@@ -83,28 +86,14 @@ interface Range {
 
 const e = as(events, "e");
 const received = select({ seq: e.seq, at: e.received_at });
-const lastUpTo = (seq: number) => first(received`FROM events e WHERE e.seq <= ${seq} ORDER BY e.seq DESC LIMIT 1`);
 
-/** The events that a filter's times can match, by binary search. */
-function* seqRange({ from, to }: AuditFilter): Work<Range> {
-  const last = yield* lastUpTo(never);
-  const newest = last?.seq ?? 0;
-
-  /** The greatest number up to which everything was received before `at`. */
-  function* before(at: number): Work<number> {
-    let [low, high] = [0, newest];
-    while (low < high) {
-      const middle = Math.ceil((low + high) / 2);
-      if (((yield* lastUpTo(middle))?.at ?? Number.NEGATIVE_INFINITY) < at) low = middle;
-      else high = middle - 1;
-    }
-    return low;
-  }
-
+function* rangeOf({ from, to }: AuditFilter): Work<Range> {
+  const last = yield* first(received`FROM events e ORDER BY e.seq DESC LIMIT 1`);
+  const within = yield* seqRange(from ?? Number.NEGATIVE_INFINITY, to ?? Number.POSITIVE_INFINITY);
   return {
-    after: from === undefined ? 0 : yield* before(from - clockSlackMs),
-    last: to === undefined ? never : yield* before(to + clockSlackMs),
-    newest,
+    after: from === undefined ? 0 : within.after,
+    last: to === undefined ? never : within.last,
+    newest: last?.seq ?? 0,
     newestAt: last?.at ?? 0,
   };
 }

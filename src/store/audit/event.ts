@@ -1,5 +1,6 @@
 import type { DeliveryState } from "../../model/delivery.ts";
 import { dispositions } from "../../model/states.ts";
+import { isStatus, messageStatuses, runStatuses, runStatusOf, type StatusRule, supersedes } from "../../model/statuses.ts";
 import type { Tally } from "../audit.ts";
 import { createRowRules } from "../audit-rules.ts";
 import { never, queueState, settledState } from "../schema/tables.ts";
@@ -42,8 +43,10 @@ export function createEventAudit({ tally, deletedBefore, parkedSince }: EventAud
     const isWhole = !times.includes(null);
     const until = isWhole ? Math.min(...times.filter((at) => at !== null)) : never;
     const isParkedRight = rules.parking(seq, times.length > 0, until >= never ? null : until, () => isWhole && isHydrating);
+    const isForward =
+      movesForward(row) || rules.offends("status moved back", seq, null, `moved from ${row.previousStatus} to ${row.status}`);
     const expected = subject === null ? facts.withoutSubject : facts.withSubject;
-    return rules.disposition(seq, word ?? `word ${disposition}`, expected) && isParkedRight;
+    return rules.disposition(seq, word ?? `word ${disposition}`, expected) && isParkedRight && isForward;
   }
 
   /** The state of a sound delivery; null: it breaks a rule. */
@@ -92,6 +95,15 @@ export function createEventAudit({ tally, deletedBefore, parkedSince }: EventAud
     }
     tally.event(source, receivedAt, disposition, isSound, duplicates, conflicts);
   };
+}
+
+function movesForward({ moved, kind, previousStatus, status }: EventRow): boolean {
+  if (moved !== 1) return true;
+  return runStatusOf(kind ?? "") === null ? follows(messageStatuses, previousStatus, status) : follows(runStatuses, previousStatus, status);
+}
+
+function follows<S extends string>(rules: Readonly<Record<S, StatusRule>>, from: string | null, to: string | null): boolean {
+  return isStatus(rules, to) && (from === null || (isStatus(rules, from) && supersedes(rules, from, to)));
 }
 
 const isOn = (route: string) => (row: { readonly route: string }) => row.route === route;

@@ -1,12 +1,13 @@
 import { outcomeOfRow } from "../../model/delivery.ts";
-import { auditedSeries, hourMs, minuteMs, statusLabel } from "../../model/history.ts";
+import { auditedSeries, hourMs, statusLabel } from "../../model/history.ts";
 import { dispositions } from "../../model/states.ts";
 import { runStatusOf } from "../../model/statuses.ts";
 import type { Tally } from "../audit.ts";
 import { counters } from "../schema/tables.ts";
-import { first, rows, type Work } from "../sql/ops.ts";
-import { as, raw, select, sql, typed } from "../sql/sql.ts";
-import type { Purged } from "./purged.ts";
+import { first, query, together, type Work } from "../sql/ops.ts";
+import { as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
+import { atOfHour, minutesPerHour } from "../work/hours.ts";
+import type { PurgedTable } from "../work/purged.ts";
 import type { EventRow, Slice } from "./slices.ts";
 
 type Series = (typeof auditedSeries)[number];
@@ -15,7 +16,6 @@ type Fields = Map<string, number>;
 
 /** An attempt that began just before retention's time may have been deleted with its delivery, if a clock was set. */
 const slackMs = 60_000;
-const minutesPerHour = hourMs / minuteMs;
 
 const c = as(counters, "c");
 const place = select({ at: c.at });
@@ -32,8 +32,7 @@ export function createHistoryAudit(tally: Tally<string>) {
     const hour = Math.floor(at / hourMs);
     const fields = stored.get(hour) ?? new Map<string, number>();
     stored.set(hour, fields);
-    const field = fieldOf(series, of, label);
-    fields.set(field, (fields.get(field) ?? 0) + 1);
+    addTo(fields, fieldOf(series, of, label), 1);
   }
 
   function addEvent({ source, receivedAt, disposition, moved, status, kind }: EventRow): void {
@@ -50,7 +49,7 @@ export function createHistoryAudit(tally: Tally<string>) {
           for (const { at, route, status, error } of list) if (at !== null) add("attempts", at, route, outcomeOfRow(status, error));
     },
     /** After all slices. An hour that retention may have reached is not compared. */
-    *check({ history, events, deliveries }: Purged): Work<void> {
+    *check({ history, events, deliveries }: Readonly<Record<PurgedTable, number | null>>): Work<void> {
       const ofEvents = Math.max(history ?? 0, events ?? 0);
       const ofAttempts = Math.max(history ?? 0, deliveries === null ? 0 : deliveries + slackMs);
       const since = { events: ofEvents, transitions: ofEvents, attempts: ofAttempts };
@@ -67,18 +66,38 @@ export function createHistoryAudit(tally: Tally<string>) {
         }
       }
 
-      // One hour at a time: a thousand routes have millions of counts. Totals are at 0.
-      for (let at = Math.max(1, Math.ceil(Math.min(ofEvents, ofAttempts) / hourMs) * minutesPerHour); ; ) {
-        const next = yield* first(place`FROM counters c WHERE c.at >= ${at} ORDER BY c.at LIMIT 1`);
-        if (next === null) break;
-        const hour = Math.floor(next.at / minutesPerHour);
-        at = (hour + 1) * minutesPerHour;
-        const counts = yield* rows(
-          counted`FROM counters c WHERE c.at >= ${next.at} AND c.at < ${at} AND ${isAudited} GROUP BY c.series, c.of, c.label`,
-        );
-        compare(hour, new Map(counts.map(({ series, of, label, n }) => [fieldOf(series, of, label), n])));
+      // One hour at a time: a thousand routes have millions of counts.
+      let hour = yield* nextHour(Math.ceil(Math.min(ofEvents, ofAttempts) / hourMs));
+      while (hour !== null) {
+        compare(hour, yield* countsOf(hour));
+        hour = yield* nextHour(hour + 1);
       }
       for (const hour of [...stored.keys()]) compare(hour, new Map());
     },
   };
+}
+
+/** The next unix hour with counts. Null: there is none. Totals are at 0. */
+function* nextHour(from: number): Work<number | null> {
+  const hour = Math.max(1, from);
+  const minute = yield* first(place`FROM counters c WHERE c.at >= ${hour * minutesPerHour} ORDER BY c.at LIMIT 1`);
+  const rolled = yield* first(place`FROM counters c WHERE c.at <= ${atOfHour(hour * minutesPerHour)} ORDER BY c.at DESC LIMIT 1`);
+  const hours = [minute, rolled].flatMap((row) => (row === null ? [] : [Math.floor(Math.abs(row.at) / minutesPerHour)]));
+  return hours.length === 0 ? null : Math.min(...hours);
+}
+
+function* countsOf(hour: number): Work<Fields> {
+  const begin = hour * minutesPerHour;
+  const ofRange = (range: Sql) => query(counted`FROM counters c WHERE ${range} AND ${isAudited} GROUP BY c.series, c.of, c.label`);
+  const lists = yield* together([
+    ofRange(sql`c.at >= ${begin} AND c.at < ${begin + minutesPerHour}`),
+    ofRange(sql`c.at = ${atOfHour(begin)}`),
+  ]);
+  const fields: Fields = new Map();
+  for (const { series, of, label, n } of lists.flat()) addTo(fields, fieldOf(series, of, label), n);
+  return fields;
+}
+
+function addTo(fields: Fields, field: string, n: number): void {
+  fields.set(field, (fields.get(field) ?? 0) + n);
 }

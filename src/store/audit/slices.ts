@@ -3,8 +3,8 @@ import { attempts, deliveries, events, hydrations, queue, queueState } from "../
 import { ask, find, look, query, rows, together, type Work } from "../sql/ops.ts";
 import { as, select, sql, typed } from "../sql/sql.ts";
 
-/** Events per slice. On PostgreSQL a receiving process reads them, so a slice takes few milliseconds of it. */
-const sliceEvents = 1_000;
+/** Events per slice. On PostgreSQL a receiving process reads them, so a slice takes about 5 ms of it. */
+const sliceEvents = 500;
 
 const e = as(events, "e");
 const d = as(deliveries, "d");
@@ -20,6 +20,7 @@ const event = select({
   secret: e.secret,
   subject: e.subject,
   status: e.status,
+  previousStatus: e.previous_status,
   moved: e.moved,
   disposition: e.disposition,
   plan: e.plan,

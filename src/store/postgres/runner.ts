@@ -223,8 +223,8 @@ function removeText({ table, by }: Removal): string {
  * goes through a table that it knows as nearly empty, and keeps to that plan when it has grown.
  */
 function placedText(table: Table, by: readonly string[], names: readonly string[]): string {
-  return `(SELECT x.*, o.at FROM unnest(${arraysOf(table, names)}) WITH ORDINALITY x(${listOf(names)}, "#")
-    CROSS JOIN LATERAL (SELECT o.ctid AS at FROM ${table.name} o WHERE ${sameText(by)} LIMIT 1) o) x WHERE t.ctid = x.at`;
+  return `(SELECT x.*, o."@" FROM unnest(${arraysOf(table, names)}) WITH ORDINALITY x(${listOf(names)}, "#")
+    CROSS JOIN LATERAL (SELECT o.ctid AS "@" FROM ${table.name} o WHERE ${sameText(by)} LIMIT 1) o) x WHERE t.ctid = x."@"`;
 }
 
 function addText({ name, key }: Table, sum: Sum): string {

@@ -14,8 +14,7 @@ const secret = select({ source: c.of, secret: c.label, series: c.series, n: c.n 
 /** How often each secret verified a webhook: the counters of all accounts and processes. */
 export function* secretUses(): Work<readonly StoredSecretUse[]> {
   const found = yield* rows(
-    secret`FROM counters c WHERE c.at = 0 AND c.series IN ('secret', 'secretRepeats', 'secretFirst', 'secretLast')
-      ORDER BY c.account, c.series, c.of, c.label`,
+    secret`FROM counters c WHERE c.at = 0 AND c.series IN ('secret', 'secretRepeats', 'secretFirst', 'secretLast')`,
   );
   const uses = new Map<string, { -readonly [Name in keyof StoredSecretUse]: StoredSecretUse[Name] }>();
   for (const { source, secret, series, n } of found) {
@@ -69,7 +68,7 @@ const quarantined = raw(String(dispositions.indexOf("quarantined")));
 export function* quarantineCount(): Work<QuarantineCount> {
   const counted = yield* first(
     select({ events: count, oldestAt: typed<number | null>(sql`min(${e.received_at})`) })`FROM events e
-      WHERE e.disposition = ${quarantined}`,
+      ${raw("INDEXED BY events_quarantined", "")} WHERE e.disposition = ${quarantined}`,
   );
   return counted ?? { events: 0, oldestAt: null };
 }

@@ -26,7 +26,6 @@ const shown = select({
 type Row = NonNullable<ReturnType<typeof shown>["row"]>;
 
 const isMessage = raw("s.type = 0");
-const isRun = raw("s.type = 1");
 /** The plus keeps SQLite from using an index that it would have to sort for one page. */
 const plus = raw("+", "");
 /** References are looked up in their index when at most so many begin with a prefix. */
@@ -44,12 +43,11 @@ function hasMask(mask: number): Sql {
   return sql`s.key >= ${first} AND s.key <= ${last}`;
 }
 
-/** Conditions that messages and runs share. `failed` is written out for its index. */
-function ofSubjects({ account, status, reference, after }: SubjectFilter, before: number): Sql {
+/** Conditions that messages and runs share. */
+function ofSubjects({ account, status, reference }: SubjectFilter): Sql {
   return allOf(
-    isBetween(s.seq, after, before),
     account === undefined ? undefined : sql`${plus}s.account = ${account}`,
-    status === undefined ? undefined : status === "failed" ? sql`s.status = 'failed'` : sql`s.status = ${status}`,
+    status === undefined ? undefined : sql`s.status = ${status}`,
     reference === undefined ? undefined : sql`s.reference = ${reference}`,
   );
 }
@@ -57,19 +55,24 @@ function ofSubjects({ account, status, reference, after }: SubjectFilter, before
 const newest = (where: Sql, limit: number) => rows(shown`FROM subjects s WHERE ${where} ORDER BY s.seq DESC LIMIT ${limit}`);
 
 /** Those of a name: few, so they are put in order here. For an order, PostgreSQL might read all rows in it. */
-function* named(where: Sql, limit: number): Work<Row[]> {
-  return [...(yield* rows(shown`FROM subjects s WHERE ${where}`))].sort((a, b) => b.seq - a.seq).slice(0, limit);
+function* named(where: Sql): Work<Row[]> {
+  return sorted(yield* rows(shown`FROM subjects s WHERE ${where}`)).slice(0, mostFound);
 }
+
+const sorted = (found: readonly Row[]): Row[] => found.toSorted((a, b) => b.seq - a.seq);
 
 /** Newest first. */
 export function* listMessages(filter: MessageFilter): Work<Numbered<MessageView>[]> {
-  const { prefix, errorCode, phone, seen, from, to, before, limit } = filter;
+  const { prefix, errorCode, phone, seen, from, to, after, before, limit } = filter;
   const referred = prefix === undefined ? null : yield* rareReferences(prefix);
   if (referred?.length === 0) return [];
   const where = (end: number): Sql =>
     allOf(
       isMessage,
-      ofSubjects(filter, end),
+      isBetween(s.seq, after, end),
+      ofSubjects(filter),
+      // In the text, because the index has only these.
+      filter.status === "failed" ? sql`s.status = 'failed'` : undefined,
       seen === true ? undefined : sql`s.registered_at IS NOT NULL`,
       referred === null ? undefined : sql`s.seq IN ${referred}`,
       prefix === undefined || referred !== null ? undefined : begins(prefix, plus),
@@ -91,22 +94,27 @@ function* rareReferences(prefix: string): Work<number[] | null> {
 /** By wamid or masked wamid; by the service's id, masked or not; else by reference. Newest first. */
 export function* findMessages(name: string): Work<Numbered<MessageView>[]> {
   const [mask, idMask] = [parseMask("wamid", name), parseMask("message", name)];
-  let found = yield* named(sql`s.key = ${keyOf(name)}`, mostFound);
-  if (found.length === 0 && mask !== null) found = yield* named(allOf(isMessage, hasMask(mask)), mostFound);
-  if (found.length === 0) found = yield* named(sql`s.service_mask = ${maskNumber(name)} AND s.service_id = ${name}`, mostFound);
-  if (found.length === 0 && idMask !== null) found = yield* named(sql`s.service_mask = ${idMask}`, mostFound);
+  let found = yield* named(sql`s.key = ${keyOf(name)}`);
+  if (found.length === 0 && mask !== null) found = yield* named(allOf(isMessage, hasMask(mask)));
+  if (found.length === 0) found = yield* named(sql`s.service_mask = ${maskNumber(name)} AND s.service_id = ${name}`);
+  if (found.length === 0 && idMask !== null) found = yield* named(sql`s.service_mask = ${idMask}`);
   if (found.length > 0) return found.map(messageView);
   return (yield* newest(allOf(isMessage, sql`s.reference = ${name}`), mostFound)).map(messageView);
 }
 
-/** Newest first. */
+/** Newest first. One with a name has an index, and so have all runs. */
 export function* listRuns(filter: RunFilter): Work<Numbered<RunView>[]> {
-  const { runId, prefix, before, limit } = filter;
-  const where = allOf(isRun, ofSubjects(filter, before), prefix === undefined ? undefined : begins(prefix, plus));
-  if (runId === undefined) return (yield* newest(where, limit)).map(runView);
+  const { runId, reference, prefix, after, before, limit } = filter;
+  const isNamed = runId !== undefined || reference !== undefined;
+  const where = allOf(
+    sql`${isNamed ? plus : undefined}s.type = 1`,
+    ofSubjects(filter),
+    prefix === undefined ? undefined : begins(prefix, plus),
+  );
+  if (runId === undefined) return (yield* newest(allOf(isBetween(s.seq, after, before), where), limit)).map(runView);
   const mask = parseMask("run", runId);
-  const isNamed = mask === null ? sql`s.key = ${keyOfRun(runId)}` : hasMask(mask);
-  return (yield* named(allOf(where, isNamed), limit)).map(runView);
+  const found = yield* rows(shown`FROM subjects s WHERE ${mask === null ? sql`s.key = ${keyOfRun(runId)}` : hasMask(mask)} AND ${where}`);
+  return sorted(found.filter(({ seq }) => seq > after && seq < before)).slice(0, limit).map(runView);
 }
 
 function messageView({ seq, account, name, serviceId, conversationId, reference, metadata, ...row }: Row): Numbered<MessageView> {

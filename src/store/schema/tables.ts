@@ -234,8 +234,8 @@ export const hydrations = table(
 export const counters = table(
   "counters",
   { at: int, account: text, series: text, of: text, label: text, writer: text, n: int, writes: int },
-  // A series of a minute is one range, and all that a batch counts is in few pages.
-  { key: ["at", "series", "account", "of", "label", "writer"], fillfactor: 50 },
+  // A series of a minute is one range, a route in it too, and all that a batch counts is in few pages.
+  { key: ["at", "series", "of", "account", "label", "writer"], fillfactor: 50 },
 );
 
 /** Idempotency keys of sends. The settings say how long those of messages are kept; those of runs stay. */

@@ -9,15 +9,15 @@ import { create, list, put, values } from "./state.ts";
  * before it does, and the next leader then reports them.
  */
 
-interface Untold {
+interface Unreported {
   readonly change: AlarmChange;
   readonly process: string;
 }
 
 const inForce = "alarm/";
-const untold = "untold/";
+const unreported = "unreported/";
 /** The whole change names it, and may be longer than a key. */
-const untoldKey = (change: AlarmChange): string => `${untold}${hash("sha256", JSON.stringify(change))}`;
+const unreportedKey = (change: AlarmChange): string => `${unreported}${hash("sha256", JSON.stringify(change))}`;
 
 export function* alarmsInForce(): Work<readonly Alarm[]> {
   return (yield* list<Alarm>(inForce)).map(({ value }) => value);
@@ -30,15 +30,15 @@ export function* noteAlarm(change: AlarmChange, { id, isAlone }: Process): Work<
   const [known = null] = yield* values<Alarm>([key], "update");
   if (state === "ended") yield* put(key, null);
   else if (known === null) yield* create(key, alarm);
-  if (isAlone || (known === null) === (state === "began")) yield* put(untoldKey(change), { change, process: id });
-  const [noted] = yield* values<Untold>([untoldKey(change)]);
+  if (isAlone || (known === null) === (state === "began")) yield* put(unreportedKey(change), { change, process: id });
+  const [noted] = yield* values<Unreported>([unreportedKey(change)]);
   return noted?.process === id;
 }
 
 export function* untoldAlarms(): Work<readonly AlarmChange[]> {
-  return (yield* list<Untold>(untold)).map(({ value }) => value.change);
+  return (yield* list<Unreported>(unreported)).map(({ value }) => value.change);
 }
 
 export function* alarmTold(change: AlarmChange): Work<void> {
-  yield* put(untoldKey(change), null);
+  yield* put(unreportedKey(change), null);
 }

@@ -125,7 +125,7 @@ function under<T>(level: Level<Level<T>>, key: string | number): Level<T> {
 function merged(list: readonly Sums[]): Sums[] {
   const sorted = list.toSorted(
     (a, b) =>
-      a.at - b.at || compare(a.series, b.series) || compare(a.account, b.account) || compare(a.of, b.of) || compare(a.label, b.label),
+      a.at - b.at || compare(a.series, b.series) || compare(a.of, b.of) || compare(a.account, b.account) || compare(a.label, b.label),
   );
   const result: Sums[] = [];
   for (const next of sorted) {

@@ -1,4 +1,4 @@
-import type { DeliverySubject, QueuedDelivery, QueueKey, QueuePlace } from "../../model/delivery.ts";
+import type { DeliverySubject, DuePlaces, DueRange, QueuedDelivery, QueueKey, QueuePlace } from "../../model/delivery.ts";
 import { origins } from "../../model/event.ts";
 import { unpackEventId, unpackHeaders } from "../schema/codes.ts";
 import { events, hydrations, queue, queueState, subjects } from "../schema/tables.ts";
@@ -7,14 +7,6 @@ import { as, select, sql, typed } from "../sql/sql.ts";
 import { briefOf } from "./hydrations.ts";
 
 export type { QueuedDelivery } from "../../model/delivery.ts";
-
-/** Where a look at a route's queue begins and ends: unix ms of `next_at`. A later `from` passes over the dead head of an index. */
-export interface DueRange {
-  readonly route: string;
-  readonly from: number;
-  readonly now: number;
-  readonly limit: number;
-}
 
 const q = as(queue, "q");
 const dueKeys = select({ lane: q.lane, event: q.event, at: q.next_at });
@@ -39,6 +31,12 @@ export function* duePlaces({ route, from, now, limit }: DueRange): Work<readonly
       WHERE q.state = ${queueState.waiting} AND q.route = ${route} AND q.shard = 0 AND q.next_at >= ${from} AND q.next_at <= ${now}
       ORDER BY q.next_at, q.event LIMIT ${limit}`,
   );
+}
+
+/** The places of the next due deliveries, and when the next one becomes due. */
+export function* due(range: DueRange): Work<DuePlaces> {
+  const places = yield* duePlaces(range);
+  return { places, nextAt: places.length < range.limit ? yield* nextDueAt(range.route, range.now) : null };
 }
 
 /** The next due deliveries of a route with all that an attempt needs, in the order in which they became due. */

@@ -70,7 +70,7 @@ export function* sampleGauges({ values, at }: Sampling, writer: string): Work<vo
     yield* rows(
       sql`INSERT INTO counters (at, account, series, "of", label, writer, n, writes)
         VALUES (${minute}, ${""}, ${series}, ${""}, ${""}, ${writer}, ${Math.round(values[series])}, 1)
-        ON CONFLICT (at, account, series, "of", label, writer) DO UPDATE SET n = excluded.n, writes = counters.writes + 1`,
+        ON CONFLICT (at, series, "of", account, label, writer) DO UPDATE SET n = excluded.n, writes = counters.writes + 1`,
     );
   }
 }
@@ -82,7 +82,7 @@ const whole = select({
 });
 /** Other series are not of the history. */
 const isOfHistory = raw(`c.series IN (${seriesNames.map((name) => `'${name}'`).join(", ")})`);
-const inOrder = sql`ORDER BY c.at, c.series, c.account, c."of", c.label, c.writer`;
+const inOrder = sql`ORDER BY c.at, c.series, c."of", c.account, c.label, c.writer`;
 /** A late count waits for these rows, or is in them. */
 const locked = raw("", "FOR UPDATE");
 const ended = removal(counters, { isLocked: true });
@@ -120,7 +120,7 @@ function hourOf(minutes: readonly Counter[]): Counter {
 }
 
 function byKey(a: Counter, b: Counter): number {
-  return a.at - b.at || compare(a.series, b.series) || compare(a.account, b.account) || compare(a.of, b.of) || compare(a.label, b.label);
+  return a.at - b.at || compare(a.series, b.series) || compare(a.of, b.of) || compare(a.account, b.account) || compare(a.label, b.label);
 }
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);

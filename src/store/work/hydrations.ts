@@ -5,7 +5,7 @@ import { hydrations, subjects, whereOpenRun } from "../schema/tables.ts";
 import { mostCandidates, mostOpenRuns, targetOf } from "../service-port.ts";
 import { ask, find, first, insert, look, rows, type Work } from "../sql/ops.ts";
 import { as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
-import { keyOf } from "./subject-rows.ts";
+import { keyOfRun } from "./subject-rows.ts";
 
 export type HydrationRow = RowOf<typeof hydrations>;
 
@@ -32,7 +32,7 @@ interface Candidates {
 const s = as(subjects, "s");
 const run = select({ runId: s.name, reference: s.reference });
 const count = select({ n: typed<number>(sql`count(*)`) });
-const named = look(subjects, ["key", "account"], ["type", "name", "reference"]);
+const named = look(subjects, ["key", "account"], ["name", "reference"]);
 
 /** Begins the hydration of truncated events. Candidates are runs that are open after the events of the batch. */
 export function* beginHydrations(begun: readonly Beginning[]): Work<void> {
@@ -59,8 +59,8 @@ const storable = (target: string | null): string | null => (target?.includes("\0
 
 /** The run of the id, or the latest open ones. `known`: those of accounts that were looked at. */
 function* candidatesOf(account: string, target: string | null, known: Map<string, Candidates>): Work<Candidates> {
-  const [own] = target === null ? [] : yield* ask(find(named, [[keyOf(target), account]]));
-  if (own?.type === 1) return { candidates: [{ runId: own.name, reference: own.reference }], unknown: 1 };
+  const [own] = target === null ? [] : yield* ask(find(named, [[keyOfRun(target), account]]));
+  if (own !== undefined) return { candidates: [{ runId: own.name, reference: own.reference }], unknown: 1 };
   const before = known.get(account);
   if (before !== undefined) return before;
   const open = sql`FROM subjects s ${raw("INDEXED BY subjects_open_runs", "")} WHERE s.account = ${account} AND ${raw(whereOpenRun)}`;

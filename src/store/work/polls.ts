@@ -4,7 +4,7 @@ import type { RowOf } from "../schema/table.ts";
 import { polls, subjects, wherePolled, whereUnreadable } from "../schema/tables.ts";
 import { mostCounted } from "../service-port.ts";
 import { ask, change, find, first, look, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
-import { as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
+import { allOf, as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
 import { lockSubjects, type SubjectRow, stateOfRow } from "./subject-rows.ts";
 
 type PollRow = RowOf<typeof polls>;
@@ -150,13 +150,13 @@ export function* countPolls({ account, dueBy, after, from, resting, rare }: Poll
       count`FROM (SELECT p.message, p.since FROM polls p
           WHERE p.account = ${account} AND p.rank = ${rank} AND p.next_at <= ${by} AND p.next_at IS NOT NULL LIMIT ${mostCounted}) p
         JOIN subjects s ON s.seq = p.message
-        WHERE p.since >= ${from} ${isNone(resting)} AND (p.since <= ${rare.sentBy} OR 1 = 1 ${isNone(rare.statuses)})`,
+        WHERE ${allOf(sql`p.since >= ${from}`, isNone(resting), sql`(p.since <= ${rare.sentBy} OR ${allOf(isNone(rare.statuses))})`)}`,
     );
   }
   const unpollable = yield* countOf(
     count`FROM (SELECT s.status FROM subjects s
         WHERE s.account = ${account} AND ${raw(whereUnreadable)} AND s.registered_at >= ${from} LIMIT ${mostCounted}) s
-      WHERE 1 = 1 ${isNone(resting)}`,
+      WHERE ${allOf(isNone(resting))}`,
   );
   const unknown = yield* countOf(count`FROM polls p WHERE p.account = ${account} AND p.next_at IS NULL AND p.answered_at >= ${from}`);
   return { due: dueNow, unpollable, missing: unknown };
@@ -164,7 +164,7 @@ export function* countPolls({ account, dueBy, after, from, resting, rare }: Poll
 
 /** The message has none of these statuses. */
 const isNone = (statuses: readonly string[]): Sql | undefined =>
-  statuses.length === 0 ? undefined : sql`AND coalesce(s.status, '') NOT IN ${statuses}`;
+  statuses.length === 0 ? undefined : sql`NOT (coalesce(s.status, '') IN ${statuses})`;
 
 function* countOf(query: Sql<{ n: number }>): Work<number> {
   return (yield* first(query))?.n ?? 0;

@@ -21,19 +21,19 @@ export function* holdLease(name: string, forMs: number, { id }: Process): Work<b
   return yield* hold(leaderKey(name), id, forMs);
 }
 
-/** For the next `forMs`, calls of this process count as in flight. */
-export function* staysFor(forMs: number, { id, isAlone }: Process): Work<void> {
+/** Calls of this process count as in flight for the next `forMs`. */
+export function* noteCalling(forMs: number, { id, isAlone }: Process): Work<void> {
   if (!isAlone) yield* hold(callerKey(id), id, forMs);
 }
 
-/** Which of some processes are gone, so that nobody knows the outcome of their calls. */
+/** Which of some processes are gone. The outcome of a call that they did not end is unknown. */
 export function* goneOf(ids: readonly string[], { id: own, isAlone }: Process): Work<ReadonlySet<string>> {
   const gone = new Set<string>();
   for (const id of new Set(ids)) if (id !== own && (isAlone || !(yield* isHeld(callerKey(id))))) gone.add(id);
   return gone;
 }
 
-/** This process ends: others need not wait until its leases expire. */
+/** Releases the leases of this process and ends its calls, so that other processes need not wait until they expire. */
 export function* leave({ id }: Process): Work<void> {
   yield* rows(sql`DELETE FROM state WHERE key = ${callerKey(id)}`);
   yield* rows(sql`DELETE FROM state WHERE key >= ${leaderKey("")} AND key < ${"leader0"} AND value = ${JSON.stringify(id)}`);

@@ -1,10 +1,11 @@
-import type { Settlement } from "../../model/delivery.ts";
+import type { OpenNote, RouteNotes, Settlement } from "../../model/delivery.ts";
+import type { Failing } from "../../model/shared-limits.ts";
 import type { Work } from "../sql/ops.ts";
 import { put, take, values } from "./state.ts";
 
 /*
  * What a destination said beside the outcome of an attempt. It is kept for whoever delivers the route next: a stop (410), a
- * pause that it asked for (429), and since when it has been failing.
+ * pause that it asked for (429), an open breaker, and since when it has been failing.
  */
 
 export type Pause = NonNullable<Settlement["pause"]>;
@@ -18,8 +19,9 @@ export interface Stop {
 export const stopKey = (route: string): string => `stop/${route}`;
 export const pauseKey = (route: string): string => `pause/${route}`;
 export const failingKey = (route: string): string => `failing/${route}`;
+const breakerKey = (route: string): string => `breaker/${route}`;
 
-export function* noteOfRoute({ route, at, stop, pause, failing }: Settlement): Work<void> {
+export function* noteOfRoute({ route, at, stop, pause, opened, failing }: Settlement): Work<void> {
   if (stop !== undefined) yield* put(stopKey(route), { at, reason: stop } satisfies Stop);
   if (pause !== undefined) {
     const [known] = yield* values<Pause>([pauseKey(route)], "update");
@@ -27,7 +29,19 @@ export function* noteOfRoute({ route, at, stop, pause, failing }: Settlement): W
     const until = known?.breaker === pause.breaker ? Math.max(known.until, pause.until) : pause.until;
     yield* put(pauseKey(route), { ...pause, until }, until);
   }
+  if (opened !== undefined) yield* put(breakerKey(route), opened);
   if (failing !== undefined) yield* put(failingKey(route), failing);
+}
+
+/** What is stored of some routes, in their order. */
+export function* notesOf(routes: readonly string[]): Work<RouteNotes[]> {
+  const found = yield* values<Stop | Pause | OpenNote | Failing>(
+    routes.flatMap((route) => [stopKey(route), pauseKey(route), breakerKey(route), failingKey(route)]),
+  );
+  return routes.map((_, place) => {
+    const [stop, pause, opened, failing] = found.slice(4 * place) as [Stop | null, Pause | null, OpenNote | null, Failing | null];
+    return { stop: stop?.reason ?? null, pause, opened, failing };
+  });
 }
 
 /** Starts a stopped destination again. False: it was not stopped. */
@@ -35,7 +49,9 @@ export function* resume(route: string): Work<boolean> {
   return (yield* take(stopKey(route))) !== null;
 }
 
-/** Ends the pause that a destination asked for. True: there was one at `now`. */
+/** Ends the pause that a destination asked for, and that of its breaker. True: there was one at `now`. */
 export function* endPause({ route, now }: { readonly route: string; readonly now: number }): Work<boolean> {
-  return ((yield* take<Pause>(pauseKey(route)))?.until ?? 0) > now;
+  const opened = yield* take<OpenNote>(breakerKey(route));
+  const paused = yield* take<Pause>(pauseKey(route));
+  return Math.max(opened?.until ?? 0, paused?.until ?? 0) > now;
 }

@@ -5,7 +5,7 @@ import { sends } from "../schema/tables.ts";
 import { ask, change, find, insert, look, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, raw, select } from "../sql/sql.ts";
 import type { ParkingParts } from "./conclude.ts";
-import { goneOf, type Process, staysFor } from "./processes.ts";
+import { goneOf, noteCalling, type Process } from "./processes.ts";
 import { registerSent } from "./register-sent.ts";
 
 /*
@@ -70,7 +70,7 @@ export function* beginSends(batch: readonly Beginning[], process: Process): Work
     return null;
   });
   yield* store(stored, rowsNow);
-  if (outcomes.includes(null)) yield* staysFor(callingMs, process);
+  if (outcomes.includes(null)) yield* noteCalling(callingMs, process);
   return outcomes;
 }
 

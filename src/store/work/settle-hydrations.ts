@@ -25,7 +25,7 @@ const byAccount = raw("INDEXED BY hydrations_waiting", "");
 const coveredBy = ({ account, through }: Covering) =>
   sql`FROM hydrations h ${byAccount} WHERE h.account = ${account} AND ${raw(`h.${whereHydrating}`)} AND h.event <= ${through}`;
 const greatest = select({ seq: typed<number | null>(sql`max(e.seq)`) });
-const message = look(subjects, ["key", "account"], ["seq", "type"]);
+const message = look(subjects, ["key", "account"], ["seq"]);
 const settles = change(hydrations, ["state", "target", "subject", "more"], { isLocked: true });
 const withoutTarget = change(hydrations, ["target"], { isLocked: true });
 
@@ -55,7 +55,7 @@ export function* settleTarget(
     return none;
   }
   const [row] = yield* ask(find(message, [[keyOf(wamid), pass.account]]));
-  return yield* settleSome(pass, found, { reason: null, unknown: 0, subject: row?.type === 0 ? row.seq : null, polled: 1 }, now, parts);
+  return yield* settleSome(pass, found, { reason: null, unknown: 0, subject: row?.seq ?? null, polled: 1 }, now, parts);
 }
 
 /** Ends covered events, at most `limit` of them. */

@@ -61,6 +61,12 @@ export function* list<S>(prefix: string, from = ""): Work<{ readonly name: strin
 /** Unix ms of the database's clock, because the clocks of processes differ. */
 const databaseNow = raw("CAST(unixepoch('subsec') * 1000 AS INTEGER)", "(extract(epoch FROM clock_timestamp()) * 1000)::bigint");
 
+/** Unix ms of the clock that all processes share. */
+export function* readNow(): Work<number> {
+  const [found] = yield* rows(sql<{ readonly now: number }>`SELECT ${databaseNow} AS now`);
+  return found?.now ?? 0;
+}
+
 /** Takes or renews what one holder at a time may have, for `forMs`. False: another holds it. */
 export function* hold(key: string, holder: string, forMs: number): Work<boolean> {
   const held = yield* rows(

@@ -1,23 +1,37 @@
 // Slow on version 14, because a second server starts for it.
 import { expect, test } from "vitest";
+import type { ReceivedEvent } from "../../../src/model/event.ts";
+import type { SettledPoll } from "../../../src/model/poll.ts";
 import { createCommands } from "../../../src/store/commands.ts";
 import { connect } from "../../../src/store/postgres/connect.ts";
 import { createPostgresRunner } from "../../../src/store/postgres/runner.ts";
 import type { Work } from "../../../src/store/sql/ops.ts";
+import { moveCursor } from "../../../src/store/work/cursors.ts";
 import { dueDeliveries } from "../../../src/store/work/due.ts";
-import { createShared, settlementOf } from "../../contract/one-store.ts";
+import { beginPass, endPass, noteReads } from "../../../src/store/work/hydration-passes.ts";
+import { claimPolls, settlePolls } from "../../../src/store/work/polls.ts";
+import { createRetention } from "../../../src/store/work/retention.ts";
+import { addServiceCalls } from "../../../src/store/work/service-calls.ts";
+import { targets } from "../../../src/store/work/settle-hydrations.ts";
+import { type Commands, createShared, settlementOf } from "../../contract/one-store.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import type { PostgresVersion } from "../../setup/postgres.ts";
 
 const rules = rulesFor([{ name: "crm" }, { name: "ours", match: { tracked: true } }], { parkFor: 60_000 });
+const day = 86_400_000;
+const keep = { events: 30 * day, ignored: day, deliveries: 30 * day, messages: 60 * day, history: 30 * day };
 /** A statement that goes through all rows of a table, or puts them in order itself. */
 const dear = /Seq Scan|Sort|Hash Join|Merge Join|Bitmap|Materialize|Join Filter/;
+
+const sentMessage = (wamid: string) =>
+  ({ type: "message", id: null, wamid, status: "pending", conversationId: null, reference: undefined, metadata: undefined }) as const;
+const sentRun = (runId: string) => ({ type: "run", runId, reference: runId, metadata: undefined }) as const;
 
 planTests(18, []);
 planTests(14, ["slow"]);
 
 function planTests(version: PostgresVersion, tags: string[]): void {
-  test(`every statement of the hot path and of parking goes by index and in the order of its batch on PostgreSQL ${version}`, {
+  test(`every statement of commands goes by index and in the order of its batch on PostgreSQL ${version}`, {
     tags,
   }, async () => {
     await using shared = await createShared(version);
@@ -38,15 +52,74 @@ function planTests(version: PostgresVersion, tags: string[]): void {
         id: `msg_${n}`,
       }));
       await run(() => commands.register.work([{ registrations, at: start }]));
+      const keys = Array.from({ length: count }, (_, n) => ({ account: "main", kind: "message" as const, key: `${round}-${n}` }));
+      const claim = { fingerprint: "f", resend: 0, about: "", at: start };
+      await run(() => commands.beginSend.work(keys.map((key) => ({ key, claim }))));
+      await run(() =>
+        commands.settleSend.work(
+          keys.map((key, n) => ({
+            key,
+            ended: { end: "done", at: start, answer: {}, sent: n % 2 === 0 ? sentMessage(key.key) : sentRun(key.key) },
+          })),
+        ),
+      );
+      await run(() => commands.forgetSends(start + 1, count >> 1));
+      await pollAndHydrate(commands, run, count);
+      await run(() => moveCursor(`crm-${round}`, count, start));
+      await run(() => commands.holdLease("parking", 1_000));
+      await run(() => commands.endLeftExchanges(start, "stopped", 10));
       await run(() => commands.releaseParked(start, 10));
       await run(() => commands.expireParked(start + 60_000, 10));
+      const purge = createRetention(run);
+      // Some of the events are old by then, and those that are still due stay.
+      for (let steps = 0, done = false; !done; steps += 1) {
+        expect(steps).toBeLessThan(200);
+        ({ done } = await purge(start + 90 * day, keep, 20));
+      }
     }
     expect(plans.length).toBeGreaterThan(30);
     for (const { text, plan } of plans) {
       expect(plan, text).not.toMatch(dear);
-      if (/^(?:UPDATE|DELETE)/.test(text)) expect(plan, text).toMatch(/Function Scan.*TID Cond/s);
+      if (/^(?:UPDATE|DELETE)/.test(text)) expect(plan, text).toMatch(/Function Scan.*TID Cond|Index Scan using state_pkey/s);
     }
   });
+}
+
+/** Polls end in each way, and a hydration pass settles truncated events in both. */
+async function pollAndHydrate(commands: Commands, run: <T>(make: () => Work<T>) => Promise<T>, count: number): Promise<void> {
+  const accept = (events: readonly ReceivedEvent[]) =>
+    run(() => commands.accept.work(events.map((event) => ({ event, proxyRoute: null }))));
+  const claim = { account: "main", now: start, dueBy: start, after: 0, limit: count, leaseMs: 1_000 };
+  const polls = await run(() => claimPolls(claim));
+  const unpolled = { rank: 1, polls: 1, failures: 0, misses: 0, polledAt: start };
+  await run(() =>
+    settlePolls(
+      polls.map(({ message, until }, n): SettledPoll => {
+        if (n % 3 === 0) return { message, until, end: "missing", at: start };
+        return n % 3 === 1 ? { message, until, end: "over" } : { message, until, end: "again", nextAt: start + 1, ...unpolled };
+      }),
+    ),
+  );
+  await accept(polls.map(({ wamid }) => anEvent({ wamid, status: "delivered", receivedAt: start })));
+  const data = { truncated: true, size: 300_000 };
+  const truncated = Array.from({ length: count }, (_, n) =>
+    anEvent({ receivedAt: start, data: { ...data, id: n % 2 === 0 ? "one" : null } }),
+  );
+  await accept([...truncated, anEvent({ event: "automation.completed", receivedAt: start, data: { ...data, id: "unknown" } })]);
+  const pass = await run(() => beginPass("main", start));
+  if (pass === null) throw new Error("nothing waits");
+  await run(() =>
+    noteReads(
+      pass,
+      polls.length,
+      polls.map(({ message }) => ({ message, at: start })),
+    ),
+  );
+  await run(() => targets(pass, 10));
+  await run(() => commands.settleTarget(pass, "one", polls[0]?.wamid ?? null, start));
+  await run(() => commands.settleCovered(pass, { reason: null, unknown: 0, receivedBy: start }, start, count));
+  await run(() => endPass(pass, start));
+  await run(() => addServiceCalls([{ account: "main", day: start, polls: 1, others: 1 }]));
 }
 
 /** Runs commands on a hot connection, and keeps the plan of each of their statements. */

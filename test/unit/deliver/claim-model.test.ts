@@ -173,7 +173,7 @@ test("loses nothing and keeps the order when workers or the store fail, and send
         for (const one of steps) {
           if ("plan" in one) {
             const { event } = claims.plan(one.plan);
-            for (const { lane } of workers) lane.offer(event, clock.now());
+            for (const { lane } of workers) lane.offer({ lane: 0, event, at: clock.now() });
           } else if ("wait" in one) await clock.advance(one.wait);
           else if ("answer" in one) {
             const [answer] = world.answers.splice(one.which % Math.max(1, world.answers.length), 1);

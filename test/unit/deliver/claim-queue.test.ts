@@ -120,7 +120,7 @@ test("polls every second and when a delivery becomes due", async () => {
   expect(queue.peek(clock.now())?.event).toBe(1);
   const at = clock.now() + 500;
   claims.plan(2, at);
-  queue.offer(2, at);
+  queue.offer({ lane: 0, event: 2, at });
   expect(queue.nextDueAt()).toBe(at);
   await clock.advance(500);
   queue.start();

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { ClaimStore } from "../../../src/deliver/claim-queue.ts";
 import { createClaimQueue } from "../../../src/deliver/claim-queue.ts";
 import type { QueueOf } from "../../../src/deliver/delivery-queue.ts";
@@ -8,6 +8,7 @@ import { createReadyQueue, type DeliveryStore } from "../../../src/deliver/ready
 import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/settings.ts";
 import type { DeliverySubject, Settlement, StoredDelivery } from "../../../src/model/delivery.ts";
 import type { EventId } from "../../../src/model/ids.ts";
+import type { MaybePromise } from "../../../src/model/maybe-promise.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 import { createClaimsInMemory } from "./claims-in-memory.ts";
@@ -25,7 +26,8 @@ function settings(to: Record<string, unknown> = {}): LaneSettings {
 }
 
 /** A store in memory: what waits, until when, and what was settled. */
-function memoryStore(count: number, at: number) {
+function memoryStore(count: number, at: number, isShared: boolean) {
+  const answer = <T>(read: () => T): MaybePromise<T> => (isShared ? Promise.resolve().then(read) : read());
   const waiting = new Map<number, { nextAt: number; attempts: number }>();
   for (let event = 1; event <= count; event++) waiting.set(event, { nextAt: at, attempts: 0 });
   const settlements: Settlement[] = [];
@@ -36,21 +38,27 @@ function memoryStore(count: number, at: number) {
   const refusing = new Map<number, "all" | "living">();
   let stop: string | null = null;
   let largestLimit = 0;
-  const store: DeliveryStore = {
-    reading: (run) => run(),
-    due(_route, now, limit) {
-      largestLimit = Math.max(largestLimit, limit);
-      const due = [...waiting].filter(([, { nextAt }]) => nextAt <= now).sort(([a, x], [b, y]) => x.nextAt - y.nextAt || a - b);
-      return due.slice(0, limit).map(([event]) => event);
-    },
-    nextDueAt(_route, now) {
-      const later = [...waiting.values()].map(({ nextAt }) => nextAt).filter((nextAt) => nextAt > now);
-      return later.length === 0 ? null : Math.min(...later);
-    },
-    load(route, event) {
-      const entry = waiting.get(event);
-      return entry === undefined ? null : { ...stored(route, event, entry.attempts), subject: subjects.get(event) ?? null };
-    },
+  const store: { -readonly [K in keyof DeliveryStore]: DeliveryStore[K] } = {
+    due: ({ from, now, limit }) =>
+      answer(() => {
+        largestLimit = Math.max(largestLimit, limit);
+        const places = [...waiting].filter(([, { nextAt }]) => nextAt <= now && nextAt >= from);
+        places.sort(([a, x], [b, y]) => x.nextAt - y.nextAt || a - b);
+        const later = [...waiting.values()].map(({ nextAt }) => nextAt).filter((nextAt) => nextAt > now);
+        return {
+          places: places.slice(0, limit).map(([event, { nextAt }]) => ({ lane: -event, event, at: nextAt })),
+          nextAt: later.length === 0 || places.length >= limit ? null : Math.min(...later),
+        };
+      }),
+    load: (route, keys) =>
+      answer(() =>
+        keys.flatMap(({ event }) => {
+          const entry = waiting.get(event);
+          if (entry === undefined) return [];
+          const subject = subjects.get(event) ?? null;
+          return [{ ...stored(route, event, entry.attempts), subject, lane: -event, cause: null, dueAt: entry.nextAt }];
+        }),
+      ),
     async settle(settlement) {
       if (failing) throw new StoreUnavailable("disk full");
       if (refusing.has(settlement.event) && (settlement.settled.to !== "dead" || refusing.get(settlement.event) === "all"))
@@ -61,14 +69,15 @@ function memoryStore(count: number, at: number) {
       if (settlement.stop !== undefined) stop = settlement.stop;
       if (settlement.settled.to === "waiting") {
         waiting.set(settlement.event, { nextAt: settlement.settled.nextAt, attempts: entry.attempts + 1 });
-        return null;
+        return { result: "settled", released: null };
       }
       waiting.delete(settlement.event);
       const released = held.get(settlement.event) ?? null;
-      if (released !== null) waiting.set(released, { nextAt: settlement.at, attempts: 0 });
-      return released;
+      if (released === null) return { result: "settled", released: null };
+      waiting.set(released, { nextAt: settlement.at, attempts: 0 });
+      return { result: "settled", released: { lane: -released, event: released, at: settlement.at } };
     },
-    stopReason: () => stop,
+    stopReason: () => answer(() => stop),
   };
   return {
     store,
@@ -157,252 +166,6 @@ function quietHooks(): LaneHooks & { moves: string[]; stops: string[]; pauses: n
   };
 }
 
-function setUp(count: number, to: Record<string, unknown>, rule: ((delivery: OutgoingDelivery) => AttemptOutcome) | null = null) {
-  const hands = createManualClock();
-  let setAhead = 0;
-  const clock = {
-    ...hands,
-    now: () => hands.now() + setAhead,
-    set: (ms: number) => {
-      setAhead += ms;
-    },
-  };
-  const memory = memoryStore(count, clock.now());
-  const hand = handDestination(rule);
-  const hooks = quietHooks();
-  const destinations: ReturnType<typeof handDestination>[] = [];
-  const connect = (): Destination => {
-    const next = destinations.length === 0 ? hand : handDestination(rule);
-    destinations.push(next);
-    return next.destination;
-  };
-  const queueOf = (route: string) => createReadyQueue(route, memory.store, clock);
-  const lane = createLane(settings(to), { queueOf, clock, random: () => 0.5, connect, hooks });
-  return { clock, memory, hand, hooks, lane, destinations };
-}
-
-test("makes all attempts, at most `concurrency` at once", async () => {
-  const { hand, memory } = setUp(50, { concurrency: 4 });
-  await settled();
-  expect(hand.open).toHaveLength(4);
-  while (hand.open.length > 0) {
-    hand.open[0]?.answer(ok);
-    await settled();
-    expect(hand.open.length).toBeLessThanOrEqual(4);
-  }
-  expect(hand.most()).toBe(4);
-  expect(memory.settlements).toHaveLength(50);
-  expect(memory.waiting.size).toBe(0);
-});
-
-test("reads a long backlog in windows of fixed size", async () => {
-  const { memory, clock } = setUp(5_000, { concurrency: 16 }, () => ok);
-  while (memory.waiting.size > 0) await clock.advance(1);
-  expect(memory.settlements).toHaveLength(5_000);
-  expect(new Set(memory.settlements.map(({ event }) => event)).size).toBe(5_000);
-  expect(memory.largestLimit()).toBeLessThan(1_200);
-});
-
-test("follows the schedule over days", async () => {
-  const { memory, hand, clock } = setUp(1, { retry: { jitter: 0 }, breaker: { failures: 100 } }, () => answered(500));
-  const start = clock.now();
-  await clock.advance(200 * 3_600_000);
-  expect(hand.sent).toHaveLength(10);
-  const waits = memory.settlements.map(({ at }, index) => at - (memory.settlements[index - 1]?.at ?? start));
-  const s = 1000;
-  const h = 3600 * s;
-  expect(waits).toEqual([0, 5 * s, 300 * s, 1800 * s, 2 * h, 5 * h, 10 * h, 14 * h, 20 * h, 24 * h]);
-  expect(memory.settlements.at(-1)?.settled).toMatchObject({ to: "dead" });
-});
-
-test("delivers what is due within a minute after the clock was set", async () => {
-  const { hand, clock } = setUp(1, { retry: { schedule: ["0s", "10s", "10s"], jitter: 0 } }, () => answered(500));
-  await settled();
-  expect(hand.sent).toHaveLength(1);
-  clock.set(-3_600_000);
-  await clock.advance(20_000);
-  expect(hand.sent).toHaveLength(1);
-  clock.set(3_600_000);
-  await clock.advance(60_000);
-  expect(hand.sent).toHaveLength(3);
-});
-
-test("makes no attempts while the breaker is open, and the rest after a successful probe", async () => {
-  let up = false;
-  const { memory, hand, hooks, clock } = setUp(
-    100,
-    { concurrency: 1, breaker: { failures: 3, pause: "10s", longest: "10s" }, retry: { schedule: ["0s", "1h", "1h"], jitter: 0 } },
-    () => (up ? ok : refused),
-  );
-  await settled(40);
-  expect(hand.sent).toHaveLength(3);
-  await clock.advance(9_999);
-  expect(hand.sent).toHaveLength(3);
-  await clock.advance(1);
-  expect(hand.sent).toHaveLength(4);
-  up = true;
-  await clock.advance(10_000);
-  await settled(500);
-  expect(memory.settlements.filter(({ settled: { to } }) => to === "delivered")).toHaveLength(96);
-  expect(hooks.moves).toEqual(["open", "open", "closed"]);
-  expect([...memory.waiting.values()].every(({ attempts }) => attempts === 1)).toBe(true);
-});
-
-test("pauses the whole destination on 429 with Retry-After", async () => {
-  let first = true;
-  const { hand, clock } = setUp(10, { concurrency: 1 }, () => {
-    if (!first) return ok;
-    first = false;
-    return answered(429, 30_000);
-  });
-  await clock.advance(29_999);
-  expect(hand.sent).toEqual(["e1"]);
-  await clock.advance(1);
-  await settled(100);
-  expect(new Set(hand.sent).size).toBe(10);
-});
-
-test("reports a pause once and shows it until an operator ends it", async () => {
-  let busy = true;
-  const { hand, clock, lane, hooks, memory } = setUp(10, { concurrency: 2 }, () => (busy ? answered(429, 3_600_000) : ok));
-  await clock.advance(1000);
-  expect(hand.sent).toEqual(["e1", "e2"]);
-  const until = clock.now() - 1000 + 3_600_000;
-  expect(lane.state().pausedUntil).toBe(until);
-  expect(hooks.pauses).toEqual([until]);
-  const pauses = memory.settlements.map(({ pause }) => pause);
-  expect(pauses).toEqual(Array(2).fill({ breaker: expect.stringMatching(/^r:[0-9a-f]{12}$/), until }));
-  busy = false;
-  expect(lane.tryNow()).toBe(true);
-  expect(lane.tryNow()).toBe(false);
-  expect(lane.state().pausedUntil).toBeNull();
-  await clock.advance(1000);
-  expect(new Set(hand.sent)).toEqual(new Set(Array.from({ length: 10 }, (_, index) => `e${index + 1}`)));
-});
-
-test("ends the pause when the route's settings change", async () => {
-  const { destinations, clock, lane } = setUp(3, { concurrency: 1 }, ({ attempt }) => (attempt === 1 ? answered(429, 3_600_000) : ok));
-  await clock.advance(1000);
-  expect(lane.state().pausedUntil).not.toBeNull();
-  lane.reconfigure(settings({ concurrency: 1, url: "https://other.test/" }));
-  expect(lane.state().pausedUntil).toBeNull();
-  await clock.advance(1000);
-  expect(destinations[1]?.sent).toEqual(["e2"]);
-});
-
-test("stops the destination on 410, keeps the delivery, and continues when resumed", async () => {
-  let gone = true;
-  const { memory, hand, hooks, lane, clock } = setUp(3, { concurrency: 1 }, () => (gone ? answered(410) : ok));
-  await clock.advance(3_600_000);
-  expect(hand.sent).toEqual(["e1"]);
-  expect(hooks.stops).toHaveLength(1);
-  expect(lane.state().stopped).not.toBeNull();
-  expect(memory.waiting.size).toBe(3);
-  gone = false;
-  memory.resume();
-  lane.wake();
-  await clock.advance(10);
-  expect(memory.waiting.size).toBe(0);
-});
-
-test("delays starts by the rate and loses none", async () => {
-  const { hand, clock, memory } = setUp(30, { rate: "10/s", concurrency: 50 }, () => ok);
-  await settled(50);
-  const atOnce = hand.sent.length;
-  expect(atOnce).toBeLessThanOrEqual(10);
-  await clock.advance(1_000);
-  expect(hand.sent.length - atOnce).toBeLessThanOrEqual(11);
-  await clock.advance(3_000);
-  expect(memory.waiting.size).toBe(0);
-});
-
-test("keeps a result that cannot be stored, stores it later, and sends nothing twice", async () => {
-  const { memory, hand, hooks, clock } = setUp(1, {}, () => ok);
-  memory.fail(true);
-  await clock.advance(5_000);
-  expect(hand.sent).toEqual(["e1"]);
-  expect(hooks.faults.length).toBeGreaterThan(3);
-  memory.fail(false);
-  await clock.advance(1_000);
-  expect(memory.waiting.size).toBe(0);
-  expect(hand.sent).toEqual(["e1"]);
-});
-
-/** Metadata that no stack is deep enough to write. */
-const endless = (): DeliverySubject => ({
-  type: "message",
-  key: "w",
-  tracked: true,
-  id: null,
-  reference: null,
-  metadata: JSON.parse(`${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}`),
-  previousStatus: null,
-  status: "sent",
-  moved: true,
-});
-
-test("makes a delivery that cannot be composed a dead letter, and sends the others", async () => {
-  const { memory, hand, hooks, lane, clock } = setUp(3, { concurrency: 1 }, () => ok);
-  lane.reconfigure({ ...settings({ concurrency: 1 }), payload: "enriched" });
-  memory.subjects.set(2, endless());
-  memory.held.set(2, 9);
-  await clock.advance(1_000);
-  expect(hand.sent.length + memory.settlements.length).toBeGreaterThan(0);
-  expect(memory.waiting.size).toBe(0);
-  const buried = memory.settlements.find(({ event }) => event === 2);
-  expect(buried?.settled).toEqual({ to: "dead", reason: "could not be composed: Maximum call stack size exceeded" });
-  expect(buried?.attempt).toMatchObject({ number: 1, result: { kind: "failed", error: "internal" } });
-  expect(memory.settlements.filter(({ settled: { to } }) => to === "delivered").map(({ event }) => event)).toEqual([1, 3, 9]);
-  expect(hooks.failures).toEqual(["2 compose: Maximum call stack size exceeded"]);
-  expect(lane.state()).toMatchObject({ inFlight: 0, breaker: "closed" });
-});
-
-test("loses one attempt when a destination or a hook throws", async () => {
-  const { memory, hand, hooks, clock } = setUp(3, { retry: { jitter: 0 } }, ({ eventId, attempt }) => {
-    if (eventId === "e2" && attempt === 1) throw new TypeError("thrown");
-    return ok;
-  });
-  hooks.attempted = ({ delivery }) => {
-    if (delivery.event === 3) throw new TypeError("not logged");
-  };
-  await clock.advance(10_000);
-  expect(hand.sent).toEqual(["e1", "e2", "e3", "e2"]);
-  expect(memory.waiting.size).toBe(0);
-  expect(hooks.failures).toEqual(["2 send: thrown", "3 report: not logged"]);
-  expect(memory.settlements.find(({ event }) => event === 2)).toMatchObject({
-    attempt: { result: { error: "internal" } },
-    settled: { to: "waiting" },
-  });
-});
-
-test("makes a delivery whose result an available store rejects a dead letter", async () => {
-  const { memory, hand, hooks, clock } = setUp(20, { concurrency: 1 }, () => ok);
-  for (const event of [1, 2, 3, 4, 5, 6]) memory.refusing.set(event, "living");
-  await clock.advance(20_000);
-  expect(hand.sent).toHaveLength(20);
-  expect(memory.waiting.size).toBe(0);
-  expect(memory.settlements.find(({ event }) => event === 1)).toMatchObject({
-    settled: { to: "dead", reason: "delivered, which could not be stored: cannot be written" },
-    attempt: { response: null },
-  });
-  expect(hooks.failures).toHaveLength(6);
-});
-
-test("a delivery that can never be stored delays no other, is not sent again, and does not block closing", async () => {
-  const { memory, hand, hooks, lane, clock } = setUp(20, { concurrency: 1 }, () => ok);
-  for (const event of [1, 2, 3, 4, 5, 6]) memory.refusing.set(event, "all");
-  await clock.advance(200_000);
-  expect([...memory.waiting.keys()]).toEqual([1, 2, 3, 4, 5, 6]);
-  expect(hand.sent).toHaveLength(20);
-  expect(hooks.failures[0]).toBe("1 settle: cannot be written");
-  // Tried again once a minute: the cause may be gone.
-  memory.refusing.delete(6);
-  await clock.advance(61_000);
-  expect([...memory.waiting.keys()]).toEqual([1, 2, 3, 4, 5]);
-  await lane.close(1_000);
-  expect(hand.sent).toHaveLength(20);
-});
-
 test.each(["all", "living"] as const)("the same over a store that processes share, where %s of its settlements fail", async (refused) => {
   const clock = createManualClock();
   const claims = createClaimsInMemory(clock.now);
@@ -427,99 +190,350 @@ test.each(["all", "living"] as const)("the same over a store that processes shar
   await lane.close(1_000);
 });
 
-test("lets attempts finish in time when closed, and hands back the rest uncounted", async () => {
-  const { memory, hand, lane, clock } = setUp(5, { concurrency: 2 });
-  await settled();
-  const closing = lane.close(1_000);
-  hand.open[0]?.answer(ok);
-  await settled();
-  expect(hand.open).toHaveLength(1);
-  await clock.advance(1_000);
-  await closing;
-  expect(hand.sent).toHaveLength(2);
-  expect(memory.settlements).toHaveLength(1);
-  expect(memory.waiting.size).toBe(4);
-  expect([...memory.waiting.values()].every(({ attempts }) => attempts === 0)).toBe(true);
-  expect(hand.closed()).toBe(true);
-});
-
-test("does not read the store after it was closed", async () => {
-  const { memory, lane, hooks, clock } = setUp(0, {});
-  await settled();
-  let looks = 0;
-  memory.store.reading = () => {
-    looks += 1;
-    throw new Error("the store is closed");
-  };
-  lane.offer(1, clock.now());
-  await lane.close(1_000);
-  await settled();
-  expect(looks).toBe(0);
-  expect(hooks.faults).toEqual([]);
-  expect(clock.pending()).toBe(0);
-});
-
-test("applies new settings at once and closes the old destination after its last attempt", async () => {
-  const { hand, lane, destinations, memory } = setUp(4, { concurrency: 1 });
-  await settled();
-  lane.reconfigure(settings({ concurrency: 2, url: "https://other.test/" }));
-  await settled();
-  expect(hand.closed()).toBe(false);
-  expect(destinations).toHaveLength(2);
-  hand.open[0]?.answer(ok);
-  await settled();
-  expect(hand.closed()).toBe(true);
-  expect(hand.sent).toEqual(["e1"]);
-  const next = destinations[1];
-  expect(next?.open).toHaveLength(2);
-  while ((next?.open.length ?? 0) > 0) {
-    next?.open[0]?.answer(ok);
-    await settled();
+describe.each([
+  ["at once", false],
+  ["later", true],
+])("over a store that answers %s", (_, isShared) => {
+  function setUp(count: number, to: Record<string, unknown>, rule: ((delivery: OutgoingDelivery) => AttemptOutcome) | null = null) {
+    const hands = createManualClock();
+    let setAhead = 0;
+    const clock = {
+      ...hands,
+      now: () => hands.now() + setAhead,
+      set: (ms: number) => {
+        setAhead += ms;
+      },
+    };
+    const memory = memoryStore(count, clock.now(), isShared);
+    const hand = handDestination(rule);
+    const hooks = quietHooks();
+    const destinations: ReturnType<typeof handDestination>[] = [];
+    const connect = (): Destination => {
+      const next = destinations.length === 0 ? hand : handDestination(rule);
+      destinations.push(next);
+      return next.destination;
+    };
+    const queueOf: QueueOf = (route, of, stopped) => createReadyQueue(route, of, { store: memory.store, clock, isShared, stopped });
+    const lane = createLane(settings(to), { queueOf, clock, random: () => 0.5, connect, hooks });
+    return { clock, memory, hand, hooks, lane, destinations };
   }
-  expect(memory.waiting.size).toBe(0);
-  expect(memory.settlements).toHaveLength(4);
-});
 
-test("starts nothing while suspended, and continues once reconfigured", async () => {
-  const { hand, lane, memory } = setUp(3, { concurrency: 1 }, () => ok);
-  lane.suspend();
-  await settled(20);
-  expect(hand.sent).toHaveLength(0);
-  lane.reconfigure(settings());
-  await settled(50);
-  expect(memory.waiting.size).toBe(0);
-});
-
-test("sends next what a settled delivery released", async () => {
-  const { memory, hand } = setUp(1, {}, () => ok);
-  memory.held.set(1, 7);
-  await settled(20);
-  expect(hand.sent).toEqual(["e1", "e7"]);
-  expect(memory.waiting.size).toBe(0);
-});
-
-test("waits for the time of deliveries offered for later", async () => {
-  const { memory, hand, lane, clock } = setUp(0, {}, () => ok);
-  await settled();
-  memory.waiting.set(9, { nextAt: clock.now() + 5_000, attempts: 0 });
-  lane.offer(9, clock.now() + 5_000);
-  await clock.advance(4_999);
-  expect(hand.sent).toHaveLength(0);
-  await clock.advance(1);
-  expect(hand.sent).toEqual(["e9"]);
-});
-
-test("counts deliveries in a row that take more than half of the timeout", async () => {
-  const tookMs = [7_000, 7_600, 7_600, 15_000, 7_600, 7_500];
-  const before: (number | undefined)[] = [];
-  const { lane, clock } = setUp(6, { timeout: "15s", concurrency: 1, retry: { schedule: ["0s", "1h"], jitter: 0 } }, () => {
-    before.push(lane.state().slow?.attempts);
-    const took = tookMs[before.length - 1] ?? 0;
-    return took === 15_000 ? { ...refused, tookMs: took } : { ...ok, tookMs: took };
+  test("makes all attempts, at most `concurrency` at once", async () => {
+    const { hand, memory } = setUp(50, { concurrency: 4 });
+    await settled();
+    expect(hand.open).toHaveLength(4);
+    while (hand.open.length > 0) {
+      hand.open[0]?.answer(ok);
+      await settled();
+      expect(hand.open.length).toBeLessThanOrEqual(4);
+    }
+    expect(hand.most()).toBe(4);
+    expect(memory.settlements).toHaveLength(50);
+    expect(memory.waiting.size).toBe(0);
   });
-  while (before.length < tookMs.length) await clock.advance(0);
-  await settled();
-  // A failed attempt neither counts nor ends the row.
-  expect(before).toEqual([undefined, undefined, 1, 2, 2, 3]);
-  expect(lane.state().slow).toBeNull();
+
+  test("reads a long backlog in windows of fixed size", async () => {
+    const { memory, clock } = setUp(5_000, { concurrency: 16 }, () => ok);
+    while (memory.waiting.size > 0) await clock.advance(1);
+    expect(memory.settlements).toHaveLength(5_000);
+    expect(new Set(memory.settlements.map(({ event }) => event)).size).toBe(5_000);
+    expect(memory.largestLimit()).toBeLessThan(1_200);
+  });
+
+  test("follows the schedule over days", async () => {
+    const { memory, hand, clock } = setUp(1, { retry: { jitter: 0 }, breaker: { failures: 100 } }, () => answered(500));
+    const start = clock.now();
+    await clock.advance(200 * 3_600_000);
+    expect(hand.sent).toHaveLength(10);
+    const waits = memory.settlements.map(({ at }, index) => at - (memory.settlements[index - 1]?.at ?? start));
+    const s = 1000;
+    const h = 3600 * s;
+    expect(waits).toEqual([0, 5 * s, 300 * s, 1800 * s, 2 * h, 5 * h, 10 * h, 14 * h, 20 * h, 24 * h]);
+    expect(memory.settlements.at(-1)?.settled).toMatchObject({ to: "dead" });
+  });
+
+  test("delivers what is due within a minute after the clock was set", async () => {
+    const { hand, clock } = setUp(1, { retry: { schedule: ["0s", "10s", "10s"], jitter: 0 } }, () => answered(500));
+    await settled();
+    expect(hand.sent).toHaveLength(1);
+    clock.set(-3_600_000);
+    await clock.advance(20_000);
+    expect(hand.sent).toHaveLength(1);
+    clock.set(3_600_000);
+    await clock.advance(60_000);
+    expect(hand.sent).toHaveLength(3);
+  });
+
+  test("makes no attempts while the breaker is open, and the rest after a successful probe", async () => {
+    let up = false;
+    const { memory, hand, hooks, clock } = setUp(
+      100,
+      { concurrency: 1, breaker: { failures: 3, pause: "10s", longest: "10s" }, retry: { schedule: ["0s", "1h", "1h"], jitter: 0 } },
+      () => (up ? ok : refused),
+    );
+    await settled(40);
+    expect(hand.sent).toHaveLength(3);
+    await clock.advance(9_999);
+    expect(hand.sent).toHaveLength(3);
+    await clock.advance(1);
+    expect(hand.sent).toHaveLength(4);
+    up = true;
+    await clock.advance(10_000);
+    await settled(500);
+    expect(memory.settlements.filter(({ settled: { to } }) => to === "delivered")).toHaveLength(96);
+    expect(hooks.moves).toEqual(["open", "open", "closed"]);
+    expect([...memory.waiting.values()].every(({ attempts }) => attempts === 1)).toBe(true);
+  });
+
+  test("pauses the whole destination on 429 with Retry-After", async () => {
+    let first = true;
+    const { hand, clock } = setUp(10, { concurrency: 1 }, () => {
+      if (!first) return ok;
+      first = false;
+      return answered(429, 30_000);
+    });
+    await clock.advance(29_999);
+    expect(hand.sent).toEqual(["e1"]);
+    await clock.advance(1);
+    await settled(100);
+    expect(new Set(hand.sent).size).toBe(10);
+  });
+
+  test("reports a pause once and shows it until an operator ends it", async () => {
+    let busy = true;
+    const { hand, clock, lane, hooks, memory } = setUp(10, { concurrency: 2 }, () => (busy ? answered(429, 3_600_000) : ok));
+    await clock.advance(1000);
+    expect(hand.sent).toEqual(["e1", "e2"]);
+    const until = clock.now() - 1000 + 3_600_000;
+    expect(lane.state().pausedUntil).toBe(until);
+    expect(hooks.pauses).toEqual([until]);
+    const pauses = memory.settlements.map(({ pause }) => pause);
+    expect(pauses).toEqual(Array(2).fill({ breaker: expect.stringMatching(/^r:[0-9a-f]{12}$/), until }));
+    busy = false;
+    expect(lane.tryNow()).toBe(true);
+    expect(lane.tryNow()).toBe(false);
+    expect(lane.state().pausedUntil).toBeNull();
+    await clock.advance(1000);
+    expect(new Set(hand.sent)).toEqual(new Set(Array.from({ length: 10 }, (_, index) => `e${index + 1}`)));
+  });
+
+  test("ends the pause when the route's settings change", async () => {
+    const { destinations, clock, lane } = setUp(3, { concurrency: 1 }, ({ attempt }) => (attempt === 1 ? answered(429, 3_600_000) : ok));
+    await clock.advance(1000);
+    expect(lane.state().pausedUntil).not.toBeNull();
+    lane.reconfigure(settings({ concurrency: 1, url: "https://other.test/" }));
+    expect(lane.state().pausedUntil).toBeNull();
+    await clock.advance(1000);
+    expect(destinations[1]?.sent).toEqual(["e2"]);
+  });
+
+  test("stops the destination on 410, keeps the delivery, and continues when resumed", async () => {
+    let gone = true;
+    const { memory, hand, hooks, lane, clock } = setUp(3, { concurrency: 1 }, () => (gone ? answered(410) : ok));
+    await clock.advance(3_600_000);
+    expect(hand.sent).toEqual(["e1"]);
+    expect(hooks.stops).toHaveLength(1);
+    expect(lane.state().stopped).not.toBeNull();
+    expect(memory.waiting.size).toBe(3);
+    gone = false;
+    memory.resume();
+    lane.wake();
+    await clock.advance(10);
+    expect(memory.waiting.size).toBe(0);
+  });
+
+  test("delays starts by the rate and loses none", async () => {
+    const { hand, clock, memory } = setUp(30, { rate: "10/s", concurrency: 50 }, () => ok);
+    await settled(50);
+    const atOnce = hand.sent.length;
+    expect(atOnce).toBeLessThanOrEqual(10);
+    await clock.advance(1_000);
+    expect(hand.sent.length - atOnce).toBeLessThanOrEqual(11);
+    await clock.advance(3_000);
+    expect(memory.waiting.size).toBe(0);
+  });
+
+  test("keeps a result that cannot be stored, stores it later, and sends nothing twice", async () => {
+    const { memory, hand, hooks, clock } = setUp(1, {}, () => ok);
+    memory.fail(true);
+    await clock.advance(5_000);
+    expect(hand.sent).toEqual(["e1"]);
+    expect(hooks.faults.length).toBeGreaterThan(3);
+    memory.fail(false);
+    await clock.advance(1_000);
+    expect(memory.waiting.size).toBe(0);
+    expect(hand.sent).toEqual(["e1"]);
+  });
+
+  /** Metadata that no stack is deep enough to write. */
+  const endless = (): DeliverySubject => ({
+    type: "message",
+    key: "w",
+    tracked: true,
+    id: null,
+    reference: null,
+    metadata: JSON.parse(`${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}`),
+    previousStatus: null,
+    status: "sent",
+    moved: true,
+  });
+
+  test("makes a delivery that cannot be composed a dead letter, and sends the others", async () => {
+    const { memory, hand, hooks, lane, clock } = setUp(3, { concurrency: 1 }, () => ok);
+    lane.reconfigure({ ...settings({ concurrency: 1 }), payload: "enriched" });
+    memory.subjects.set(2, endless());
+    memory.held.set(2, 9);
+    await clock.advance(1_000);
+    expect(hand.sent.length + memory.settlements.length).toBeGreaterThan(0);
+    expect(memory.waiting.size).toBe(0);
+    const buried = memory.settlements.find(({ event }) => event === 2);
+    expect(buried?.settled).toEqual({ to: "dead", reason: "could not be composed: Maximum call stack size exceeded" });
+    expect(buried?.attempt).toMatchObject({ number: 1, result: { kind: "failed", error: "internal" } });
+    expect(memory.settlements.filter(({ settled: { to } }) => to === "delivered").map(({ event }) => event)).toEqual([1, 3, 9]);
+    expect(hooks.failures).toEqual(["2 compose: Maximum call stack size exceeded"]);
+    expect(lane.state()).toMatchObject({ inFlight: 0, breaker: "closed" });
+  });
+
+  test("loses one attempt when a destination or a hook throws", async () => {
+    const { memory, hand, hooks, clock } = setUp(3, { retry: { jitter: 0 } }, ({ eventId, attempt }) => {
+      if (eventId === "e2" && attempt === 1) throw new TypeError("thrown");
+      return ok;
+    });
+    hooks.attempted = ({ delivery }) => {
+      if (delivery.event === 3) throw new TypeError("not logged");
+    };
+    await clock.advance(10_000);
+    expect(hand.sent).toEqual(["e1", "e2", "e3", "e2"]);
+    expect(memory.waiting.size).toBe(0);
+    expect(hooks.failures).toEqual(["2 send: thrown", "3 report: not logged"]);
+    expect(memory.settlements.find(({ event }) => event === 2)).toMatchObject({
+      attempt: { result: { error: "internal" } },
+      settled: { to: "waiting" },
+    });
+  });
+
+  test("makes a delivery whose result an available store rejects a dead letter", async () => {
+    const { memory, hand, hooks, clock } = setUp(20, { concurrency: 1 }, () => ok);
+    for (const event of [1, 2, 3, 4, 5, 6]) memory.refusing.set(event, "living");
+    await clock.advance(20_000);
+    expect(hand.sent).toHaveLength(20);
+    expect(memory.waiting.size).toBe(0);
+    expect(memory.settlements.find(({ event }) => event === 1)).toMatchObject({
+      settled: { to: "dead", reason: "delivered, which could not be stored: cannot be written" },
+      attempt: { response: null },
+    });
+    expect(hooks.failures).toHaveLength(6);
+  });
+
+  test("a delivery that can never be stored delays no other, is not sent again, and does not block closing", async () => {
+    const { memory, hand, hooks, lane, clock } = setUp(20, { concurrency: 1 }, () => ok);
+    for (const event of [1, 2, 3, 4, 5, 6]) memory.refusing.set(event, "all");
+    await clock.advance(200_000);
+    expect([...memory.waiting.keys()]).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(hand.sent).toHaveLength(20);
+    expect(hooks.failures[0]).toBe("1 settle: cannot be written");
+    // Tried again once a minute: the cause may be gone.
+    memory.refusing.delete(6);
+    await clock.advance(61_000);
+    expect([...memory.waiting.keys()]).toEqual([1, 2, 3, 4, 5]);
+    await lane.close(1_000);
+    expect(hand.sent).toHaveLength(20);
+  });
+
+  test("lets attempts finish in time when closed, and hands back the rest uncounted", async () => {
+    const { memory, hand, lane, clock } = setUp(5, { concurrency: 2 });
+    await settled();
+    const closing = lane.close(1_000);
+    hand.open[0]?.answer(ok);
+    await settled();
+    expect(hand.open).toHaveLength(1);
+    await clock.advance(1_000);
+    await closing;
+    expect(hand.sent).toHaveLength(2);
+    expect(memory.settlements).toHaveLength(1);
+    expect(memory.waiting.size).toBe(4);
+    expect([...memory.waiting.values()].every(({ attempts }) => attempts === 0)).toBe(true);
+    expect(hand.closed()).toBe(true);
+  });
+
+  test("does not read the store after it was closed", async () => {
+    const { memory, lane, hooks, clock } = setUp(0, {});
+    await settled();
+    let looks = 0;
+    memory.store.due = () => {
+      looks += 1;
+      throw new Error("the store is closed");
+    };
+    lane.offer({ lane: -1, event: 1, at: clock.now() });
+    await lane.close(1_000);
+    await settled();
+    expect(looks).toBe(0);
+    expect(hooks.faults).toEqual([]);
+    expect(clock.pending()).toBe(0);
+  });
+
+  test("applies new settings at once and closes the old destination after its last attempt", async () => {
+    const { hand, lane, destinations, memory } = setUp(4, { concurrency: 1 });
+    await settled();
+    lane.reconfigure(settings({ concurrency: 2, url: "https://other.test/" }));
+    await settled();
+    expect(hand.closed()).toBe(false);
+    expect(destinations).toHaveLength(2);
+    hand.open[0]?.answer(ok);
+    await settled();
+    expect(hand.closed()).toBe(true);
+    expect(hand.sent).toEqual(["e1"]);
+    const next = destinations[1];
+    expect(next?.open).toHaveLength(2);
+    while ((next?.open.length ?? 0) > 0) {
+      next?.open[0]?.answer(ok);
+      await settled();
+    }
+    expect(memory.waiting.size).toBe(0);
+    expect(memory.settlements).toHaveLength(4);
+  });
+
+  test("starts nothing while suspended, and continues once reconfigured", async () => {
+    const { hand, lane, memory } = setUp(3, { concurrency: 1 }, () => ok);
+    lane.suspend();
+    await settled(20);
+    expect(hand.sent).toHaveLength(0);
+    lane.reconfigure(settings());
+    await settled(50);
+    expect(memory.waiting.size).toBe(0);
+  });
+
+  test("sends next what a settled delivery released", async () => {
+    const { memory, hand } = setUp(1, {}, () => ok);
+    memory.held.set(1, 7);
+    await settled(20);
+    expect(hand.sent).toEqual(["e1", "e7"]);
+    expect(memory.waiting.size).toBe(0);
+  });
+
+  test("waits for the time of deliveries offered for later", async () => {
+    const { memory, hand, lane, clock } = setUp(0, {}, () => ok);
+    await settled();
+    memory.waiting.set(9, { nextAt: clock.now() + 5_000, attempts: 0 });
+    lane.offer({ lane: -9, event: 9, at: clock.now() + 5_000 });
+    await clock.advance(4_999);
+    expect(hand.sent).toHaveLength(0);
+    await clock.advance(1);
+    expect(hand.sent).toEqual(["e9"]);
+  });
+
+  test("counts deliveries in a row that take more than half of the timeout", async () => {
+    const tookMs = [7_000, 7_600, 7_600, 15_000, 7_600, 7_500];
+    const before: (number | undefined)[] = [];
+    const { lane, clock } = setUp(6, { timeout: "15s", concurrency: 1, retry: { schedule: ["0s", "1h"], jitter: 0 } }, () => {
+      before.push(lane.state().slow?.attempts);
+      const took = tookMs[before.length - 1] ?? 0;
+      return took === 15_000 ? { ...refused, tookMs: took } : { ...ok, tookMs: took };
+    });
+    while (before.length < tookMs.length) await clock.advance(0);
+    await settled();
+    // A failed attempt neither counts nor ends the row.
+    expect(before).toEqual([undefined, undefined, 1, 2, 2, 3]);
+    expect(lane.state().slow).toBeNull();
+  });
 });

@@ -103,7 +103,8 @@ test.each(faults)("%s: %s", async (damage, rule, event, on) => {
 
 test("there is a damage for every rule", () => {
   // In a file nothing waits to be planned; redis/unplanned.test.ts has the damages of what does.
-  const rules = Object.keys(auditRules).filter((rule) => rule !== "planning broken");
+  // The next engine alone checks statuses.
+  const rules = Object.keys(auditRules).filter((rule) => rule !== "planning broken" && rule !== "status moved back");
   expect([...new Set(faults.map(([, rule]) => rule))].toSorted()).toEqual(rules.toSorted());
 });
 

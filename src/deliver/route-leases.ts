@@ -1,0 +1,162 @@
+import type { Clock } from "../model/clock.ts";
+import { type Lease, type LeaseStore, type LeaseTimes, type LeaseView, leaseTimes } from "../model/route-lease.ts";
+import { shareRoutes } from "./share-routes.ts";
+
+/** The lanes of the routes that this worker holds. */
+export interface LeasedLanes {
+  /** The route is held: its queue may be read. */
+  begin(route: string): Promise<void>;
+  /** Begins no more attempts. Those in flight may finish within `ms`. Resolves when the last one is settled or aborted. */
+  end(route: string, ms: number): Promise<void>;
+}
+
+export interface RouteLeases {
+  /** The routes of the settings, from now on. */
+  want(routes: readonly string[]): void;
+  /** Whether an attempt of the route may begin now. */
+  mayBegin(route: string): boolean;
+  /** Ends all lanes and gives the leases back. Attempts in flight may finish within `ms`. */
+  close(ms: number): Promise<void>;
+}
+
+export interface RouteLeasesParts {
+  /** A name that no other process has or had. */
+  readonly worker: string;
+  readonly store: LeaseStore;
+  readonly clock: Pick<Clock, "after">;
+  /** Milliseconds that have passed, at least (`model/clock.ts`). */
+  readonly elapsed: () => number;
+  /** The leases of this worker, which settlements are compared with. */
+  readonly held: Map<string, Lease>;
+  readonly failed: (error: unknown) => void;
+  readonly times?: LeaseTimes;
+}
+
+/** How long attempts in flight may take when a route moves to another worker. */
+const moveMs = 10_000;
+
+/** Holds a fair share of the routes for this worker, for as long as its heartbeats are stored. */
+export function createRouteLeases(
+  lanes: LeasedLanes,
+  { worker, store, clock, elapsed, held, failed, times = leaseTimes }: RouteLeasesParts,
+): RouteLeases {
+  let wanted: readonly string[] = [];
+  /** When all routes count as lost, unless a heartbeat is stored before. */
+  let deadline = Number.NEGATIVE_INFINITY;
+  /** Routes that no attempt begins for any more, until the last one has ended. */
+  const ending = new Map<string, Promise<void>>();
+  let isClosed = false;
+  let looking: Promise<void> | null = null;
+  let isWanted = false;
+  let cancelLook = (): void => {};
+  let cancelDeadline = (): void => {};
+
+  /** `isGivenBack`: others may have the route at once. */
+  function end(route: string, ms: number, isGivenBack: boolean): Promise<void> {
+    const known = ending.get(route);
+    if (known !== undefined && ms > 0) return known;
+    const ended = finish(route, ms, isGivenBack).then(() => {
+      if (ending.get(route) !== ended) return;
+      // Not before: until then, what is settled is compared with the lease under which it was sent.
+      held.delete(route);
+      ending.delete(route);
+    });
+    ending.set(route, ended);
+    return ended;
+  }
+
+  async function finish(route: string, ms: number, isGivenBack: boolean): Promise<void> {
+    const lease = held.get(route);
+    try {
+      await lanes.end(route, ms);
+      if (isGivenBack && lease !== undefined) await store.handBack(new Map([[route, lease]]));
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  function passDeadline(): void {
+    const left = deadline - elapsed();
+    if (left > 0) {
+      cancelDeadline = clock.after(left, passDeadline);
+      return;
+    }
+    for (const route of held.keys()) void end(route, 0, false);
+  }
+
+  async function look(): Promise<void> {
+    const sentAt = elapsed();
+    const view = await store.beat(worker, wanted, times.deadAfterMs);
+    if (isClosed) return;
+    // Before the deadline moves: what was lost while this process stood still must not begin again.
+    for (const [route, lease] of held) {
+      const now = view.leases.get(route);
+      if (now?.holder !== lease.holder || now.epoch !== lease.epoch) void end(route, 0, false);
+    }
+    deadline = sentAt + times.deadlineMs;
+    cancelDeadline();
+    passDeadline();
+    const share = shareRoutes(view);
+    for (const route of held.keys()) if (share.get(route) !== worker && !ending.has(route)) void end(route, moveMs, true);
+    await take(wanted.filter((route) => share.get(route) === worker && !held.has(route) && isFree(view, route)));
+  }
+
+  const isFree = ({ workers, leases }: LeaseView, route: string): boolean => {
+    const holder = leases.get(route)?.holder;
+    return holder === undefined || holder === worker || !workers.has(holder);
+  };
+
+  async function take(routes: readonly string[]): Promise<void> {
+    if (routes.length === 0) return;
+    const taken = await store.take(worker, routes, times.deadAfterMs);
+    for (const [route, lease] of taken) held.set(route, lease);
+    await Promise.all(
+      [...taken.keys()].map(async (route) => {
+        try {
+          await lanes.begin(route);
+        } catch (error) {
+          failed(error);
+          void end(route, 0, true);
+        }
+      }),
+    );
+  }
+
+  /** One look at a time, and another one after it when something has changed meanwhile. */
+  function lookSoon(): void {
+    if (isClosed) return;
+    if (looking !== null) {
+      isWanted = true;
+      return;
+    }
+    cancelLook();
+    isWanted = false;
+    looking = look()
+      .catch(failed)
+      .then(() => {
+        looking = null;
+        if (isClosed) return;
+        if (isWanted) lookSoon();
+        else cancelLook = clock.after(times.beatMs, lookSoon);
+      });
+  }
+
+  return {
+    want(routes) {
+      wanted = routes;
+      lookSoon();
+    },
+    mayBegin: (route) => held.has(route) && !ending.has(route) && elapsed() < deadline,
+    async close(ms) {
+      isClosed = true;
+      cancelLook();
+      const ends = () => Promise.all([...held.keys()].map((route) => end(route, ms, true)));
+      const before = ends();
+      // A look that began before may have taken routes since.
+      await looking;
+      await Promise.all([before, ends()]);
+      cancelDeadline();
+      await store.leave(worker).catch(failed);
+    },
+  };
+}

@@ -1,0 +1,141 @@
+import { expect, test } from "vitest";
+import type { AlarmChange } from "../../../src/model/alarm.ts";
+import type { SendKey } from "../../../src/model/send.ts";
+import type { AccountObservation } from "../../../src/store/port.ts";
+import { state, subjects } from "../../../src/store/schema/tables.ts";
+import { rows, type Work } from "../../../src/store/sql/ops.ts";
+import { sql } from "../../../src/store/sql/sql.ts";
+import { noteObservations } from "../../../src/store/work/observations.ts";
+import { storeOn } from "../../contract/new-store.ts";
+import { createShared, type OneStore } from "../../contract/one-store.ts";
+import { rulesFor, start } from "../../contract/store-events.ts";
+import { anotherWaits, closeGate, passGate } from "../../harness/postgres-gate.ts";
+import { openSession } from "../../harness/postgres-session.ts";
+
+const rules = rulesFor([]);
+const key: SendKey = { account: "main", kind: "message", key: "k" };
+const claim = { fingerprint: "f", resend: 0, about: "+54…01", at: start };
+
+/** Two processes of one database. */
+async function openTwo() {
+  const shared = await createShared(18);
+  const opened = await shared.open(rules, { writer: "one" });
+  const other = await shared.open(rules, { writer: "other" });
+  return {
+    shared,
+    opened,
+    one: storeOn(opened, rules),
+    other: storeOn(other, rules),
+    [Symbol.asyncDispose]: () => shared[Symbol.asyncDispose](),
+  };
+}
+
+/** As if all leases and calls had run out. */
+const expire = (opened: OneStore) =>
+  opened.run(function* (): Work<void> {
+    yield* rows(sql`UPDATE state SET until = 0 WHERE until IS NOT NULL`);
+  });
+
+test("one of two processes claims a key, and its call is in flight for the other until it ends or is gone", async () => {
+  await using two = await openTwo();
+  const { one, other, opened } = two;
+  const begun = await Promise.all([one.beginSend(key, claim), other.beginSend(key, claim), one.beginSend(key, claim)]);
+  expect(begun.filter((held) => held === null)).toHaveLength(1);
+  const [caller, second] = begun[1] === null ? [other, one] : [one, other];
+  expect(await second.findSend(key)).toMatchObject({ state: "calling", attempts: 1 });
+  expect(await second.forgetSends(start + 1, 10)).toBe(0);
+  expect(await second.beginSend(key, { ...claim, resend: 1 })).toMatchObject({ state: "calling" });
+
+  await expire(opened);
+  expect(await second.findSend(key)).toMatchObject({ state: "unknown", attempts: 1 });
+  expect(await caller.findSend(key)).toMatchObject({ state: "calling" });
+  expect(await second.beginSend(key, { ...claim, resend: 1, at: start + 5 })).toBeNull();
+  // Its answer comes late: the message is registered, and the call of the second decides about the key.
+  const sent = {
+    type: "message",
+    id: "m",
+    wamid: "w",
+    status: "pending",
+    conversationId: null,
+    reference: undefined,
+    metadata: undefined,
+  } as const;
+  await caller.settleSend(key, { end: "done", at: start + 6, answer: {}, sent });
+  expect(await opened.rows(subjects)).toMatchObject([{ name: "w", status: "pending", registered_at: start + 6 }]);
+  expect(await second.findSend(key)).toMatchObject({ state: "calling", attempts: 2 });
+  await second.leave();
+  expect(await caller.findSend(key)).toMatchObject({ state: "unknown", attempts: 2 });
+  expect(await caller.forgetSends(start + 6, 10)).toBe(1);
+});
+
+test("a leader lease has one holder, until it is released or expires", async () => {
+  await using two = await openTwo();
+  const { one, other, opened } = two;
+  const taken = await Promise.all([one.holdLease("parking", 60_000), other.holdLease("parking", 60_000)]);
+  expect(taken.filter((isOurs) => isOurs)).toHaveLength(1);
+  const [holder, second] = taken[0] ? [one, other] : [other, one];
+  expect(await holder.holdLease("parking", 60_000)).toBe(true);
+  expect(await second.holdLease("retention", 60_000)).toBe(true);
+  await holder.leave();
+  expect(await second.holdLease("parking", 60_000)).toBe(true);
+  expect(await holder.holdLease("retention", 60_000)).toBe(false);
+  await expire(opened);
+  expect(await holder.holdLease("retention", 60_000)).toBe(true);
+  expect(await second.holdLease("retention", 60_000)).toBe(false);
+});
+
+test("one of two processes reports a change of an alarm, also when it retries after a lost answer", async () => {
+  await using two = await openTwo();
+  const { one, other } = two;
+  const change = (state: "began" | "ended", since: number): AlarmChange => ({
+    state,
+    alarm: { alarm: "silence", account: "main", route: null, since, text: "none".repeat(1_000), causes: ["url"] },
+  });
+  const noted = await Promise.all([one.noteAlarm(change("began", 1)), other.noteAlarm(change("began", 1))]);
+  expect(noted.filter((isOurs) => isOurs)).toHaveLength(1);
+  const [reporter, second] = noted[0] ? [one, other] : [other, one];
+  expect(await reporter.noteAlarm(change("began", 1))).toBe(true);
+  expect(await second.noteAlarm(change("began", 2))).toBe(false);
+  expect(await second.alarmsInForce()).toEqual([change("began", 1).alarm]);
+  expect(await second.untoldAlarms()).toEqual([change("began", 1)]);
+  await second.alarmTold(change("began", 1));
+  expect(await reporter.noteAlarm(change("began", 1))).toBe(false);
+  expect(await second.noteAlarm(change("ended", 1))).toBe(true);
+  expect(await reporter.noteAlarm(change("ended", 1))).toBe(false);
+  expect([await one.alarmsInForce(), await one.untoldAlarms()]).toEqual([[], [change("ended", 1)]]);
+});
+
+const seen = (at: number): AccountObservation => ({ account: "main", at, events: 1, truncated: 0, refused: 0, registered: 0, missed: 0 });
+
+test("a reader of observations misses none of a process that commits late", async () => {
+  await using two = await openTwo();
+  const { one, other, opened } = two;
+  await one.noteObservations([seen(start)]);
+  await using session = await openSession(two.shared.url);
+  const gate = await closeGate(session);
+  const late = opened.run(function* (): Work<void> {
+    yield* noteObservations([seen(start + 1)]);
+    yield* passGate();
+  });
+  await gate.reached();
+  const next = other.noteObservations([seen(start + 2)]);
+  await anotherWaits(session);
+  const before = await one.observations(null, start - 1);
+  expect(before.observations).toEqual([seen(start)]);
+  await gate.open();
+  await Promise.all([late, next]);
+  const after = await one.observations(before.place, 0);
+  expect(after.observations).toEqual([seen(start + 1), seen(start + 2)]);
+  expect(await one.observations(after.place, 0)).toEqual({ observations: [], place: after.place });
+  expect((await other.observations(null, start)).observations).toEqual(after.observations);
+});
+
+test("processes that move one cursor and claim one key agree", async () => {
+  await using two = await openTwo();
+  const { one, other, opened } = two;
+  await Promise.all([5, 9, 7].flatMap((seq) => [one.moveCursor("crm", seq, start), other.moveCursor("crm", seq - 1, start)]));
+  expect(await one.findCursor("crm")).toBe(9);
+  const claims = await Promise.all([one, other, one, other].map((store) => store.claimOnce("code:a", start + 1, start)));
+  expect(claims.filter((isFirst) => isFirst)).toHaveLength(1);
+  expect((await opened.rows(state)).map(({ key }) => key)).toEqual(["claim/code:a", "cursor/crm"]);
+});
