@@ -13,7 +13,7 @@ const { ClosingLine } = await import("./setup/closing-line.ts");
 const long = [
   "test/e2e/**/*.test.ts",
   "test/bench/**/*.test.ts",
-  "test/integration/{redis,migrate}/**/*.test.ts",
+  "test/integration/redis/**/*.test.ts",
   "test/contract/{redis-store,both-engines,migrate,moved-store,*-processes}.test.ts",
 ];
 

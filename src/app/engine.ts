@@ -1,4 +1,4 @@
-import type { LaneParts } from "../deliver/lane.ts";
+import type { DispatcherParts } from "../deliver/dispatcher.ts";
 import type { LaneSettings } from "../deliver/settings.ts";
 import type { Clock } from "../model/clock.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
@@ -40,7 +40,8 @@ export interface Engine {
   readonly backlog?: PlanningBacklog;
   /** The caps of an account, where processes share them. */
   readonly caps?: (account: string, baseUrl: string) => SharedCaps;
-  readonly lanes: Pick<LaneParts, "queueOf" | "breakerOf" | "bucketOf" | "notesOf">;
+  /** How deliveries are queued, what is stored of their destinations, and which routes this process delivers. */
+  readonly lanes: Pick<DispatcherParts, "queueOf" | "breakerOf" | "bucketOf" | "notesOf" | "leases">;
   readonly breakersOf: BreakersOf;
   /** The processes that use the store now, where processes share it. */
   readonly processes?: () => Promise<readonly Presence[]>;

@@ -80,7 +80,7 @@ export const commands: readonly CommandEntry[] = [
     name: "migrate",
     group: "Run",
     usage: "[options]",
-    summary: "copy everything in the SQLite file to the Redis of the settings",
+    summary: "copy everything from SQLite to PostgreSQL, or back",
     load: () => import("./migrate.ts"),
   },
   {

@@ -1,71 +1,75 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import type { MigrationReport } from "../app/migrate.ts";
+import type { MigrationReport, MovableStorage } from "../app/migrate.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { choice, type SettingsOptions, withConfigOption } from "./options.ts";
+import { type SettingsOptions, withConfigOption } from "./options.ts";
 import { printable, printableJson, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 
 interface Options extends SettingsOptions {
-  /** The file's path. */
-  readonly from: string;
-  readonly to: "redis";
+  readonly from: Place;
+  readonly to: Place;
   readonly json?: boolean;
 }
 
-/** Default path of the embedded engine's file. */
+/** The path of a SQLite file, or the PostgreSQL of the settings. */
+type Place = { readonly driver: "sqlite"; readonly path: string } | { readonly driver: "postgres" };
+
+/** Default path of a SQLite file. */
 const defaultPath = "data/relay.db";
 
-/** Adds `migrate`: everything in the embedded engine's file is carried over to Redis. */
+/** Adds `migrate`: everything in a store is copied to another one. */
 export function build(command: Command, io: Io): void {
   withConfigOption(command)
     .addOption(
-      new Option("--from <sqlite>", `what to copy: sqlite, or sqlite:<path of the file> (default path: ${defaultPath})`)
-        .argParser(sqliteFile)
+      new Option("--from <store>", `what to copy: sqlite:<path of the file>, sqlite (${defaultPath}), or postgres (of the settings)`)
+        .argParser(placeOf)
         .makeOptionMandatory(),
     )
-    .addOption(choice("--to <redis>", "where to: the Redis of the settings", ["redis"]).makeOptionMandatory())
+    .addOption(new Option("--to <store>", "where to: the same").argParser(placeOf).makeOptionMandatory())
     .option("--json", "print {result, finishedAt, counts, audit, tookMs} as JSON")
     .addHelpText(
       "after",
       `
-Stop the relay on the file first. Use the settings file that the relays on Redis will have; nothing may be stored under
-its prefix. The command only reads the file. It resumes after an interruption; until it ends, no relay starts on that prefix.
+Stop the relays on both sides first. The settings file has storage.driver postgres. The target must be empty. The command
+resumes after an interruption. Until it ends, no relay starts on the target; from then on, none starts on the source.
 
 Exit codes:
-  0  both sides have the same counts, and the audit of Redis balances
+  0  both sides have the same counts, and the audit of the target balances
   1  they do not, or the copy failed
 
 Examples:
-  wamid-relay migrate --from sqlite --to redis
-  wamid-relay migrate --from sqlite:/var/lib/wamid-relay/relay.db --to redis --config /etc/wamid-relay/relay.yaml`,
+  wamid-relay migrate --from sqlite --to postgres
+  wamid-relay migrate --from postgres --to sqlite:/var/lib/wamid-relay/relay.db --config /etc/wamid-relay/relay.yaml`,
     )
     .action((options: Options) => runMigrate(options, io));
 }
 
-function sqliteFile(text: string): string {
+function placeOf(text: string): Place {
   const [driver, ...path] = text.split(":");
+  if (text === "postgres") return { driver: "postgres" };
   if (driver !== "sqlite" || (path.length > 0 && path.join(":") === "")) {
-    throw new InvalidArgumentError("It must be sqlite, or sqlite: and the path of the file.");
+    throw new InvalidArgumentError("It must be postgres, or sqlite: and the path of the file.");
   }
-  return path.length === 0 ? defaultPath : path.join(":");
+  return { driver: "sqlite", path: path.length === 0 ? defaultPath : path.join(":") };
 }
 
-/** Carries everything over, and prints the counts of both sides. */
-async function runMigrate({ config, envFile, from: path, json = false }: Options, io: Io): Promise<void> {
+/** Copies everything, and prints the counts of both sides. */
+async function runMigrate({ config, envFile, from, to, json = false }: Options, io: Io): Promise<void> {
+  if (from.driver === to.driver) throw new CommandFailed(`--from and --to are both ${from.driver}; one must be sqlite, the other postgres`);
   const { readSettings } = await import("./settings-option.ts");
-  const { storage, accounts } = readSettings({ config, envFile }, io);
-  if (storage.driver !== "redis") {
-    throw new CommandFailed(
-      `${config} has storage.driver ${storage.driver}; give the settings that the relays on Redis will have (driver: redis)`,
-    );
+  const { storage } = readSettings({ config, envFile }, io);
+  if (storage.driver !== "postgres") {
+    throw new CommandFailed(`${config} has storage.driver ${storage.driver}; give settings with storage.driver postgres`);
   }
-  const [{ migrate }, { StoreRefused, StoreUnavailable }, { offenderLines, verdictLine }] = await Promise.all([
+  const [{ migrate }, { storeName }, { StoreRefused, StoreUnavailable }, { offenderLines, verdictLine }] = await Promise.all([
     import("../app/migrate.ts"),
+    import("../app/open-store.ts"),
     import("../store/port.ts"),
     import("./audit.ts"),
   ]);
+  const at = (place: Place): MovableStorage => (place.driver === "sqlite" ? place : storage);
   const bar = createProgressBar(io, json);
-  const report = await migrate({ path, storage, accounts, progress: bar.show })
+  const report = await migrate({ from: at(from), to: at(to), progress: bar.show })
     .catch((error: unknown) => {
       if (error instanceof StoreRefused) throw new CommandFailed(error.message);
       if (error instanceof StoreUnavailable) throw new CommandFailed(`${error.message}; the same command goes on where it was`);
@@ -74,26 +78,35 @@ async function runMigrate({ config, envFile, from: path, json = false }: Options
     .finally(bar.end);
   const audit = report.audit === null ? null : { ...report.audit, at: new Date(report.audit.at).toISOString() };
   const finishedAt = report.finishedAt === null ? null : new Date(report.finishedAt).toISOString();
+  const names = { from: storeName(at(from)), to: storeName(at(to)) };
   if (json) io.out(printableJson({ ...report, audit, finishedAt }));
-  else for (const line of reportLines(report, path, storage.prefix)) io.out(printable(line));
+  else for (const line of reportLines(report, names)) io.out(printable(line));
   if (report.finishedAt === null) {
-    throw new CommandFailed(`the counts differ; no relay starts on prefix ${storage.prefix}: take another one, and keep both for a look`);
+    throw new CommandFailed(`the counts differ; no relay starts on ${names.to}: take another target, and keep both for a look`);
   }
   if (audit === null) return;
-  if (!json) io.out(`audit of Redis: ${verdictLine(audit)}`);
+  if (!json) io.out(`audit of the target: ${verdictLine(audit)}`);
   if (audit.balanced) return;
   for (const line of offenderLines(audit)) io.err(line);
   process.exitCode = 1;
 }
 
-function reportLines({ result, finishedAt, counts, tookMs }: MigrationReport, path: string, prefix: string): string[] {
+interface Names {
+  readonly from: string;
+  readonly to: string;
+}
+
+function reportLines({ result, finishedAt, counts, tookMs }: MigrationReport, { from, to }: Names): string[] {
   if (result === "before") {
     const at = finishedAt === null ? "" : ` at ${new Date(finishedAt).toISOString()}`;
-    return [`${path} was carried over to prefix ${prefix} before${at}: nothing was written`];
+    return [`${from} was copied to ${to} before${at}: nothing was written`];
   }
-  const shown = counts.filter(({ file, redis }) => file > 0 || redis > 0);
-  const rows = shown.map(({ kind, file, redis }) => [kind, withCommas(file), withCommas(redis), file === redis ? "" : "differs"]);
+  const shown = counts.filter((count) => count.from > 0 || count.to > 0);
+  const rows = shown.map((count) => [count.table, withCommas(count.from), withCommas(count.to), count.from === count.to ? "" : "differs"]);
   const took = `${(tookMs / 1000).toFixed(1)} s`;
-  const what = result === "resumed" ? "the rest of it was carried over" : "carried over";
-  return [...tableLines(["KIND", "FILE", "REDIS", ""], rows), "", `${path} → prefix ${prefix}: ${what} in ${took}`];
+  return [
+    ...tableLines(["TABLE", "FROM", "TO", ""], rows),
+    "",
+    `${from} → ${to}: ${result === "resumed" ? "the rest was copied" : "copied"} in ${took}`,
+  ];
 }

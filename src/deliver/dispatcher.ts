@@ -1,28 +1,57 @@
-import { createLane, type Lane, type LaneParts, type LaneState } from "./lane.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import { createLane, type Lane, type LaneParts, type LaneState, noNotes } from "./lane.ts";
+import type { LeasedLanes, RouteLeases } from "./route-leases.ts";
 import { describeLane, type LaneSettings } from "./settings.ts";
 
+export interface DispatcherParts extends LaneParts {
+  /** Which routes this process delivers. Absent: all of them. */
+  readonly leases?: (lanes: LeasedLanes) => RouteLeases;
+}
+
 /** One lane per route, so that a slow destination does not delay others. */
-export function createDispatcher(routes: readonly LaneSettings[], parts: LaneParts) {
-  // A lane lives as long as the process: a new one would not know the attempts in flight.
+export function createDispatcher(routes: readonly LaneSettings[], { leases: leasesOf, ...given }: DispatcherParts) {
+  // While it is open, a lane outlives the settings of its route: a new one would not know the attempts in flight.
   const lanes = new Map<string, { lane: Lane; settings: string | null }>();
+  let wanted = new Map<string, LaneSettings>();
+  const leases = leasesOf?.({ begin: open, end });
+  const parts: LaneParts = leases === undefined ? given : { ...given, takesOver: true, mayBegin: leases.mayBegin };
+
+  /** At once where what is stored of the route is read at once. */
+  function open(route: string): MaybePromise<void> {
+    const notes = parts.notesOf?.(route) ?? noNotes;
+    const begin = (known: typeof noNotes): void => {
+      const settings = wanted.get(route);
+      if (settings === undefined || lanes.has(route)) return;
+      lanes.set(route, { lane: createLane(settings, parts, known), settings: describeLane(settings) });
+    };
+    return notes instanceof Promise ? notes.then(begin) : begin(notes);
+  }
+
+  async function end(route: string, ms: number): Promise<void> {
+    const lane = lanes.get(route)?.lane;
+    await lane?.close(ms);
+    if (lanes.get(route)?.lane === lane) lanes.delete(route);
+  }
 
   /** Applies the routes of new settings. Added ones start; removed ones finish their attempts in flight and wait in the store. */
   function reload(next: readonly LaneSettings[]): void {
+    wanted = new Map(next.map((settings) => [settings.name, settings]));
     for (const settings of next) {
       const described = describeLane(settings);
       const entry = lanes.get(settings.name);
-      if (entry === undefined) lanes.set(settings.name, { lane: createLane(settings, parts), settings: described });
-      else if (entry.settings !== described) {
+      if (entry === undefined) {
+        if (leases === undefined) void open(settings.name);
+      } else if (entry.settings !== described) {
         entry.lane.reconfigure(settings);
         entry.settings = described;
       }
     }
-    const names = new Set(next.map((settings) => settings.name));
     for (const [name, entry] of lanes) {
-      if (names.has(name) || entry.settings === null) continue;
+      if (wanted.has(name) || entry.settings === null) continue;
       entry.lane.suspend();
       entry.settings = null;
     }
+    leases?.want([...wanted.keys()]);
   }
 
   reload(routes);
@@ -36,13 +65,15 @@ export function createDispatcher(routes: readonly LaneSettings[], parts: LanePar
     wake: (route: string): void => lanes.get(route)?.lane.wake(),
     /** Ends the pause of the route's destination; true when there was one. */
     tryNow: (route: string): boolean => lanes.get(route)?.lane.tryNow() ?? false,
+    /** Of the routes that this process delivers. */
     states(): ReadonlyMap<string, LaneState> {
       const active = [...lanes].filter(([, { settings }]) => settings !== null);
       return new Map(active.map(([name, { lane }]) => [name, lane.state()]));
     },
     /** Starts nothing more. Attempts in flight may finish within `ms`, then they are handed back. */
     async close(ms: number): Promise<void> {
-      await Promise.all([...lanes.values()].map(({ lane }) => lane.close(ms)));
+      if (leases === undefined) await Promise.all([...lanes.values()].map(({ lane }) => lane.close(ms)));
+      else await leases.close(ms);
     },
   };
 }

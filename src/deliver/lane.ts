@@ -99,6 +99,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
   let cancelTimer: (() => void) | null = null;
   let pumpScheduled = false;
   const idle = Promise.withResolvers<void>();
+  let ended: Promise<void> | null = null;
 
   const room = (): number => {
     if (closed || suspended) return 0;
@@ -343,6 +344,12 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
     });
   }
 
+  async function end(): Promise<void> {
+    if (inFlight + settling > 0) await idle.promise;
+    await queue.close();
+    await session.end();
+  }
+
   schedule();
 
   return {
@@ -396,19 +403,17 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
         slow,
       };
     },
-    /** Starts nothing more. Attempts in flight may finish within `ms`, then they are handed back. */
+    /** Starts nothing more. Attempts in flight may finish within `ms`, then they are handed back. May be called again. */
     async close(ms: number): Promise<void> {
       closed = true;
       closing.abort();
       cancelTimer?.();
       queue.rest();
-      if (inFlight + settling > 0) {
-        const cancel = clock.after(ms, () => abort.abort());
-        await idle.promise;
-        cancel();
-      }
-      await queue.close();
-      await session.end();
+      if (ms === 0) abort.abort();
+      const cancel = clock.after(ms, () => abort.abort());
+      ended ??= end();
+      await ended;
+      cancel();
     },
   };
 }

@@ -1,11 +1,12 @@
 import type { Clock } from "../model/clock.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import { type Lease, type LeaseStore, type LeaseTimes, type LeaseView, leaseTimes } from "../model/route-lease.ts";
 import { shareRoutes } from "./share-routes.ts";
 
 /** The lanes of the routes that this worker holds. */
 export interface LeasedLanes {
   /** The route is held: its queue may be read. */
-  begin(route: string): Promise<void>;
+  begin(route: string): MaybePromise<void>;
   /** Begins no more attempts. Those in flight may finish within `ms`. Resolves when the last one is settled or aborted. */
   end(route: string, ms: number): Promise<void>;
 }

@@ -4,7 +4,7 @@ import type { Engine } from "./schema/ddl.ts";
 import { listOf, quoted } from "./schema/ddl.ts";
 import type { Table } from "./schema/table.ts";
 import { events, state, subjects, tables } from "./schema/tables.ts";
-import { insert, rows, type Work } from "./sql/ops.ts";
+import { ask, insert, rows, type Work } from "./sql/ops.ts";
 import { raw, type Sql, sql } from "./sql/sql.ts";
 import { put, values } from "./work/state.ts";
 
@@ -24,14 +24,19 @@ export interface CopySide {
   write<T>(make: () => Work<T>): MaybePromise<T>;
 }
 
+/** A side that one process has open. */
+export interface OpenSide extends CopySide {
+  /** Throws `StoreRefused` when a relay uses it. */
+  refuseUsed(): Promise<void>;
+  close(): Promise<void>;
+}
+
 export interface CopyOrder {
-  readonly from: CopySide;
-  readonly to: CopySide;
+  readonly from: OpenSide;
+  readonly to: OpenSide;
   /** Unix ms. */
   readonly now: () => number;
   readonly progress: (table: string, copied: number, of: number) => void;
-  /** Called before the first row is copied, and before the source is given up. Throws when a relay uses either side. */
-  readonly check: () => Promise<void>;
 }
 
 export interface TableCount {
@@ -79,14 +84,14 @@ export function* refusalOfCopy(): Work<string | null> {
 /** Most rows of a batch, and about how many bytes it may take in memory. */
 const batch = { least: 10, most: 2_000, bytes: 4_000_000 };
 
-export async function copyStore({ from, to, now, progress, check }: CopyOrder): Promise<CopyReport> {
+export async function copyStore({ from, to, now, progress }: CopyOrder): Promise<CopyReport> {
   const [id = null] = await from.read(values<string>([idKey]));
   if (id === null) throw new StoreRefused(`${from.name}: holds no data yet`);
   const [copy = null] = await to.read(values<Copy>([copyKey]));
   if (copy?.id === id && copy.finishedAt !== null) return { result: "before", finishedAt: copy.finishedAt, counts: [] };
   if (copy === null) await to.read(refuseStored(to.name));
   else if (copy.id !== id) throw new StoreRefused(`${to.name}: holds a copy of other data (${copy.from})`);
-  await check();
+  await refuseUsed(from, to);
   const begun: Copy = copy ?? { id, from: from.name, startedAt: now(), finishedAt: null };
   await to.write(() => put(copyKey, begun));
 
@@ -95,7 +100,8 @@ export async function copyStore({ from, to, now, progress, check }: CopyOrder): 
   const counts = await Promise.all(tables.map(async (table) => ({ table: table.name, ...(await countBoth(table, from, to)) })));
   const result = copy === null ? "copied" : "resumed";
   if (counts.some((count) => count.from !== count.to)) return { result, finishedAt: null, counts };
-  await check();
+  // A relay may have started meanwhile.
+  await refuseUsed(from, to);
   // In this order: cut off in between, neither side is used before the command is repeated.
   await from.write(() => put(movedKey, { to: to.name, at: now() } satisfies Moved));
   const finishedAt = now();
@@ -104,6 +110,11 @@ export async function copyStore({ from, to, now, progress, check }: CopyOrder): 
     yield* put(copyKey, { ...begun, finishedAt } satisfies Copy);
   });
   return { result, finishedAt, counts };
+}
+
+async function refuseUsed(from: OpenSide, to: OpenSide): Promise<void> {
+  await from.refuseUsed();
+  await to.refuseUsed();
 }
 
 function* refuseStored(name: string): Work<void> {
@@ -124,7 +135,7 @@ async function copyTable(table: Table, { from, to, progress }: Pick<CopyOrder, "
     const last = found.at(-1);
     if (last === undefined) return;
     await to.write(function* () {
-      yield insert(table, found.map((row) => ({ ...row })) as never, "stays");
+      yield* ask(insert(table, found as never, "stays"));
     });
     after = last;
     copied += found.length;
@@ -177,7 +188,9 @@ function ofRelay(table: Table): Sql {
 function* continueNumbers(engine: Engine): Work<void> {
   if (engine === "sqlite") return;
   for (const { name } of [events, subjects])
-    yield* rows(sql`SELECT setval(${`${name}_seq`}, greatest((SELECT max(seq) FROM ${raw(name)}), 1), (SELECT count(*) > 0 FROM ${raw(name)}))`);
+    yield* rows(
+      sql`SELECT setval(${`${name}_seq`}, greatest((SELECT max(seq) FROM ${raw(name)}), 1), (SELECT count(*) > 0 FROM ${raw(name)}))`,
+    );
 }
 
 function sizeOf(row: Row): number {

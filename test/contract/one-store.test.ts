@@ -7,6 +7,7 @@ import { oneStoreNotesContract } from "./one-store-notes-contract.ts";
 import { oneStoreParkingContract } from "./one-store-parking-contract.ts";
 import { oneStoreQuarantineContract } from "./one-store-quarantine-contract.ts";
 import { oneStoreReplayContract } from "./one-store-replay-contract.ts";
+import { oneStoreUpkeepContract } from "./one-store-upkeep-contract.ts";
 
 for (const contract of [
   oneStoreContract,
@@ -16,6 +17,7 @@ for (const contract of [
   oneStoreBackfillContract,
   oneStoreNotesContract,
   oneStoreExchangesContract,
+  oneStoreUpkeepContract,
 ]) {
   contract("SQLite", openSqlite);
   contract("PostgreSQL 18", openPostgres(18));

@@ -44,8 +44,9 @@ export function createHistoryAudit(tally: Tally<string>) {
   return {
     count({ events, settled, attempts }: Slice): void {
       for (const row of events) addEvent(row);
-      for (const of of [settled, attempts])
-        for (const list of of.values())
+      // Not named `of`, which Node cannot read after `const`.
+      for (const tried of [settled, attempts])
+        for (const list of tried.values())
           for (const { at, route, status, error } of list) if (at !== null) add("attempts", at, route, outcomeOfRow(status, error));
     },
     /** After all slices. An hour that retention may have reached is not compared. */

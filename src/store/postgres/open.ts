@@ -3,6 +3,7 @@ import type { ReceivedEvent } from "../../model/event.ts";
 import { postgresPlaceText, readPostgresUrl } from "../../model/postgres.ts";
 import { systemClock } from "../../model/system-clock.ts";
 import { createCommands } from "../commands.ts";
+import { refusalOfCopy } from "../copy.ts";
 import { createStore } from "../create-store.ts";
 import type { Database } from "../database.ts";
 import { type ReleasedEvent, type StoreHooks, StoreRefused, StoreUnavailable } from "../port.ts";
@@ -13,7 +14,7 @@ import type { Batches } from "../work/batches.ts";
 import type { Held } from "../work/leases.ts";
 import { createDatabaseClock } from "./clock.ts";
 import { createPostgresCommit } from "./commit.ts";
-import { connect, isAnswered, type PostgresSettings } from "./connect.ts";
+import { connect, isAnswered, type PostgresSettings, type Session } from "./connect.ts";
 import { createNotices } from "./notices.ts";
 import { endPresence, notePresence, type Presence, presentEveryMs, readPresences } from "./presence.ts";
 import { createReader } from "./reader.ts";
@@ -80,7 +81,9 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
     after: clock.after,
     async greet(session) {
       const setup = await connect(settings, "free");
-      await checkSchema(setup, settings.schema).finally(setup.end);
+      await checkSchema(setup, settings.schema)
+        .then(() => refuseCopy(setup))
+        .finally(setup.end);
       await session.listen(channel, notices.receive);
     },
     async look(session) {
@@ -190,7 +193,7 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
     run: database.run,
     read: reader.single,
     horizon: reader.horizon.look,
-    processes: (): Promise<Presence[]> => reader.single(readPresences(clock.now())),
+    processes: (): Promise<Presence[]> => reader.single(readPresences()),
   };
 }
 
@@ -211,9 +214,15 @@ export async function openPostgresForReading(settings: PostgresSettings) {
     inspecting: reader.inspecting,
     read: reader.single,
     clock,
-    processes: (): Promise<Presence[]> => reader.single(readPresences(clock.now())),
+    processes: (): Promise<Presence[]> => reader.single(readPresences()),
     close: reader.close,
   };
+}
+
+/** A store that was moved away, or that is not copied completely, is no store to work on. */
+async function refuseCopy(session: Session): Promise<void> {
+  const refusal = await createPostgresRunner(session)(refusalOfCopy());
+  if (refusal !== null) throw new StoreRefused(refusal);
 }
 
 /** A refusal says where. */

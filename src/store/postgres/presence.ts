@@ -1,6 +1,6 @@
 import { state } from "../schema/tables.ts";
 import { rows, type Work } from "../sql/ops.ts";
-import { as, select } from "../sql/sql.ts";
+import { as, select, sql, typed } from "../sql/sql.ts";
 import { put } from "../work/state.ts";
 
 /** A process that uses the database of a relay. */
@@ -22,6 +22,7 @@ const forgottenAfterMs = 3_600_000;
 
 const prefix = "process/";
 const s = as(state, "s");
+const databaseNow = typed<number>(sql`extract(epoch FROM clock_timestamp())::float8 * 1000`);
 
 export function* notePresence(presence: Presence, now: number): Work<void> {
   yield* put(`${prefix}${presence.id}`, { ...presence, at: now }, now + forgottenAfterMs);
@@ -31,13 +32,13 @@ export function* endPresence({ id }: Presence): Work<void> {
   yield* put(`${prefix}${id}`, null);
 }
 
-/** The processes that are there, newest first. `now` is of the database's clock. */
-export function* readPresences(now: number): Work<Presence[]> {
+/** The processes that are there, newest first. */
+export function* readPresences(): Work<Presence[]> {
   // "0" follows "/".
-  const found = yield* rows(select({ value: s.value })`FROM state s WHERE s.key >= ${prefix} AND s.key < ${"process0"}`);
+  const found = yield* rows(select({ value: s.value, now: databaseNow })`FROM state s WHERE s.key >= ${prefix} AND s.key < ${"process0"}`);
   return found
-    .map(({ value }) => JSON.parse(value) as Presence & { readonly at: number })
-    .filter(({ at }) => at > now - silentAfterMs)
-    .map(({ at: _, ...presence }) => presence)
+    .map(({ value, now }) => ({ ...(JSON.parse(value) as Presence & { readonly at: number }), now }))
+    .filter(({ at, now }) => at > now - silentAfterMs)
+    .map(({ at: _, now: __, ...presence }) => presence)
     .sort((a, b) => b.since - a.since);
 }

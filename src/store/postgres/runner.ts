@@ -229,5 +229,5 @@ function placedText(table: Table, by: readonly string[], names: readonly string[
 
 function addText({ name, key }: Table, sum: Sum): string {
   const next = sum === "sum" ? `${name}.n + excluded.n` : `${sum === "max" ? "greatest" : "least"}(${name}.n, excluded.n)`;
-  return `ON CONFLICT (${listOf(key)}) DO UPDATE SET n = ${next}, writes = ${name}.writes + excluded.writes`;
+  return `ON CONFLICT (${listOf(key)}) DO UPDATE SET n = ${next}`;
 }

@@ -27,7 +27,7 @@ const d = as(deliveries, "d");
 const e = as(events, "e");
 const a = as(attempts, "a");
 
-/** So many open deliveries are sorted for a page within milliseconds. Of more, one page is found soon among the newest events. */
+/** The events of so many open deliveries are looked up within milliseconds. Of more, one page is found soon among the newest events. */
 const fewOpen = 2_000;
 
 interface Range {
@@ -50,7 +50,8 @@ export function* listDeliveries(filter: DeliveryFilter): Work<DeliveryView[]> {
     // Older ones than those of a full page are not read.
     const last = found[limit - 1];
     const more = yield* list({ ...range, after: last === undefined ? range.after : Math.max(range.after, last.event - 1) });
-    if (more.length > 0) found = [...found, ...more].sort(byPlace).slice(0, limit);
+    const all = new Map([...found, ...more].map((one) => [`${one.event}.${one.route}`, one]));
+    found = [...all.values()].sort(byPlace).slice(0, limit);
   }
   return state === undefined ? found : found.filter((one) => one.state === state);
 }
@@ -76,19 +77,21 @@ function* listsOf(filter: DeliveryFilter): Work<List[]> {
   const ended: List = (range) => listSettled(filter, range);
   if (state === "delivered" || state === "dead") return [ended];
   const isOfState = isOpen(state ?? "any");
-  const isFew = event === undefined && (yield* isFewOpen(isOfState, route));
-  const open: List = (range) => listOpen(filter, isOfState, range, isFew);
-  return state === undefined ? [ended, open] : [open];
+  const few = event === undefined ? yield* fewOpenOf(isOfState, route) : null;
+  const open: List = (range) => listOpen(filter, isOfState, range, few);
+  // Last once more: one that settles between two reads of PostgreSQL is in one of them.
+  return state === undefined ? [ended, open, ended] : [open];
 }
 
 const deadRoutes = routesOf(sql`deliveries d ${byDead} WHERE ${isDead}`);
 
-function* isFewOpen(isOfState: Sql, route: string | undefined): Work<boolean> {
+/** The events of all open deliveries; null: they are many. */
+function* fewOpenOf(isOfState: Sql, route: string | undefined): Work<number[] | null> {
   const ofRoute = route === undefined ? undefined : sql`AND q.route = ${route}`;
   const found = yield* rows(
     select({ event: q.event })`FROM queue q ${byDue} WHERE ${isOfState} ${ofRoute} LIMIT ${raw(String(fewOpen + 1))}`,
   );
-  return found.length <= fewOpen;
+  return found.length > fewOpen ? null : [...new Set(found.map(({ event }) => event))];
 }
 
 function ofRows(table: typeof q | typeof d, { route, cause }: DeliveryFilter, { after, before }: Range): Sql {
@@ -100,13 +103,16 @@ function ofRows(table: typeof q | typeof d, { route, cause }: DeliveryFilter, { 
   );
 }
 
-function* listOpen(filter: DeliveryFilter, isOfState: Sql, range: Range, isFew: boolean): Work<DeliveryView[]> {
-  const conditions = allOf(isOfState, ofRows(q, filter, range), ofEvent(filter));
-  const ordered = isFew
-    ? sql`FROM queue q ${byDue} ${withEvent(q.event)} WHERE ${conditions} ORDER BY q.event DESC, q.route DESC`
-    : sql`FROM ${openOfEvent} WHERE ${isBetween(e.seq, range.after, range.before.event + 1)} AND ${conditions}
-        ORDER BY e.seq DESC, q.route DESC`;
-  return (yield* rows(open`${ordered} LIMIT ${range.limit}`)).map(openView);
+function* listOpen(filter: DeliveryFilter, isOfState: Sql, range: Range, few: readonly number[] | null): Work<DeliveryView[]> {
+  const { after, before, limit } = range;
+  const seqs = few?.filter((seq) => seq > after && seq <= before.event);
+  if (seqs?.length === 0) return [];
+  const ofEvents = seqs === undefined ? isBetween(e.seq, after, before.event + 1) : sql`e.seq IN ${seqs}`;
+  const found = yield* rows(
+    open`FROM ${openOfEvent} WHERE ${allOf(ofEvents, isOfState, ofRows(q, filter, range), ofEvent(filter))}
+      ORDER BY e.seq DESC, q.route DESC LIMIT ${limit}`,
+  );
+  return found.map(openView);
 }
 
 function* listSettled(filter: DeliveryFilter, range: Range, index?: Sql): Work<DeliveryView[]> {

@@ -44,9 +44,12 @@ export const settled = select({
 export const withEvent = (event: Sql): Sql => sql`${raw("CROSS JOIN", "JOIN")} events e ON e.seq = ${event}`;
 export const byDue = raw("INDEXED BY queue_due", "");
 export const byDead = raw("INDEXED BY deliveries_dead", "");
-/** An event's rows of the queue, each found by its lane. */
-export const openOfEvent = sql`events e ${raw("CROSS JOIN", "JOIN")} queue q
-  ON q.event = e.seq AND q.lane ${raw("IN (e.subject, -e.seq)", "= ANY (ARRAY[e.subject, -e.seq])")}`;
+/** Events with their rows of the queue, each found by its lane. `OFFSET 0` keeps PostgreSQL from joining the whole queue. */
+export const openOfEvent = raw(
+  "events e CROSS JOIN queue q ON q.lane IN (e.subject, -e.seq) AND q.event = e.seq",
+  `events e CROSS JOIN LATERAL
+    (SELECT * FROM queue w WHERE w.lane = ANY (ARRAY[e.subject, -e.seq]) AND w.event = e.seq OFFSET 0) q`,
+);
 
 /** The plus keeps SQLite from beginning with the events: the deliveries are in the order of the list. */
 export function ofEvent({ errorCode, from, to }: OfEvent): Sql | undefined {

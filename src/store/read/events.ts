@@ -4,7 +4,7 @@ import { fewestPhoneDigits, parseMask, phoneMatches } from "../../model/mask.ts"
 import type { KeptVerdict } from "../../model/plan.ts";
 import { dispositions } from "../../model/states.ts";
 import { codeOf, packEventId, unpackEventId, unpackHeaders } from "../schema/codes.ts";
-import { events, never, plans, subjects, whereParked } from "../schema/tables.ts";
+import { events, never, plans, queueState, subjects, whereParked } from "../schema/tables.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
 import { allOf, as, hexOf, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
 import { type EventDetail, type EventFilter, type EventsAbout, type EventsListed, type EventView, releaseView } from "../views.ts";
@@ -16,8 +16,10 @@ const e = as(events, "e");
 const s = as(subjects, "s");
 const p = as(plans, "p");
 
+/** The sum keeps PostgreSQL from reading all parked rows in the index of due ones. */
+const isParked = raw(`q.${whereParked}`, `q.state + 0 = ${queueState.parked}`);
 const parkedUntil = sql`(SELECT min(q.next_at) FROM queue q ${raw("INDEXED BY queue_parked", "")}
-  WHERE q.lane = coalesce(e.subject, -e.seq) AND q.event = e.seq AND ${raw(`q.${whereParked}`)})`;
+  WHERE q.lane = coalesce(e.subject, -e.seq) AND q.event = e.seq AND ${isParked})`;
 const shown = {
   seq: e.seq,
   account: e.account,

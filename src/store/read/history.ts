@@ -105,15 +105,3 @@ export function* readWholeQuality(from: number, to: number): Work<QualityView> {
   yield* readCells({ series: qualitySeries, from, to }, sums.count);
   return sums.result();
 }
-
-/** The first hour at or after a unix minute that has counts, by its first minute; null: none. */
-export function* nextHour(minute: number): Work<number | null> {
-  const next = yield* first(nextOf(minute));
-  const ats = [next?.minute ?? null, next?.hour ?? null].filter((at) => at !== null);
-  return ats.length === 0 ? null : hourOf(Math.min(...ats));
-}
-const nextOf = (minute: number) =>
-  select({
-    minute: typed<number | null>(sql`(SELECT min(at) FROM counters WHERE at > 0 AND at >= ${minute})`),
-    hour: typed<number | null>(sql`(SELECT -max(at) FROM counters WHERE at < 0 AND at <= ${0 - minute})`),
-  })``;

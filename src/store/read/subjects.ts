@@ -114,7 +114,9 @@ export function* listRuns(filter: RunFilter): Work<Numbered<RunView>[]> {
   if (runId === undefined) return (yield* newest(allOf(isBetween(s.seq, after, before), where), limit)).map(runView);
   const mask = parseMask("run", runId);
   const found = yield* rows(shown`FROM subjects s WHERE ${mask === null ? sql`s.key = ${keyOfRun(runId)}` : hasMask(mask)} AND ${where}`);
-  return sorted(found.filter(({ seq }) => seq > after && seq < before)).slice(0, limit).map(runView);
+  return sorted(found.filter(({ seq }) => seq > after && seq < before))
+    .slice(0, limit)
+    .map(runView);
 }
 
 function messageView({ seq, account, name, serviceId, conversationId, reference, metadata, ...row }: Row): Numbered<MessageView> {

@@ -228,12 +228,11 @@ export const hydrations = table(
 
 /**
  * Counts. `at`: unix minutes; 0 for a total; the negative of its first minute for an hour. `of`: a source or route, or empty.
- * `writer`: the process, so that processes do not wait for each other; empty on SQLite and in hours. `writes` shows an audit
- * which counts changed while it read.
+ * `writer`: the process, so that processes do not wait for each other; empty on SQLite and in hours.
  */
 export const counters = table(
   "counters",
-  { at: int, account: text, series: text, of: text, label: text, writer: text, n: int, writes: int },
+  { at: int, account: text, series: text, of: text, label: text, writer: text, n: int },
   // A series of a minute is one range, a route in it too, and all that a batch counts is in few pages.
   { key: ["at", "series", "of", "account", "label", "writer"], fillfactor: 50 },
 );

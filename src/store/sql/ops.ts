@@ -119,7 +119,7 @@ export const update = (of: Change, rows: readonly object[]): Typed<boolean[]> =>
 /** For each row, whether it was there and is removed. Sort the rows by key. */
 export const remove = (of: Removal, rows: readonly object[]): Typed<boolean[]> => ({ op: "remove", removal: of, rows });
 
-/** Rows of counters: `n` is added, `writes` counts on. */
+/** Rows of counters: `n` is added. */
 export const add = (table: Table, sum: Sum, rows: readonly object[]): Op => ({ op: "add", table, sum, rows });
 
 /** The next numbers of a table with `seq`. */

@@ -189,5 +189,5 @@ function updateText({ table, set, add, count, by }: Change): string {
 function addText({ name, names, key }: Table, sum: Sum): string {
   const next = sum === "sum" ? "n + excluded.n" : `${sum}(n, excluded.n)`;
   return `INSERT INTO ${name} (${listOf(names)}) VALUES (${names.map(() => "?").join(", ")})
-    ON CONFLICT (${listOf(key)}) DO UPDATE SET n = ${next}, writes = writes + excluded.writes`;
+    ON CONFLICT (${listOf(key)}) DO UPDATE SET n = ${next}`;
 }

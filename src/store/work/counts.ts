@@ -75,7 +75,7 @@ export function createCounting(writer: string) {
             yield add(
               counters,
               kind,
-              of.map(({ sum: _, ...counter }) => ({ ...counter, writer, writes: 1 })),
+              of.map(({ sum: _, ...counter }) => ({ ...counter, writer })),
             );
           }
         },

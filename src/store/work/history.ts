@@ -68,17 +68,17 @@ export function* sampleGauges({ values, at }: Sampling, writer: string): Work<vo
   const minute = Math.floor(at / minuteMs);
   for (const series of ["deadLetters", "oldest"] as const) {
     yield* rows(
-      sql`INSERT INTO counters (at, account, series, "of", label, writer, n, writes)
-        VALUES (${minute}, ${""}, ${series}, ${""}, ${""}, ${writer}, ${Math.round(values[series])}, 1)
-        ON CONFLICT (at, series, "of", account, label, writer) DO UPDATE SET n = excluded.n, writes = counters.writes + 1`,
+      sql`INSERT INTO counters (at, account, series, "of", label, writer, n)
+        VALUES (${minute}, ${""}, ${series}, ${""}, ${""}, ${writer}, ${Math.round(values[series])})
+        ON CONFLICT (at, series, "of", account, label, writer) DO UPDATE SET n = excluded.n`,
     );
   }
 }
 
 const c = as(counters, "c");
 const whole = select({
-  ...{ at: c.at, account: c.account, series: c.series, of: c.of, label: c.label, writer: c.writer },
-  ...{ n: c.n, writes: c.writes },
+  ...{ at: c.at, account: c.account, series: c.series, of: c.of, label: c.label },
+  ...{ writer: c.writer, n: c.n },
 });
 /** Other series are not of the history. */
 const isOfHistory = raw(`c.series IN (${seriesNames.map((name) => `'${name}'`).join(", ")})`);
@@ -116,7 +116,7 @@ function hourOf(minutes: readonly Counter[]): Counter {
   const [first] = minutes as [Counter, ...Counter[]];
   const counts = minutes.map(({ n }) => n);
   const n = gauges.has(first.series) ? Math.max(...counts) : counts.reduce((sum, count) => sum + count, 0);
-  return { ...first, at: atOfHour(first.at), writer: "", n, writes: minutes.reduce((sum, { writes }) => sum + writes, 0) };
+  return { ...first, at: atOfHour(first.at), writer: "", n };
 }
 
 function byKey(a: Counter, b: Counter): number {

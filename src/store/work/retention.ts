@@ -5,6 +5,7 @@ import { ask, find, first, lock, look, query, type Removal, removal, remove, row
 import { as, raw, select, sql, typed } from "../sql/sql.ts";
 import { purgeHours, rollUp } from "./history.ts";
 import { notePurged } from "./purged.ts";
+import { databaseNow } from "./state.ts";
 import { lockSubjects, type SubjectRow } from "./subject-rows.ts";
 
 const nothing: Purged = { events: 0, deliveries: 0, messages: 0, done: false };
@@ -252,10 +253,14 @@ function* withoutEvents(seqs: readonly number[]): Work<readonly number[]> {
   return seqs.filter((_, place) => found[place] === undefined);
 }
 
-/** What nobody needs any more. A row that is renewed meanwhile stays. */
+/**
+ * What nobody needs any more, by the clock of whoever wrote `until`: a process or the database. A row that is renewed
+ * meanwhile stays.
+ */
 function* purgeState(now: number, limit: number): Work<number> {
   const ended = yield* rows(
-    select({ key: t.key, until: t.until })`FROM state t WHERE t.until IS NOT NULL AND t.until < ${now} ORDER BY t.until LIMIT ${limit}`,
+    select({ key: t.key, until: t.until })`FROM state t
+      WHERE t.until IS NOT NULL AND t.until < ${now} AND t.until < ${databaseNow} ORDER BY t.until LIMIT ${limit}`,
   );
   yield remove(
     endedState,

@@ -59,7 +59,7 @@ export function* list<S>(prefix: string, from = ""): Work<{ readonly name: strin
 }
 
 /** Unix ms of the database's clock, because the clocks of processes differ. */
-const databaseNow = raw("CAST(unixepoch('subsec') * 1000 AS INTEGER)", "(extract(epoch FROM clock_timestamp()) * 1000)::bigint");
+export const databaseNow = raw("CAST(unixepoch('subsec') * 1000 AS INTEGER)", "(extract(epoch FROM clock_timestamp()) * 1000)::bigint");
 
 /** Unix ms of the clock that all processes share. */
 export function* readNow(): Work<number> {

@@ -32,7 +32,7 @@ const byName = all.map((leaf) => [leaf.path.join(" "), leaf] as const);
 const nowhere = "/nowhere/relay.yaml";
 /** Options that a command needs before it reads its settings. */
 const needed: Readonly<Record<string, readonly string[]>> = {
-  migrate: ["--from", "sqlite", "--to", "redis"],
+  migrate: ["--from", "sqlite", "--to", "postgres"],
   send: ["--to", "+5491155550100", "--text", "hola"],
   track: ["--wamid", "wamid.x"],
   trigger: ["message.status"],

@@ -3,46 +3,43 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
+import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
-import { openForWriting } from "../../../src/store/sqlite/file.ts";
-import { createNames } from "../../../src/store/sqlite/names.ts";
+import { ddl } from "../../../src/store/schema/ddl.ts";
 
-const url = (file: string) => JSON.stringify(new URL(`../../../src/store/sqlite/${file}`, import.meta.url).href);
+const url = (file: string) => JSON.stringify(new URL(`../../../src/store/${file}`, import.meta.url).href);
 
 /** Runs in a thread with little memory: an audit of the history alone, before any row was read. */
 const auditing = `
 const { parentPort, workerData } = await import("node:worker_threads");
-const [{ createHistoryAudit }, { openForReading }, { createNames }] = await Promise.all([
-  import(${url("audit-history.ts")}), import(${url("file.ts")}), import(${url("names.ts")}),
+const [{ createHistoryAudit }, { createSqliteRunner }, { default: Database }] = await Promise.all([
+  import(${url("audit/history.ts")}), import(${url("sqlite/runner.ts")}), import(${JSON.stringify(import.meta.resolve("better-sqlite3"))}),
 ]);
-const db = openForReading(workerData);
+const db = new Database(workerData);
 let differences = 0;
-createHistoryAudit(db, createNames(db)).check({ offence: () => (differences += 1) });
+const history = createHistoryAudit({ offence: () => (differences += 1) });
+createSqliteRunner(db).now(history.check({ events: null, deliveries: null, history: null }));
 db.close();
 parentPort.postMessage(differences);
 `;
 
-test("an audit holds a minute's counts together, so a history of many routes needs little memory", async () => {
+test("an audit holds an hour's counts together, so a history of many routes needs little memory", async () => {
   const folder = mkdtempSync(join(tmpdir(), "audit-memory-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const path = join(folder, "relay.db");
-  const db = openForWriting(path, "test", "test");
-  const route = createNames(db).idOf("route", "r");
-  const [labels, minutes] = [1000, 200];
-  const first = Math.floor(Date.now() / 60_000) - minutes;
-  const upTo = "WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < ?)";
-  db.prepare(`${upTo} INSERT INTO history_names (series, subject, label, last_at) SELECT 'attempts', ?, 'e' || n, 0 FROM i`).run(
-    labels,
-    route,
-  );
-  db.prepare(`${upTo} INSERT INTO history_minutes (at, counter, n, writes) SELECT ? + n, id, 1, 1 FROM i, history_names`).run(
-    minutes,
-    first,
-  );
+  const db = new Database(path);
+  for (const statement of ddl("sqlite")) db.exec(statement);
+  const [routes, hours] = [1000, 200];
+  const last = Math.floor(Date.now() / 3_600_000);
+  db.prepare(
+    `WITH RECURSIVE hour(h) AS (SELECT 1 UNION ALL SELECT h + 1 FROM hour WHERE h < ?),
+       route(r) AS (SELECT 1 UNION ALL SELECT r + 1 FROM route WHERE r < ?)
+     INSERT INTO counters SELECT -60 * (? - h), 'main', 'attempts', 'route ' || r, 'delivered', '', 1 FROM hour, route`,
+  ).run(hours, routes, last);
   db.close();
 
   const thread = new Worker(auditing, { eval: true, execArgv: [], workerData: path, resourceLimits: { maxOldGenerationSizeMb: 48 } });
   const [differences] = await once(thread, "message");
-  expect(differences).toBe(labels * minutes);
+  expect(differences).toBe(routes * hours);
   await thread.terminate();
 });

@@ -11,7 +11,7 @@ import {
   seriesQuery,
 } from "../../../src/model/history.ts";
 import { createLastHourSums } from "../../../src/model/last-hour.ts";
-import { nextHour, readLastHour, readSeries } from "../../../src/store/read/history.ts";
+import { readLastHour, readSeries } from "../../../src/store/read/history.ts";
 import { ddl } from "../../../src/store/schema/ddl.ts";
 import { createSqliteRunner, type SqliteRunner } from "../../../src/store/sqlite/runner.ts";
 import { createCounting } from "../../../src/store/work/counts.ts";
@@ -105,10 +105,6 @@ test("hours past their retention are deleted, and what is counted in them later 
   expect(runner.now(readSeries(query))).toEqual(left);
   write(runner, cells.slice(0, 1));
   expect(runner.now(readSeries(query))).toEqual(left);
-  const firstMinute = Math.floor(at(5) / hourMs) * 60;
-  expect(runner.now(nextHour(0))).toBe(firstMinute);
-  expect(runner.now(nextHour(firstMinute + 60))).toBe(firstMinute + 120);
-  expect(runner.now(nextHour(Math.floor(now / minuteMs)))).toBe(null);
 });
 
 function seriesOf(cells: readonly Counted[], query: ReturnType<typeof seriesQuery>) {

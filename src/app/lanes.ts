@@ -1,0 +1,77 @@
+import { noNotes } from "../deliver/lane.ts";
+import { createReadyQueue, type DeliveryStore } from "../deliver/ready-queue.ts";
+import { createRouteLeases } from "../deliver/route-leases.ts";
+import { pausedUntil } from "../deliver/session.ts";
+import { breakerName, type LaneSettings } from "../deliver/settings.ts";
+import { type Clock, createElapsed } from "../model/clock.ts";
+import type { RouteNotes } from "../model/delivery.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { Lease, LeaseStore } from "../model/route-lease.ts";
+import type { BreakerView } from "../model/shared-limits.ts";
+import type { BreakersOf, Engine } from "./engine.ts";
+
+/** What lanes need of the store, on either database. */
+interface QueueStore extends Omit<DeliveryStore, "stopReason"> {
+  notesOf(routes: readonly string[]): MaybePromise<readonly RouteNotes[]>;
+}
+
+/** The lanes of a process that delivers all routes. */
+export function lanesOf(store: QueueStore, clock: Clock, isShared = false): Pick<Engine["lanes"], "queueOf" | "notesOf"> {
+  const notesOf = (route: string) => then(store.notesOf([route]), ([notes]) => notes ?? noNotes);
+  const deliveries = {
+    due: store.due,
+    load: store.load,
+    settle: store.settle,
+    stopReason: (route: string) => then(notesOf(route), ({ stop }) => stop),
+  };
+  return {
+    queueOf: (route, lane, stopped) => createReadyQueue(route, lane, { store: deliveries, clock, isShared, stopped }),
+    notesOf,
+  };
+}
+
+interface LeasedParts {
+  readonly store: QueueStore & { readonly leases: LeaseStore };
+  readonly clock: Clock;
+  /** A name that no other process has or had. */
+  readonly worker: string;
+  /** The leases of this process, as the commands of its store see them. */
+  readonly held: Map<string, Lease>;
+  readonly failed: (error: unknown) => void;
+}
+
+/** The lanes of a process that shares the routes with others. */
+export function leasedLanes({ store, clock, worker, held, failed }: LeasedParts): Engine["lanes"] {
+  const elapsed = createElapsed(Date.now, () => performance.now());
+  return {
+    ...lanesOf(store, clock, true),
+    leases: (lanes) => createRouteLeases(lanes, { worker, store: store.leases, clock, elapsed, held, failed }),
+  };
+}
+
+/** What is stored of the breakers of routes. The process that delivers a route knows more. */
+export function storedBreakers({ notesOf }: Pick<QueueStore, "notesOf">, now: () => number): BreakersOf {
+  return (routes) =>
+    then(
+      notesOf(routes.map(({ name }) => name)),
+      (all) => new Map(routes.map((route, place) => [route.name, breakerView(route, all[place] ?? noNotes, now())])),
+    );
+}
+
+function breakerView(route: LaneSettings, { pause, opened, failing }: RouteNotes, now: number): BreakerView {
+  const name = breakerName(route);
+  const isOpened = opened?.breaker === name;
+  const openUntil = isOpened && opened.until > now ? opened.until : null;
+  return {
+    state: openUntil !== null ? "open" : isOpened ? "half-open" : "closed",
+    pausedUntil: pause?.breaker === name && pause.until > now ? pausedUntil(pause.until, route, now) : null,
+    openUntil,
+    failingSince: failing?.since ?? null,
+    failing,
+  };
+}
+
+/** What follows from an answer: at once where the store answers at once. */
+function then<A, B>(answer: MaybePromise<A>, next: (answer: A) => B): MaybePromise<B> {
+  return answer instanceof Promise ? answer.then(next) : next(answer);
+}

@@ -1,0 +1,132 @@
+import { setTimeout as wait } from "node:timers/promises";
+import { lanesOf } from "../../../src/app/lanes.ts";
+import { createDispatcher } from "../../../src/deliver/dispatcher.ts";
+import { createRouteLeases } from "../../../src/deliver/route-leases.ts";
+import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/settings.ts";
+import type { Clock } from "../../../src/model/clock.ts";
+import type { Lease } from "../../../src/model/route-lease.ts";
+import { systemClock } from "../../../src/model/system-clock.ts";
+import { createCommands } from "../../../src/store/commands.ts";
+import { createStore } from "../../../src/store/create-store.ts";
+import type { Rules } from "../../../src/store/rules.ts";
+import type { SharedDatabase } from "../../contract/one-store.ts";
+
+export const times = { beatMs: 100, deadlineMs: 500, deadAfterMs: 1_000 };
+
+export interface AttemptMade {
+  readonly worker: string;
+  readonly route: string;
+  readonly eventId: string;
+  /** By `performance.now()`. */
+  readonly at: number;
+}
+
+/** A process that can stand still, as after `SIGSTOP`: no timer fires and no answer arrives. */
+function createStandstill() {
+  let going: { readonly promise: Promise<void>; resolve(): void } | null = null;
+  const passes = async (): Promise<void> => {
+    while (going !== null) await going.promise;
+  };
+  const gated = async <T>(answer: Promise<T>): Promise<T> => {
+    try {
+      return await answer;
+    } finally {
+      await passes();
+    }
+  };
+  const clock: Clock = {
+    now: systemClock.now,
+    after(ms, run) {
+      let isCancelled = false;
+      const cancel = systemClock.after(ms, () => void passes().then(() => isCancelled || run()));
+      return () => {
+        isCancelled = true;
+        cancel();
+      };
+    },
+  };
+  return {
+    clock,
+    passes,
+    gated,
+    stop() {
+      going ??= Promise.withResolvers<void>();
+    },
+    go() {
+      going?.resolve();
+      going = null;
+    },
+  };
+}
+
+export type Worker = Awaited<ReturnType<typeof startWorker>>;
+
+/** A worker of the routes, whose attempts take `tookMs` and succeed. */
+export async function startWorker(
+  shared: SharedDatabase,
+  rules: Rules,
+  { name, routes, attempts, tookMs = 1 }: { name: string; routes: readonly string[]; attempts: AttemptMade[]; tookMs?: number },
+) {
+  const held = new Map<string, Lease>();
+  const opened = await shared.open(rules, { writer: name });
+  const commands = createCommands({ rules, writer: name, held: () => held });
+  const standstill = createStandstill();
+  const { clock, gated, passes } = standstill;
+  const store = createStore(
+    {
+      run: async (kind, item) => (await gated(opened.send(() => kind, [item])))[0] as never,
+      read: (work) => gated(opened.read(work)),
+    },
+    { commands, rules },
+  );
+  const faults: unknown[] = [];
+  let most = 0;
+  let inFlight = 0;
+  const dispatcher = createDispatcher([], {
+    ...lanesOf(store, clock, true),
+    leases: (lanes) =>
+      createRouteLeases(lanes, {
+        worker: name,
+        store: store.leases,
+        clock,
+        elapsed: () => performance.now(),
+        held,
+        failed: (error) => faults.push(error),
+        times,
+      }),
+    clock,
+    random: () => 0.5,
+    connect: (to) => ({
+      async send(delivery, signal) {
+        const route = "url" in to ? new URL(to.url).pathname.slice(1) : "";
+        attempts.push({ worker: name, route, eventId: String(delivery.eventId), at: performance.now() });
+        inFlight += 1;
+        most = Math.max(most, inFlight);
+        await Promise.race([wait(tookMs), new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }))]);
+        await passes();
+        inFlight -= 1;
+        const result = signal.aborted
+          ? ({ kind: "failed", error: "aborted" } as const)
+          : ({ kind: "answered", status: 200, retryAfterMs: null } as const);
+        return { result, tookMs, response: null };
+      },
+      async close() {},
+    }),
+    hooks: {
+      attempted: () => {},
+      breakerMoved: () => {},
+      stopped: () => {},
+      paused: () => {},
+      storeFailed: (_route, error) => faults.push(error),
+      failed: (_delivery, _stage, error) => faults.push(error),
+    },
+  });
+  dispatcher.reload(routes.map(laneSettings));
+  return { name, store, dispatcher, held, faults, stop: standstill.stop, go: standstill.go, close: () => dispatcher.close(1_000) };
+}
+
+const laneSettings = (name: string): LaneSettings => ({
+  name,
+  payload: "original",
+  to: urlDestinationSchema.parse({ url: `https://example.test/${name}`, concurrency: 8 }),
+});

@@ -1,0 +1,113 @@
+import { setTimeout as wait } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { deliveries, queue } from "../../../src/store/schema/tables.ts";
+import { createShared, type OneStore } from "../../contract/one-store.ts";
+import { anEvent, rulesFor } from "../../contract/store-events.ts";
+import { until } from "../../harness/until.ts";
+import { type AttemptMade, startWorker, times, type Worker } from "./leased-workers.ts";
+
+const routes = ["a", "b", "c", "d", "e"];
+const rules = rulesFor(
+  routes.map((name) => ({ name })),
+  { unknown: "forward" },
+);
+const messages = 10;
+
+let made = 0;
+/** Each message gets `statuses` events, in order: their ids say which is the how manieth. */
+async function accept(store: OneStore, statuses: number): Promise<number> {
+  const run = made++;
+  for (let status = 0; status < statuses; status += 1) {
+    const events = Array.from({ length: messages }, (_, message) =>
+      anEvent({ id: `${run}-${message}-${status}`, wamid: `wamid.${run}.${message}`, receivedAt: Date.now(), data: { status } }),
+    );
+    await store.accept(events);
+  }
+  return statuses * messages * routes.length;
+}
+
+const settled = async (store: OneStore) => (await store.rows(deliveries)).length;
+const sizes = (workers: readonly Worker[]) => workers.map(({ held }) => held.size).toSorted();
+
+/** Of a message and route, no event goes out before those in front of it have. */
+function expectOrder(attempts: readonly AttemptMade[]): void {
+  const next = new Map<string, number>();
+  for (const { route, eventId } of attempts) {
+    const [run, message, status] = eventId.split("-");
+    const lane = `${route} ${run} ${message}`;
+    expect(Number(status), lane).toBeLessThanOrEqual(next.get(lane) ?? 0);
+    next.set(lane, Math.max(next.get(lane) ?? 0, Number(status) + 1));
+  }
+}
+
+test("workers share the routes evenly, also with one that comes and one that leaves", async () => {
+  await using shared = await createShared(18);
+  const store = await shared.open(rules);
+  const attempts: AttemptMade[] = [];
+  const start = (name: string) => startWorker(shared, rules, { name, routes, attempts });
+  const first = await start("one");
+  await until("one worker has all", () => first.held.size === routes.length);
+  const expected = await accept(store, 3);
+  const second = await start("two");
+  await until("two workers share", () => sizes([first, second]).join() === "2,3");
+  const third = await start("three");
+  await until("three workers share", () => sizes([first, second, third]).join() === "1,2,2");
+  await first.close();
+  expect(first.held.size).toBe(0);
+  await until("two are left", () => sizes([second, third]).join() === "2,3");
+  const more = expected + (await accept(store, 3));
+  await until("all is delivered", async () => (await settled(store)) === more);
+  expect(attempts).toHaveLength(more);
+  expectOrder(attempts);
+  for (const worker of [second, third]) await worker.close();
+  expect([first, second, third].flatMap(({ faults }) => faults)).toEqual([]);
+});
+
+test("the routes of a worker that died go on elsewhere, in order", async () => {
+  await using shared = await createShared(18);
+  const store = await shared.open(rules);
+  const attempts: AttemptMade[] = [];
+  const dying = await startWorker(shared, rules, { name: "dying", routes, attempts, tookMs: 5 });
+  const living = await startWorker(shared, rules, { name: "living", routes, attempts, tookMs: 5 });
+  await until("both work", () => sizes([dying, living]).join() === "2,3");
+  const expected = await accept(store, 6);
+  await until("the first are delivered", () => attempts.filter(({ worker }) => worker === "dying").length >= 20);
+  dying.stop();
+  const stoppedAt = performance.now();
+  await until("all is delivered", async () => (await settled(store)) === expected);
+  expect(living.held.size).toBe(routes.length);
+  // Nothing of its routes went out before it had stopped for certain.
+  const lost = new Set(attempts.filter(({ worker }) => worker === "dying").map(({ route }) => route));
+  const taken = attempts.filter(({ worker, route, at }) => worker === "living" && lost.has(route) && at > stoppedAt);
+  expect(Math.min(...taken.map(({ at }) => at)) - stoppedAt).toBeGreaterThan(times.deadAfterMs - times.beatMs - 100);
+  expectOrder(attempts);
+  expect(await store.rows(queue)).toEqual([]);
+  await living.close();
+  dying.go();
+  await dying.close();
+});
+
+test("a worker that stood still begins no attempt of a route that it has lost", async () => {
+  await using shared = await createShared(18);
+  const store = await shared.open(rules);
+  const attempts: AttemptMade[] = [];
+  const frozen = await startWorker(shared, rules, { name: "frozen", routes, attempts, tookMs: 5 });
+  await until("it works", () => frozen.held.size === routes.length);
+  const expected = await accept(store, 6);
+  await until("the first are delivered", () => attempts.length >= 20);
+  frozen.stop();
+  await wait(times.deadAfterMs + 4 * times.beatMs);
+  const other = await startWorker(shared, rules, { name: "other", routes, attempts, tookMs: 5 });
+  await until("the other has all", () => other.held.size === routes.length);
+  const before = attempts.filter(({ worker }) => worker === "frozen").length;
+  // Held in memory when it wakes: window, loaded deliveries, attempts whose answers are here.
+  frozen.go();
+  await until("it has its share again", () => sizes([frozen, other]).join() === "2,3" && attempts.length > before);
+  await until("all is delivered", async () => (await settled(store)) === expected);
+  expectOrder(attempts);
+  // What it sent again, it sent as the holder of a new lease: nothing that the other had sent and settled.
+  const sentBy = Map.groupBy(attempts, ({ route, eventId }) => `${route} ${eventId}`);
+  const repeated = [...sentBy.values()].filter((list) => list.length > 1);
+  expect(repeated.every(([first, ...again]) => first?.worker === "frozen" && again.every(({ worker }) => worker === "other"))).toBe(true);
+  for (const worker of [frozen, other]) await worker.close();
+});
