@@ -1,6 +1,5 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { openForWriting } from "../src/store/sqlite/file.ts";
-import { createNames } from "../src/store/sqlite/names.ts";
 import { freePort } from "../test/setup/free-port.ts";
 import { numberFlag, readFlags } from "./flags.ts";
 import { quantile } from "./load/measure.ts";
@@ -83,19 +82,14 @@ printResult(
 /** Counts of attempts and latencies of every route in every minute. Returns how many. */
 function fill(path: string): number {
   const db = openForWriting(path, "bench", "bench");
-  const known = createNames(db);
-  const add = db.prepare<[string, number, string]>("INSERT INTO history_names (series, subject, label, last_at) VALUES (?, ?, ?, 0)");
-  const put = db.prepare<[number, number, number]>("INSERT INTO history_minutes (at, counter, n, writes) VALUES (?, ?, ?, 1)");
+  const put = db.prepare("INSERT INTO counters (at, account, series, of, label, writer, n) VALUES (?, 'main', ?, ?, ?, '', ?)");
   const labels = { attempts: ["delivered", "503"], delivery: ["12", "16", "20", "24"] };
+  const counters = names.flatMap((name) => Object.entries(labels).flatMap(([series, own]) => own.map((label) => [series, name, label])));
   const last = Math.floor(Date.now() / 60_000);
   let count = 0;
   db.transaction(() => {
-    const counters = names.flatMap((name) => {
-      const route = known.idOf("route", name);
-      return Object.entries(labels).flatMap(([series, own]) => own.map((label) => Number(add.run(series, route, label).lastInsertRowid)));
-    });
     for (let at = last - hours * 60; at <= last; at += 1) {
-      for (const counter of counters) put.run(at, counter, 1 + (counter % 9));
+      for (const [place, counter] of counters.entries()) put.run(at, ...counter, 1 + (place % 9));
       count += counters.length;
     }
   })();

@@ -117,7 +117,7 @@ async function work(): Promise<void> {
     await store.purge(now, { events: 1e9, ignored: 1e9, deliveries: 1e9, messages: 1e9, history: 1e9 }, 100);
     await store.forgetSends(now - 1e9, 100);
     store.recentCalls("main", now - 60_000);
-    store.read.listen.page(from, { row: () => true, event: null })(() => {});
+    (await store.read.listen.page(from, { row: () => true, event: null }))(() => {});
     await store.claimPolls({ account: "main", now, dueBy: now, after: 0, limit: 10, leaseMs: 60_000 });
     store.findCursor("cursor");
     store.isClaimed(`claim-${from}`);
@@ -127,9 +127,8 @@ async function work(): Promise<void> {
   async function deliver(): Promise<void> {
     for (const { name } of routes) {
       for (;;) {
-        const due = store.due(name, now, 64);
-        store.nextDueAt(name, now);
-        const found = due.flatMap((event) => store.load(name, event) ?? []);
+        const { places } = await store.due({ route: name, from: 0, now, limit: 64 });
+        const found = await store.load(name, places);
         if (found.length === 0) break;
         await Promise.all(
           found.map((delivery) => {
@@ -138,6 +137,7 @@ async function work(): Promise<void> {
             const attempt = { number: attempts + 1, at: now, tookMs: 3, response: null };
             return store.settle({
               route,
+              delivery,
               event,
               eventId,
               at: now,

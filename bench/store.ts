@@ -11,10 +11,10 @@ import { numberFlag, readFlags } from "./flags.ts";
 import { describeMachine, lookAtMachine } from "./machine.ts";
 import { printResult, ratioOf, spreadOf, table } from "./report.ts";
 
-const usage = `What a store costs through its port, accept then due and settle, old and new: node bench/store.ts
+const usage = `What a store costs through its port, accept then due and settle: node bench/store.ts
   --events <n>          three per message, in batches of 100 (60000)
   --rounds <n>          (5)
-  --postgres            also the new one on PostgreSQL 18, which must be installed for tests
+  --postgres            also on PostgreSQL 18, which must be installed for tests
   --sqlite-yardstick <file>    the script that does the same work with nothing around it, which prints its figures as JSON
   --postgres-yardstick <file>  the same for PostgreSQL; it gets DATABASE_URL
   --short               3000 events and one round, for CI`;
@@ -48,14 +48,14 @@ const machine = await lookAtMachine();
 console.log(describeMachine(machine));
 const measured = new Map<string, Side[]>();
 for (let round = 0; round < rounds; round += 1) {
-  note("old SQLite", await old());
-  note("new SQLite", await onSqlite("none"));
-  note("new SQLite, in order", await onSqlite("message"));
+  note("SQLite engine, in order", await engine());
+  note("SQLite", await onSqlite("none"));
+  note("SQLite, in order", await onSqlite("message"));
   if (flags["sqlite-yardstick"] !== undefined) note("SQLite yardstick", yardstick(flags["sqlite-yardstick"], {}));
   if (flags.postgres === true || flags["postgres-yardstick"] !== undefined) {
     for (const [side, order] of [
-      ["new PostgreSQL", "none"],
-      ["new PostgreSQL, in order", "message"],
+      ["PostgreSQL", "none"],
+      ["PostgreSQL, in order", "message"],
     ] as const) {
       await using server = await startPostgres({ durable: true, tcp: true });
       await using store = await openSharedAt(server.url, rulesOf[order]);
@@ -81,9 +81,9 @@ printResult(
   machine,
   { events: total, batch, rounds, ...figures },
   {
-    ...ratios("new SQLite, in order", "old SQLite", "wall"),
-    ...ratios("new SQLite", "SQLite yardstick", "wall"),
-    ...ratios("new PostgreSQL", "PostgreSQL yardstick", "postgres"),
+    ...ratios("SQLite engine, in order", "SQLite, in order", "wall"),
+    ...ratios("SQLite", "SQLite yardstick", "wall"),
+    ...ratios("PostgreSQL", "PostgreSQL yardstick", "postgres"),
   },
 );
 
@@ -135,14 +135,14 @@ function eventsOf(): ReceivedEvent[] {
   });
 }
 
-async function old(): Promise<Side> {
+/** The whole engine: with its lock, and a look at its files before each transaction. */
+async function engine(): Promise<Side> {
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-store-"));
   const store = openSqliteStore(join(folder, "relay.db"), rulesOf.message, { committed() {}, failed() {} });
   const accept = await cost((events) => Promise.all(events.map((event) => store.accept(event))));
   const settle = await drained(
-    async () => store.due("crm", now, batch).flatMap((event) => store.load("crm", event) ?? []),
-    (due) =>
-      Promise.all(due.map((delivery) => store.settle(settlementOf({ ...delivery, lane: 0, cause: null, dueAt: now }, "delivered", now)))),
+    async () => store.load("crm", (await store.due({ route: "crm", from: 0, now, limit: batch })).places),
+    (due) => Promise.all(due.map((delivery) => store.settle(settlementOf(delivery, "delivered", now)))),
   );
   await store.close();
   rmSync(folder, { recursive: true });

@@ -14,7 +14,7 @@ const long = [
   "test/e2e/**/*.test.ts",
   "test/bench/**/*.test.ts",
   "test/integration/redis/**/*.test.ts",
-  "test/contract/{redis-store,both-engines,migrate,moved-store,*-processes}.test.ts",
+  "test/contract/{redis-store,both-engines,*-processes}.test.ts",
 ];
 
 const always = ["test/setup/programs.ts", "test/setup/postgres-run.ts"];

@@ -1,8 +1,12 @@
+import { hash } from "node:crypto";
 import Database from "better-sqlite3";
-import { bucketOf, minuteMs, minutesKeptMs } from "../../src/model/history.ts";
-import { fewestPhoneDigits, maskNumber } from "../../src/model/mask.ts";
+import { bucketOf, hourMs, minuteMs, minutesKeptMs } from "../../src/model/history.ts";
+import { fewestPhoneDigits } from "../../src/model/mask.ts";
 import { Secret } from "../../src/model/secret.ts";
 import { dispositions } from "../../src/model/states.ts";
+import { never, queueState, settledState } from "../../src/store/schema/tables.ts";
+import { minutesPerHour } from "../../src/store/work/hours.ts";
+import { keyOf } from "../../src/store/work/subject-rows.ts";
 import { account, secret, source } from "../events.ts";
 
 export interface BuildOptions {
@@ -41,28 +45,32 @@ export function buildFile({ path, route, events, say }: BuildOptions): BuiltFile
     db.pragma("cache_size = -262144");
     db.pragma("wal_autocheckpoint = 20000");
     db.function("wamid_of", { deterministic: true }, (message) => wamidOf(Number(message)));
-    db.function("mask_of", { deterministic: true }, (wamid) => maskNumber(String(wamid)));
+    db.function("key_of", { deterministic: true }, (wamid) => keyOf(String(wamid)));
     const now = Date.now();
-    const name = db.prepare<[string, string], number>("INSERT INTO names (kind, name) VALUES (?, ?) RETURNING id").pluck();
-    const plan = db.prepare<[string], number>("INSERT INTO plans (verdicts) VALUES (?) RETURNING id").pluck();
+    const store = db.prepare("INSERT INTO plans (id, verdicts) VALUES (?, ?)");
+    function plan(...verdict: readonly string[]): number {
+      const text = JSON.stringify([[route, ...verdict]]);
+      const id = Number.parseInt(hash("sha256", text).slice(0, 12), 16);
+      store.run(id, text);
+      return id;
+    }
     const values = {
       now,
       first: now - days * dayMs,
       step: (days * dayMs) / events,
       events,
       lastMessage: Math.ceil(events / 3),
-      account: name.get("account", account) as number,
-      source: name.get("source", source) as number,
-      kind: name.get("kind", "message.status") as number,
-      secret: name.get("secret", new Secret(secret).fingerprint()) as number,
-      route: name.get("route", route) as number,
-      deliver: plan.get(JSON.stringify([[route, "deliver"]])) as number,
-      untracked: plan.get(JSON.stringify([[route, "skip", "untracked"]])) as number,
-      filtered: plan.get(JSON.stringify([[route, "skip", "event"]])) as number,
-      park: plan.get(JSON.stringify([[route, "park"]])) as number,
+      account,
+      source,
+      secret: new Secret(secret).fingerprint(),
+      route,
+      deliver: plan("deliver"),
+      untracked: plan("skip", "untracked"),
+      filtered: plan("skip", "event"),
+      park: plan("park"),
     };
     db.exec("CREATE TEMP TABLE made (seq INTEGER PRIMARY KEY, message INTEGER NOT NULL, fate INTEGER NOT NULL)");
-    const steps = [makeFates, makeEvents, makeMessages, makeDeliveries, makeAttempts].map((sql) => db.prepare(sql));
+    const steps = [makeFates, makeEvents, makeMessages, makeQueue, makeDeliveries, makeAttempts].map((sql) => db.prepare(sql));
     for (let from = 1; from <= events; from += chunk) {
       const to = Math.min(events, from + chunk - 1);
       db.transaction(() => {
@@ -71,13 +79,18 @@ export function buildFile({ path, route, events, say }: BuildOptions): BuiltFile
       })();
       if (Math.floor((from - 1) / 1_000_000) !== Math.floor(to / 1_000_000)) say(`${to} of ${events} events built`);
     }
-    db.prepare(
-      `INSERT INTO secret_uses (source, secret, events, duplicates, first_at, last_at)
-       SELECT @source, @secret, count(*), 0, @first, @now FROM events`,
-    ).run({ source: values.source, secret: values.secret, first: values.first, now });
+    const { first } = values;
+    const counter = db.prepare("INSERT INTO counters (at, account, series, of, label, writer, n) VALUES (0, ?, ?, ?, ?, '', ?)");
+    for (const [series, n] of Object.entries({ secret: events, secretFirst: first, secretLast: now }))
+      counter.run(account, series, source, values.secret, n);
     buildHistory(db, now);
-    const count = (table: string) => db.prepare(`SELECT count(*) FROM ${table}`).pluck().get() as number;
-    const built = { events: count("events"), deliveries: count("deliveries"), attempts: count("attempts") };
+    const count = (rows: string) => db.prepare(`SELECT count(*) FROM ${rows}`).pluck().get() as number;
+    const built = {
+      events: count("events"),
+      deliveries: count("deliveries") + count(`queue WHERE state <> ${queueState.parked}`),
+      // The last one is stored with the delivery that it settled.
+      attempts: count("attempts") + count("deliveries"),
+    };
     db.pragma("wal_checkpoint(TRUNCATE)");
     return built;
   } finally {
@@ -93,24 +106,21 @@ function wamidOf(message: number): string {
 
 /** The counts that the relay would have made of these rows: minutes of two days, hours of the time before. */
 function buildHistory(db: Database.Database, now: number): void {
-  const rolled = Math.floor((now - minutesKeptMs) / minuteMs);
+  const rolled = Math.ceil((now - minutesKeptMs) / hourMs) * minutesPerHour;
   const words = dispositions.map((word, code) => `WHEN ${code} THEN '${word}'`).join(" ");
   db.exec(`
-    CREATE TEMP TABLE counted AS SELECT series, subject, label, minute, count(*) AS n FROM (
-      SELECT 'events' AS series, source AS subject, CASE disposition ${words} END AS label, received_at / ${minuteMs} AS minute FROM events
-      UNION ALL SELECT 'transitions', source, status, received_at / ${minuteMs} FROM events WHERE moved = 1
-      UNION ALL SELECT 'attempts', route, iif(status BETWEEN 200 AND 299, 'delivered', CAST(status AS TEXT)), at / ${minuteMs} FROM attempts
-      UNION ALL SELECT 'dead', route, '', settled_at / ${minuteMs} FROM deliveries WHERE state = 3
-      UNION ALL SELECT 'delivery', route, '${bucketOf(deliveredAfterMs)}', settled_at / ${minuteMs} FROM deliveries WHERE state = 2
-    ) GROUP BY series, subject, label, minute;
-    INSERT INTO history_names (series, subject, label, last_at) SELECT series, subject, label, max(minute) FROM counted GROUP BY series, subject, label;
-    INSERT INTO history_minutes (at, counter, n, writes)
-      SELECT minute, id, n, 1 FROM counted JOIN history_names USING (series, subject, label) WHERE minute >= ${rolled} ORDER BY minute, id;
-    INSERT INTO history_hours (counter, at, n, writes)
-      SELECT id, minute - minute % 60, sum(n), 1 FROM counted JOIN history_names USING (series, subject, label) WHERE minute < ${rolled}
-      GROUP BY id, minute / 60;
-    INSERT INTO meta (key, value) VALUES ('rolled history', '${rolled}')
-      ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+    CREATE TEMP TABLE counted AS SELECT account, series, of, label, minute, count(*) AS n FROM (
+      SELECT account, 'events' AS series, source AS of, CASE disposition ${words} END AS label, received_at / ${minuteMs} AS minute FROM events
+      UNION ALL SELECT account, 'transitions', source, status, received_at / ${minuteMs} FROM events WHERE moved = 1
+      UNION ALL SELECT account, 'attempts', route, iif(status BETWEEN 200 AND 299, 'delivered', CAST(status AS TEXT)), at / ${minuteMs} FROM deliveries
+      UNION ALL SELECT d.account, 'attempts', a.route, CAST(a.status AS TEXT), a.at / ${minuteMs} FROM attempts a JOIN deliveries d USING (event, route)
+      UNION ALL SELECT account, 'dead', route, '', settled_at / ${minuteMs} FROM deliveries WHERE state = ${settledState.dead}
+      UNION ALL SELECT account, 'delivery', route, '${bucketOf(deliveredAfterMs)}', settled_at / ${minuteMs} FROM deliveries
+        WHERE state = ${settledState.delivered}
+    ) GROUP BY account, series, of, label, minute;
+    INSERT INTO counters (at, account, series, of, label, writer, n)
+      SELECT iif(minute >= ${rolled}, minute, -(minute - minute % 60)) AS at, account, series, of, label, '', sum(n) FROM counted
+      GROUP BY 1, account, series, of, label;
     DROP TABLE counted;
   `);
 }
@@ -134,34 +144,41 @@ const makeFates = `
 
 const makeEvents = `
   INSERT INTO events (seq, account, id, kind, source, origin, received_at, created_at, secret, subject, status, previous_status, moved,
-    disposition, plan, parked_until, fault, body)
+    disposition, plan, duplicates, conflicts, fault, body)
   SELECT seq, @account,
-    iif(fate = 6, NULL, unhex(printf('%012x70008000%012x', @first + seq * @step, seq))), iif(fate = 6, NULL, @kind), @source, 0,
-    CAST(@first + seq * @step AS INTEGER), iif(fate = 6, NULL, CAST(@first + seq * @step AS INTEGER)), @secret, iif(fate = 6, NULL, message * 2),
+    iif(fate = 6, NULL, unhex(printf('%012x70008000%012x', @first + seq * @step, seq))), iif(fate = 6, NULL, 'message.status'), @source, 0,
+    CAST(@first + seq * @step AS INTEGER), iif(fate = 6, NULL, CAST(@first + seq * @step AS INTEGER)), @secret, iif(fate = 6, NULL, message),
     CASE WHEN fate = 6 THEN NULL WHEN seq % 3 = 1 THEN 'sent' WHEN seq % 3 = 2 THEN 'delivered' ELSE 'read' END,
     CASE seq % 3 WHEN 2 THEN 'sent' WHEN 0 THEN 'delivered' END, iif(fate = 6, 0, 1),
     CASE fate WHEN 1 THEN 2 WHEN 2 THEN 1 WHEN 4 THEN 4 WHEN 6 THEN 3 ELSE 0 END,
     CASE fate WHEN 1 THEN @untracked WHEN 2 THEN @filtered WHEN 4 THEN @park WHEN 6 THEN NULL ELSE @deliver END,
-    iif(fate = 4, @now + 3600000, NULL), iif(fate = 6, 'id: Invalid input', NULL),
+    0, 0, iif(fate = 6, 'id: Invalid input', NULL),
     CAST(printf('{"id":"0199%04x-0000-7000-8000-%012x","event":"message.status","createdAt":"2026-11-20T08:00:00.000Z","data":{"wamid":"%s","status":"delivered","conversationId":"018f2c6a-1d3e-7b5a-9c41-%012x","phoneNumberId":"106540352242922","timestamp":"%d"}}', seq % 65536, seq, wamid_of(message), message, seq) AS BLOB)
   FROM made ORDER BY seq`;
 
 const makeMessages = `
-  INSERT INTO messages (account, wamid, registered_at, status, times, updated_at, mask, phone)
-  SELECT @account, wamid_of(message), iif(fate IN (1, 4), NULL, CAST(@first + seq * @step AS INTEGER)), 'read', '{"sent":1,"delivered":2,"read":3}', CAST(@first + seq * @step AS INTEGER),
-    mask_of(wamid_of(message)), message % ${phoneEnds}
+  INSERT INTO subjects (seq, type, account, key, name, registered_at, status, times, updated_at, phone)
+  SELECT message, 0, @account, key_of(wamid_of(message)), wamid_of(message), iif(fate IN (1, 4), NULL, CAST(@first + seq * @step AS INTEGER)),
+    'read', '{"sent":1,"delivered":2,"read":3}', CAST(@first + seq * @step AS INTEGER), message % ${phoneEnds}
   FROM made WHERE seq % 3 = 1 ORDER BY seq`;
 
-const makeDeliveries = `
-  INSERT INTO deliveries (event, route, state, subject, next_at, attempts, spent, replays, settled_at, reason)
-  SELECT seq, @route, CASE fate WHEN 0 THEN 2 WHEN 3 THEN 3 ELSE iif(seq % 3 = 1, 0, 1) END, message * 2,
-    iif(fate = 5 AND seq % 3 = 1, @now + 86400000, NULL), CASE fate WHEN 0 THEN 1 WHEN 3 THEN 3 ELSE 0 END,
-    CASE fate WHEN 0 THEN 1 WHEN 3 THEN 3 ELSE 0 END, 0, iif(fate = 5, NULL, CAST(@first + seq * @step AS INTEGER) + ${deliveredAfterMs}),
-    iif(fate = 3, 'out of attempts (3): the last was answered 500', NULL)
-  FROM made WHERE fate IN (0, 3, 5) ORDER BY seq`;
+const makeQueue = `
+  INSERT INTO queue (lane, route, event, shard, account, state, next_at, attempts, spent, replays)
+  SELECT message, @route, seq, 0, @account,
+    CASE WHEN fate = 4 THEN ${queueState.parked} WHEN seq % 3 = 1 THEN ${queueState.waiting} ELSE ${queueState.held} END,
+    CASE WHEN fate = 4 THEN @now + 3600000 WHEN seq % 3 = 1 THEN @now + 86400000 ELSE ${never} END, 0, 0, 0
+  FROM made WHERE fate IN (4, 5) ORDER BY message, seq`;
 
+const makeDeliveries = `
+  INSERT INTO deliveries (event, route, account, lane, state, attempts, spent, replays, settled_at, reason, at, took_ms, status, response)
+  SELECT seq, @route, @account, message, iif(fate = 0, ${settledState.delivered}, ${settledState.dead}), iif(fate = 0, 1, 3), iif(fate = 0, 1, 3), 0,
+    CAST(@first + seq * @step AS INTEGER) + ${deliveredAfterMs},
+    iif(fate = 3, 'out of attempts (3): the last was answered 500', NULL), CAST(@first + seq * @step AS INTEGER) + iif(fate = 0, 1, 3), 12,
+    iif(fate = 0, 200, 500), CAST('{"ok":true}' AS BLOB)
+  FROM made WHERE fate IN (0, 3) ORDER BY seq`;
+
+/** Those that settled nothing. */
 const makeAttempts = `
   INSERT INTO attempts (event, route, number, at, took_ms, status, response)
-  SELECT seq, @route, number, CAST(@first + seq * @step AS INTEGER) + number, 12, iif(fate = 0, 200, 500), CAST('{"ok":true}' AS BLOB)
-  FROM made JOIN (SELECT 1 AS number UNION ALL SELECT 2 UNION ALL SELECT 3) ON number <= iif(fate = 0, 1, 3)
-  WHERE fate IN (0, 3) ORDER BY seq, number`;
+  SELECT seq, @route, number, CAST(@first + seq * @step AS INTEGER) + number, 12, 500, CAST('{"ok":true}' AS BLOB)
+  FROM made JOIN (SELECT 1 AS number UNION ALL SELECT 2) WHERE fate = 3 ORDER BY seq, number`;

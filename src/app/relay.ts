@@ -216,7 +216,8 @@ export async function createRelay({
   /** Of the routes of the settings. */
   async function breakers(): Promise<ReadonlyMap<string, BreakerView>> {
     const stored = await breakersOf(settings.routes);
-    if (store.isShared) return stored;
+    // Those that processes share know more than one of them.
+    if (lanes.breakerOf !== undefined) return stored;
     const own = [...dispatcher.states()].map(([name, { breaker, failing, pausedUntil, openUntil }]) => {
       return [name, { state: breaker, pausedUntil, openUntil, failingSince: failing?.since ?? null, failing }] as const;
     });

@@ -46,6 +46,8 @@ export function createRouteLeases(
   let deadline = Number.NEGATIVE_INFINITY;
   /** Routes that no attempt begins for any more, until the last one has ended. */
   const ending = new Map<string, Promise<void>>();
+  /** A process that never had a route of its own is no worker. */
+  let isWorker = false;
   let isClosed = false;
   let looking: Promise<void> | null = null;
   let isWanted = false;
@@ -125,7 +127,8 @@ export function createRouteLeases(
 
   /** One look at a time, and another one after it when something has changed meanwhile. */
   function lookSoon(): void {
-    if (isClosed) return;
+    isWorker ||= wanted.length > 0;
+    if (isClosed || !isWorker) return;
     if (looking !== null) {
       isWanted = true;
       return;
@@ -157,7 +160,7 @@ export function createRouteLeases(
       await looking;
       await Promise.all([before, ends()]);
       cancelDeadline();
-      await store.leave(worker).catch(failed);
+      if (isWorker) await store.leave(worker).catch(failed);
     },
   };
 }

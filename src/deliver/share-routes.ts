@@ -9,9 +9,9 @@ export function shareRoutes({ workers, leases }: LeaseView): ReadonlyMap<string,
   const wanted = new Map([...workers].map(([worker, routes]) => [worker, new Set(routes)]));
   const free: string[] = [];
   for (const route of [...new Set([...workers.values()].flat())].toSorted()) {
-    const holder = routesOf.get(leases.get(route)?.holder ?? "");
-    if (holder === undefined) free.push(route);
-    else holder.add(route);
+    const holder = leases.get(route)?.holder ?? "";
+    if (wanted.get(holder)?.has(route) === true) routesOf.get(holder)?.add(route);
+    else free.push(route);
   }
 
   /** Of those whose settings have the route, the one with the fewest. */

@@ -1,5 +1,5 @@
 import { auditedSeries, hourMs, minuteMs } from "../model/history.ts";
-import type { Tally } from "./audit.ts";
+import type { Tally } from "./audit/tally.ts";
 
 export type AuditedSeries = (typeof auditedSeries)[number];
 

@@ -3,11 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Redis as Client } from "ioredis";
 import type { Rules } from "../../src/store/rules.ts";
-import { openForReading } from "../../src/store/sqlite/file.ts";
 import { openSqliteStore } from "../../src/store/sqlite/open.ts";
-import { countStats } from "../../src/store/sqlite/read-stats.ts";
 import { acceptAndPlan } from "./accept-and-plan.ts";
 import type { Engine } from "./both-engines-steps.ts";
+import { contractOf } from "./contract-store.ts";
 import { openRedisStore } from "./redis-queue.ts";
 
 const quiet = { committed: () => {}, failed: () => {} };
@@ -17,20 +16,12 @@ export type OpenEngine = Engine & { end(): Promise<void> };
 /** The embedded engine on the file at `path`. */
 export function openEmbedded(path: string, rules: Rules): OpenEngine {
   const store = openSqliteStore(path, rules, quiet);
+  const { settle, load } = contractOf({ store, read: store.look, snapshot: store.look });
   return {
-    store,
-    settle: store.settle,
+    store: { ...store, load },
+    settle,
     claim: () => Promise.resolve(),
-    async stats() {
-      const db = openForReading(path);
-      const counting = countStats(db);
-      for (;;) {
-        const { done, value } = counting.next();
-        if (done !== true) continue;
-        db.close();
-        return value;
-      }
-    },
+    stats: store.inspecting.stats,
     end: store.close,
   };
 }

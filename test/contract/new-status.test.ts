@@ -1,19 +1,12 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import type { ReceivedEvent } from "../../src/model/event.ts";
 import { fieldsSchema, subjectOf } from "../../src/model/event.ts";
 import { type MessageStatusRule, messageStatuses, type RunStatusRule, runStatuses } from "../../src/model/statuses.ts";
 import { unobserved } from "../../src/model/tracking.ts";
 import { nextPollAge, restingStatuses } from "../../src/reconcile/polls.ts";
-import { carryOver } from "../../src/store/migrate/carry.ts";
-import { openSource } from "../../src/store/migrate/source.ts";
 import type { StoreReading } from "../../src/store/reading.ts";
 import { stepMessage } from "../../src/track/states.ts";
-import { openDistributed, openEmbedded } from "./both-engines-open.ts";
-import { redisOfFile } from "./redis-of-file.ts";
-import { newPrefix } from "./redis-subject.ts";
+import { onPostgres, onSqlite } from "./new-store.ts";
 import { anEvent, type EventParts, rulesFor, start } from "./store-events.ts";
 
 /*
@@ -31,7 +24,6 @@ afterAll(() => {
   delete runTable["paused"];
 });
 
-const { client, link } = redisOfFile();
 const rules = rulesFor([{ name: "all" }]);
 
 test("the state machine ranks it, and it is polled like other open statuses", () => {
@@ -85,37 +77,16 @@ const expected = {
   runs: [{ runId: "r", status: "completed", times: { paused: start + 5, completed: start + 6 } }],
 };
 
-test("Redis stores its first time and shows it", async () => {
-  const engine = openDistributed(client(), newPrefix(), rules);
-  onTestFinished(() => engine.end());
-  for (const event of history()) await engine.store.accept(event);
-  expect(await viewsOf(engine.store.read)).toEqual(expected);
-});
-
-test("SQLite stores its first time and shows it, and a migration to Redis keeps it", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "new-status-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const path = join(folder, "relay.db");
-  const embedded = openEmbedded(path, rules);
-  try {
-    for (const event of history()) await embedded.store.accept(event);
-    expect(await viewsOf(embedded.store.read)).toEqual(expected);
-  } finally {
-    await embedded.end();
-  }
-
-  const prefix = newPrefix();
-  const source = openSource(path);
-  try {
-    const migration = await carryOver({ source, link, prefix, now: () => start, prepare: async () => {}, progress: () => {} });
-    await migration.end();
-  } finally {
-    source.close();
-  }
-  const moved = openDistributed(client(), prefix, rules);
-  onTestFinished(() => moved.end());
-  expect(await viewsOf(moved.store.read)).toEqual(expected);
-  await moved.store.accept(received({ wamid: "w", status: "sent", at: start + 20 }));
-  await moved.store.accept(received({ wamid: "w", status: "deferred", at: start }));
-  expect((await moved.store.read.messages.find("w"))[0]).toMatchObject({ status: "deferred", times: { sent: start + 1, deferred: start } });
+test.each([
+  ["SQLite", onSqlite],
+  ["PostgreSQL", onPostgres],
+] as const)("%s stores its first time and shows it", async (_database, open) => {
+  const subject = await open(rules);
+  onTestFinished(() => subject.end());
+  for (const event of history()) await subject.store.accept(event);
+  expect(await viewsOf(subject.store.read)).toEqual(expected);
+  await subject.store.accept(received({ wamid: "w", status: "sent", at: start + 20 }));
+  await subject.store.accept(received({ wamid: "w", status: "deferred", at: start }));
+  const [again] = await subject.store.read.messages.find("w");
+  expect(again).toMatchObject({ status: "deferred", times: { sent: start + 1, deferred: start } });
 });

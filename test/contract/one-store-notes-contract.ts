@@ -4,6 +4,7 @@ import { failingOf, pauseOf, stopReason } from "../../src/store/read/notes.ts";
 import { backlog } from "../../src/store/read/stats.ts";
 import { state } from "../../src/store/schema/tables.ts";
 import type { QueuedDelivery } from "../../src/store/work/due.ts";
+import { noteCall, recentCalls } from "../../src/store/work/service-calls.ts";
 import { storeOn } from "./new-store.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
@@ -37,6 +38,20 @@ export function oneStoreNotesContract(name: string, open: OpenStore, tags: strin
     test("a name from a clock that was ahead is not used", async () => {
       await nameAll("digest", ["ahead"], start + 10_000_000);
       expect(await nameAll("digest", ["now"], start)).toEqual(["now"]);
+    });
+
+    test("keeps the calls to the service of the last minutes, earliest first", async () => {
+      const note = (ago: number, account = "main") =>
+        store.run(() => noteCall(account, { at: start - ago, cap: "requests", priority: "send" }));
+      for (const ago of [200_000, 10_000, 60_000, 10_000]) await note(ago);
+      await note(5_000, "other");
+      const since = async (ago: number) => (await store.read(recentCalls("main", start - ago))).map(({ at }) => start - at);
+      expect(await since(180_000)).toEqual([60_000, 10_000, 10_000]);
+      expect(await since(60_000)).toEqual([60_000, 10_000, 10_000]);
+      expect(await since(59_999)).toEqual([10_000, 10_000]);
+      await note(-120_001);
+      // Calls of other accounts stay until retention removes them.
+      expect(await store.rows(state)).toHaveLength(4);
     });
 
     test("a stopped destination stays stopped until it is resumed", async () => {

@@ -14,14 +14,14 @@ export interface StoredEvent {
 
 /** Every event in the file, by seq, with the message it is about. */
 export function storedEvents(storePath: string): StoredEvent[] {
-  const rows = rowsOf<{ seq: number; id: string | null; wamid: string | null; registered: number | null }>(
+  const rows = rowsOf<{ seq: number; id: string; wamid: string | null; registered: number | null }>(
     storePath,
-    `SELECT e.seq, CASE typeof(e.id) WHEN 'blob' THEN lower(hex(e.id)) ELSE e.id END AS id, m.wamid, m.registered_at AS registered
-     FROM events e LEFT JOIN messages m ON e.subject % 2 = 0 AND m.seq = e.subject / 2 ORDER BY e.seq`,
+    `SELECT e.seq, lower(hex(e.id)) AS id, s.name AS wamid, s.registered_at AS registered
+     FROM events e LEFT JOIN subjects s ON s.seq = e.subject AND s.type = 0 ORDER BY e.seq`,
   );
   return rows.map(({ seq, id, wamid, registered }) => ({
     seq,
-    id: id?.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5") ?? null,
+    id: id === "" ? null : id.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5"),
     wamid,
     registered: registered !== null,
   }));
@@ -63,38 +63,37 @@ export function arrivedAt(arrivals: readonly Arrival[], path: string): Set<strin
 
 interface EventRow {
   subject: number;
-  kind: string;
+  type: number;
   status: string | null;
   error_code: string | null;
   created_at: number;
   error: string | null;
 }
 
-/** Compares each row of messages and runs with the state machine applied to the stored events in the order of seq; gives what differs. */
+/** Compares each message and run with the state machine applied to the stored events in the order of seq; gives what differs. */
 export function findWrongStates(storePath: string): string[] {
   const messages = new Map<number, MessageState>();
   const runs = new Map<number, RunState>();
   const events = rowsOf<EventRow>(
     storePath,
-    `SELECT e.subject, k.name AS kind, e.status, e.error_code, e.created_at, json_extract(e.body, '$.data.error') AS error
-     FROM events e JOIN names k ON k.id = e.kind WHERE e.subject IS NOT NULL ORDER BY e.seq`,
+    `SELECT e.subject, s.type, e.status, e.error_code, e.created_at, json_extract(e.body, '$.data.error') AS error
+     FROM events e JOIN subjects s ON s.seq = e.subject ORDER BY e.seq`,
   );
-  for (const { subject, status, error_code, created_at: at, error } of events) {
-    const seq = Math.floor(subject / 2);
-    if (subject % 2 === 0) messages.set(seq, stepMessage(messages.get(seq) ?? unobserved, { status, error: error_code, at }).state);
+  for (const { subject: seq, type, status, error_code, created_at: at, error } of events) {
+    if (type === 0) messages.set(seq, stepMessage(messages.get(seq) ?? unobserved, { status, error: error_code, at }).state);
     else runs.set(seq, stepRun(runs.get(seq) ?? unobserved, { status, error, at }).state);
   }
   const wrong: string[] = [];
   const compare = (what: string, found: unknown, wanted: unknown) => {
     if (JSON.stringify(found) !== JSON.stringify(wanted)) wrong.push(`${what} is ${JSON.stringify(found)}, not ${JSON.stringify(wanted)}`);
   };
-  const stored = rowsOf<Record<string, unknown>>(storePath, "SELECT * FROM messages");
+  const stored = rowsOf<Record<string, unknown>>(storePath, "SELECT * FROM subjects WHERE type = 0");
   for (const row of stored) {
     const { status, error, times } = messages.get(row["seq"] as number) ?? unobserved;
-    compare(`message ${row["seq"]}`, [row["status"], row["error_code"], timesOf(row)], [status, error, sorted(times)]);
+    compare(`message ${row["seq"]}`, [row["status"], row["error"], timesOf(row)], [status, error, sorted(times)]);
   }
   expect(stored.length).toBeGreaterThanOrEqual(messages.size);
-  for (const row of rowsOf<Record<string, unknown>>(storePath, "SELECT * FROM runs")) {
+  for (const row of rowsOf<Record<string, unknown>>(storePath, "SELECT * FROM subjects WHERE type = 1")) {
     const { status, error, times } = runs.get(row["seq"] as number) ?? unobserved;
     // A registration sets the time of `started`, and no event.
     const found = timesOf(row).filter(([word]) => word !== "started");

@@ -56,7 +56,7 @@ test.each(["", "-wal"])("relay.db%s moved away: answers 503, and recovers when i
   expect(await postEvent(relay.webhookUrl, before)).toMatchObject({ word: "duplicate" });
   for (const event of refused) expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ word: "accepted" });
   await until("everything is delivered", () => downstream.counts().taken === 12);
-  await until("and written down", () => rowsOf(relay.storePath, "SELECT 1 FROM deliveries WHERE state = 2").length === 12);
+  await until("and written down", () => rowsOf(relay.storePath, "SELECT 1 FROM deliveries WHERE state = 0").length === 12);
   expect(storingErrors(relay).length).toBe(1);
 });
 

@@ -32,9 +32,10 @@ const idsAt = (arrivals: readonly Arrival[], path: string) =>
 function storedOf(relay: RelayProcess) {
   return {
     events: rowsOf<{ n: number; ids: number }>(relay.storePath, "SELECT count(*) AS n, count(DISTINCT id) AS ids FROM events")[0],
-    deliveries: rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM deliveries GROUP BY route ORDER BY route").map(
-      ({ n }) => n,
-    ),
+    deliveries: rowsOf<{ n: number }>(
+      relay.storePath,
+      "SELECT count(*) AS n FROM (SELECT route FROM queue UNION ALL SELECT route FROM deliveries) GROUP BY route ORDER BY route",
+    ).map(({ n }) => n),
   };
 }
 

@@ -93,7 +93,7 @@ test("a hydration pass continues after kill -9 instead of starting again", async
   expect(hydration).toMatchObject({ state: "done", foundCount: count, unknown: 0 });
   expect(hydration["polled"]).toBeGreaterThanOrEqual(count);
   expect(hydration["polled"]).toBeLessThanOrEqual(used);
-  const known = rowsOf(relay.storePath, "SELECT status, count(*) AS n FROM messages GROUP BY status");
+  const known = rowsOf(relay.storePath, "SELECT status, count(*) AS n FROM subjects GROUP BY status");
   expect(known).toEqual([{ status: "sent", n: count }]);
   expect(rowsOf(relay.storePath, "SELECT count(*) AS n FROM events WHERE origin <> 0")).toEqual([{ n: count }]);
   expect((await relay.stop()).code).toBe(0);

@@ -144,7 +144,7 @@ test(`accounts for every acknowledged event across ${rounds} kills while registr
     await until("the load is on", () => load.acknowledged() >= moment);
     await wait(moments.below(20));
     await relay.kill9();
-    parkedAtACrash += rowsOf(relay.storePath, "SELECT 1 FROM events WHERE parked_until IS NOT NULL").length > 0 ? 1 : 0;
+    parkedAtACrash += rowsOf(relay.storePath, "SELECT DISTINCT event FROM queue WHERE state = 2").length > 0 ? 1 : 0;
     // A loop: now and then it dies while starting.
     if (moments.chance(0.25)) {
       const starting = relay.start().catch(() => null);
@@ -155,7 +155,7 @@ test(`accounts for every acknowledged event across ${rounds} kills while registr
     await relay.start();
   }
   await load.end();
-  const open = () => rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM deliveries WHERE state <= 1")[0]?.n;
+  const open = () => rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM queue WHERE state <> 2")[0]?.n;
   await until("every delivery is made", () => open() === 0);
   expect(parkedAtACrash).toBeGreaterThan(rounds / 2);
   const unregistered = [...load.events.keys()].filter((wamid) => !load.registered.has(wamid));
@@ -193,7 +193,7 @@ test(`accounts for every acknowledged event across ${rounds} kills while registr
   // What nobody registered waits still, and nothing else does.
   const waiting = rowsOf<{ wamid: string }>(
     relay.storePath,
-    "SELECT DISTINCT m.wamid FROM events e JOIN messages m ON e.subject = 2 * m.seq WHERE e.parked_until IS NOT NULL",
+    "SELECT DISTINCT s.name AS wamid FROM queue q JOIN subjects s ON s.seq = q.lane WHERE q.state = 2",
   );
   expect(waiting.map(({ wamid }) => wamid).toSorted()).toEqual(unregistered.toSorted());
   expect(findWrongStates(relay.storePath)).toEqual([]);
@@ -232,7 +232,7 @@ test("parked events survive kill -9 and are released in order, or ignored when p
   await relay.start();
   for (const event of events.slice(2)) await post(relay, event);
   await relay.kill9();
-  expect(rowsOf(relay.storePath, "SELECT 1 FROM events WHERE parked_until IS NOT NULL")).toHaveLength(3);
+  expect(rowsOf(relay.storePath, "SELECT DISTINCT event FROM queue WHERE state = 2")).toHaveLength(3);
 
   // Parked by other settings: those of its acceptance count.
   relay.writeSettings(settingsFor(downstream.url, "1500ms"));
@@ -240,7 +240,7 @@ test("parked events survive kill -9 and are released in order, or ignored when p
   const late = make.status(lost, "sent");
   await post(relay, late);
   await relay.kill9();
-  const [over] = rowsOf<{ at: number | null }>(relay.storePath, "SELECT max(seq), parked_until AS at FROM events");
+  const [over] = rowsOf<{ at: number | null }>(relay.storePath, "SELECT max(event), next_at AS at FROM queue WHERE state = 2");
   // No time: it was over before the kill already.
   await until("its time is over", () => Date.now() > (over?.at ?? 0));
   await relay.start();

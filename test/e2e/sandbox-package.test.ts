@@ -87,7 +87,7 @@ test("the five lines of docs/reference/client.md work in a separate project", as
     (error: { stdout: string; stderr: string }) => error,
   );
   expect([stdout, stderr]).toEqual([expect.stringMatching(/^delivered \d{4}-\d\d-\d\dT[\d:.]+Z\n$/), ""]);
-  expect(rowsOf(relay.storePath, "SELECT reference FROM messages")).toEqual([{ reference: "order-1234" }]);
+  expect(rowsOf(relay.storePath, "SELECT reference FROM subjects")).toEqual([{ reference: "order-1234" }]);
 });
 
 test("the client's types work without Node's, and it loads nothing else", async () => {

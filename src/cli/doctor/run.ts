@@ -37,7 +37,7 @@ export async function runChecks({ config, env, envFile, deep, offline }: DoctorO
     return [...findings, ...(await checkReload(server && controlAddress(server), { config, envFile, isValid: false }))];
   }
   const { storage } = settings;
-  const store = storage.driver === "sqlite" ? checkStore(settings, storage.path, deep) : await checkShared(storage, settings);
+  const store = storage.driver === "sqlite" ? await checkStore(settings, storage.path, deep) : await checkShared(storage, settings);
   const { own } = store;
   const [relay, destinations, services] = await Promise.all([
     checkRelay(config, settings, own),
@@ -131,7 +131,7 @@ async function openShared(storage: StorageSettings): Promise<{ store: ReadingEng
   }
 }
 
-function checkStore({ storage, retention, routes }: Settings, path: string, deep: boolean): StoreFindings {
+async function checkStore({ storage, retention, routes }: Settings, path: string, deep: boolean): Promise<StoreFindings> {
   const files = checkStoreFiles(path, process.getuid?.());
   const held = isLocked(path);
   const nothing: OwnStore = {
@@ -147,20 +147,20 @@ function checkStore({ storage, retention, routes }: Settings, path: string, deep
   if (reader === null) return { ...found, files: [...files, ...findings] };
   try {
     const { now } = found;
-    const bounds = reader.events.bounds();
+    const { read } = reader;
     const holder = checkHolder(path, reader);
     return {
-      files: [...files, ...findings, holder.finding, checkSpace(path, reader, now, retention.events), checkIntegrity(reader, deep)],
+      files: [...files, ...findings, holder.finding, await checkSpace(path, reader, now, retention.events), checkIntegrity(reader, deep)],
       facts: {
-        backlog: reader.backlog(),
-        breakers: breakersInFile(reader, () => now)(routes),
-        quarantine: reader.quarantine(),
-        unplanned: reader.unplanned(),
+        backlog: await read.backlog(),
+        breakers: breakersInFile(reader, routes, now),
+        quarantine: await read.quarantine(),
+        unplanned: await read.unplanned(),
       },
-      own: { ...nothing, dataId: reader.dataId(), isHeld: holder.isHeld, users: holder.users },
-      secretUses: reader.secretUses(),
+      own: { ...nothing, dataId: await read.dataId(), isHeld: holder.isHeld, users: holder.users },
+      secretUses: await read.secretUses(),
       now,
-      newestEventAt: bounds === null ? null : reader.file.receivedAt(bounds.newest),
+      newestEventAt: await read.events.latestReceived(0, Number.MAX_SAFE_INTEGER),
     };
   } catch (error) {
     const { code, message } = error as { code?: string; message: string };
@@ -168,7 +168,7 @@ function checkStore({ storage, retention, routes }: Settings, path: string, deep
     const finding = fail("integrity", `the store cannot be read: ${message} (${code})`, "restore a copy, or use sqlite3's .recover");
     return { ...found, files: [...files, ...findings, finding] };
   } finally {
-    reader.close();
+    await reader.close();
   }
 }
 

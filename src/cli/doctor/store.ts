@@ -2,20 +2,21 @@ import { accessSync, constants, existsSync, type Stats, statfsSync, statSync } f
 import { dirname, resolve } from "node:path";
 import type { Settings } from "../../config/schema.ts";
 import { StoreRefused } from "../../store/port.ts";
+import { schemaVersion } from "../../store/schema/ddl.ts";
 import { isLocked } from "../../store/sqlite/lock.ts";
-import { openReader, type StoreReader } from "../../store/sqlite/read.ts";
+import { openReader, type StoreReader } from "../../store/sqlite/reader.ts";
 import type { RouteBacklog } from "../../store/views.ts";
 import { bytesText, type Finding, fail, ok, skip, spanText, warn } from "./finding.ts";
 import type { StoreUser } from "./relay.ts";
 
 /** Opens the file read-only; a finding when that fails. */
 export function openStoreToCheck(path: string): {
-  readonly reader: (StoreReader & { close(): void }) | null;
+  readonly reader: StoreReader | null;
   readonly findings: Finding[];
 } {
   try {
     const reader = openReader(path);
-    return { reader, findings: [ok("schema", `version ${reader.file.schemaVersion()}`)] };
+    return { reader, findings: [ok("schema", `version ${schemaVersion}`)] };
   } catch (error) {
     if (!(error instanceof StoreRefused)) throw error;
     return { reader: null, findings: [{ check: "store", level: "fail", message: error.message }] };
@@ -178,31 +179,17 @@ export function judgeSpace({ freeBytes, usedBytes, perDayBytes, keptMs }: Space)
   return freeBytes < 512 * 1024 ** 2 ? warn(check, free, todo) : ok(check, free);
 }
 
-export function checkSpace(path: string, reader: StoreReader, now: number, keptMs: number): Finding {
+export async function checkSpace(path: string, reader: StoreReader, now: number, keptMs: number): Promise<Finding> {
   const { bavail, bsize } = statfsSync(dirname(resolve(path)));
   const usedBytes = reader.file.usedBytes();
-  return judgeSpace({ freeBytes: bavail * bsize, usedBytes, perDayBytes: growthPerDay(reader, usedBytes, now), keptMs });
+  return judgeSpace({ freeBytes: bavail * bsize, usedBytes, perDayBytes: await growthPerDay(reader.read, usedBytes, now), keptMs });
 }
 
-function growthPerDay(reader: StoreReader, usedBytes: number, now: number): number | null {
-  const bounds = reader.events.bounds();
-  const first = bounds === null ? null : reader.file.receivedAt(bounds.oldest);
-  if (bounds === null || first === null) return null;
-  const from = Math.max(first, now - dayMs);
+async function growthPerDay({ listen }: StoreReader["read"], usedBytes: number, now: number): Promise<number | null> {
+  const { oldest, newest, oldestAt } = await listen.ends();
+  if (oldestAt === null) return null;
+  const from = Math.max(oldestAt, now - dayMs);
   if (now - from < shortestSpanMs) return null;
-  const events = bounds.newest - lastBefore(reader, bounds, from);
-  const bytesEach = usedBytes / (bounds.newest - bounds.oldest + 1);
-  return (events * bytesEach * dayMs) / (now - from);
-}
-
-/** The greatest seq received before `at`, by halving: events are stored in the order received. */
-function lastBefore(reader: StoreReader, bounds: { oldest: number; newest: number }, at: number): number {
-  let low = bounds.oldest - 1;
-  let high = bounds.newest;
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2);
-    if ((reader.file.receivedAt(middle) ?? 0) < at) low = middle;
-    else high = middle - 1;
-  }
-  return low;
+  const bytesEach = usedBytes / (newest - oldest + 1);
+  return ((newest - (await listen.seqBefore(from))) * bytesEach * dayMs) / (now - from);
 }

@@ -1,7 +1,5 @@
 import type { AuditFilter, AuditReport, Offender } from "../../model/audit.ts";
 import { hydrationStates } from "../../model/hydration.ts";
-import { createGaps, createTally, type Tally } from "../audit.ts";
-import { checkUsage, lateMs } from "../audit-rules.ts";
 import { type SeqRange, seqRange } from "../read/seq-range.ts";
 import type { AuditOrder, AuditProgress } from "../reading.ts";
 import { unpackEventId } from "../schema/codes.ts";
@@ -12,7 +10,9 @@ import { purgedBefore } from "../work/purged.ts";
 import { type Audited, createEventAudit, strayAttempts } from "./event.ts";
 import { createHistoryAudit } from "./history.ts";
 import { createPlans } from "./plans.ts";
+import { checkUsage, lateMs } from "./rules.ts";
 import { type EventRow, findHydrating, findOpen, isParkedRow, type MaybeOpen, readSlice, type Slice } from "./slices.ts";
+import { createGaps, createTally, type Tally } from "./tally.ts";
 import { auditIds, auditQueue } from "./whole.ts";
 
 /**

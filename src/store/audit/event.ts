@@ -1,12 +1,12 @@
 import type { DeliveryState } from "../../model/delivery.ts";
 import { dispositions } from "../../model/states.ts";
 import { isStatus, messageStatuses, runStatuses, runStatusOf, type StatusRule, supersedes } from "../../model/statuses.ts";
-import type { Tally } from "../audit.ts";
-import { createRowRules } from "../audit-rules.ts";
 import { never, queueState, settledState } from "../schema/tables.ts";
 import { openFault, settledFault } from "./faults.ts";
 import type { PlanFacts } from "./plans.ts";
+import { createRowRules } from "./rules.ts";
 import { type AttemptRow, type EventRow, isParkedRow, type OpenRow, type SettledRow } from "./slices.ts";
+import type { Tally } from "./tally.ts";
 
 interface EventAuditParts {
   readonly tally: Tally<string>;

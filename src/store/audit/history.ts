@@ -2,13 +2,13 @@ import { outcomeOfRow } from "../../model/delivery.ts";
 import { auditedSeries, hourMs, statusLabel } from "../../model/history.ts";
 import { dispositions } from "../../model/states.ts";
 import { runStatusOf } from "../../model/statuses.ts";
-import type { Tally } from "../audit.ts";
 import { counters } from "../schema/tables.ts";
 import { first, query, together, type Work } from "../sql/ops.ts";
 import { as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
 import { atOfHour, minutesPerHour } from "../work/hours.ts";
 import type { PurgedTable } from "../work/purged.ts";
 import type { EventRow, Slice } from "./slices.ts";
+import type { Tally } from "./tally.ts";
 
 type Series = (typeof auditedSeries)[number];
 /** By the text that an offence calls it: `events of main:routed`. */

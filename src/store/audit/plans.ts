@@ -1,7 +1,7 @@
 import type { Disposition, KeptVerdict } from "../../model/plan.ts";
-import { dispositionBy } from "../audit-rules.ts";
 import { ask, find, type Work } from "../sql/ops.ts";
 import { knownPlan } from "../work/plan-numbers.ts";
+import { dispositionBy } from "./rules.ts";
 
 /** What follows from a plan. */
 export interface PlanFacts {

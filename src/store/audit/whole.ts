@@ -1,10 +1,10 @@
-import type { Tally } from "../audit.ts";
 import { deliveries, events, queue, queueState } from "../schema/tables.ts";
 import { find, first, look, rows, together, type Work } from "../sql/ops.ts";
 import { as, raw, select, sql, typed } from "../sql/sql.ts";
 import { alsoSettled, isInLane, otherLane } from "./faults.ts";
 import type { createPlans } from "./plans.ts";
 import { isParkedRow } from "./slices.ts";
+import type { Tally } from "./tally.ts";
 
 /* Rules about rows of several events. */
 

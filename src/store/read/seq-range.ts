@@ -1,4 +1,4 @@
-import { clockSlackMs } from "../audit-rules.ts";
+import { clockSlackMs } from "../audit/rules.ts";
 import { events } from "../schema/tables.ts";
 import { first, type Work } from "../sql/ops.ts";
 import { as, select, sql, typed } from "../sql/sql.ts";

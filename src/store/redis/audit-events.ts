@@ -1,8 +1,8 @@
 import { deliveryStates, isProxyRoute } from "../../model/delivery.ts";
 import { dispositions } from "../../model/states.ts";
 import { isParked } from "../../track/parking.ts";
-import type { Tally } from "../audit.ts";
-import { createRowRules, deliveryFault, dispositionBy } from "../audit-rules.ts";
+import { createRowRules, deliveryFault, dispositionBy } from "../audit/rules.ts";
+import type { Tally } from "../audit/tally.ts";
 import type { Looked, LookedDelivery } from "./audit-slices.ts";
 
 interface JudgeParts {

@@ -1,9 +1,8 @@
 import type { AuditReport } from "../../model/audit.ts";
 import { auditedSeries, hourMs, statusLabel } from "../../model/history.ts";
-import { createGaps, createTally, type Tally } from "../audit.ts";
+import { checkUsage, clockSlackMs, lateMs } from "../audit/rules.ts";
+import { createGaps, createTally, type Tally } from "../audit/tally.ts";
 import { compareHistory, createHistoryTally, type HistoryCounts } from "../audit-history.ts";
-import { checkUsage, clockSlackMs, lateMs } from "../audit-rules.ts";
-import { rowsAtOnce } from "../migrate/source.ts";
 import type { AuditOrder, AuditProgress } from "../reading.ts";
 import type { StoredSecretUse } from "../views.ts";
 import { createEventAudit } from "./audit-events.ts";
@@ -15,6 +14,8 @@ import { type Keys, readSubjectName } from "./keys.ts";
 import type { LiveSeqs } from "./live-seqs.ts";
 import type { HistoryCountsOf } from "./read-history.ts";
 import { type RetentionRow, readRetentionRow, retentionRowName, rowJson } from "./rows.ts";
+
+const rowsAtOnce = 120;
 
 export interface AuditParts {
   readonly keys: Keys;

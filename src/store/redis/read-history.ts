@@ -16,8 +16,8 @@ import {
   seriesNames,
 } from "../../model/history.ts";
 import { createLastHourSums, type LastHour, lastHourFrom, lastHourSeries } from "../../model/last-hour.ts";
+import { clockSlackMs } from "../audit/rules.ts";
 import type { HistoryCounts } from "../audit-history.ts";
-import { clockSlackMs } from "../audit-rules.ts";
 import type { RedisLink } from "./client.ts";
 import { rowsAtOnce, type StoredEvent } from "./event-rows.ts";
 import { readField } from "./history.ts";

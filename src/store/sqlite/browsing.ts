@@ -3,8 +3,8 @@ import { lastHourFrom } from "../../model/last-hour.ts";
 import { dispositions } from "../../model/states.ts";
 import type { StoreReading } from "../reading.ts";
 import { settledState } from "../schema/tables.ts";
-import type { Db } from "./new-file.ts";
-import type { FileInspecting } from "./new-inspecting.ts";
+import type { Db } from "./file.ts";
+import type { FileInspecting } from "./inspecting.ts";
 
 /** Fewer rows are read within milliseconds, and a thread takes longer to start. */
 const fewRows = 20_000;

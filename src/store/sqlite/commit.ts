@@ -11,7 +11,7 @@ interface Pending {
   readonly reject: (error: unknown) => void;
 }
 
-interface CommitHooks {
+export interface CommitHooks {
   /** Before each transaction: why nothing may be written, or null. */
   refusal(): StoreUnavailable | null;
   /** True while more commands can be expected within one turn of the event loop. */

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { OpenSide } from "../copy.ts";
+import { holderOf, openForWriting } from "./file.ts";
 import { lockFile } from "./lock.ts";
-import { holderOf, openForWriting } from "./new-file.ts";
 import { createSqliteRunner } from "./runner.ts";
 
 /** A file as the source or the target of a copy. No relay can open it meanwhile. */

@@ -1,7 +1,7 @@
 import { closeSync, fsyncSync, openSync, statSync } from "node:fs";
 import Database from "better-sqlite3";
 import type { AuditProgress } from "../reading.ts";
-import type { Db } from "./new-file.ts";
+import type { Db } from "./file.ts";
 import { inSnapshot } from "./snapshot.ts";
 
 /** What a copy holds. */

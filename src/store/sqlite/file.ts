@@ -1,29 +1,20 @@
 import { randomUUID } from "node:crypto";
-import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { chmodSync, existsSync, statSync } from "node:fs";
 import Database from "better-sqlite3";
 import { StoreRefused } from "../port.ts";
+import { ddl, schemaVersion } from "../schema/ddl.ts";
+import { tables } from "../schema/tables.ts";
 import { logSizeLimit, reasonOf, reasons } from "./faults.ts";
 
 export type Db = Database.Database;
 
-/** "wam1" in ASCII: marks the file as ours, so that another program's database is never migrated. */
-const applicationId = 0x77616d31;
-/** "wamd", of 0.x and of 1.x files made before 2026-11-24. 0.x counted schemas up to 20, and 1.x began at 1 again. */
-const formerId = 0x77616d64;
-
-const migrationsDir = new URL("./migrations/", import.meta.url);
-
-interface Migration {
-  version: number;
-  file: string;
-}
-
-function listMigrations(): Migration[] {
-  return readdirSync(migrationsDir)
-    .filter((file) => file.endsWith(".sql"))
-    .sort()
-    .map((file) => ({ version: Number.parseInt(file, 10), file }));
-}
+/** "wam2" in ASCII: marks the file as ours, so that another program's database is never written to. */
+const applicationId = 0x77616d32;
+/** The marks of files that this version cannot read: "wamd" of 0.x, and "wam1" of 1.x before its release. */
+const formerIds = new Map([
+  [0x77616d64, "0.x, which 1.x cannot read"],
+  [0x77616d31, "1.x before its release, which this version cannot read"],
+]);
 
 /** How the file is written. */
 export function tune(db: Db, fresh: boolean): void {
@@ -40,9 +31,9 @@ export function tune(db: Db, fresh: boolean): void {
 }
 
 /**
- * Opens the file for the process that holds its lock, and creates or migrates it. Throws {@link StoreRefused} when the file
- * is newer, another program's, damaged, or not writable. `holder` describes the process in the error of a second one, and
- * `instance` identifies it.
+ * Opens the file for the process that holds its lock, and creates it. Throws {@link StoreRefused} when the file is newer,
+ * another program's, damaged, or not writable. `holder` describes the process in the error of a second one, and `instance`
+ * identifies it.
  */
 export function openForWriting(path: string, holder: string, instance: string): Db {
   const fresh = !existsSync(path);
@@ -56,17 +47,20 @@ export function openForWriting(path: string, holder: string, instance: string): 
       if (fresh) chmodSync(path, 0o600);
       // Short, because waiting here blocks the event loop. The sender gets a 503 instead.
       db.pragma("busy_timeout = 250");
-      checkOwner(db, path);
+      const isEmpty = checkOwner(db, path);
       tune(db, fresh);
-      migrate(db, path);
-      // So that a 0.x program refuses the file instead of migrating it.
-      if (db.pragma("application_id", { simple: true }) !== applicationId) db.pragma(`application_id = ${applicationId}`);
+      if (isEmpty) createTables(db);
       checkQuickly(db, path);
       // SQLite opens a read-only file too: only a write shows that it can be written.
-      db.prepare(
-        "INSERT INTO meta (key, value) VALUES ('holder', ?), ('instance', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-      ).run(holder, instance);
-      db.prepare("INSERT INTO meta (key, value) VALUES ('id', ?) ON CONFLICT (key) DO NOTHING").run(randomUUID());
+      const put = db.prepare(
+        "INSERT INTO state (key, value, version) VALUES (?, ?, 1) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+      );
+      put.run(fileKeys.holder, JSON.stringify(holder));
+      put.run(fileKeys.instance, JSON.stringify(instance));
+      db.prepare("INSERT INTO state (key, value, version) VALUES (?, ?, 1) ON CONFLICT (key) DO NOTHING").run(
+        fileKeys.id,
+        JSON.stringify(randomUUID()),
+      );
       return db;
     } catch (error) {
       db.close();
@@ -82,13 +76,7 @@ export function openForReading(path: string): Db {
     const db = new Database(path, { readonly: true, fileMustExist: true });
     try {
       db.pragma("busy_timeout = 2000");
-      checkOwner(db, path);
-      const found = schemaVersion(db);
-      const known = newestVersion();
-      if (found < known)
-        throw new StoreRefused(
-          `${path} has an older schema (${found}, this version has ${known}); start "wamid-relay serve" once to migrate it`,
-        );
+      if (checkOwner(db, path)) throw new StoreRefused(`${path} is empty; "wamid-relay serve" makes the store`);
       return db;
     } catch (error) {
       db.close();
@@ -102,7 +90,7 @@ export function holderOf(path: string): string | null {
   try {
     const db = openForReading(path);
     try {
-      return db.prepare<[], string>("SELECT value FROM meta WHERE key = 'holder'").pluck().get() ?? null;
+      return readFileKey(db, "holder");
     } finally {
       db.close();
     }
@@ -111,64 +99,50 @@ export function holderOf(path: string): string | null {
   }
 }
 
-function newestVersion(): number {
-  return listMigrations().at(-1)?.version ?? 0;
+/** What the file says of itself and of who wrote it last: rows of `state`. */
+const fileKeys = { id: "store/id", holder: "store/holder", instance: "store/instance" };
+
+export function readFileKey(db: Db, what: keyof typeof fileKeys): string | null {
+  const json = db.prepare<[string], string>("SELECT value FROM state WHERE key = ?").pluck().get(fileKeys[what]);
+  return json === undefined ? null : (JSON.parse(json) as string);
 }
 
-function schemaVersion(db: Db): number {
-  return db.pragma("user_version", { simple: true }) as number;
-}
-
-function checkOwner(db: Db, path: string): void {
+/** Refuses a file that is not a store of this version. Returns whether it is empty. */
+function checkOwner(db: Db, path: string): boolean {
+  if (db.prepare("SELECT count(*) AS n FROM sqlite_schema").pluck().get() === 0) return true;
   const id = db.pragma("application_id", { simple: true }) as number;
-  const version = schemaVersion(db);
-  const empty = db.prepare("SELECT count(*) AS n FROM sqlite_schema").pluck().get() === 0;
-  if (id === formerId && !empty && !isOfFirstMajor(db, version))
+  const former = formerIds.get(id);
+  if (former !== undefined)
     throw new StoreRefused(
-      `${path} is a store of wamid-relay 0.x, which 1.x cannot read; move it away or give storage.path another file, and register open messages again`,
+      `${path} is a store of wamid-relay ${former}; move it away or give storage.path another file, and register open messages again`,
     );
-  if (id !== applicationId && id !== formerId && !empty)
-    throw new StoreRefused(`${path} is a SQLite database of another program; give storage.path another file`);
-  const known = newestVersion();
-  if (version > known) {
+  if (id !== applicationId) throw new StoreRefused(`${path} is a SQLite database of another program; give storage.path another file`);
+  const version = db.pragma("user_version", { simple: true }) as number;
+  if (version > schemaVersion) {
     throw new StoreRefused(
-      `${path} was written by a newer wamid-relay (schema ${version}, this version knows ${known}); upgrade, or use another file`,
+      `${path} was written by a newer wamid-relay (schema ${version}, this version knows ${schemaVersion}); upgrade, or use another file`,
     );
   }
+  return false;
 }
 
-/** True for a 1.x file with the former id: no 0.x had this table. */
-function isOfFirstMajor(db: Db, version: number): boolean {
-  return version === 1 && db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'history_minutes'").get() !== undefined;
-}
-
-function migrate(db: Db, path: string): void {
-  for (const { version, file } of listMigrations()) {
-    if (version <= schemaVersion(db)) continue;
-    const sql = readFileSync(new URL(file, migrationsDir), "utf8");
-    try {
-      db.transaction(() => {
-        db.exec(sql);
-        db.pragma(`application_id = ${applicationId}`);
-        db.pragma(`user_version = ${version}`);
-      }).immediate();
-    } catch (error) {
-      throw new StoreRefused(`${path} could not be migrated by ${file}: ${(error as Error).message}`, { cause: error });
-    }
-  }
+function createTables(db: Db): void {
+  db.transaction(() => {
+    for (const statement of ddl("sqlite")) db.exec(statement);
+    db.pragma(`application_id = ${applicationId}`);
+    db.pragma(`user_version = ${schemaVersion}`);
+  }).immediate();
 }
 
 /** Small tables that are read at start, and checked in full. */
-const small = ["meta", "names", "plans", "stopped"];
+const small = ["state", "plans"];
 
 /**
  * Checks the small tables and the first row of the others for damage, so that the relay can refuse to start. A full check
  * would take minutes; damage elsewhere fails when it is read.
  */
 function checkQuickly(db: Db, path: string): void {
-  for (const table of db.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table'").pluck().all()) {
-    db.prepare(`SELECT * FROM "${table}" LIMIT 1`).get();
-  }
+  for (const { name } of tables) db.prepare(`SELECT * FROM ${name} LIMIT 1`).get();
   for (const table of small) {
     const damage = damageOf(db, table);
     if (damage !== null) throw new StoreRefused(`${path} ${reasons["SQLITE_CORRUPT"]} (${damage})`);

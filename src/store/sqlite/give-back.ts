@@ -1,4 +1,4 @@
-import type { Db } from "./new-file.ts";
+import type { Db } from "./file.ts";
 
 /** Free pages that stay in the file, so that it does not shrink and grow all day: 4 MiB, or a tenth of the used pages. */
 const spare = { pages: 1024, share: 0.1 };

@@ -1,28 +1,24 @@
 import { setPriority } from "node:os";
 import { setTimeout as wait } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
-import { runAudit } from "./audit.ts";
-import { copyStore } from "./copy.ts";
-import { type Db, damageOf, openForReading } from "./file.ts";
-import type { InspectAnswer, InspectJob, PageReads } from "./inspecting.ts";
-import { createNames } from "./names.ts";
-import { createPlans } from "./plans.ts";
-import { createReadDeliveries } from "./read-deliveries.ts";
-import { createReadEvents } from "./read-events.ts";
-import { createReadHistory, sumQuality } from "./read-history.ts";
-import { createReadMessages, createReadRuns } from "./read-messages.ts";
-import { countStats, createReadStats } from "./read-stats.ts";
+import type { Work } from "../sql/ops.ts";
+import { type Db, openForReading } from "./file.ts";
+import type { ThreadAnswer, ThreadCall, ThreadData } from "./inspecting.ts";
+import { createSqliteRunner } from "./runner.ts";
+import { pageReads, type ThreadParts, wholeReads } from "./thread-reads.ts";
 
 /*
- * The thread that reads many rows, on read-only connections of its own. Concurrent jobs take turns slice by slice, so that
- * a count does not wait for an audit of minutes.
+ * A thread that reads many rows, on read-only connections of its own. Concurrent calls take turns slice by slice, so that a
+ * count does not wait for an audit of minutes.
  */
 
 /** Pause between two slices, in which the relay can commit without a reader and empty its write-ahead log. */
 const pauseMs = 3;
+/** How long a slice may take before the next pause. A statement is not interrupted. */
+const sliceMs = 10;
 
-const { path } = workerData as { path: string };
-const say = (answer: InspectAnswer) => parentPort?.postMessage(answer);
+const { path, kind } = workerData as ThreadData;
+const say = (answer: ThreadAnswer) => parentPort?.postMessage(answer);
 
 // On Linux this affects only this thread, so that receiving goes first when processors are scarce.
 if (process.platform === "linux") {
@@ -33,13 +29,22 @@ if (process.platform === "linux") {
   }
 }
 
-async function stepThrough<Step, Result>(steps: Generator<Step, Result>, each: (step: Step) => void): Promise<Result> {
-  for (;;) {
-    const step = steps.next();
-    if (step.done === true) return step.value;
-    each(step.value);
-    await wait(pauseMs);
-  }
+/** Steps through a read. */
+function stepping(db: Db) {
+  const runner = createSqliteRunner(db);
+  return async <T>(work: Work<T>): Promise<T> => {
+    let since = performance.now();
+    let step = work.next();
+    while (step.done !== true) {
+      const result = runner.run(step.value);
+      if (performance.now() - since >= sliceMs) {
+        await wait(db.inTransaction ? 0 : pauseMs);
+        since = performance.now();
+      }
+      step = work.next(result);
+    }
+    return step.value;
+  };
 }
 
 function open(): Db {
@@ -48,91 +53,37 @@ function open(): Db {
   return db;
 }
 
-/** What pages read, on a connection that is kept: opening one and filling its cache takes longer than most of these reads. */
-let kept: { readonly db: Db; readonly pages: ThreadReads } | null = null;
+const readsOf = (db: Db, progress: ThreadParts["progress"]) =>
+  (kind === "pages" ? pageReads : wholeReads)({ db, read: stepping(db), progress }) as unknown as Readonly<
+    Record<string, (...args: readonly unknown[]) => unknown>
+  >;
 
-/** A read that goes through many rows is a generator, and yields between slices so that other pages need not wait for it. */
-type ThreadReads = {
-  readonly [Name in keyof PageReads]: (
-    ...asked: Parameters<PageReads[Name]>
-  ) => ReturnType<PageReads[Name]> | Generator<void, ReturnType<PageReads[Name]>>;
-};
+/** What pages read: opening a connection and filling its cache takes longer than most of these reads. */
+let kept: { readonly db: Db; readonly reads: ReturnType<typeof readsOf> } | null = null;
 
-function keep(): NonNullable<typeof kept> {
-  if (kept !== null) return kept;
-  const db = open();
-  const names = createNames(db);
-  const events = createReadEvents(db, names, createPlans(db));
-  const deliveries = createReadDeliveries(db, names, events);
-  const { backlog, quarantine } = createReadStats(db, names);
-  const history = createReadHistory(db, names);
-  const pages: ThreadReads = {
-    events: events.list,
-    deliveries: deliveries.list,
-    deliveryCounts: deliveries.counts,
-    groups: deliveries.groups,
-    messages: createReadMessages(db, names).list,
-    runs: createReadRuns(db, names).list,
-    series: history.series,
-    lastHour: history.lastHour,
-    quality: (query) => sumQuality(db, query),
-    backlog,
-    quarantine,
-  };
-  kept = { db, pages };
-  return kept;
+function keptReads(): ReturnType<typeof readsOf> {
+  if (kept === null) {
+    const db = open();
+    kept = { db, reads: readsOf(db, () => {}) };
+  }
+  return kept.reads;
 }
 
-async function answerPage({ id, name, asked }: Extract<InspectJob, { kind: "page" }>): Promise<void> {
+async function answer({ id, name, args }: ThreadCall): Promise<void> {
+  let own: Db | null = null;
   try {
-    const read = (keep().pages[name] as (...asked: readonly unknown[]) => unknown)(...asked);
-    say({ id, page: isGenerator(read) ? await stepThrough(read, () => {}) : read });
+    if (kind === "whole") own = open();
+    const reads = own === null ? keptReads() : readsOf(own, (progress) => say({ id, progress }));
+    say({ id, result: await reads[name]?.(...args) });
   } catch (error) {
-    // The next job opens the file again.
+    say({ id, error: (error as Error).message });
+    if (kind === "whole") return;
+    // The next call opens the file again.
     kept?.db.close();
     kept = null;
-    say({ id, error: { message: (error as Error).message } });
-  }
-}
-
-const isGenerator = (read: unknown): read is Generator<void, unknown> => typeof (read as Generator | null)?.next === "function";
-
-async function answerWhole(job: Exclude<InspectJob, { kind: "page" }>): Promise<void> {
-  const { id } = job;
-  let db: Db | null = null;
-  try {
-    db = open();
-    switch (job.kind) {
-      case "stats":
-        say({ id, stats: await stepThrough(countStats(db), () => {}) });
-        break;
-      case "audit":
-        say({ id, report: await stepThrough(runAudit(db, job.order), (progress) => say({ id, progress })) });
-        break;
-      case "copy":
-        say({ id, copied: await copyStore(db, job.to, (progress) => say({ id, progress })) });
-        break;
-      case "damage":
-        say({ id, damage: await stepThrough(findDamage(db), () => {}) });
-    }
-  } catch (error) {
-    say({ id, error: { message: (error as Error).message } });
   } finally {
-    db?.close();
+    own?.close();
   }
 }
 
-/** Table by table, because a thread that is ended finishes its statement first. */
-function* findDamage(db: Db): Generator<void, string | null> {
-  for (const table of db.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table'").pluck().all()) {
-    const damage = damageOf(db, table);
-    if (damage !== null) return damage;
-    yield;
-  }
-  return null;
-}
-
-parentPort?.on("message", (job: InspectJob) => {
-  if (job.kind === "page") void answerPage(job);
-  else void answerWhole(job);
-});
+parentPort?.on("message", (call: ThreadCall) => void answer(call));

@@ -1,67 +1,45 @@
 import { getCompileCacheDir } from "node:module";
 import { Worker } from "node:worker_threads";
-import type { AuditReport } from "../../model/audit.ts";
-import type { QualityQuery, QualityView, SeriesQuery, SeriesView } from "../../model/history.ts";
-import type { LastHour } from "../../model/last-hour.ts";
 import { StoreUnavailable } from "../port.ts";
-import type { AuditOrder, AuditProgress, Inspecting, Stats } from "../reading.ts";
-import type {
-  DeliveryCounts,
-  DeliveryFilter,
-  DeliveryGroupView,
-  DeliveryView,
-  EventFilter,
-  EventsListed,
-  GroupFilter,
-  MessageFilter,
-  MessageView,
-  Numbered,
-  QuarantineCount,
-  RouteBacklog,
-  RunFilter,
-  RunView,
-} from "../views.ts";
-import type { Copied } from "./copy.ts";
+import type { AuditProgress, Inspecting, Stats } from "../reading.ts";
+import type { PageReads, WholeReads } from "./thread-reads.ts";
 
-/** The reads of pages that may go through many rows. */
-export interface PageReads {
-  events(filter: EventFilter): EventsListed;
-  deliveries(filter: DeliveryFilter): DeliveryView[];
-  deliveryCounts(events: readonly number[]): ReadonlyMap<number, DeliveryCounts>;
-  groups(filter: GroupFilter): DeliveryGroupView[];
-  messages(filter: MessageFilter): Numbered<MessageView>[];
-  runs(filter: RunFilter): Numbered<RunView>[];
-  series(query: SeriesQuery): SeriesView;
-  lastHour(now: number): LastHour;
-  quality(query: QualityQuery): QualityView;
-  backlog(): RouteBacklog[];
-  quarantine(): QuarantineCount;
-}
-type PageName = keyof PageReads;
-type Asked<Name extends PageName> = (...asked: Parameters<PageReads[Name]>) => Promise<ReturnType<PageReads[Name]>>;
+/** Calls a read in a thread: its name and its arguments are data. */
+export type Call<Reads> = <Name extends keyof Reads & string>(name: Name, ...args: ArgsOf<Reads[Name]>) => Answer<Reads[Name]>;
+type ArgsOf<Read> = Read extends (...args: infer Args) => unknown ? Args : never;
+type Answer<Read> = Read extends (...args: never[]) => infer Result ? Promise<Awaited<Result>> : never;
 
 /** Threads that read one file. */
 export interface FileInspecting extends Inspecting {
-  readonly pages: { readonly [Name in PageName]: Asked<Name> };
+  readonly page: Call<PageReads>;
   /** Copies the store as it is now into the empty file `to`; `checked` counts pages. */
-  copy(to: string, progress: (at: AuditProgress) => void): Promise<Copied>;
+  copy(to: string, progress: (at: AuditProgress) => void): Answer<WholeReads["copy"]>;
   /** The first fault that SQLite finds in the tables and their indexes. Null: none. */
   findDamage(): Promise<string | null>;
 }
 
-interface PendingJob {
-  readonly kind: InspectRequest["kind"];
+/** What a thread is started with, what it is asked, and what it answers, joined by `id`. */
+export interface ThreadData {
+  readonly path: string;
+  readonly kind: "pages" | "whole";
+}
+export interface ThreadCall {
+  readonly id: number;
+  readonly name: string;
+  readonly args: readonly unknown[];
+}
+export type ThreadAnswer = { readonly id: number } & (
+  | { readonly progress: AuditProgress }
+  | { readonly result: unknown }
+  | { readonly error: string }
+);
+
+interface PendingCall {
+  readonly name: string;
   readonly progress: (at: AuditProgress) => void;
-  readonly resolve: (answer: InspectAnswer) => void;
+  readonly resolve: (result: unknown) => void;
   readonly reject: (error: Error) => void;
 }
-
-type InspectRequest =
-  | { readonly kind: "page"; readonly name: PageName; readonly asked: readonly unknown[] }
-  | { readonly kind: "stats" }
-  | { readonly kind: "audit"; readonly order: AuditOrder }
-  | { readonly kind: "copy"; readonly to: string }
-  | { readonly kind: "damage" };
 
 /**
  * An idle thread ends after this time. Starting another takes 0.1 s or more. The one for pages outlives the polls of a
@@ -76,68 +54,37 @@ const thread = new URL(import.meta.url.endsWith(".ts") ? "./inspect-thread.ts" :
  * a statement of an audit or a copy would delay it.
  */
 export function createInspecting(path: string): FileInspecting {
-  const pages = createThread(path, idleMs.pages);
-  const whole = createThread(path, idleMs.whole);
+  const pages = createThread({ path, kind: "pages" });
+  const whole = createThread({ path, kind: "whole" });
   let counting: Promise<Stats> | null = null;
-
-  const page =
-    <Name extends PageName>(name: Name): Asked<Name> =>
-    async (...asked) => {
-      const answer = await pages.request({ kind: "page", name, asked });
-      return (answer as Extract<InspectAnswer, { page: unknown }>).page as ReturnType<PageReads[Name]>;
-    };
-  const [series, quality] = [page("series"), page("quality")];
+  const page: Call<PageReads> = (name, ...args) => pages.call(name, args) as never;
 
   return {
-    pages: {
-      events: page("events"),
-      deliveries: page("deliveries"),
-      deliveryCounts: page("deliveryCounts"),
-      groups: page("groups"),
-      messages: page("messages"),
-      runs: page("runs"),
-      series,
-      lastHour: page("lastHour"),
-      quality,
-      backlog: page("backlog"),
-      quarantine: page("quarantine"),
-    },
-    series,
-    quality,
+    page,
+    series: (query) => page("series", query),
+    quality: (query) => page("quality", query),
     stats() {
       // Concurrent callers share one count.
-      counting ??= whole
-        .request({ kind: "stats" })
-        .then((answer) => (answer as Extract<InspectAnswer, { stats: unknown }>).stats)
-        .finally(() => {
-          counting = null;
-        });
+      counting ??= (whole.call("stats", []) as Promise<Stats>).finally(() => {
+        counting = null;
+      });
       return counting;
     },
-    async audit(order, progress) {
-      const answer = await whole.request({ kind: "audit", order }, progress);
-      return (answer as Extract<InspectAnswer, { report: unknown }>).report;
-    },
-    async copy(to, progress) {
-      const answer = await whole.request({ kind: "copy", to }, progress);
-      return (answer as Extract<InspectAnswer, { copied: unknown }>).copied;
-    },
-    async findDamage() {
-      const answer = await whole.request({ kind: "damage" });
-      return (answer as Extract<InspectAnswer, { damage: unknown }>).damage;
-    },
+    audit: (order, progress) => whole.call("audit", [order], progress) as never,
+    copy: (to, progress) => whole.call("copy", [to], progress) as never,
+    findDamage: () => whole.call("damage", []) as never,
     async close() {
       await Promise.all([pages.close(), whole.close()]);
     },
   };
 }
 
-function createThread(path: string, endAfterMs: number) {
-  const pending = new Map<number, PendingJob>();
+function createThread(data: ThreadData) {
+  const pending = new Map<number, PendingCall>();
   let worker: Worker | null = null;
   let idle: NodeJS.Timeout | null = null;
   let ending: Promise<unknown> = Promise.resolve();
-  let nextId = 1;
+  let lastId = 0;
   let isClosed = false;
 
   function fail(error: Error): void {
@@ -146,20 +93,19 @@ function createThread(path: string, endAfterMs: number) {
     for (const { reject } of all) reject(error);
   }
 
-  function settle(answer: InspectAnswer): void {
-    const job = pending.get(answer.id);
-    if (job === undefined) return;
+  function settle(answer: ThreadAnswer): void {
+    const asked = pending.get(answer.id);
+    if (asked === undefined) return;
     if ("progress" in answer) {
-      job.progress(answer.progress);
+      asked.progress(answer.progress);
       return;
     }
     pending.delete(answer.id);
-    if ("error" in answer)
-      job.reject(new StoreUnavailable(`the store cannot be ${job.kind === "copy" ? "copied" : "read"}: ${answer.error.message}`));
-    else job.resolve(answer);
+    if ("result" in answer) asked.resolve(answer.result);
+    else asked.reject(new StoreUnavailable(`the store cannot be ${asked.name === "copy" ? "copied" : "read"}: ${answer.error}`));
     if (pending.size > 0) return;
     worker?.unref();
-    idle = setTimeout(() => void end(), endAfterMs);
+    idle = setTimeout(() => void end(), idleMs[data.kind]);
     idle.unref();
   }
 
@@ -175,7 +121,7 @@ function createThread(path: string, endAfterMs: number) {
     // Compiling takes half of a start.
     const cache = getCompileCacheDir();
     const env = cache === undefined ? process.env : { ...process.env, NODE_COMPILE_CACHE: cache };
-    const made = new Worker(thread, { workerData: { path }, execArgv: [], env });
+    const made = new Worker(thread, { workerData: data, execArgv: [], env });
     made.on("message", settle);
     made.on("error", (error) => {
       if (worker === made) worker = null;
@@ -185,20 +131,18 @@ function createThread(path: string, endAfterMs: number) {
     return made;
   }
 
-  function request(kind: InspectRequest, progress: PendingJob["progress"] = () => {}): Promise<InspectAnswer> {
-    if (isClosed) return Promise.reject(new StoreUnavailable("the store is closed"));
-    if (idle !== null) clearTimeout(idle);
-    const job: InspectJob = { ...kind, id: nextId++ };
-    return new Promise((resolve, reject) => {
-      pending.set(job.id, { kind: job.kind, progress, resolve, reject });
-      const at = started();
-      at.ref();
-      at.postMessage(job);
-    });
-  }
-
   return {
-    request,
+    call(name: string, args: readonly unknown[], progress: PendingCall["progress"] = () => {}): Promise<unknown> {
+      if (isClosed) return Promise.reject(new StoreUnavailable("the store is closed"));
+      if (idle !== null) clearTimeout(idle);
+      const id = ++lastId;
+      return new Promise((resolve, reject) => {
+        pending.set(id, { name, progress, resolve, reject });
+        const at = started();
+        at.ref();
+        at.postMessage({ id, name, args } satisfies ThreadCall);
+      });
+    },
     async close(): Promise<void> {
       isClosed = true;
       if (idle !== null) clearTimeout(idle);
@@ -207,16 +151,3 @@ function createThread(path: string, endAfterMs: number) {
     },
   };
 }
-
-/** Requests to the inspecting thread and its answers, joined by `id`. */
-export type InspectJob = InspectRequest & { readonly id: number };
-
-export type InspectAnswer = { readonly id: number } & (
-  | { readonly progress: AuditProgress }
-  | { readonly page: unknown }
-  | { readonly stats: Stats }
-  | { readonly report: AuditReport }
-  | { readonly copied: Copied }
-  | { readonly damage: string | null }
-  | { readonly error: { readonly message: string } }
-);

@@ -1,6 +1,6 @@
 import { statSync } from "node:fs";
 import Database from "better-sqlite3";
-import type { Db } from "./new-file.ts";
+import type { Db } from "./file.ts";
 
 /** A larger write-ahead log is emptied after a snapshot. */
 const largeLogBytes = 8 * 1024 * 1024;

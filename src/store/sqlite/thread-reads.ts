@@ -9,7 +9,7 @@ import type { AuditOrder, AuditProgress } from "../reading.ts";
 import { tables } from "../schema/tables.ts";
 import type { Work } from "../sql/ops.ts";
 import { copyStore } from "./copy.ts";
-import { type Db, damageOf } from "./new-file.ts";
+import { type Db, damageOf } from "./file.ts";
 import { inSnapshot } from "./snapshot.ts";
 
 export interface ThreadParts {

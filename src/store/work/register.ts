@@ -33,9 +33,9 @@ export function* register(batch: readonly Registering[], parts: ParkingParts): W
   const keys = named.map(({ key, account }) => [key, account]);
   const [rows, spare] = yield* together([find(ownSubject, keys), numbers(subjects, keys.length)]);
   const messages = new Map<string, Message>();
-  for (const [place, { name, account, key }] of named.entries()) {
+  for (const [place, { name, account, key, turn }] of named.entries()) {
     const stored = rows[place] ?? null;
-    const row = stored ?? newSubject({ seq: spare[place] as number, type: 0, account, key, name });
+    const row = stored ?? newSubject({ seq: spare[turn] as number, type: 0, account, key, name });
     messages.set(nameOf(account, name), { stored, row, isKnown: stored !== null });
   }
   const outcomes = batch.map((list) => registerAll(messages, list));
@@ -70,13 +70,21 @@ const hasConflict = (list: readonly Registered[]): boolean => list.some(({ resul
 const nameOf = (account: string, name: string): string => `${account}\0${name}`;
 const rowsOf = (messages: readonly Message[]): SubjectRow[] => messages.map(({ row }) => row);
 
+interface Named {
+  readonly name: string;
+  readonly account: string;
+  readonly key: Buffer;
+  /** When it came: new messages are numbered in this order. */
+  readonly turn: number;
+}
+
 /** The messages, sorted by key, so that two transactions lock and insert them in one order. */
-function nameAll(batch: readonly Registering[]): { readonly name: string; readonly account: string; readonly key: Buffer }[] {
+function nameAll(batch: readonly Registering[]): Named[] {
   const all = batch.flatMap(({ registrations }) =>
     registrations.map(({ account, wamid }) => [nameOf(account, wamid), { account, wamid }] as const),
   );
   return [...new Map(all).values()]
-    .map(({ account, wamid }) => ({ name: wamid, account, key: keyOf(wamid) }))
+    .map(({ account, wamid }, turn) => ({ name: wamid, account, key: keyOf(wamid), turn }))
     .sort((a, b) => byKey([a.key, a.account], [b.key, b.account]));
 }
 

@@ -19,7 +19,7 @@ async function tamper(relay: RelayHere, settings: SettingsParts, wamid: Wamid, m
   const storage = settings["storage"] as { readonly url: string; readonly prefix?: string } | undefined;
   if (storage === undefined) {
     const db = new Database(relay.storePath);
-    expect(db.prepare("UPDATE messages SET metadata = ? WHERE wamid = ?").run(metadata, wamid).changes).toBe(1);
+    expect(db.prepare("UPDATE subjects SET metadata = ? WHERE name = ?").run(metadata, wamid).changes).toBe(1);
     db.close();
     return;
   }
@@ -124,7 +124,7 @@ test("a result that the file refuses is a dead letter; the others are stored, al
   await relay.stop();
   const db = new Database(relay.storePath);
   db.exec(
-    "CREATE TRIGGER refused BEFORE INSERT ON attempts WHEN NEW.event = 2 AND NEW.response IS NOT NULL BEGIN SELECT RAISE(ABORT, 'refused'); END",
+    "CREATE TRIGGER refused BEFORE INSERT ON deliveries WHEN NEW.event = 2 AND NEW.response IS NOT NULL BEGIN SELECT RAISE(ABORT, 'refused'); END",
   );
   await relay.start();
   for (let n = 0; n < 3; n++) expect((await postEvent(relay.webhookUrl, messages.event())).word).toBe("accepted");

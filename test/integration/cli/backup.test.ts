@@ -67,7 +67,7 @@ test("a store whose sums do not match ends backup and restore with 1, with the o
   await postEvent(relay.webhookUrl, event("broken"));
   await relay.stop();
   const db = new Database(relay.storePath);
-  db.exec("DELETE FROM deliveries");
+  db.exec("DELETE FROM queue");
   db.close();
   const file = join(relay.folder, "backup.db");
   const wrong = {

@@ -93,8 +93,8 @@ test("reports stopped, dead, quarantined and unreachable with what to do", async
   await postEvent(relay.webhookUrl, createMessages("ill").event());
   await postEvent(relay.webhookUrl, Buffer.from("{}"));
   await until("stopped and dead", () => {
-    const [stopped] = rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM stopped");
-    const [dead] = rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM deliveries WHERE state = 3");
+    const [stopped] = rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM state WHERE key LIKE 'stop/%'");
+    const [dead] = rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM deliveries WHERE state = 1");
     return stopped?.n === 1 && dead?.n === 1;
   });
   const { code, checks } = await until("the relay lists them", async () => {
@@ -166,7 +166,7 @@ test("finds a damaged file, with and without --deep", async () => {
   const messages = createMessages("damaged");
   for (let each = 0; each < 40; each++) await postEvent(relay.webhookUrl, messages.event());
   await relay.stop();
-  const [root] = rowsOf<{ rootpage: number }>(relay.storePath, "SELECT rootpage FROM sqlite_schema WHERE name = 'messages'");
+  const [root] = rowsOf<{ rootpage: number }>(relay.storePath, "SELECT rootpage FROM sqlite_schema WHERE name = 'subjects'");
   const file = openSync(relay.storePath, "r+");
   writeSync(file, Buffer.alloc(4096, 0xff), 0, 4096, ((root?.rootpage ?? 0) - 1) * 4096);
   closeSync(file);

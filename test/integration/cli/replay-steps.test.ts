@@ -5,7 +5,10 @@ import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { createReplaying } from "../../../src/app/replaying.ts";
 import type { ReplayQuery } from "../../../src/control/replay.ts";
+import { packEventId } from "../../../src/store/schema/codes.ts";
+import { queueState, settledState } from "../../../src/store/schema/tables.ts";
 import { openSqliteStore, type SqliteStore } from "../../../src/store/sqlite/open.ts";
+import { loadDeliveries } from "../../../src/store/work/due.ts";
 import { rowsOf } from "../../harness/store-rows.ts";
 
 const start = 1_800_000_000_000;
@@ -22,28 +25,30 @@ const rules = {
   parkFor: 0,
 };
 
-/** A store with `events` events on two routes, of three to a message; those of route 5 delivered, of route 4 dead. */
+/** A store with `events` events on two routes, of three to a message; those of route b delivered, of route a dead. */
 async function storeWith(events: number): Promise<{ store: SqliteStore; path: string }> {
   const folder = mkdtempSync(join(tmpdir(), "replay-test-"));
   const path = join(folder, "relay.db");
   const hooks = { committed: () => {}, failed: () => {} };
   await openSqliteStore(path, rules, hooks).close();
   const db = new Database(path);
-  db.exec(
-    "INSERT INTO names (id, kind, name) VALUES (1, 'account', 'main'), (2, 'source', 'main'), (3, 'kind', 'message.status'), (4, 'route', 'a'), (5, 'route', 'b')",
+  const subject = db.prepare(
+    "INSERT INTO subjects (seq, type, account, key, name, times, updated_at) VALUES (?, 0, 'main', ?, ?, '{}', 0)",
   );
   const event = db.prepare(
-    "INSERT INTO events (account, id, kind, source, origin, received_at, subject, moved, error_code, disposition, body) VALUES (1, ?, 3, 2, 0, ?, ?, 0, ?, 0, x'7b7d')",
+    `INSERT INTO events (seq, account, id, kind, source, origin, received_at, subject, moved, error_code, disposition, duplicates, conflicts, body)
+     VALUES (?, 'main', ?, 'message.status', 'main', 0, ?, ?, 0, ?, 0, 0, 0, x'7b7d')`,
   );
   const delivery = db.prepare(
-    "INSERT INTO deliveries (event, route, state, subject, attempts, spent, replays, settled_at) VALUES (?, ?, ?, ?, 1, 1, 0, ?)",
+    "INSERT INTO deliveries (event, route, account, lane, state, attempts, spent, replays, settled_at) VALUES (?, ?, 'main', ?, ?, 1, 1, 0, ?)",
   );
   db.transaction(() => {
     for (let each = 1; each <= events; each++) {
-      const subject = 2 * Math.ceil(each / 3);
-      event.run(`event ${each}`, start + each, subject, each % 10 === 0 ? "131026" : null);
-      delivery.run(each, 4, 3, subject, start);
-      delivery.run(each, 5, 2, subject, start);
+      const lane = Math.ceil(each / 3);
+      if (each % 3 === 1) subject.run(lane, Buffer.from(`${lane}`.padStart(16)), `w${lane}`);
+      event.run(each, packEventId(`event ${each}`), start + each, lane, each % 10 === 0 ? "131026" : null);
+      delivery.run(each, "a", lane, settledState.dead, start);
+      delivery.run(each, "b", lane, settledState.delivered, start);
     }
   })();
   db.close();
@@ -56,8 +61,10 @@ async function storeWith(events: number): Promise<{ store: SqliteStore; path: st
 }
 
 function settleDead(store: SqliteStore, event: number, route: string, number: number, at: number) {
+  const [delivery] = store.look(loadDeliveries(route, [{ lane: Math.ceil(event / 3), event }]));
+  if (delivery === undefined) throw new Error(`${event} does not wait`);
   const attempt = { number, at, tookMs: 1, result: { kind: "failed", error: "reset" } as const, response: null };
-  return store.settle({ route, event, attempt, settled: { to: "dead", reason: "again" }, at });
+  return store.settle({ route, event, delivery, attempt, settled: { to: "dead", reason: "again" }, at });
 }
 
 test("replays no delivery that dies again, or for the first time, while it runs", async () => {
@@ -90,7 +97,11 @@ test("replays no delivery that dies again, or for the first time, while it runs"
   }
   expect(replayed).toBe(2_999);
   await Promise.all(settling);
-  const replays = rowsOf(path, "SELECT replays, count(*) AS n FROM deliveries WHERE route = 4 GROUP BY replays");
+  const replays = rowsOf(
+    path,
+    `SELECT replays, count(*) AS n FROM (SELECT route, replays FROM queue UNION ALL SELECT route, replays FROM deliveries)
+     WHERE route = 'a' GROUP BY replays`,
+  );
   expect(replays).toEqual([{ replays: 1, n: 3_000 }]);
 });
 
@@ -122,10 +133,11 @@ test("keeps the order: sends the first delivery of a message, and holds the othe
   } while (next !== null);
   expect([replayed, calls > 8]).toEqual([600, true]);
   expect(offered).toEqual(Array.from({ length: 200 }, (_, message) => 3 * message + 1));
-  expect(rowsOf(path, "SELECT route, state, count(*) AS n FROM deliveries GROUP BY route, state")).toEqual([
-    { route: 4, state: 3, n: 600 },
-    { route: 5, state: 0, n: 200 },
-    { route: 5, state: 1, n: 400 },
+  const counted = (table: string) => rowsOf(path, `SELECT route, state, count(*) AS n FROM ${table} GROUP BY route, state`);
+  expect(counted("deliveries")).toEqual([{ route: "a", state: settledState.dead, n: 600 }]);
+  expect(counted("queue")).toEqual([
+    { route: "b", state: queueState.waiting, n: 200 },
+    { route: "b", state: queueState.held, n: 400 },
   ]);
 });
 

@@ -19,7 +19,7 @@ function fileIn(relay: RelayHere, name: string, text: string): string {
 const stored = (relay: RelayHere) =>
   rowsOf(
     relay.storePath,
-    "SELECT wamid, service_id AS id, reference, conversation_id AS conversation, metadata, told_sent_at AS sentAt FROM messages ORDER BY seq",
+    "SELECT name AS wamid, service_id AS id, reference, conversation_id AS conversation, metadata, registered_sent_at AS sentAt FROM subjects ORDER BY seq",
   );
 
 test("registers a spreadsheet's CSV file, and lists rejected lines", async () => {

@@ -36,7 +36,7 @@ test("every endpoint with a body refuses bytes that are not UTF-8, another chars
     ] as const)
       expect([path, headers, await send(relay, path, body, headers)]).toEqual([path, headers, [415, "unsupported_media_type"]]);
   }
-  expect(rowsOf(relay.storePath, "SELECT wamid FROM messages")).toEqual([]);
+  expect(rowsOf(relay.storePath, "SELECT name AS wamid FROM subjects")).toEqual([]);
 });
 
 test("accepts UTF-8 by each of its names, and identity as the encoding", async () => {
@@ -48,7 +48,7 @@ test("accepts UTF-8 by each of its names, and identity as the encoding", async (
       [200, undefined],
     ]);
   }
-  expect(rowsOf(relay.storePath, "SELECT wamid FROM messages")).toEqual([{ wamid: "wamid.salió" }]);
+  expect(rowsOf(relay.storePath, "SELECT name AS wamid FROM subjects")).toEqual([{ wamid: "wamid.salió" }]);
 });
 
 test("refuses lines in another charset or compressed, and each line that is not UTF-8", async () => {

@@ -84,7 +84,7 @@ test("registered 5 minutes after its event: the event stays ignored, and trackin
   }
 
   expect(await relay.track(registrationOf(wamid))).toEqual({ created: 1, known: 0 });
-  expect(rowsOf(relay.storePath, "SELECT status FROM messages")).toEqual([{ status: "delivered" }]);
+  expect(rowsOf(relay.storePath, "SELECT status FROM subjects")).toEqual([{ status: "delivered" }]);
   // Late, and lower than what is known: an event to forward, and no transition.
   const [again, read] = [relay.event(wamid, "sent"), relay.event(wamid, "read")];
   await relay.post(again);

@@ -9,7 +9,7 @@ import { tables } from "../../../src/store/schema/tables.ts";
 import { rows } from "../../../src/store/sql/ops.ts";
 import { raw, sql } from "../../../src/store/sql/sql.ts";
 import { openSqliteSide } from "../../../src/store/sqlite/copy-side.ts";
-import { openSqliteStore } from "../../../src/store/sqlite/new-open.ts";
+import { openSqliteStore } from "../../../src/store/sqlite/open.ts";
 import { dataId } from "../../../src/store/work/marks.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { createDatabase } from "../../setup/database.ts";
@@ -88,6 +88,7 @@ test("copies everything to PostgreSQL and back, by tries that are cut off", asyn
   expect(await copyStore({ ...order, from, to })).toMatchObject({ result: "before", counts: [] });
   expect(await from.read(refusalOfCopy())).toMatch(/was moved to the database at/);
   await from.close();
+  expect(() => openSqliteStore(path, rules, hooks)).toThrow(/relay\.db was moved to the database/);
 
   // Numbers go on after the copied ones.
   const relay = await openRelay(database.url);

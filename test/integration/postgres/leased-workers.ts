@@ -17,6 +17,8 @@ export interface AttemptMade {
   readonly worker: string;
   readonly route: string;
   readonly eventId: string;
+  /** Of the worker's lease. */
+  readonly epoch: number;
   /** By `performance.now()`. */
   readonly at: number;
 }
@@ -99,7 +101,13 @@ export async function startWorker(
     connect: (to) => ({
       async send(delivery, signal) {
         const route = "url" in to ? new URL(to.url).pathname.slice(1) : "";
-        attempts.push({ worker: name, route, eventId: String(delivery.eventId), at: performance.now() });
+        attempts.push({
+          worker: name,
+          route,
+          eventId: String(delivery.eventId),
+          epoch: held.get(route)?.epoch ?? 0,
+          at: performance.now(),
+        });
         inFlight += 1;
         most = Math.max(most, inFlight);
         await Promise.race([wait(tookMs), new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }))]);

@@ -7,10 +7,12 @@ import { connect } from "../../../src/store/postgres/connect.ts";
 import { createPostgresRunner } from "../../../src/store/postgres/runner.ts";
 import type { Work } from "../../../src/store/sql/ops.ts";
 import { moveCursor } from "../../../src/store/work/cursors.ts";
-import { dueDeliveries } from "../../../src/store/work/due.ts";
+import { due, loadDeliveries } from "../../../src/store/work/due.ts";
 import { beginPass, endPass, noteReads } from "../../../src/store/work/hydration-passes.ts";
+import { beat, handBack, readLeases, takeLeases } from "../../../src/store/work/leases.ts";
 import { claimPolls, settlePolls } from "../../../src/store/work/polls.ts";
 import { createRetention } from "../../../src/store/work/retention.ts";
+import { notesOf } from "../../../src/store/work/route-notes.ts";
 import { addServiceCalls } from "../../../src/store/work/service-calls.ts";
 import { targets } from "../../../src/store/work/settle-hydrations.ts";
 import { type Commands, createShared, settlementOf } from "../../contract/one-store.ts";
@@ -43,9 +45,11 @@ function planTests(version: PostgresVersion, tags: string[]): void {
       await session.script("VACUUM ANALYZE");
       const events = Array.from({ length: count }, (_, n) => anEvent({ wamid: `wamid.${round}.${n >> 1}`, receivedAt: start }));
       await run(() => commands.accept.work(events.map((event) => ({ event, proxyRoute: null }))));
-      const due = await run(() => dueDeliveries({ route: "crm", from: 0, now: start, limit: count }));
-      expect(due.length).toBeGreaterThan(0);
-      await run(() => commands.settle.work(due.map((one, place) => settlementOf(one, place % 2 === 0 ? "waiting" : "delivered", start))));
+      await lease(run);
+      const { places } = await run(() => due({ route: "crm", from: 0, now: start, limit: 10_000 }));
+      const found = await run(() => loadDeliveries("crm", places));
+      expect(found.length).toBeGreaterThan(0);
+      await run(() => commands.settle.work(found.map((one, place) => settlementOf(one, place % 2 === 0 ? "waiting" : "delivered", start))));
       const registrations = Array.from({ length: count >> 2 }, (_, n) => ({
         account: "main",
         wamid: `wamid.${round}.${n}`,
@@ -83,6 +87,16 @@ function planTests(version: PostgresVersion, tags: string[]): void {
       if (/^(?:UPDATE|DELETE)/.test(text)) expect(plan, text).toMatch(/Function Scan.*TID Cond|Index Scan using state_pkey/s);
     }
   });
+}
+
+/** A worker takes routes, reads what is stored of them, and gives them back. */
+async function lease(run: <T>(make: () => Work<T>) => Promise<T>): Promise<void> {
+  const routes = ["crm", "ours"];
+  await run(() => beat("worker", start, routes));
+  await run(() => readLeases(start, 1_000));
+  const taken = await run(() => takeLeases(routes, "worker", start, 1_000));
+  await run(() => notesOf(routes));
+  for (const [route, lease] of taken) await run(() => handBack(route, lease));
 }
 
 /** Polls end in each way, and a hydration pass settles truncated events in both. */

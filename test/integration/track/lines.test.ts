@@ -10,7 +10,7 @@ import { until } from "../../harness/until.ts";
 import { postLines } from "./post-lines.ts";
 
 const wamids = (relay: AnyRelay) =>
-  rowsOf<{ wamid: string }>(relay.storePath, "SELECT wamid FROM messages WHERE registered_at IS NOT NULL ORDER BY seq").map(
+  rowsOf<{ wamid: string }>(relay.storePath, "SELECT name AS wamid FROM subjects WHERE registered_at IS NOT NULL ORDER BY seq").map(
     ({ wamid }) => wamid,
   );
 const line = (wamid: string, more: object = {}) => `${JSON.stringify({ account: "main", wamid, ...more })}\n`;
@@ -57,17 +57,17 @@ test("answers each line in order, and a rejected line does not affect the others
   // Nothing of a refused line is kept.
   const rows = rowsOf(
     relay.storePath,
-    "SELECT wamid, service_id, reference, conversation_id, metadata, told_sent_at FROM messages ORDER BY seq",
+    "SELECT name AS wamid, service_id, reference, conversation_id, metadata, registered_sent_at FROM subjects ORDER BY seq",
   );
   expect(rows).toEqual([
-    { wamid: "w1", service_id: null, reference: "order-1", conversation_id: null, metadata: '{"team":"a"}', told_sent_at: null },
+    { wamid: "w1", service_id: null, reference: "order-1", conversation_id: null, metadata: '{"team":"a"}', registered_sent_at: null },
     {
       wamid: "w6",
       service_id: "m6",
       reference: null,
       conversation_id: "c1",
       metadata: null,
-      told_sent_at: Date.parse("2026-11-01T13:00:00Z"),
+      registered_sent_at: Date.parse("2026-11-01T13:00:00Z"),
     },
   ]);
 });

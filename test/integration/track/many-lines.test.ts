@@ -46,7 +46,7 @@ const residentMb = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/
 
 /** What registration is about; the relay's own times are left out. */
 const endState = (relay: AnyRelay) =>
-  rowsOf(relay.storePath, "SELECT wamid, reference, metadata, registered_at IS NOT NULL AS registered FROM messages ORDER BY wamid");
+  rowsOf(relay.storePath, "SELECT name AS wamid, reference, metadata, registered_at IS NOT NULL AS registered FROM subjects ORDER BY name");
 
 test(`${count} lines need little memory and do not stop receiving`, async () => {
   const relay = await startRelay();
@@ -94,8 +94,8 @@ test("repeating the request after kill -9 gives the same result", async () => {
   const change = (sql: string) => new Database(relay.storePath).exec(sql).close();
   const wamid = (JSON.parse(lineOf(5_000)) as { wamid: string }).wamid;
   change(
-    `CREATE TRIGGER endless BEFORE INSERT ON messages WHEN NEW.wamid = '${wamid}'
-     BEGIN SELECT count(*) FROM messages a, messages b, messages c, messages d; END`,
+    `CREATE TRIGGER endless BEFORE INSERT ON subjects WHEN NEW.name = '${wamid}'
+     BEGIN SELECT count(*) FROM subjects a, subjects b, subjects c, subjects d; END`,
   );
   for (const at of [700, 4_321]) {
     let killed: Promise<void> | null = null;
@@ -106,7 +106,7 @@ test("repeating the request after kill -9 gives the same result", async () => {
     expect(seen).toBeLessThan(total);
     await relay.start();
     // Every line that was reported is on the disk.
-    const stored = rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM messages WHERE registered_at IS NOT NULL")[0]?.n;
+    const stored = rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM subjects WHERE registered_at IS NOT NULL")[0]?.n;
     expect(stored).toBeGreaterThanOrEqual(seen);
   }
   change("DROP TRIGGER endless");

@@ -4,7 +4,6 @@ import { messageBody, runBody } from "../../../src/control/sending.ts";
 import { readRegistration, trackBody } from "../../../src/control/track.ts";
 import { bodyLimits, lineLimits, parseBody, parseWithin } from "../../../src/model/json.ts";
 import { metadataFault, metadataLimits, shownMetadata } from "../../../src/model/message.ts";
-import { carriedMetadata } from "../../../src/store/migrate/source.ts";
 import { joinFacts } from "../../../src/track/registration.ts";
 
 const nested = (levels: number): Record<string, unknown> => JSON.parse(`${'{"a":'.repeat(levels - 1)}{}${"}".repeat(levels - 1)}`);
@@ -57,15 +56,13 @@ describe("metadata is bounded", () => {
     expect(joinFacts(stored, { ...given, metadata: { k0: 0 } })).toMatchObject({ isNew: false });
   });
 
-  test("migrate refuses metadata beyond the limits, and readers do not show it", () => {
+  test("readers do not show metadata beyond the limits", () => {
     for (const [, metadata, fault] of tooMuch.filter(([name]) => name !== "as deep as no recursion reaches")) {
       const text = JSON.stringify(metadata);
-      expect(() => carriedMetadata(text, "message 7")).toThrow(`the metadata of message 7 ${fault}`);
       expect(shownMetadata(text)).toEqual({ unreadable: fault });
     }
     const text = JSON.stringify(keys(3));
-    expect(carriedMetadata(text, "message 7")).toBe(text);
-    expect([carriedMetadata(null, "run 1"), shownMetadata(null)]).toEqual([null, null]);
+    expect(shownMetadata(null)).toBeNull();
     expect(shownMetadata(text)).toEqual(keys(3));
     expect(shownMetadata("{")).toEqual({ unreadable: "is not JSON" });
   });

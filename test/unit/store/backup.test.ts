@@ -116,7 +116,7 @@ test.each(["copying", "checking", "auditing"] as const)("ended while %s, a backu
 
 test("a store whose index is damaged gives no backup", async () => {
   const { subject, folder, order } = await opened(300);
-  const [root] = rowsOf<{ page: number }>(subject.path, "SELECT rootpage AS page FROM sqlite_schema WHERE name = 'events_by_id'");
+  const [root] = rowsOf<{ page: number }>(subject.path, "SELECT rootpage AS page FROM sqlite_schema WHERE name = 'events_id'");
   await subject.close();
   const file = openSync(subject.path, "r+");
   writeSync(file, Buffer.alloc(4096, 0xff), 0, 4096, ((root?.page ?? 0) - 1) * 4096);
@@ -128,7 +128,7 @@ test("a store whose index is damaged gives no backup", async () => {
 test("a store whose sums do not match gives a backup, and a report of that", async () => {
   const { subject, order, file } = await opened();
   const db = new Database(subject.path);
-  db.exec("DELETE FROM deliveries WHERE event = 2");
+  db.exec("DELETE FROM queue WHERE event = 2");
   db.close();
   expect((await backUp(order())).audit).toMatchObject({ balanced: false, broken: { "delivery missing": 1 } });
   expect(eventsIn(file)).toBe(3);

@@ -56,7 +56,7 @@ test("whichever page is destroyed: refused in one line at the start, or StoreUna
       continue;
     }
     // What a start reads; then writes that meet old rows and add new ones.
-    expect(damaged.stopReason("all")).toBeNull();
+    expect(damaged.read.stories.stopReason("all")).toBeNull();
     const results = await Promise.allSettled(
       Array.from({ length: 40 }, (_, n) =>
         damaged.accept(anEvent({ wamid: `wamid.${n}`, id: n % 2 === 0 ? `before-${n}` : `after-${n}` })),
@@ -98,8 +98,8 @@ test("whichever page is destroyed: a read that needs it says StoreUnavailable, a
       () => damaged.read.events.list({ limit: 1_000 }),
       () => damaged.read.deliveries.list({ limit: 1_000 }),
       () => damaged.read.messages.list({ after: 0, before: Number.MAX_SAFE_INTEGER, limit: 1_000 }),
-      () => damaged.due("all", Number.MAX_SAFE_INTEGER, 1_000),
-      () => damaged.load("all", 150),
+      () => damaged.due({ route: "all", from: 0, now: Number.MAX_SAFE_INTEGER, limit: 1_000 }),
+      () => damaged.load("all", [{ lane: 1, event: 1 }]),
     ];
     for (const read of reads) {
       try {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { openSqliteStore } from "../../../src/store/sqlite/open.ts";
+import { dueDeliveries } from "../../../src/store/work/due.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { auditFile } from "../../harness/audit-file.ts";
 
@@ -44,10 +45,10 @@ test("the history equals the rows after random operations and kills", async () =
       const acknowledged = new Set<number>();
 
       function attempt(to: string, which: number): void {
-        const due = store.due("all", now, 100).filter((seq) => !busy.has(seq));
-        const event = due[which % Math.max(1, due.length)];
-        const delivery = event === undefined ? null : store.load("all", event);
-        if (event === undefined || delivery === null) return;
+        const due = store.look(dueDeliveries({ route: "all", from: 0, now, limit: 100 })).filter(({ event }) => !busy.has(event));
+        const delivery = due[which % Math.max(1, due.length)];
+        if (delivery === undefined) return;
+        const { event, receivedAt } = delivery;
         const status = to === "delivered" ? 200 : 503;
         const result = { kind: "answered", status, retryAfterMs: null } as const;
         const settled =
@@ -58,7 +59,7 @@ test("the history equals the rows after random operations and kills", async () =
               : ({ to: "delivered" } as const);
         const made = { number: delivery.attempts + 1, at: now, tookMs: 3, result, response: null };
         busy.add(event);
-        writes.push(store.settle({ route: "all", event, attempt: made, settled, at: now }));
+        writes.push(store.settle({ route: "all", event, delivery, receivedAt, attempt: made, settled, at: now }));
       }
 
       for (const one of [...steps, { do: "kill" } as const]) {

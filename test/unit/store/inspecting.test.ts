@@ -1,8 +1,9 @@
 import { expect, onTestFinished, test } from "vitest";
 import type { StoreReading } from "../../../src/store/reading.ts";
-import { createInspecting } from "../../../src/store/sqlite/inspecting.ts";
-import { createBrowsing, openReader } from "../../../src/store/sqlite/read.ts";
-import type { RouteBacklog } from "../../../src/store/views.ts";
+import { createBrowsing } from "../../../src/store/sqlite/browsing.ts";
+import { openForReading } from "../../../src/store/sqlite/file.ts";
+import { createInspecting, type FileInspecting } from "../../../src/store/sqlite/inspecting.ts";
+import { openReader } from "../../../src/store/sqlite/reader.ts";
 import { accept, delivered, settle } from "../../contract/contract-tools.ts";
 import { openSqliteSubject } from "../../contract/sqlite-subject.ts";
 import { rulesFor, start } from "../../contract/store-events.ts";
@@ -17,6 +18,17 @@ async function opened() {
     await subject.end();
   });
   return { subject, inspecting };
+}
+
+/** The reads of a file, with threads for those of more than `few` rows. */
+function browsingOf(path: string) {
+  const reader = openReader(path);
+  const db = openForReading(path);
+  onTestFinished(async () => {
+    db.close();
+    await reader.close();
+  });
+  return (page: FileInspecting["page"], few?: number) => createBrowsing(db, reader.read, page, few);
 }
 
 test("it sees what was committed just before, each time", async () => {
@@ -68,10 +80,11 @@ test("closed while it looks: who waits is told at once, and who asks afterwards 
 
 test("pages are the same in the thread, whatever they filter, and hold what was committed just before", async () => {
   const { subject, inspecting } = await opened();
-  const reader = openReader(subject.path);
-  onTestFinished(() => reader.close());
-  const aside = createBrowsing(reader, inspecting.pages, 1);
-  const here = createBrowsing(reader, { ...inspecting.pages, events: () => Promise.reject(new Error("not in the thread")) });
+  const browsing = browsingOf(subject.path);
+  const aside = browsing(inspecting.page, 1);
+  const here = browsing(() => {
+    throw new Error("not in the thread");
+  });
   expect(here.isAside?.()).toBe(false);
   const page = { after: 0, before: 1_000, limit: 10 };
   const pagesOf = async ({ events, deliveries, messages, runs, history, backlog, quarantine }: StoreReading) => [
@@ -100,14 +113,12 @@ test("pages are the same in the thread, whatever they filter, and hold what was 
 
 test("a short backlog is counted here, and a long one in the thread", async () => {
   const { subject, inspecting } = await opened();
-  const reader = openReader(subject.path);
-  onTestFinished(() => reader.close());
   let aside = 0;
-  const backlog = (): Promise<RouteBacklog[]> => {
+  const page: FileInspecting["page"] = (name, ...asked) => {
     aside += 1;
-    return inspecting.pages.backlog();
+    return inspecting.page(name, ...asked);
   };
-  const browse = createBrowsing(reader, { ...inspecting.pages, backlog }, 2);
+  const browse = browsingOf(subject.path)(page, 2);
   const counts: [waiting: number, aside: number][] = [];
   const count = async () => counts.push([(await browse.backlog())[0]?.waiting ?? 0, aside]);
 
@@ -131,8 +142,8 @@ test("a short backlog is counted here, and a long one in the thread", async () =
 test("a page that fails leaves the thread able to answer the next", async () => {
   const { subject, inspecting } = await opened();
   await accept(subject.store, { wamid: "w1" });
-  await expect(inspecting.pages.deliveries({ limit: {} as number })).rejects.toMatchObject({ name: "StoreUnavailable" });
-  expect(await inspecting.pages.deliveries({ limit: 10 })).toHaveLength(1);
+  await expect(inspecting.page("deliveries", { limit: {} as number })).rejects.toMatchObject({ name: "StoreUnavailable" });
+  expect(await inspecting.page("deliveries", { limit: 10 })).toHaveLength(1);
 });
 
 test("a file that cannot be read is said, and the next question is a new attempt", async () => {

@@ -1,6 +1,6 @@
-import type { AuditRule, DeliverySums, EventSums, Offender } from "../model/audit.ts";
-import { type DeliveryState, deliveryStates } from "../model/delivery.ts";
-import { type Disposition, dispositions } from "../model/plan.ts";
+import type { AuditRule, DeliverySums, EventSums, Offender } from "../../model/audit.ts";
+import { type DeliveryState, deliveryStates } from "../../model/delivery.ts";
+import { type Disposition, dispositions } from "../../model/plan.ts";
 
 const dayMs = 86_400_000;
 

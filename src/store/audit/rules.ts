@@ -1,7 +1,7 @@
-import type { AuditRule } from "../model/audit.ts";
-import { deliveryStates } from "../model/delivery.ts";
-import type { Disposition, KeptVerdict } from "../model/plan.ts";
-import type { Tally } from "./audit.ts";
+import type { AuditRule } from "../../model/audit.ts";
+import { deliveryStates } from "../../model/delivery.ts";
+import type { Disposition, KeptVerdict } from "../../model/plan.ts";
+import type { Tally } from "./tally.ts";
 
 /** Parked events may end this much late, because many are ended a few at a time. */
 export const lateMs = 5 * 60_000;

@@ -9,18 +9,20 @@ import Database from "better-sqlite3";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createArrivals } from "../../../src/receive/arrivals.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
-import { createGroupCommit, type GroupCommitHooks } from "../../../src/store/sqlite/group-commit.ts";
+import { rows as ask, type Work } from "../../../src/store/sql/ops.ts";
+import { sql } from "../../../src/store/sql/sql.ts";
+import { type CommitHooks, createSqliteCommit } from "../../../src/store/sqlite/commit.ts";
+import { createSqliteRunner } from "../../../src/store/sqlite/runner.ts";
+import { each } from "../../../src/store/work/batches.ts";
 
 let folder: string;
 let db: Database.Database;
 let committed: number[];
 let rolledBack: unknown[];
 let refusal: StoreUnavailable | null;
-const hooks: GroupCommitHooks = {
+const hooks: CommitHooks = {
   refusal: () => refusal,
   arriving: () => false,
-  beginning: () => {},
-  closing: () => {},
   committed: (_tookMs, writes) => void committed.push(writes),
   rolledBack: (error) => void rolledBack.push(error),
 };
@@ -39,12 +41,27 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-function insert(value: unknown) {
-  return () => db.prepare("INSERT INTO t VALUES (?)").run(value).changes;
+const others = each((make: () => Work<unknown>) => make());
+
+/** `run` takes any command. `commits`: what the disk does at each commit. */
+function createCommits(own: CommitHooks = hooks, now?: () => number, commits: () => void = () => {}) {
+  const runner = createSqliteRunner(db);
+  const disk: typeof runner = {
+    ...runner,
+    transact(work) {
+      const result = runner.transact(work);
+      commits();
+      return result;
+    },
+  };
+  const commit = createSqliteCommit(disk, own, now);
+  return { run: <T>(make: () => Work<T>): Promise<T> => commit.run(others, make) as Promise<T>, idle: commit.idle };
 }
 
+const insert = (value: string | number) => () => ask(sql`INSERT INTO t VALUES (${value})`);
+
 test("the writes of one turn are one transaction, in the order they came; the next turn's are the next", async () => {
-  const commits = createGroupCommit(db, hooks);
+  const commits = createCommits();
   await Promise.all([1, 2, 3].map((value) => commits.run(insert(value))));
   await commits.run(insert(4));
   expect(rows()).toEqual([1, 2, 3, 4]);
@@ -53,7 +70,7 @@ test("the writes of one turn are one transaction, in the order they came; the ne
 
 test("a group stays open while more writes are expected, and is committed once none are", async () => {
   let isArriving = true;
-  const commits = createGroupCommit(db, { ...hooks, arriving: () => isArriving }, () => 0);
+  const commits = createCommits({ ...hooks, arriving: () => isArriving }, () => 0);
   const first = commits.run(insert(1));
   await nextTurn();
   const second = commits.run(insert(2));
@@ -65,16 +82,12 @@ test("a group stays open while more writes are expected, and is committed once n
 test("a group waits for others no longer than twice the last commit's time, within bounds", async () => {
   let at = 0;
   let tookMs = 0;
-  const commits = createGroupCommit(
-    db,
-    {
-      ...hooks,
-      arriving: () => true,
-      closing: () => {
-        at += tookMs;
-      },
-    },
+  const commits = createCommits(
+    { ...hooks, arriving: () => true },
     () => at,
+    () => {
+      at += tookMs;
+    },
   );
   async function waited(): Promise<number> {
     const from = at;
@@ -98,19 +111,15 @@ test("a group waits for others no longer than twice the last commit's time, with
 test("senders that open a connection per event share commits on a slow disk", async () => {
   const arrivals = createArrivals();
   let at = 0;
-  const commits = createGroupCommit(
-    db,
-    {
-      ...hooks,
-      arriving: arrivals.expected,
-      // What a disk that syncs in 4 ms does: the thread stands still.
-      closing() {
-        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4);
-        at += 4;
-      },
-    },
+  const commits = createCommits(
+    { ...hooks, arriving: arrivals.expected },
     // Only the disk takes time: on a busy machine, the connections of a group arrive later than its deadline.
     () => at,
+    // What a disk that syncs in 4 ms does: the thread stands still.
+    () => {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4);
+      at += 4;
+    },
   );
   const server = createHttpServer((_request, response) => {
     commits.run(insert(1)).then(() => response.end());
@@ -133,35 +142,8 @@ test("senders that open a connection per event share commits on a slow disk", as
   expect(committed.length).toBeLessThan((senders * perSender) / 8);
 });
 
-test("what closes a transaction is one of its writes, also when each is run again alone", async () => {
-  let sum = 0;
-  const commits = createGroupCommit(db, {
-    ...hooks,
-    closing() {
-      if (sum > 0) db.prepare("INSERT INTO t VALUES (?)").run(sum);
-      sum = 0;
-    },
-    rolledBack() {
-      sum = 0;
-    },
-  });
-  const add = (value: number) =>
-    commits.run(() => {
-      sum += value;
-    });
-  await Promise.all([add(1), add(2)]);
-  expect(rows()).toEqual([3]);
-  const refused = commits.run(() => {
-    sum += 100;
-    throw new Error("no");
-  });
-  await Promise.allSettled([add(4), refused, add(5)]);
-  await expect(refused).rejects.toThrow("no");
-  expect(rows()).toEqual([3, 4, 5]);
-});
-
 test("nothing is acknowledged before another connection can read it", async () => {
-  const commits = createGroupCommit(db, hooks);
+  const commits = createCommits();
   const other = new Database(join(folder, "a.db"), { readonly: true });
   const seen = () => other.prepare("SELECT count(*) FROM t").pluck().get();
   const first = commits.run(insert(1));
@@ -172,7 +154,7 @@ test("nothing is acknowledged before another connection can read it", async () =
 });
 
 test("a full file fails the whole group as StoreUnavailable, leaves nothing of it, and goes on once there is room", async () => {
-  const commits = createGroupCommit(db, hooks);
+  const commits = createCommits();
   const pages = db.pragma("page_count", { simple: true }) as number;
   db.pragma(`max_page_count = ${pages}`);
   const group = await Promise.allSettled([
@@ -197,7 +179,7 @@ test("a full file fails the whole group as StoreUnavailable, leaves nothing of i
 });
 
 test("a file that another process writes: StoreUnavailable after the short wait", async () => {
-  const commits = createGroupCommit(db, hooks);
+  const commits = createCommits();
   const other = new Database(join(folder, "a.db"));
   other.exec("BEGIN IMMEDIATE");
   await expect(commits.run(insert(1))).rejects.toBeInstanceOf(StoreUnavailable);
@@ -208,11 +190,12 @@ test("a file that another process writes: StoreUnavailable after the short wait"
 });
 
 test("writes that fail by themselves hear of it alone, and what they had written before is undone", async () => {
-  const commits = createGroupCommit(db, hooks);
-  const bad = (why: string) => () => {
-    insert(why)();
-    throw new Error(why);
-  };
+  const commits = createCommits();
+  const bad = (why: string) =>
+    function* () {
+      yield* insert(why)();
+      throw new Error(why);
+    };
   const results = await Promise.allSettled([
     commits.run(insert(1)),
     commits.run(bad("first")),
@@ -220,28 +203,28 @@ test("writes that fail by themselves hear of it alone, and what they had written
     commits.run(bad("second")),
     commits.run(insert(3)),
   ]);
-  expect(results.map((result) => (result.status === "fulfilled" ? result.value : (result.reason as Error).message))).toEqual([
-    1,
+  expect(results.map((result) => (result.status === "fulfilled" ? "stored" : (result.reason as Error).message))).toEqual([
+    "stored",
     "first",
-    1,
+    "stored",
     "second",
-    1,
+    "stored",
   ]);
   expect(rows()).toEqual([1, 2, 3]);
   expect(rolledBack.length).toBeGreaterThan(0);
 });
 
 test("a transaction that changed nothing is not counted as storing", async () => {
-  const commits = createGroupCommit(db, hooks);
-  expect(await commits.run(() => rows().length)).toBe(0);
-  await commits.run(() => db.prepare("DELETE FROM t").run().changes);
+  const commits = createCommits();
+  expect(await commits.run(() => ask(sql`SELECT value FROM t`))).toEqual([]);
+  await commits.run(() => ask(sql`DELETE FROM t`));
   expect(committed).toEqual([]);
   await commits.run(insert(1));
   expect(committed).toEqual([1]);
 });
 
 test("refused: nothing is written until it is allowed again", async () => {
-  const commits = createGroupCommit(db, hooks);
+  const commits = createCommits();
   refusal = new StoreUnavailable("gone");
   await expect(commits.run(insert(1))).rejects.toBe(refusal);
   refusal = null;
@@ -250,12 +233,12 @@ test("refused: nothing is written until it is allowed again", async () => {
 });
 
 test("idle waits for everything handed in, also for what is handed in meanwhile", async () => {
-  const commits = createGroupCommit(db, hooks);
+  const commits = createCommits();
   await commits.idle();
-  let late: Promise<number> | null = null;
-  const first = commits.run(() => {
+  let late: Promise<unknown> | null = null;
+  const first = commits.run(function* () {
     late = commits.run(insert(2));
-    return insert(1)();
+    yield* insert(1)();
   });
   await commits.idle();
   expect(rows()).toEqual([1, 2]);

@@ -1,0 +1,44 @@
+import { createReading } from "../read/reading.ts";
+import { type Db, openForReading, readFileKey } from "./file.ts";
+import { createInspecting } from "./inspecting.ts";
+import { createSqliteRunner } from "./runner.ts";
+
+export type StoreReader = ReturnType<typeof openReader>;
+
+/** A reader on the file of a relay that may be running. */
+export function openReader(path: string) {
+  const db = openForReading(path);
+  const runner = createSqliteRunner(db);
+  const inspecting = createInspecting(path);
+  return {
+    /** Runs a read at once. */
+    look: runner.read,
+    read: createReading(runner),
+    file: readFile(db),
+    inspecting,
+    async close(): Promise<void> {
+      db.close();
+      await inspecting.close();
+    },
+  };
+}
+
+/** The reads of `doctor` about the file itself. */
+function readFile(db: Db) {
+  return {
+    /** The process that opened the file last for writing, such as `process 123 on host`. */
+    holder: (): string | null => readFileKey(db, "holder"),
+    /** Id of that process. */
+    instance: (): string | null => readFileKey(db, "instance"),
+    /** Bytes of the file without its free pages. */
+    usedBytes(): number {
+      const pages = (name: string) => db.pragma(name, { simple: true }) as number;
+      return (pages("page_count") - pages("freelist_count")) * pages("page_size");
+    },
+    /** The first fault that SQLite's check of the whole file finds, or null. */
+    findDamage(): string | null {
+      const found = db.pragma("quick_check(1)", { simple: true }) as string;
+      return found === "ok" ? null : found;
+    },
+  };
+}

@@ -1,0 +1,104 @@
+import type { AuditFilter } from "../../src/model/audit.ts";
+import type { Settlement } from "../../src/model/delivery.ts";
+import type { QualityQuery, SeriesQuery } from "../../src/model/history.ts";
+import type { MaybePromise } from "../../src/model/maybe-promise.ts";
+import { audit } from "../../src/store/audit/audit.ts";
+import type { createStore } from "../../src/store/create-store.ts";
+import type { ReplayCursor, ReplayFilter, ReplayFound } from "../../src/store/port.ts";
+import { readSeries } from "../../src/store/read/history.ts";
+import { readQuality } from "../../src/store/read/quality.ts";
+import type { DueDelivery } from "../../src/store/rules.ts";
+import { queue, subjects } from "../../src/store/schema/tables.ts";
+import { first, type Work } from "../../src/store/sql/ops.ts";
+import { as, select, sql } from "../../src/store/sql/sql.ts";
+import { keyOf, keyOfRun } from "../../src/store/work/subject-rows.ts";
+import type { ContractStore } from "./store-port.ts";
+
+interface ContractParts {
+  readonly store: ReturnType<typeof createStore>;
+  read<T>(work: Work<T>): MaybePromise<T>;
+  /** In one transaction that reads one snapshot. */
+  snapshot<T>(work: Work<T>): MaybePromise<T>;
+}
+
+/** The contract's questions to the port of the one store. */
+export function contractOf({ store, read, snapshot }: ContractParts): ContractStore & { leave(): Promise<void>; flush(): Promise<void> } {
+  return {
+    ...store,
+    due: async (route: string, now: number, limit: number) =>
+      (await store.due({ route, from: 0, now, limit })).places.map(({ event }) => event),
+    nextDueAt: async (route: string, now: number) => (await store.due({ route, from: 0, now, limit: 10_000 })).nextAt,
+    async load(route: string, event: number) {
+      const place = await read(anyOf(route, event));
+      const [found] = place === null ? [] : await store.load(route, [place]);
+      if (found === undefined) return null;
+      const { lane: _lane, cause: _cause, dueAt: _dueAt, ...delivery } = found;
+      return delivery;
+    },
+    async settle(settlement: Settlement) {
+      const delivery = await read(anyOf(settlement.route, settlement.event));
+      if (delivery === null) return null;
+      const outcome = await store.settle({ ...settlement, delivery });
+      return outcome.result === "settled" ? (outcome.released?.event ?? null) : null;
+    },
+    async expireParked(now: number, limit: number) {
+      return (await store.expireParked(now, limit)).concluded;
+    },
+    async replay(filter: ReplayFilter, at: number, afterStep?: (due: readonly DueDelivery[]) => Promise<void>) {
+      const all = { replayed: 0, due: [] as DueDelivery[] };
+      let cursor: ReplayCursor | null = { since: at, event: 0, route: 0 };
+      while (cursor !== null) {
+        const step: ReplayFound = await store.findReplay(filter, cursor, at, 3);
+        const done = await store.replay(step.found, filter.states, at);
+        all.replayed += done.replayed;
+        all.due.push(...done.due);
+        await afterStep?.(done.due);
+        cursor = step.cursor;
+      }
+      return all;
+    },
+    async replayFiltered(at: number) {
+      const filter = { disposition: "filtered" } as const;
+      const all = { replayed: 0, due: [] as DueDelivery[] };
+      let cursor: ReplayCursor | null = { since: at, event: 0, route: 0 };
+      while (cursor !== null) {
+        const step: ReplayFound = await store.findBackfill(filter, cursor, 3);
+        const done = await store.backfill([...new Set(step.found.map(({ event }) => event))], filter, at);
+        all.replayed += done.replayed;
+        all.due.push(...done.due);
+        cursor = step.cursor;
+      }
+      return all;
+    },
+    stopReason: store.read.stories.stopReason,
+    secretUses: store.read.secretUses,
+    seqsOf: store.read.events.seqsOf,
+    event: store.read.events.get,
+    async delivery(event: number, route: string) {
+      const [found] = await store.read.deliveries.list({ event, route, limit: 1 });
+      return found === undefined ? null : { ...found, attemptHistory: await store.read.deliveries.attempts(found) };
+    },
+    audit: (now: number, filter: AuditFilter = {}) => snapshot(audit({ now, isRunning: false, mostOffenders: 100, ...filter }, () => {})),
+    series: (query: SeriesQuery) => read(readSeries(query)),
+    quality: (query: QualityQuery) => read(readQuality(query)),
+    async message(account: string, wamid: string) {
+      const row = await read(subjectOf(account, keyOf(wamid)));
+      if (row === null) return null;
+      const { status, error, registeredAt, reference, times } = row;
+      return { status, errorCode: error, registeredAt, reference, times: JSON.parse(times) };
+    },
+    async run(account: string, runId: string) {
+      const row = await read(subjectOf(account, keyOfRun(runId)));
+      return row === null ? null : { status: row.status };
+    },
+  } as unknown as ContractStore & { leave(): Promise<void>; flush(): Promise<void> };
+}
+
+const q = as(queue, "q");
+const s = as(subjects, "s");
+const placed = select({ lane: q.lane, event: q.event, account: q.account, spent: q.spent, replays: q.replays, cause: q.cause });
+const subject = select({ status: s.status, error: s.error, registeredAt: s.registered_at, reference: s.reference, times: s.times });
+
+const anyOf = (route: string, event: number) => first(placed`FROM queue q WHERE q.route = ${route} AND q.event = ${event}`);
+
+const subjectOf = (account: string, key: Buffer) => first(subject`FROM subjects s WHERE ${sql`s.key = ${key} AND s.account = ${account}`}`);
