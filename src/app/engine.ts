@@ -1,5 +1,6 @@
 import type { DispatcherParts } from "../deliver/dispatcher.ts";
 import type { LaneSettings } from "../deliver/settings.ts";
+import type { Budgets } from "../model/budget.ts";
 import type { Clock } from "../model/clock.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { SharedCaps } from "../model/shared-caps.ts";
@@ -40,6 +41,8 @@ export interface Engine {
   readonly backlog?: PlanningBacklog;
   /** The caps of an account, where processes share them. */
   readonly caps?: (account: string, baseUrl: string) => SharedCaps;
+  /** The same, where each process has a part of them. */
+  readonly budgets?: (account: string, baseUrl: string) => Budgets;
   /** How deliveries are queued, what is stored of their destinations, and which routes this process delivers. */
   readonly lanes: Pick<DispatcherParts, "queueOf" | "breakerOf" | "bucketOf" | "notesOf" | "leases">;
   readonly breakersOf: BreakersOf;

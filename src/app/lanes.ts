@@ -1,14 +1,12 @@
 import { noNotes } from "../deliver/lane.ts";
 import { createReadyQueue, type DeliveryStore } from "../deliver/ready-queue.ts";
 import { createRouteLeases } from "../deliver/route-leases.ts";
-import { pausedUntil } from "../deliver/session.ts";
-import { breakerName, type LaneSettings } from "../deliver/settings.ts";
 import { type Clock, createElapsed } from "../model/clock.ts";
 import type { RouteNotes } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Lease, LeaseStore } from "../model/route-lease.ts";
-import type { BreakerView } from "../model/shared-limits.ts";
 import type { BreakersOf, Engine } from "./engine.ts";
+import { storedBreakers } from "./stored-breakers.ts";
 
 /** What lanes need of the store, on either database. */
 interface QueueStore extends Omit<DeliveryStore, "stopReason"> {
@@ -50,25 +48,8 @@ export function leasedLanes({ store, clock, worker, held, failed }: LeasedParts)
 }
 
 /** What is stored of the breakers of routes. The process that delivers a route knows more. */
-export function storedBreakers({ notesOf }: Pick<QueueStore, "notesOf">, now: () => number): BreakersOf {
-  return (routes) =>
-    then(
-      notesOf(routes.map(({ name }) => name)),
-      (all) => new Map(routes.map((route, place) => [route.name, breakerView(route, all[place] ?? noNotes, now())])),
-    );
-}
-
-function breakerView(route: LaneSettings, { pause, opened, failing }: RouteNotes, now: number): BreakerView {
-  const name = breakerName(route);
-  const isOpened = opened?.breaker === name;
-  const openUntil = isOpened && opened.until > now ? opened.until : null;
-  return {
-    state: openUntil !== null ? "open" : isOpened ? "half-open" : "closed",
-    pausedUntil: pause?.breaker === name && pause.until > now ? pausedUntil(pause.until, route, now) : null,
-    openUntil,
-    failingSince: failing?.since ?? null,
-    failing,
-  };
+export function breakersIn({ notesOf }: Pick<QueueStore, "notesOf">, now: () => number): BreakersOf {
+  return (routes) => then(notesOf(routes.map(({ name }) => name)), (notes) => storedBreakers(routes, notes, now()));
 }
 
 /** What follows from an answer: at once where the store answers at once. */

@@ -1,12 +1,16 @@
-import { randomUUID } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { Lease } from "../model/route-lease.ts";
 import { relayVersion } from "../model/version.ts";
+import { quotaReasons } from "../service/limits/account.ts";
+import { planCaps, planId } from "../service/limits/caps.ts";
 import { openPostgresStore, openPostgresForReading as openReading } from "../store/postgres/open.ts";
 import type { PostgresStorage } from "../store/settings.ts";
+import type { Work } from "../store/sql/ops.ts";
+import { storedStops } from "../store/work/budgets.ts";
 import { notesOf } from "../store/work/route-notes.ts";
 import type { Engine, OpenOptions, ReadingEngine } from "./engine.ts";
-import { leasedLanes, storedBreakers } from "./lanes.ts";
+import { breakersIn, leasedLanes } from "./lanes.ts";
 
 export const postgresSettings = ({ url, schema, tls }: PostgresStorage) => ({ url: url.reveal(), schema, tls });
 
@@ -23,8 +27,9 @@ export async function openPostgres(
     store: opened.store,
     clock,
     lanes: leasedLanes({ store: opened.store, clock, worker: instance, held, failed: hooks.failed }),
-    breakersOf: storedBreakers(opened.store, clock.now),
+    breakersOf: breakersIn(opened.store, clock.now),
     processes,
+    budgets: (account, baseUrl) => ({ step: (request) => opened.store.stepBudget(budgetPlace(account, baseUrl), request) }),
     tryNow: ({ name }) => opened.store.endPause(name, clock.now()),
   };
 }
@@ -36,8 +41,27 @@ export async function openPostgresForReading(storage: PostgresStorage): Promise<
     read: reading,
     inspecting,
     now: clock.now,
-    breakersOf: storedBreakers({ notesOf: (routes) => read(notesOf(routes)) }, clock.now),
+    breakersOf: breakersIn({ notesOf: (routes) => read(notesOf(routes)) }, clock.now),
+    quotaStops: storedQuotaStops(read),
     processes,
     close,
+  };
+}
+
+type Read = <T>(work: Work<T>) => Promise<T>;
+
+/** An account at another base URL is another one. */
+const budgetPlace = (account: string, baseUrl: string): string =>
+  `${account}@${createHash("sha256").update(baseUrl).digest("hex").slice(0, 12)}`;
+
+function storedQuotaStops(read: Read): NonNullable<ReadingEngine["quotaStops"]> {
+  return async (account, baseUrl, plan) => {
+    const stored = await read(storedStops(budgetPlace(account, baseUrl)));
+    if (stored?.plan !== planId(planCaps[plan])) return [];
+    return quotaReasons.flatMap((reason) => {
+      const stop = stored.stops[reason];
+      if (stop === undefined) return [];
+      return [{ account, reason, resource: stop.resource, until: new Date(Math.max(stop.renewsAt ?? 0, stop.until)).toISOString() }];
+    });
   };
 }

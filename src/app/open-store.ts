@@ -1,10 +1,9 @@
-import { noNotes } from "../deliver/lane.ts";
-import { createReadyQueue } from "../deliver/ready-queue.ts";
 import { systemClock } from "../model/system-clock.ts";
 import { postgresName, type StorageSettings } from "../store/settings.ts";
 import type { StoreReader } from "../store/sqlite/reader.ts";
 import { notesOf } from "../store/work/route-notes.ts";
 import type { BreakersOf, Engine, OpenOptions, ReadingEngine } from "./engine.ts";
+import { breakersIn, lanesOf } from "./lanes.ts";
 import { storedBreakers } from "./stored-breakers.ts";
 
 /** Opens the store of the settings, and loads only its engine. Throws `StoreRefused` when that fails. */
@@ -20,15 +19,11 @@ export async function openStore(storage: StorageSettings, options: OpenOptions):
   const { instance, rules, hooks, clock = systemClock } = options;
   const { openSqliteStore } = await import("../store/sqlite/open.ts");
   const store = openSqliteStore(storage.path, rules, hooks, instance);
-  const deliveries = { ...store, stopReason: store.read.stories.stopReason };
   return {
     store,
     clock,
-    lanes: {
-      queueOf: (route, lane, stopped) => createReadyQueue(route, lane, { store: deliveries, clock, isShared: false, stopped }),
-      notesOf: (route) => store.look(notesOf([route]))[0] ?? noNotes,
-    },
-    breakersOf: (routes) => breakersInFile(store, routes, clock.now()),
+    lanes: lanesOf(store, clock),
+    breakersOf: breakersIn(store, clock.now),
     tryNow: ({ name }) => store.endPause(name, clock.now()),
   };
 }

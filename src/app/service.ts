@@ -26,6 +26,7 @@ export interface ServiceSideParts {
   readonly settings: () => Settings;
   readonly store: Store;
   readonly caps: Engine["caps"];
+  readonly budgets: Engine["budgets"];
   readonly clock: Clock;
   readonly supervise: Supervisor["supervise"];
   readonly random: () => number;
@@ -50,8 +51,24 @@ const recentMs = 180_000;
 
 /** The messaging service's side of the relay: calling it, and detecting when its webhooks do not arrive. */
 export function createServiceSide(parts: ServiceSideParts) {
-  const { settings, store, caps, clock, supervise, random, log, privacy, redact, metrics, accept, calls, scheduled, tracing, diagnose } =
-    parts;
+  const {
+    settings,
+    store,
+    caps,
+    budgets,
+    clock,
+    supervise,
+    random,
+    log,
+    privacy,
+    redact,
+    metrics,
+    accept,
+    calls,
+    scheduled,
+    tracing,
+    diagnose,
+  } = parts;
   const accountsOf = (from: Settings) => (calls ? from.accounts : {});
   const usage = createCallUsage({ store, clock, supervise, settings });
   const services = createServiceAccounts(accountsOf(settings()), {
@@ -60,6 +77,7 @@ export function createServiceSide(parts: ServiceSideParts) {
     isTemporary: (text) => isTemporaryRejection(text, settings().send.temporaryRejections),
     recent: (account) => store.recentCalls(account, clock.now() - recentMs),
     shared: caps,
+    budgets,
     redact,
     hooks: (account) => ({
       ...limiterHooks(account, {

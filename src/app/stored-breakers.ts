@@ -14,13 +14,13 @@ export function storedBreakers(
 
 function breakerView(route: LaneSettings, notes: RouteNotes | undefined, now: number): BreakerView {
   const { pause = null, opened = null, failing = null } = notes ?? {};
-  const isCurrent = (note: { readonly breaker: string; readonly until: number } | null): note is NonNullable<typeof note> =>
-    note !== null && note.breaker === breakerName(route) && note.until > now;
-  const openUntil = isCurrent(opened) ? opened.until : null;
+  const name = breakerName(route);
+  const isOpened = opened?.breaker === name;
+  const isOpen = isOpened && opened.until > now;
   return {
-    state: openUntil === null ? "closed" : "open",
-    pausedUntil: isCurrent(pause) ? pausedUntil(pause.until, route, now) : null,
-    openUntil,
+    state: isOpen ? "open" : isOpened ? "half-open" : "closed",
+    pausedUntil: pause?.breaker === name && pause.until > now ? pausedUntil(pause.until, route, now) : null,
+    openUntil: isOpen ? opened.until : null,
     failingSince: failing?.since ?? null,
     failing,
   };

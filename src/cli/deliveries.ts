@@ -85,7 +85,7 @@ async function groupDeliveries(command: Command, options: GroupOptions, io: Io):
 }
 
 function place(text: string): string {
-  if (!/^\d{1,15}\.\d{1,15}$/.test(text)) throw new InvalidArgumentError("It must be the next that a page gave.");
+  if (!/^\d{1,15}\..{0,200}$/.test(text)) throw new InvalidArgumentError("It must be the next that a page gave.");
   return text;
 }
 

@@ -79,7 +79,8 @@ Examples:
 }
 
 function place(text: string): string {
-  if (!/^\d{1,15}\.\d{1,15}\.\d{1,15}$/.test(text)) throw new InvalidArgumentError("It must be the place that an ended replay said.");
+  if (!/^\d{1,15}\.\d{1,15}\.-?\d{1,16}\..{0,200}$/.test(text))
+    throw new InvalidArgumentError("It must be the place that an ended replay said.");
   return text;
 }
 

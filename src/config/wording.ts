@@ -49,7 +49,8 @@ function shapeName(path: SettingsPath): string {
 function unionFindings(issue: z.core.$ZodIssueInvalidUnion, path: SettingsPath): Finding[] {
   const discriminator = issue as { options?: readonly unknown[] };
   if (discriminator.options !== undefined) {
-    return [{ path, message: `must be ${discriminator.options.filter((option) => typeof option === "string").join(" or ")}` }];
+    const options = discriminator.options.filter((option) => typeof option === "string");
+    return [{ path, message: `must be ${options.length > 2 ? `one of ${options.join(", ")}` : options.join(" or ")}` }];
   }
   if (isDestination(path)) return destinationFindings(issue, path);
   const candidates = issue.errors.filter((branch) => !branch.some((inner) => inner.path.length === 0 && isAboutKind(inner)));

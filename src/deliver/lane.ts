@@ -376,7 +376,10 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
     /** Reads the store again, after it was changed from outside (a resumed destination). */
     wake(): void {
       queue.lookAgain();
-      const next = parts.notesOf?.(route);
+      const { breaker } = session;
+      // Otherwise there is nothing that an operator can have ended. Another process reports each burst of deliveries so.
+      const isHeldUp = breaker.pausedUntil() > clock.now() || breaker.state() !== "closed";
+      const next = isHeldUp ? parts.notesOf?.(route) : undefined;
       if (next instanceof Promise)
         next.then(follow, (error: unknown) => {
           if (!closed) hooks.storeFailed(route, error);

@@ -285,8 +285,8 @@ export function createReadyQueue(route: string, lane: QueueLane, { store, clock,
     rest: unload,
     offer,
     lookAgain() {
-      lookFrom(0);
-      readStop();
+      lookFrom(clock.now() - lateMs);
+      if (stop !== null) readStop();
     },
     // While an answer is awaited, the queue wakes the lane itself.
     nextDueAt: () => dueAt,

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import type { Budgets } from "../model/budget.ts";
 import type { Clock } from "../model/clock.ts";
 import type { Secret } from "../model/secret.ts";
 import type { SharedCaps } from "../model/shared-caps.ts";
@@ -66,6 +67,8 @@ export interface ServiceAccountsParts {
   readonly recent: (account: string) => readonly DispatchedCall[];
   /** What processes share of an account at a base URL. Default: this process is the only one. */
   readonly shared?: ((account: string, baseUrl: string) => SharedCaps) | undefined;
+  /** The same, where each process has a part of the caps. */
+  readonly budgets?: ((account: string, baseUrl: string) => Budgets) | undefined;
   /** Removes secrets from the service's texts. Default: only the account's key. */
   readonly redact?: ((text: string) => string) | undefined;
   readonly hooks: (account: string) => LimiterHooks;
@@ -81,7 +84,7 @@ interface Entry {
 
 export function createServiceAccounts(
   accounts: Accounts,
-  { clock, random, recent, shared, redact, hooks, isTemporary }: ServiceAccountsParts,
+  { clock, random, recent, shared, budgets, redact, hooks, isTemporary }: ServiceAccountsParts,
 ): ServiceAccounts {
   let entries = new Map<string, Entry>();
   /** Entries whose clients are being closed. */
@@ -108,11 +111,12 @@ export function createServiceAccounts(
   }
 
   function limiterFor(account: string, baseUrl: string, allowance: Allowance): Limiter {
-    const together = shared?.(account, baseUrl);
-    if (together === undefined) return createLimiter({ ...allowance, clock, recent: recent(account), hooks: hooks(account) });
+    const among = { shared: shared?.(account, baseUrl), budgets: budgets?.(account, baseUrl) };
+    if (among.shared === undefined && among.budgets === undefined)
+      return createLimiter({ ...allowance, clock, recent: recent(account), hooks: hooks(account) });
     // Shared caps outlive the process, so the calls need not be noted elsewhere.
     const { dispatched: _, ...others } = hooks(account);
-    return createLimiter({ ...allowance, clock, shared: together, hooks: others });
+    return createLimiter({ ...allowance, clock, ...among, hooks: others });
   }
 
   function reload(next: Accounts): void {

@@ -1,4 +1,5 @@
 import type { AlarmChange } from "../model/alarm.ts";
+import type { BudgetRequest } from "../model/budget.ts";
 import type { DueRange, QueueKey, Settlement, Settling } from "../model/delivery.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { GaugeSample } from "../model/history.ts";
@@ -28,6 +29,7 @@ import type { Work } from "./sql/ops.ts";
 import { alarmsInForce, alarmTold, untoldAlarms } from "./work/alarms.ts";
 import { findBackfill } from "./work/backfill.ts";
 import { each } from "./work/batches.ts";
+import { stepBudget } from "./work/budgets.ts";
 import { claimOnce, isClaimed } from "./work/claims.ts";
 import { findCursor, listCursors, moveCursor } from "./work/cursors.ts";
 import { due, loadDeliveries } from "./work/due.ts";
@@ -157,6 +159,8 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
     observations: (place: string | null, from: number): MaybePromise<ObservationsRead> =>
       isAlone ? { observations: [], place: null } : read(observationsAfter(place, from)),
     holdLease: (name: string, forMs: number): MaybePromise<boolean> => isAlone || write(() => commands.holdLease(name, forMs)),
+    /** Gives a process its part of an account's caps. `place`: the account at a base URL. */
+    stepBudget: (place: string, request: BudgetRequest) => write(() => stepBudget(place, request)),
     probe: (at: number) => write(() => probe(at)),
     /** Call it before the database is closed: others need not wait for the leases of this process, or for the end of its calls. */
     leave: () => write(commands.leave),

@@ -18,7 +18,7 @@ const postgresSchema = z.strictObject({
   driver: z
     .literal("postgres")
     .describe("sqlite: one file, for one process. postgres or redis: a server that any number of relay processes share."),
-  url: postgresUrlSchema.describe("postgres://user:password@host:5432/database, with ?sslmode=require for TLS. The database must exist."),
+  url: postgresUrlSchema.describe("postgres://user:password@host:5432/database, with `?sslmode=require` for TLS. The database must exist."),
   schema: z
     .string()
     .regex(/^[a-z_][a-z0-9_]{0,40}$/, "is not a schema (lower-case letters, digits and _, at most 41)")

@@ -18,12 +18,31 @@ export function openEmbedded(path: string, rules: Rules): OpenEngine {
   const store = openSqliteStore(path, rules, quiet);
   const { settle, load } = contractOf({ store, read: store.look, snapshot: store.look });
   return {
-    store: { ...store, load },
+    store: withoutLanes({ ...store, load }),
     settle,
     claim: () => Promise.resolve(),
     stats: store.inspecting.stats,
     end: store.close,
   };
+}
+
+/** Only the one store names lanes. */
+function withoutLanes<T extends object>(store: T): T {
+  const entries = Object.entries(store).map(([name, part]) => [
+    name,
+    typeof part === "function" ? async (...args: unknown[]) => bare(await part(...args)) : part,
+  ]);
+  return Object.fromEntries(entries) as T;
+}
+
+function bare(answer: unknown): unknown {
+  if (Array.isArray(answer)) return answer.map(bare);
+  if (answer === null || typeof answer !== "object") return answer;
+  if ("lane" in answer) {
+    const { lane: _lane, ...rest } = answer;
+    return rest;
+  }
+  return "due" in answer ? { ...answer, due: bare(answer.due) } : answer;
 }
 
 /** The same on a file of its own, which is removed with its end. */

@@ -1,10 +1,11 @@
-// Slow: it runs random steps on both engines and compares every reader.
+// Slow: it runs random steps on both engines and compares every reader. What retention takes differs: the one store keeps what is
+// parked or waits for its hydration.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Rules } from "../../src/store/rules.ts";
 import { steps } from "./both-engines-draws.ts";
 import { type OpenEngine, openDistributed, openEmbeddedAnew } from "./both-engines-open.ts";
-import { answerOf, loadsOf, ofSubjects, purgeBoth, questions, wholeOf } from "./both-engines-readers.ts";
+import { answerOf, loadsOf, questions, wholeOf } from "./both-engines-readers.ts";
 import { doOnBoth, type Known, switchedRules } from "./both-engines-steps.ts";
 import { redisOfFile } from "./redis-of-file.ts";
 import { start } from "./store-events.ts";
@@ -37,13 +38,6 @@ test("both engines answer every reader alike after the same random steps, planne
         expect(await loadsOf(other)).toEqual(await loadsOf(model));
         for (const question of asked) {
           expect(await answerOf(other.store.read, question)).toEqual(await answerOf(model.store.read, question));
-        }
-        await purgeBoth(engines, now);
-        // When exactly those go that are only seen is each engine's own.
-        expect({ ...(await wholeOf(other.store.read)), ...ofSubjects }).toEqual({ ...(await wholeOf(model.store.read)), ...ofSubjects });
-        for (const question of asked) {
-          const left = await Promise.all(engines.map(({ store }) => answerOf(store.read, question)));
-          expect({ ...left[1], ...ofSubjects }).toEqual({ ...left[0], ...ofSubjects });
         }
       } finally {
         await Promise.all(engines.map((engine) => engine.end()));

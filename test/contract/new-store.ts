@@ -37,7 +37,7 @@ export function storeOn(opened: OneStore, rules: Rules) {
   return { ...createStore(database, { commands, rules }), commands, database };
 }
 
-function contracted(opened: OneStore, rules: Rules) {
+export function contracted(opened: OneStore, rules: Rules) {
   const { commands: _commands, database: _database, ...store } = storeOn(opened, rules);
   return contractOf({ store, read: opened.read, snapshot: opened.snapshot });
 }

@@ -64,6 +64,21 @@ export function oneStoreNotesContract(name: string, open: OpenStore, tags: strin
       expect(await resume("all")).toBe(false);
     });
 
+    test("an open breaker is stored until it closes or an operator ends it", async () => {
+      await store.accept([anEvent({ wamid: "w" }), anEvent({ wamid: "v" })]);
+      const [one, two] = (await store.due("all", start)) as [QueuedDelivery, QueuedDelivery];
+      const opened = { breaker: "all:1", until: start + 5_000, pause: 5_000 };
+      const notes = async () => (await storeOn(store, rules).notesOf(["other", "all"]))[1];
+      await store.settle([settlementOf(one, "waiting", start, { opened })]);
+      expect(await notes()).toEqual({ stop: null, pause: null, opened, failing: null });
+      await store.settle([settlementOf(two, "delivered", start, { opened: null })]);
+      expect((await notes())?.opened).toBeNull();
+      await store.settle([settlementOf({ ...one, attempts: 1 }, "waiting", start, { opened })]);
+      expect(await endPause(start + 4_999)).toBe(true);
+      expect(await endPause(start)).toBe(false);
+      expect((await notes())?.opened).toBeNull();
+    });
+
     test("a cursor never moves back, and of too many the one that has not moved for longest goes", async () => {
       const port = storeOn(store, rules);
       expect(await port.findCursor("crm")).toBeNull();

@@ -41,7 +41,7 @@ function judgeServer(name: string, { version, versionText, isReplica, roundTripM
 }
 
 function* judgeDurability(facts: ServerFacts): Generator<Finding> {
-  const durability = "durability";
+  const durability = "postgres durability";
   const { fsync, fullPageWrites, synchronousCommit, synchronousStandbys, standbys } = facts;
   if (!fsync || !fullPageWrites) {
     const setting = fsync ? "full_page_writes" : "fsync";
@@ -57,7 +57,7 @@ function* judgeDurability(facts: ServerFacts): Generator<Finding> {
     return;
   }
   if (standbys !== null && standbys > 0 && synchronousStandbys === "") {
-    const todo = "set synchronous_standby_names, or accept it: docs/how-to/run-on-postgresql.md";
+    const todo = "set synchronous_standby_names, or accept it: docs/how-to/run-on-several-hosts.md";
     yield warn(durability, "its standbys are asynchronous: a failover may lose acknowledged events of the last moments", todo);
     return;
   }
@@ -67,12 +67,12 @@ function* judgeDurability(facts: ServerFacts): Generator<Finding> {
 function* judgeLoad({ connectionsLeft, longestTransaction }: ServerFacts): Generator<Finding> {
   const text = `${connectionsLeft} connections left; a relay process uses up to ${connectionsOfProcess}`;
   yield connectionsLeft < connectionsOfProcess
-    ? warn("connections", text, "raise max_connections, or end sessions that nobody needs")
-    : ok("connections", text);
+    ? warn("postgres connections", text, "raise max_connections, or end sessions that nobody needs")
+    : ok("postgres connections", text);
   if (longestTransaction === null || longestTransaction.seconds < longSeconds) return;
   const { seconds, pid, application, state } = longestTransaction;
   yield warn(
-    "transactions",
+    "postgres transactions",
     `session ${pid}${application === "" ? "" : ` of ${application}`} (${state}) has one open for ${spanText(seconds * 1000)}: ` +
       "deleted rows stay, and listeners may lag behind a gap",
     `end it: SELECT pg_terminate_backend(${pid})`,
@@ -81,6 +81,6 @@ function* judgeLoad({ connectionsLeft, longestTransaction }: ServerFacts): Gener
 
 function judgeClock({ skewMs }: ServerFacts): Finding {
   const text = `the clock of PostgreSQL is ${spanText(skewMs)} ${skewMs < 0 ? "behind" : "ahead of"} this machine's`;
-  if (Math.abs(skewMs) <= toleratedSkewMs) return ok("clock", "PostgreSQL and this machine agree");
-  return warn("clock", `${text}; the relay uses that of PostgreSQL`, "set both by NTP");
+  if (Math.abs(skewMs) <= toleratedSkewMs) return ok("postgres clock", "PostgreSQL and this machine agree");
+  return warn("postgres clock", `${text}; the relay uses that of PostgreSQL`, "set both by NTP");
 }

@@ -5,9 +5,10 @@ import { type RedisFault, type RedisFaultKind, readRedisUrl, redisFaultOf } from
 import type { TlsSettings } from "../../model/tls.ts";
 import { createRedisClient, type Redis, storeError } from "../../store/redis/client.ts";
 import { redisAddress } from "../../store/redis/connection.ts";
-import { infoFields, type Presence, readPresences } from "../../store/redis/server.ts";
+import { infoFields, readPresences } from "../../store/redis/server.ts";
 import type { RedisSettings } from "../../store/settings.ts";
-import { type Finding, fail, ok, warn } from "./finding.ts";
+import { type Finding, fail } from "./finding.ts";
+import { judgeProcesses, judgeVersions } from "./processes.ts";
 import { judgeDestination, judgeRedis, type Latency, type RedisFacts } from "./redis-judge.ts";
 
 /** How long connecting, and then each command of a check, may take. */
@@ -55,31 +56,6 @@ export function checkRedisDestination(name: string, url: RedisSettings["url"], t
   return withClient(settings, "destination", `${name}: ${address}`, async (client) =>
     judgeDestination(name, address, await readFacts(client, null)),
   );
-}
-
-/** Without a worker, accepted events wait. */
-function judgeProcesses(presences: readonly Presence[]): Finding {
-  const check = "processes";
-  const count = (role: Presence["role"]): number => presences.filter((presence) => presence.role === role).length;
-  const receiving = count("receive") + count("both");
-  const working = count("work") + count("both");
-  if (receiving + working === 0) return warn(check, "none is connected", "wamid-relay serve");
-  const text = `${receiving} receive, ${working} work`;
-  if (working === 0) return warn(check, `${text}: events are accepted, and nothing is delivered`, "wamid-relay serve --role work");
-  if (receiving === 0) return warn(check, `${text}: no event can come in`, "wamid-relay serve --role receive");
-  return ok(check, text);
-}
-
-/** A finding when processes of different versions share the Redis. */
-export function judgeVersions(presences: readonly Presence[]): Finding[] {
-  const running = presences.filter(({ role }) => role !== "command");
-  const versions = [...new Set(running.map(({ version }) => version))].toSorted();
-  if (versions.length < 2) return [];
-  const text = versions.map((version) => {
-    const processes = running.filter((presence) => presence.version === version).map(({ pid, host }) => `process ${pid} on ${host}`);
-    return `${version} (${processes.join(", ")})`;
-  });
-  return [warn("processes", `run different versions: ${text.join("; ")}`, "update and restart the older ones")];
 }
 
 async function withClient(

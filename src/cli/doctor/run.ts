@@ -13,6 +13,7 @@ import { controlAddress } from "../reach-relay.ts";
 import { attentionInStore, judgeAttention, type StoredFacts } from "./attention.ts";
 import { type Finding, fail, ok, skip, spanText, warn } from "./finding.ts";
 import { checkDestinations, checkServices, judgeExpiries, type Skew } from "./network.ts";
+import { judgeProcesses, judgeVersions } from "./processes.ts";
 import { checkRelay, knownSecrets, type OwnStore } from "./relay.ts";
 import { checkReload } from "./reload.ts";
 import { checkSettings, judgeSecrets } from "./settings.ts";
@@ -110,7 +111,9 @@ async function checkShared(storage: RedisSettings | PostgresStorage, { routes, a
     const processes = (await store.processes?.()) ?? null;
     const users = processes?.map(({ id, pid, host }) => ({ id, text: `process ${pid} on ${host}` })) ?? null;
     const own = { ...nothing, dataId: await store.read.dataId(), users };
-    return { ...found, facts: { backlog, breakers, quarantine, unplanned }, own, secretUses, now, stops: stops.flat() };
+    const judged = storage.driver === "postgres" && processes !== null ? [judgeProcesses(processes), ...judgeVersions(processes)] : [];
+    const facts = { backlog, breakers, quarantine, unplanned };
+    return { ...found, files: [...files, ...judged], facts, own, secretUses, now, stops: stops.flat() };
   } finally {
     await store.close();
   }

@@ -1,3 +1,4 @@
+import type { Budgets } from "../../model/budget.ts";
 import type { Clock } from "../../model/clock.ts";
 import { createSteadyTime } from "../../model/clock.ts";
 import type { SharedCaps, SlotEnd } from "../../model/shared-caps.ts";
@@ -14,10 +15,11 @@ import {
 import { capsUnknown } from "../errors.ts";
 import type { Plan } from "../settings.ts";
 import { createOwnLearned, type Identity, keyOf, type QuotaReason, quotaReasons, type StopReason, stopReasons } from "./account.ts";
+import { createBudgetedAccount } from "./budget.ts";
 import { type Caps, grantedCaps, learnCaps, planCaps, planId, shareOf } from "./caps.ts";
 import { createCallQueue } from "./queue.ts";
 import { createSharedAccount, type SharedAccount, type Wanted } from "./shared.ts";
-import { type CallKind, callKinds, createSlots } from "./slots.ts";
+import { type CallKind, callKinds, createSlots, limitsOf } from "./slots.ts";
 import { coveringReasons, createStops, type StopState } from "./stops.ts";
 
 /** The account's caps, by plan or in numbers, and the relay's share of them (more than 0, at most 1). */
@@ -36,6 +38,8 @@ export type LimiterOptions = Allowance & {
   readonly recent?: readonly DispatchedCall[];
   /** Shares caps and stops with other processes of the account; default: this process is alone. */
   readonly shared?: SharedCaps | undefined;
+  /** The same: each process has a part of the caps. */
+  readonly budgets?: Budgets | undefined;
   readonly hooks?: LimiterHooks;
 };
 
@@ -110,7 +114,8 @@ const othersTookMs = 10_000;
  * end is taken to be `graceMs` later. A call that was never sent counts in no window and returns its slot at once. The
  * relay cannot know the other users of the account: when the service answers 429 all the same, the cap is held (`caps.ts`).
  *
- * With several processes, the moment at which the slot was granted takes the place of the dispatch (`shared.ts`).
+ * With several processes, each has a part of the caps (`budget.ts`); or the moment at which a slot was granted takes the
+ * place of the dispatch (`shared.ts`).
  *
  * **Priorities.** `send` before `interactive` before `poll` (`queue.ts`). `interactive` and `poll` leave what sends can need (`quotasOf`);
  * messages and polls are spread over the minute (`slots.ts`).
@@ -122,7 +127,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   const time = createSteadyTime(clock);
   let allowance: Allowance = options;
   const identity = (): Identity => identityOf(allowance);
-  const account = options.shared === undefined ? ownAccount() : sharedAccount(options.shared);
+  const account = openAccount();
   const { slots, learned } = account;
   const stops = createStops({ time, learned, identity });
   const queue = createCallQueue({ clock, time, readyAt });
@@ -135,13 +140,56 @@ export function createLimiter(options: LimiterOptions): Limiter {
   /** Limits calls other than sends, because a service that hangs on polls would otherwise block sends too. */
   const mostOthers = atOnce - Math.ceil(atOnce / 4);
 
+  function openAccount(): SharedAccount {
+    if (options.budgets !== undefined) return budgetedAccount(options.budgets);
+    return options.shared === undefined ? ownAccount() : sharedAccount(options.shared);
+  }
+
   function ownAccount(): SharedAccount {
-    const own = createSlots(shareOf(capsOf(options), options.share), graceMs);
+    let caps = shareOf(capsOf(options), options.share);
+    const own = createSlots(limitsOf(caps), graceMs);
     const now = clock.now();
     for (const { at, ...kind } of (options.recent ?? []).toSorted((a, b) => a.at - b.at)) {
       own.count(kind, time.now() + Math.min(at, now) + othersTookMs - now);
     }
-    return { slots: own, learned: createOwnLearned(identity().plan, own.newest), isKnown: () => true, refresh: () => {}, close: () => {} };
+    return {
+      slots: {
+        ...own,
+        setCaps(next) {
+          caps = next;
+          own.setLimits(limitsOf(next), time.now());
+        },
+        used: (cap, at) => own.used(at)[cap],
+        limit: (cap) => caps[cap],
+      },
+      learned: createOwnLearned(identity().plan, own.newest),
+      isKnown: () => true,
+      refresh: () => {},
+      stored: async () => true,
+      close: () => {},
+    };
+  }
+
+  function budgetedAccount(budgets: Budgets): SharedAccount {
+    return createBudgetedAccount({
+      budgets,
+      clock,
+      time,
+      graceMs,
+      tookMs: othersTookMs,
+      caps: shareOf(capsOf(options), options.share),
+      plan: () => identity().plan,
+      waiting: ({ cap, priority }) => queue.waiting(cap, priority),
+      inFlight() {
+        const most = mostInFlight();
+        return {
+          now: { all: sendsInFlight + othersInFlight, others: othersInFlight },
+          most: { all: most, others: Math.min(most, mostOthers) },
+        };
+      },
+      changed: applyLearned,
+      lost: () => turnAway("unknown"),
+    });
   }
 
   function sharedAccount(shared: SharedCaps): SharedAccount {
@@ -228,7 +276,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
         isSettled = true;
         countInFlight(call, -1);
         const now = time.now();
-        slots.end(slot, now, endOf(outcome));
+        slots.end(slot, now, endOf(outcome), outcome.type === "unauthenticated" || outcome.type === "blocked");
         const ended = { call: { number: slot.number, probes }, operation, outcome, now, wallNow: clock.now() };
         const [own, planned] = [identity(), capsOf(allowance)];
         const began = learned.change((state, newest) => {
@@ -335,11 +383,15 @@ export function createLimiter(options: LimiterOptions): Limiter {
       };
     },
     resume: () => restart(allowance, false),
-    resumeByOrder: () =>
-      new Promise((resolve, reject) => {
-        stops.resume(false, (ended) => (ended === null ? reject(capsUnknown()) : resolve(ended)));
+    async resumeByOrder() {
+      if (!(await account.stored())) throw capsUnknown();
+      const ended = await new Promise<readonly QuotaReason[]>((resolve, reject) => {
+        stops.resume(false, (all) => (all === null ? reject(capsUnknown()) : resolve(all)));
         applyLearned();
-      }),
+      });
+      if (!(await account.stored())) throw capsUnknown();
+      return ended;
+    },
     retune: (next) => restart(next, true),
     close: account.close,
   };

@@ -15,6 +15,8 @@ export interface SharedAccount {
   isKnown(): boolean;
   /** Updates the view if it is older than a few seconds. */
   refresh(): void;
+  /** Resolves when all that this process learned is stored, and what others stored is known; false: it may not be. */
+  stored(): Promise<boolean>;
   /** No more calls follow: slots that could not be returned come back by themselves. */
   close(): void;
 }
@@ -214,6 +216,7 @@ export function createSharedAccount(parts: SharedAccountParts): SharedAccount {
     slots,
     learned,
     isKnown: () => time.now() >= knownFrom,
+    stored: async () => true,
     refresh() {
       if (time.now() - lookedAt >= freshMs) void step();
     },

@@ -1,3 +1,4 @@
+import { type Limits, limitsFrom, type SlotKind, slotKinds } from "../../model/budget.ts";
 import type { SlotEnd } from "../../model/shared-caps.ts";
 import { type CallCap, type CallPriority, callPriorities } from "../admission.ts";
 import { type Caps, quotasOf } from "./caps.ts";
@@ -29,7 +30,8 @@ export interface Slots {
   readyAt(kind: CallKind, now: number): number;
   /** Takes a slot. Only when `readyAt` allows it. */
   take(kind: CallKind, now: number): Slot;
-  end(slot: Slot, now: number, how: SlotEnd): void;
+  /** `isBad`: the service refused the call because of its key. */
+  end(slot: Slot, now: number, how: SlotEnd, isBad: boolean): void;
   /** The number of the call dispatched last. */
   newest(): number;
   /** Counts an earlier process's call that ended by `endedAt`. Call it in their order, before any `take`. */
@@ -42,70 +44,79 @@ export interface Slots {
 /** The service counts in windows of this length. */
 const windowMs = 60_000;
 
+/** The limits of a process that is alone. */
+export function limitsOf(caps: Caps): Limits {
+  return { ...caps, ...quotasOf(caps), calls: Number.POSITIVE_INFINITY, otherCalls: Number.POSITIVE_INFINITY };
+}
+
+/** The kinds of slots that a call holds. */
+export const slotKindsOf = byKind(({ cap, priority }): readonly SlotKind[] => [
+  "requests",
+  "calls",
+  ...(cap === "messages" ? (["messages"] as const) : []),
+  ...(priority === "send" ? [] : (["interactive", "otherCalls"] as const)),
+  ...(priority === "poll" ? (["poll"] as const) : []),
+]);
+
+export interface OwnSlots extends Omit<Slots, "setCaps" | "used" | "limit"> {
+  setLimits(limits: Limits, now: number): void;
+  used(now: number): Limits;
+}
+
 /**
  * Slots of one process. Messages and polls are also paced; interactive calls and automation runs go as soon as there is a slot.
  * `graceMs`: how long a call of unknown outcome may still be in flight.
  */
-export function createSlots(initial: Caps, graceMs: number): Slots {
-  const quotas = quotasOf(initial);
-  const requests = createSlotWindow(initial.requests);
-  const messages = createSlotWindow(initial.messages);
-  /** Held by interactive calls and polls, and by polls alone. */
-  const others = createSlotWindow(quotas.interactive);
-  const polls = createSlotWindow(quotas.poll);
-  let messagePace = createPace(initial.messages);
-  let pollPace = createPace(quotas.poll);
+export function createSlots(initial: Limits, graceMs: number): OwnSlots {
+  let limits = initial;
+  const windows = Object.fromEntries(slotKinds.map((kind) => [kind, createSlotWindow(initial[kind])])) as Record<SlotKind, SlotWindow>;
+  const paces = { messages: createPace(initial.messages), poll: createPace(initial.poll) };
+  const pacesOf = ({ cap, priority }: CallKind): readonly Pace[] => [
+    ...(cap === "messages" ? [paces.messages] : []),
+    ...(priority === "poll" ? [paces.poll] : []),
+  ];
   let newest = 0;
-
-  const windowsOf = byKind(({ cap, priority }) => [
-    requests,
-    ...(cap === "messages" ? [messages] : []),
-    ...(priority === "send" ? [] : [others]),
-    ...(priority === "poll" ? [polls] : []),
-  ]);
 
   return {
     readyAt(kind, now) {
       let at = now;
-      for (const window of windowsOf(kind)) at = Math.max(at, window.freeAt(now));
-      if (kind.cap === "messages") at = Math.max(at, messagePace.readyAt());
-      if (kind.priority === "poll") at = Math.max(at, pollPace.readyAt());
+      for (const slot of slotKindsOf(kind)) at = Math.max(at, windows[slot].freeAt(now));
+      for (const pace of pacesOf(kind)) at = Math.max(at, pace.readyAt());
       return at;
     },
     take(kind, now) {
-      for (const window of windowsOf(kind)) window.take();
-      if (kind.cap === "messages") messagePace.take(now);
-      if (kind.priority === "poll") pollPace.take(now);
+      for (const slot of slotKindsOf(kind)) windows[slot].take();
+      for (const pace of pacesOf(kind)) pace.take(now);
       newest += 1;
       return { kind, number: newest };
     },
     newest: () => newest,
-    end({ kind }, now, how) {
-      for (const window of windowsOf(kind)) {
+    end({ kind }, now, how, isBad) {
+      for (const slot of slotKindsOf(kind)) {
+        const window = windows[slot];
+        const isOver = slot === "calls" || slot === "otherCalls" ? !isBad : how === "not-sent";
         // The pace stays taken, so as not to hammer an unreachable service.
-        if (how === "not-sent") window.undo();
+        if (isOver) window.undo();
         else if (how === "lost") window.giveBack(now + windowMs + graceMs, true);
         else window.giveBack(now + windowMs, false);
       }
     },
     count(kind, endedAt) {
-      for (const window of windowsOf(kind)) {
+      for (const slot of slotKindsOf(kind)) {
+        const window = windows[slot];
         window.take();
         // With the lost calls, whose slots come back later than those of calls that end from now on.
-        window.giveBack(endedAt + windowMs, true);
+        if (slot === "calls" || slot === "otherCalls") window.undo();
+        else window.giveBack(endedAt + windowMs, true);
       }
     },
-    setCaps(caps) {
-      const { interactive, poll } = quotasOf(caps);
-      if (caps.messages !== messages.limit()) messagePace = createPace(caps.messages);
-      if (poll !== polls.limit()) pollPace = createPace(poll);
-      requests.setLimit(caps.requests);
-      messages.setLimit(caps.messages);
-      others.setLimit(interactive);
-      polls.setLimit(poll);
+    setLimits(next, now) {
+      if (next.messages !== limits.messages) paces.messages.setRate(next.messages, now);
+      if (next.poll !== limits.poll) paces.poll.setRate(next.poll, now);
+      for (const slot of slotKinds) windows[slot].setLimit(next[slot]);
+      limits = next;
     },
-    used: (cap, now) => (cap === "messages" ? messages : requests).used(now),
-    limit: (cap) => (cap === "messages" ? messages : requests).limit(),
+    used: (now) => limitsFrom((slot) => windows[slot].used(now)),
   };
 }
 
@@ -117,7 +128,6 @@ function byKind<T>(make: (kind: CallKind) => T): (kind: CallKind) => T {
 
 /** One count: at most `limit` slots held at any time. Times are steady ms. */
 interface SlotWindow {
-  limit(): number;
   /** With a smaller limit, more slots may be held than allowed; then none is free until enough have come back. */
   setLimit(limit: number): void;
   /** Slots held by calls in flight and by calls that ended recently. */
@@ -145,7 +155,6 @@ export function createSlotWindow(initial: number): SlotWindow {
   }
 
   return {
-    limit: () => limit,
     setLimit(next) {
       limit = next;
     },
@@ -197,6 +206,8 @@ interface Pace {
   /** When the next call may go; now or earlier: at once. */
   readyAt(): number;
   take(now: number): void;
+  /** Calls that went before count on. */
+  setRate(perMinute: number, now: number): void;
 }
 
 /**
@@ -204,16 +215,26 @@ interface Pace {
  * `ceil(perMinute / 6) + perMinute * w / 60000` go ("Spread sends over time (for example 1 per second on
  * escala)", messaging-service-api.md, "Responses at the limit").
  */
-export function createPace(perMinute: number): Pace {
-  const interval = 60_000 / perMinute;
-  const saved = Math.ceil(perMinute / 6) * interval;
+export function createPace(initial: number): Pace {
+  let interval = 0;
+  let saved = 0;
   // The generic cell rate algorithm: one number, the time at which the whole burst is available again.
   let fullAt = 0;
+  function setInterval(perMinute: number): void {
+    interval = 60_000 / Math.max(perMinute, 1);
+    saved = Math.ceil(perMinute / 6) * interval;
+  }
+  setInterval(initial);
   return {
     // Rounding errors must not cost a whole millisecond.
     readyAt: () => Math.ceil(fullAt + interval - saved - 1e-6),
     take(now) {
       fullAt = Math.max(fullAt, now) + interval;
+    },
+    setRate(perMinute, now) {
+      const taken = Math.max(0, fullAt - now) / interval;
+      setInterval(perMinute);
+      fullAt = now + taken * interval;
     },
   };
 }

@@ -82,8 +82,9 @@ export function createNotices({ id, send }: NoticeParts) {
     /** Listeners read again: other processes stored events. */
     wakeStored,
     receive(payload: string): void {
-      const { i, s, d, w } = JSON.parse(payload) as Notice;
-      if (i === id) return;
+      const notice = noticeIn(payload);
+      if (notice === null || notice.i === id) return;
+      const { s, d, w } = notice;
       if (s) wakeStored();
       for (const listener of dueListeners) {
         if (d.length > 0) listener.offer(d);
@@ -107,4 +108,14 @@ export function createNotices({ id, send }: NoticeParts) {
       flush();
     },
   };
+}
+
+/** Null: anyone who may use the database may send something else. */
+function noticeIn(payload: string): Notice | null {
+  try {
+    const notice = JSON.parse(payload) as Partial<Notice> | null;
+    return Array.isArray(notice?.d) && Array.isArray(notice.w) ? (notice as Notice) : null;
+  } catch {
+    return null;
+  }
 }

@@ -52,7 +52,7 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
   /** The database answers, and refuses writes. */
   let isRefusing = false;
   let presentAt = Number.NEGATIVE_INFINITY;
-  let lastSeq = 0;
+  let seen = { last: 0, known: 0 };
   const toSessions = { refusal: () => watch.refusal(), lost: (error: StoreUnavailable) => watch.lost(error) };
   const receive = createSessions(settings, { most: most.receive, hooks: toSessions });
   const work = createSessions(settings, { most: most.work, hooks: toSessions });
@@ -93,9 +93,10 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
         last = found?.last ?? 0;
         return found?.now ?? systemClock.now();
       });
-      // Also at a gap: nobody notifies of its end.
-      if (last !== lastSeq || reader.horizon.known() < last) notices.wakeStored();
-      lastSeq = last;
+      // Also at a gap, and once one was passed by any reader: nobody notifies of its end.
+      const known = reader.horizon.known();
+      if (last !== seen.last || known !== seen.known || known < last) notices.wakeStored();
+      seen = { last, known };
       if (watch.refusal() === null && performance.now() - presentAt >= presentEveryMs) await present();
     },
     probe: present,

@@ -35,6 +35,7 @@ export function createWatch({ settings, after, greet, look, probe, recovered, fa
   let failures = 0;
   let isClosed = false;
   let isTicking = false;
+  let isKnown = false;
   let cancel = (): void => {};
 
   async function connected(): Promise<Session> {
@@ -63,17 +64,23 @@ export function createWatch({ settings, after, greet, look, probe, recovered, fa
         recovered();
       }
       failures = 0;
-      first.resolve();
+      known();
     } catch (error) {
       failures += 1;
       const refused = refusalOf(error);
-      if (refused !== null) first.reject(refused);
+      // The caller of `opened` reports it.
+      if (refused !== null && !isKnown) return first.reject(refused);
       suspect(refused === null ? unavailable(error) : new StoreUnavailable(refused.message, { cause: error }));
-      first.resolve();
+      known();
     } finally {
       isTicking = false;
       if (!isClosed) schedule(failures === 0 ? everyMs.up : growingWait(failures, everyMs.first, everyMs.longest));
     }
+  }
+
+  function known(): void {
+    isKnown = true;
+    first.resolve();
   }
 
   function schedule(ms: number): void {

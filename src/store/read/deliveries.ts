@@ -2,6 +2,7 @@ import { parseDeliveryId } from "../../model/ids.ts";
 import { parseMaskedDelivery } from "../../model/mask.ts";
 import { attempts, deliveries, events, queue } from "../schema/tables.ts";
 import { query, rows, together, type Work } from "../sql/ops.ts";
+import { routesOf } from "../sql/routes.ts";
 import { allOf, as, raw, type Sql, select, sql } from "../sql/sql.ts";
 import type { AttemptView, DeliveryFilter, DeliveryView } from "../views.ts";
 import {
@@ -20,7 +21,6 @@ import {
 } from "./delivery-rows.ts";
 import { seqsOf } from "./events.ts";
 import { isBetween } from "./pages.ts";
-import { routesOf } from "./routes.ts";
 
 const q = as(queue, "q");
 const d = as(deliveries, "d");
@@ -44,7 +44,7 @@ export function* listDeliveries(filter: DeliveryFilter): Work<DeliveryView[]> {
   const range: Range =
     event === undefined
       ? { after: filter.after ?? 0, before: end, limit }
-      : { after: event - 1, before: end.event <= event ? end : { event: event + 1, route: "" }, limit };
+      : { after: Math.max(event - 1, filter.after ?? 0), before: end.event <= event ? end : { event: event + 1, route: "" }, limit };
   let found: DeliveryView[] = [];
   for (const list of yield* listsOf(filter)) {
     // Older ones than those of a full page are not read.

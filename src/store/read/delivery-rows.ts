@@ -5,8 +5,6 @@ import { deliveries, events, queue, queueState, settledState } from "../schema/t
 import { allOf, as, hexOf, raw, type Sql, select, sql } from "../sql/sql.ts";
 import type { DeliveryView, OfEvent } from "../views.ts";
 
-/** How deliveries are stored, as far as lists of them show it. */
-
 const q = as(queue, "q");
 const d = as(deliveries, "d");
 const e = as(events, "e");

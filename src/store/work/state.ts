@@ -67,6 +67,11 @@ export function* readNow(): Work<number> {
   return found?.now ?? 0;
 }
 
+export function* timeNow(): Work<number> {
+  const [time] = yield* rows(sql<{ readonly now: number }>`SELECT ${databaseNow} AS now`);
+  return time?.now ?? 0;
+}
+
 /** Takes or renews what one holder at a time may have, for `forMs`. False: another holds it. */
 export function* hold(key: string, holder: string, forMs: number): Work<boolean> {
   const held = yield* rows(

@@ -137,6 +137,6 @@ test("a schedule with Redis is a fault of the settings", async () => {
   const { code, out, err } = await runOn(relay, "config", "check");
   expect(code).toBe(1);
   expect(out + err).toMatch(
-    /backup\.schedule.*needs storage\.driver sqlite; back up Redis itself, as docs\/how-to\/back-up-and-restore\.md describes/,
+    /backup\.schedule.*needs storage\.driver sqlite; back up the database server itself, as docs\/how-to\/back-up-and-restore\.md describes/,
   );
 });

@@ -1,7 +1,11 @@
 // Slow: it starts servers of its own.
 import { randomUUID } from "node:crypto";
+import { chownSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect as connectTo, createServer, type Server, type Socket } from "node:net";
-import { expect, test } from "vitest";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import type { TlsSettings } from "../../../src/model/tls.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
 import { openPostgresStore, type PostgresStore } from "../../../src/store/postgres/open.ts";
 import { events } from "../../../src/store/schema/tables.ts";
@@ -12,6 +16,7 @@ import { openSession } from "../../harness/postgres-session.ts";
 import { until } from "../../harness/until.ts";
 import { createDatabase } from "../../setup/database.ts";
 import { type Postgres, startPostgres } from "../../setup/postgres.ts";
+import { selfSigned } from "../url-destination/self-signed.ts";
 
 const rules = rulesFor([{ name: "crm" }]);
 const e = as(events, "e");
@@ -24,11 +29,11 @@ interface Opened extends AsyncDisposable {
   readonly reports: string[];
 }
 
-async function open(url: string, schema = "relay"): Promise<Opened> {
+async function open(url: string, schema = "relay", tls?: TlsSettings): Promise<Opened> {
   const reports: string[] = [];
   const id = randomUUID();
   const opened = await openPostgresStore(
-    { url, schema },
+    { url, schema, tls },
     {
       rules,
       hooks: { committed: () => reports.push("stored"), failed: (error) => reports.push((error as Error).message) },
@@ -82,6 +87,24 @@ test("a process hears of what another one stored and made due, and of routes tha
   one.store.announce(Array.from({ length: 500 }, (_, event) => ({ route: "log", event, at: 0 })));
   await until("many are one route", () => heard.length === 3);
   expect(heard.slice(1)).toEqual(["crm", "log"]);
+});
+
+test("wakes listeners once a gap is passed, of which nobody notifies", async () => {
+  await using database = await createDatabase();
+  await using one = await open(database.url);
+  await using session = await openSession(database.url);
+  const page = async () => (await one.store.read.listen.ends()).newest;
+  await session.rows("BEGIN");
+  await session.rows("SELECT pg_current_xact_id(), nextval('relay.events_seq')");
+  expect(await one.store.accept(anEvent())).toMatchObject({ seq: 2 });
+  for (let n = 0; n < 3; n += 1) expect(await page()).toBe(0);
+  let woken = 0;
+  one.store.onStored(() => {
+    woken += 1;
+  });
+  await session.rows("ROLLBACK");
+  await until("it is passed", async () => (await page()) === 2);
+  await until("they are woken", () => woken > 0);
 });
 
 test.for([
@@ -176,6 +199,26 @@ test("a table that is locked for long holds up commands for some seconds only", 
   await session.rows("ROLLBACK");
   await until("it stores", () => accepts(one));
   expect(one.reports.at(-1)).toBe("stored");
+});
+
+test("encrypts the connection, and refuses a certificate of another authority", { tags: ["slow"] }, async () => {
+  const [own, other] = [selfSigned(), selfSigned()];
+  const folder = mkdtempSync(join(tmpdir(), "postgres-tls-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const files = { ssl_cert_file: join(folder, "cert.pem"), ssl_key_file: join(folder, "key.pem") };
+  writeFileSync(files.ssl_cert_file, own.cert);
+  writeFileSync(files.ssl_key_file, own.key, { mode: 0o600 });
+  // The server runs as another user when the tests run as root.
+  if (process.getuid?.() === 0) for (const path of [folder, ...Object.values(files)]) chownSync(path, 65_534, 65_534);
+  await using server = await startPostgres({ tcp: true, settings: { ssl: "on", ...files } });
+  const url = `postgres://relay@localhost:${server.port}/postgres`;
+  await using one = await open(url, "relay", { ca: own.cert });
+  expect(await accepts(one)).toBe(true);
+  await using session = await openSession(server.url);
+  const plain = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'wamid-relay' AND NOT ssl";
+  expect(await session.number(plain)).toBe(0);
+  await expect(open(url, "relay", { ca: other.cert })).rejects.toThrow(/TLS fails/);
+  await expect(open(`${url}?sslmode=require`)).rejects.toThrow(/TLS fails/);
 });
 
 /** A loopback port before the server that forwards nothing any more while it hangs. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { judgeVersions } from "../../../src/cli/doctor/redis.ts";
+import { judgeVersions } from "../../../src/cli/doctor/processes.ts";
 import { judgeDestination, judgeRedis, type RedisFacts } from "../../../src/cli/doctor/redis-judge.ts";
 import type { Presence } from "../../../src/store/redis/server.ts";
 

@@ -2,6 +2,8 @@ import { inspect } from "node:util";
 import { describe, expect, test } from "vitest";
 import { parseSettings } from "../../../src/config/load.ts";
 import { printSettings } from "../../../src/config/print.ts";
+import { postgresPlaceText, readPostgresUrl } from "../../../src/model/postgres.ts";
+import { createRedactor } from "../../../src/model/redact.ts";
 import { readRedisUrl, redisPlaceText } from "../../../src/model/redis.ts";
 import { faultsOf } from "./faults-of.ts";
 
@@ -31,7 +33,7 @@ describe("storage with driver redis", () => {
     ["{ driver: redis, url: 'redis://a,b' }", "storage.url: has several hosts"],
     ["{ driver: redis, url: 'redis://a/1', cluster: true }", "storage.url: names a database"],
     ["{ driver: redis, url: 'redis://a', cluster: true, sentinel: m }", "storage.sentinel: and cluster: true exclude one another"],
-    ["{ driver: mysql }", "storage.driver: must be sqlite or redis"],
+    ["{ driver: mysql }", "storage.driver: must be one of sqlite, postgres, redis"],
   ])("%s: %s", (storage, fault) => {
     expect(faultsOf(`storage: ${storage}`)).toEqual([expect.stringContaining(fault)]);
   });
@@ -64,3 +66,48 @@ test.each([
   "redis://:p%zz@a",
   "redis://a,",
 ])("%j is no Redis URL", (text) => expect(readRedisUrl(text)).toBeNull());
+
+const database = "postgres://app:s3cr%2Ft@db.internal:6432/relay?sslmode=require";
+
+describe("storage with driver postgres", () => {
+  test("has a schema, and prints no password", () => {
+    const settings = parseSettings(`storage: { driver: postgres, url: "${database}" }`, "relay.yaml", {});
+    expect(settings.storage).toMatchObject({ driver: "postgres", schema: "relay" });
+    for (const shown of [printSettings(settings), JSON.stringify(settings), inspect(settings, { depth: null, showHidden: true })]) {
+      expect(shown).not.toContain("s3cr");
+    }
+    const longer = parseSettings(`storage: { driver: postgres, url: "postgres://app:long-s3cr%2Ft@/relay?host=/run" }`, "relay.yaml", {});
+    expect(createRedactor(longer).text("with long-s3cr/t and long-s3cr%2Ft")).not.toContain("s3cr");
+  });
+
+  test.each([
+    ["{ driver: postgres }", "storage.url: is missing"],
+    ["{ driver: postgres, url: 'redis://a' }", "storage.url: is not a PostgreSQL URL"],
+    ["{ driver: postgres, url: 'postgres://u@a/b', prefix: x }", "storage.prefix: unknown setting here (it belongs to another shape)"],
+    ["{ driver: postgres, url: 'postgres://u@a/b', schema: 'Relay-1' }", "storage.schema: is not a schema"],
+  ])("%s: %s", (storage, fault) => {
+    expect(faultsOf(`storage: ${storage}`)).toEqual([expect.stringContaining(fault)]);
+  });
+});
+
+test.each([
+  ["postgresql://u@localhost/b", { host: "localhost", port: 5432, user: "u", password: "", database: "b", isEncrypted: false }],
+  [database, { host: "db.internal", port: 6432, user: "app", password: "s3cr/t", database: "relay", isEncrypted: true }],
+  ["postgres://u:p%40ss@[::1]/b", { host: "::1", port: 5432, user: "u", password: "p@ss", database: "b", isEncrypted: false }],
+  ["postgres://u@/b?host=/run/pg&port=5433", { host: "/run/pg", port: 5433, user: "u", password: "", database: "b", isEncrypted: false }],
+])("%s is read", (text, place) => {
+  expect(readPostgresUrl(text)).toEqual(place);
+  expect(postgresPlaceText(place)).not.toMatch(/s3cr|p@ss/);
+});
+
+test.each([
+  "",
+  "postgres://u@a",
+  "postgres://a/b",
+  "postgres://u@/b",
+  "postgres://u@a:0/b",
+  "postgres://u@a,c/b",
+  "postgres://u@a/b?sslmode=prefer",
+  "postgres://u@a/b?options=-c",
+  "postgres://u:p%zz@a/b",
+])("%j is no PostgreSQL URL", (text) => expect(readPostgresUrl(text)).toBeNull());

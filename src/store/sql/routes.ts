@@ -1,4 +1,4 @@
-import { type Sql, sql } from "../sql/sql.ts";
+import { type Sql, sql } from "./sql.ts";
 
 /** The routes that rows have, with one look at an index for each. `from`: a table and a condition. */
 export function routesOf(from: Sql): Sql<{ readonly route: string }> {

@@ -1,0 +1,68 @@
+/**
+ * What an account's processes divide among themselves. `requests` and `messages` are the caps; `interactive` limits calls
+ * other than sends, `poll` polls. `calls`, of them `otherCalls` other than sends, limits calls in flight and those that the
+ * service refused because of the key within the last minute.
+ */
+export const slotKinds = ["requests", "messages", "interactive", "poll", "calls", "otherCalls"] as const;
+export type SlotKind = (typeof slotKinds)[number];
+export type Limits = Readonly<Record<SlotKind, number>>;
+
+export function limitsFrom(numberOf: (kind: SlotKind) => number): Limits {
+  return Object.fromEntries(slotKinds.map((kind) => [kind, numberOf(kind)])) as Limits;
+}
+
+/** Divides an account's caps: each process has a part of them and keeps to it. */
+export interface Budgets {
+  /** Rejects when the result is unknown; the step may have happened all the same. */
+  step(request: BudgetRequest): Promise<BudgetAnswer>;
+}
+
+export interface BudgetRequest {
+  /** A unique name of the process. */
+  readonly process: string;
+  /** Of all processes together. */
+  readonly caps: Limits;
+  /** Slots that calls of this process hold. */
+  readonly used: Limits;
+  /** What this process cannot give back now. It keeps to this until the answer comes. */
+  readonly keep: Limits;
+  /** What the calls that run or wait need, and with how much it would run without asking soon again. */
+  readonly need: Limits;
+  readonly want: Limits;
+  /** How long it may use its part without another step, and how long after that its calls may still count. */
+  readonly leaseMs: number;
+  readonly countsMs: number;
+  /** The version of the stops that it knows; 0: none. */
+  readonly version: number;
+  readonly news: BudgetNews | null;
+}
+
+/** Stops of quotas that began, changed, or ended (null), by reason. */
+export interface BudgetNews {
+  readonly plan: string;
+  readonly stops: Readonly<Record<string, StoredStop | null>>;
+}
+
+/** Times are unix ms. */
+export interface StoredStop {
+  readonly resource: string | null;
+  readonly renewsAt: number | null;
+  readonly until: number;
+}
+
+/** The stops of quotas that processes found. They hold for one plan. */
+export interface StoredStops {
+  readonly plan: string;
+  readonly version: number;
+  readonly stops: Readonly<Record<string, StoredStop>>;
+}
+
+export interface BudgetAnswer {
+  /** The part of this process. */
+  readonly limits: Limits;
+  /** Slots that calls of other processes hold. */
+  readonly othersUsed: Limits;
+  readonly version: number;
+  /** Null: as this process knows them. */
+  readonly stops: StoredStops | null;
+}

@@ -1,0 +1,266 @@
+import { type BudgetAnswer, type Budgets, type Limits, limitsFrom, type StoredStop, slotKinds } from "../../model/budget.ts";
+import type { Clock, SteadyTime } from "../../model/clock.ts";
+import { uuidv7 } from "../../model/ids.ts";
+import type { CallCap } from "../admission.ts";
+import {
+  type AccountState,
+  createOwnLearned,
+  holdToPlan,
+  type Learned,
+  type QuotaReason,
+  type QuotaStop,
+  quotaReasons,
+} from "./account.ts";
+import type { Caps } from "./caps.ts";
+import type { SharedAccount } from "./shared.ts";
+import { type CallKind, callKinds, createSlots, limitsOf, slotKindsOf } from "./slots.ts";
+
+/** Calls in flight, and how many of them may be. `others`: without sends. */
+interface InFlight {
+  readonly all: number;
+  readonly others: number;
+}
+
+interface BudgetParts {
+  readonly budgets: Budgets;
+  readonly clock: Clock;
+  readonly time: SteadyTime;
+  readonly graceMs: number;
+  readonly tookMs: number;
+  readonly caps: Caps;
+  readonly plan: () => string;
+  readonly waiting: (kind: CallKind) => number;
+  readonly inFlight: () => { readonly now: InFlight; readonly most: InFlight };
+  /** The part or the stops changed: dispatches what is ready. */
+  readonly changed: () => void;
+  /** No slots are available, and it is not known when. */
+  readonly lost: () => void;
+}
+
+/**
+ * Calls in flight in all processes together, and those refused because of the key within the last minute. Below the 20 bad
+ * calls of a minute that block an address.
+ */
+const atOnce = { calls: 16, otherCalls: 12 };
+/** A part is good for so long. A dead process's part is lost to others until then, and for two minutes more. */
+const leaseMs = 15_000;
+/** Less than the lease, because clocks do not run alike. */
+const trustedMs = 14_000;
+/** How often the part is renewed while it is used. */
+const beatMs = 3_000;
+/** The wait after a failure; until then, calls are refused at once when there is no part. */
+const retryMs = 1_000;
+/** The wait until the next demand for more, after one that was met, and after one that was not. */
+const askAgainMs = { met: 100, unmet: 1_000 };
+/** The maximum age of what is known of other processes. */
+const freshMs = 5_000;
+const windowMs = 60_000;
+
+const noLimits = limitsFrom(() => 0);
+const least = (a: Limits, b: Limits): Limits => limitsFrom((kind) => Math.min(a[kind], b[kind]));
+
+/**
+ * An account whose caps are divided among processes. Each has a part of every limit, keeps to it as a process that is alone
+ * keeps to the caps, and returns at intervals what it does not use. Holds and doubts about the key are learned by each
+ * process; stops of quotas are stored, and reach the others with their next step.
+ *
+ * **Why the caps hold.** In every process, at most as many slots are held as its part has, and a part is stored before it
+ * is used and reduced before that is stored. All parts together are at most the cap. So the calls of any window hold slots
+ * at once, and those are at most the cap (`limiter.ts`). A process that could not renew its part stops in time, and its
+ * part is free only when its calls count no longer.
+ */
+export function createBudgetedAccount(parts: BudgetParts): SharedAccount {
+  const { budgets, clock, time, graceMs, tookMs, plan, waiting, changed, lost } = parts;
+  const process = uuidv7(clock.now());
+  const slots = createSlots(noLimits, graceMs);
+  const own = createOwnLearned(plan(), slots.newest);
+  let caps = parts.caps;
+  let limits = noLimits;
+  let othersUsed = noLimits;
+  let version = 0;
+  let news = new Map<QuotaReason, StoredStop | null>();
+  /** Steady ms. */
+  let trustedUntil = Number.NEGATIVE_INFINITY;
+  let lookedAt = Number.NEGATIVE_INFINITY;
+  let knownFrom = Number.NEGATIVE_INFINITY;
+  let askFrom = Number.NEGATIVE_INFINITY;
+  let running: Promise<boolean> = Promise.resolve(true);
+  let next: Promise<boolean> | null = null;
+  let timer: { readonly at: number; readonly cancel: () => void } | null = null;
+  let isClosed = false;
+
+  const isTrusted = (): boolean => time.now() < trustedUntil;
+  const capLimits = (): Limits => ({ ...limitsOf(caps), ...atOnce });
+  const applyLimits = (): void => slots.setLimits(isTrusted() ? least(limits, capLimits()) : noLimits, time.now());
+
+  /** A step that includes all changes of this turn of the event loop. One runs at a time. False: it failed. */
+  function step(): Promise<boolean> {
+    next ??= running.then(() => {
+      next = null;
+      running = stepOnce();
+      return running;
+    });
+    return next;
+  }
+
+  async function stepOnce(): Promise<boolean> {
+    cancelTimer();
+    const at = time.now();
+    const used = slots.used(at);
+    const total = capLimits();
+    const demand = isClosed ? { need: noLimits, want: noLimits } : demandOf(used, total);
+    const spare = (cap: number, n: number) => (n > 0 ? Math.ceil(cap / 10) : 0);
+    const keep = limitsFrom((kind) => Math.max(used[kind], Math.min(limits[kind], used[kind] + spare(total[kind], demand.need[kind]))));
+    limits = isTrusted() && !isClosed ? least(limits, keep) : noLimits;
+    applyLimits();
+    const sent = news;
+    news = new Map();
+    let answer: BudgetAnswer;
+    try {
+      answer = await budgets.step({
+        process,
+        caps: total,
+        used,
+        keep,
+        ...demand,
+        leaseMs: isClosed ? 0 : leaseMs,
+        countsMs: (isClosed ? 0 : tookMs) + graceMs + windowMs,
+        version,
+        news: sent.size === 0 ? null : { plan: plan(), stops: Object.fromEntries(sent) },
+      });
+    } catch {
+      news = new Map([...sent, ...news]);
+      knownFrom = time.now() + retryMs;
+      applyLimits();
+      if (!isTrusted()) lost();
+      if (isBusy()) later(knownFrom);
+      return false;
+    }
+    const wasMet = slotKinds.every((kind) => answer.limits[kind] >= demand.need[kind]);
+    limits = answer.limits;
+    othersUsed = answer.othersUsed;
+    lookedAt = time.now();
+    trustedUntil = isClosed ? Number.NEGATIVE_INFINITY : at + trustedMs;
+    askFrom = lookedAt + (wasMet ? askAgainMs.met : askAgainMs.unmet);
+    version = answer.version;
+    if (answer.stops?.plan === plan()) adopt(answer.stops.stops);
+    applyLimits();
+    changed();
+    if (isBusy()) later(lookedAt + beatMs);
+    return true;
+  }
+
+  /** What calls in flight, recent and waiting ones need; and with that much again, it need not ask soon. */
+  function demandOf(used: Limits, total: Limits): { need: Limits; want: Limits } {
+    const waits = limitsFrom((kind) => callKinds.reduce((sum, one) => sum + (slotKindsOf(one).includes(kind) ? waiting(one) : 0), 0));
+    const busy = limitsFrom((kind) => used[kind] + waits[kind]);
+    const more = (n: number, cap: number): number => (n === 0 ? 0 : Math.min(cap, 2 * n + Math.ceil(cap / 20)));
+    const interactive = more(busy.interactive, total.interactive);
+    const { now, most } = parts.inFlight();
+    // Calls that were refused hold slots, too.
+    const calls = used.calls - now.all + Math.min(now.all + waits.calls, most.all);
+    const otherCalls = used.otherCalls - now.others + Math.min(now.others + waits.otherCalls, most.others);
+    const want = {
+      requests: Math.min(total.requests, more(busy.requests - busy.interactive, total.requests) + interactive),
+      messages: more(busy.messages, total.messages),
+      interactive,
+      poll: more(busy.poll, total.poll),
+      calls: calls + (busy.requests > 0 ? 2 : 0),
+      otherCalls: otherCalls + (busy.interactive > 0 ? 2 : 0),
+    };
+    const needed = { ...busy, calls, otherCalls };
+    const isShort = (kind: keyof Limits): boolean => waits[kind] > 0 && used[kind] >= limits[kind];
+    return { need: limitsFrom((kind) => (isShort(kind) ? Math.max(want[kind], needed[kind]) : needed[kind])), want };
+  }
+
+  const isBusy = (): boolean =>
+    !isClosed && (news.size > 0 || slotKinds.some((kind) => limits[kind] > 0) || callKinds.some((kind) => waiting(kind) > 0));
+
+  function ask(): void {
+    if (next !== null) return;
+    if (time.now() < askFrom) later(askFrom);
+    else if (time.now() >= knownFrom) void step();
+  }
+
+  function later(at: number): void {
+    if (isClosed || (timer !== null && timer.at <= at)) return;
+    cancelTimer();
+    timer = { at, cancel: clock.after(Math.max(0, at - time.now()), () => void step()) };
+  }
+
+  function cancelTimer(): void {
+    timer?.cancel();
+    timer = null;
+  }
+
+  /** Takes over the stops that are stored, where this process has no news of them. */
+  function adopt(stored: Readonly<Record<string, StoredStop>>): void {
+    own.change((state) => {
+      holdToPlan(state, plan());
+      for (const reason of quotaReasons) {
+        if (news.has(reason)) continue;
+        const stop = stored[reason];
+        const until = (at: number) => at - clock.now() + time.now();
+        state.quotas[reason] =
+          stop === undefined ? null : { ...stop, until: until(stop.until), probeUntil: state.quotas[reason]?.probeUntil ?? 0 };
+      }
+    });
+  }
+
+  /** What others need to know of a stop. */
+  const seen = (state: AccountState): string[] => quotaReasons.map((reason) => JSON.stringify(storedOf(state, reason)));
+  function storedOf({ quotas }: AccountState, reason: QuotaReason): Pick<QuotaStop, "resource" | "renewsAt" | "until"> | null {
+    const stop = quotas[reason];
+    return stop && { resource: stop.resource, renewsAt: stop.renewsAt, until: stop.until };
+  }
+
+  const learned: Learned = {
+    view: own.view,
+    change(what, settled) {
+      const before = seen(own.view());
+      const given = own.change(what);
+      const after = seen(own.view());
+      for (const [place, reason] of quotaReasons.entries()) {
+        if (before[place] === after[place]) continue;
+        const stop = storedOf(own.view(), reason);
+        news.set(reason, stop && { ...stop, until: time.toUnix(stop.until) });
+      }
+      if (news.size > 0) void step();
+      settled?.(given);
+      return given;
+    },
+  };
+
+  return {
+    slots: {
+      ...slots,
+      readyAt(kind, now) {
+        if (!isTrusted()) {
+          ask();
+          // The answer triggers the next look.
+          return Number.POSITIVE_INFINITY;
+        }
+        const at = slots.readyAt(kind, now);
+        if (at > now) ask();
+        return at;
+      },
+      setCaps(to) {
+        caps = to;
+        applyLimits();
+      },
+      used: (cap: CallCap, now) => slots.used(now)[cap] + othersUsed[cap],
+      limit: (cap: CallCap) => caps[cap],
+    },
+    learned,
+    isKnown: () => isTrusted() || time.now() >= knownFrom,
+    refresh() {
+      if (next === null && time.now() - lookedAt >= freshMs && time.now() >= knownFrom) void step();
+    },
+    stored: step,
+    close() {
+      isClosed = true;
+      cancelTimer();
+      if (lookedAt > Number.NEGATIVE_INFINITY) void step();
+    },
+  };
+}

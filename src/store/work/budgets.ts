@@ -1,0 +1,131 @@
+import {
+  type BudgetAnswer,
+  type BudgetNews,
+  type BudgetRequest,
+  type Limits,
+  limitsFrom,
+  type SlotKind,
+  type StoredStop,
+  type StoredStops,
+} from "../../model/budget.ts";
+import type { Work } from "../sql/ops.ts";
+import { create, list, put, timeNow, values } from "./state.ts";
+
+/*
+ * An account's row holds the stops that its processes found, and is the lock of their rows. The row of a process says which
+ * part of the caps it has. All times are of the database's clock.
+ */
+
+/** The part of a process. */
+export interface BudgetRow extends Pick<BudgetRequest, "need" | "want" | "used"> {
+  readonly process: string;
+  /** At least its limits, and the slots that its calls hold. */
+  readonly part: Limits;
+  /** Until when it may use its part, and until when its calls may count. */
+  readonly leasedUntil: number;
+  readonly countsUntil: number;
+}
+
+/** Of an account at a base URL. */
+const budgetKey = (place: string): string => `budget/${place}`;
+const noStops: StoredStops = { plan: "", version: 0, stops: {} };
+
+/** Gives a process its part anew. Steps of an account wait for each other. */
+export function* stepBudget(place: string, request: BudgetRequest): Work<BudgetAnswer> {
+  const key = budgetKey(place);
+  const [known = null] = yield* values<StoredStops>([key], "update");
+  if (known === null) yield* create(key, noStops);
+  const now = yield* timeNow();
+  const rows = (yield* list<BudgetRow>(`${key}/`)).map(({ value }) => value);
+  const { limits, row, othersUsed } = decideBudget(rows, request, now);
+  yield* put(`${key}/${request.process}`, row, row?.countsUntil);
+  const stops = withNews(known ?? noStops, request.news);
+  if (stops !== known) yield* put(key, stops);
+  return { limits, othersUsed, version: stops.version, stops: stops.version === request.version ? null : stops };
+}
+
+/** The stops of quotas that processes of the account found. */
+export function* storedStops(place: string): Work<StoredStops | null> {
+  const [stops = null] = yield* values<StoredStops>([budgetKey(place)]);
+  return stops;
+}
+
+export function withNews(known: StoredStops, news: BudgetNews | null): StoredStops {
+  if (news === null) return known;
+  const stops = Object.entries({ ...(known.plan === news.plan ? known.stops : {}), ...news.stops });
+  return {
+    plan: news.plan,
+    version: known.version + 1,
+    stops: Object.fromEntries(stops.filter((entry): entry is [string, StoredStop] => entry[1] !== null)),
+  };
+}
+
+/** A process gets what others do not hold, and no more than its fair share. `row` null: it holds nothing. */
+export function decideBudget(rows: readonly BudgetRow[], request: BudgetRequest, now: number) {
+  const { process, need, want, used } = request;
+  const others = rows.filter((row) => row.process !== process && row.countsUntil > now);
+  const limits = limitsFrom((kind) => share(kind, others, request, now));
+  const part = limitsFrom((kind) => Math.max(limits[kind], request.keep[kind]));
+  const leasedUntil = now + request.leaseMs;
+  const row: BudgetRow = { process, need, want, used, part, leasedUntil, countsUntil: leasedUntil + request.countsMs };
+  return {
+    limits,
+    row: Object.values(part).some((n) => n > 0) ? row : null,
+    othersUsed: limitsFrom((kind) => sumOf(others, (other) => other.used[kind])),
+  };
+}
+
+/** This part of a cap stays free while nobody waits for it, so that a process that begins to call has room at once. */
+const keptFree = 0.1;
+/** How long one process comes first where there is less than one slot for each. */
+const turnMs = 60_000;
+
+/**
+ * How many slots of a kind a process may use: those that no other has, up to its fair share. First the needs of all are met
+ * evenly, then their wants. The part of a process that died stays its own until its calls count no longer.
+ */
+export function share(kind: SlotKind, others: readonly BudgetRow[], own: BudgetRequest, now: number): number {
+  const free = own.caps[kind] - sumOf(others, ({ part }) => part[kind]);
+  const live = others.filter(({ leasedUntil }) => leasedUntil > now);
+  const total = free + sumOf(live, ({ part }) => part[kind]);
+  const all = [own, ...live].sort((a, b) => (a.process < b.process ? -1 : 1));
+  const turn = Math.floor(now / turnMs);
+  const needs = fill(
+    total,
+    all.map(({ need }) => need[kind]),
+    turn,
+  );
+  const left = Math.floor(total * (1 - keptFree)) - needs.reduce((sum, n) => sum + n, 0);
+  const extra = fill(
+    left,
+    all.map(({ want }, place) => want[kind] - (needs[place] ?? 0)),
+    turn,
+  );
+  const place = all.indexOf(own);
+  return Math.max(0, Math.min(free, (needs[place] ?? 0) + (extra[place] ?? 0)));
+}
+
+/** Divides `total` evenly, to none more than it demands. `turn`: who comes first with the rest. */
+function fill(total: number, demands: readonly number[], turn: number): number[] {
+  const given = demands.map(() => 0);
+  const missing = (place: number): number => (demands[place] ?? 0) - (given[place] ?? 0);
+  const give = (place: number, n: number): void => {
+    given[place] = (given[place] ?? 0) + n;
+  };
+  let left = Math.max(0, total);
+  for (;;) {
+    const open = [...demands.keys()].filter((place) => missing(place) > 0);
+    const n = Math.min(Math.floor(left / open.length), ...open.map(missing));
+    if (open.length > 0 && n > 0) {
+      for (const place of open) give(place, n);
+      left -= n * open.length;
+      continue;
+    }
+    for (let nth = 0; nth < Math.min(left, open.length); nth++) give(open[(turn + nth) % open.length] ?? 0, 1);
+    return given;
+  }
+}
+
+function sumOf<T>(all: readonly T[], numberOf: (one: T) => number): number {
+  return all.reduce((sum, one) => sum + numberOf(one), 0);
+}
