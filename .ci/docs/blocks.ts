@@ -11,7 +11,7 @@ import { selfSigned } from "../../test/integration/url-destination/self-signed.t
 import { type Fault, type Page, walk } from "./pages.ts";
 
 /** Kinds of blocks that hold no code of ours. */
-const free = new Set(["text", "mermaid", "crontab", "http", "nginx", "ini", "promql", "diff", "caddyfile", "haproxy"]);
+const free = new Set(["text", "mermaid", "crontab", "http", "nginx", "ini", "promql", "diff", "caddyfile", "haproxy", "sql"]);
 
 /** Faults of a page's code blocks: commands that do not exist, settings that do not load, JSON and code that do not parse. */
 export async function checkBlocks({ path, tree }: Page): Promise<Fault[]> {
@@ -148,12 +148,18 @@ function contentOf(file: string): string {
   return content.replaceAll("\n", "\\n");
 }
 
+function exampleOf(variable: string): string {
+  if (variable.includes("REDIS")) return "redis://user:pass@redis.example:6379/0";
+  if (variable.includes("POSTGRES")) return "postgres://user:pass@postgres.example:5432/relay";
+  return variable.includes("URL") ? url : secretOf(variable);
+}
+
 /** Variables and files that the settings name have a value here. */
 function checkSettings(text: string): string[] {
   const filled = text.replace(/\$\{file:([^}]*)\}/g, (_, file: string) => contentOf(file)).replace(/\$\{(\w+):-([^}]*)\}/g, "$2");
   const env: Record<string, string> = {};
   for (const [, name = ""] of filled.matchAll(/\$\{(\w+)\}/g)) {
-    env[name] = name.includes("REDIS") ? "redis://user:pass@redis.example:6379/0" : name.includes("URL") ? url : secretOf(name);
+    env[name] = exampleOf(name);
   }
   const [document, second] = parseAllDocuments(filled);
   if (document === undefined || second !== undefined) return ["settings are one YAML document"];

@@ -20,8 +20,8 @@ export function build(command: Command, io: Io): void {
     .addHelpText(
       "after",
       `
-Sends no event and changes nothing, except for a key in Redis that expires after a second. It calls the service once per
-account (GET /me), and compares the running relay with the settings file. It needs a token with the scope read.
+Sends no event and changes nothing. It calls the service once per account (GET /me), and compares the running relay with
+the settings file. It needs a token with the scope read.
 
 A relay that runs gives what its console lists as needing action. Otherwise doctor judges the store by the same limits.
 

@@ -4,17 +4,18 @@ import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "nod
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { readPostgresUrl } from "../model/postgres.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { givenArgument } from "./options.ts";
 import { printable, printableJson } from "./output.ts";
 
-const drivers = ["sqlite", "redis"] as const;
+const drivers = ["sqlite", "postgres"] as const;
 
 interface Options {
   readonly serviceName?: string;
   readonly downstream?: string;
   readonly storage?: (typeof drivers)[number];
-  readonly redisUrl?: string;
+  readonly postgresUrl?: string;
   readonly port: number;
   readonly baseUrl?: string;
   readonly webhookSecret?: string;
@@ -29,8 +30,8 @@ export function build(command: Command, io: Io): void {
   command
     .option("--service-name <name>", "the service's short name: its events carry the header x-<name>-signature", serviceName)
     .option("--downstream <url>", "where the relay delivers events", httpUrl)
-    .addOption(new Option("--storage <driver>", "sqlite: one file and one process; redis: any number of processes").choices(drivers))
-    .option("--redis-url <url>", "with --storage redis: its address", redisUrl)
+    .addOption(new Option("--storage <driver>", "sqlite: one file and one process; postgres: any number of processes").choices(drivers))
+    .option("--postgres-url <url>", "with --storage postgres: its address", postgresUrl)
     .option("--port <port>", "listen on this port", port, 8080)
     .option("--base-url <url>", "the service's base URL, to send messages and poll statuses", httpUrl)
     .option("--webhook-secret <text>", "the service's webhook secret (default: the environment variable WEBHOOK_SECRET)", secretText)
@@ -48,7 +49,7 @@ Variables in .env:
   RELAY_TOKEN                         a random token, 64 hex digits
   DOWNSTREAM_SECRET                   a random secret for Standard Webhooks: whsec_ and base64
   WEBHOOK_SECRET, MESSAGING_API_KEY   yours, or a placeholder that config check, serve and doctor warn about
-  REDIS_URL                           with --storage redis
+  POSTGRES_URL                        with --storage postgres
 
 Examples:
   wamid-relay init
@@ -71,8 +72,9 @@ function httpUrl(text: string): string {
   return text;
 }
 
-function redisUrl(text: string): string {
-  if (!/^rediss?:\/\/[^\s/]/.test(text)) throw new InvalidArgumentError("It must be a URL such as redis://user:password@host:6379/0.");
+function postgresUrl(text: string): string {
+  if (readPostgresUrl(text) === null)
+    throw new InvalidArgumentError("It must be a URL such as postgres://user:password@host:5432/database.");
   return secretText(text);
 }
 
@@ -109,14 +111,14 @@ interface Answers {
   readonly serviceName: string;
   readonly downstream: string;
   readonly storage: (typeof drivers)[number];
-  readonly redisUrl: string;
+  readonly postgresUrl: string;
 }
 
 const defaults: Answers = {
   serviceName: "acme",
   downstream: "http://127.0.0.1:3000/webhooks",
   storage: "sqlite",
-  redisUrl: "redis://127.0.0.1:6379/0",
+  postgresUrl: "postgres://relay@127.0.0.1:5432/relay",
 };
 
 /** Asks, writes and checks. `terminal` is where the questions go. */
@@ -146,7 +148,9 @@ export async function runInit(command: Command, options: Options, io: Io, termin
       `whsec_${randomBytes(32).toString("base64")}`,
       "Signs deliveries (Standard Webhooks). Give it to the downstream.",
     ],
-    ...(answers.storage === "redis" ? [["REDIS_URL", answers.redisUrl, "Address of the Redis, with user and password."] as const] : []),
+    ...(answers.storage === "postgres"
+      ? [["POSTGRES_URL", answers.postgresUrl, "Address of the PostgreSQL database, with user and password."] as const]
+      : []),
   ];
   const text = settingsText({
     ...answers,
@@ -211,8 +215,8 @@ function alreadyThere(paths: readonly string[]): CommandFailed {
 
 /** Asks for what the options leave out. Without a terminal, what has no option is wrong usage. */
 async function answersOf(command: Command, options: Options, terminal: Terminal): Promise<Answers> {
-  if (options.redisUrl !== undefined && options.storage === "sqlite") command.error("error: --redis-url is for --storage redis");
-  const storage = options.storage ?? (options.redisUrl === undefined ? undefined : "redis");
+  if (options.postgresUrl !== undefined && options.storage === "sqlite") command.error("error: --postgres-url is for --storage postgres");
+  const storage = options.storage ?? (options.postgresUrl === undefined ? undefined : "postgres");
   const isAsking = options.yes !== true && terminal.isTerminal === true;
   if (!isAsking && options.yes !== true) {
     const missing = [
@@ -236,9 +240,10 @@ async function answersOf(command: Command, options: Options, terminal: Terminal)
       serviceName,
     );
     const downstream = await answer(options.downstream, "Downstream URL, where events are delivered", defaults.downstream, httpUrl);
-    const engine = await answer(storage, "Storage: sqlite (one file) or redis (several processes)", defaults.storage, driver);
-    const address = engine === "redis" ? await answer(options.redisUrl, "Redis URL", defaults.redisUrl, redisUrl) : defaults.redisUrl;
-    return { serviceName: name, downstream, storage: engine, redisUrl: address };
+    const engine = await answer(storage, "Storage: sqlite (one file) or postgres (several processes)", defaults.storage, driver);
+    const address =
+      engine === "postgres" ? await answer(options.postgresUrl, "PostgreSQL URL", defaults.postgresUrl, postgresUrl) : defaults.postgresUrl;
+    return { serviceName: name, downstream, storage: engine, postgresUrl: address };
   } finally {
     ask?.close();
   }
@@ -377,7 +382,7 @@ server:
   # Proxies whose X-Forwarded-For header counts:
   # trustProxy: [loopback]
 
-${storage === "sqlite" ? sqliteText(database) : redisText}
+${storage === "sqlite" ? sqliteText(database) : postgresText}
 # Bearer tokens of the control API under /v1. The commands use them too.
 control:
   tokens:
@@ -423,10 +428,10 @@ const sqliteText = (database: string) => `storage:
   path: ${/[$}]/.test(database) ? yamlText(database) : JSON.stringify(`\${RELAY_DATA:-${database}}`)}
 `;
 
-const redisText = `storage:
-  driver: redis
-  # Redis 7 or newer with AOF and maxmemory-policy noeviction; "wamid-relay doctor" checks it.
-  url: \${REDIS_URL}
+const postgresText = `storage:
+  driver: postgres
+  # PostgreSQL 14 or newer. The database must exist; the relay creates its tables. "wamid-relay doctor" checks the server.
+  url: \${POSTGRES_URL}
 `;
 
 /** Double quotes as in JSON, and no variable. */

@@ -26,8 +26,8 @@ export function build(command: Command, io: Io): void {
     .addHelpText(
       "after",
       `
-The running relay polls. If none runs, this command does, and the next start of "serve" delivers what it found; over Redis
-a worker delivers at once. No message is polled twice at the same time.
+The running relay polls. If none runs, this command does, and the next start of "serve" delivers what it found; over
+PostgreSQL a worker delivers at once. No message is polled twice at the same time.
 
 Exit codes:
   0  polled everything that is due

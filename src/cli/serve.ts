@@ -7,16 +7,16 @@ import { choice, type SettingsOptions, withConfigOption } from "./options.ts";
 
 export function build(command: Command, io: Io): void {
   withConfigOption(command)
-    .addOption(choice("--role <role>", "with storage.driver postgres or redis, what this process does", roles).default("both"))
+    .addOption(choice("--role <role>", "with storage.driver postgres, what this process does", roles).default("both"))
     .addHelpText(
       "after",
       `
-Logs to standard output: readable lines on a terminal, JSON lines in a pipe (log.format). With Redis, any number of
-processes of each role share the work; at least one must have the role work or both.
+Logs to standard output: readable lines on a terminal, JSON lines in a pipe (log.format). With PostgreSQL, any number
+of processes of each role share the work; at least one must have the role work or both.
 
 Roles:
   receive  takes webhooks and serves the control API
-  work     plans and delivers, calls the service, deletes by retention; serves health and metrics only
+  work     delivers, calls the service, deletes by retention; serves health and metrics only
   both     does all of it
 
 Signals:
@@ -26,8 +26,8 @@ Signals:
 If at the start:
   the port is taken            exit code 1; the error names the process that holds it
   the settings are faulty      exit code 1; every fault with its line
-  Redis refuses                exit code 1: wrong password or database, older than 7.0, newer data, unfinished migrate
-  Redis is unavailable         /readyz is not ready, and webhooks get 503 until Redis returns
+  PostgreSQL refuses           exit code 1: wrong password or database, older than 14, newer data, unfinished migrate
+  PostgreSQL is unavailable    /readyz is not ready, and webhooks get 503 until it returns
 
 Examples:
   wamid-relay serve --config /etc/wamid-relay/relay.yaml

@@ -162,7 +162,7 @@ const retentionSchema = z.strictObject({
 
 const fileSchema = z.strictObject({
   server: serverSchema.prefault({}).describe("Where the relay listens, and the bounds of requests."),
-  storage: storageSchema.prefault({}).describe("The storage engine: one file, or a PostgreSQL or Redis that several processes share."),
+  storage: storageSchema.prefault({}).describe("The storage engine: one file, or a PostgreSQL database that several processes share."),
   backup: backupSchema.prefault({}).describe("Scheduled backups of the SQLite file."),
   control: controlSchema.prefault({}).describe("Access to the control API and the console."),
   accounts: z.record(name, accountSchema).prefault({}).describe("Accounts at the messaging service, by name."),

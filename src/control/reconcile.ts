@@ -38,7 +38,7 @@ const accounts = {
   name: "listAccounts",
   scope: "read",
   summary: "The accounts, with their stops, budget and last reconciliation pass",
-  description: "Over Redis, `lastPass` is the last one of any process.",
+  description: "With several processes, `lastPass` is the last one of any process.",
   answers: { 200: { text: "The accounts.", schema: accountsSchema } },
 } as const;
 

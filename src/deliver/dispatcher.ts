@@ -14,7 +14,7 @@ export function createDispatcher(routes: readonly LaneSettings[], { leases: leas
   const lanes = new Map<string, { lane: Lane; settings: string | null }>();
   let wanted = new Map<string, LaneSettings>();
   const leases = leasesOf?.({ begin: open, end });
-  const parts: LaneParts = leases === undefined ? given : { ...given, takesOver: true, mayBegin: leases.mayBegin };
+  const parts: LaneParts = leases === undefined ? given : { ...given, takesOver: true, maySend: leases.maySend };
 
   /** At once where what is stored of the route is read at once. */
   function open(route: string): MaybePromise<void> {

@@ -37,8 +37,8 @@ export interface LaneParts extends SessionParts {
   readonly hooks: LaneHooks;
   /** What whoever delivered the route before has stored; absent: nothing. */
   readonly notesOf?: (route: string) => MaybePromise<RouteNotes>;
-  /** Whether this process may begin attempts of the route now. Default: always. */
-  readonly mayBegin?: (route: string) => boolean;
+  /** Whether this process may send deliveries of the route now. Default: always. */
+  readonly maySend?: (route: string) => boolean;
 }
 
 export interface LaneState {
@@ -83,6 +83,7 @@ const shortHoldMs = 1000;
 export function createLane(initial: LaneSettings, parts: LaneParts, notes: RouteNotes = noNotes) {
   const { clock, random, hooks } = parts;
   const route = initial.name;
+  const maySend = (): boolean => parts.maySend?.(route) ?? true;
   const abort = new AbortController();
   const closing = new AbortController();
   /** What is stored, as far as this lane knows. */
@@ -158,7 +159,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
   }
 
   function pump(): void {
-    while (!closed && !suspended && queue.stopReason() === null && hasRoom() && (parts.mayBegin?.(route) ?? true)) {
+    while (!closed && !suspended && queue.stopReason() === null && hasRoom() && maySend()) {
       const now = clock.now();
       const { breaker, bucket } = session;
       const heldUntil = Math.max(breaker.pausedUntil(), breaker.openUntil() ?? 0);
@@ -197,7 +198,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
     on.entered();
     inFlight += 1;
     const startedAt = clock.now();
-    const { outgoing, outcome, unsendable } = await sendOver(on, delivery, abort.signal, hooks);
+    const { outgoing, outcome, unsendable } = await sendOver(on, delivery, abort.signal, hooks, maySend);
     inFlight -= 1;
     const now = clock.now();
     const decision: Decision =

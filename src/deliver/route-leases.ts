@@ -14,8 +14,8 @@ export interface LeasedLanes {
 export interface RouteLeases {
   /** The routes of the settings, from now on. */
   want(routes: readonly string[]): void;
-  /** Whether an attempt of the route may begin now. */
-  mayBegin(route: string): boolean;
+  /** Whether bytes of the route may leave now. Of a route that ends, no attempt begins, and those in flight may. */
+  maySend(route: string): boolean;
   /** Ends all lanes and gives the leases back. Attempts in flight may finish within `ms`. */
   close(ms: number): Promise<void>;
 }
@@ -150,7 +150,7 @@ export function createRouteLeases(
       wanted = routes;
       lookSoon();
     },
-    mayBegin: (route) => held.has(route) && !ending.has(route) && elapsed() < deadline,
+    maySend: (route) => held.has(route) && elapsed() < deadline,
     async close(ms) {
       isClosed = true;
       cancelLook();

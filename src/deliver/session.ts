@@ -101,7 +101,13 @@ interface SendHooks {
 }
 
 /** One attempt; never rejects. `unsendable` is the reason why the delivery was not sent and is not retried, else null. */
-export async function sendOver(session: DestinationSession, delivery: StoredDelivery, signal: AbortSignal, hooks: SendHooks) {
+export async function sendOver(
+  session: DestinationSession,
+  delivery: StoredDelivery,
+  signal: AbortSignal,
+  hooks: SendHooks,
+  maySend?: () => boolean,
+) {
   const { payload, to } = session.settings;
   let outgoing: OutgoingDelivery;
   try {
@@ -113,7 +119,7 @@ export async function sendOver(session: DestinationSession, delivery: StoredDeli
     return { outgoing: composeOriginal(delivery, to.passSignature), outcome: failedOutcome(error), unsendable };
   }
   try {
-    return { outgoing, outcome: await session.destination.send(outgoing, signal), unsendable: null };
+    return { outgoing, outcome: await session.destination.send(outgoing, signal, maySend), unsendable: null };
   } catch (error) {
     hooks.failed(delivery, "send", error);
     return { outgoing, outcome: failedOutcome(error), unsendable: null };

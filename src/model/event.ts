@@ -215,3 +215,18 @@ function put(data: Record<string, unknown>, paths: readonly string[], value: unk
   }
   Object.defineProperty(place, keys.at(-1) as string, { value, enumerable: true, configurable: true, writable: true });
 }
+
+/**
+ * Why an event cannot be stored as one; null: it can. PostgreSQL's text has no NUL character. SQLite's has, and refuses it
+ * all the same, so that a store can move between them. The id may have one: it is stored as bytes.
+ */
+export function unstorable({ envelope, subject }: Pick<ReceivedEvent, "envelope" | "subject">): string | null {
+  if (hasNul(envelope.event)) return "event has a NUL character";
+  if (subject.type === "none") return null;
+  if (subject.type === "run")
+    return hasNul(subject.runId) || hasNul(subject.error) ? "the run has a NUL character in its id or error" : null;
+  const { wamid, status, errorCode } = subject;
+  return hasNul(wamid) || hasNul(status) || hasNul(errorCode) ? "the message has a NUL character in its id, status or error code" : null;
+}
+
+const hasNul = (text: string | null): boolean => text?.includes("\0") === true;

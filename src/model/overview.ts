@@ -15,7 +15,7 @@ const attentionSchema = z
 | kind | subject | listed while | action |
 |---|---|---|---|
 | \`store-failing\` | null | events cannot be stored | |
-| \`unplanned\` | null | an accepted event waits over a minute for a worker (Redis) | |
+| \`unplanned\` | null | an accepted event waits over a minute for a worker (\`driver: redis\` only) | |
 | \`no-webhooks\` | account | messages were sent and their webhooks do not arrive | |
 | \`destination-stopped\` | route | the destination answered 410, until you resume it | \`resume\` |
 | \`destination-failing\` | route | the breaker is not closed, or attempts failed in a row: ten, or three over a minute | \`retry\` |

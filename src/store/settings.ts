@@ -10,14 +10,18 @@ const sqliteSchema = z.strictObject({
   driver: z
     .literal("sqlite")
     .default("sqlite")
-    .describe("sqlite: one file, for one process. postgres or redis: a server that any number of relay processes share."),
+    .describe(
+      "sqlite: one file, for one process. postgres: a database that any number of relay processes share. redis: the former shared engine, which the next release removes.",
+    ),
   path: z.string().min(1).default("data/relay.db").describe("The file. A relative path starts at the working directory of the process."),
 });
 
 const postgresSchema = z.strictObject({
   driver: z
     .literal("postgres")
-    .describe("sqlite: one file, for one process. postgres or redis: a server that any number of relay processes share."),
+    .describe(
+      "sqlite: one file, for one process. postgres: a database that any number of relay processes share. redis: the former shared engine, which the next release removes.",
+    ),
   url: postgresUrlSchema.describe("postgres://user:password@host:5432/database, with `?sslmode=require` for TLS. The database must exist."),
   schema: z
     .string()
@@ -31,7 +35,9 @@ const redisSchema = z
   .strictObject({
     driver: z
       .literal("redis")
-      .describe("sqlite: one file, for one process. postgres or redis: a server that any number of relay processes share."),
+      .describe(
+        "sqlite: one file, for one process. postgres: a database that any number of relay processes share. redis: the former shared engine, which the next release removes.",
+      ),
     url: redisUrlSchema.describe(
       "redis://user:password@host:6379/0, or rediss:// with TLS. With cluster or sentinel, it can have several hosts, separated by commas.",
     ),

@@ -128,7 +128,7 @@ async function take(world: World, turn: Turn): Promise<void> {
       return;
     }
     case "expire":
-      expect(await store.expireParked(now, 100)).toBe(await model.store.expireParked(now, 100));
+      expect(await store.expireParked(now, 100)).toBe((await model.store.expireParked(now, 100)).concluded);
       return;
     case "settle": {
       const [event] = await store.due(turn.route, now, 1);

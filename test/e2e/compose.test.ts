@@ -4,16 +4,17 @@ import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
 import { substitute } from "../../src/config/tree.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
-import { redisForTest } from "../harness/redis-states.ts";
 import { entry } from "../harness/relay-process.ts";
 import { until } from "../harness/until.ts";
 import { freePort } from "../setup/free-port.ts";
+import { startPostgres } from "../setup/postgres.ts";
 
 interface Service {
   readonly image: string;
@@ -33,10 +34,10 @@ interface Service {
 const run = promisify(execFile);
 const root = new URL("../..", import.meta.url).pathname;
 const compose = parse(readFileSync(join(root, "compose.yaml"), "utf8"), { merge: true }) as {
-  readonly services: Readonly<Record<"receive" | "work" | "balance" | "redis", Service>>;
+  readonly services: Readonly<Record<"receive" | "work" | "balance" | "postgres", Service>>;
   readonly volumes: Readonly<Record<string, unknown>>;
 };
-const { receive, work, balance, redis } = compose.services;
+const { receive, work, balance, postgres } = compose.services;
 
 /** As Compose fills variables in; `:?` is one that must be set. */
 function filled(text: string, env: Readonly<Record<string, string>>): string {
@@ -46,13 +47,13 @@ function filled(text: string, env: Readonly<Record<string, string>>): string {
 }
 
 /** The processes of a service, each at a port of its own instead of in a container of its own; ended at the test's end. */
-async function start(service: Service, secrets: Readonly<Record<string, string>>, redisPort: number) {
+async function start(service: Service, secrets: Readonly<Record<string, string>>, databasePort: number) {
   return Promise.all(
     Array.from({ length: service.deploy?.replicas ?? 1 }, async () => {
       const port = await freePort();
       const given = Object.entries(service.environment ?? {}).map(([name, value]) => [
         name,
-        filled(value, secrets).replace("redis:6379", `127.0.0.1:${redisPort}`),
+        filled(value, secrets).replace("@postgres:5432", `@127.0.0.1:${databasePort}`),
       ]);
       const env = { PATH: process.env["PATH"], ...Object.fromEntries(given), PORT: String(port), RELAY_HOST: "127.0.0.1" };
       const child = spawn(process.execPath, [entry, ...(service.command ?? [])], { cwd: root, env, stdio: ["ignore", "ignore", "pipe"] });
@@ -75,7 +76,7 @@ async function start(service: Service, secrets: Readonly<Record<string, string>>
   );
 }
 
-test("defines two receivers, two workers, one address and one Redis, which restart and whose mounts exist", () => {
+test("defines two receivers, two workers, one address and one PostgreSQL, which restart and whose mounts exist", () => {
   expect([receive.deploy?.replicas, work.deploy?.replicas]).toEqual([2, 2]);
   for (const [name, service] of Object.entries(compose.services)) {
     expect([name, service.restart]).toEqual([name, "unless-stopped"]);
@@ -87,7 +88,7 @@ test("defines two receivers, two workers, one address and one Redis, which resta
   }
   // Only the load balancer is reached from outside.
   expect(Object.entries(compose.services).filter(([, { ports }]) => ports !== undefined)).toEqual([["balance", balance]]);
-  expect([balance, redis].map(({ healthcheck }) => healthcheck?.test[0])).toEqual(["CMD", "CMD"]);
+  expect([balance, postgres].map(({ healthcheck }) => healthcheck?.test[0])).toEqual(["CMD", "CMD"]);
   // The image's own check, with the settings that these processes have.
   const ofImage = JSON.parse(
     /^HEALTHCHECK .*\n {2}CMD (\[.*\])$/m.exec(readFileSync(join(root, "Dockerfile"), "utf8"))?.[1] ?? "[]",
@@ -119,15 +120,20 @@ test("the processes of compose.yaml accept an event at either receiver, deliver 
   const secrets = {
     WEBHOOK_SECRET: "webhook-secret-of-compose",
     RELAY_TOKEN: "control-token-of-compose",
+    POSTGRES_PASSWORD: "passwordofcompose",
     CRM_SECRET: "crm-secret-of-compose",
     CRM_URL: downstream.url,
     CRM_IS_PRIVATE: "true",
   };
-  const [program, ...args] = (redis.command ?? []).map((part) => filled(part, {}));
-  expect(program).toBe("redis-server");
-  const server = await redisForTest({ args });
-  const [, ...check] = redis.healthcheck?.test ?? [];
-  expect((await run(check[0] as string, ["-p", String(server.port), ...check.slice(1)])).stdout).toBe("PONG\n");
+  const [program, ...args] = postgres.command ?? [];
+  expect(program).toBe("postgres");
+  const settings = Object.fromEntries(args.filter((arg) => arg !== "-c").map((arg) => arg.split("=") as [string, string]));
+  await using server = await startPostgres({ durable: true, tcp: true, settings });
+  const { POSTGRES_USER: user, POSTGRES_DB: database } = postgres.environment ?? {};
+  const client = new Client(server.url);
+  await client.connect();
+  await client.query(`CREATE DATABASE ${database} OWNER ${user}`);
+  await client.end();
 
   const receivers = await start(receive, secrets, server.port);
   const workers = await start(work, secrets, server.port);
@@ -160,8 +166,13 @@ test("the processes of compose.yaml accept an event at either receiver, deliver 
   const doctor = ["doctor", "--json", "--offline", "--config", (work.command ?? []).at(-1) as string];
   const said = await run(process.execPath, [entry, ...doctor], { cwd: root, env: (workers[0] as (typeof workers)[0]).env });
   const { checks } = JSON.parse(said.stdout) as { checks: { check: string; level: string; message: string }[] };
-  const found = checks.filter(({ check: name }) => /^(redis (memory|durability)|processes)$/.test(name));
-  expect(found.map(({ check: name, level }) => `${level} ${name}`)).toEqual(["ok redis memory", "ok redis durability", "ok processes"]);
+  const found = checks.filter(({ check: name }) => /^(postgres|postgres (durability|connections)|processes)$/.test(name));
+  expect(found.map(({ check: name, level }) => `${level} ${name}`)).toEqual([
+    "ok postgres",
+    "ok postgres durability",
+    "ok postgres connections",
+    "ok processes",
+  ]);
   expect(found.at(-1)?.message).toBe("2 receive, 2 work");
 
   workers[0]?.child.kill("SIGKILL");

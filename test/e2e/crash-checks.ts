@@ -61,46 +61,57 @@ export function arrivedAt(arrivals: readonly Arrival[], path: string): Set<strin
   return new Set(deliveryOf.keys());
 }
 
-interface EventRow {
-  subject: number;
-  type: number;
-  status: string | null;
-  error_code: string | null;
-  created_at: number;
-  error: string | null;
+export interface TrackedEvent {
+  readonly subject: number;
+  readonly status: string | null;
+  readonly error_code: string | null;
+  readonly created_at: number;
+  /** `data.error` of its body. */
+  readonly error: string | null;
+}
+
+/** A message (type 0) or a run (type 1), as stored. */
+export interface SubjectRow {
+  readonly seq: number;
+  readonly type: number;
+  readonly status: string | null;
+  readonly error: string | null;
+  readonly times: string;
+}
+
+/** {@link compareStates} of a file. */
+export function findWrongStates(storePath: string): string[] {
+  const events = rowsOf<TrackedEvent>(
+    storePath,
+    `SELECT subject, status, error_code, created_at, json_extract(body, '$.data.error') AS error
+     FROM events WHERE subject IS NOT NULL ORDER BY seq`,
+  );
+  return compareStates(events, rowsOf<SubjectRow>(storePath, "SELECT * FROM subjects"));
 }
 
 /** Compares each message and run with the state machine applied to the stored events in the order of seq; gives what differs. */
-export function findWrongStates(storePath: string): string[] {
+export function compareStates(events: readonly TrackedEvent[], subjects: readonly SubjectRow[]): string[] {
+  const rows = new Map(subjects.map((row) => [row.seq, row]));
   const messages = new Map<number, MessageState>();
   const runs = new Map<number, RunState>();
-  const events = rowsOf<EventRow>(
-    storePath,
-    `SELECT e.subject, s.type, e.status, e.error_code, e.created_at, json_extract(e.body, '$.data.error') AS error
-     FROM events e JOIN subjects s ON s.seq = e.subject ORDER BY e.seq`,
-  );
-  for (const { subject: seq, type, status, error_code, created_at: at, error } of events) {
-    if (type === 0) messages.set(seq, stepMessage(messages.get(seq) ?? unobserved, { status, error: error_code, at }).state);
-    else runs.set(seq, stepRun(runs.get(seq) ?? unobserved, { status, error, at }).state);
-  }
   const wrong: string[] = [];
-  const compare = (what: string, found: unknown, wanted: unknown) => {
-    if (JSON.stringify(found) !== JSON.stringify(wanted)) wrong.push(`${what} is ${JSON.stringify(found)}, not ${JSON.stringify(wanted)}`);
-  };
-  const stored = rowsOf<Record<string, unknown>>(storePath, "SELECT * FROM subjects WHERE type = 0");
-  for (const row of stored) {
-    const { status, error, times } = messages.get(row["seq"] as number) ?? unobserved;
-    compare(`message ${row["seq"]}`, [row["status"], row["error"], timesOf(row)], [status, error, sorted(times)]);
+  for (const { subject: seq, status, error_code, created_at: at, error } of events) {
+    const type = rows.get(seq)?.type;
+    if (type === 0) messages.set(seq, stepMessage(messages.get(seq) ?? unobserved, { status, error: error_code, at }).state);
+    else if (type === 1) runs.set(seq, stepRun(runs.get(seq) ?? unobserved, { status, error, at }).state);
+    else wrong.push(`subject ${seq} is missing`);
   }
-  expect(stored.length).toBeGreaterThanOrEqual(messages.size);
-  for (const row of rowsOf<Record<string, unknown>>(storePath, "SELECT * FROM subjects WHERE type = 1")) {
-    const { status, error, times } = runs.get(row["seq"] as number) ?? unobserved;
+  for (const { seq, type, ...row } of subjects) {
+    const { status, error, times } = (type === 0 ? messages : runs).get(seq) ?? unobserved;
     // A registration sets the time of `started`, and no event.
-    const found = timesOf(row).filter(([word]) => word !== "started");
-    compare(`run ${row["seq"]}`, [row["status"], row["error"], found], [status, error, sorted(times)]);
+    const known = sorted(JSON.parse(row.times)).filter(([word]) => type === 0 || word !== "started");
+    const [found, wanted] = [
+      [row.status, row.error, known],
+      [status, error, sorted(times)],
+    ].map((state) => JSON.stringify(state));
+    if (found !== wanted) wrong.push(`${type === 0 ? "message" : "run"} ${seq} is ${found}, not ${wanted}`);
   }
   return wrong;
 }
 
 const sorted = (times: Readonly<Record<string, number>>) => Object.entries(times).sort();
-const timesOf = (row: Readonly<Record<string, unknown>>) => sorted(JSON.parse(row["times"] as string));

@@ -17,7 +17,7 @@ mkdirSync(join(secrets, "credentials"));
 for (const name of ["relay-token", "webhook-secret"]) writeFileSync(join(secrets, name), `${name}-of-the-deploy-test`);
 writeFileSync(join(secrets, "crm-secret"), `whsec_${Buffer.alloc(32, 7).toString("base64")}`);
 for (const name of ["relay-token", "webhook-secret", "crm-secret"]) copyFileSync(join(secrets, name), join(secrets, "credentials", name));
-writeFileSync(join(secrets, "redis-url"), "redis://:password@redis:6379");
+writeFileSync(join(secrets, "postgres-url"), "postgres://relay:password@postgres:5432/relay");
 afterAll(() => rmSync(secrets, { recursive: true, force: true }));
 
 const unit = read("systemd/wamid-relay.service");
@@ -83,7 +83,7 @@ const of = (kind: string) => manifests.filter((each) => each.kind === kind);
 test("the Kubernetes manifests run both roles as a numeric user with disruption budgets", () => {
   const settings = of("ConfigMap")[0]?.data?.["relay.yaml"] as string;
   const { server, storage } = parseSettings(settings.replaceAll("/run/secrets/wamid-relay", secrets), "relay.yaml", {});
-  expect(storage.driver).toBe("redis");
+  expect(storage.driver).toBe("postgres");
   const deployments = of("Deployment");
   expect(deployments.map(({ spec }) => spec.template.spec.containers[0]?.args[2])).toEqual(["receive", "work"]);
   const user = /^USER (\d+):/m.exec(readFileSync(new URL("../../Dockerfile", import.meta.url), "utf8"))?.[1];

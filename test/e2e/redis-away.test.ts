@@ -131,8 +131,8 @@ test("a wrong password ends the start with one line that does not contain it", a
   expect(relay.stderr()).not.toContain("wrong-one");
 });
 
-test("a single role needs Redis", async () => {
+test("a single role needs a shared store", async () => {
   const relay = await makeRelay({ role: "work" });
   expect(await relay.startRefused()).toMatchObject({ code: 1 });
-  expect(relay.stderr()).toContain("needs storage.driver redis");
+  expect(relay.stderr()).toContain("needs storage.driver postgres");
 });

@@ -6,6 +6,8 @@ export interface Killable {
   readonly name: string;
   readonly role: "receive" | "work";
   readonly relay: RelayProcess;
+  /** Of all its processes so far. */
+  readonly pids: ReadonlySet<number>;
   /** SIGKILL, at any moment, also while it starts. It starts again at once. */
   kill(): Promise<void>;
   /** Resolves when it is ready; rejects when it ended or did not get ready by itself. */
@@ -15,18 +17,19 @@ export interface Killable {
 /** Many start at once, on a machine that is busy with others. */
 const readyWithinMs = 150_000;
 
-/** Started, and ready. All have the same settings and a port of their own. */
+/** Started, and ready. All have the same settings and a port of their own, and in `PROCESS` a name such as `work-2`. */
 export async function startProcesses(receivers: number, workers: number, settings: SettingsParts): Promise<Killable[]> {
   const wanted = [...Array<"receive">(receivers).fill("receive"), ...Array<"work">(workers).fill("work")];
   const options = { settings, readyWithinMs, readyEveryMs: 40 };
-  const processes = await Promise.all(wanted.map((role, n) => make(`${role} ${n + 1}`, { ...options, role })));
+  const processes = await Promise.all(wanted.map((role, n) => make(`${role}-${n + 1}`, { ...options, role })));
   await Promise.all(processes.map((one) => one.ready()));
   return processes;
 }
 
 async function make(name: string, options: RelayOptions & { readonly role: Killable["role"] }): Promise<Killable> {
   const { role } = options;
-  const relay = await makeRelay(options);
+  const relay = await makeRelay({ ...options, env: { PROCESS: name } });
+  const pids = new Set<number>();
   let killing = false;
   let failure: unknown = null;
   let starting: Promise<void> = Promise.resolve();
@@ -38,6 +41,7 @@ async function make(name: string, options: RelayOptions & { readonly role: Killa
         if (!killing) failure = error;
       },
     );
+    pids.add(relay.pid());
   }
 
   start();
@@ -45,6 +49,7 @@ async function make(name: string, options: RelayOptions & { readonly role: Killa
     name,
     role,
     relay,
+    pids,
     async kill() {
       killing = true;
       await relay.kill9();

@@ -23,16 +23,15 @@ export function settingsOf({ port, storePath }: Places, parts: SettingsParts = {
     log: { level: "info" },
     ...parts,
     server: { host: "127.0.0.1", port, ...(parts["server"] as object | undefined) },
-    storage: { ...(isRedis(parts["storage"]) ? patientRedis : { path: storePath }), ...(parts["storage"] as object | undefined) },
+    storage: { ...storageDefaults(parts["storage"], storePath), ...(parts["storage"] as object | undefined) },
   };
 }
 
-/** With the default of 2 s, a pause of the machine is a 503. */
-const patientRedis = { commandTimeout: "30s" };
-
-/** The path is that of a file; Redis has none. */
-function isRedis(storage: unknown): boolean {
-  return (storage as { driver?: unknown } | undefined)?.driver === "redis";
+/** The path is that of a file. With Redis' default of 2 s, a pause of the machine is a 503. */
+function storageDefaults(storage: unknown, path: string): object {
+  const { driver } = (storage ?? {}) as { readonly driver?: string };
+  if (driver === "redis") return { commandTimeout: "30s" };
+  return driver === "postgres" ? {} : { path };
 }
 
 /** A route of everything to `url`, whose failures are retried for two minutes and its breaker closed again within moments. */

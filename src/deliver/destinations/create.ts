@@ -35,7 +35,8 @@ export function createDestinations(clock: () => number): (to: DestinationSetting
 /** Redacts secrets in answers: a destination that echoes its request would put them into the store and the log. */
 export function redactAnswers(destination: Destination, redactor: Pick<Redactor, "bytes">): Destination {
   return {
-    send: (delivery, signal) => destination.send(delivery, signal).then((outcome) => redactAnswer(outcome, delivery, redactor)),
+    send: (delivery, signal, maySend) =>
+      destination.send(delivery, signal, maySend).then((outcome) => redactAnswer(outcome, delivery, redactor)),
     close: () => destination.close(),
   };
 }

@@ -38,14 +38,19 @@ export interface AttemptOutcome<Result extends AttemptResult = AttemptResult> {
 
 /** Where deliveries go: the dispatcher's port. */
 export interface Destination<Result extends AttemptResult = AttemptResult> {
-  /** One attempt. Never rejects: failures are outcomes. `signal` aborts it (shutdown). */
-  send(delivery: OutgoingDelivery, signal: AbortSignal): Promise<AttemptOutcome<Result>>;
+  /**
+   * One attempt. Never rejects: failures are outcomes. `signal` aborts it (shutdown). `maySend` is asked right before bytes
+   * leave; false aborts the attempt. Default: always.
+   */
+  send(delivery: OutgoingDelivery, signal: AbortSignal, maySend?: () => boolean): Promise<AttemptOutcome<Result>>;
   /** Closes all connections. Attempts in flight end as `aborted`. */
   close(): Promise<void>;
 }
 
 export type UrlOutcome = AttemptOutcome<UrlResult>;
 export type UrlDestination = Destination<UrlResult>;
+
+export const always = (): boolean => true;
 
 /** An attempt that can be aborted. */
 export interface Abortable {

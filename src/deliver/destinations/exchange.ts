@@ -30,6 +30,7 @@ interface ExchangePlace {
 export class Exchange implements Dispatcher.DispatchHandler, Borrower, Abortable {
   readonly signal: AbortSignal;
   index = -1;
+  readonly #maySend: () => boolean;
   readonly #place: ExchangePlace;
   readonly #request: Dispatcher.DispatchOptions;
   readonly #resolve: (outcome: UrlOutcome) => void;
@@ -48,10 +49,16 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower, Abortable
   #responseEncoding: string | null = null;
   #response: Buffer | null = null;
 
-  constructor(place: ExchangePlace, request: Dispatcher.DispatchOptions, signal: AbortSignal, resolve: (outcome: UrlOutcome) => void) {
+  constructor(
+    place: ExchangePlace,
+    request: Dispatcher.DispatchOptions,
+    { signal, maySend }: { readonly signal: AbortSignal; readonly maySend: () => boolean },
+    resolve: (outcome: UrlOutcome) => void,
+  ) {
     this.#place = place;
     this.#request = request;
     this.signal = signal;
+    this.#maySend = maySend;
     this.#resolve = resolve;
     this.#deadline = setTimeout(onDeadline, place.timeout, this);
   }
@@ -85,7 +92,13 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower, Abortable
     this.#fail("timeout", texts[this.#step]);
   }
 
-  onRequestStart(): void {
+  onRequestStart(controller: Controller): void {
+    // A process that stood still may have got its connection, or may send once more, when it no longer holds the route.
+    if (!this.#maySend()) {
+      this.abort();
+      controller.abort(new Error("not sent"));
+      return;
+    }
     this.#step = "sent";
     this.#usedSocket = this.#connection?.answered === true;
   }

@@ -48,8 +48,8 @@ export function createQueueDestination(settings: QueueDestinationSettings, link:
   opening.catch(() => {});
 
   return {
-    send: (delivery, signal) =>
-      attempts.run(signal, async () => {
+    send: (delivery, signal, maySend) =>
+      attempts.run(signal, maySend, async () => {
         const queue = await opening;
         const data = jobData(delivery, headersOf(delivery, clock()));
         await queue.add(settings.jobName ?? delivery.event, data, { ...options, ...telemetry(delivery), jobId: jobId(delivery) });

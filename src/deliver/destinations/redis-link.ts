@@ -162,7 +162,11 @@ export function createRedisAttempts(link: RedisLink, timeout: number) {
 
   return {
     /** One attempt. The result of `command` is kept as the response. Never rejects. */
-    run(signal: AbortSignal, command: (redis: Redis) => Promise<string | null>): Promise<AttemptOutcome> {
+    run(
+      signal: AbortSignal,
+      maySend: (() => boolean) | undefined,
+      command: (redis: Redis) => Promise<string | null>,
+    ): Promise<AttemptOutcome> {
       if (isClosed || signal.aborted) return Promise.resolve(failed("aborted", stopping, 0));
       const { promise, resolve } = Promise.withResolvers<AttemptOutcome>();
       const startedAt = performance.now();
@@ -177,7 +181,11 @@ export function createRedisAttempts(link: RedisLink, timeout: number) {
       inFlight.add(attempt);
       link
         .ready()
-        .then(command)
+        .then((redis) => {
+          if (maySend?.() === false) attempt.abort();
+          else return command(redis);
+          return null;
+        })
         .then(
           (response) => end(taken(response, tookMs())),
           (error: unknown) => end(failureOf(error, tookMs())),

@@ -10,8 +10,8 @@ export function createStreamDestination(settings: StreamDestinationSettings, lin
   const trim = settings.maxLength === undefined ? [] : ["MAXLEN", "~", settings.maxLength];
 
   return {
-    send: (delivery, signal) =>
-      attempts.run(signal, async (redis) => {
+    send: (delivery, signal, maySend) =>
+      attempts.run(signal, maySend, async (redis) => {
         const fields = entryFields(delivery, headersOf(delivery, clock()));
         const entry = await redis.call("XADD", settings.stream, ...trim, "*", ...fields);
         return String(entry);

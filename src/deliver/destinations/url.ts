@@ -3,7 +3,7 @@ import { relayVersion } from "../../model/version.ts";
 import type { UrlDestinationSettings } from "../settings.ts";
 import { type ConnectorOptions, createConnections, createConnector } from "./connections.ts";
 import { createDeliveryHeaders } from "./delivery-headers.ts";
-import { InFlight, type UrlDestination, type UrlOutcome } from "./destination.ts";
+import { always, InFlight, type UrlDestination, type UrlOutcome } from "./destination.ts";
 import { Exchange } from "./exchange.ts";
 
 /**
@@ -26,11 +26,11 @@ export function createUrlDestination(
   let isClosed = false;
 
   return {
-    send(delivery, signal) {
+    send(delivery, signal, maySend = always) {
       if (isClosed || signal.aborted) return Promise.resolve(neverSent);
       return new Promise((resolve) => {
         const request = { method: "POST" as const, path, headers: headersOf(delivery, clock()), body: delivery.body };
-        const exchange = new Exchange(place, request, signal, (outcome) => {
+        const exchange = new Exchange(place, request, { signal, maySend }, (outcome) => {
           inFlight.remove(exchange);
           resolve(outcome);
         });

@@ -1,4 +1,4 @@
-import { type BudgetAnswer, type Budgets, type Limits, limitsFrom, type StoredStop, slotKinds } from "../../model/budget.ts";
+import { type BudgetAnswer, type Budgets, type Limits, limitsFrom, type SlotKind, type StoredStop, slotKinds } from "../../model/budget.ts";
 import type { Clock, SteadyTime } from "../../model/clock.ts";
 import { uuidv7 } from "../../model/ids.ts";
 import type { CallCap } from "../admission.ts";
@@ -56,6 +56,7 @@ const askAgainMs = { met: 100, unmet: 1_000 };
 const freshMs = 5_000;
 const windowMs = 60_000;
 
+const isPaced = (kind: SlotKind): boolean => kind === "messages" || kind === "poll";
 const noLimits = limitsFrom(() => 0);
 const least = (a: Limits, b: Limits): Limits => limitsFrom((kind) => Math.min(a[kind], b[kind]));
 
@@ -86,6 +87,7 @@ export function createBudgetedAccount(parts: BudgetParts): SharedAccount {
   let askFrom = Number.NEGATIVE_INFINITY;
   let running: Promise<boolean> = Promise.resolve(true);
   let next: Promise<boolean> | null = null;
+  let isStepping = false;
   let timer: { readonly at: number; readonly cancel: () => void } | null = null;
   let isClosed = false;
 
@@ -97,6 +99,7 @@ export function createBudgetedAccount(parts: BudgetParts): SharedAccount {
   function step(): Promise<boolean> {
     next ??= running.then(() => {
       next = null;
+      isStepping = true;
       running = stepOnce();
       return running;
     });
@@ -129,6 +132,7 @@ export function createBudgetedAccount(parts: BudgetParts): SharedAccount {
         news: sent.size === 0 ? null : { plan: plan(), stops: Object.fromEntries(sent) },
       });
     } catch {
+      isStepping = false;
       news = new Map([...sent, ...news]);
       knownFrom = time.now() + retryMs;
       applyLimits();
@@ -136,6 +140,7 @@ export function createBudgetedAccount(parts: BudgetParts): SharedAccount {
       if (isBusy()) later(knownFrom);
       return false;
     }
+    isStepping = false;
     const wasMet = slotKinds.every((kind) => answer.limits[kind] >= demand.need[kind]);
     limits = answer.limits;
     othersUsed = answer.othersUsed;
@@ -160,16 +165,19 @@ export function createBudgetedAccount(parts: BudgetParts): SharedAccount {
     // Calls that were refused hold slots, too.
     const calls = used.calls - now.all + Math.min(now.all + waits.calls, most.all);
     const otherCalls = used.otherCalls - now.others + Math.min(now.others + waits.otherCalls, most.others);
+    // With a small part, these would also go slowly.
+    const paced = (kind: SlotKind): number =>
+      more(waits[kind] > 0 ? 2 * busy[kind] + Math.ceil(total[kind] / 10) : busy[kind], total[kind]);
     const want = {
       requests: Math.min(total.requests, more(busy.requests - busy.interactive, total.requests) + interactive),
-      messages: more(busy.messages, total.messages),
+      messages: paced("messages"),
       interactive,
-      poll: more(busy.poll, total.poll),
+      poll: paced("poll"),
       calls: calls + (busy.requests > 0 ? 2 : 0),
       otherCalls: otherCalls + (busy.interactive > 0 ? 2 : 0),
     };
     const needed = { ...busy, calls, otherCalls };
-    const isShort = (kind: keyof Limits): boolean => waits[kind] > 0 && used[kind] >= limits[kind];
+    const isShort = (kind: SlotKind): boolean => waits[kind] > 0 && (used[kind] >= limits[kind] || isPaced(kind));
     return { need: limitsFrom((kind) => (isShort(kind) ? Math.max(want[kind], needed[kind]) : needed[kind])), want };
   }
 
@@ -177,7 +185,8 @@ export function createBudgetedAccount(parts: BudgetParts): SharedAccount {
     !isClosed && (news.size > 0 || slotKinds.some((kind) => limits[kind] > 0) || callKinds.some((kind) => waiting(kind) > 0));
 
   function ask(): void {
-    if (next !== null) return;
+    // The answer of a step triggers the next look.
+    if (next !== null || isStepping) return;
     if (time.now() < askFrom) later(askFrom);
     else if (time.now() >= knownFrom) void step();
   }
@@ -237,7 +246,6 @@ export function createBudgetedAccount(parts: BudgetParts): SharedAccount {
       readyAt(kind, now) {
         if (!isTrusted()) {
           ask();
-          // The answer triggers the next look.
           return Number.POSITIVE_INFINITY;
         }
         const at = slots.readyAt(kind, now);

@@ -1,5 +1,5 @@
 import { createdAtOf, isTruncated } from "../../model/envelope.ts";
-import type { ReceivedEvent } from "../../model/event.ts";
+import { type ReceivedEvent, unstorable } from "../../model/event.ts";
 import { countsOfTracking, minuteMs } from "../../model/history.ts";
 import { hiddenNumber } from "../../model/mask.ts";
 import type { DeliveryPlan } from "../../model/plan.ts";
@@ -16,7 +16,7 @@ import { type Beginning, beginHydrations } from "./hydrations.ts";
 import { type Due, type Judged, laneKey, lanesToLookAt, openInLane, type Queued, queueRows } from "./plan-deliveries.ts";
 import { distinctPlans, knownPlan, type NumberedPlan, type PlanNumbers, unstoredPlans } from "./plan-numbers.ts";
 import { pollAgain } from "./polls.ts";
-import { storeQuarantined, unstorable } from "./quarantine.ts";
+import { storeQuarantined } from "./quarantine.ts";
 import { byKey, factsOfRow, keyOf, keyOfRun, newSubject, ownSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
 
 /** An event to accept. `proxyRoute`: the exchange that a `mode: proxy` source makes at once; null: none. */
@@ -137,8 +137,10 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
     update(repeated, changed),
     insert(queue, queued),
   ]);
-  yield* beginHydrations(judged.flatMap(({ hydration }) => hydration ?? []));
-  yield* pollAgain(tracked.flatMap(({ row, isRevived }) => (isRevived ? [row] : [])));
+  const hydrating = judged.flatMap(({ hydration }) => hydration ?? []);
+  if (hydrating.length > 0) yield* beginHydrations(hydrating);
+  const revived = tracked.filter(({ isRevived }) => isRevived);
+  if (revived.length > 0) yield* pollAgain(revived.map(({ row }) => row));
   return { outcomes, plans: newPlans };
 }
 

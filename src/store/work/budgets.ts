@@ -60,7 +60,7 @@ export function withNews(known: StoredStops, news: BudgetNews | null): StoredSto
   };
 }
 
-/** A process gets what others do not hold, and no more than its fair share. `row` null: it holds nothing. */
+/** A process gets what others do not hold, and no more than its fair share. `row` null: it has and needs nothing. */
 export function decideBudget(rows: readonly BudgetRow[], request: BudgetRequest, now: number) {
   const { process, need, want, used } = request;
   const others = rows.filter((row) => row.process !== process && row.countsUntil > now);
@@ -70,7 +70,7 @@ export function decideBudget(rows: readonly BudgetRow[], request: BudgetRequest,
   const row: BudgetRow = { process, need, want, used, part, leasedUntil, countsUntil: leasedUntil + request.countsMs };
   return {
     limits,
-    row: Object.values(part).some((n) => n > 0) ? row : null,
+    row: [part, need].flatMap((all) => Object.values(all)).some((n) => n > 0) ? row : null,
     othersUsed: limitsFrom((kind) => sumOf(others, (other) => other.used[kind])),
   };
 }

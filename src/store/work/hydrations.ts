@@ -51,7 +51,7 @@ export function* beginHydrations(begun: readonly Beginning[]): Work<void> {
     const outcome = { reason: start.reason, polled: 0, found: 0, last: seq, unknown, candidates, settledAt: receivedAt };
     added.push({ ...row, target: null, more: packOutcome(outcome) });
   }
-  if (added.length > 0) yield insert(hydrations, added);
+  yield insert(hydrations, added);
 }
 
 /** PostgreSQL's text has no NUL character, and the service has no such id. */

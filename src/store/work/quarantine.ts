@@ -1,4 +1,4 @@
-import { origins, type QuarantinedBody, type ReceivedEvent } from "../../model/event.ts";
+import { origins, type QuarantinedBody } from "../../model/event.ts";
 import { minuteMs } from "../../model/history.ts";
 import type { QuarantinedEvent, QuarantineFilter } from "../port.ts";
 import { codeOf, packHeaders, unpackHeaders } from "../schema/codes.ts";
@@ -9,21 +9,6 @@ import { as, raw, select, sql } from "../sql/sql.ts";
 import { type Counts, countSecret } from "./counts.ts";
 
 type EventRow = RowOf<typeof events>;
-
-/**
- * Why an event cannot be stored as one; null: it can. PostgreSQL's text has no NUL character. SQLite's has, and refuses it
- * all the same, so that a store can move between them. The id may have one: it is stored as bytes.
- */
-export function unstorable({ envelope, subject }: Pick<ReceivedEvent, "envelope" | "subject">): string | null {
-  if (hasNul(envelope.event)) return "event has a NUL character";
-  if (subject.type === "none") return null;
-  if (subject.type === "run")
-    return hasNul(subject.runId) || hasNul(subject.error) ? "the run has a NUL character in its id or error" : null;
-  const { wamid, status, errorCode } = subject;
-  return hasNul(wamid) || hasNul(status) || hasNul(errorCode) ? "the message has a NUL character in its id, status or error code" : null;
-}
-
-const hasNul = (text: string | null): boolean => text?.includes("\0") === true;
 
 /** Stores verified bodies without a valid envelope. Returns their seqs. The caller writes the counts. */
 export function* storeQuarantined(bodies: readonly QuarantinedBody[], counts: Counts): Work<readonly number[]> {

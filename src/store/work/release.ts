@@ -1,3 +1,4 @@
+import { unstorable } from "../../model/event.ts";
 import type { ReleasedEvent } from "../port.ts";
 import { codeOf } from "../schema/codes.ts";
 import { events } from "../schema/tables.ts";
@@ -5,7 +6,6 @@ import { ask, change, find, look, update, type Work } from "../sql/ops.ts";
 import { type Accepted, type AcceptParts, accept } from "./accept.ts";
 import { type Counts, countMoved } from "./counts.ts";
 import type { NumberedPlan } from "./plan-numbers.ts";
-import { unstorable } from "./quarantine.ts";
 
 const inQuarantine = look(events, ["seq", "disposition"], ["account", "source", "received_at"], { lock: "update" });
 const released = change(events, ["disposition", "release"]);

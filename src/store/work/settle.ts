@@ -85,7 +85,8 @@ export function* settle(batch: readonly Settling[], { counts: begin, held }: Set
   const counts = begin();
   for (const { settling } of done) {
     countSettled(counts, settling);
-    yield* noteOfRoute(settling);
+    const { stop, pause, opened, failing } = settling;
+    if ([stop, pause, opened, failing].some((note) => note !== undefined)) yield* noteOfRoute(settling);
   }
   yield* counts.write();
   return outcomes;

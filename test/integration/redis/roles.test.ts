@@ -136,5 +136,5 @@ test("a receiver resumes a destination that answered 410, and the worker continu
 test("refuses a single role on an embedded store in one sentence", async () => {
   const settings = parseSettings(JSON.stringify(settingsOf({ port: 0, storePath: "/nowhere/relay.db" })), "relay.yaml", {});
   const made = createRelay({ settings, role: "receive", log: { write: () => {}, end: async () => {} } });
-  await expect(made).rejects.toThrow("the role receive alone needs storage.driver redis");
+  await expect(made).rejects.toThrow("the role receive alone needs storage.driver postgres");
 });

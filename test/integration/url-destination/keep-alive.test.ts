@@ -1,7 +1,7 @@
 import type net from "node:net";
 import { expect, test, vi } from "vitest";
 import { longestWaitMs } from "../../harness/until.ts";
-import { attempt, destinationTo, told } from "./attempt.ts";
+import { attempt, delivery, destinationTo, told } from "./attempt.ts";
 import { onRequest, startHttp, startRaw } from "./downstream.ts";
 
 const ok = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -104,4 +104,26 @@ test("sends again only once, and never on a new connection or after an answer be
   expect(told(await attempt(other))).toBe("200");
   expect(told(await attempt(other))).toMatch(/^failed reset/);
   expect(answers).toBe(2);
+});
+
+test("does not send once more over a new connection when the route was lost meanwhile", async () => {
+  let isHeld = true;
+  const requests: string[] = [];
+  const downstream = await startRaw((socket) => {
+    onRequest(socket, (text) => {
+      if (requests.push(text) === 1) socket.write(ok);
+      else {
+        isHeld = false;
+        socket.resetAndDestroy();
+      }
+    });
+  });
+  const destination = destinationTo(downstream.url);
+  const send = () => destination.send(delivery, new AbortController().signal, () => isHeld);
+  expect(told(await send())).toBe("200");
+  expect(told(await send())).toMatch(/^failed aborted/);
+  expect(told(await send())).toMatch(/^failed aborted/);
+  expect(requests).toHaveLength(2);
+  isHeld = true;
+  expect(told(await attempt(destination))).toMatch(/^failed reset/);
 });

@@ -93,11 +93,11 @@ test("takes the service's secrets from the environment", async () => {
   expect(envOf(folder)).toMatchObject(given);
 });
 
-test("storage redis keeps the address out of the settings file", async () => {
+test("storage postgres keeps the address out of the settings file", async () => {
   const folder = newFolder();
-  await init(folder, "--yes", "--redis-url", "redis://user:pa%23ss@redis.example:6379/1");
-  expect(settingsOf(folder).storage.driver).toBe("redis");
-  expect(envOf(folder)["REDIS_URL"]).toBe("redis://user:pa%23ss@redis.example:6379/1");
+  await init(folder, "--yes", "--postgres-url", "postgres://user:pa%23ss@db.example:5432/relay");
+  expect(settingsOf(folder).storage.driver).toBe("postgres");
+  expect(envOf(folder)["POSTGRES_URL"]).toBe("postgres://user:pa%23ss@db.example:5432/relay");
   expect(readFileSync(join(folder, "relay.yaml"), "utf8")).not.toContain("pa%23ss");
 });
 
@@ -164,8 +164,9 @@ test.each([
   [["--service-name", "acme"], "give --downstream, or --yes"],
   [["--service-name", "ac me", "--yes"], "letters, digits and hyphens"],
   [["--downstream", "app.example", "--yes"], "http or https URL"],
-  [["--storage", "postgres", "--yes"], "Allowed choices are sqlite, redis"],
-  [["--storage", "sqlite", "--redis-url", "redis://r", "--yes"], "--redis-url is for --storage redis"],
+  [["--storage", "redis", "--yes"], "Allowed choices are sqlite, postgres"],
+  [["--storage", "sqlite", "--postgres-url", "postgres://r@h/d", "--yes"], "--postgres-url is for --storage postgres"],
+  [["--postgres-url", "postgres://h", "--yes"], "It must be a URL such as postgres://"],
   [["--webhook-secret", "", "--yes"], "one line of text"],
 ])("refuses %j without a terminal as wrong usage", async (args, message) => {
   const folder = newFolder();
@@ -209,12 +210,12 @@ test("asks on a terminal, repeats a question after a wrong answer, and takes the
   await until("it asks again", () => shown().split("Short name").length === 3);
   expect(shown()).toContain("letters, digits and hyphens");
   // All at once, as pasted: no answer is lost between the questions.
-  input.write("shop\n\nredis\nrediss://redis.example\n");
+  input.write("shop\n\npostgres\npostgres://relay@db.example/relay\n");
   await running;
   const settings = settingsOf(folder);
   expect(settings.sources["main"]?.signature.service).toBe("shop");
   expect(settings.routes[0]?.to).toMatchObject({ url: "http://127.0.0.1:3000/webhooks", allowPrivate: true });
-  expect(envOf(folder)["REDIS_URL"]).toBe("rediss://redis.example");
+  expect(envOf(folder)["POSTGRES_URL"]).toBe("postgres://relay@db.example/relay");
 });
 
 test("asks only for what the options leave out", async () => {

@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parseSettings } from "../../../src/config/load.ts";
 import { scopes } from "../../../src/config/schema.ts";
-import { leaseMs } from "../../../src/deliver/claim-queue.ts";
 import { giveUpReasons, hydrationStates } from "../../../src/model/hydration.ts";
+import { leaseTimes } from "../../../src/model/route-lease.ts";
 import { keyStates } from "../../../src/model/send.ts";
 import { dispositions } from "../../../src/model/states.ts";
 import { trackingSchema } from "../../../src/route/settings.ts";
@@ -69,7 +69,8 @@ test("the security model has every scope", () => {
   expect(firstColumn(read("security-model"), "| scope |")).toEqual(scopes);
 });
 
-test("engines has the time of a claim", () => {
-  expect(leaseMs).toBe(10_000);
-  expect(read("engines")).toContain("A worker claims deliveries for ten seconds");
+test("engines has the times of leases", () => {
+  expect(leaseTimes).toMatchObject({ deadlineMs: 6_000, deadAfterMs: 10_000 });
+  expect(read("engines")).toContain("The routes of a worker that dies move to others after ten seconds.");
+  expect(read("engines")).toContain("six seconds after its last heartbeat it begins no attempt");
 });

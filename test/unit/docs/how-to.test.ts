@@ -78,7 +78,7 @@ test("trace-requests.md has the limits of the code", () => {
 
 const hosts = read("docs/how-to/run-on-several-hosts.md");
 
-test("the memory in run-on-several-hosts.md is bytes times rows", () => {
+test("the disk in run-on-several-hosts.md is bytes times rows", () => {
   const products = [...hosts.matchAll(/([\d,.]+) M × ([\d,]+) B = ([\d.]+) GB/g)];
   expect(products).toHaveLength(4);
   for (const [text, millions = "", bytes = "", product = ""] of products) {
@@ -86,11 +86,11 @@ test("the memory in run-on-several-hosts.md is bytes times rows", () => {
   }
 });
 
-test("the rate in run-on-several-hosts.md follows from the time of the steps", () => {
-  const times = rowsOf(hosts, "step | µs of Redis' thread").map(([, cell = ""]) => cell.split(" to ").map(Number));
-  expect(times).toHaveLength(3);
-  const [least, most] = [0, 1].map((at) => times.reduce((sum, range) => sum + (range[at] as number), 0)) as [number, number];
-  expect(hosts).toContain(`takes ${least} to ${most} µs`);
-  const [, from = "", to = ""] = /at some ([\d,]+) to ([\d,]+) events a second/.exec(hosts) ?? [];
-  expect([1e6 / number(from) / most, 1e6 / number(to) / least].map((share) => share.toFixed(1))).toEqual(["1.0", "1.0"]);
+test("run-on-several-hosts.md has the connections of a process, and each line of doctor about PostgreSQL", () => {
+  const source = read("src/cli/doctor/postgres.ts");
+  const [, connections] = /const connectionsOfProcess = (\d+);/.exec(source) ?? [];
+  expect(hosts).toContain(`\`max_connections\`: ${connections} per relay process`);
+  const lines = [...new Set([...source.matchAll(/"(postgres(?: \w+)?)"/g)].map(([, line = ""]) => line))];
+  expect(namesIn(hosts, "line of `doctor` | fails or warns when")).toEqual(expect.arrayContaining(lines));
+  expect(read("docs/concepts/engines.md")).toContain("| connections | ten per process |");
 });

@@ -1,0 +1,51 @@
+// Slow: it kills and freezes receivers and workers under load.
+import { setTimeout as wait } from "node:timers/promises";
+import { test } from "vitest";
+import { createRandom } from "../../src/sandbox/random.ts";
+import { soakSize } from "../harness/soak.ts";
+import { until } from "../harness/until.ts";
+import { createDatabase } from "../setup/database.ts";
+import { testSeed as seed } from "../setup/seed.ts";
+import { startGround } from "./postgres-ground.ts";
+import type { Killable } from "./scale-processes.ts";
+
+const rounds = soakSize(4, 20);
+const freezes = soakSize(1, 5);
+const postsPerSecond = soakSize(40, 100);
+
+test(`${rounds} rounds of kill -9 of receivers and workers lose nothing, plan nothing twice and keep the order`, async () => {
+  await using database = await createDatabase();
+  const random = createRandom(seed);
+  const ground = await startGround(database.url, { receivers: 2, workers: 2, postsPerSecond });
+  for (let round = 0; round < rounds; round += 1) {
+    await ground.answered(postsPerSecond);
+    await wait(random.below(100));
+    const victims = [ground.receivers, ground.workers]
+      .filter((_, place) => round % 3 !== place)
+      .map((of) => of[random.below(2)] as Killable);
+    await Promise.all(victims.map((one) => one.kill()));
+    // Some are killed again while they start.
+    if (random.chance(0.7)) await Promise.all(victims.map((one) => one.ready()));
+  }
+  await Promise.all(ground.processes.map((one) => one.ready()));
+  await ground.answered(postsPerSecond);
+  await ground.expectAccounted();
+});
+
+test(`${freezes === 1 ? "a freeze" : `${freezes} freezes`} of a worker past its leases: it starts no attempt of a route that it has lost`, async () => {
+  await using database = await createDatabase();
+  const ground = await startGround(database.url, { receivers: 1, workers: 2, postsPerSecond });
+  for (let round = 0; round < freezes; round += 1) {
+    await until("both hold routes", async () => new Set((await ground.holders()).values()).size === 2);
+    await ground.answered(postsPerSecond);
+    const [frozen, other] = (round % 2 === 0 ? ground.workers : ground.workers.toReversed()) as [Killable, Killable];
+    frozen.relay.signal("SIGSTOP");
+    await until("the other one has all", async () => [...(await ground.holders()).values()].every((name) => name === other.name));
+    // It has attempts to make when it wakes.
+    await ground.answered(postsPerSecond);
+    frozen.relay.signal("SIGCONT");
+    await until("it is back", async () => [...(await ground.holders()).values()].includes(frozen.name));
+  }
+  await ground.answered(postsPerSecond);
+  await ground.expectAccounted(freezes);
+});

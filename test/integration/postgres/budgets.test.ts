@@ -1,0 +1,117 @@
+import { expect, test } from "vitest";
+import { type BudgetRequest, limitsFrom, slotKinds } from "../../../src/model/budget.ts";
+import { systemClock } from "../../../src/model/system-clock.ts";
+import { createLimiter } from "../../../src/service/limits/limiter.ts";
+import { state } from "../../../src/store/schema/tables.ts";
+import { storedStops } from "../../../src/store/work/budgets.ts";
+import { storeOn } from "../../contract/new-store.ts";
+import { createShared } from "../../contract/one-store.ts";
+import { rulesFor } from "../../contract/store-events.ts";
+
+const rules = rulesFor([]);
+const place = "main@1";
+const of = (n: number) => limitsFrom(() => n);
+
+/** Two processes of one database. */
+async function openTwo() {
+  const shared = await createShared(18);
+  const opened = await shared.open(rules, { writer: "one" });
+  const other = await shared.open(rules, { writer: "other" });
+  return { opened, stores: [storeOn(opened, rules), storeOn(other, rules)], [Symbol.asyncDispose]: () => shared[Symbol.asyncDispose]() };
+}
+
+const requestOf = (process: string, more: Partial<BudgetRequest> = {}): BudgetRequest => ({
+  process,
+  caps: of(40),
+  used: of(0),
+  keep: of(0),
+  need: of(30),
+  want: of(40),
+  leaseMs: 15_000,
+  countsMs: 100_000,
+  version: 0,
+  news: null,
+  ...more,
+});
+
+test("steps of many processes at once never give away more than the caps", async () => {
+  await using two = await openTwo();
+  const names = Array.from({ length: 8 }, (_, n) => `p${n}`);
+  const given = new Map(names.map((name) => [name, of(0)]));
+  for (let round = 0; round < 4; round += 1) {
+    await Promise.all(
+      names.map(async (name, n) => {
+        const { limits } = (await two.stores[n % 2]?.stepBudget(place, requestOf(name))) ?? { limits: of(0) };
+        given.set(name, limits);
+      }),
+    );
+    for (const kind of slotKinds) {
+      const sum = [...given.values()].reduce((all, limits) => all + limits[kind], 0);
+      // After the first steps, the parts of those that came early shrink with theirs.
+      expect(sum).toBeLessThanOrEqual(40);
+      if (round > 1) expect(sum).toBe(40);
+    }
+  }
+  for (const limits of given.values()) expect(limits).toEqual(of(5));
+});
+
+test("a part outlives its lease until calls made with it no longer count", async () => {
+  await using two = await openTwo();
+  const [one, other] = two.stores as [(typeof two.stores)[0], (typeof two.stores)[0]];
+  expect((await one.stepBudget(place, requestOf("one", { leaseMs: 50, countsMs: 300 }))).limits).toEqual(of(36));
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  expect((await other.stepBudget(place, requestOf("other"))).limits).toEqual(of(4));
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect((await other.stepBudget(place, requestOf("other"))).limits).toEqual(of(36));
+  await other.stepBudget(place, requestOf("other", { need: of(0), want: of(0), leaseMs: 0 }));
+  expect((await two.opened.rows(state)).map(({ key }) => key).filter((key) => key.startsWith("budget/"))).not.toContain(
+    "budget/main@1/other",
+  );
+});
+
+test("stops of quotas are stored with a step, and others get them once", async () => {
+  await using two = await openTwo();
+  const [one, other] = two.stores as [(typeof two.stores)[0], (typeof two.stores)[0]];
+  const stop = { resource: "apiCalls", renewsAt: 9, until: 9 };
+  await one.stepBudget(place, requestOf("one", { news: { plan: "p", stops: { quota: stop } } }));
+  const { version, stops } = await other.stepBudget(place, requestOf("other"));
+  expect(stops).toEqual({ plan: "p", version: 1, stops: { quota: stop } });
+  expect((await other.stepBudget(place, requestOf("other", { version }))).stops).toBeNull();
+  await other.stepBudget(place, requestOf("other", { version, news: { plan: "p", stops: { quota: null } } }));
+  expect(await two.opened.read(storedStops(place))).toEqual({ plan: "p", version: 2, stops: {} });
+});
+
+test("limiters of two processes share the caps in real time", async () => {
+  await using two = await openTwo();
+  const gone = [0, 0];
+  const limiters = two.stores.map((store) =>
+    createLimiter({
+      caps: { requests: 40, messages: 1 },
+      share: 1,
+      clock: systemClock,
+      budgets: { step: (request) => store.stepBudget(place, request) },
+    }),
+  );
+  const end = new AbortController();
+  const calls = limiters.flatMap((limiter, which) =>
+    Array.from({ length: 4 }, async () => {
+      for (;;) {
+        const permit = await limiter.enter({ cap: "requests", operation: "runs", priority: "send", signal: end.signal });
+        gone[which] = (gone[which] ?? 0) + 1;
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        permit.settle({ type: "answered" });
+      }
+    }).map((call) => call.catch(() => {})),
+  );
+  const sum = () => gone.reduce((all, n) => all + n, 0);
+  await expect.poll(sum, { timeout: 10_000 }).toBe(40);
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  expect(sum()).toBe(40);
+  expect(Math.min(...gone)).toBeGreaterThan(0);
+  end.abort();
+  await Promise.all(calls);
+  for (const limiter of limiters) limiter.close();
+  await expect
+    .poll(async () => (await two.opened.rows(state)).filter(({ key }) => key.startsWith("budget/main@1/")).length, { timeout: 5_000 })
+    .toBe(2);
+});
