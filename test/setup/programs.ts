@@ -15,6 +15,7 @@ const programs: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     nginx: "nginx",
     caddy: "caddy",
     "systemd-analyze": "systemd",
+    pg_dump: "postgresql-client",
   },
 };
 
