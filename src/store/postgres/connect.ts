@@ -34,11 +34,22 @@ export interface Session extends Connection {
   end(): Promise<void>;
 }
 
-/** How long a statement may take on the server, may wait there for a lock, and may stay without an answer here. */
-const limitsMs: Readonly<Record<Purpose, { readonly statement: number; readonly lock: number; readonly answer: number }>> = {
-  hot: { statement: 4_000, lock: 3_000, answer: 5_000 },
-  free: { statement: 25_000, lock: 3_000, answer: 30_000 },
-  watch: { statement: 2_000, lock: 1_500, answer: 2_500 },
+interface Limits {
+  readonly statement: number;
+  readonly lock: number;
+  readonly idle: number;
+  readonly answer: number;
+}
+
+/**
+ * How long a statement may take on the server, may wait there for a lock, may be waited for there in an open transaction, and
+ * may stay without an answer here. A worker that stands still, or whose host is gone, may hold locks of its leases: they must
+ * end before others take its routes (`model/route-lease.ts`).
+ */
+const limitsMs: Readonly<Record<Purpose, Limits>> = {
+  hot: { statement: 4_000, lock: 3_000, idle: 5_000, answer: 5_000 },
+  free: { statement: 25_000, lock: 3_000, idle: 20_000, answer: 30_000 },
+  watch: { statement: 2_000, lock: 1_500, idle: 5_000, answer: 2_500 },
 };
 const connectsWithinMs = 5_000;
 /** A connection that does not end in order within this time is dropped. */
@@ -83,7 +94,7 @@ export async function connect({ url, schema, tls }: PostgresSettings, purpose: P
     `search_path = ${pg.escapeIdentifier(schema)}`,
     `statement_timeout = ${limits.statement}`,
     `lock_timeout = ${limits.lock}`,
-    "idle_in_transaction_session_timeout = 20000",
+    `idle_in_transaction_session_timeout = ${limits.idle}`,
     "client_min_messages = warning",
     ...(purpose === "hot" ? pinned : []),
   ];

@@ -1,12 +1,14 @@
 // Slow: it starts servers of its own.
 import { randomUUID } from "node:crypto";
 import { chownSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { connect as connectTo, createServer, type Server, type Socket } from "node:net";
+import { createConnection, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { leaseTimes } from "../../../src/model/route-lease.ts";
 import type { TlsSettings } from "../../../src/model/tls.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
+import { connect } from "../../../src/store/postgres/connect.ts";
 import { openPostgresStore, type PostgresStore } from "../../../src/store/postgres/open.ts";
 import { events } from "../../../src/store/schema/tables.ts";
 import { rows } from "../../../src/store/sql/ops.ts";
@@ -105,6 +107,19 @@ test("wakes listeners once a gap is passed, of which nobody notifies", async () 
   await session.rows("ROLLBACK");
   await until("it is passed", async () => (await page()) === 2);
   await until("they are woken", () => woken > 0);
+});
+
+test("the locks of a process that stands still end before others take its routes", async () => {
+  await using database = await createDatabase();
+  const session = await connect({ url: database.url, schema: "relay" }, "hot");
+  const { rows } = await session.query({
+    name: "",
+    text: "SELECT setting::bigint AS ms FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'",
+    values: [],
+  });
+  await session.end();
+  expect(rows[0]?.["ms"]).toBeGreaterThan(0);
+  expect(rows[0]?.["ms"]).toBeLessThan(leaseTimes.deadAfterMs);
 });
 
 test.for([
@@ -226,7 +241,7 @@ async function hangingProxy(server: Postgres): Promise<AsyncDisposable & { reado
   const sockets = new Set<Socket>();
   let isHanging = false;
   const listener: Server = createServer((client) => {
-    const upstream = connectTo(server.port, server.host);
+    const upstream = createConnection(server.port, server.host);
     for (const [from, to] of [
       [client, upstream],
       [upstream, client],
