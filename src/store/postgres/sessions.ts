@@ -54,7 +54,10 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
       if (refusal !== null) throw refusal;
       const session = free.pop();
       if (session?.isBroken === false) return session;
-      if (session !== undefined) open -= 1;
+      if (session !== undefined) {
+        open -= 1;
+        void session.end();
+      }
       if (open < most) {
         open += 1;
         try {
@@ -196,13 +199,17 @@ export function createReads(settings: PostgresSettings, hooks: SessionHooks) {
   async function session(): Promise<Session> {
     const refusal = isClosed ? unavailable(new Error("the store is closed")) : hooks.refusal();
     if (refusal !== null) throw refusal;
-    if (opening !== null && !(await opening).isBroken) return opening;
-    opening = connect(settings, "hot");
-    opening.catch((error) => {
-      opening = null;
+    const known = opening;
+    if (known !== null && !(await known).isBroken) return known;
+    // Another read may have replaced the broken one meanwhile.
+    if (opening !== known) return session();
+    const begun = connect(settings, "hot");
+    begun.catch((error) => {
+      if (opening === begun) opening = null;
       hooks.lost(error);
     });
-    return opening;
+    opening = begun;
+    return begun;
   }
 
   return {

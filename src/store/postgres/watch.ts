@@ -45,6 +45,7 @@ export function createWatch({ settings, after, greet, look, probe, recovered, fa
     const opened = await connect(settings, "watch");
     try {
       await greet(opened);
+      if (isClosed) throw new Error("the store is closed");
     } catch (error) {
       await opened.end();
       throw error;

@@ -4,15 +4,17 @@ import { chownSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createConnection, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { leaseTimes } from "../../../src/model/route-lease.ts";
 import type { TlsSettings } from "../../../src/model/tls.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
 import { connect } from "../../../src/store/postgres/connect.ts";
 import { openPostgresStore, type PostgresStore } from "../../../src/store/postgres/open.ts";
+import { createReads } from "../../../src/store/postgres/sessions.ts";
 import { events } from "../../../src/store/schema/tables.ts";
 import { rows } from "../../../src/store/sql/ops.ts";
-import { as, select } from "../../../src/store/sql/sql.ts";
+import { as, select, sql, typed } from "../../../src/store/sql/sql.ts";
 import { anEvent, rulesFor } from "../../contract/store-events.ts";
 import { openSession } from "../../harness/postgres-session.ts";
 import { until } from "../../harness/until.ts";
@@ -107,6 +109,21 @@ test("wakes listeners once a gap is passed, of which nobody notifies", async () 
   await session.rows("ROLLBACK");
   await until("it is passed", async () => (await page()) === 2);
   await until("they are woken", () => woken > 0);
+});
+
+test("reads of one moment replace a broken connection by one", async () => {
+  await using database = await createDatabase();
+  const reads = createReads({ url: database.url, schema: "relay" }, { refusal: () => null, lost() {} });
+  const pid = () => reads.read(rows(select({ pid: typed<number>(sql`pg_backend_pid()`) })``)).then(([found]) => found?.pid);
+  await using session = await openSession(database.url);
+  await session.rows("SELECT pg_terminate_backend($1)", [await pid()]);
+  // Noticed late, all fail over the broken one.
+  await wait(100);
+  const pids = await Promise.allSettled(Array.from({ length: 20 }, pid));
+  expect(new Set(pids.map((one) => (one.status === "fulfilled" ? one.value : "failed"))).size).toBe(1);
+  await reads.close();
+  const left = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'wamid-relay'";
+  await until("none is left", async () => (await session.number(left)) === 0);
 });
 
 test("the locks of a process that stands still end before others take its routes", async () => {
