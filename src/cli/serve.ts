@@ -24,7 +24,7 @@ Signals:
   SIGHUP           read the settings, the env file and secret files again
 
 If at the start:
-  the port is taken            exit code 1; the error names the process that holds it
+  the port is taken            exit code 1; the error names the command that finds its holder
   the settings are faulty      exit code 1; every fault with its line
   PostgreSQL refuses           exit code 1: wrong password or database, older than 14, newer data, unfinished migrate
   PostgreSQL is unavailable    /readyz is not ready, and webhooks get 503 until it returns
