@@ -101,6 +101,9 @@ export function createRouteLeases(
     passDeadline();
     const share = shareRoutes(view);
     for (const route of held.keys()) if (share.get(route) !== worker && !ending.has(route)) void end(route, moveMs, true);
+    // The store was unavailable when they were to be given back.
+    const left = [...view.leases].filter(([route, { holder }]) => holder === worker && !held.has(route) && share.get(route) !== worker);
+    if (left.length > 0) await store.handBack(new Map(left));
     await take(wanted.filter((route) => share.get(route) === worker && !held.has(route) && isFree(view, route)));
   }
 
