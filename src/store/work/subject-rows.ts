@@ -84,7 +84,13 @@ export function stateOfRow({ status, error, times }: Pick<SubjectRow, "status" |
 }
 
 /** What registration recorded, as far as routes see it. */
-export function factsOfRow({ type, registered_at, service_id, reference, metadata }: SubjectRow): Facts {
+export function factsOfRow({
+  type,
+  registered_at,
+  service_id,
+  reference,
+  metadata,
+}: Pick<SubjectRow, "type" | "registered_at" | "service_id" | "reference" | "metadata">): Facts {
   return factsOf(type === 0 ? "message" : "run", registered_at === null ? null : { id: service_id, reference, metadata });
 }
 
