@@ -22,6 +22,9 @@ export class StoreRefused extends Error {
   override readonly name = "StoreRefused";
 }
 
+/** There is nothing to read yet, where the next relay makes a store. */
+export class StoreMissing extends StoreRefused {}
+
 /** What a store reports to its owner. */
 export interface StoreHooks {
   /** Writes were committed: the time that took, and their number. */

@@ -5,7 +5,7 @@ import { breakersInFile, openStoreForReading } from "../../app/open-store.ts";
 import { loadParts } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
 import type { StopView } from "../../service/accounts.ts";
-import { StoreRefused } from "../../store/port.ts";
+import { StoreMissing, StoreRefused } from "../../store/port.ts";
 import type { PostgresStorage, RedisSettings, StorageSettings } from "../../store/settings.ts";
 import { isLocked } from "../../store/sqlite/lock.ts";
 import type { StoredSecretUse } from "../../store/views.ts";
@@ -130,7 +130,7 @@ async function openShared(storage: StorageSettings): Promise<{ store: ReadingEng
     return { store: await openStoreForReading(storage), refused: null };
   } catch (error) {
     if (!(error instanceof StoreRefused)) throw error;
-    return { store: null, refused: { check: "store", level: "fail", message: error.message } };
+    return { store: null, refused: { check: "store", level: error instanceof StoreMissing ? "ok" : "fail", message: error.message } };
   }
 }
 

@@ -6,7 +6,7 @@ import { createCommands } from "../commands.ts";
 import { refusalOfCopy } from "../copy.ts";
 import { createStore } from "../create-store.ts";
 import type { Database } from "../database.ts";
-import { type ReleasedEvent, type StoreHooks, StoreRefused, StoreUnavailable } from "../port.ts";
+import { type ReleasedEvent, type StoreHooks, StoreMissing, StoreRefused, StoreUnavailable } from "../port.ts";
 import type { AcceptOutcome, DueDelivery, Rules } from "../rules.ts";
 import { first, rows } from "../sql/ops.ts";
 import { select, sql, typed } from "../sql/sql.ts";
@@ -230,7 +230,8 @@ async function refuseCopy(session: Session): Promise<void> {
 function placed(error: unknown, { url }: PostgresSettings): unknown {
   if (!(error instanceof StoreRefused)) return error;
   const place = readPostgresUrl(url);
-  return new StoreRefused(`${place === null ? "PostgreSQL" : postgresPlaceText(place)}: ${error.message}`, { cause: error });
+  const Refused = error instanceof StoreMissing ? StoreMissing : StoreRefused;
+  return new Refused(`${place === null ? "PostgreSQL" : postgresPlaceText(place)}: ${error.message}`, { cause: error });
 }
 
 const timeAndLast = select({

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
-import { StoreRefused } from "../port.ts";
+import { StoreMissing, StoreRefused } from "../port.ts";
 import { ddl, schemaVersion } from "../schema/ddl.ts";
 import { tables } from "../schema/tables.ts";
 import type { Session } from "./connect.ts";
@@ -40,7 +40,7 @@ export async function checkSchema(session: Session, schema: string): Promise<voi
 /** The same check for readers, which create nothing. */
 export async function checkReadable(session: Session, schema: string): Promise<void> {
   await checkVersion(session);
-  if (!(await isOurs(session, schema))) throw new StoreRefused(`schema ${schema}: there is no store yet; "wamid-relay serve" makes it`);
+  if (!(await isOurs(session, schema))) throw new StoreMissing(`schema ${schema}: there is no store yet; "wamid-relay serve" makes it`);
 }
 
 async function checkVersion(session: Session): Promise<void> {
