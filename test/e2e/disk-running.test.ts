@@ -22,6 +22,8 @@ async function fileWith(events: readonly SandboxEvent[]): Promise<string> {
 const nowhere = { routes: [routeTo("http://127.0.0.1:9/")] };
 const isReady = async (relay: RelayProcess) => (await relay.ask("/readyz")).status === 200;
 const storingErrors = (relay: RelayProcess) => relay.log().filter(({ msg }) => String(msg).startsWith("events cannot be stored"));
+/** The log is written a moment after the answer. */
+const saidSo = (relay: RelayProcess) => until("the log says so", () => storingErrors(relay).length > 0);
 const gone = /relay\.db(-wal)? was deleted or replaced while in use; put it back, or restart the relay/;
 
 test.each(["", "-wal"])("relay.db%s moved away: answers 503, and recovers when it is moved back", async (suffix) => {
@@ -71,6 +73,7 @@ test("file truncated while in use: answers 503, is not ready, and a restart reje
   // It does not come back by itself, whatever is written into the file.
   writeFileSync(relay.storePath, Buffer.alloc(1_000_000));
   expect(await postEvent(relay.webhookUrl, messages.event())).toMatchObject({ status: 503 });
+  await saidSo(relay);
   expect(storingErrors(relay).length).toBe(1);
   truncateSync(relay.storePath, 0);
   await relay.kill9();
@@ -125,6 +128,7 @@ test("file destroyed: answers 200 or 503, and keeps running", async () => {
   const words = new Set(answers.map(({ status, word }) => `${status} ${word}`));
   expect([...words].filter((word) => word !== "200 accepted" && word !== "503 store_unavailable")).toEqual([]);
   expect(words).toContain("503 store_unavailable");
+  await saidSo(relay);
   expect(storingErrors(relay)[0]).toMatchObject({ err: { message: expect.stringMatching(/is damaged; stop the relay.*SQLITE_CORRUPT/) } });
   for (const path of ["/v1/events?limit=1000", "/v1/deliveries?limit=1000", "/v1/messages?limit=1000"]) {
     const { status, body } = await relay.ask(path);
