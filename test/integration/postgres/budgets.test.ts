@@ -7,6 +7,7 @@ import { storedStops } from "../../../src/store/work/budgets.ts";
 import { storeOn } from "../../contract/new-store.ts";
 import { createShared } from "../../contract/one-store.ts";
 import { rulesFor } from "../../contract/store-events.ts";
+import { until } from "../../harness/until.ts";
 
 const rules = rulesFor([]);
 const place = "main@1";
@@ -58,11 +59,12 @@ test("steps of many processes at once never give away more than the caps", async
 test("a part outlives its lease until calls made with it no longer count", async () => {
   await using two = await openTwo();
   const [one, other] = two.stores as [(typeof two.stores)[0], (typeof two.stores)[0]];
-  expect((await one.stepBudget(place, requestOf("one", { leaseMs: 50, countsMs: 300 }))).limits).toEqual(of(36));
-  await new Promise((resolve) => setTimeout(resolve, 100));
-  expect((await other.stepBudget(place, requestOf("other"))).limits).toEqual(of(4));
-  await new Promise((resolve) => setTimeout(resolve, 300));
-  expect((await other.stepBudget(place, requestOf("other"))).limits).toEqual(of(36));
+  // The lease ends at once, and the calls count for an hour.
+  expect((await one.stepBudget("main@2", requestOf("one", { leaseMs: 0, countsMs: 3_600_000 }))).limits).toEqual(of(36));
+  expect((await other.stepBudget("main@2", requestOf("other"))).limits).toEqual(of(4));
+
+  expect((await one.stepBudget(place, requestOf("one", { leaseMs: 0, countsMs: 0 }))).limits).toEqual(of(36));
+  await until("the part is free", async () => (await other.stepBudget(place, requestOf("other"))).limits.requests === 36);
   await other.stepBudget(place, requestOf("other", { need: of(0), want: of(0), leaseMs: 0 }));
   expect((await two.opened.rows(state)).map(({ key }) => key).filter((key) => key.startsWith("budget/"))).not.toContain(
     "budget/main@1/other",
@@ -84,12 +86,19 @@ test("stops of quotas are stored with a step, and others get them once", async (
 test("limiters of two processes share the caps in real time", async () => {
   await using two = await openTwo();
   const gone = [0, 0];
-  const limiters = two.stores.map((store) =>
+  const steps = [0, 0];
+  const limiters = two.stores.map((store, which) =>
     createLimiter({
       caps: { requests: 40, messages: 1 },
       share: 1,
       clock: systemClock,
-      budgets: { step: (request) => store.stepBudget(place, request) },
+      budgets: {
+        async step(request) {
+          const given = await store.stepBudget(place, request);
+          steps[which] = (steps[which] ?? 0) + 1;
+          return given;
+        },
+      },
     }),
   );
   const end = new AbortController();
@@ -104,14 +113,15 @@ test("limiters of two processes share the caps in real time", async () => {
     }).map((call) => call.catch(() => {})),
   );
   const sum = () => gone.reduce((all, n) => all + n, 0);
-  await expect.poll(sum, { timeout: 10_000 }).toBe(40);
-  await new Promise((resolve) => setTimeout(resolve, 500));
+  await until("the cap is used up", () => sum() === 40);
+  const before = [...steps];
+  await until("both have asked for more", () => steps.every((n, which) => n >= (before[which] ?? 0) + 2));
   expect(sum()).toBe(40);
   expect(Math.min(...gone)).toBeGreaterThan(0);
   end.abort();
   await Promise.all(calls);
   for (const limiter of limiters) limiter.close();
   await expect
-    .poll(async () => (await two.opened.rows(state)).filter(({ key }) => key.startsWith("budget/main@1/")).length, { timeout: 5_000 })
+    .poll(async () => (await two.opened.rows(state)).filter(({ key }) => key.startsWith("budget/main@1/")).length, { timeout: 150_000 })
     .toBe(2);
 });
