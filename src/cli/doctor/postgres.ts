@@ -15,7 +15,7 @@ export async function checkPostgres(storage: PostgresStorage): Promise<Finding[]
     return judgePostgres(name, await readServerFacts({ url: url.reveal(), schema, tls }));
   } catch (error) {
     const refused = error instanceof StoreRefused ? error : refusalOf(error);
-    const message = (refused ?? (error as Error)).message.replace(/^cannot store now: /, "");
+    const message = (refused ?? (error as Error)).message.replace(/^PostgreSQL cannot be used now: /, "");
     return [fail(check, `${name}: ${message}`, "check the URL, the network, and that the server runs")];
   }
 }

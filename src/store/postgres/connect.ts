@@ -63,7 +63,7 @@ const pinned = [
 /** Opens a connection whose statements are sent without waiting for answers. Rejects with {@link StoreUnavailable}. */
 export async function connect({ url, schema, tls }: PostgresSettings, purpose: Purpose): Promise<Session> {
   const place = readPostgresUrl(url);
-  if (place === null) throw new StoreUnavailable("cannot store now: the URL of PostgreSQL cannot be read");
+  if (place === null) throw new StoreUnavailable("PostgreSQL cannot be used now: its URL cannot be read");
   const { host, port, user, password, database, isEncrypted } = place;
   const limits = limitsMs[purpose];
   const client = new pg.Client({
@@ -155,5 +155,5 @@ const lost =
 
 export function unavailable(error: unknown): StoreUnavailable {
   if (error instanceof StoreUnavailable) return error;
-  return new StoreUnavailable(`cannot store now: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+  return new StoreUnavailable(`PostgreSQL cannot be used now: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
 }
