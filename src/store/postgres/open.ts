@@ -36,7 +36,7 @@ interface OpenParts {
 /** Connections for commands. With those for reads and the one that watches, a process has ten at most. */
 const most = { receive: 2, work: 2 };
 /** Transactions at once of the kinds that carry the load. */
-const hotInFlight = 2;
+const hotInFlight = 1;
 
 export type PostgresStore = Awaited<ReturnType<typeof openPostgresStore>>;
 
@@ -89,7 +89,7 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
     async look(session) {
       let last = 0;
       await databaseClock.follow(async () => {
-        const [found] = await createPostgresRunner(session)(rows(timeAndLast));
+        const [found] = await createPostgresRunner(session).execute(rows(timeAndLast));
         last = found?.last ?? 0;
         return found?.now ?? systemClock.now();
       });
@@ -222,7 +222,7 @@ export async function openPostgresForReading(settings: PostgresSettings) {
 
 /** A store that was moved away, or that is not copied completely, is no store to work on. */
 async function refuseCopy(session: Session): Promise<void> {
-  const refusal = await createPostgresRunner(session)(refusalOfCopy());
+  const refusal = await createPostgresRunner(session).execute(refusalOfCopy());
   if (refusal !== null) throw new StoreRefused(refusal);
 }
 

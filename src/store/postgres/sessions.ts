@@ -118,17 +118,21 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
   }
 
   async function once<T>(session: Session, work: Work<T>): Promise<T> {
-    // Both travel with the first operation of the command.
+    // Both travel with the first operation of the command, and the end with its last writes.
     const begun = Promise.all([session.query(begin), session.query(number)]);
     begun.catch(() => {});
+    const { execute, written } = createPostgresRunner(session);
     try {
-      const result = await createPostgresRunner(session)(work);
-      await begun;
+      const result = await execute(work);
+      const [, , { command }] = await Promise.all([begun, written(), session.query(commit)]);
       // A failed transaction is answered with ROLLBACK, and without an error.
-      if ((await session.query(commit)).command !== "COMMIT") throw new Error("the transaction was rolled back");
+      if (command !== "COMMIT") throw new Error("the transaction was rolled back");
       return result;
     } catch (error) {
       await session.query(rollback).catch(() => session.end());
+      // The first statement that failed says why, those after it only that one did.
+      await begun;
+      await written();
       throw error;
     }
   }
@@ -156,7 +160,7 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
     async read<T>(work: Work<T>): Promise<T> {
       const session = await take(false);
       try {
-        return await createPostgresRunner(session)(work);
+        return await createPostgresRunner(session).execute(work);
       } catch (error) {
         throw reported(error, session);
       } finally {
@@ -168,7 +172,7 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
       const session = await take(false);
       try {
         await session.query(beginSnapshot);
-        const result = await createPostgresRunner(session)(work);
+        const result = await createPostgresRunner(session).execute(work);
         await session.query(commit);
         return result;
       } catch (error) {
@@ -216,7 +220,7 @@ export function createReads(settings: PostgresSettings, hooks: SessionHooks) {
     async read<T>(work: Work<T>): Promise<T> {
       const open = await session();
       try {
-        return await createPostgresRunner(open)(work);
+        return await createPostgresRunner(open).execute(work);
       } catch (error) {
         if (isOwnFault(error)) throw error;
         const fault = unavailable(error);

@@ -1,6 +1,6 @@
 import { fewestPhoneDigits, maskNumber, parseMask, phoneMatches } from "../../model/mask.ts";
 import { shownMetadata } from "../../model/message.ts";
-import { subjects } from "../schema/tables.ts";
+import { subjects, whereFailed } from "../schema/tables.ts";
 import { rows, type Work } from "../sql/ops.ts";
 import { allOf, as, raw, type Sql, select, sql } from "../sql/sql.ts";
 import type { MessageFilter, MessageView, Numbered, RunFilter, RunView, SubjectFilter } from "../views.ts";
@@ -26,6 +26,7 @@ const shown = select({
 type Row = NonNullable<ReturnType<typeof shown>["row"]>;
 
 const isMessage = raw("s.type = 0");
+const isFailed = raw(`s.${whereFailed}`);
 /** The plus keeps SQLite from using an index that it would have to sort for one page. */
 const plus = raw("+", "");
 /** References are looked up in their index when at most so many begin with a prefix. */
@@ -72,7 +73,7 @@ export function* listMessages(filter: MessageFilter): Work<Numbered<MessageView>
       isBetween(s.seq, after, end),
       ofSubjects(filter),
       // In the text, because the index has only these.
-      filter.status === "failed" ? sql`s.status = 'failed'` : undefined,
+      filter.status === "failed" ? isFailed : undefined,
       seen === true ? undefined : sql`s.registered_at IS NOT NULL`,
       referred === null ? undefined : sql`s.seq IN ${referred}`,
       prefix === undefined || referred !== null ? undefined : begins(prefix, plus),

@@ -31,6 +31,8 @@ function isNumbered({ key }: Pick<Table, "key">): boolean {
 }
 
 export const quoted = (name: string): string => `"${name}"`;
+/** A list of texts that are known to need no escaping. */
+export const literals = (texts: readonly string[]): string => texts.map((one) => `'${one}'`).join(", ");
 export const listOf = (names: readonly string[]): string => names.map(quoted).join(", ");
 
 /** SQLite ends each entry of an index with the row's `seq` by itself. */

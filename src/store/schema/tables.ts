@@ -65,7 +65,10 @@ export const plans = table("plans", { id: int, verdicts: text }, { key: ["id"] }
 /** Conditions of indexes, as statements repeat them. */
 export const whereReadable = "type = 0 AND registered_at IS NOT NULL AND service_id IS NOT NULL";
 export const whereUnreadable = "type = 0 AND registered_at IS NOT NULL AND service_id IS NULL";
-export const whereOpenRun = "type = 1 AND registered_at IS NOT NULL AND coalesce(status, 'started') = 'started'";
+/** What `subjects.flag` says. */
+export const subjectFlag = { openRun: 1, failed: 2 } as const;
+export const whereOpenRun = `flag = ${subjectFlag.openRun}`;
+export const whereFailed = `flag = ${subjectFlag.failed}`;
 
 /** Messages (type 0) and automation runs (type 1). */
 export const subjects = table(
@@ -85,6 +88,8 @@ export const subjects = table(
     metadata: text.orNull,
     registered_at: int.orNull,
     status: text.orNull,
+    /** What lists look for. PostgreSQL would write all index entries of a row anew if an index had the status itself. */
+    flag: small.orNull,
     error: text.orNull,
     times: text,
     updated_at: int,
@@ -104,7 +109,7 @@ export const subjects = table(
       phone: { on: ["phone", "seq"], where: "phone IS NOT NULL" },
       reference: { on: ["reference", "seq"], where: "reference IS NOT NULL" },
       service: { on: ["service_mask"], where: "service_mask IS NOT NULL" },
-      failed: { on: ["status", "seq"], where: "status = 'failed'" },
+      failed: { on: ["flag", "seq"], where: whereFailed },
       error: { on: ["error", "seq"], where: "error IS NOT NULL" },
       // Hydration reads registered messages latest first. Those that the service cannot be asked for are only counted.
       readable: { on: ["account", "registered_at", "seq"], where: whereReadable },

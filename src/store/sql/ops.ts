@@ -7,12 +7,12 @@ import type { Sql } from "./sql.ts";
  */
 export type Op =
   | { readonly op: "query"; readonly query: Sql }
-  | { readonly op: "find"; readonly look: Look; readonly keys: readonly Key[] }
+  | { readonly op: "find"; readonly look: Look; readonly keys: readonly Key[]; readonly numbers: Table | null }
   | { readonly op: "insert"; readonly table: Table; readonly rows: readonly object[]; readonly known: "fails" | "stays" }
   | { readonly op: "lock"; readonly look: Look; readonly keys: readonly Key[] }
-  | { readonly op: "update"; readonly change: Change; readonly rows: readonly object[] }
+  | { readonly op: "update"; readonly change: Change; readonly rows: readonly object[]; readonly asks: boolean }
   | { readonly op: "remove"; readonly removal: Removal; readonly rows: readonly object[] }
-  | { readonly op: "add"; readonly table: Table; readonly sum: Sum; readonly rows: readonly object[] }
+  | { readonly op: "add"; readonly sums: Sums; readonly rows: readonly object[] }
   | { readonly op: "numbers"; readonly table: Table; readonly count: number }
   | { readonly op: "together"; readonly ops: readonly Op[] };
 
@@ -53,8 +53,12 @@ export interface Removal {
   readonly isLocked: boolean;
 }
 
-/** How a counter that is there already takes another number. */
-export type Sum = "sum" | "max" | "min";
+/** How a counter that is there already takes another `n`: it keeps the greater or the smaller one in some series, else the sum. */
+export interface Sums {
+  readonly table: Table;
+  readonly max: readonly string[];
+  readonly min: readonly string[];
+}
 
 type Typed<R> = Op & { readonly result?: R };
 type TypedLook<R> = Look & { readonly row?: R };
@@ -103,7 +107,20 @@ export function removal<T extends Table>(table: T, { only = [], isLocked = false
 }
 
 /** Rows by key, in the order of the keys; undefined where there is none. With a lock, sort the keys. */
-export const find = <R>(of: TypedLook<R>, keys: readonly Key[]): Typed<(R | undefined)[]> => ({ op: "find", look: of, keys });
+export const find = <R>(of: TypedLook<R>, keys: readonly Key[]): Typed<(R | undefined)[]> => ({
+  op: "find",
+  look: of,
+  keys,
+  numbers: null,
+});
+
+/** The same, with the next number of the table for each key that is not there. Give each key once. */
+export const findOrNumber = <R>(of: TypedLook<R>, keys: readonly Key[]): Typed<(R | number)[]> => ({
+  op: "find",
+  look: of,
+  keys,
+  numbers: of.table,
+});
 
 /** `known`: what becomes of a row whose key is there already. */
 export function insert<T extends Table>(table: T, rows: readonly RowOf<T>[], known: "fails" | "stays" = "fails"): Op {
@@ -114,13 +131,16 @@ export function insert<T extends Table>(table: T, rows: readonly RowOf<T>[], kno
 export const lock = (of: Look, keys: readonly Key[]): Op => ({ op: "lock", look: of, keys });
 
 /** For each row, whether it was there and is changed. Sort the rows by key. */
-export const update = (of: Change, rows: readonly object[]): Typed<boolean[]> => ({ op: "update", change: of, rows });
+export const update = (of: Change, rows: readonly object[]): Typed<boolean[]> => ({ op: "update", change: of, rows, asks: true });
+
+/** Changes rows that are known to be there. Sort them by key. */
+export const set = (of: Change, rows: readonly object[]): Op => ({ op: "update", change: of, rows, asks: false });
 
 /** For each row, whether it was there and is removed. Sort the rows by key. */
 export const remove = (of: Removal, rows: readonly object[]): Typed<boolean[]> => ({ op: "remove", removal: of, rows });
 
-/** Rows of counters: `n` is added. */
-export const add = (table: Table, sum: Sum, rows: readonly object[]): Op => ({ op: "add", table, sum, rows });
+/** Rows of counters. Sort the rows by key. */
+export const add = (sums: Sums, rows: readonly object[]): Op => ({ op: "add", sums, rows });
 
 /** The next numbers of a table with `seq`. */
 export const numbers = (table: Table, count: number): Typed<number[]> => ({ op: "numbers", table, count });

@@ -1,7 +1,7 @@
 import type Database from "better-sqlite3";
-import { listOf, quoted } from "../schema/ddl.ts";
+import { listOf, literals, quoted } from "../schema/ddl.ts";
 import type { Table } from "../schema/table.ts";
-import type { Change, Look, Op, Removal, Sum, Work } from "../sql/ops.ts";
+import type { Change, Look, Op, Removal, Sums, Work } from "../sql/ops.ts";
 import { render } from "../sql/sql.ts";
 
 type Statement = Database.Statement<unknown[]>;
@@ -35,7 +35,9 @@ export function createSqliteRunner(db: Database.Database) {
       }
       case "find": {
         const statement = kept(looks, op.look, () => findText(op.look));
-        return op.keys.map((key) => statement.get(key));
+        if (op.numbers === null) return op.keys.map((key) => statement.get(key));
+        const { numbers } = op;
+        return op.keys.map((key) => statement.get(key) ?? nextOf(numbers));
       }
       case "insert":
         insert(op.table, op.known, op.rows as readonly Row[]);
@@ -47,12 +49,13 @@ export function createSqliteRunner(db: Database.Database) {
       case "remove":
         return change(op.removal, () => `DELETE FROM ${op.removal.table.name} WHERE ${whereText(op.removal.by)}`, op.removal.by, op.rows);
       case "add": {
-        const statement = kept(statements, `add ${op.sum} ${op.table.name}`, () => addText(op.table, op.sum));
-        for (const row of op.rows) statement.run(valuesOf(row as Row, op.table.names));
+        const { table } = op.sums;
+        const statement = kept(statements, `add ${table.name}`, () => addText(op.sums));
+        for (const row of op.rows) statement.run(valuesOf(row as Row, table.names));
         return undefined;
       }
       case "numbers":
-        return take(op.table, op.count);
+        return Array.from({ length: op.count }, () => nextOf(op.table));
     }
   }
 
@@ -108,10 +111,10 @@ export function createSqliteRunner(db: Database.Database) {
     return statement;
   }
 
-  function take(table: Table, count: number): number[] {
-    const from = last.get(table) ?? (db.prepare(`SELECT max(seq) FROM ${table.name}`).pluck().get() as number | null) ?? 0;
-    last.set(table, from + count);
-    return Array.from({ length: count }, (_, index) => from + index + 1);
+  function nextOf(table: Table): number {
+    const before = last.get(table) ?? (db.prepare(`SELECT max(seq) FROM ${table.name}`).pluck().get() as number | null) ?? 0;
+    last.set(table, before + 1);
+    return before + 1;
   }
 
   function now<T>(work: Work<T>): T {
@@ -186,8 +189,10 @@ function updateText({ table, set, add, count, by }: Change): string {
   return `UPDATE ${table.name} SET ${parts.join(", ")} WHERE ${whereText(by)}`;
 }
 
-function addText({ name, names, key }: Table, sum: Sum): string {
-  const next = sum === "sum" ? "n + excluded.n" : `${sum}(n, excluded.n)`;
+function addText({ table: { name, names, key }, max, min }: Sums): string {
   return `INSERT INTO ${name} (${listOf(names)}) VALUES (${names.map(() => "?").join(", ")})
-    ON CONFLICT (${listOf(key)}) DO UPDATE SET n = ${next}`;
+    ON CONFLICT (${listOf(key)}) DO UPDATE SET n = CASE
+      WHEN series IN (${literals(max)}) THEN max(n, excluded.n)
+      WHEN series IN (${literals(min)}) THEN min(n, excluded.n)
+      ELSE n + excluded.n END`;
 }

@@ -10,14 +10,14 @@ import { type Rules, stepSubject } from "../rules.ts";
 import { codeOf, packEventId, packHeaders } from "../schema/codes.ts";
 import type { RowOf } from "../schema/table.ts";
 import { events, plans, queue, subjects } from "../schema/tables.ts";
-import { change, find, insert, look, numbers, together, update, type Work } from "../sql/ops.ts";
+import { change, find, findOrNumber, insert, look, set, together, type Work } from "../sql/ops.ts";
 import { type Counts, countSecret } from "./counts.ts";
 import { type Beginning, beginHydrations } from "./hydrations.ts";
 import { type Due, type Judged, laneKey, lanesToLookAt, openInLane, type Queued, queueRows } from "./plan-deliveries.ts";
 import { distinctPlans, knownPlan, type NumberedPlan, type PlanNumbers, unstoredPlans } from "./plan-numbers.ts";
 import { pollAgain } from "./polls.ts";
 import { storeQuarantined } from "./quarantine.ts";
-import { byKey, factsOfRow, keyOf, keyOfRun, newSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
+import { byKey, factsOfRow, keyOf, keyOfRun, movedColumns, moveTo, newSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
 
 /** An event to accept. `proxyRoute`: the exchange that a `mode: proxy` source makes at once; null: none. */
 export interface Arriving {
@@ -52,15 +52,12 @@ const heardOf = [
   "metadata",
   "registered_at",
   "registered_sent_at",
-  "status",
-  "error",
-  "times",
-  "updated_at",
+  ...movedColumns,
   "missing",
 ] as const;
 const heardSubject = look(subjects, ["key", "account"], heardOf, { lock: "update" });
 const knownEvent = look(events, ["id", "account"], ["seq", "body"]);
-const moved = change(subjects, ["status", "error", "times", "updated_at"], { isLocked: true });
+const moved = change(subjects, movedColumns, { isLocked: true });
 const repeated = change(events, [], { add: ["duplicates", "conflicts"] });
 
 /**
@@ -95,22 +92,19 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
   const named = nameAll(arriving);
   const { about, keys } = named;
   // The ids come after the locks of the subjects: another receiver may have stored the event while this one waited for them.
-  const [rows, spare, known] = yield* together([find(heardSubject, keys), numbers(subjects, keys.length), find(knownEvent, named.ids)]);
-  const { fresh, repeats } = sortOut(arriving, named, known);
-  const [seqs] = yield* together([numbers(events, fresh.length)]);
+  const [heard, known] = yield* together([findOrNumber(heardSubject, keys), findOrNumber(knownEvent, named.ids)]);
+  const { fresh, repeats } = sortOut(named, known);
 
   const tracked: Tracked[] = about.map(([key, { account, name, type }], place) => {
-    const row = rows[place];
-    if (row !== undefined) return { row, added: null, isChanged: false, isRevived: false };
-    const added = newSubject({ seq: spare[place] as number, type, account, key, name });
+    const row = heard[place] as (typeof heard)[number];
+    if (typeof row !== "number") return { row, added: null, isChanged: false, isRevived: false };
+    const added = newSubject({ seq: row, type, account, key, name });
     return { row: added, added, isChanged: false, isRevived: false };
   });
   const bySubject = new Map(
     about.map(([, { name, account, type }], place) => [subjectName(account, type, name), tracked[place] as Tracked]),
   );
-  const judged = fresh.map((place, index) =>
-    judge(arriving[place] as Arriving, named.packed[place] as Buffer, seqs[index] as number, bySubject, parts, counts),
-  );
+  const judged = fresh.map(({ place, id, seq }) => judge(arriving[place] as Arriving, id, seq, bySubject, parts, counts));
 
   // A new message has nothing open.
   const lanes = lanesToLookAt(
@@ -133,7 +127,7 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
   for (const [index, one] of judged.entries()) {
     const { rows: own, due } = queueRows(parts.rules, one, open);
     queued.push(...own);
-    outcomes[fresh[index] as number] = { result: "accepted", seq: one.seq, disposition: one.disposition, due };
+    outcomes[(fresh[index] as Fresh).place] = { result: "accepted", seq: one.seq, disposition: one.disposition, due };
   }
   const changed = repeatCounts(arriving, repeats, judged, outcomes, counts);
   yield* together([
@@ -142,7 +136,7 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
       subjects,
       tracked.flatMap(({ added, isChanged }) => (added !== null && isChanged ? [added] : [])),
     ),
-    update(
+    set(
       moved,
       tracked.filter(({ added, isChanged }) => added === null && isChanged).map(({ row }) => row),
     ),
@@ -150,7 +144,7 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
       events,
       judged.map(({ row }) => row),
     ),
-    update(repeated, changed),
+    set(repeated, changed),
     insert(queue, queued),
   ]);
   const hydrating = judged.flatMap(({ hydration }) => hydration ?? []);
@@ -171,9 +165,9 @@ interface Tracked {
 }
 
 interface Named {
-  /** The stored ids, by event. */
-  readonly packed: readonly Buffer[];
-  readonly ids: readonly (readonly [Buffer, string])[];
+  /** The stored ids, each once, and which one an event has. */
+  readonly ids: readonly (readonly [id: Buffer, account: string])[];
+  readonly idOf: readonly number[];
   /** The subjects, sorted by key, so that two receivers lock them in one order. */
   readonly about: readonly (readonly [key: Buffer, { readonly account: string; readonly name: string; readonly type: 0 | 1 }])[];
   readonly keys: readonly (readonly [Buffer, string])[];
@@ -182,7 +176,17 @@ interface Named {
 const subjectName = (account: string, type: 0 | 1, name: string): string => `${type}${account}\0${name}`;
 
 function nameAll(arriving: readonly Arriving[]): Named {
-  const packed = arriving.map(({ event }) => packEventId(event.envelope.id));
+  const byId = new Map<string, number>();
+  const ids: (readonly [Buffer, string])[] = [];
+  const idOf = arriving.map(({ event: { account, envelope } }) => {
+    const name = `${account}\0${envelope.id}`;
+    let place = byId.get(name);
+    if (place === undefined) {
+      place = ids.push([packEventId(envelope.id), account]) - 1;
+      byId.set(name, place);
+    }
+    return place;
+  });
   const bySubject = new Map<string, readonly [Buffer, { account: string; name: string; type: 0 | 1 }]>();
   for (const { event } of arriving) {
     if (event.subject.type === "none") continue;
@@ -193,11 +197,17 @@ function nameAll(arriving: readonly Arriving[]): Named {
   }
   const about = [...bySubject.values()].sort(([a, { account: one }], [b, { account: other }]) => byKey([a, one], [b, other]));
   return {
-    packed,
-    ids: arriving.map(({ event }, place) => [packed[place] as Buffer, event.account]),
+    ids,
+    idOf,
     about,
     keys: about.map(([key, { account }]) => [key, account]),
   };
+}
+
+interface Fresh {
+  readonly place: number;
+  readonly id: Buffer;
+  readonly seq: number;
 }
 
 interface Repeat {
@@ -208,22 +218,19 @@ interface Repeat {
 }
 
 /** Which events are new, and which repeat a stored one or an earlier one of the batch. */
-function sortOut(arriving: readonly Arriving[], { packed }: Named, known: readonly ({ seq: number; body: Buffer } | undefined)[]) {
-  const fresh: number[] = [];
+function sortOut({ ids, idOf }: Named, known: readonly ({ seq: number; body: Buffer } | number)[]) {
+  const fresh: Fresh[] = [];
   const repeats: Repeat[] = [];
-  const firsts = new Map<string, number>();
-  for (const [place, { event }] of arriving.entries()) {
-    const stored = known[place];
-    if (stored !== undefined) {
-      repeats.push({ place, first: null, stored });
-      continue;
-    }
-    const id = `${event.account}\0${(packed[place] as Buffer).toString("latin1")}`;
+  const firsts = new Map<number, number>();
+  for (const [place, id] of idOf.entries()) {
+    const stored = known[id] as (typeof known)[number];
     const first = firsts.get(id);
-    if (first === undefined) {
+    if (typeof stored !== "number") repeats.push({ place, first: null, stored });
+    else if (first !== undefined) repeats.push({ place, first, stored: null });
+    else {
       firsts.set(id, place);
-      fresh.push(place);
-    } else repeats.push({ place, first, stored: null });
+      fresh.push({ place, id: (ids[id] as (typeof ids)[number])[0], seq: stored });
+    }
   }
   return { fresh, repeats };
 }
@@ -264,8 +271,7 @@ function judge(
       const step = stepSubject(rules, of, before, factsOfRow(row), createdAt);
       tracking = step.tracking;
       if (step.state !== before) {
-        const { status, error: why, times } = step.state;
-        Object.assign(row, { status, error: why, times: JSON.stringify(times), updated_at: receivedAt });
+        moveTo(row, step.state, receivedAt);
         about.isChanged = true;
       }
       for (const [series, label] of countsOfTracking(tracking, step.state.times, row.registered_sent_at))

@@ -1,8 +1,8 @@
 import type { ReceivedEvent } from "../../model/event.ts";
-import { minuteMs, mostCodes, otherCode } from "../../model/history.ts";
+import { gaugeNames, minuteMs, mostCodes, otherCode } from "../../model/history.ts";
 import type { Disposition } from "../../model/plan.ts";
 import { counters } from "../schema/tables.ts";
-import { add, rows, type Sum, type Work } from "../sql/ops.ts";
+import { add, rows, type Sums, type Work } from "../sql/ops.ts";
 import { as, select } from "../sql/sql.ts";
 import { atsOfHour, minutesPerHour } from "./hours.ts";
 
@@ -15,14 +15,16 @@ interface Counter {
   readonly label: string;
 }
 
-interface Sums extends Counter {
-  readonly sum: Sum;
+interface Counted extends Counter {
   n: number;
 }
 
+/** How counts of these series come together; those of all others are summed up. */
+export const counting: Sums = { table: counters, max: [...gaugeNames, "secretLast"], min: ["secretFirst"] };
+
 /** The counts of one batch, which are written in its transaction: one row for each counter. */
 export interface Counts {
-  add(counter: Counter, n: number, sum?: Sum): void;
+  add(counter: Counter, n: number): void;
   write(): Work<void>;
 }
 
@@ -35,7 +37,7 @@ export function createCounting(writer: string) {
   const codesOf = new Map<number, Set<string>>();
 
   /** Codes are foreign text: at most `mostCodes` in an hour are counted by name, and the others as one. */
-  function* nameCodes(failures: readonly Sums[]): Work<void> {
+  function* nameCodes(failures: readonly Counted[]): Work<void> {
     for (const failure of failures) {
       const hour = Math.floor(failure.at / minutesPerHour);
       let known = codesOf.get(hour);
@@ -53,31 +55,28 @@ export function createCounting(writer: string) {
 
   return {
     begin(): Counts {
-      const list: Sums[] = [];
+      const list: Counted[] = [];
       // Maps in maps: a key of all five would be a new text for each count.
-      const byAt: Level<Level<Level<Level<Level<Sums>>>>> = new Map();
+      const byAt: Level<Level<Level<Level<Level<Counted>>>>> = new Map();
       return {
-        add(counter, n, sum = "sum") {
+        add(counter, n) {
           const byLabel = under(under(under(under(byAt, counter.at), counter.account), counter.series), counter.of);
           const known = byLabel.get(counter.label);
           if (known === undefined) {
-            const sums = { ...counter, sum, n };
-            list.push(sums);
-            byLabel.set(counter.label, sums);
-          } else known.n = sum === "sum" ? known.n + n : Math[sum](known.n, n);
+            const counted = { ...counter, n };
+            list.push(counted);
+            byLabel.set(counter.label, counted);
+          } else if (counter.series === "secretLast") known.n = Math.max(known.n, n);
+          else if (counter.series === "secretFirst") known.n = Math.min(known.n, n);
+          else known.n += n;
         },
         *write() {
           yield* nameCodes(list.filter(({ series }) => series === "failures"));
-          const sorted = merged(list);
-          for (const kind of ["sum", "max", "min"] as const) {
-            const of = sorted.filter(({ sum }) => sum === kind);
-            if (of.length === 0) continue;
+          if (list.length > 0)
             yield add(
-              counters,
-              kind,
-              of.map(({ sum: _, ...counter }) => ({ ...counter, writer })),
+              counting,
+              merged(list).map((counter) => ({ ...counter, writer })),
             );
-          }
         },
       };
     },
@@ -93,8 +92,8 @@ export function countSecret(
   if (secret === null) return;
   const use = { at: 0, account, of: source, label: secret };
   counts.add({ ...use, series }, 1);
-  counts.add({ ...use, series: "secretLast" }, receivedAt, "max");
-  counts.add({ ...use, series: "secretFirst" }, receivedAt, "min");
+  counts.add({ ...use, series: "secretLast" }, receivedAt);
+  counts.add({ ...use, series: "secretFirst" }, receivedAt);
 }
 
 /** A stored event has another disposition now. It counts in the minute in which it was received. */
@@ -122,12 +121,12 @@ function under<T>(level: Level<Level<T>>, key: string | number): Level<T> {
 }
 
 /** In the order of their key, so that two batches do not wait for each other; codes that became one are one row. */
-function merged(list: readonly Sums[]): Sums[] {
+function merged(list: readonly Counted[]): Counted[] {
   const sorted = list.toSorted(
     (a, b) =>
       a.at - b.at || compare(a.series, b.series) || compare(a.of, b.of) || compare(a.account, b.account) || compare(a.label, b.label),
   );
-  const result: Sums[] = [];
+  const result: Counted[] = [];
   for (const next of sorted) {
     const last = result.at(-1);
     if (

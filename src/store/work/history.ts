@@ -3,7 +3,7 @@ import type { RowOf } from "../schema/table.ts";
 import { counters } from "../schema/tables.ts";
 import { add, removal, remove, rows, together, type Work } from "../sql/ops.ts";
 import { as, raw, type Sql, select, sql } from "../sql/sql.ts";
-import type { Counts } from "./counts.ts";
+import { type Counts, counting } from "./counts.ts";
 import { atOfHour, minutesPerHour } from "./hours.ts";
 import { notePurged } from "./purged.ts";
 
@@ -95,16 +95,7 @@ export function* rollUp(now: number, limit: number): Work<number> {
   const before = Math.floor((now - minutesKeptMs) / minuteMs);
   const minutes = yield* taken(sql`c.at > 0 AND c.at < ${before}`, limit);
   const hours = [...Map.groupBy(minutes, hourKey).values()].map(hourOf).sort(byKey);
-  const isGauge = ({ series }: Counter): boolean => gauges.has(series);
-  yield* together([
-    add(
-      counters,
-      "sum",
-      hours.filter((hour) => !isGauge(hour)),
-    ),
-    add(counters, "max", hours.filter(isGauge)),
-    remove(ended, minutes),
-  ]);
+  yield* together([add(counting, hours), remove(ended, minutes)]);
   return minutes.length;
 }
 

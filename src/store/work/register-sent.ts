@@ -7,7 +7,18 @@ import { ask, change, find, insert, lock, numbers, together, update, type Work }
 import type { ParkingParts } from "./conclude.ts";
 import { continueLater, releaseFor } from "./parking.ts";
 import { register, releasedAtOnce } from "./register.ts";
-import { byKey, keyOf, keyOfRun, newSubject, ownSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
+import {
+  byKey,
+  flagOf,
+  keyOf,
+  keyOfRun,
+  movedColumns,
+  moveTo,
+  newSubject,
+  ownSubject,
+  type SubjectRow,
+  stateOfRow,
+} from "./subject-rows.ts";
 
 /** A message or run that the relay sent. */
 export interface Sent {
@@ -20,9 +31,8 @@ export interface Sent {
 type SentMessage = Sent & { readonly sent: Extract<SentSubject, { type: "message" }> };
 type SentRun = Sent & { readonly sent: Extract<SentSubject, { type: "run" }> };
 
-const state = ["status", "error", "times", "updated_at"] as const;
-const moved = change(subjects, state, { isLocked: true });
-const registersRun = change(subjects, [...state, "reference", "metadata", "registered_at"], { isLocked: true });
+const moved = change(subjects, movedColumns, { isLocked: true });
+const registersRun = change(subjects, [...movedColumns, "reference", "metadata", "registered_at"], { isLocked: true });
 
 /** Registers what was sent, with its first status, and releases its parked events. Returns what each of them released. */
 export function* registerSent(batch: readonly Sent[], parts: ParkingParts): Work<readonly (readonly DueDelivery[])[]> {
@@ -54,7 +64,7 @@ function* registerMessages(messages: readonly SentMessage[], parts: ParkingParts
     const before = stateOfRow(row) as MessageState;
     const { state } = parts.rules.stepMessage(before, { status: sent.status, error: null, at });
     if (state === before) continue;
-    Object.assign(row, { status: state.status, error: state.error, times: JSON.stringify(state.times), updated_at: at });
+    moveTo(row, state, at);
     changed.add(row);
   }
   yield update(moved, [...changed]);
@@ -80,12 +90,13 @@ function* registerRuns(runs: readonly SentRun[], parts: ParkingParts): Work<(rea
     const before = stateOfRow(row) as RunState;
     const { state } = parts.rules.stepRun(before, { status: "started", error: null, at });
     if (state !== before) {
-      Object.assign(row, { status: state.status, error: state.error, times: JSON.stringify(state.times), updated_at: at });
+      moveTo(row, state, at);
       changed.add(row);
     }
     if (row.registered_at !== null) continue;
     const metadata = sent.metadata === undefined ? null : JSON.stringify(sent.metadata);
     Object.assign(row, { reference: sent.reference, metadata, registered_at: at, updated_at: at });
+    row.flag = flagOf(row);
     changed.add(row);
     created.set(run, row);
   }

@@ -2,7 +2,7 @@ import { type Attempt, outcomeOf, type SettledOutcome, type Settling } from "../
 import { bucketOf, minuteMs } from "../../model/history.ts";
 import type { RowOf } from "../schema/table.ts";
 import { attempts, deliveries, queue, queueState, settledState } from "../schema/tables.ts";
-import { change, find, insert, lock, look, removal, remove, together, update, type Work } from "../sql/ops.ts";
+import { change, find, insert, lock, look, removal, remove, set, together, update, type Work } from "../sql/ops.ts";
 import type { Counts } from "./counts.ts";
 import { type Held, lostRoutes } from "./leases.ts";
 import { noteOfRoute } from "./route-notes.ts";
@@ -76,7 +76,7 @@ export function* settle(batch: readonly Settling[], { counts: begin, held }: Set
   });
   for (const { place, due } of out) outcomes[place] = { result: "settled", released: due };
   yield* together([
-    update(
+    set(
       released,
       out.map(({ due: { at, ...key } }) => ({ ...key, state: queueState.waiting, next_at: at })),
     ),

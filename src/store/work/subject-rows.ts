@@ -3,7 +3,7 @@ import { lastPhoneDigits } from "../../model/mask.ts";
 import { type MessageState, type TrackedState, unobserved } from "../../model/tracking.ts";
 import { type Facts, factsOf } from "../../track/facts.ts";
 import type { RowOf } from "../schema/table.ts";
-import { subjects } from "../schema/tables.ts";
+import { subjectFlag, subjects } from "../schema/tables.ts";
 import { ask, find, look, type Work } from "../sql/ops.ts";
 
 export type SubjectRow = RowOf<typeof subjects>;
@@ -68,6 +68,7 @@ export function newSubject({ seq, type, account, key, name }: Pick<SubjectRow, "
     metadata: null,
     registered_at: null,
     status: null,
+    flag: null,
     error: null,
     times: "{}",
     updated_at: 0,
@@ -77,6 +78,23 @@ export function newSubject({ seq, type, account, key, name }: Pick<SubjectRow, "
     missing: null,
     phone: phone === null ? null : Number(phone),
   };
+}
+
+/** Those that a status changes. */
+export const movedColumns = ["status", "flag", "error", "times", "updated_at"] as const;
+
+export function moveTo(
+  row: Pick<SubjectRow, "type" | "registered_at" | (typeof movedColumns)[number]>,
+  { status, error, times }: TrackedState<string>,
+  at: number,
+): void {
+  Object.assign(row, { status, error, times: JSON.stringify(times), updated_at: at });
+  row.flag = flagOf(row);
+}
+
+export function flagOf({ type, status, registered_at }: Pick<SubjectRow, "type" | "status" | "registered_at">): number | null {
+  if (status === "failed") return subjectFlag.failed;
+  return type === 1 && registered_at !== null && (status ?? "started") === "started" ? subjectFlag.openRun : null;
 }
 
 export function stateOfRow({ status, error, times }: Pick<SubjectRow, "status" | "error" | "times">): TrackedState<string> {

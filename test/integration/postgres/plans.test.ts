@@ -140,7 +140,7 @@ async function pollAndHydrate(commands: Commands, run: <T>(make: () => Work<T>) 
 async function openExplained(url: string) {
   const session = await connect({ url, schema: "relay" }, "hot");
   const plans: { readonly text: string; readonly plan: string }[] = [];
-  const execute = createPostgresRunner({
+  const { execute, written } = createPostgresRunner({
     async query(statement) {
       const { text, values } = statement;
       const planned = await session.query({ name: "", text: `EXPLAIN ${text}`, values });
@@ -154,6 +154,7 @@ async function openExplained(url: string) {
     async run<T>(make: () => Work<T>): Promise<T> {
       await session.script("BEGIN");
       const result = await execute(make());
+      await written();
       await session.script("COMMIT");
       return result;
     },

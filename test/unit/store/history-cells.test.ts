@@ -37,7 +37,7 @@ function open(): SqliteRunner {
 function write(runner: SqliteRunner, cells: readonly Counted[]): void {
   for (const { series, subject, label, at, n, account, writer } of cells) {
     const counts = createCounting(writer).begin();
-    counts.add({ at: Math.floor(at / minuteMs), account, series, of: subject, label }, n, series === "oldest" ? "max" : "sum");
+    counts.add({ at: Math.floor(at / minuteMs), account, series, of: subject, label }, n);
     runner.transact(counts.write());
   }
 }
