@@ -1,22 +1,20 @@
 import type Database from "better-sqlite3";
 import { listOf, literals, quoted } from "../schema/ddl.ts";
 import type { Table } from "../schema/table.ts";
-import type { Change, Look, Op, Removal, Sums, Work } from "../sql/ops.ts";
+import type { Change, Op, Removal, Sums, Work } from "../sql/ops.ts";
 import { render } from "../sql/sql.ts";
+import { createGrouped } from "./grouped.ts";
 
 type Statement = Database.Statement<unknown[]>;
 type Row = Readonly<Record<string, unknown>>;
-/** The statements of a table's inserts, by the columns that are not null: a bit for each. */
-type Inserts = Map<number, Statement>;
 
 export type SqliteRunner = ReturnType<typeof createSqliteRunner>;
 
 /** Executes commands at once, so that nothing runs between two operations of a command. */
 export function createSqliteRunner(db: Database.Database) {
   const statements = new Map<string, Statement>();
-  const looks = new Map<Look, Statement>();
   const changes = new Map<Change | Removal, { readonly statement: Statement; readonly names: readonly string[] }>();
-  const inserts = { fails: new Map<Table, Inserts>(), stays: new Map<Table, Inserts>() };
+  const grouped = createGrouped(db);
   /** The last number of each table with `seq`. After a rollback it is read again. */
   let last = new Map<Table, number>();
   const begin = { read: db.prepare("BEGIN"), write: db.prepare("BEGIN IMMEDIATE") };
@@ -34,14 +32,12 @@ export function createSqliteRunner(db: Database.Database) {
         return statement.reader ? statement.all(values) : statement.run(values).changes;
       }
       case "find": {
-        const statement = kept(looks, op.look, () => findText(op.look));
-        if (op.numbers === null) return op.keys.map((key) => statement.get(key));
+        const found = grouped.find(op.look, op.keys);
         const { numbers } = op;
-        return op.keys.map((key) => statement.get(key) ?? nextOf(numbers));
+        return numbers === null ? found : found.map((row) => row ?? nextOf(numbers));
       }
       case "insert":
-        insert(op.table, op.known, op.rows as readonly Row[]);
-        return undefined;
+        return grouped.insert(op.table, op.known, op.rows as readonly Row[]);
       case "lock":
         return undefined;
       case "update":
@@ -56,38 +52,6 @@ export function createSqliteRunner(db: Database.Database) {
       }
       case "numbers":
         return Array.from({ length: op.count }, () => nextOf(op.table));
-    }
-  }
-
-  /** Columns that are null are left out: each value that is handed over costs 60 to 80 ns. */
-  function insert(table: Table, known: "fails" | "stays", rows: readonly Row[]): void {
-    let statements = inserts[known].get(table);
-    if (statements === undefined) {
-      statements = new Map();
-      inserts[known].set(table, statements);
-    }
-    const { names } = table;
-    for (const row of rows) {
-      const values: unknown[] = [];
-      let shape = 0;
-      for (let place = 0; place < names.length; place += 1) {
-        const value = row[names[place] as string];
-        if (value === null) continue;
-        values.push(value);
-        shape |= 1 << place;
-      }
-      let statement = statements.get(shape);
-      if (statement === undefined) {
-        statement = db.prepare(
-          insertText(
-            table.name,
-            names.filter((_, place) => (shape & (1 << place)) !== 0),
-            known,
-          ),
-        );
-        statements.set(shape, statement);
-      }
-      statement.run(values);
     }
   }
 
@@ -168,17 +132,6 @@ function valuesOf(row: Row, names: readonly string[]): unknown[] {
 
 /** `+?`: see {@link render}. A column of a key keeps its index, because only the value's side is hidden. */
 const whereText = (names: readonly string[]): string => names.map((name) => `${quoted(name)} = +?`).join(" AND ");
-
-function findText({ table, by, columns, order, where }: Look): string {
-  const only = where === null ? "" : ` AND ${where}`;
-  const ordered = order === null ? "" : ` ORDER BY ${quoted(order)}`;
-  return `SELECT ${listOf(columns)} FROM ${table.name} WHERE ${whereText(by)}${only}${ordered} LIMIT 1`;
-}
-
-function insertText(table: string, names: readonly string[], known: "fails" | "stays"): string {
-  const ignored = known === "stays" ? " ON CONFLICT DO NOTHING" : "";
-  return `INSERT INTO ${table} (${listOf(names)}) VALUES (${names.map(() => "?").join(", ")})${ignored}`;
-}
 
 function updateText({ table, set, add, count, by }: Change): string {
   const parts = [
