@@ -16,12 +16,15 @@ import { openStoreForReading } from "./open-store.ts";
 import { createSearching, createTrackedPort, mostIndexed, resolveEvents, seqsNamed } from "./searching.ts";
 import { walkBack } from "./walk-back.ts";
 
+/** The settings that reading needs. */
+export type ReadingSettings = Pick<Settings, "storage" | "routes" | "sources">;
+
 /**
  * The reading part of the control API over a store, for commands: without socket and token, whether relays run or not.
  * Throws `StoreRefused` when the store cannot be opened. `failed` receives the cause of an answer 500.
  */
 export async function createReadingApi(
-  settings: Pick<Settings, "storage" | "routes" | "sources">,
+  settings: ReadingSettings,
   failed: (error: unknown) => void,
 ): Promise<{ readonly http: FastifyInstance; close(): Promise<void> }> {
   const { storage, routes } = settings;

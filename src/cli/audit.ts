@@ -61,12 +61,12 @@ const waitSeconds = 0.5;
 
 /** Polls until the audit is done and prints the report. Exit code 1 when the sums do not match. */
 async function audit(command: Command, options: Options, io: Io): Promise<void> {
-  const { timeFilter, withReading } = await import("./reach-relay.ts");
+  const { timeFilter, withRelay } = await import("./reach-relay.ts");
   const { day: from, source, json } = options;
   const times =
     from === undefined ? timeFilter(command, options, Date.now()) : { from, to: new Date(Date.parse(from) + dayMs).toISOString() };
   const query = new URLSearchParams({ ...times, ...(source === undefined ? {} : { source }), wait: String(waitSeconds) });
-  const report = await withReading(command, options, io, (client) => untilDone(client, `/v1/audit?${query}`, json === true, io));
+  const report = await withRelay(command, options, io, "read", (client) => untilDone(client, `/v1/audit?${query}`, json === true, io));
   if (json === true) io.out(printableJson(report));
   else for (const line of [...auditLines(report), verdictLine(report)]) io.out(line);
   if (report.balanced) return;

@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import type { Io } from "./io.ts";
 import { type RelayOptions, withRelayOptions } from "./options.ts";
 import { printable, printableJson } from "./output.ts";
+import type { ControlClient } from "./reach-relay.ts";
 
 type Options = RelayOptions & { readonly open: boolean; readonly json?: boolean };
 
@@ -23,12 +24,13 @@ Examples:
   RELAY_TOKEN=… wamid-relay console --relay http://127.0.0.1:9090`,
     )
     .action(async (options: Options) => {
-      const { call, withRunning } = await import("./reach-relay.ts");
-      const { code, expiresAt, base } = await withRunning(command, options, io, "read", async (client) => {
+      const { call, withRelay } = await import("./reach-relay.ts");
+      const open = async (client: ControlClient) => {
         // Refused here, a token without the scope read gives a clear error instead of an empty console.
         await call(client, "instance", "GET", "/v1/instance");
         return { ...(await call(client, "sessionCode", "POST", "/v1/session/code")), base: client.url ?? "" };
-      });
+      };
+      const { code, expiresAt, base } = await withRelay(command, options, io, "read", open, "process");
       const url = `${base}/console/#code=${code}`;
       if (options.json === true) {
         io.out(printableJson({ url, expiresAt }));

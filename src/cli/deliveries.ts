@@ -61,11 +61,11 @@ Examples:
 
 /** Prints the groups, largest first. */
 async function groupDeliveries(command: Command, options: GroupOptions, io: Io): Promise<void> {
-  const { call, timeFilter, withReading } = await import("./reach-relay.ts");
+  const { call, timeFilter, withRelay } = await import("./reach-relay.ts");
   const { route, state, errorCode, json } = options;
   const given = { route, state, errorCode, ...timeFilter(command, options, Date.now()) };
   const query = new URLSearchParams(Object.entries(given).filter((pair): pair is [string, string] => pair[1] !== undefined));
-  const found = await withReading(command, options, io, (client) =>
+  const found = await withRelay(command, options, io, "read", (client) =>
     call(client, "deliveryGroups", "GET", `/v1/deliveries/groups?${query}`),
   );
   if (json === true) {
@@ -97,16 +97,15 @@ function openReason({ state, cause }: Pick<Answer<"delivery">, "state" | "cause"
 
 /** Prints the deliveries that match, those of the newest events first. */
 async function listDeliveries(command: Command, options: Options, io: Io): Promise<void> {
-  const [{ shownAnswer }, { readPages, timeFilter, withReading }] = await Promise.all([import("./answers.ts"), import("./reach-relay.ts")]);
+  const [{ shownAnswer }, { readPages, timeFilter, withRelay }] = await Promise.all([import("./answers.ts"), import("./reach-relay.ts")]);
   const { route, state, cause, errorCode, before, limit } = options;
   const query = { route, state, cause, errorCode, ...timeFilter(command, options, Date.now()), before };
-  const { names, ...found } = await withReading(command, options, io, async (client) => ({
-    names: client.names ?? null,
-    ...shownAnswer("deliveries", await readPages(client, "deliveries", query, limit), privacyOf(options.showPii, client, io)),
-  }));
+  const found = await withRelay(command, options, io, "read", async (client) =>
+    shownAnswer("deliveries", await readPages(client, "deliveries", query, limit), privacyOf(options.showPii, client, io)),
+  );
   if (found.data.length === 0 && found.next === null && route !== undefined) {
     const { hintLines } = await import("./hints.ts");
-    for (const line of hintLines({ routes: [route] }, names)) io.err(line);
+    for (const line of await hintLines({ routes: [route] }, options, io)) io.err(line);
   }
   if (options.json === true) {
     io.out(printableJson({ data: found.data, next: found.next }));

@@ -41,7 +41,7 @@ interface ShowOptions extends RelayOptions {
   readonly json?: boolean;
 }
 
-/** Adds `events list`, `events show` and `events save`. They read the file itself, beside a relay that runs or without one. */
+/** Adds `events list`, `events show` and `events save`. */
 export function build(command: Command, io: Io): void {
   const list = withRelayOptions(command.command("list")).description("list events, newest first");
   list
@@ -135,7 +135,7 @@ Examples:
 /** Prints the events that match, newest first. */
 async function listEvents(command: Command, options: ListOptions, io: Io): Promise<void> {
   const { event, source, account, status, disposition, errorCode, wamid, subject, query: q, before, limit } = options;
-  const [{ shownAnswer }, { unseenLine }, { readPages, timeFilter, withReading }] = await Promise.all([
+  const [{ shownAnswer }, { unseenLine }, { readPages, timeFilter, withRelay }] = await Promise.all([
     import("./answers.ts"),
     import("./event-report.ts"),
     import("./reach-relay.ts"),
@@ -153,15 +153,14 @@ async function listEvents(command: Command, options: ListOptions, io: Io): Promi
     before: before?.toString(),
     ...timeFilter(command, options, Date.now()),
   };
-  const { names, ...found } = await withReading(command, options, io, async (client) => ({
-    names: client.names ?? null,
-    ...shownAnswer("events", await readPages(client, "events", query, limit), privacyOf(options.showPii, client, io)),
-  }));
+  const found = await withRelay(command, options, io, "read", async (client) =>
+    shownAnswer("events", await readPages(client, "events", query, limit), privacyOf(options.showPii, client, io)),
+  );
   if (found.data.length === 0 && found.next === null) {
     const { hintLines } = await import("./hints.ts");
     const several = (word: string | undefined) => (word === undefined ? [] : [word]);
     const given = { events: several(event), statuses: several(status), sources: several(source), accounts: several(account) };
-    for (const line of hintLines(given, names)) io.err(line);
+    for (const line of await hintLines(given, options, io)) io.err(line);
   }
   if (options.json === true) {
     io.out(printableJson({ data: found.data, next: found.next, unseen: found.unseen }));
@@ -213,9 +212,9 @@ interface ReadEvent {
 }
 
 async function readEvent(command: Command, id: string, options: ShowOptions | SaveOptions, io: Io): Promise<ReadEvent> {
-  const { call, withReading } = await import("./reach-relay.ts");
+  const { call, withRelay } = await import("./reach-relay.ts");
   const query = options.account === undefined ? "" : `?${new URLSearchParams({ account: options.account })}`;
-  return withReading(command, options, io, async (client) => {
+  return withRelay(command, options, io, "read", async (client) => {
     const event = await call(client, "eventDetail", "GET", `/v1/events/${encodeURIComponent(id)}${query}`);
     return { event, isMasked: client.isMasked?.() === true };
   });

@@ -46,7 +46,7 @@ Examples:
 
 /** Prints the whole story of each message, run or event of this name. */
 async function explain(command: Command, name: string, options: Options, io: Io): Promise<void> {
-  const [{ shownAnswer }, { call, withReading }] = await Promise.all([import("./answers.ts"), import("./reach-relay.ts")]);
+  const [{ shownAnswer }, { call, withRelay }] = await Promise.all([import("./answers.ts"), import("./reach-relay.ts")]);
   const { as, account, after, limit } = options;
   const query = new URLSearchParams({
     limit: String(limit),
@@ -59,7 +59,7 @@ async function explain(command: Command, name: string, options: Options, io: Io)
     return shownAnswer("explained", answer, privacyOf(options.showPii, client, io));
   };
   // Only the running relay knows whether a circuit breaker is open.
-  const { data, unseen } = await withReading(command, options, io, read, true);
+  const { data, unseen } = await withRelay(command, options, io, "read", read);
   if (options.json === true) {
     io.out(printableJson({ data, unseen }));
     return;

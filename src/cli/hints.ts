@@ -1,7 +1,8 @@
 import { kindHint, statusHint } from "../model/known-words.ts";
 import { unknownName } from "../model/nearest.ts";
+import { CommandFailed, type Io } from "./io.ts";
+import type { RelayOptions } from "./options.ts";
 import { printable } from "./output.ts";
-import type { SettingsNames } from "./reach-relay.ts";
 
 interface Given {
   /** Patterns. */
@@ -14,12 +15,15 @@ interface Given {
 
 /**
  * Lines about words that are probably misspelled, for a list that found nothing. Never a fault: the service may add
- * statuses and kinds, and a store may have events of names that the settings had before. `names` is null with `--relay`.
+ * statuses and kinds, and a store may have events of names that the settings had before.
  */
-export function hintLines(
+export async function hintLines(
   { events = [], statuses = [], sources = [], accounts = [], routes = [] }: Given,
-  names: SettingsNames | null,
-): string[] {
+  options: RelayOptions,
+  io: Io,
+): Promise<string[]> {
+  const isNamed = [...sources, ...accounts, ...routes].length > 0;
+  const names = isNamed && options.relay === undefined ? await settingsNames(options, io) : null;
   const words = (what: string, given: readonly string[], hintOf: (word: string) => string | null) =>
     given.flatMap((word) => {
       const hint = hintOf(word);
@@ -34,4 +38,19 @@ export function hintLines(
     ...named("account", accounts, names?.accounts),
     ...named("route", routes, names?.routes),
   ].map((line) => printable(`note: ${line}`));
+}
+
+/** Null: the settings have faults. */
+async function settingsNames(options: RelayOptions, io: Io) {
+  const { readForLooking } = await import("./settings-option.ts");
+  try {
+    const { sources, accounts, routes } = readForLooking(options, io).settings;
+    const proxied = Object.entries(sources).flatMap(([name, source]) =>
+      "mode" in source && source.mode === "proxy" ? [`proxy:${name}`] : [],
+    );
+    return { sources: Object.keys(sources), accounts: Object.keys(accounts), routes: [...routes.map(({ name }) => name), ...proxied] };
+  } catch (error) {
+    if (error instanceof CommandFailed) return null;
+    throw error;
+  }
 }

@@ -99,7 +99,8 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
     io.out(options.json === true ? JSON.stringify({ type: "secret", secret }) : `posts are signed with ${secret}`);
   const { hintLines } = await import("./hints.ts");
   const wordsOf = (text: string | undefined) => (text ?? "").split(",").flatMap((word) => word.trim() || []);
-  for (const line of hintLines({ events: wordsOf(options.events), statuses: wordsOf(options.status) }, null)) io.err(line);
+  const words = { events: wordsOf(options.events), statuses: wordsOf(options.status) };
+  for (const line of await hintLines(words, options, io)) io.err(line);
   const stop = stopSignal();
   await runListen(io, {
     relay,

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { FastifyInstance } from "fastify";
-import type { SettingsParts } from "../config/load.ts";
-import type { Scope, Settings } from "../config/schema.ts";
+import type { ReadingSettings } from "../app/reading.ts";
+import type { Scope, Settings, TokenSettings } from "../config/schema.ts";
 import type { ListenTls } from "../model/tls.ts";
 import { durationSchema } from "../model/units.ts";
 import { type Answer, type AnswerName, parseAnswer } from "./answers.ts";
@@ -30,8 +30,6 @@ export interface ControlClient {
   isMasked?(): boolean;
   /** True when the command opened the store itself, because no relay runs. */
   readonly isStore?: true;
-  /** Only where the settings were read. */
-  readonly names?: SettingsNames;
   close(): Promise<void>;
 }
 
@@ -43,139 +41,86 @@ export interface Reachable {
   readonly tls?: ListenTls | undefined;
 }
 
-/** Names that the settings give. */
-export interface SettingsNames {
-  readonly sources: readonly string[];
-  readonly accounts: readonly string[];
-  /** With those of proxied exchanges. */
-  readonly routes: readonly string[];
-}
-
-type SettingsForLooking = Pick<Settings, "storage" | "routes" | "sources" | "accounts">;
-
-function namesOf({ sources, accounts, routes }: SettingsForLooking): SettingsNames {
-  const proxied = Object.entries(sources).flatMap(([name, source]) =>
-    "mode" in source && source.mode === "proxy" ? [`proxy:${name}`] : [],
-  );
-  return { sources: Object.keys(sources), accounts: Object.keys(accounts), routes: [...routes.map(({ name }) => name), ...proxied] };
-}
+/** What a command works on. Where no relay runs, `store` opens the store, `service` also calls the service, and `process` fails. */
+type Subject = "store" | "service" | "process";
 
 /**
- * Runs `use` on the relay at `--relay`, else on the store of the settings, beside relays that may run. Only `storage` must be
- * without faults. `prefersRelay`: on the running relay, if there is one with a token for it, because it knows more than its file.
+ * Runs `use` on one relay: the one at `--relay`, else the one that runs with these settings, else the store in this process. The
+ * store is only read for the scope `read`.
  */
-export async function withReading<T>(
-  command: Command,
-  options: RelayOptions,
-  io: Io,
-  use: (client: ControlClient) => Promise<T>,
-  prefersRelay = false,
-): Promise<T> {
-  const remote = remoteRelay(command, options, io);
-  if (remote !== null) return using(remote, use);
-  const running = prefersRelay ? await runningToRead(options, io) : null;
-  return using(running ?? (await openForLooking(await settingsForLooking(options, io))), use);
-}
-
-/**
- * Runs `use` on the relay at `--relay`, else on the one of the settings when it runs, else on its file; on its Redis, where
- * the settings have one, whether a relay runs or not.
- * The token is the first of the settings that has `scope`, if possible with `pii`.
- */
-export async function withWriting<T>(
+export async function withRelay<T>(
   command: Command,
   options: RelayOptions,
   io: Io,
   scope: Scope,
   use: (client: ControlClient) => Promise<T>,
+  subject: Subject = "store",
 ): Promise<T> {
-  return using(remoteRelay(command, options, io) ?? (await ownRelay(options, io, scope)), use);
-}
-
-/**
- * Runs `use` on the running process: at `--relay`, else at the address of the settings. Faults in other parts of the settings do not
- * matter, nor does a token of the file that the process does not know yet, if it knows another one with the scope.
- */
-export async function withRunning<T>(
-  command: Command,
-  options: RelayOptions,
-  io: Io,
-  scope: Scope,
-  use: (client: ControlClient) => Promise<T>,
-): Promise<T> {
-  const remote = remoteRelay(command, options, io);
-  if (remote !== null) return using(remote, use);
-  const found = await partsOf(options, io);
-  const relay = await runningRelay(found, options, scope);
-  if (relay !== null) return using(relay, use);
-  throw new CommandFailed(
-    found.at === null
-      ? "server.port is 0, so the relay's address is not known: give it with --relay"
-      : `no relay runs at ${found.at.url}; "wamid-relay serve" starts one`,
-  );
-}
-
-/** The running relay on the file of the settings. Null in any doubt: its file then has the answer. */
-async function runningToRead(options: RelayOptions, io: Io): Promise<ControlClient | null> {
+  const client = remoteRelay(command, options, io) ?? (await ownRelay(options, io, scope, subject));
   try {
-    const found = await partsOf(options, io);
-    if (found.storage?.driver !== "sqlite") return null;
-    const relay = await runningRelay({ ...found, tokens: found.tokens.filter(({ scopes }) => scopes.includes("pii")) }, options, "read");
-    if (relay === null) return null;
-    const { fileIdentity } = await import("../app/instance.ts");
-    const { store } = await call(relay, "instance", "GET", "/v1/instance");
-    return store.file !== null && store.file === fileIdentity(found.storage.path) ? relay : null;
+    return await use(client);
+  } finally {
+    await client.close();
+  }
+}
+
+async function ownRelay(options: RelayOptions, io: Io, scope: Scope, subject: Subject): Promise<ControlClient> {
+  const [{ loadParts }, { readPart }] = await Promise.all([import("../config/load.ts"), import("./settings-option.ts")]);
+  const parts = loadParts(options.config, io.env, options.envFile);
+  const storage = subject === "process" ? null : (parts?.storage ?? null);
+  // One of the two is enough.
+  const server = parts?.server ?? (storage === null ? readPart("server", options, io) : null);
+  const found = await findRelay(server, storage);
+  if (found.at !== null) {
+    const { tokens = [], missingTokens = [] } = parts ?? {};
+    const client = authorized(found.at, tokens, scope);
+    if (client !== null && (await servesStore(client, storage))) return client;
+    const { isVisible } = await import("./store-here.ts");
+    // A file can be read beside its relay, and any number of processes write into a database.
+    if (storage === null || !isVisible(storage) || (storage.driver === "sqlite" && scope !== "read"))
+      throw new CommandFailed(noToken(options.config, scope, found.at.url, missingTokens));
+  } else if (subject === "process") throw new CommandFailed(`${found.why}: give the relay's address with --relay`);
+  return openStore({ storage: storage ?? readPart("storage", options, io), scope, calls: subject === "service", found }, options, io);
+}
+
+interface FoundRelay {
+  /** Null: no relay of this store answers, for the reason in `why`. */
+  readonly at: Reachable | null;
+  readonly why: string;
+}
+
+/** The relay at the address of the settings. Sends no token. */
+async function findRelay(server: Settings["server"] | null, storage: Settings["storage"] | null): Promise<FoundRelay> {
+  if (server === null) return { at: null, why: "server has a fault in the settings" };
+  const at = controlAddress(server);
+  if (at === null) return { at, why: "server.port is 0, so the relay's address is not known" };
+  const nobody = (why: string): FoundRelay => ({ at: null, why });
+  try {
+    const found = await probeListener(at, probeWithinMs);
+    if (found.kind === "nobody") return nobody(`nothing answers at ${at.url}`);
+    if (found.kind === "stranger") return nobody(`what listens at ${at.url} is no wamid-relay`);
+    const { isOtherHolder } = await import("./store-here.ts");
+    if (storage !== null && (await isOtherHolder(storage, found.instance))) return nobody(`the relay at ${at.url} uses another store`);
+    return { at, why: "" };
   } catch (error) {
-    if (error instanceof CommandFailed) return null;
+    if (error instanceof CommandFailed) return nobody(error.message);
     throw error;
   }
 }
 
-/** Throws {@link CommandFailed} with the faults of `storage`. Other faults are a note. */
-async function settingsForLooking(options: RelayOptions, io: Io): Promise<SettingsForLooking> {
-  const { readForLooking, readPart } = await import("./settings-option.ts");
-  try {
-    return readForLooking(options, io).settings;
-  } catch (error) {
-    if (!(error instanceof CommandFailed)) throw error;
-    const storage = readPart("storage", options, io);
-    io.err(`note: ${options.config} has faults, which "wamid-relay config check" lists; this command reads only the store`);
-    return { storage, routes: [], sources: {}, accounts: {} };
-  }
-}
-
-interface OwnRelay extends Pick<SettingsParts, "storage" | "tokens" | "missingTokens"> {
-  /** Of the control API; null when the port is any free one. */
-  readonly at: Reachable | null;
-}
-
-/** Throws {@link CommandFailed} with the faults of `server`. */
-async function partsOf({ config, envFile }: RelayOptions, io: Io): Promise<OwnRelay> {
-  const [{ loadParts }, { readPart }] = await Promise.all([import("../config/load.ts"), import("./settings-option.ts")]);
-  const { storage = null, tokens = [], missingTokens = [] } = loadParts(config, io.env, envFile) ?? {};
-  return { at: controlAddress(readPart("server", { config, envFile }, io)), storage, tokens, missingTokens };
-}
-
-/** Null: nothing listens there. */
-async function runningRelay(
-  { at, tokens, missingTokens }: OwnRelay,
-  { config }: RelayOptions,
-  scope: Scope,
-): Promise<ControlClient | null> {
-  const kind = at === null ? "nobody" : (await probeListener(at, probeWithinMs)).kind;
-  if (at === null || kind === "nobody") return null;
-  const { url } = at;
-  if (kind === "stranger") throw new CommandFailed(`what listens at ${url} is no wamid-relay; give the relay's address with --relay`);
+/** A client with the tokens that have the scope, those with `pii` first. Null: there is none. */
+function authorized(at: Reachable, tokens: readonly TokenSettings[], scope: Scope): ControlClient | null {
   const usable = tokens
     .filter(({ scopes }) => scopes.includes(scope))
     .toSorted((a, b) => Number(b.scopes.includes("pii")) - Number(a.scopes.includes("pii")));
-  if (usable.length === 0) throw new CommandFailed(noToken(config, scope, url, missingTokens));
+  if (usable.length === 0) return null;
   const clients = usable.map(({ token }) => connectRelay(at, token.reveal()));
   return {
-    url,
+    url: at.url,
     isMasked: () => clients.some((client) => client.isMasked?.() === true),
     async request(method, path, body, headers) {
       let answer: ControlAnswer | undefined;
+      // The process may not know a token that the file has since.
       for (const client of clients) {
         answer = await client.request(method, path, body, headers);
         if (answer.status !== 401) break;
@@ -184,6 +129,15 @@ async function runningRelay(
     },
     close: async () => {},
   };
+}
+
+/** False: the process has no control API, or uses another database. Of a file, the process that answers was compared already. */
+async function servesStore(client: ControlClient, storage: Settings["storage"] | null): Promise<boolean> {
+  if (storage === null || storage.driver === "sqlite") return true;
+  const { status, json } = await client.request("GET", "/v1/instance");
+  if (status !== 200) return false;
+  const { storePlace } = await import("../app/instance.ts");
+  return readAnswer("instance", json).store.place === storePlace(storage);
 }
 
 /** Why no token of the settings can be used. `missing`: those that this command cannot read. */
@@ -204,20 +158,6 @@ export function expectDone({ status, json }: ControlAnswer): unknown {
   throw new CommandFailed(error);
 }
 
-/** Loaded here: with `--relay` no settings are read. */
-async function settingsOf(options: RelayOptions, io: Io): Promise<Settings> {
-  const { readSettings } = await import("./settings-option.ts");
-  return readSettings(options, io);
-}
-
-async function using<T>(client: ControlClient, use: (client: ControlClient) => Promise<T>): Promise<T> {
-  try {
-    return await use(client);
-  } finally {
-    await client.close();
-  }
-}
-
 function remoteRelay(command: Command, { relay, tokenEnv }: RelayOptions, io: Io): ControlClient | null {
   if (relay === undefined) return null;
   const url = relayUrl(command, relay);
@@ -227,23 +167,6 @@ function remoteRelay(command: Command, { relay, tokenEnv }: RelayOptions, io: Io
   if (!/^[\x21-\x7e]+$/.test(token))
     throw new CommandFailed(`the environment variable ${tokenEnv} holds no token: it has characters that none has`);
   return connectRelay({ url: url.href.replace(/\/+$/, "") }, token);
-}
-
-async function ownRelay(options: RelayOptions, io: Io, scope: Scope): Promise<ControlClient> {
-  const found = await partsOf(options, io);
-  // A shared store is any process's to write into; what listens here may only work, and have no control API.
-  const relay = found.storage !== null && found.storage.driver !== "sqlite" ? null : await runningRelay(found, options, scope);
-  if (relay !== null) return relay;
-  const settings = await settingsOf(options, io);
-  try {
-    return await openStore(settings, scope);
-  } catch (error) {
-    if (error instanceof CommandFailed && error.message.includes(" is in use by ")) {
-      const where = found.at === null ? "server.port is 0, so its address is not known" : `nothing answers at ${found.at.url}`;
-      throw new CommandFailed(`${error.message}; ${where}: give it with --relay`);
-    }
-    throw error;
-  }
 }
 
 /** The 2xx answer to a request. Throws {@link CommandFailed} with the relay's error message. */
@@ -393,57 +316,64 @@ export function controlAddress(server: Settings["server"]): Reachable | null {
   return ownAddress(server.control ?? server);
 }
 
-/**
- * The store of a settings file that no relay holds just now, or that any number of them share: opened for this command.
- * Nothing is delivered, and the messaging
- * service is called only for the scopes `send` and `replay` (reconciliation).
- */
-async function openStore(settings: Settings, scope: Scope): Promise<ControlClient> {
-  const { existsSync } = await import("node:fs");
-  const { storage } = settings;
-  // Created here, the file would belong to the user of this command.
-  if (storage.driver === "sqlite" && !existsSync(storage.path)) {
-    throw new CommandFailed(`there is no store at ${storage.path} yet; "wamid-relay serve" makes it`);
-  }
-  const [{ randomBytes }, { createRelay }, { Secret }] = await Promise.all([
-    import("node:crypto"),
-    import("../app/relay.ts"),
-    import("../model/secret.ts"),
-  ]);
-  const token = randomBytes(24).toString("hex");
-  const relay = await opened(() =>
-    createRelay({
-      settings: {
-        ...settings,
-        control: { ...settings.control, tokens: [{ name: "cli", token: new Secret(token), scopes: [scope, "pii"] }] },
-      },
-      log: { write: () => {}, end: async () => {} },
-      dispatch: false,
-      calls: scope === "send" || scope === "replay",
-    }),
-  );
-  return { request: requester(injector(relay.http), token, storage.driver), isStore: true, close: relay.close };
+interface OpenOrder {
+  readonly storage: Settings["storage"];
+  readonly scope: Scope;
+  /** Whether the messaging service is called. */
+  readonly calls: boolean;
+  readonly found: FoundRelay;
 }
 
-/** A read-only view of a store, beside relays that may use it. */
-async function openForLooking(settings: SettingsForLooking): Promise<ControlClient> {
-  const [{ createReadingApi }, { storeName }] = await Promise.all([import("../app/reading.ts"), import("../app/open-store.ts")]);
-  let fault: unknown = null;
-  const api = await opened(() =>
-    createReadingApi(settings, (error) => {
-      fault = error;
-    }),
-  );
-  const request = requester(injector(api.http), null, settings.storage.driver);
+/** The store of the settings in this process. */
+async function openStore({ storage, scope, calls, found: { at, why } }: OpenOrder, options: RelayOptions, io: Io): Promise<ControlClient> {
+  const { holderOf, isVisible, openForReading, openForWriting } = await import("./store-here.ts");
+  // Created here, the file would belong to the user of this command.
+  if (storage.driver === "sqlite" && !isVisible(storage))
+    throw new CommandFailed(`there is no store at ${storage.path} yet; "wamid-relay serve" makes it`);
+  const holder = at === null ? await holderOf(storage) : null;
+  if (holder !== null && storage.driver === "sqlite")
+    throw new CommandFailed(`${storage.path} is in use by ${holder}; ${why}: give it with --relay`);
+  let fault: Error | null = null;
+  const { http, token, close } =
+    scope === "read"
+      ? await openForReading(await settingsForLooking(storage, options, io), (error) => {
+          fault = error;
+        })
+      : await openForWriting(await settingsForWriting(options, io, calls), scope, calls);
+  const request = requester(injector(http), token, storage.driver);
   return {
-    names: namesOf(settings),
-    async request(method, path, body) {
-      const answer = await request(method, path, body);
-      if (fault !== null) throw new CommandFailed(`${storeName(settings.storage)} cannot be read: ${(fault as Error).message}`);
-      return answer;
+    isStore: true,
+    async request(...given) {
+      const answer = await request(...given);
+      if (fault === null) return answer;
+      const { storeName } = await import("../app/open-store.ts");
+      throw new CommandFailed(`${storeName(storage)} cannot be read: ${fault.message}`);
     },
-    close: api.close,
+    close,
   };
+}
+
+/** Only `storage` must be without faults. Other faults are a note. */
+async function settingsForLooking(storage: Settings["storage"], options: RelayOptions, io: Io): Promise<ReadingSettings> {
+  const { readForLooking } = await import("./settings-option.ts");
+  try {
+    return readForLooking(options, io).settings;
+  } catch (error) {
+    if (!(error instanceof CommandFailed)) throw error;
+    io.err(`note: ${options.config} has faults, which "wamid-relay config check" lists; this command reads only the store`);
+    return { storage, routes: [], sources: {} };
+  }
+}
+
+/** The keys of the accounts may be missing only where the service is not called. */
+async function settingsForWriting(options: RelayOptions, io: Io, calls: boolean): Promise<Settings> {
+  const [{ readForLooking, readSettings }, { MissingSecret }] = await Promise.all([
+    import("./settings-option.ts"),
+    import("../model/secret.ts"),
+  ]);
+  const { settings } = readForLooking(options, io);
+  const lacksKey = Object.values(settings.accounts).some(({ apiKey }) => apiKey instanceof MissingSecret);
+  return lacksKey && calls ? readSettings(options, io) : settings;
 }
 
 function injector(http: FastifyInstance): Exchange {
@@ -464,16 +394,6 @@ function parsedBody({ text, type }: RawAnswer): unknown {
       .map((line) => JSON.parse(line) as unknown);
   } catch {
     return undefined;
-  }
-}
-
-async function opened<T>(open: () => Promise<T>): Promise<T> {
-  const { StoreRefused } = await import("../store/port.ts");
-  try {
-    return await open();
-  } catch (error) {
-    if (error instanceof StoreRefused) throw new CommandFailed(error.message, { cause: error });
-    throw error;
   }
 }
 

@@ -47,9 +47,9 @@ const leftCode = 3;
 
 /** One pass, with its progress and result. */
 async function reconcile(command: Command, options: Options, io: Io): Promise<void> {
-  const { call, withWriting } = await import("./reach-relay.ts");
+  const { call, withRelay } = await import("./reach-relay.ts");
   const filter = options.account === undefined ? {} : { account: options.account };
-  await withWriting(command, options, io, "replay", async (client) => {
+  const reconcileOn = async (client: ControlClient): Promise<void> => {
     const plan = await call(client, "reconcilePlan", "POST", "/v1/reconcile", { ...filter, dryRun: true });
     if (plan.accounts.length === 0) throw new CommandFailed("no account can be polled: none has baseUrl and apiKey in the settings");
     if (options.dryRun === true) {
@@ -67,7 +67,8 @@ async function reconcile(command: Command, options: Options, io: Io): Promise<vo
     for (const line of remarks(accounts)) io.err(line);
     const changed = accounts.reduce((sum, each) => sum + each.changed, 0);
     if (client.isStore === true && changed > 0) io.err("note: no relay runs; what was found goes out when one is started");
-  });
+  };
+  await withRelay(command, options, io, "replay", reconcileOn, "service");
 }
 
 async function runPass(client: ControlClient, filter: object, plan: Plan, hidesProgress: boolean, io: Io): Promise<Polled[]> {

@@ -3,6 +3,7 @@ import type { Answer } from "./answers.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { type RelayOptions, withRelayOptions } from "./options.ts";
 import { printable, printableJson, printableLines } from "./output.ts";
+import type { ControlClient } from "./reach-relay.ts";
 
 type Options = RelayOptions & { readonly status?: boolean; readonly json?: boolean };
 type Reload = Answer<"reload">;
@@ -27,27 +28,26 @@ Examples:
 }
 
 async function reload(command: Command, options: Options, io: Io): Promise<void> {
-  const { expectDone, readAnswer, withRunning } = await import("./reach-relay.ts");
+  const { expectDone, readAnswer, withRelay } = await import("./reach-relay.ts");
   const { parseAnswer } = await import("./answers.ts");
   const isStatus = options.status === true;
-  await withRunning(command, options, io, isStatus ? "read" : "replay", async (client) => {
-    const answer = await client.request(isStatus ? "GET" : "POST", "/v1/reload");
-    const refused = parseAnswer("refusedReload", answer.json);
-    const report = "data" in refused ? refused.data.details : readAnswer("reload", expectDone(answer));
-    if (options.json === true) io.out(printableJson(report));
-    else for (const line of linesOf(report, isStatus)) io.out(printable(line));
-    for (const name of report.overridden) {
-      io.err(printable(`warning: ${name} of the env file has no effect: the process environment has another value, which wins`));
-    }
-    for (const { source, secret, lastAt } of report.dropped) {
-      const what = `sources.${source} no longer has the secret ${secret}, which verified an event at ${lastAt}`;
-      io.err(printable(`warning: ${what}: webhooks signed with it now get 401`));
-    }
-    if (report.result === "applied") return;
-    const faults = report.faults.map(({ path, message, source }) => `${source}${path === "" ? "" : ` ${path}`}: ${message}`);
-    const heading = `the settings were not reloaded${isStatus ? ` at ${report.at}` : ""}; those of ${report.loadedAt} stay in effect:`;
-    throw new CommandFailed([heading, ...faults].flatMap(printableLines).join("\n"));
-  });
+  const ask = (client: ControlClient) => client.request(isStatus ? "GET" : "POST", "/v1/reload");
+  const answer = await withRelay(command, options, io, isStatus ? "read" : "replay", ask, "process");
+  const refused = parseAnswer("refusedReload", answer.json);
+  const report = "data" in refused ? refused.data.details : readAnswer("reload", expectDone(answer));
+  if (options.json === true) io.out(printableJson(report));
+  else for (const line of linesOf(report, isStatus)) io.out(printable(line));
+  for (const name of report.overridden) {
+    io.err(printable(`warning: ${name} of the env file has no effect: the process environment has another value, which wins`));
+  }
+  for (const { source, secret, lastAt } of report.dropped) {
+    const what = `sources.${source} no longer has the secret ${secret}, which verified an event at ${lastAt}`;
+    io.err(printable(`warning: ${what}: webhooks signed with it now get 401`));
+  }
+  if (report.result === "applied") return;
+  const faults = report.faults.map(({ path, message, source }) => `${source}${path === "" ? "" : ` ${path}`}: ${message}`);
+  const heading = `the settings were not reloaded${isStatus ? ` at ${report.at}` : ""}; those of ${report.loadedAt} stay in effect:`;
+  throw new CommandFailed([heading, ...faults].flatMap(printableLines).join("\n"));
 }
 
 const triggers: Readonly<Record<Reload["trigger"], string>> = { start: "the start", signal: "SIGHUP", api: "POST /v1/reload" };

@@ -87,10 +87,10 @@ function place(text: string): string {
 /** Counts the matching deliveries, asks for confirmation where needed, and sends them again. */
 async function replay(command: Command, options: Options, io: Io): Promise<void> {
   const { state } = options;
-  const { call, timeFilter, withWriting } = await import("./reach-relay.ts");
+  const { call, timeFilter, withRelay } = await import("./reach-relay.ts");
   const rate = options.rate === undefined ? null : checkedOption(command, "rate", options.rate, await rateParser());
   const filter: Filter = { ...filterOf(options), ...timeFilter(command, options, Date.now()) };
-  await withWriting(command, options, io, "replay", async (client) => {
+  await withRelay(command, options, io, "replay", async (client) => {
     const counted = await call(client, "replayCount", "POST", "/v1/replay", { ...filter, dryRun: true });
     for (const line of remarks(counted)) io.err(line);
     const cursor = options.resume ?? null;

@@ -30,9 +30,9 @@ Examples:
       if (route === undefined && options.account === undefined)
         command.error("error: missing required argument 'route', or --account <name>");
       if (route !== undefined && options.account !== undefined) command.error("error: give either a route or --account, not both");
-      const { call, withWriting } = await import("./reach-relay.ts");
+      const { call, withRelay } = await import("./reach-relay.ts");
       const { account } = options;
-      await withWriting(command, options, io, "replay", async (client) => {
+      await withRelay(command, options, io, "replay", async (client) => {
         if (account !== undefined) {
           const { resumed, ended } = await call(client, "accountResumed", "POST", `/v1/accounts/${encodeURIComponent(account)}/resume`);
           if (options.json === true) io.out(printableJson({ account, resumed, ended }));

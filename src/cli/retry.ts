@@ -33,11 +33,8 @@ Examples:
 }
 
 async function retryDeliveries(command: Command, ids: readonly string[], options: Options, io: Io) {
-  const [{ shownAnswer }, { expectDone, readAnswer, withWriting }] = await Promise.all([
-    import("./answers.ts"),
-    import("./reach-relay.ts"),
-  ]);
-  const outcomes = await withWriting(command, options, io, "replay", async (client) => {
+  const [{ shownAnswer }, { expectDone, readAnswer, withRelay }] = await Promise.all([import("./answers.ts"), import("./reach-relay.ts")]);
+  const outcomes = await withRelay(command, options, io, "replay", async (client) => {
     const each: Outcome[] = [];
     for (const id of ids) {
       const answer = await client.request("POST", `/v1/deliveries/${encodeURIComponent(id)}/retry`);

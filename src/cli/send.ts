@@ -70,7 +70,7 @@ async function sendMessage(command: Command, options: Options, io: Io): Promise<
     ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
   };
 
-  const [{ parseAnswer, shownAnswer }, { expectDone, readAnswer, withWriting }] = await Promise.all([
+  const [{ parseAnswer, shownAnswer }, { expectDone, readAnswer, withRelay }] = await Promise.all([
     import("./answers.ts"),
     import("./reach-relay.ts"),
   ]);
@@ -83,10 +83,11 @@ async function sendMessage(command: Command, options: Options, io: Io): Promise<
     return client.request("POST", `/v1/messages?resend=${unknown.data.details.resend}`, body, headers);
   }
   let answering: Parameters<typeof send>[0] | undefined;
-  const answer = await withWriting(command, options, io, "send", (client) => {
+  const sending = (client: ControlClient) => {
     answering = client;
     return send(client);
-  }).catch((error: unknown) => {
+  };
+  const answer = await withRelay(command, options, io, "send", sending, "service").catch((error: unknown) => {
     // With the key, the same command does not send twice.
     if (error instanceof CommandFailed && options.key === undefined) throw new CommandFailed(`${error.message} (the key was ${key})`);
     throw error;

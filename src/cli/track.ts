@@ -73,8 +73,8 @@ async function trackOne(command: Command, options: Options, io: Io): Promise<voi
     sentAt,
     ...(Object.keys(given).length === 0 ? {} : { metadata: given }),
   };
-  const { expectDone, readAnswer, withWriting } = await import("./reach-relay.ts");
-  const answer = await withWriting(command, options, io, "track", (client) => client.request("POST", "/v1/messages/track", registration));
+  const { expectDone, readAnswer, withRelay } = await import("./reach-relay.ts");
+  const answer = await withRelay(command, options, io, "track", (client) => client.request("POST", "/v1/messages/track", registration));
   if (answer.status === 409)
     throw new CommandFailed(printable(privateText((answer.json as { error: string }).error, { showPii: options.showPii === true })));
   const { created, known } = readAnswer("registered", expectDone(answer));
@@ -84,12 +84,12 @@ async function trackOne(command: Command, options: Options, io: Io): Promise<voi
 
 /** Registers the messages of a file, and lists each line that the relay refuses. */
 async function trackFile(command: Command, path: string, options: Options, io: Io): Promise<void> {
-  const [{ openRegistrationFile }, { withWriting }] = await Promise.all([import("./track-file.ts"), import("./reach-relay.ts")]);
+  const [{ openRegistrationFile }, { withRelay }] = await Promise.all([import("./track-file.ts"), import("./reach-relay.ts")]);
   const file = openRegistrationFile(path);
   const privacy = { showPii: options.showPii === true };
   const startedAt = performance.now();
   const bar = createProgressBar(io, options.json === true);
-  const sums = await withWriting(command, options, io, "track", (client) =>
+  const sums = await withRelay(command, options, io, "track", (client) =>
     trackLines(client, file.lines, (soFar, refused) => {
       if (refused.length > 0) bar.leave();
       for (const { line, wamid, error } of refused) {

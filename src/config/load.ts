@@ -27,16 +27,16 @@ export function loading(path: string, env: Environment, envFile?: string | undef
   return parsing(readText(path), path, readVariables(path, { env, envFile }));
 }
 
-/** Settings of which values may be missing. */
+/** Settings of which secrets may be missing. */
 export interface ReadableSettings {
   readonly settings: Settings;
-  /** Values whose variable is not set, or whose file cannot be read. */
+  /** Secrets whose variable is not set, or whose file cannot be read. */
   readonly missing: readonly Fault[];
 }
 
 /**
- * Like {@link loadSettings}, for commands that only look: a user without the relay's secrets may run them. Only `storage` must be
- * complete. Elsewhere a missing secret fails when it is revealed. Another missing value is left out, and the entry that needs it.
+ * Like {@link loadSettings}, for commands that a user without the relay's secrets may run. A missing secret fails when it is
+ * revealed, except in `storage`, where none may be missing.
  * `sections`: the others count as empty, whatever is faulty in them.
  */
 export function loadForReading(
@@ -117,64 +117,43 @@ function* parsing(text: string, file: string, env: Environment): Steps<Settings>
 /** Like {@link loadForReading}, for text and variables already read. */
 export function parseForReading(text: string, file: string, env: Environment, sections?: readonly string[]): ReadableSettings {
   const { settings, tree, findings } = runSteps(readSettings(text, file, env, sections));
-  const missing = findings.filter(({ isMissing, path }) => isMissing === true && path[0] !== "storage");
+  const missing = findings.filter(({ isMissing, path }) => isMissing === true && path[0] !== "storage" && isSecret(path));
   const followsFrom = (path: SettingsPath) => missing.some((each) => path.every((key, depth) => key === each.path[depth]));
   const others = findings.filter((finding) => !missing.includes(finding) && !followsFrom(finding.path));
-  if (others.length > 0) throw new SettingsError(toFaults(others, tree, file));
   const faults = missing.map((finding) => toFaults([finding], tree, file)[0] as Fault);
-  const complete =
-    settings ??
-    withoutValues(
-      tree.value,
-      missing.map(({ path }, index) => [path, faults[index] as Fault]),
-    );
-  if (complete === null) throw new SettingsError(toFaults(findings, tree, file));
+  const places = missing.map(({ path }, index) => [path, faults[index] as Fault] as const);
+  const complete = others.length > 0 ? null : (settings ?? withMissing(tree.value, places));
+  if (complete === null) throw new SettingsError(toFaults(others.length > 0 ? others : findings, tree, file));
   return { settings: complete, missing: faults };
 }
 
-/**
- * Settings in which a {@link MissingSecret} stands for each missing secret. Other missing values are left out; so is the entry that
- * cannot be without one. Null when that is not enough. Changes `value`.
- */
-function withoutValues(value: unknown, missing: readonly (readonly [SettingsPath, Fault])[]): Settings | null {
-  const options = { ...readOnce };
+/** Settings in which a {@link MissingSecret} stands for each missing secret. Changes `value`. */
+function withMissing(value: unknown, missing: readonly (readonly [SettingsPath, Fault])[]): Settings | null {
   const standIns = new Map<string, MissingSecret>();
-  // From the end, so that places in lists stay what they are.
-  for (const [path, fault] of missing.toReversed()) {
-    if (!isSecret(path)) remove(value, path);
-    else {
-      const standIn = randomBytes(32).toString("hex");
-      standIns.set(standIn, new MissingSecret(faultLine(fault)));
-      change(value, path, () => standIn);
-    }
+  for (const [path, fault] of missing) {
+    const standIn = randomBytes(32).toString("hex");
+    standIns.set(standIn, new MissingSecret(faultLine(fault)));
+    change(value, path, () => standIn);
   }
-  const faulty = new Set((settingsSchema.safeParse(value, options).error?.issues ?? []).map(({ path }) => placeKey(entryOf(path))));
-  for (const entry of missing.map(([path]) => entryOf(path)).toReversed()) if (faulty.delete(placeKey(entry))) remove(value, entry);
-  const { data = null } = settingsSchema.safeParse(value, options);
-  return replaceSecrets(data, standIns) as Settings | null;
+  const { data = null } = settingsSchema.safeParse(value, readOnce);
+  return replaceSecrets(data, (secret) => standIns.get(secret.reveal()) ?? secret) as Settings | null;
+}
+
+/** The settings with a random text for each missing secret: for a process that neither sends nor verifies. */
+export function withStandIns(settings: Settings): Settings {
+  const standIn = (secret: Secret) => (secret instanceof MissingSecret ? new Secret(randomBytes(32).toString("hex")) : secret);
+  return replaceSecrets(settings, standIn) as Settings;
 }
 
 function isSecret(path: SettingsPath): boolean {
-  return shapesAt(path).some(({ title }) => title === "secret");
+  return path.at(-2) === "headers" || shapesAt(path).some(({ title }) => title === "secret");
 }
 
-function replaceSecrets(value: unknown, standIns: ReadonlyMap<string, MissingSecret>): unknown {
-  if (value instanceof Secret) return standIns.get(value.reveal()) ?? value;
-  if (Array.isArray(value)) return value.map((item) => replaceSecrets(item, standIns));
+function replaceSecrets(value: unknown, replacement: (secret: Secret) => Secret): unknown {
+  if (value instanceof Secret) return replacement(value);
+  if (Array.isArray(value)) return value.map((item) => replaceSecrets(item, replacement));
   if (typeof value !== "object" || value === null || Object.getPrototypeOf(value) !== Object.prototype) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, replaceSecrets(item, standIns)]));
-}
-
-/** `routes[1]`, `sources.main` or `control.tokens[0]` of a path below it. */
-function entryOf(path: SettingsPath): SettingsPath {
-  return path.slice(0, path[0] === "control" ? 3 : 2);
-}
-
-function remove(root: unknown, path: SettingsPath): void {
-  const parent = path.slice(0, -1).reduce(child, root);
-  const key = path.at(-1);
-  if (Array.isArray(parent) && typeof key === "number") parent.splice(key, 1);
-  else if (typeof parent === "object" && parent !== null && key !== undefined) Reflect.deleteProperty(parent, key);
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, replaceSecrets(item, replacement)]));
 }
 
 interface ReadSettings {

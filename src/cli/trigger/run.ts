@@ -18,7 +18,7 @@ import { createSender } from "../../sandbox/traffic/sender.ts";
 import { CommandFailed, type Io } from "../io.ts";
 import { ownFixtures } from "../options.ts";
 import { printable, tableLines } from "../output.ts";
-import { type ControlClient, call, withWriting } from "../reach-relay.ts";
+import { type ControlClient, call, withRelay } from "../reach-relay.ts";
 import { createOutcomeNotes, createTriggerShow, type OutcomeNotes } from "./output.ts";
 import { findTarget, type Target, type TargetOptions } from "./target.ts";
 
@@ -110,7 +110,7 @@ export async function triggerScenario(command: Command, name: string, options: T
       const { first, rest } = splitAtRegistration(posts);
       await runPosts(first, posting, secrets[0]);
       if (posting.notes.outcome().unexpected > 0 || posting.signal.aborted) return;
-      await withWriting(command, { config, envFile, tokenEnv: "RELAY_TOKEN" }, io, "track", (client) => register(client, posting, first));
+      await withRelay(command, { config, envFile, tokenEnv: "RELAY_TOKEN" }, io, "track", (client) => register(client, posting, first));
       await runPosts(rest, posting, secrets[0]);
     } else await runPosts(posts, posting, secrets[0]);
   });

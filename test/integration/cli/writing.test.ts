@@ -201,13 +201,24 @@ test("reports that an unreachable relay holds the file, and writes nothing", asy
 });
 
 test("reports another server on the relay's port, and does not send it the token", async () => {
-  const downstream = await openDownstream();
-  const relay = await makeRelayHere();
+  const { relay, downstream } = await withDeadLetters(1);
+  const { length } = downstream.arrivals;
   relay.writeSettings({ server: { port: Number(new URL(downstream.url).port) } });
-  const { code, out, err } = await runOn(relay, "replay");
-  expect([code, out]).toEqual([1, ""]);
-  expect(err).toMatch(/^wamid-relay: what listens at \S+ is no wamid-relay; give the relay's address with --relay\n$/);
-  expect(downstream.arrivals.map(({ path }) => path)).toEqual(["/healthz"]);
+  for (const args of [["replay"], ["events", "list"]]) {
+    const { code, out, err } = await runOn(relay, ...args);
+    expect([code, out]).toEqual([1, ""]);
+    expect(err).toMatch(/is in use by another wamid-relay process .*; what listens at \S+ is no wamid-relay: give it with --relay\n$/);
+  }
+  expect(downstream.arrivals.slice(length).map(({ path }) => path)).toEqual(["/healthz", "/healthz"]);
+});
+
+test("uses the store of the settings, not another relay that answers at their address", async () => {
+  const { relay } = await withDeadLetters(1);
+  await relay.stop();
+  const other = await startRelayHere();
+  relay.writeSettings({ server: { port: other.port } });
+  expect(await deadIds(relay)).toHaveLength(1);
+  expect(jsonOf(await runOn(relay, "replay", "--dry-run", "--json"))).toMatchObject({ notSent: [{ matching: 1 }] });
 });
 
 test("a writing command creates no store", async () => {

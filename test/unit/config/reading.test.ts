@@ -4,28 +4,24 @@ import { parseForReading, parseSettings } from "../../../src/config/load.ts";
 import { printSettings } from "../../../src/config/print.ts";
 
 const text = `
-server: { port: "\${PORT}" }
+server: { port: "\${PORT:-8080}" }
 storage: { path: "\${RELAY_DATA:-data/relay.db}" }
 control: { tokens: [{ name: ops, token: "\${RELAY_TOKEN}", scopes: [read] }, { name: spare, token: 0123456789abcdef, scopes: [listen] }] }
-accounts: { main: { baseUrl: "\${BASE_URL}", apiKey: "\${API_KEY}" } }
+accounts: { main: { baseUrl: "\${BASE_URL:-https://s.example}", apiKey: "\${API_KEY}" } }
 sources: { main: { signature: { service: acme, secrets: ["\${WEBHOOK_SECRET}", "\${file:/no/such/file}"] } } }
 routes:
-  - { name: no-address, to: { url: "\${CRM_URL}" } }
   - { name: signed, to: { url: "https://app.example/", secret: "\${CRM_SECRET}", headers: { authorization: "Bearer \${CRM_TOKEN}" } } }
 `;
 
-test("settings for reading load without any variable, and name what is missing", () => {
+test("settings for reading load without any secret, and name those that are missing", () => {
   const { settings, missing } = parseForReading(text, "relay.yaml", {});
   expect(missing.map(({ path, message }) => `${path}: ${message}`)).toEqual([
-    "server.port: needs the environment variable PORT, which is not set",
     "control.tokens[0].token: needs the environment variable RELAY_TOKEN, which is not set",
-    "accounts.main.baseUrl: needs the environment variable BASE_URL, which is not set",
     "accounts.main.apiKey: needs the environment variable API_KEY, which is not set",
     "sources.main.signature.secrets[0]: needs the environment variable WEBHOOK_SECRET, which is not set",
     "sources.main.signature.secrets[1]: needs the file /no/such/file, which does not exist",
-    "routes[0].to.url: needs the environment variable CRM_URL, which is not set",
-    "routes[1].to.secret: needs the environment variable CRM_SECRET, which is not set",
-    "routes[1].to.headers.authorization: needs the environment variable CRM_TOKEN, which is not set",
+    "routes[0].to.secret: needs the environment variable CRM_SECRET, which is not set",
+    "routes[0].to.headers.authorization: needs the environment variable CRM_TOKEN, which is not set",
   ]);
   expect(settings.storage).toMatchObject({ driver: "sqlite", path: "data/relay.db" });
   expect(settings.server.port).toBe(8080);
@@ -47,12 +43,17 @@ test("a missing secret fails when it is revealed, and prints as not available", 
 test("what would be the same with every variable set is the same for reading", () => {
   const env = { PORT: "81", RELAY_TOKEN: "fedcba9876543210", BASE_URL: "https://s.example", API_KEY: "k", WEBHOOK_SECRET: "w" };
   const whole = text.replace(', "${file:/no/such/file}"', "");
-  const all = { ...env, CRM_URL: "https://crm.example", CRM_SECRET: "s", CRM_TOKEN: "t" };
+  const all = { ...env, CRM_SECRET: "s", CRM_TOKEN: "t" };
   expect(parseForReading(whole, "f", all)).toEqual({ settings: parseSettings(whole, "f", all), missing: [] });
 });
 
 test.each([
   ["the store's own variable", 'storage: { path: "${NONE}" }', "storage.path: needs the environment variable NONE, which is not set"],
+  [
+    "a missing value that is no secret",
+    text.replace("PORT:-8080", "PORT"),
+    "server.port: needs the environment variable PORT, which is not set",
+  ],
   ["an unknown setting", `${text}\nlogs: {}`, "logs: unknown setting (did you mean log?)"],
   ["a malformed variable", 'log: { level: "${1}" }', "log.level: has ${ that begins no variable"],
   [
