@@ -79,7 +79,8 @@ async function ownRelay(options: RelayOptions, io: Io, scope: Scope, subject: Su
     // A file can be read beside its relay, and any number of processes write into a database.
     if (storage === null || !isVisible(storage) || (storage.driver === "sqlite" && scope !== "read"))
       throw new CommandFailed(noToken(options.config, scope, found.at.url, missingTokens));
-  } else if (subject === "process") throw new CommandFailed(`${found.why}: give the relay's address with --relay`);
+  } else if (subject === "process")
+    throw new CommandFailed(`${found.why}: start the relay with "wamid-relay serve", or give its address with --relay`);
   return openStore({ storage: storage ?? readPart("storage", options, io), scope, calls: subject === "service", found }, options, io);
 }
 

@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import type { Io } from "./io.ts";
 import { givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
 import { printable, printableJson } from "./output.ts";
+import type { ControlClient } from "./reach-relay.ts";
 
 type Options = RelayOptions & { readonly account?: string; readonly json?: boolean };
 
@@ -32,7 +33,7 @@ Examples:
       if (route !== undefined && options.account !== undefined) command.error("error: give either a route or --account, not both");
       const { call, withRelay } = await import("./reach-relay.ts");
       const { account } = options;
-      await withRelay(command, options, io, "replay", async (client) => {
+      const resume = async (client: ControlClient): Promise<void> => {
         if (account !== undefined) {
           const { resumed, ended } = await call(client, "accountResumed", "POST", `/v1/accounts/${encodeURIComponent(account)}/resume`);
           if (options.json === true) io.out(printableJson({ account, resumed, ended }));
@@ -43,6 +44,7 @@ Examples:
         if (options.json === true) io.out(printableJson({ route, resumed }));
         else
           io.out(printable(resumed ? `${route}: started again` : `${route}: was neither stopped nor paused, and its breaker was not open`));
-      });
+      };
+      await withRelay(command, options, io, "replay", resume, account === undefined ? "store" : "service");
     });
 }

@@ -29,7 +29,7 @@ test("gives a clear error for a relay that is not running, and for a token witho
   expect([refused.code, refused.stderr]).toEqual([1, 'wamid-relay: the token "sender" lacks the scope read\n']);
   await relay.stop();
   const stopped = await runCli("console", "--no-open", "--config", relay.settingsPath);
-  expect([stopped.code, stopped.stderr]).toEqual([1, expect.stringContaining("no relay runs at")]);
+  expect([stopped.code, stopped.stderr]).toEqual([1, expect.stringContaining("nothing answers at")]);
 });
 
 test("shows what a relay masks for a token without the scope pii, and says why --show-pii does not help", async () => {
