@@ -1,7 +1,6 @@
 import type { Settings } from "../config/schema.ts";
 import type { LaneState } from "../deliver/lane.ts";
 import type { Alarm } from "../model/alarm.ts";
-import type { ReloadView } from "../model/answers.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention } from "../model/overview.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
@@ -17,7 +16,7 @@ export interface DiagnosisParts {
   readonly now: () => number;
   /** Null for a command: it looks only when asked. */
   readonly supervise: Supervisor["supervise"] | null;
-  readonly settings: () => Settings;
+  readonly settings: () => Pick<Settings, "accounts" | "routes">;
   readonly backlog: () => MaybePromise<readonly RouteBacklog[]>;
   readonly unplanned: () => MaybePromise<Unplanned>;
   readonly quarantine: () => MaybePromise<QuarantineCount>;
@@ -25,12 +24,12 @@ export interface DiagnosisParts {
   /** Of the routes of the settings. */
   readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
   readonly alarms: () => MaybePromise<readonly Alarm[]>;
-  readonly stops: () => readonly StopView[];
+  readonly stops: () => MaybePromise<readonly StopView[]>;
   /** Accounts whose service answers no poll, and since when. */
   readonly unreachable: () => MaybePromise<AttentionFacts["unreachable"]>;
   /** Why the store cannot write; null: it can. */
   readonly storeFailure: () => string | null;
-  readonly reload: () => ReloadView;
+  readonly reload: () => AttentionFacts["reload"];
 }
 
 export interface Diagnosis {
@@ -56,19 +55,21 @@ export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis>
     quarantine: { events: 0, oldestAt: null } as QuarantineCount,
     breakers: new Map() as ReadonlyMap<string, BreakerView>,
     alarms: [] as readonly Alarm[],
+    stops: [] as readonly StopView[],
     unreachable: [] as AttentionFacts["unreachable"],
   };
 
   async function diagnose(): Promise<Diagnosis> {
     const counted = await parts.backlog();
-    const [unplanned, quarantine, breakers, alarms, unreachable] = await Promise.all([
+    const [unplanned, quarantine, breakers, alarms, stops, unreachable] = await Promise.all([
       answerOr(parts.unplanned, stored.unplanned),
       answerOr(parts.quarantine, stored.quarantine),
       answerOr(parts.breakers, stored.breakers),
       answerOr(parts.alarms, stored.alarms),
+      answerOr(parts.stops, stored.stops),
       answerOr(parts.unreachable, stored.unreachable),
     ]);
-    stored = { unplanned, quarantine, breakers, alarms, unreachable };
+    stored = { unplanned, quarantine, breakers, alarms, stops, unreachable };
     const { accounts, routes } = settings();
     const lanes = parts.lanes();
     const backlog = new Map(counted.map((entry) => [entry.route, entry]));
@@ -81,7 +82,7 @@ export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis>
       quarantine,
       unplanned,
       alarms: alarms.filter(({ account }) => account !== null && Object.hasOwn(accounts, account)),
-      stops: parts.stops(),
+      stops,
       storeFailure: parts.storeFailure(),
       reload: parts.reload(),
       unreachable: unreachable.filter(({ account }) => Object.hasOwn(accounts, account)),

@@ -14,7 +14,7 @@ import { answerOr, createCount } from "./gauges.ts";
 interface OverviewParts {
   readonly relay: OverviewView["relay"];
   readonly now: () => number;
-  readonly settings: () => Settings;
+  readonly settings: () => Pick<Settings, "routes">;
   readonly diagnose: () => Promise<Diagnosis>;
   readonly lanes: () => ReadonlyMap<string, LaneState>;
   /** Whether another process may have attempts in flight. */

@@ -3,21 +3,27 @@ import type { Settings } from "../config/schema.ts";
 import { type AuditPort, addAuditRoute } from "../control/audit.ts";
 import { addExplainRoute } from "../control/explain.ts";
 import { createHttp } from "../control/http.ts";
+import { addSecretsRoute } from "../control/operate.ts";
+import { addOverviewRoute } from "../control/overview.ts";
 import { addReadingRoutes, type Reading } from "../control/routes.ts";
 import type { EventView, ListedEventView } from "../model/answers.ts";
 import type { AuditProgress, AuditReport } from "../model/audit.ts";
 import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { unknownName } from "../model/nearest.ts";
+import { secretUsage } from "../receive/signature/usage.ts";
 import type { Inspecting, StoreReading } from "../store/reading.ts";
 import { type DeliveryPlace, noDeliveries } from "../store/views.ts";
+import { createDiagnosis } from "./diagnosis.ts";
 import { createExplaining } from "./explaining.ts";
+import { createInstance } from "./instance.ts";
 import { openStoreForReading } from "./open-store.ts";
+import { createOverview } from "./overview.ts";
 import { createSearching, createTrackedPort, mostIndexed, resolveEvents, seqsNamed } from "./searching.ts";
 import { walkBack } from "./walk-back.ts";
 
 /** The settings that reading needs. */
-export type ReadingSettings = Pick<Settings, "storage" | "routes" | "sources">;
+export type ReadingSettings = Pick<Settings, "storage" | "routes" | "sources" | "accounts">;
 
 /**
  * The reading part of the control API over a store, for commands: without socket and token, whether relays run or not.
@@ -27,13 +33,46 @@ export async function createReadingApi(
   settings: ReadingSettings,
   failed: (error: unknown) => void,
 ): Promise<{ readonly http: FastifyInstance; close(): Promise<void> }> {
-  const { storage, routes } = settings;
-  const { read, inspecting, now, breakersOf, close } = await openStoreForReading(storage);
+  const { storage, routes, accounts } = settings;
+  const { read, inspecting, now, breakersOf, quotaStops, close } = await openStoreForReading(storage);
+  const breakers = () => breakersOf(routes);
   const http = createHttp(null, failed);
   const noToken = () => async () => {};
   addReadingRoutes(http, createReadingPort(read, inspecting), noToken);
-  addExplainRoute(http, createExplaining({ read, now, breakers: () => breakersOf(routes) }), noToken);
+  addExplainRoute(http, createExplaining({ read, now, breakers }), noToken);
   addAuditRoute(http, createAuditing({ inspecting, now, isRunning: false, sources: () => knownSources(settings, read) }), noToken);
+  addSecretsRoute(http, async () => secretUsage(settings.sources, await read.secretUses()), noToken);
+  const { instance, version, startedAt } = createInstance(now());
+  const overview = createOverview({
+    relay: { instance, version, startedAt, storage: storage.driver },
+    now,
+    settings: () => settings,
+    diagnose: createDiagnosis({
+      startedAt,
+      now,
+      supervise: null,
+      settings: () => settings,
+      backlog: () => read.backlog(),
+      unplanned: () => read.unplanned(),
+      quarantine: () => read.quarantine(),
+      lanes: () => new Map(),
+      breakers,
+      alarms: () => [],
+      stops: async () => {
+        const found = Object.entries(accounts).map(([name, { baseUrl, plan }]) =>
+          baseUrl === undefined ? [] : (quotaStops?.(name, baseUrl, plan) ?? []),
+        );
+        return (await Promise.all(found)).flat();
+      },
+      unreachable: () => [],
+      storeFailure: () => null,
+      reload: () => ({ result: "applied", at: startedAt, faults: [] }),
+    }),
+    lanes: () => new Map(),
+    hasOtherWorkers: () => true,
+    history: read.history,
+  });
+  addOverviewRoute(http, overview, noToken);
   return {
     http,
     async close() {

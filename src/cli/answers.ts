@@ -16,6 +16,7 @@ import {
   replayedSchema,
   resumedSchema,
   retriedSchema,
+  secretUsesSchema,
   sentMessageSchema,
   sessionCodeSchema,
   storySchema,
@@ -24,6 +25,7 @@ import {
   trackedSchema,
 } from "../model/answers.ts";
 import { auditProgressSchema, auditSchema } from "../model/audit.ts";
+import { overviewSchema } from "../model/overview.ts";
 import { maskForScreen } from "../model/view.ts";
 import type { Privacy } from "./output.ts";
 
@@ -36,6 +38,8 @@ const answers = {
   events: eventPageSchema,
   deliveries: deliveryPageSchema,
   deliveryGroups: deliveryGroupsSchema,
+  overview: overviewSchema,
+  secrets: secretUsesSchema,
   story: storySchema,
   explained: explainedSchema,
   replayCount: replayCountSchema,

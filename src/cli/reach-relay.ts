@@ -110,7 +110,7 @@ async function findRelay(server: Settings["server"] | null, storage: Settings["s
 }
 
 /** A client with the tokens that have the scope, those with `pii` first. Null: there is none. */
-function authorized(at: Reachable, tokens: readonly TokenSettings[], scope: Scope): ControlClient | null {
+export function authorized(at: Reachable, tokens: readonly TokenSettings[], scope: Scope): ControlClient | null {
   const usable = tokens
     .filter(({ scopes }) => scopes.includes(scope))
     .toSorted((a, b) => Number(b.scopes.includes("pii")) - Number(a.scopes.includes("pii")));
@@ -327,28 +327,33 @@ interface OpenOrder {
 
 /** The store of the settings in this process. */
 async function openStore({ storage, scope, calls, found: { at, why } }: OpenOrder, options: RelayOptions, io: Io): Promise<ControlClient> {
-  const { holderOf, isVisible, openForReading, openForWriting } = await import("./store-here.ts");
+  const { holderOf, isVisible, openForWriting } = await import("./store-here.ts");
   // Created here, the file would belong to the user of this command.
   if (storage.driver === "sqlite" && !isVisible(storage))
     throw new CommandFailed(`there is no store at ${storage.path} yet; "wamid-relay serve" makes it`);
   const holder = at === null ? await holderOf(storage) : null;
   if (holder !== null && storage.driver === "sqlite")
     throw new CommandFailed(`${storage.path} is in use by ${holder}; ${why}: give it with --relay`);
+  if (scope === "read") return readStore(await settingsForLooking(storage, options, io));
+  const { http, token, close } = await openForWriting(await settingsForWriting(options, io, calls), scope, calls);
+  return { isStore: true, request: requester(injector(http), token, storage.driver), close };
+}
+
+/** A client that reads the store in this process, beside relays that may use it. */
+export async function readStore(settings: ReadingSettings): Promise<ControlClient> {
+  const { openForReading } = await import("./store-here.ts");
   let fault: Error | null = null;
-  const { http, token, close } =
-    scope === "read"
-      ? await openForReading(await settingsForLooking(storage, options, io), (error) => {
-          fault = error;
-        })
-      : await openForWriting(await settingsForWriting(options, io, calls), scope, calls);
-  const request = requester(injector(http), token, storage.driver);
+  const { http, close } = await openForReading(settings, (error) => {
+    fault = error;
+  });
+  const request = requester(injector(http), null, settings.storage.driver);
   return {
     isStore: true,
     async request(...given) {
       const answer = await request(...given);
       if (fault === null) return answer;
       const { storeName } = await import("../app/open-store.ts");
-      throw new CommandFailed(`${storeName(storage)} cannot be read: ${fault.message}`);
+      throw new CommandFailed(`${storeName(settings.storage)} cannot be read: ${(fault as Error).message}`);
     },
     close,
   };
@@ -362,7 +367,7 @@ async function settingsForLooking(storage: Settings["storage"], options: RelayOp
   } catch (error) {
     if (!(error instanceof CommandFailed)) throw error;
     io.err(`note: ${options.config} has faults, which "wamid-relay config check" lists; this command reads only the store`);
-    return { storage, routes: [], sources: {} };
+    return { storage, routes: [], sources: {}, accounts: {} };
   }
 }
 

@@ -15,19 +15,16 @@ import { CommandFailed } from "./io.ts";
 /** The control API over a store in this process. */
 interface StoreHere {
   readonly http: FastifyInstance;
-  /** Null: none is needed. */
-  readonly token: string | null;
   close(): Promise<void>;
 }
 
 /** Opens a store for reading. `failed` receives the cause of an answer 500. */
-export async function openForReading(settings: ReadingSettings, failed: (error: Error) => void): Promise<StoreHere> {
-  const api = await opened(() => createReadingApi(settings, (error) => failed(error as Error)));
-  return { ...api, token: null };
+export function openForReading(settings: ReadingSettings, failed: (error: Error) => void): Promise<StoreHere> {
+  return opened(() => createReadingApi(settings, (error) => failed(error as Error)));
 }
 
-/** Opens a store for writing, with a token for `scope`. Nothing is delivered. `calls`: the messaging service may be called. */
-export async function openForWriting(settings: Settings, scope: Scope, calls: boolean): Promise<StoreHere> {
+/** Opens a store for writing. The token has `scope`. Nothing is delivered. `calls`: the messaging service may be called. */
+export async function openForWriting(settings: Settings, scope: Scope, calls: boolean): Promise<StoreHere & { readonly token: string }> {
   const token = randomBytes(24).toString("hex");
   const tokens = [{ name: "cli", token: new Secret(token), scopes: [scope, "pii" as const] }];
   const relay = await opened(() =>

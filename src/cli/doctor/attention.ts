@@ -1,44 +1,9 @@
-import { attentionOf, routeFacts } from "../../app/attention.ts";
-import type { Settings } from "../../config/schema.ts";
 import { type AttentionKind, about, conditionOf, conditions } from "../../model/attention.ts";
-import type { Attention } from "../../model/overview.ts";
-import type { BreakerView } from "../../model/shared-limits.ts";
-import type { StopView } from "../../service/accounts.ts";
-import type { QuarantineCount, RouteBacklog, Unplanned } from "../../store/views.ts";
+import type { Answer } from "../answers.ts";
 import { type Finding, ok } from "./finding.ts";
 
 /** An entry of the console's list. */
-export type Entry = Pick<Attention, "kind" | "severity" | "subject" | "text">;
-
-/** What a store shows without its relay. */
-export interface StoredFacts {
-  readonly backlog: readonly RouteBacklog[];
-  readonly breakers: ReadonlyMap<string, BreakerView>;
-  readonly quarantine: QuarantineCount;
-  readonly unplanned: Unplanned;
-}
-
-/** The list, judged here because no relay gives it. */
-export function attentionInStore(
-  { backlog, breakers, quarantine, unplanned }: StoredFacts,
-  stops: readonly StopView[],
-  routes: Settings["routes"],
-  now: number,
-): Entry[] {
-  const byRoute = new Map(backlog.map((entry) => [entry.route, entry]));
-  const facts = {
-    now,
-    routes: routes.map(({ name }) => routeFacts(name, byRoute.get(name), breakers.get(name))),
-    quarantine,
-    unplanned,
-    alarms: [],
-    stops,
-    storeFailure: null,
-    reload: { result: "applied" as const, at: now, faults: [] },
-    unreachable: [],
-  };
-  return attentionOf(facts, () => now);
-}
+type Entry = Pick<Answer<"overview">["attention"][number], "kind" | "severity" | "subject" | "text">;
 
 const checks: Record<AttentionKind, string> = {
   "store-failing": "store",

@@ -1,20 +1,16 @@
 import { existsSync, statSync } from "node:fs";
-import type { ReadingEngine } from "../../app/engine.ts";
-import { fileIdentity, storePlace } from "../../app/instance.ts";
-import { breakersInFile, openStoreForReading } from "../../app/open-store.ts";
+import { openStoreForReading } from "../../app/open-store.ts";
 import { loadParts } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
-import type { StopView } from "../../service/accounts.ts";
 import { StoreMissing, StoreRefused } from "../../store/port.ts";
-import type { PostgresStorage, RedisSettings, StorageSettings } from "../../store/settings.ts";
-import { isLocked } from "../../store/sqlite/lock.ts";
-import type { StoredSecretUse } from "../../store/views.ts";
-import { controlAddress } from "../reach-relay.ts";
-import { attentionInStore, judgeAttention, type StoredFacts } from "./attention.ts";
+import type { PostgresStorage, RedisSettings } from "../../store/settings.ts";
+import { CommandFailed } from "../io.ts";
+import { type ControlClient, call, controlAddress, readStore } from "../reach-relay.ts";
+import { judgeAttention } from "./attention.ts";
 import { type Finding, fail, ok, skip, spanText, warn } from "./finding.ts";
 import { checkDestinations, checkServices, judgeExpiries, type Skew } from "./network.ts";
 import { judgeProcesses, judgeVersions } from "./processes.ts";
-import { checkRelay, knownSecrets, type OwnStore } from "./relay.ts";
+import { checkRelay, type OwnStore } from "./relay.ts";
 import { checkReload } from "./reload.ts";
 import { checkSettings, judgeSecrets } from "./settings.ts";
 import { checkHolder, checkIntegrity, checkSpace, checkStoreFiles, judgeBacklog, openStoreToCheck } from "./store.ts";
@@ -38,33 +34,28 @@ export async function runChecks({ config, env, envFile, deep, offline }: DoctorO
     return [...findings, ...(await checkReload(server && controlAddress(server), { config, envFile, isValid: false }))];
   }
   const { storage } = settings;
-  const store = storage.driver === "sqlite" ? await checkStore(settings, storage.path, deep) : await checkShared(storage, settings);
-  const { own } = store;
+  const store = storage.driver === "sqlite" ? await checkFile(storage.path, deep) : await checkShared(storage);
   const [relay, destinations, services] = await Promise.all([
-    checkRelay(config, settings, own),
+    checkRelay(config, settings, store),
     offline ? { findings: [skip("destination", "--offline")], skews: [] } : checkDestinations(settings),
     offline ? [skip("service", "--offline")] : checkServices(settings),
   ]);
-  // A relay that runs knows more than its store.
-  const stops = store.stops ?? relay.stops;
-  const attention = relay.attention ?? (store.facts && attentionInStore(store.facts, stops, settings.routes, store.now));
   const reload = await checkReload(controlAddress(settings.server), { config, envFile, isValid: true });
+  const judged = await judgeRelay(settings, relay.client, store.isReadable);
   const now = Date.now();
   const clock = judgeClock({
     now,
     jumpedMs: now - began.wall - (performance.now() - began.steady),
-    newestEventAt: store.newestEventAt,
+    newestEventAt: judged.newestEventAt,
     fileChangedAt: storage.driver === "sqlite" ? changedAt(storage.path) : null,
     skews: destinations.skews,
   });
   return [
     ...findings,
-    ...store.files,
+    ...store.findings,
     ...relay.findings,
     ...reload,
-    ...(store.facts === null ? [] : judgeBacklog(store.facts.backlog, settings.routes)),
-    ...(attention === null ? [] : judgeAttention(attention)),
-    ...judgeSecrets(settings.sources, store.secretUses, store.now, knownSecrets(settings.sources, relay.digests, own.dataId)),
+    ...judged.findings,
     ...destinations.findings,
     ...judgeExpiries(settings, now),
     ...services,
@@ -72,50 +63,66 @@ export async function runChecks({ config, env, envFile, deep, offline }: DoctorO
   ];
 }
 
-interface StoreFindings {
-  readonly files: readonly Finding[];
-  /** Null: it cannot be read. */
-  readonly facts: StoredFacts | null;
-  readonly own: OwnStore;
-  readonly secretUses: readonly StoredSecretUse[];
-  /** By the clock of the store, in unix ms. */
-  readonly now: number;
+interface Judged {
+  readonly findings: readonly Finding[];
+  /** Unix ms. */
   readonly newestEventAt: number | null;
-  /** Quota stops of accounts, where processes share them; absent: `/readyz` shows them. */
-  readonly stops?: readonly StopView[];
+}
+
+/** What the relay reports, else what its store does. */
+async function judgeRelay(settings: Settings, relay: ControlClient | null, isReadable: boolean): Promise<Judged> {
+  const nothing: Judged = { findings: judgeSecrets(settings.sources, []), newestEventAt: null };
+  if (relay === null && !isReadable) return nothing;
+  try {
+    const client = relay ?? (await readStore(settings));
+    try {
+      const { at, attention } = await call(client, "overview", "GET", "/v1/overview");
+      const groups = await call(client, "deliveryGroups", "GET", "/v1/deliveries/groups");
+      const secrets = await call(client, "secrets", "GET", "/v1/secrets");
+      const events = await call(client, "events", "GET", "/v1/events?limit=1");
+      const [newest] = events.data;
+      return {
+        findings: [
+          ...judgeBacklog(groups.data, settings.routes),
+          ...judgeAttention(attention),
+          ...judgeSecrets(settings.sources, secrets.data, Date.parse(at), relay !== null),
+        ],
+        newestEventAt: newest === undefined ? null : Date.parse(newest.receivedAt),
+      };
+    } finally {
+      await client.close();
+    }
+  } catch (error) {
+    if (!(error instanceof CommandFailed)) throw error;
+    return { ...nothing, findings: [fail("attention", error.message, "see the log of the relay; doctor --deep checks a file")] };
+  }
+}
+
+interface StoreFindings extends OwnStore {
+  readonly findings: readonly Finding[];
+  readonly isReadable: boolean;
 }
 
 /** Many relays share a server: one that runs may be on another machine. */
-async function checkShared(storage: RedisSettings | PostgresStorage, { routes, accounts }: Settings): Promise<StoreFindings> {
-  const files = await checkServer(storage);
-  const nothing: OwnStore = { place: storePlace(storage), file: null, dataId: null, isHeld: false, users: null };
-  const found = { files, facts: null, own: nothing, secretUses: [], now: Date.now(), newestEventAt: null };
-  if (files.some(({ check, level }) => check === storage.driver && level === "fail")) return found;
-  const { store, refused } = await openShared(storage);
-  if (store === null) return { ...found, files: [...files, refused] };
+async function checkShared(storage: RedisSettings | PostgresStorage): Promise<StoreFindings> {
+  const findings = await checkServer(storage);
+  const unread = { storage, findings, isReadable: false, isHeld: false, users: null };
+  if (findings.some(({ check, level }) => check === storage.driver && level === "fail")) return unread;
   try {
-    const now = store.now();
-    const { read } = store;
-    const [backlog, breakers, quarantine, unplanned, secretUses] = await Promise.all([
-      read.backlog(),
-      store.breakersOf(routes),
-      read.quarantine(),
-      read.unplanned(),
-      read.secretUses(),
-    ]);
-    const stops = await Promise.all(
-      Object.entries(accounts).map(async ([name, { baseUrl, plan }]) =>
-        baseUrl === undefined ? [] : ((await store.quotaStops?.(name, baseUrl, plan)) ?? []),
-      ),
-    );
-    const processes = (await store.processes?.()) ?? null;
-    const users = processes?.map(({ id, pid, host }) => ({ id, text: `process ${pid} on ${host}` })) ?? null;
-    const own = { ...nothing, dataId: await store.read.dataId(), users };
-    const judged = storage.driver === "postgres" && processes !== null ? [judgeProcesses(processes), ...judgeVersions(processes)] : [];
-    const facts = { backlog, breakers, quarantine, unplanned };
-    return { ...found, files: [...files, ...judged], facts, own, secretUses, now, stops: stops.flat() };
-  } finally {
-    await store.close();
+    const store = await openStoreForReading(storage);
+    try {
+      const processes = (await store.processes?.()) ?? null;
+      const judged = storage.driver === "postgres" && processes !== null ? [judgeProcesses(processes), ...judgeVersions(processes)] : [];
+      const users = processes?.map(({ id, pid, host }) => ({ id, text: `process ${pid} on ${host}` })) ?? null;
+      return { ...unread, findings: [...findings, ...judged], isReadable: true, users };
+    } finally {
+      await store.close();
+    }
+  } catch (error) {
+    if (!(error instanceof StoreRefused)) throw error;
+    // A newer version, an unfinished migration, or an empty database.
+    const refused: Finding = { check: "store", level: error instanceof StoreMissing ? "ok" : "fail", message: error.message };
+    return { ...unread, findings: [...findings, refused] };
   }
 }
 
@@ -124,52 +131,22 @@ async function checkServer(storage: RedisSettings | PostgresStorage): Promise<re
   return (await import("./redis.ts")).checkRedis(storage);
 }
 
-/** A finding when the store cannot be opened: a newer version, or an unfinished migration. */
-async function openShared(storage: StorageSettings): Promise<{ store: ReadingEngine; refused: null } | { store: null; refused: Finding }> {
-  try {
-    return { store: await openStoreForReading(storage), refused: null };
-  } catch (error) {
-    if (!(error instanceof StoreRefused)) throw error;
-    return { store: null, refused: { check: "store", level: error instanceof StoreMissing ? "ok" : "fail", message: error.message } };
-  }
-}
-
-async function checkStore({ storage, retention, routes }: Settings, path: string, deep: boolean): Promise<StoreFindings> {
+async function checkFile(path: string, deep: boolean): Promise<StoreFindings> {
+  const storage = { driver: "sqlite", path } as const;
   const files = checkStoreFiles(path, process.getuid?.());
-  const held = isLocked(path);
-  const nothing: OwnStore = {
-    place: storePlace(storage),
-    file: fileIdentity(path),
-    dataId: null,
-    isHeld: held === true,
-    users: held === false ? [] : null,
-  };
-  const found = { files, facts: null, own: nothing, secretUses: [], now: Date.now(), newestEventAt: null };
-  if (!existsSync(path)) return found;
+  const unread = { storage, findings: files, isReadable: false, ...checkHolder(path, null).held };
+  if (!existsSync(path)) return unread;
   const { reader, findings } = openStoreToCheck(path);
-  if (reader === null) return { ...found, files: [...files, ...findings] };
+  if (reader === null) return { ...unread, findings: [...files, ...findings] };
   try {
-    const { now } = found;
-    const { read } = reader;
-    const holder = checkHolder(path, reader);
-    return {
-      files: [...files, ...findings, holder.finding, await checkSpace(path, reader, now, retention.events), checkIntegrity(reader, deep)],
-      facts: {
-        backlog: await read.backlog(),
-        breakers: breakersInFile(reader, routes, now),
-        quarantine: await read.quarantine(),
-        unplanned: await read.unplanned(),
-      },
-      own: { ...nothing, dataId: await read.dataId(), isHeld: holder.isHeld, users: holder.users },
-      secretUses: await read.secretUses(),
-      now,
-      newestEventAt: await read.events.latestReceived(0, Number.MAX_SAFE_INTEGER),
-    };
+    const { held, finding } = checkHolder(path, reader);
+    const judged = [finding, checkSpace(path, reader.file.usedBytes()), checkIntegrity(reader, deep)];
+    return { ...unread, ...held, findings: [...files, ...findings, ...judged], isReadable: true };
   } catch (error) {
     const { code, message } = error as { code?: string; message: string };
     if (code?.startsWith("SQLITE_") !== true) throw error;
     const finding = fail("integrity", `the store cannot be read: ${message} (${code})`, "restore a copy, or use sqlite3's .recover");
-    return { ...found, files: [...files, ...findings, finding] };
+    return { ...unread, findings: [...files, ...findings, finding] };
   } finally {
     await reader.close();
   }

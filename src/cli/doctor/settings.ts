@@ -4,13 +4,12 @@ import { faultLine, SettingsError } from "../../config/fault.ts";
 import { loadSettings } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
 import { warnings } from "../../config/warnings.ts";
-import type { SecretUseView } from "../../model/answers.ts";
+import type { SecretUse, SecretUseView } from "../../model/answers.ts";
 import { readPostgresUrl } from "../../model/postgres.ts";
 import { readRedisUrl } from "../../model/redis.ts";
 
 import { Secret } from "../../model/secret.ts";
 import { secretUsage } from "../../receive/signature/usage.ts";
-import type { StoredSecretUse } from "../../store/views.ts";
 import { counted } from "../output.ts";
 import { type Finding, fail, ok, spanText, warn } from "./finding.ts";
 
@@ -75,22 +74,19 @@ function* secretsIn(value: unknown): Generator<Secret> {
 const quietMs = 24 * 3_600_000;
 
 /**
- * Which secret of each source still verifies events, and which is safe to drop. `known`: whether the running relay knows each
- * secret of a source; null: that was not checked.
+ * Which secret of each source still verifies events, and which is safe to drop. `reported`: the usage that a relay or a store
+ * reports. `isRunning`: a relay reported it, so it names the secrets that the relay has.
  */
-export function judgeSecrets(
-  sources: Settings["sources"],
-  secretUses: readonly StoredSecretUse[],
-  now: number,
-  known: ReadonlyMap<string, readonly boolean[]> | null = null,
-): Finding[] {
-  const uses = secretUsage(sources, secretUses).filter(({ place }) => place !== null);
+export function judgeSecrets(sources: Settings["sources"], reported: readonly SecretUse[], now = Date.now(), isRunning = false): Finding[] {
+  const unixMs = (iso: string | null) => (iso === null ? null : Date.parse(iso));
+  const stored = reported.map((use) => ({ ...use, firstAt: unixMs(use.firstAt), lastAt: unixMs(use.lastAt) }));
+  const uses = secretUsage(sources, stored).filter(({ place }) => place !== null);
   return Object.keys(sources).flatMap((source) => {
     const own = uses.filter((use) => use.source === source);
-    return own.map((use) => {
+    return own.map((use, at) => {
       const others = own.filter((other) => other !== use).map(({ lastAt }) => lastAt ?? 0);
-      const at = own.indexOf(use);
-      return judgeUse(use, at === 0, Math.max(0, ...others), now, known?.get(source)?.[at] ?? null);
+      const isKnown = reported.some((each) => each.source === source && each.secret === use.secret && each.place !== null);
+      return judgeUse(use, at === 0, Math.max(0, ...others), now, isRunning ? isKnown : null);
     });
   });
 }

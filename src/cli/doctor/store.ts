@@ -1,13 +1,13 @@
 import { accessSync, constants, existsSync, type Stats, statfsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Settings } from "../../config/schema.ts";
+import type { DeliveryGroup } from "../../model/answers.ts";
 import { StoreRefused } from "../../store/port.ts";
 import { schemaVersion } from "../../store/schema/ddl.ts";
 import { isLocked } from "../../store/sqlite/lock.ts";
 import { openReader, type StoreReader } from "../../store/sqlite/reader.ts";
-import type { RouteBacklog } from "../../store/views.ts";
-import { bytesText, type Finding, fail, ok, skip, spanText, warn } from "./finding.ts";
-import type { StoreUser } from "./relay.ts";
+import { bytesText, type Finding, fail, ok, skip, warn } from "./finding.ts";
+import type { Held } from "./relay.ts";
 
 /** Opens the file read-only; a finding when that fails. */
 export function openStoreToCheck(path: string): {
@@ -23,20 +23,18 @@ export function openStoreToCheck(path: string): {
   }
 }
 
-export function checkHolder(
-  path: string,
-  reader: StoreReader,
-): { readonly isHeld: boolean; readonly users: readonly StoreUser[] | null; readonly finding: Finding } {
-  const held = isLocked(path);
-  if (held === null) {
-    return { isHeld: false, users: null, finding: warn("holder", `${path}.lock cannot be read`, "run doctor as the user of the relay") };
+/** The process that holds the file, which the reader names. */
+export function checkHolder(path: string, reader: StoreReader | null): { readonly held: Held; readonly finding: Finding } {
+  const isLockHeld = isLocked(path);
+  if (isLockHeld === null) {
+    const finding = warn("holder", `${path}.lock cannot be read`, "run doctor as the user of the relay");
+    return { held: { isHeld: false, users: null }, finding };
   }
-  const last = reader.file.holder();
-  const id = reader.file.instance();
+  const last = reader?.file.holder() ?? null;
+  const id = reader?.file.instance() ?? null;
   return {
-    isHeld: held,
-    users: !held ? [] : id === null ? null : [{ id, text: last ?? "a process" }],
-    finding: ok("holder", held ? `held by ${last ?? "a relay"}` : `held by nobody${last === null ? "" : `; last by ${last}`}`),
+    held: { isHeld: isLockHeld, users: !isLockHeld ? [] : id === null ? null : [{ id, text: last ?? "a process" }] },
+    finding: ok("holder", isLockHeld ? `held by ${last ?? "a relay"}` : `held by nobody${last === null ? "" : `; last by ${last}`}`),
   };
 }
 
@@ -49,16 +47,17 @@ export function checkIntegrity(reader: StoreReader, deep: boolean): Finding {
 }
 
 /** What waits, and routes missing from the settings. */
-export function* judgeBacklog(backlog: readonly RouteBacklog[], routes: Settings["routes"]): Generator<Finding> {
-  const names = new Set(routes.map(({ name }) => name));
-  const openOf = ({ waiting, held }: RouteBacklog): number => waiting + held;
-  yield ok("backlog", `${backlog.reduce((sum, entry) => sum + openOf(entry), 0)} deliveries wait`);
-  for (const entry of backlog) {
-    const { route } = entry;
-    if (names.has(route) || openOf(entry) === 0 || route.startsWith("proxy:")) continue;
-    const text = `${openOf(entry)} deliveries wait for the route ${route}, which is not in the settings`;
-    yield warn("backlog", text, "put the route back, by its old name");
-  }
+export function judgeBacklog(groups: readonly Pick<DeliveryGroup, "route" | "state" | "count">[], routes: Settings["routes"]): Finding[] {
+  const waiting = new Map<string, number>();
+  for (const { route, state, count } of groups) if (state !== "dead") waiting.set(route, (waiting.get(route) ?? 0) + count);
+  const missing = [...waiting].filter(([route]) => !route.startsWith("proxy:") && !routes.some(({ name }) => name === route));
+  return [
+    ok("backlog", `${[...waiting.values()].reduce((sum, count) => sum + count, 0)} deliveries wait`),
+    ...missing.map(([route, count]) => {
+      const text = `${count} deliveries wait for the route ${route}, which is not in the settings`;
+      return warn("backlog", text, "put the route back, by its old name");
+    }),
+  ];
 }
 
 /** Above this size, the WAL is not being checkpointed. */
@@ -146,50 +145,18 @@ function mayWrite(folder: string): boolean {
   }
 }
 
-const dayMs = 86_400_000;
-/** A rate over less than this does not predict a day. */
-const shortestSpanMs = 3_600_000;
+const MiB = 1024 ** 2;
 
-interface Space {
-  readonly freeBytes: number;
-  /** Size of the store without free pages. */
-  readonly usedBytes: number;
-  /** Growth of the last day, at the average event size; null: unknown yet. */
-  readonly perDayBytes: number | null;
-  /** How long events are kept, in milliseconds. */
-  readonly keptMs: number;
-}
-
-/** Compares free disk space with the store's growth until retention balances it. */
-export function judgeSpace({ freeBytes, usedBytes, perDayBytes, keptMs }: Space): Finding {
+/** Free disk space beside the store. */
+export function judgeSpace(freeBytes: number, usedBytes: number): Finding {
   const check = "disk space";
-  const free = `${bytesText(freeBytes)} free, the store has ${bytesText(usedBytes)}`;
+  const text = `${bytesText(freeBytes)} free, the store has ${bytesText(usedBytes)}`;
   const todo = "make room, or keep events for less time (retention)";
-  if (freeBytes < 64 * 1024 ** 2) return fail(check, `${free}: events will soon be answered 503`, todo);
-  if (perDayBytes !== null) {
-    const toGrow = Math.max(0, perDayBytes * (keptMs / dayMs) - usedBytes);
-    const growth = `${free}; grows by ${bytesText(perDayBytes)} a day`;
-    const leftMs = perDayBytes === 0 ? Number.POSITIVE_INFINITY : (freeBytes / perDayBytes) * dayMs;
-    if (toGrow > freeBytes) {
-      const text = `${growth}: full in ${spanText(leftMs)}`;
-      return leftMs < 2 * dayMs ? fail(check, text, todo) : warn(check, text, todo);
-    }
-    if (freeBytes >= 512 * 1024 ** 2) return ok(check, growth);
-  }
-  return freeBytes < 512 * 1024 ** 2 ? warn(check, free, todo) : ok(check, free);
+  if (freeBytes < 64 * MiB) return fail(check, `${text}: events will soon be answered 503`, todo);
+  return freeBytes < 512 * MiB ? warn(check, text, todo) : ok(check, text);
 }
 
-export async function checkSpace(path: string, reader: StoreReader, now: number, keptMs: number): Promise<Finding> {
+export function checkSpace(path: string, usedBytes: number): Finding {
   const { bavail, bsize } = statfsSync(dirname(resolve(path)));
-  const usedBytes = reader.file.usedBytes();
-  return judgeSpace({ freeBytes: bavail * bsize, usedBytes, perDayBytes: await growthPerDay(reader.read, usedBytes, now), keptMs });
-}
-
-async function growthPerDay({ listen }: StoreReader["read"], usedBytes: number, now: number): Promise<number | null> {
-  const { oldest, newest, oldestAt } = await listen.ends();
-  if (oldestAt === null) return null;
-  const from = Math.max(oldestAt, now - dayMs);
-  if (now - from < shortestSpanMs) return null;
-  const bytesEach = usedBytes / (newest - oldest + 1);
-  return ((newest - (await listen.seqBefore(from))) * bytesEach * dayMs) / (now - from);
+  return judgeSpace(bavail * bsize, usedBytes);
 }

@@ -113,7 +113,7 @@ test("commands reach the relay with its own certificate", async () => {
   expect((await runOn(relay, "console", "--no-open")).out).toContain(`https://127.0.0.1:${relay.port}/console/#code=`);
   const { out } = await runOn(relay, "doctor", "--offline", "--json");
   const { checks } = JSON.parse(out) as { checks: { check: string; level: string }[] };
-  for (const check of ["relay", "running settings", "certificate"])
+  for (const check of ["relay", "attention", "certificate"])
     expect([check, checks.find((each) => each.check === check)?.level]).toEqual([check, check === "certificate" ? "warn" : "ok"]);
 
   writeTls(relay, other);

@@ -4,15 +4,12 @@ import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { attentionInStore, judgeAttention } from "../../../src/cli/doctor/attention.ts";
 import type { Finding } from "../../../src/cli/doctor/finding.ts";
 import { checkRedis } from "../../../src/cli/doctor/redis.ts";
 import { runChecks } from "../../../src/cli/doctor/run.ts";
 import { systemClock } from "../../../src/model/system-clock.ts";
-import { createRedisStore } from "../../../src/store/redis/open.ts";
 import { schemaVersion } from "../../../src/store/redis/schema.ts";
 import { createRedisClock } from "../../../src/store/redis/server.ts";
-import { anEvent, rulesFor } from "../../contract/store-events.ts";
 import { emptyRedis, fillRedis, makeReplica, redisForTest, tellRedis } from "../../harness/redis-states.ts";
 import { settingsOf } from "../../harness/relay-settings.ts";
 import { freePort } from "../../setup/free-port.ts";
@@ -66,31 +63,6 @@ test("lists processes whose clocks are an hour behind or ahead", async () => {
     await redis.close();
     expect(await processes()).toBe("none is connected");
   }
-});
-
-test("reports unplanned events after a minute: how many, and which role plans them", async () => {
-  const server = await redisForTest({ appendonly: "always", args: ["--maxmemory", "100mb"] });
-  const { redis } = watch(redisSettings(server.url));
-  await redis.opened();
-  const receiver = createRedisStore(redis, "relay", rulesFor([]), { committed: () => {} }, true);
-  onTestFinished(() => receiver.close());
-  const { read } = receiver;
-  const planning = async () => {
-    const facts = { backlog: [], breakers: new Map(), quarantine: await read.quarantine(), unplanned: await read.unplanned() };
-    return judgeAttention(attentionInStore(facts, [], [], Date.now())).filter(({ check }) => check === "planning");
-  };
-  for (const receivedAt of [Date.now() - 90_000, Date.now()]) await receiver.accept(anEvent({ wamid: "w1", receivedAt }));
-  expect(await planning()).toEqual([
-    {
-      check: "planning",
-      level: "fail",
-      message: expect.stringMatching(/^2 events wait for a worker\. Start a process with the role work/),
-    },
-  ]);
-  await receiver.planning.planSome(Date.now());
-  await receiver.accept(anEvent({ wamid: "w1", receivedAt: Date.now() }));
-  expect(await read.unplanned()).toMatchObject({ events: 1 });
-  expect(await planning()).toEqual([]);
 });
 
 test("warns about Redis defaults: no AOF, no memory limit, and an eviction policy", async () => {

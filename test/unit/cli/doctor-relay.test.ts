@@ -1,14 +1,11 @@
 import { expect, test } from "vitest";
-import { judgeIdentity, judgeSettings, judgeStores, judgeVersion, type OwnStore } from "../../../src/cli/doctor/relay.ts";
+import { judgeIdentity, judgeVersion, type OwnStore } from "../../../src/cli/doctor/relay.ts";
 import { judgeSecrets } from "../../../src/cli/doctor/settings.ts";
-import { digestDataId } from "../../../src/config/digest.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 
 const url = "http://127.0.0.1:8080";
 const own: OwnStore = {
-  place: "/data/relay.db",
-  file: "1:2",
-  dataId: "an-id",
+  storage: { driver: "sqlite", path: "/data/relay.db" },
   isHeld: true,
   users: [{ id: "mine", text: "process 12 on here" }],
 };
@@ -30,18 +27,6 @@ test("who uses the store is unknown: the identity is not judged here", () => {
   expect(judgeIdentity(url, answering("other"), { ...own, users: null })).toBeNull();
 });
 
-test.each([
-  ["the same", {}, "ok"],
-  ["a copy of the file", { file: "1:3" }, "fail"],
-  ["other data", { data: digestDataId("another-id") }, "fail"],
-  ["not readable now", { data: null }, "skip"],
-])("the store of the running relay: %s", (_, difference, level) => {
-  const store = { driver: "sqlite", place: "/other/relay.db", data: digestDataId("an-id"), file: "1:2", ...difference } as const;
-  const found = judgeStores(url, { store }, own);
-  expect(found.level).toBe(level);
-  if (level === "fail") expect(found.message).toBe(`the relay at ${url} uses /other/relay.db, and the settings name /data/relay.db`);
-});
-
 test("another version is a failure that names both", () => {
   expect(judgeVersion("1.0.0", "1.0.0").level).toBe("ok");
   expect(judgeVersion("1.0.0", "1.1.0")).toMatchObject({
@@ -50,26 +35,28 @@ test("another version is a failure that names both", () => {
   });
 });
 
-test("other settings: names them, and whether a reload or a restart applies them", () => {
-  const judge = (...paths: string[]) => judgeSettings("relay.yaml", paths, 12);
-  expect(judge()).toEqual({ check: "running settings", level: "ok", message: "as in relay.yaml" });
-  expect(judge("routes.crm.to.url").message).toBe("the running relay has other values than relay.yaml for routes.crm.to.url");
-  expect(judge("routes.crm.to.url").todo).toContain("reload");
-  expect(judge("server.port", "storage.path").todo).toBe("restart the relay");
-  expect(judge("server.port", "routes.crm.to.url").todo).toContain("restart the relay;");
-  expect(judge(...Array.from({ length: 20 }, (_, n) => `routes.r${n}.to.url`)).message).toMatch(/routes\.r7\.to\.url and 12 more$/);
-});
-
 test("a secret that the running relay does not have is never to be given to the service yet", () => {
   const signature = { service: "acme", secrets: ["the-new-secret", "the-old-secret"] };
   const text = JSON.stringify({ accounts: { main: {} }, sources: { main: { account: "main", signature } } });
   const { sources } = parseSettings(text, "relay.yaml", {});
-  const secret = sources["main"]?.signature.secrets[1]?.fingerprint() as string;
-  const now = 1_800_000_000_000;
-  const uses = [{ source: "main", secret, events: 7, duplicates: 0, firstAt: now - 60_000, lastAt: now - 1_000 }];
-  const judge = (known: readonly boolean[] | null) =>
-    judgeSecrets(sources, uses, now, known === null ? null : new Map([["main", known]]))[0];
-  expect(judge([false, true])).toMatchObject({ level: "fail", todo: expect.stringMatching(/^reload or restart the relay;/) });
-  expect(judge([true, true])).toMatchObject({ level: "warn", todo: expect.stringContaining("give it to the service") });
-  expect(judge(null)).toMatchObject({ level: "warn", todo: expect.stringMatching(/^start or reload the relay with it first;/) });
+  const [fresh, old] = sources["main"]?.signature.secrets.map((each) => each.fingerprint()) ?? [];
+  const now = Date.parse("2026-11-20T08:00:00Z");
+  const use = { source: "main", events: 7, duplicates: 0, firstAt: "2026-11-20T07:59:00Z", lastAt: "2026-11-20T07:59:59Z" };
+  const unused = { ...use, events: 0, firstAt: null, lastAt: null };
+  const judge = (place: string | null, isRunning: boolean) =>
+    judgeSecrets(
+      sources,
+      [
+        { ...use, secret: old ?? "", place: "sources.main.signature.secrets[1]" },
+        { ...unused, secret: fresh ?? "", place },
+      ],
+      now,
+      isRunning,
+    )[0];
+  expect(judge(null, true)).toMatchObject({ level: "fail", todo: expect.stringMatching(/^reload or restart the relay;/) });
+  expect(judge("sources.main.signature.secrets[0]", true)).toMatchObject({
+    level: "warn",
+    todo: expect.stringContaining("give it to the service"),
+  });
+  expect(judge(null, false)).toMatchObject({ level: "warn", todo: expect.stringMatching(/^start or reload the relay with it first;/) });
 });
