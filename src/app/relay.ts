@@ -36,7 +36,7 @@ import { checkRole, type Role } from "./engine.ts";
 import { createExplaining } from "./explaining.ts";
 import { createCount, createGaugeReader } from "./gauges.ts";
 import { apiHook, badTokenHook, laneHooks, planningFailed, receiverHooks, revealedHook, storeHooks } from "./hooks.ts";
-import { createDigests, createInstance, viewInstance } from "./instance.ts";
+import { createInstance, viewInstance } from "./instance.ts";
 import { createListening } from "./listening.ts";
 import { createLive } from "./live.ts";
 import { openStore, storeName } from "./open-store.ts";
@@ -246,7 +246,6 @@ export async function createRelay({
     const { printableSettings } = await import("../config/print.ts");
     return printableSettings(now);
   });
-  const digests = createDigests();
   // By the clock of this machine, as the times of its files are.
   const reloading = createReloading({
     initial,
@@ -346,7 +345,7 @@ export async function createRelay({
       history: store.browse.history,
     });
     addControlRoutes(http, {
-      instance: () => viewInstance(instance, role, inEffect(), { dataId: () => store.read.dataId(), digests }),
+      instance: () => viewInstance(instance, role, initial),
       sessions: createSessions({
         tokens: () => tokens,
         claims: store,

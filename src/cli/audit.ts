@@ -33,8 +33,8 @@ export function build(command: Command, io: Io): void {
     .addHelpText(
       "after",
       `
-Beside a running relay it reads the store in a process of its own; receiving continues. Without a time or source it also
-checks what concerns all rows.
+A running relay audits its store in a thread; receiving continues. Without a time or source, the audit also checks what
+concerns all rows.
 
 Exit codes:
   0  the sums match

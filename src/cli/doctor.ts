@@ -20,10 +20,10 @@ export function build(command: Command, io: Io): void {
     .addHelpText(
       "after",
       `
-Sends no event and changes nothing. It calls the service once per account (GET /me), and compares the running relay with
-the settings file. It needs a token with the scope read.
+Sends no event and changes nothing. It calls the service once per account (GET /me).
 
-A relay that runs gives what its console lists as needing action. Otherwise doctor judges the store by the same limits.
+A running relay reports what its console lists as needing action, to a token with the scope read. Otherwise doctor reads the
+store by the same endpoints.
 
 Levels:
   ok    fine

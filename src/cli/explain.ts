@@ -32,7 +32,7 @@ export function build(command: Command, io: Io): void {
     .addHelpText(
       "after",
       `
-Times are UTC. With SQLite, only --relay shows open circuit breakers.
+Times are UTC.
 
 Examples:
   wamid-relay explain wamid.HBgNNTQ5MTE1NTU1MDEwMBUCABEYEjNFQjBD

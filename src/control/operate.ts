@@ -124,21 +124,20 @@ export function addSecretsRoute(app: FastifyInstance, secretUses: SecretsPort, a
   addEndpoint(app, allow, secrets, async () => toAnswer(secretUsesSchema, { data: await secretUses() }));
 }
 
-export type InstancePort = () => Promise<InstanceView>;
+export type InstancePort = () => InstanceView;
 
 const instance = {
   method: "GET",
   path: "/v1/instance",
   name: "getInstance",
   scope: "read",
-  summary: "This process: its version, its store and digests of its settings",
-  description: "`wamid-relay doctor` compares them with a settings file. No digest discloses a setting.",
+  summary: "This process: its version, its role and its store",
   answers: { 200: { text: "The process that answered.", schema: instanceSchema } },
 } as const;
 
 /** `GET /v1/instance`. */
 export function addInstanceRoute(app: FastifyInstance, view: InstancePort, allow: Allow): void {
-  addEndpoint(app, allow, instance, async () => toAnswer(instanceSchema, await view()));
+  addEndpoint(app, allow, instance, async () => toAnswer(instanceSchema, view()));
 }
 
 export interface ReloadPort {

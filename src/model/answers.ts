@@ -651,14 +651,8 @@ export const instanceSchema = z
       .object({
         driver: z.enum(["sqlite", "postgres", "redis"]).describe("The engine."),
         place: z.string().describe("The file, or the address of the server without user and password, with the schema or prefix."),
-        data: text.describe("Identifies the stored data; null while the store is unavailable."),
-        file: text.describe("Device and inode of the file; null for a server."),
       })
       .describe("Its store."),
-    settings: z
-      .array(z.object({ path: z.string().describe("The setting."), digest: z.string().describe("A keyed digest of its value.") }))
-      .nullable()
-      .describe("A keyed digest of each setting in effect; null while the store is unavailable."),
   })
   .meta({ id: "Instance", description: "The process that answered." });
 export type InstanceView = View<typeof instanceSchema>;
