@@ -234,7 +234,7 @@ const replayedHeader = "idempotent-replayed";
 /** Longest wait for one answer. A replay answers after some seconds at most. */
 const answerWithinMs = 60_000;
 /** The same for `/healthz`. */
-const probeWithinMs = 10_000;
+export const probeWithinMs = 10_000;
 
 interface RawAnswer {
   readonly status: number;
@@ -333,7 +333,7 @@ async function openStore({ storage, scope, calls, found: { at, why } }: OpenOrde
     throw new CommandFailed(`there is no store at ${storage.path} yet; "wamid-relay serve" makes it`);
   const holder = at === null ? await holderOf(storage) : null;
   if (holder !== null && storage.driver === "sqlite")
-    throw new CommandFailed(`${storage.path} is in use by ${holder}; ${why}: give it with --relay`);
+    throw new CommandFailed(`${storage.path} is in use by ${holder}; ${why}: give the relay's address with --relay`);
   if (scope === "read") return readStore(await settingsForLooking(storage, options, io));
   const { http, token, close } = await openForWriting(await settingsForWriting(options, io, calls), scope, calls);
   return { isStore: true, request: requester(injector(http), token, storage.driver), close };

@@ -9,6 +9,7 @@ import {
   controlAddress,
   type Listener,
   probeListener,
+  probeWithinMs,
   type Reachable,
 } from "../reach-relay.ts";
 import { type Finding, fail, ok, skip, warn } from "./finding.ts";
@@ -30,6 +31,8 @@ interface RelayFound {
   readonly findings: readonly Finding[];
   /** Null: the control API cannot be used, for the reason in a finding. */
   readonly client: ControlClient | null;
+  /** Where the relay of these settings answers; null: it does not. */
+  readonly at: Reachable | null;
 }
 
 type Answering = Extract<Listener, { kind: "relay" }>;
@@ -37,7 +40,7 @@ type Answering = Extract<Listener, { kind: "relay" }>;
 /** Whether the relay of these settings answers, is ready, uses their store and has this version. */
 export async function checkRelay(config: string, settings: Settings, store: OwnStore): Promise<RelayFound> {
   const at = controlAddress(settings.server);
-  const only = (finding: Finding): RelayFound => ({ findings: [finding], client: null });
+  const only = (finding: Finding): RelayFound => ({ findings: [finding], client: null, at: null });
   if (at === null) {
     return only(
       store.isHeld ? ok("relay", "runs; server.port is 0, so its address is unknown") : warn("relay", "does not run", "wamid-relay serve"),
@@ -45,7 +48,7 @@ export async function checkRelay(config: string, settings: Settings, store: OwnS
   }
   const { url } = at;
   try {
-    const found = await probeListener(at);
+    const found = await probeListener(at, probeWithinMs);
     if (found.kind === "nobody") return only(judgeSilence(url, store));
     if (found.kind === "stranger") {
       const todo = 'change server.port, or stop the process that "ss -ltnp" names';
@@ -57,7 +60,7 @@ export async function checkRelay(config: string, settings: Settings, store: OwnS
     const findings = [await checkReadiness(at, found), judgeVersion(found.version, relayVersion())];
     const client = authorized(at, settings.control.tokens, "read");
     const why = client === null ? `no token in ${config} has the scope read (control.tokens)` : await refusal(client, config);
-    return why === null ? { findings, client } : { findings: [...findings, skip("control API", why)], client: null };
+    return why === null ? { findings, client, at } : { findings: [...findings, skip("control API", why)], client: null, at };
   } catch (error) {
     if (error instanceof CommandFailed) return only(fail("relay", error.message, "see whether the process hangs"));
     throw error;

@@ -40,7 +40,7 @@ export async function runChecks({ config, env, envFile, deep, offline }: DoctorO
     offline ? { findings: [skip("destination", "--offline")], skews: [] } : checkDestinations(settings),
     offline ? [skip("service", "--offline")] : checkServices(settings),
   ]);
-  const reload = await checkReload(controlAddress(settings.server), { config, envFile, isValid: true });
+  const reload = await checkReload(relay.at, { config, envFile, isValid: true });
   const judged = await judgeRelay(settings, relay.client, store.isReadable);
   const now = Date.now();
   const clock = judgeClock({

@@ -196,7 +196,9 @@ test("reports that an unreachable relay holds the file, and writes nothing", asy
   writeFileSync(elsewhere, JSON.stringify(settingsOf(places, { routes: [routeTo("http://127.0.0.1:1/")] })));
   const { code, out, err } = await runOn({ settingsPath: elsewhere }, "replay");
   expect([code, out]).toEqual([1, ""]);
-  expect(err).toMatch(/is in use by another wamid-relay process \(process \d+ on .*nothing answers at \S+: give it with --relay\n$/);
+  expect(err).toMatch(
+    /is in use by another wamid-relay process \(process \d+ on .*nothing answers at \S+: give the relay's address with --relay\n$/,
+  );
   expect((await counts(relay)).dead).toBe(1);
 });
 
@@ -207,7 +209,9 @@ test("reports another server on the relay's port, and does not send it the token
   for (const args of [["replay"], ["events", "list"]]) {
     const { code, out, err } = await runOn(relay, ...args);
     expect([code, out]).toEqual([1, ""]);
-    expect(err).toMatch(/is in use by another wamid-relay process .*; what listens at \S+ is no wamid-relay: give it with --relay\n$/);
+    expect(err).toMatch(
+      /is in use by another wamid-relay process .*; what listens at \S+ is no wamid-relay: give the relay's address with --relay\n$/,
+    );
   }
   expect(downstream.arrivals.slice(length).map(({ path }) => path)).toEqual(["/healthz", "/healthz"]);
 });
