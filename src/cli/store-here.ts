@@ -1,15 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import type { FastifyInstance } from "fastify";
-import { createReadingApi, type ReadingSettings } from "../app/reading.ts";
-import { createRelay } from "../app/relay.ts";
+import type { ReadingSettings } from "../app/reading.ts";
 import { withStandIns } from "../config/load.ts";
 import type { Scope, Settings } from "../config/schema.ts";
 import { Secret } from "../model/secret.ts";
 import { StoreRefused } from "../store/port.ts";
 import type { StorageSettings } from "../store/settings.ts";
-import { isLocked } from "../store/sqlite/lock.ts";
-import { openReader } from "../store/sqlite/reader.ts";
 import { CommandFailed } from "./io.ts";
 
 /** The control API over a store in this process. */
@@ -19,12 +16,14 @@ interface StoreHere {
 }
 
 /** Opens a store for reading. `failed` receives the cause of an answer 500. */
-export function openForReading(settings: ReadingSettings, failed: (error: Error) => void): Promise<StoreHere> {
+export async function openForReading(settings: ReadingSettings, failed: (error: Error) => void): Promise<StoreHere> {
+  const { createReadingApi } = await import("../app/reading.ts");
   return opened(() => createReadingApi(settings, (error) => failed(error as Error)));
 }
 
 /** Opens a store for writing. The token has `scope`. Nothing is delivered. `calls`: the messaging service may be called. */
 export async function openForWriting(settings: Settings, scope: Scope, calls: boolean): Promise<StoreHere & { readonly token: string }> {
+  const { createRelay } = await import("../app/relay.ts");
   const token = randomBytes(24).toString("hex");
   const tokens = [{ name: "cli", token: new Secret(token), scopes: [scope, "pii" as const] }];
   const relay = await opened(() =>
@@ -60,12 +59,15 @@ export async function isOtherHolder(storage: StorageSettings, instance: string):
 
 /** The process that holds the store alone, for people; null when no process does. */
 export async function holderOf(storage: StorageSettings): Promise<string | null> {
-  if (storage.driver !== "sqlite" || isLocked(storage.path) !== true) return null;
+  if (storage.driver !== "sqlite") return null;
+  const { isLocked } = await import("../store/sqlite/lock.ts");
+  if (isLocked(storage.path) !== true) return null;
   const name = await readHolder(storage.path, "holder");
   return `another wamid-relay process${name === null ? "" : ` (${name})`}`;
 }
 
 async function readHolder(path: string, key: "holder" | "instance"): Promise<string | null> {
+  const { openReader } = await import("../store/sqlite/reader.ts");
   try {
     const reader = openReader(path);
     try {

@@ -36,17 +36,15 @@ export async function runChecks({ config, env, envFile, deep, offline }: DoctorO
   const { storage } = settings;
   const store = storage.driver === "sqlite" ? await checkFile(storage.path, deep) : await checkShared(storage);
   const [relay, destinations, services] = await Promise.all([
-    checkRelay(config, settings, store),
+    examineRelay(settings, store, { config, envFile }),
     offline ? { findings: [skip("destination", "--offline")], skews: [] } : checkDestinations(settings),
     offline ? [skip("service", "--offline")] : checkServices(settings),
   ]);
-  const reload = await checkReload(relay.at, { config, envFile, isValid: true });
-  const judged = await judgeRelay(settings, relay.client, store.isReadable);
   const now = Date.now();
   const clock = judgeClock({
     now,
     jumpedMs: now - began.wall - (performance.now() - began.steady),
-    newestEventAt: judged.newestEventAt,
+    newestEventAt: relay.newestEventAt,
     fileChangedAt: storage.driver === "sqlite" ? changedAt(storage.path) : null,
     skews: destinations.skews,
   });
@@ -54,8 +52,6 @@ export async function runChecks({ config, env, envFile, deep, offline }: DoctorO
     ...findings,
     ...store.findings,
     ...relay.findings,
-    ...reload,
-    ...judged.findings,
     ...destinations.findings,
     ...judgeExpiries(settings, now),
     ...services,
@@ -67,6 +63,18 @@ interface Judged {
   readonly findings: readonly Finding[];
   /** Unix ms. */
   readonly newestEventAt: number | null;
+}
+
+/** All about the relay, beside the slow checks of the network. */
+async function examineRelay(
+  settings: Settings,
+  store: StoreFindings,
+  files: { config: string; envFile?: string | undefined },
+): Promise<Judged> {
+  const { at, client, findings } = await checkRelay(files.config, settings, store);
+  const reload = await checkReload(at, { ...files, isValid: true });
+  const judged = await judgeRelay(settings, client, store.isReadable);
+  return { ...judged, findings: [...findings, ...reload, ...judged.findings] };
 }
 
 /** What the relay reports, else what its store does. */
