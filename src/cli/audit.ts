@@ -4,7 +4,7 @@ import { screenId } from "../model/mask.ts";
 import type { Answer } from "./answers.ts";
 import type { Io } from "./io.ts";
 import { type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
-import { printable, printableJson, tableLines, withCommas } from "./output.ts";
+import { print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 import type { ControlClient } from "./reach-relay.ts";
 
@@ -67,8 +67,7 @@ async function audit(command: Command, options: Options, io: Io): Promise<void> 
     from === undefined ? timeFilter(command, options, Date.now()) : { from, to: new Date(Date.parse(from) + dayMs).toISOString() };
   const query = new URLSearchParams({ ...times, ...(source === undefined ? {} : { source }), wait: String(waitSeconds) });
   const report = await withRelay(command, options, io, "read", (client) => untilDone(client, `/v1/audit?${query}`, json === true, io));
-  if (json === true) io.out(printableJson(report));
-  else for (const line of [...auditLines(report), verdictLine(report)]) io.out(line);
+  print(io, options, report, () => [...auditLines(report), verdictLine(report)]);
   if (report.balanced) return;
   for (const line of offenderLines(report)) io.err(line);
   process.exitCode = 1;
@@ -134,8 +133,8 @@ export function offenderLines({ broken, offenders }: Verdict): string[] {
       event === null ? null : `event ${event}${eventId === null ? "" : ` (${screenId("event", eventId)})`}`,
       route === null ? null : `route ${route}`,
     ].filter((part) => part !== null);
-    return printable(`${rule}: ${[...who, what].join(": ")}`);
+    return `${rule}: ${[...who, what].join(": ")}`;
   });
-  const totals = Object.entries(broken).map(([rule, count]) => printable(`${rule}: ${withCommas(count)} in all`));
+  const totals = Object.entries(broken).map(([rule, count]) => `${rule}: ${withCommas(count)} in all`);
   return [...lines, ...totals];
 }

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { bytesText } from "./doctor/finding.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { givenArgument, type SettingsOptions, withConfigOption } from "./options.ts";
-import { printable, printableJson, withCommas } from "./output.ts";
+import { print, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 
 interface Options extends SettingsOptions {
@@ -81,11 +81,9 @@ async function runBackup(file: string, options: Options, io: Io): Promise<void> 
   const { backUp } = await import("../store/sqlite/backup.ts");
   const report = await onStoreFile(options, io, file, backUp);
   const { bytes, at, audit, tookMs } = report;
-  if (options.json === true) {
-    io.out(printableJson({ ...report, at: isoTime(at), audit: { ...audit, at: isoTime(audit.at) } }));
-  } else {
-    io.out(printable(`${file}: ${bytesText(bytes)} in ${(tookMs / 1000).toFixed(1)} s, the store as of ${isoTime(at)}`));
-  }
+  print(io, options, { ...report, at: isoTime(at), audit: { ...audit, at: isoTime(audit.at) } }, () => [
+    `${file}: ${bytesText(bytes)} in ${(tookMs / 1000).toFixed(1)} s, the store as of ${isoTime(at)}`,
+  ]);
   await printVerdict(audit, options.json === true, io);
 }
 

@@ -5,7 +5,7 @@ import type { Settings } from "../config/schema.ts";
 import type { Warning } from "../config/warnings.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { type SettingsOptions, withConfigOption } from "./options.ts";
-import { counted } from "./output.ts";
+import { counted, print as printText } from "./output.ts";
 
 interface FileOptions extends SettingsOptions {
   readonly json?: boolean;
@@ -58,7 +58,7 @@ async function check({ config, envFile, json }: FileOptions, io: Io): Promise<vo
   const { loadSettings } = await import("../config/load.ts");
   const { settingsFailureText } = await import("./settings-option.ts");
   const report = (faults: readonly Fault[], found: readonly Warning[]) => {
-    if (json === true) io.out(JSON.stringify({ ok: faults.length === 0, faults, warnings: found }, null, 2));
+    printText(io, { json }, { ok: faults.length === 0, faults, warnings: found }, () => []);
   };
   let settings: Settings;
   try {
@@ -82,7 +82,7 @@ async function print(options: FileOptions, io: Io): Promise<void> {
   const { readForLooking } = await import("./settings-option.ts");
   const { settings, missing } = readForLooking(options, io);
   for (const fault of missing) io.err(`note: ${faultLine(fault)}`);
-  io.out(options.json === true ? JSON.stringify(printableSettings(settings), null, 2) : printSettings(settings).trimEnd());
+  printText(io, options, printableSettings(settings), () => printSettings(settings).trimEnd().split("\n"));
 }
 
 interface SchemaOptions {
@@ -97,7 +97,7 @@ async function schema({ out, check: checked }: SchemaOptions, io: Io): Promise<v
   if (checked !== undefined && readFile(checked) !== text) {
     throw new CommandFailed(`${checked} is not the schema of the settings; "npm run generate" (config schema --out) writes it anew`);
   }
-  if (out === undefined && checked === undefined) io.out(text.trimEnd());
+  if (out === undefined && checked === undefined) text.trimEnd().split("\n").forEach(io.out);
 }
 
 function writeFile(path: string, text: string): void {

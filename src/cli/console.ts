@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { Io } from "./io.ts";
 import { type RelayOptions, withRelayOptions } from "./options.ts";
-import { printable, printableJson } from "./output.ts";
+import { print } from "./output.ts";
 import type { ControlClient } from "./reach-relay.ts";
 
 type Options = RelayOptions & { readonly open: boolean; readonly json?: boolean };
@@ -32,12 +32,8 @@ Examples:
       };
       const { code, expiresAt, base } = await withRelay(command, options, io, "read", open, "process");
       const url = `${base}/console/#code=${code}`;
-      if (options.json === true) {
-        io.out(printableJson({ url, expiresAt }));
-        return;
-      }
-      io.out(printable(url));
-      if (!options.open) return;
+      print(io, options, { url, expiresAt }, () => [url]);
+      if (!options.open || options.json === true) return;
       const fault = await openBrowser(url, io.env);
       if (fault !== null) io.err(`wamid-relay: ${fault}; open the address above within a minute`);
     });

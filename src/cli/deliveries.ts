@@ -3,7 +3,7 @@ import { deliveryStates } from "../model/states.ts";
 import type { Answer } from "./answers.ts";
 import type { Io } from "./io.ts";
 import { choice, count, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
-import { printableJson, privacyOf, tableLines, timeText } from "./output.ts";
+import { print, privacyOf, tableLines, timeText } from "./output.ts";
 
 interface GroupOptions extends RelayOptions, TimeOptions {
   readonly route?: string;
@@ -68,11 +68,7 @@ async function groupDeliveries(command: Command, options: GroupOptions, io: Io):
   const found = await withRelay(command, options, io, "read", (client) =>
     call(client, "deliveryGroups", "GET", `/v1/deliveries/groups?${query}`),
   );
-  if (json === true) {
-    io.out(printableJson(found));
-    return;
-  }
-  if (found.data.length === 0) io.err("no undelivered delivery matches");
+  if (found.data.length === 0 && json !== true) io.err("no undelivered delivery matches");
   const rows = found.data.map((each) => [
     each.route,
     each.state,
@@ -81,7 +77,7 @@ async function groupDeliveries(command: Command, options: GroupOptions, io: Io):
     timeText(each.oldestAt),
     timeText(each.newestAt),
   ]);
-  for (const line of tableLines(["ROUTE", "STATE", "CAUSE", "DELIVERIES", "OLDEST (UTC)", "NEWEST (UTC)"], rows)) io.out(line);
+  print(io, options, found, () => tableLines(["ROUTE", "STATE", "CAUSE", "DELIVERIES", "OLDEST (UTC)", "NEWEST (UTC)"], rows));
 }
 
 function place(text: string): string {
@@ -107,10 +103,6 @@ async function listDeliveries(command: Command, options: Options, io: Io): Promi
     const { hintLines } = await import("./hints.ts");
     for (const line of await hintLines({ routes: [route] }, options, io)) io.err(line);
   }
-  if (options.json === true) {
-    io.out(printableJson({ data: found.data, next: found.next }));
-    return;
-  }
   const rows = found.data.map((each) => [
     String(each.event),
     each.route,
@@ -120,6 +112,7 @@ async function listDeliveries(command: Command, options: Options, io: Io): Promi
     each.id,
     each.reason ?? openReason(each) ?? "",
   ]);
-  for (const line of tableLines(["EVENT", "ROUTE", "STATE", "ATTEMPTS", "NEXT OR SETTLED (UTC)", "ID", "REASON"], rows)) io.out(line);
-  if (found.next !== null) io.err(`there are more: --before ${found.next}, or a greater --limit`);
+  const head = ["EVENT", "ROUTE", "STATE", "ATTEMPTS", "NEXT OR SETTLED (UTC)", "ID", "REASON"];
+  print(io, options, { data: found.data, next: found.next }, () => tableLines(head, rows));
+  if (found.next !== null && options.json !== true) io.err(`there are more: --before ${found.next}, or a greater --limit`);
 }

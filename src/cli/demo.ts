@@ -5,6 +5,7 @@ import type { Command } from "commander";
 import type { DemoConsole, DemoResult } from "./demo/run.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { count } from "./options.ts";
+import { print } from "./output.ts";
 
 interface Options {
   readonly seed: string;
@@ -53,8 +54,7 @@ async function demo({ seed, messages, rate, keep = false, stay: mustStay = false
     const tell = (result: DemoResult): void => {
       hasTold = true;
       isGood = result.checks.every((check) => check.ok);
-      if (json) io.out(JSON.stringify({ ok: isGood, ...result }, null, 2));
-      else for (const line of isGood ? [...summaryLines(result), ...whatNext] : summaryLines(result)) io.out(line);
+      print(io, { json }, { ok: isGood, ...result }, () => [...summaryLines(result), ...(isGood ? whatNext : [])]);
       if (!isGood) process.exitCode = 1;
     };
     const stay = async (result: DemoResult, page: DemoConsole, signal: AbortSignal): Promise<void> => {

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { CommandFailed, type Io } from "./io.ts";
 import { type SettingsOptions, withConfigOption } from "./options.ts";
-import { printable, printableJson } from "./output.ts";
+import { print } from "./output.ts";
 
 interface Options extends SettingsOptions {
   readonly deep?: boolean;
@@ -48,11 +48,10 @@ async function doctor({ config, envFile, deep = false, offline = false, strict =
   const count = (of: string): number => checks.filter(({ level }) => level === of).length;
   const [failed, warned] = [count("fail"), count("warn")];
   const isOk = failed === 0 && !(strict && warned > 0);
-  if (json) io.out(printableJson({ ok: isOk, checks }));
-  else {
-    for (const { check, level, message, todo } of checks) {
-      io.out(`${level.padEnd(4)}  ${check.padEnd(17)}  ${printable(message)}${todo === undefined ? "" : ` → ${printable(todo)}`}`);
-    }
-  }
+  print(io, { json }, { ok: isOk, checks }, () =>
+    checks.map(({ check, level, message, todo }) => {
+      return `${level.padEnd(4)}  ${check.padEnd(17)}  ${message}${todo === undefined ? "" : ` → ${todo}`}`;
+    }),
+  );
   if (!isOk) throw new CommandFailed(`${failed} of ${checks.length} checks failed${strict && warned > 0 ? `, ${warned} warned` : ""}`);
 }

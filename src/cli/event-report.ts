@@ -1,6 +1,6 @@
 import { type AttemptError, isOutage } from "../model/delivery.ts";
 import type { Answer } from "./answers.ts";
-import { counted, printable, printableLines, timeText } from "./output.ts";
+import { counted, timeText } from "./output.ts";
 
 type EventDetail = Answer<"eventDetail">;
 type Hydration = NonNullable<EventDetail["hydration"]>;
@@ -73,19 +73,19 @@ export function movement(event: Pick<EventDetail, "status" | "previousStatus" | 
 
 export function verdictLine({ route, verdict, reason }: EventDetail["routes"][number]): string {
   const words: Record<string, string> = { deliver: "delivers", park: "waits (parked)", skip: "does not match" };
-  if (reason === "hydrated") return `  ${printable(route)}: got the changes found by polling instead`;
-  return `  ${printable(route)}: ${words[verdict] ?? printable(verdict)}${reason === undefined ? "" : `: ${printable(reason)}`}`;
+  if (reason === "hydrated") return `  ${route}: got the changes found by polling instead`;
+  return `  ${route}: ${words[verdict] ?? verdict}${reason === undefined ? "" : `: ${reason}`}`;
 }
 
 function deliveryLines(delivery: EventDetail["deliveries"][number]): string[] {
   const replays = delivery.replays === 0 ? "" : `, replayed ${counted(delivery.replays, "time")}`;
   return [
-    `  ${printable(delivery.route)}: ${deliveryState(delivery)}`,
-    `    id ${printable(delivery.id)}, ${counted(delivery.attempts, "attempt")}${replays}`,
+    `  ${delivery.route}: ${deliveryState(delivery)}`,
+    `    id ${delivery.id}, ${counted(delivery.attempts, "attempt")}${replays}`,
     ...delivery.attemptHistory.flatMap((each) => {
       return [
-        `    ${each.number}. ${timeText(each.at)} ${printable(attemptText(each.status, each.error))} in ${each.tookMs} ms`,
-        ...shortened(each.response === null ? [] : printableLines(each.response)),
+        `    ${each.number}. ${timeText(each.at)} ${attemptText(each.status, each.error)} in ${each.tookMs} ms`,
+        ...shortened(each.response === null ? [] : each.response.split(/\r?\n/)),
       ];
     }),
   ];
@@ -94,7 +94,7 @@ function deliveryLines(delivery: EventDetail["deliveries"][number]): string[] {
 function deliveryState({ state, reason, nextAt, settledAt }: Answer<"delivery">): string {
   if (state === "waiting") return nextAt === null ? "waiting" : `waiting, next attempt ${utc(nextAt)}`;
   if (state === "held") return "held behind an earlier delivery of its message";
-  return `${printable(state)} ${settledAt === null ? "" : utc(settledAt)}${reason === null ? "" : `: ${printable(reason)}`}`;
+  return `${state} ${settledAt === null ? "" : utc(settledAt)}${reason === null ? "" : `: ${reason}`}`;
 }
 
 function shortened(lines: readonly string[]): string[] {
@@ -106,15 +106,15 @@ function bodyLines(event: EventDetail, isMasked: boolean): string[] {
   if (event.text === null) return [`  not UTF-8, ${event.size} bytes; --body prints them`];
   // Masked, it is no longer the bytes that came, but JSON unless it begins with a bracket.
   const text = isMasked && !event.text.startsWith("[body") ? JSON.stringify(JSON.parse(event.text), null, 2) : event.text;
-  return printableLines(text).map((line) => `  ${line}`);
+  return text.split(/\r?\n/).map((line) => `  ${line}`);
 }
 
 function heading(text: string): string {
-  return printable(text);
+  return text;
 }
 
 function field(name: string, value: string): string {
-  return `  ${name.padEnd(12)} ${printable(value)}`;
+  return `  ${name.padEnd(12)} ${value}`;
 }
 
 function utc(iso: string): string {
@@ -161,7 +161,7 @@ function candidateLines(candidates: NonNullable<Hydration["candidates"]>): strin
 }
 
 function listed(lines: readonly string[], count: number): string[] {
-  const shown = lines.slice(0, mostListed).map((line) => `    ${printable(line)}`);
+  const shown = lines.slice(0, mostListed).map((line) => `    ${line}`);
   return count > shown.length ? [...shown, `    … ${count - shown.length} more`] : shown;
 }
 

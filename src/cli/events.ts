@@ -16,7 +16,7 @@ import {
   timeOptions,
   withRelayOptions,
 } from "./options.ts";
-import { printableJson, privacyOf, tableLines, timeText } from "./output.ts";
+import { print, privacyOf, tableLines, timeText } from "./output.ts";
 
 interface ListOptions extends RelayOptions, TimeOptions {
   readonly event?: string;
@@ -162,10 +162,6 @@ async function listEvents(command: Command, options: ListOptions, io: Io): Promi
     const given = { events: several(event), statuses: several(status), sources: several(source), accounts: several(account) };
     for (const line of await hintLines(given, options, io)) io.err(line);
   }
-  if (options.json === true) {
-    io.out(printableJson({ data: found.data, next: found.next, unseen: found.unseen }));
-    return;
-  }
   const rows = found.data.map((each) => [
     timeText(each.receivedAt),
     String(each.seq),
@@ -177,8 +173,9 @@ async function listEvents(command: Command, options: ListOptions, io: Io): Promi
     // A quarantined body has no id.
     each.id ?? each.fault ?? "",
   ]);
-  for (const line of tableLines(["RECEIVED (UTC)", "SEQ", "EVENT", "STATUS", "DISPOSITION", "DELIVERIES", "ABOUT", "ID"], rows))
-    io.out(line);
+  const head = ["RECEIVED (UTC)", "SEQ", "EVENT", "STATUS", "DISPOSITION", "DELIVERIES", "ABOUT", "ID"];
+  print(io, options, { data: found.data, next: found.next, unseen: found.unseen }, () => tableLines(head, rows));
+  if (options.json === true) return;
   if (found.next !== null) io.err(`there are older ones: --before ${found.next}, or a greater --limit`);
   if (found.unseen > 0) io.err(unseenLine(found.unseen));
 }
@@ -201,8 +198,8 @@ async function showEvent(command: Command, id: string, options: ShowOptions, io:
   const privacy = privacyOf(options.showPii, { isMasked: () => isMasked }, io);
   const shown = shownAnswer("eventDetail", event, privacy);
   // Masked, they are not the bytes that came.
-  if (options.json === true) io.out(printableJson(privacy.showPii || isMasked ? shown : { ...shown, body: null }));
-  else for (const line of eventLines(shown, isMasked || !privacy.showPii)) io.out(line);
+  const answer = privacy.showPii || isMasked ? shown : { ...shown, body: null };
+  print(io, options, answer, () => eventLines(shown, isMasked || !privacy.showPii));
 }
 
 interface ReadEvent {
@@ -246,12 +243,9 @@ async function saveEvent(command: Command, id: string, options: SaveOptions, io:
   } catch (error) {
     throw new CommandFailed(`cannot write ${file}: ${(error as Error).message}`);
   }
-  if (options.json === true) io.out(JSON.stringify({ file, replaced }, null, 2));
-  else {
-    const counts = Object.entries(replaced).map(([sort, count]) => `${count} ${count === 1 ? sort.slice(0, -1) : sort}`);
-    io.out(`saved ${file}; replaced: ${counts.join(", ")}`);
-    io.err("note: look it over before you share it; free text may hold personal data that was not found");
-  }
+  const counts = Object.entries(replaced).map(([sort, count]) => `${count} ${count === 1 ? sort.slice(0, -1) : sort}`);
+  print(io, options, { file, replaced }, () => [`saved ${file}; replaced: ${counts.join(", ")}`]);
+  if (options.json !== true) io.err("note: look it over before you share it; free text may hold personal data that was not found");
 }
 
 /** Names can be found in JSON only, by their keys. */

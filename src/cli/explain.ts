@@ -3,7 +3,7 @@ import type { Answer } from "./answers.ts";
 import { attemptText, movement, planner, unseenLine, verdictLine } from "./event-report.ts";
 import type { Io } from "./io.ts";
 import { choice, count, givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
-import { counted, printable, printableJson, privacyOf, timeText } from "./output.ts";
+import { counted, print, privacyOf, timeText } from "./output.ts";
 import type { ControlClient } from "./reach-relay.ts";
 
 type Story = Answer<"story">;
@@ -60,15 +60,9 @@ async function explain(command: Command, name: string, options: Options, io: Io)
   };
   // Only the running relay knows whether a circuit breaker is open.
   const { data, unseen } = await withRelay(command, options, io, "read", read);
-  if (options.json === true) {
-    io.out(printableJson({ data, unseen }));
-    return;
-  }
-  for (const [index, story] of data.entries()) {
-    if (index > 0) io.out("");
-    for (const line of storyLines(story)) io.out(line);
-    if (story.next !== null) io.err(`there are later events: --after ${story.next}, or a greater --limit`);
-  }
+  print(io, options, { data, unseen }, () => data.flatMap((story, index) => [...(index > 0 ? [""] : []), ...storyLines(story)]));
+  if (options.json === true) return;
+  for (const { next } of data) if (next !== null) io.err(`there are later events: --after ${next}, or a greater --limit`);
   if (unseen > 0) io.err(unseenLine(unseen));
 }
 
@@ -91,11 +85,11 @@ function headLines({ message, run, events }: Story): string[] {
     // Its message is known once it is planned.
     const subject = event?.disposition === "accepted" ? event.subject : null;
     if (event !== undefined && subject !== null && events.length > 1) {
-      return [printable(`${subject.type} ${subject.key} of account ${event.account}, not tracked yet`)];
+      return [`${subject.type} ${subject.key} of account ${event.account}, not tracked yet`];
     }
     const about = subject === null ? "no message or run" : `${subject.type} ${subject.key}, not tracked yet`;
     const id = event?.id ?? "(quarantined: no id)";
-    return [printable(`event ${id}, about ${about}`)];
+    return [`event ${id}, about ${about}`];
   }
   const key = message !== null ? message.wamid : (run?.runId ?? "");
   const times = Object.entries(tracked.times)
@@ -103,7 +97,7 @@ function headLines({ message, run, events }: Story): string[] {
     .map(([status, at]) => `${status} ${timeText(at)}`);
   const error = message?.errorCode ?? run?.error ?? null;
   return [
-    printable(`${message !== null ? "message" : "run"} ${key} of account ${tracked.account}`),
+    `${message !== null ? "message" : "run"} ${key} of account ${tracked.account}`,
     field("status", `${tracked.status ?? "none yet"}${error === null ? "" : `, error ${error}`}`),
     ...(times.length === 0 ? [] : [field("first seen", times.join(", "))]),
     ...(tracked.registeredAt === null ? [field("registered", "no")] : []),
@@ -168,10 +162,10 @@ function hydrationLines({ state, reason, polled, found, foundCount, unknown, can
     field("truncated", `hydration ${state}${why}: ${polled} polled, ${foundCount} changes found${left}`),
     ...found.slice(0, 10).map(({ seq, wamid, status }) => {
       const about = wamid === null ? "" : ` of ${wamid}`;
-      return printable(`      event ${seq}: ${status ?? "an event"}${about}`);
+      return `      event ${seq}: ${status ?? "an event"}${about}`;
     }),
     ...(candidates ?? []).slice(0, 10).map(({ runId, reference }) => {
-      return printable(`      could be run ${runId}${reference === null ? "" : `, reference ${reference}`}`);
+      return `      could be run ${runId}${reference === null ? "" : `, reference ${reference}`}`;
     }),
   ];
 }
@@ -182,24 +176,24 @@ function deliveryLines(delivery: DeliveryStory): string[] {
   const why = reason === null ? "" : `: ${reason}`;
   const replayed = replays === 0 ? "" : `, replayed ${counted(replays, "time")}`;
   return [
-    printable(`    delivery to ${route}: ${state}${settled}${why}${replayed}  ${id}`),
+    `    delivery to ${route}: ${state}${settled}${why}${replayed}  ${id}`,
     ...(earlierAttempts === 0 ? [] : [`      … ${earlierAttempts} attempts before these`]),
     ...attemptHistory.map((each) => {
       const { number, at, status, error, response, tookMs } = each;
       const answer = attemptText(status, error);
       const shown = response === null || (status !== null && status < 300) ? "" : ` | ${response.slice(0, 120)}`;
-      return printable(`      ${number}. ${timeText(at)} ${answer} in ${tookMs} ms${shown}`);
+      return `      ${number}. ${timeText(at)} ${answer} in ${tookMs} ms${shown}`;
     }),
-    ...(next.kind === "done" ? [] : [printable(`      next: ${nextText(next, { route, id })}`)]),
+    ...(next.kind === "done" ? [] : [`      next: ${nextText(next, { route, id })}`]),
   ];
 }
 
 function moment(at: string | null, what: string): string {
-  return printable(`${timeText(at)}  ${what}`);
+  return `${timeText(at)}  ${what}`;
 }
 
 function field(name: string, value: string): string {
-  return `    ${name.padEnd(11)} ${printable(value)}`;
+  return `    ${name.padEnd(11)} ${value}`;
 }
 
 /** The next step of a delivery, in words. */

@@ -2,7 +2,6 @@ import { kindHint, statusHint } from "../model/known-words.ts";
 import { unknownName } from "../model/nearest.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import type { RelayOptions } from "./options.ts";
-import { printable } from "./output.ts";
 
 interface Given {
   /** Patterns. */
@@ -37,7 +36,7 @@ export async function hintLines(
     ...named("source", sources, names?.sources),
     ...named("account", accounts, names?.accounts),
     ...named("route", routes, names?.routes),
-  ].map((line) => printable(`note: ${line}`));
+  ].map((line) => `note: ${line}`);
 }
 
 /** Null: the settings have faults. */

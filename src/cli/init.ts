@@ -7,7 +7,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { readPostgresUrl } from "../model/postgres.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { givenArgument } from "./options.ts";
-import { printable, printableJson } from "./output.ts";
+import { print } from "./output.ts";
 
 const drivers = ["sqlite", "postgres"] as const;
 
@@ -174,23 +174,26 @@ export async function runInit(command: Command, options: Options, io: Io, termin
   ];
   const next = ["config check", "serve", "trigger message.status"].map((words) => commandText(words, settings, io));
   if (options.json === true) {
-    io.out(
-      printableJson({ settings, envFile, schema: schema.text === null ? null : join(folder, "relay.schema.json"), placeholders, next }),
+    print(
+      io,
+      options,
+      { settings, envFile, schema: schema.text === null ? null : join(folder, "relay.schema.json"), placeholders, next },
+      () => [],
     );
     return;
   }
-  io.out(printable(`Wrote ${fromHere(settings)}`));
-  io.out(printable(`Wrote ${fromHere(envFile)} with new secrets. Keep it out of version control.`));
-  if (schema.text !== null) io.out(printable(`Wrote ${fromHere(join(folder, "relay.schema.json"))} for editors.`));
+  io.out(`Wrote ${fromHere(settings)}`);
+  io.out(`Wrote ${fromHere(envFile)} with new secrets. Keep it out of version control.`);
+  if (schema.text !== null) io.out(`Wrote ${fromHere(join(folder, "relay.schema.json"))} for editors.`);
   io.out("");
   if (placeholders.length > 0) {
-    io.out(printable(`Put the real secrets into ${fromHere(envFile)} in place of: ${placeholders.join(", ")}.`));
+    io.out(`Put the real secrets into ${fromHere(envFile)} in place of: ${placeholders.join(", ")}.`);
     io.out("");
   }
   io.out("Next:");
   const notes = ["check the settings", "start the relay", "in a second terminal: post a signed sample event"];
   const width = Math.max(...next.map((each) => each.length));
-  for (const [index, each] of next.entries()) io.out(printable(`  ${each.padEnd(width)}   # ${notes[index]}`));
+  for (const [index, each] of next.entries()) io.out(`  ${each.padEnd(width)}   # ${notes[index]}`);
 }
 
 function givenVariable(io: Io, name: string): string | undefined {

@@ -4,6 +4,8 @@ export interface Io {
   out(line: string): void;
   /** Writes one line to standard error. */
   err(line: string): void;
+  /** Writes text as it is, with what a terminal acts upon: for drawing. Default: `out`. */
+  draw?(text: string): void;
   /** True when standard output is a terminal: progress may be drawn. */
   readonly isTerminal: boolean;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -74,4 +76,26 @@ export function stopSignal(): Promise<void> {
       stop();
     }, shellCheckMs).unref();
   });
+}
+
+/**
+ * Characters that a terminal acts upon instead of showing: controls, and those that turn the direction of
+ * text around. What is stored comes from outside, and could otherwise rewrite the screen.
+ */
+const acting = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+const short: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+/** One line of text, with what a terminal would act upon written as `\n` or `\u001b`. */
+export function printable(text: string): string {
+  return text.replace(acting, (character) => short[character] ?? asEscape(character));
+}
+
+/** `io` whose lines a terminal shows as they are, whatever is in them. */
+export function safeIo(io: Io): Io {
+  return { ...io, out: (line) => io.out(printable(line)), err: (line) => io.err(printable(line)), draw: io.draw ?? io.out };
+}
+
+function asEscape(character: string): string {
+  return Array.from({ length: character.length }, (_, at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, "0")}`).join("");
 }

@@ -1,7 +1,7 @@
 import { Command, CommanderError } from "commander";
 import { relayVersion } from "../model/version.ts";
 import { commands } from "./commands.ts";
-import { CommandFailed, type Io, processIo } from "./io.ts";
+import { CommandFailed, type Io, processIo, safeIo } from "./io.ts";
 
 /** The command line with all names and summaries; `loaded` alone has its options and can run. */
 export async function createProgram(io: Io, loaded: string | undefined): Promise<Command> {
@@ -10,7 +10,10 @@ export async function createProgram(io: Io, loaded: string | undefined): Promise
     .version(relayVersion())
     .showHelpAfterError("(--help lists the options)")
     .exitOverride()
-    .configureOutput({ writeOut: (text) => io.out(text.trimEnd()), writeErr: (text) => io.err(text.trimEnd()) })
+    .configureOutput({
+      writeOut: (text) => text.trimEnd().split("\n").forEach(io.out),
+      writeErr: (text) => text.trimEnd().split("\n").forEach(io.err),
+    })
     .configureHelp({ subcommandTerm: (command) => `${command.name()} ${command.usage()}`.trimEnd() });
   for (const { name, group, usage, summary, load } of commands) {
     const command = program.command(name).description(summary).helpGroup(`${group}:`);
@@ -25,7 +28,8 @@ export async function createProgram(io: Io, loaded: string | undefined): Promise
  * Runs the command line and returns the exit code: 0 done, 1 failed, 2 wrong usage.
  * `argv` is without node and script.
  */
-export async function main(argv: readonly string[], io: Io = processIo()): Promise<number> {
+export async function main(argv: readonly string[], given: Io = processIo()): Promise<number> {
+  const io = safeIo(given);
   // Node replaces bytes that are not UTF-8, and a customer would get U+FFFD.
   const faulty = argv.findIndex((argument) => argument.includes("\ufffd"));
   if (faulty !== -1) {
@@ -40,7 +44,7 @@ export async function main(argv: readonly string[], io: Io = processIo()): Promi
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     if (error instanceof CommandFailed) {
-      io.err(`wamid-relay: ${error.message}`);
+      `wamid-relay: ${error.message}`.split("\n").forEach(io.err);
       return 1;
     }
     throw error;

@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import type { MigrationReport, MovableStorage } from "../app/migrate.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { type SettingsOptions, withConfigOption } from "./options.ts";
-import { printable, printableJson, tableLines, withCommas } from "./output.ts";
+import { print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 
 interface Options extends SettingsOptions {
@@ -79,8 +79,7 @@ async function runMigrate({ config, envFile, from, to, json = false }: Options, 
   const audit = report.audit === null ? null : { ...report.audit, at: new Date(report.audit.at).toISOString() };
   const finishedAt = report.finishedAt === null ? null : new Date(report.finishedAt).toISOString();
   const names = { from: storeName(at(from)), to: storeName(at(to)) };
-  if (json) io.out(printableJson({ ...report, audit, finishedAt }));
-  else for (const line of reportLines(report, names)) io.out(printable(line));
+  print(io, { json }, { ...report, audit, finishedAt }, () => reportLines(report, names));
   if (report.finishedAt === null) {
     throw new CommandFailed(`the counts differ; no relay starts on ${names.to}: take another target, and keep both for a look`);
   }

@@ -1,7 +1,7 @@
 import type { Settings } from "../config/schema.ts";
 import type { LogStream } from "../observe/logger.ts";
 import type { Io } from "./io.ts";
-import { printable, printableLines } from "./output.ts";
+import { printable } from "./io.ts";
 
 /** `out` itself for JSON lines; else a stream that writes each JSON line to it as text for people. */
 export async function logOutput(format: Settings["log"]["format"], out: LogStream, io: Pick<Io, "isTerminal" | "env">): Promise<LogStream> {
@@ -32,5 +32,5 @@ function parsed(line: string): unknown {
 /** JSON escapes what a terminal would act upon; parsed, it would reach the terminal. */
 function safeText(key: string, value: unknown): unknown {
   if (typeof value !== "string") return value;
-  return key === "stack" ? printableLines(value).join("\n") : printable(value);
+  return key === "stack" ? value.split(/\r?\n/).map(printable).join("\n") : printable(value);
 }

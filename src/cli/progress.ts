@@ -2,18 +2,19 @@ import type { Io } from "./io.ts";
 import { withCommas } from "./output.ts";
 
 /** Text on a terminal that is drawn over itself. */
-export function createDrawing(io: Pick<Io, "out">) {
+export function createDrawing(io: Pick<Io, "out" | "draw">) {
+  const write = io.draw ?? io.out;
   let height = 0;
   // Up over the drawn lines, and clear from there to the end of the screen.
   const over = (): string => (height === 0 ? "" : `\x1b[${height}A\x1b[0J`);
   return {
     draw(text: string): void {
-      io.out(over() + text);
+      write(over() + text);
       height = text.split("\n").length;
     },
     /** Prints a line that stays in place of the drawn text. */
     print(line: string): void {
-      io.out(over() + line);
+      write(over() + line);
       height = 0;
     },
     /** The drawn text stays: something else is printed next. */
@@ -21,8 +22,8 @@ export function createDrawing(io: Pick<Io, "out">) {
       height = 0;
     },
     clear(): void {
-      // `out` ends the line, which would leave an empty one.
-      if (height > 0) io.out(`${over()}\x1b[1A`);
+      // `write` ends the line, which would leave an empty one.
+      if (height > 0) write(`${over()}\x1b[1A`);
       height = 0;
     },
   };

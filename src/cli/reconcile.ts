@@ -2,7 +2,7 @@ import { type Command, Option } from "commander";
 import type { Answer } from "./answers.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { type RelayOptions, withRelayOptions } from "./options.ts";
-import { printable, printableJson, tableLines, withCommas } from "./output.ts";
+import { print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 import type { ControlClient } from "./reach-relay.ts";
 
@@ -53,8 +53,7 @@ async function reconcile(command: Command, options: Options, io: Io): Promise<vo
     const plan = await call(client, "reconcilePlan", "POST", "/v1/reconcile", { ...filter, dryRun: true });
     if (plan.accounts.length === 0) throw new CommandFailed("no account can be polled: none has baseUrl and apiKey in the settings");
     if (options.dryRun === true) {
-      if (options.json === true) io.out(printableJson(plan));
-      else for (const line of planLines(plan.accounts)) io.out(line);
+      print(io, options, plan, () => planLines(plan.accounts));
       for (const line of remarks(plan.accounts)) io.err(line);
       return;
     }
@@ -62,8 +61,7 @@ async function reconcile(command: Command, options: Options, io: Io): Promise<vo
     const code = exitCodeOf(accounts);
     if (code !== 0) process.exitCode = code;
     if (options.quiet === true && code !== 1) return;
-    if (options.json === true) io.out(printableJson({ accounts }));
-    else for (const line of summaryLines(accounts)) io.out(line);
+    print(io, options, { accounts }, () => summaryLines(accounts));
     for (const line of remarks(accounts)) io.err(line);
     const changed = accounts.reduce((sum, each) => sum + each.changed, 0);
     if (client.isStore === true && changed > 0) io.err("note: no relay runs; what was found goes out when one is started");
@@ -132,16 +130,16 @@ function atLeast(count: number): string {
 /** Notes for the user, a line each. */
 function remarks(accounts: readonly (Polled | Plan["accounts"][number])[]): string[] {
   return accounts.flatMap(({ account: name, stopped, postponed, lastsUntil, unpollable }) => {
-    const account = printable(name);
-    const until = stopped?.until == null ? "" : ` until ${printable(stopped.until)}`;
-    const detail = stopped?.detail === undefined ? "" : ` (${printable(stopped.detail)})`;
+    const account = name;
+    const until = stopped?.until == null ? "" : ` until ${stopped.until}`;
+    const detail = stopped?.detail === undefined ? "" : ` (${stopped.detail})`;
     return [
-      ...(stopped === null ? [] : [`${account}: stopped: ${stops[stopped.reason] ?? printable(stopped.reason)}${detail}${until}`]),
+      ...(stopped === null ? [] : [`${account}: stopped: ${stops[stopped.reason] ?? stopped.reason}${detail}${until}`]),
       ...(postponed === 0
         ? []
         : [
             `${account}: ${atLeast(postponed)} polls wait so that the month's quota lasts${
-              lastsUntil === null ? "" : `; polled at this rate, it would last until ${printable(lastsUntil.slice(0, 10))}`
+              lastsUntil === null ? "" : `; polled at this rate, it would last until ${lastsUntil.slice(0, 10)}`
             }`,
           ]),
       ...(unpollable === 0 ? [] : [`${account}: ${atLeast(unpollable)} open messages are known by wamid alone and cannot be polled`]),

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { Answer } from "./answers.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { type RelayOptions, withRelayOptions } from "./options.ts";
-import { printable, printableJson, printableLines } from "./output.ts";
+import { print } from "./output.ts";
 import type { ControlClient } from "./reach-relay.ts";
 
 type Options = RelayOptions & { readonly status?: boolean; readonly json?: boolean };
@@ -35,19 +35,18 @@ async function reload(command: Command, options: Options, io: Io): Promise<void>
   const answer = await withRelay(command, options, io, isStatus ? "read" : "replay", ask, "process");
   const refused = parseAnswer("refusedReload", answer.json);
   const report = "data" in refused ? refused.data.details : readAnswer("reload", expectDone(answer));
-  if (options.json === true) io.out(printableJson(report));
-  else for (const line of linesOf(report, isStatus)) io.out(printable(line));
+  print(io, options, report, () => linesOf(report, isStatus));
   for (const name of report.overridden) {
-    io.err(printable(`warning: ${name} of the env file has no effect: the process environment has another value, which wins`));
+    io.err(`warning: ${name} of the env file has no effect: the process environment has another value, which wins`);
   }
   for (const { source, secret, lastAt } of report.dropped) {
     const what = `sources.${source} no longer has the secret ${secret}, which verified an event at ${lastAt}`;
-    io.err(printable(`warning: ${what}: webhooks signed with it now get 401`));
+    io.err(`warning: ${what}: webhooks signed with it now get 401`);
   }
   if (report.result === "applied") return;
   const faults = report.faults.map(({ path, message, source }) => `${source}${path === "" ? "" : ` ${path}`}: ${message}`);
   const heading = `the settings were not reloaded${isStatus ? ` at ${report.at}` : ""}; those of ${report.loadedAt} stay in effect:`;
-  throw new CommandFailed([heading, ...faults].flatMap(printableLines).join("\n"));
+  throw new CommandFailed([heading, ...faults].join("\n"));
 }
 
 const triggers: Readonly<Record<Reload["trigger"], string>> = { start: "the start", signal: "SIGHUP", api: "POST /v1/reload" };

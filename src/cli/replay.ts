@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Answer } from "./answers.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
 import { checkedOption, choice, count, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
-import { printable, printableJson } from "./output.ts";
+import { print } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 import type { ControlClient } from "./reach-relay.ts";
 
@@ -95,8 +95,7 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
     for (const line of remarks(counted)) io.err(line);
     const cursor = options.resume ?? null;
     if (options.dryRun === true || (counted.matching === 0 && cursor === null)) {
-      if (options.json === true) io.out(printableJson({ ...counted, replayed: 0 }));
-      else for (const line of countLines(counted, options)) io.out(line);
+      print(io, options, { ...counted, replayed: 0 }, () => countLines(counted, options));
       return;
     }
     const isPlain = (state === "dead" || state === "waiting") && options.disposition === undefined;
@@ -119,8 +118,7 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
     }
     bar.end();
     if (place !== null) throw new CommandFailed(`stopped; ${leftText(replayed, matching, place, options)}`);
-    if (options.json === true) io.out(printableJson({ ...counted, replayed }));
-    else io.out(doneText(replayed, matching, options));
+    print(io, options, { ...counted, replayed }, () => [doneText(replayed, matching, options)]);
   });
 }
 
@@ -156,22 +154,20 @@ function countLines({ matching, routes }: Answer<"replayCount">, options: Option
   if (isRelease(options)) return [`${matching} quarantined events are valid now and can be released`];
   return [
     `${matching} ${matching === 1 ? "delivery matches" : "deliveries match"}${matching === 0 ? "" : ":"}`,
-    ...routes.map((entry) => `  ${printable(entry.route)}: ${entry.matching}`),
+    ...routes.map((entry) => `  ${entry.route}: ${entry.matching}`),
   ];
 }
 
 function remarks({ routes, notSent, invalid = [] }: Answer<"replayCount">): string[] {
   return [
-    ...invalid.map(({ reason, events }) => `note: ${events} stay in quarantine: ${printable(reason)}`),
+    ...invalid.map(({ reason, events }) => `note: ${events} stay in quarantine: ${reason}`),
     ...routes
       .filter(({ stopped }) => stopped !== null)
-      .map(
-        ({ route }) => `warning: the destination of ${printable(route)} is stopped; start it with: wamid-relay resume ${printable(route)}`,
-      ),
+      .map(({ route }) => `warning: the destination of ${route} is stopped; start it with: wamid-relay resume ${route}`),
     ...notSent.map(({ route, matching }) =>
       route.startsWith("proxy:")
-        ? `note: ${matching} exchanges of ${printable(route)} match too and are over: the step has its answer`
-        : `warning: ${matching} deliveries of ${printable(route)} match too, but it is not in the settings: they stay`,
+        ? `note: ${matching} exchanges of ${route} match too and are over: the step has its answer`
+        : `warning: ${matching} deliveries of ${route} match too, but it is not in the settings: they stay`,
     ),
   ];
 }

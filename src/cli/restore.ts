@@ -3,7 +3,7 @@ import { isoTime, onStoreFile, printVerdict } from "./backup.ts";
 import { bytesText } from "./doctor/finding.ts";
 import type { Io } from "./io.ts";
 import { givenArgument, type SettingsOptions, withConfigOption } from "./options.ts";
-import { printable, printableJson } from "./output.ts";
+import { print } from "./output.ts";
 
 interface Options extends SettingsOptions {
   readonly force?: boolean;
@@ -37,15 +37,11 @@ async function runRestore(file: string, options: Options, io: Io): Promise<void>
   const { restore } = await import("../store/sqlite/backup.ts");
   const report = await onStoreFile(options, io, file, restore);
   const { path, bytes, kept, audit, tookMs } = report;
-  if (options.json === true) io.out(printableJson({ ...report, audit: { ...audit, at: isoTime(audit.at) } }));
-  else {
-    const lines = [
-      `${file} → ${path}: ${bytesText(bytes)} in ${(tookMs / 1000).toFixed(1)} s`,
-      ...(kept === null ? [] : [`the store that was there is now ${kept}`]),
-      "Events that the relay received after this backup are not in it. Reconciliation finds their statuses for registered messages.",
-      "Deliveries made after it are made again, with the same webhook-id: downstream can dedupe them.",
-    ];
-    for (const line of lines) io.out(printable(line));
-  }
+  print(io, options, { ...report, audit: { ...audit, at: isoTime(audit.at) } }, () => [
+    `${file} → ${path}: ${bytesText(bytes)} in ${(tookMs / 1000).toFixed(1)} s`,
+    ...(kept === null ? [] : [`the store that was there is now ${kept}`]),
+    "Events that the relay received after this backup are not in it. Reconciliation finds their statuses for registered messages.",
+    "Deliveries made after it are made again, with the same webhook-id: downstream can dedupe them.",
+  ]);
   await printVerdict(audit, options.json === true, io);
 }

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { Io } from "./io.ts";
 import { givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
-import { printable, printableJson } from "./output.ts";
+import { print } from "./output.ts";
 import type { ControlClient } from "./reach-relay.ts";
 
 type Options = RelayOptions & { readonly account?: string; readonly json?: boolean };
@@ -36,14 +36,15 @@ Examples:
       const resume = async (client: ControlClient): Promise<void> => {
         if (account !== undefined) {
           const { resumed, ended } = await call(client, "accountResumed", "POST", `/v1/accounts/${encodeURIComponent(account)}/resume`);
-          if (options.json === true) io.out(printableJson({ account, resumed, ended }));
-          else io.out(printable(resumed ? `${account}: called again (was stopped: ${ended.join(", ")})` : `${account}: was not stopped`));
+          print(io, options, { account, resumed, ended }, () => [
+            resumed ? `${account}: called again (was stopped: ${ended.join(", ")})` : `${account}: was not stopped`,
+          ]);
           return;
         }
         const { resumed } = await call(client, "resumed", "POST", `/v1/routes/${encodeURIComponent(route ?? "")}/resume`);
-        if (options.json === true) io.out(printableJson({ route, resumed }));
-        else
-          io.out(printable(resumed ? `${route}: started again` : `${route}: was neither stopped nor paused, and its breaker was not open`));
+        print(io, options, { route, resumed }, () => [
+          `${route}: ${resumed ? "started again" : "was neither stopped nor paused, and its breaker was not open"}`,
+        ]);
       };
       await withRelay(command, options, io, "replay", resume, account === undefined ? "store" : "service");
     });

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { Answer } from "./answers.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
-import { printable, printableJson, privacyOf, privateText } from "./output.ts";
+import { print, privacyOf, privateText } from "./output.ts";
 
 type Options = RelayOptions & { readonly json?: boolean };
 type Retried = Answer<"retried">;
@@ -46,9 +46,9 @@ async function retryDeliveries(command: Command, ids: readonly string[], options
     }
     return each;
   });
-  if (options.json === true) io.out(printableJson({ data: outcomes.map((each) => ("done" in each ? each.done : each)) }));
-  else for (const each of outcomes) if ("done" in each) io.out(retriedLine(each.done));
-  const failed = outcomes.flatMap((each) => ("error" in each ? [`${printable(each.id)}: ${printable(each.error)}`] : []));
+  const data = outcomes.map((each) => ("done" in each ? each.done : each));
+  print(io, options, { data }, () => data.flatMap((each) => ("error" in each ? [] : [retriedLine(each)])));
+  const failed = data.flatMap((each) => ("error" in each ? [`${each.id}: ${each.error}`] : []));
   if (failed.length > 0) throw new CommandFailed(failed.join("\n"));
 }
 
@@ -62,5 +62,5 @@ function retriedLine({ id, route, state, previousState, stopped, pausedUntil }: 
         : state === "held"
           ? "; goes after an earlier one of its message"
           : "";
-  return printable(`${id}  ${what}${wait}`);
+  return `${id}  ${what}${wait}`;
 }

@@ -1,8 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { Happening, Sandbox } from "../sandbox/start-sandbox.ts";
-import { CommandFailed, type Io, stopSignal } from "./io.ts";
+import { CommandFailed, type Io, printable, stopSignal } from "./io.ts";
 import { choice } from "./options.ts";
-import { printable } from "./output.ts";
 
 interface Options {
   readonly port: number;
@@ -144,7 +143,7 @@ async function playService(command: Command, options: Options, io: Io): Promise<
   const stopped = stopSignal();
   const ready = readyOf(running, service);
   if (json) io.out(JSON.stringify({ at: new Date().toISOString(), what: "ready", ...ready }));
-  else for (const line of readyLines(ready, isLoopbackHost)) io.out(line);
+  else for (const line of readyLines(ready, isLoopbackHost)) line.split("\n").forEach(io.out);
   early.forEach(print);
   early = null;
   await stopped;

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Command } from "commander";
 import { CommandFailed, type Io } from "./io.ts";
 import { pairs, type RelayOptions, withRelayOptions } from "./options.ts";
-import { printable, printableJson, privacyOf, privateText } from "./output.ts";
+import { print, privacyOf, privateText } from "./output.ts";
 import type { ControlAnswer, ControlClient } from "./reach-relay.ts";
 
 interface Options extends RelayOptions {
@@ -96,14 +96,12 @@ async function sendMessage(command: Command, options: Options, io: Io): Promise<
   if ("data" in parseAnswer("unknownOutcome", answer.json)) {
     const { error } = answer.json as { error?: unknown };
     throw new CommandFailed(
-      `${printable(privateText(String(error), privacy))}; to send it again: the same command with --key ${printable(key)} --resend-unknown`,
+      `${privateText(String(error), privacy)}; to send it again: the same command with --key ${key} --resend-unknown`,
     );
   }
   const sent = shownAnswer("sent", readAnswer("sent", expectDone(answer)), privacy);
-  if (options.json === true) io.out(printableJson(answer.json));
-  else
-    io.out(
-      printable(`${answer.isReplayed ? "already sent" : "sent"}  ${sent.wamid}  id ${sent.id ?? "unknown"}  key ${sent.idempotencyKey}`),
-    );
+  print(io, options, answer.json, () => [
+    `${answer.isReplayed ? "already sent" : "sent"}  ${sent.wamid}  id ${sent.id ?? "unknown"}  key ${sent.idempotencyKey}`,
+  ]);
   if (!sent.stored) io.err("wamid-relay: it was sent, but the relay cannot store it now; keep its id, and do not send it again");
 }

@@ -4,7 +4,7 @@ import { maskWamid } from "../model/mask.ts";
 import type { Answer } from "./answers.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { pairs, type RelayOptions, time, withRelayOptions } from "./options.ts";
-import { printable, printableJson, privateText } from "./output.ts";
+import { print, privateText } from "./output.ts";
 import { createProgressBar, speedText } from "./progress.ts";
 import type { ControlClient } from "./reach-relay.ts";
 
@@ -76,10 +76,9 @@ async function trackOne(command: Command, options: Options, io: Io): Promise<voi
   const { expectDone, readAnswer, withRelay } = await import("./reach-relay.ts");
   const answer = await withRelay(command, options, io, "track", (client) => client.request("POST", "/v1/messages/track", registration));
   if (answer.status === 409)
-    throw new CommandFailed(printable(privateText((answer.json as { error: string }).error, { showPii: options.showPii === true })));
+    throw new CommandFailed(privateText((answer.json as { error: string }).error, { showPii: options.showPii === true }));
   const { created, known } = readAnswer("registered", expectDone(answer));
-  if (options.json === true) io.out(printableJson({ created, known }));
-  else io.out(created === 1 ? "registered" : "was registered already; what was new has been added");
+  print(io, options, { created, known }, () => [created === 1 ? "registered" : "was registered already; what was new has been added"]);
 }
 
 /** Registers the messages of a file, and lists each line that the relay refuses. */
@@ -94,15 +93,16 @@ async function trackFile(command: Command, path: string, options: Options, io: I
       if (refused.length > 0) bar.leave();
       for (const { line, wamid, error } of refused) {
         const whose = wamid === null ? "" : `${privacy.showPii ? wamid : maskWamid(wamid)}: `;
-        io.err(printable(`line ${line}: ${whose}${privateText(error, privacy)}`));
+        io.err(`line ${line}: ${whose}${privateText(error, privacy)}`);
       }
       const part = file.size === null ? null : file.read() / Math.max(1, file.size);
       bar.show(part, speedText(soFar.lines, "lines", performance.now() - startedAt, soFar.conflict + soFar.invalid, "refused"));
     }),
   );
   const { lines, created, known, conflict, invalid } = sums;
-  if (options.json === true) io.out(printableJson(sums));
-  else io.out(`${lines} lines: ${created} registered, ${known} registered already, ${conflict} in conflict, ${invalid} invalid`);
+  print(io, options, sums, () => [
+    `${lines} lines: ${created} registered, ${known} registered already, ${conflict} in conflict, ${invalid} invalid`,
+  ]);
   if (conflict + invalid > 0) throw new CommandFailed(`${conflict + invalid} of ${lines} lines were refused`);
 }
 

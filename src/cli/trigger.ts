@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { CommandFailed, type Io } from "./io.ts";
 import { checkedOption, count, several, withConfigOption } from "./options.ts";
+import { print } from "./output.ts";
 import type { SetOption, Triggered, TriggerOptions } from "./trigger/run.ts";
 
 /** As given. Values that the settings' schemas check are checked when the command runs. */
@@ -53,8 +54,7 @@ async function trigger(command: Command, event: string | undefined, name: string
   if (options.list === true) {
     const { listLines, listed } = await import("./trigger/run.ts");
     const all = listed(options.fixtures);
-    if (options.json === true) io.out(JSON.stringify(all, null, 2));
-    else for (const line of listLines(all)) io.out(line);
+    print(io, options, all, listLines);
     return;
   }
   if (event === undefined) return command.error("error: say which event, such as message.status; --list shows all");
@@ -89,13 +89,10 @@ async function checkedOptions(command: Command, { rate, signature, ...others }: 
 
 function conclude(outcome: Triggered, { json = false }: TriggerOptions, io: Io): void {
   const { posts, answers, unexpected, faults, tookMs, stopped } = outcome;
-  if (json) io.out(JSON.stringify(outcome, null, 2));
-  else {
-    const counts = Object.entries(answers).map(([answer, times]) => `${times} ${answer}`);
-    io.out(
-      `${posts} ${posts === 1 ? "post" : "posts"} in ${(tookMs / 1000).toFixed(1)} s${counts.length === 0 ? "" : `: ${counts.join(", ")}`}`,
-    );
-  }
+  const counts = Object.entries(answers).map(([answer, times]) => `${times} ${answer}`);
+  print(io, { json }, outcome, () => [
+    `${posts} ${posts === 1 ? "post" : "posts"} in ${(tookMs / 1000).toFixed(1)} s${counts.length === 0 ? "" : `: ${counts.join(", ")}`}`,
+  ]);
   if (unexpected > 0) {
     for (const fault of faults.slice(0, 20)) io.err(`not as expected: ${fault}`);
     throw new CommandFailed(unexpected === 1 ? "one answer is not the expected" : `${unexpected} answers are not the expected`);

@@ -5,6 +5,7 @@ import { resolveScheme } from "../model/signature.ts";
 import { durationText } from "../model/units.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { several } from "./options.ts";
+import { print } from "./output.ts";
 
 interface Options {
   readonly secretEnv: readonly string[];
@@ -79,8 +80,9 @@ async function reportsOf(secrets: readonly NamedSecret[], request: RawRequest) {
 
 function printReports(reports: readonly SecretReport[], request: RawRequest, asJson: boolean, io: Io): void {
   const verified = reports.filter(({ matches }) => matches.length > 0);
-  if (asJson) io.out(reportAsJson(reports, request.headers));
-  else for (const report of verified) for (const line of describeMatch(report, request.headers)) io.out(line);
+  print(io, { json: asJson }, reportAsJson(reports, request.headers), () =>
+    verified.flatMap((report) => [...describeMatch(report, request.headers)]),
+  );
   if (verified.length > 0) return;
   if (!asJson) {
     const hints = reports.flatMap(({ name, hints }) => hints.map((hint) => (reports.length === 1 ? hint : `${name}: ${hint}`)));
@@ -174,7 +176,7 @@ function describeMatch(report: SecretReport, headers: Readonly<Record<string, st
 }
 
 /** The same for scripts. */
-function reportAsJson(reports: readonly SecretReport[], headers: Readonly<Record<string, string>>): string {
+function reportAsJson(reports: readonly SecretReport[], headers: Readonly<Record<string, string>>) {
   const secrets = reports.map(({ name, fingerprint, matches, hints, isSupported, variable }) => ({
     secret: name,
     fingerprint,
@@ -185,7 +187,7 @@ function reportAsJson(reports: readonly SecretReport[], headers: Readonly<Record
     hints,
     supported: isSupported,
   }));
-  return JSON.stringify({ ok: reports.some(({ matches }) => matches.length > 0), secrets }, null, 2);
+  return { ok: reports.some(({ matches }) => matches.length > 0), secrets };
 }
 
 function axesOf(settings: SignatureSettings, headers: Readonly<Record<string, string>>): Record<string, string> {

@@ -1,6 +1,5 @@
 import type { Clock } from "../../model/clock.ts";
 import type { Io } from "../io.ts";
-import { asLine } from "../output.ts";
 import { follow, waitFor } from "./follow.ts";
 import { createForwarder, type Targets } from "./forward.ts";
 import { createCursor, openStream, type RelayAddress, storeCursor } from "./relay.ts";
@@ -42,7 +41,7 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
   /** The last disconnect reason printed: a long outage is reported once. */
   let lastReason = "";
 
-  const json = (value: unknown): void => io.out(asLine(JSON.stringify(value)));
+  const json = (value: unknown): void => io.out(JSON.stringify(value));
   const cursor =
     as === null
       ? null

@@ -1,5 +1,5 @@
 import { maskText, maskWamid, screenId } from "../../model/mask.ts";
-import { printable } from "../output.ts";
+import { printable } from "../io.ts";
 import type { StreamState } from "./follow.ts";
 import type { PostOutcome } from "./forward.ts";
 import type { Gap, Hello, ListenedEvent } from "./wire.ts";

@@ -3,7 +3,7 @@ import { noEnvelope, requestKind } from "../../sandbox/fixtures/fixture-posts.ts
 import type { Post } from "../../sandbox/traffic/post.ts";
 import type { PostResult } from "../../sandbox/traffic/post-result.ts";
 import type { Io } from "../io.ts";
-import { printable } from "../output.ts";
+import { printable } from "../io.ts";
 import { createProgressBar, speedText } from "../progress.ts";
 
 interface ShowSettings {

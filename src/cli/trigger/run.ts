@@ -17,7 +17,7 @@ import type { PostResult } from "../../sandbox/traffic/post-result.ts";
 import { createSender } from "../../sandbox/traffic/sender.ts";
 import { CommandFailed, type Io } from "../io.ts";
 import { ownFixtures } from "../options.ts";
-import { printable, tableLines } from "../output.ts";
+import { tableLines } from "../output.ts";
 import { type ControlClient, call, withRelay } from "../reach-relay.ts";
 import { createOutcomeNotes, createTriggerShow, type OutcomeNotes } from "./output.ts";
 import { findTarget, type Target, type TargetOptions } from "./target.ts";
@@ -244,10 +244,10 @@ function described(name: string, folders: readonly string[]) {
 
 export function listLines({ fixtures, scenarios }: ReturnType<typeof listed>): string[] {
   const events = fixtures.map(({ name, event, status, folder, fault }) => [
-    printable(name),
-    printable(fault === null ? (event ?? "no envelope") : `cannot be used: ${fault}`),
-    printable(status ?? ""),
-    printable(folder ?? ""),
+    name,
+    fault === null ? (event ?? "no envelope") : `cannot be used: ${fault}`,
+    status ?? "",
+    folder ?? "",
   ]);
   return [
     ...tableLines(["EVENT", "KIND", "STATUS", "FROM"], events),

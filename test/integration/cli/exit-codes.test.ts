@@ -119,3 +119,10 @@ test("docs/reference/commands.md lists the codes once", () => {
   const table = /^## Exit codes\n([\s\S]*?)(?=^## )/m.exec(docs)?.[1] ?? "";
   expect([...table.matchAll(/^\| (\d[\d, ]*) \|/gm)].map(([, code]) => code)).toEqual(["0", "1", "2", "3", "130, 143"]);
 });
+
+test("an error quotes an argument without what a terminal would act upon", async () => {
+  const { code, out, err } = await runHere(["\u001b[2Jevents"]);
+  expect([code, out]).toEqual([2, ""]);
+  expect(err).toContain("\\u001b[2Jevents");
+  expect(err).not.toContain("\u001b");
+});
