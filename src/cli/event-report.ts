@@ -1,4 +1,5 @@
 import { type AttemptError, isOutage } from "../model/delivery.ts";
+import { giveUpText, verdictText } from "../model/words.ts";
 import type { Answer } from "./answers.ts";
 import { counted, timeText } from "./output.ts";
 
@@ -71,10 +72,8 @@ export function movement(event: Pick<EventDetail, "status" | "previousStatus" | 
   return transition ? `${before} → ${status} (a transition)` : `stays ${before}, although ${status} was reported (no transition)`;
 }
 
-export function verdictLine({ route, verdict, reason }: EventDetail["routes"][number]): string {
-  const words: Record<string, string> = { deliver: "delivers", park: "waits (parked)", skip: "does not match" };
-  if (reason === "hydrated") return `  ${route}: got the changes found by polling instead`;
-  return `  ${route}: ${words[verdict] ?? verdict}${reason === undefined ? "" : `: ${reason}`}`;
+export function verdictLine(verdict: EventDetail["routes"][number]): string {
+  return `  ${verdict.route}: ${verdictText(verdict)}`;
 }
 
 function deliveryLines(delivery: EventDetail["deliveries"][number]): string[] {
@@ -124,19 +123,13 @@ function utc(iso: string): string {
 /** Most news or runs that are listed. */
 const mostListed = 10;
 
-const reasons: Record<string, string> = {
-  "not-readable": "the service's API has no way to read what it was about",
-  "no-key": "the account has no baseUrl and apiKey in the settings",
-  "too-long": "hydrate.giveUpAfter was over; the rest is left to reconciliation",
-};
-
 /** What became of an event that came without its data, for a person. */
 export function hydrationLines(hydration: Hydration): string[] {
   const { state, reason, polled, found, foundCount, unknown, candidates, settledAt } = hydration;
   const ended = settledAt === null ? "" : ` ${timeText(settledAt)} UTC`;
   return [
     "hydration (its data was truncated)",
-    field("state", `${state}${ended}${reason === null ? "" : `: ${reasons[reason] ?? reason}`}`),
+    field("state", `${state}${ended}${reason === null ? "" : `: ${giveUpText(reason)}`}`),
     field("polled", `${polled} messages`),
     field("found", foundCount === 0 ? "nothing" : `${foundCount} changes, each as an event`),
     ...listed(

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { giveUpText } from "../model/words.ts";
 import type { Answer } from "./answers.ts";
 import { attemptText, movement, planner, unseenLine, verdictLine } from "./event-report.ts";
 import type { Io } from "./io.ts";
@@ -156,7 +157,7 @@ function turnText({ since, ahead }: NonNullable<EventStory["waits"]>): string {
 }
 
 function hydrationLines({ state, reason, polled, found, foundCount, unknown, candidates }: NonNullable<EventStory["hydration"]>): string[] {
-  const why = reason === null ? "" : ` (${reason})`;
+  const why = reason === null ? "" : ` (${giveUpText(reason)})`;
   const left = unknown === null || unknown === 0 ? "" : `, ${unknown} candidates not read`;
   return [
     field("truncated", `hydration ${state}${why}: ${polled} polled, ${foundCount} changes found${left}`),

@@ -79,7 +79,7 @@ test("the steps of send-failures-to-a-crm.md forward the failed message only, an
   const received = out.slice(out.lastIndexOf("crm.log:")).trim().split("\n").slice(1);
   expect(received, out).toHaveLength(1);
   expect(received[0]).toMatch(new RegExp(`^${beginning} dlv_\\w+$`));
-  expect(out).toContain("failures-to-crm: does not match: status");
+  expect(out).toContain("failures-to-crm: did not match: it takes other statuses");
   expect(out).toMatch(/delivered-to-bi: 1\n1 of 1 deliveries go out again/);
 });
 

@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import type { RelayEventDetail } from "../../client/relay-client.ts";
+import { verdictText } from "../../model/words.ts";
 import { relay } from "../app/api.ts";
 import { path, useData, useQuery } from "../app/data.ts";
 import { useSession } from "../app/session.tsx";
@@ -16,7 +17,7 @@ import { Time } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";
 import { canRetry, DeliveriesOf, useRetry } from "./deliveries-of.tsx";
 import { EventOutcome, outcomeOf } from "./outcome.tsx";
-import { curlOfBody, dispositionText, hydrationText, originText, prettyJson, shellWord, verdictText } from "./words.ts";
+import { curlOfBody, dispositionText, hydrationText, originText, prettyJson, shellWord } from "./words.ts";
 
 /** Everything about one event, by its seq or id. */
 export function Event({ name }: { name: string }) {

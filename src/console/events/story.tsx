@@ -1,11 +1,12 @@
 import { Link } from "wouter-preact";
 import type { RelayStory } from "../../client/relay-client.ts";
+import { verdictText } from "../../model/words.ts";
 import { Name } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
 import { Time } from "../parts/time.tsx";
 import { DeliveriesOf } from "./deliveries-of.tsx";
 import { EventOutcome, outcomeOf } from "./outcome.tsx";
-import { hydrationText, originText, verdictText } from "./words.ts";
+import { hydrationText, originText } from "./words.ts";
 
 /** The events of a message or run, each with its routes and deliveries. */
 export function EventStories({ events, retry }: { events: RelayStory["events"]; retry: ((id: string) => void) | null }) {

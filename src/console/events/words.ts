@@ -1,7 +1,7 @@
 import type { RelayEventDetail, RelayStory } from "../../client/relay-client.ts";
+import { giveUpText } from "../../model/words.ts";
 import { plural } from "../parts/format.ts";
 
-type Verdict = RelayEventDetail["routes"][number];
 type NextStep = RelayStory["events"][number]["deliveries"][number]["next"];
 type Hydration = NonNullable<RelayEventDetail["hydration"]>;
 
@@ -25,28 +25,6 @@ const origins: Readonly<Record<string, string>> = {
 
 /** Where a step comes from, in the words of the documentation. */
 export const originText = (origin: string): string => origins[origin] ?? origin;
-
-const criteria: Readonly<Record<string, string>> = {
-  event: "it takes other kinds of events",
-  status: "it takes other statuses",
-  source: "it takes other sources",
-  account: "it takes other accounts",
-  untracked: "it takes registered messages only",
-  tracked: "it takes unregistered messages only",
-  "error code": "it takes other error codes",
-  reference: "it takes other references",
-  "no transition": "it takes changes of status only, and this event changed none",
-};
-
-/** Why a route matched or not, after the route's name. */
-export function verdictText({ verdict, reason }: Verdict): string {
-  if (verdict === "deliver") return "matched every criterion";
-  if (verdict === "park") return "waits for the registration of the message";
-  if (reason === undefined) return "did not match";
-  if (reason === "hydrated") return "received the changes that hydration found instead";
-  const words = Object.hasOwn(criteria, reason) ? criteria[reason] : undefined;
-  return `did not match: ${words ?? `its condition “${reason}” does not hold`}`;
-}
 
 /** What a delivery waits for; null where its state says it all. */
 export function nextStepText({ kind, behind, ahead, reason }: NextStep): string | null {
@@ -73,18 +51,12 @@ export function nextStepText({ kind, behind, ahead, reason }: NextStep): string 
   }
 }
 
-const giveUps: Readonly<Record<NonNullable<Hydration["reason"]>, string>> = {
-  "not-readable": "the service's API cannot read what the event is about",
-  "no-key": "the account has no base URL or API key",
-  "too-long": "the time limit is over",
-};
-
 /** What the relay did about an event whose data the service left out. */
 export function hydrationText({ state, reason, polled, foundCount }: Hydration): string {
   const work = `${plural(polled, "message")} polled, ${plural(foundCount, "change")} found`;
   if (state === "waiting") return `The service truncated this event. The relay polls its candidates: ${work}.`;
   if (state === "done") return `The service truncated this event. The relay read what it left out: ${work}.`;
-  return `The service truncated this event. The relay gave up${reason === null ? "" : `, because ${giveUps[reason]}`}: ${work}.`;
+  return `The service truncated this event. The relay gave up${reason === null ? "" : `, because ${giveUpText(reason)}`}: ${work}.`;
 }
 
 /** A word of a shell that holds exactly this text. */

@@ -102,7 +102,7 @@ test("shows a message's events in order of time, with each route's reason, each 
     "next: held until the delivery of event 1 ends",
     `event 3: message.status, ${failed.id}`,
     "status      stays delivered, although failed was reported (no transition)",
-    "down: does not match: status",
+    "down: did not match: it takes other statuses",
   ];
   let at = -1;
   for (const place of places) {
@@ -137,7 +137,7 @@ test("finds by event id, seq and a reference of two messages, also from another 
 test("shows until when an event is parked, and how to get the next page", async () => {
   const { out } = await runOn(relay, "explain", stranger.id);
   expect(out).toMatch(/disposition routed, parked until .*: released when it is registered by then/);
-  expect(out).toContain("ours: waits (parked)");
+  expect(out).toContain("ours: waits for the registration of the message");
   const first = await runOn(relay, "explain", wamid, "--limit", "2");
   expect(first.err).toBe("there are later events: --after 2, or a greater --limit\n");
   const rest = jsonOf<Explained>(await runOn(relay, "explain", wamid, "--after", "2", "--json", "--account", "main"));

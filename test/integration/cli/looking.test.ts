@@ -154,7 +154,7 @@ describe("events show", () => {
       "verified by  secret ",
       "sent → failed (a transition)",
       "error code   131026",
-      "everything: delivers",
+      "everything: matched every criterion",
       "refused: dead",
       "1. ",
       "answered 422",
@@ -174,7 +174,7 @@ describe("events show", () => {
   test("shows duplicates, and why a route did not match", async () => {
     const { out } = await runOn(relay, "events", "show", "1");
     expect(out).toMatch(/duplicates +1\n/);
-    expect(out).toMatch(/refused: does not match: status/);
+    expect(out).toMatch(/refused: did not match: it takes other statuses/);
   });
 
   test("shows why an event is quarantined", async () => {

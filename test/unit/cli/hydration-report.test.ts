@@ -45,5 +45,5 @@ test("shows a waiting hydration, and one that was given up", () => {
   const candidates = [{ runId: "run-1", reference: "order-7" }];
   const lines = hydrationLines({ ...none, state: "given-up", reason: "not-readable", candidates, unknown: 1 });
   expect(lines).toContain("    run-1 (order-7)");
-  expect(lines[1]).toContain("the service's API has no way to read what it was about");
+  expect(lines[1]).toContain("the service's API cannot read what the event is about");
 });

@@ -2,8 +2,9 @@ import { execFileSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import type { RelayStory } from "../../../src/client/relay-client.ts";
 import { addRows, emptyTail, showWaiting, type TailRows } from "../../../src/console/events/tail.ts";
-import { curlOfBody, hydrationText, nextStepText, prettyJson, verdictText } from "../../../src/console/events/words.ts";
+import { curlOfBody, hydrationText, nextStepText, prettyJson } from "../../../src/console/events/words.ts";
 import { barsOf, stepsOf } from "../../../src/console/messages/steps.ts";
+import { verdictText } from "../../../src/model/words.ts";
 
 const at = (seconds: number): string => new Date(Date.UTC(2026, 10, 21, 12) + seconds * 1_000).toISOString();
 
