@@ -103,7 +103,9 @@ test("first-relay.md works as written", async () => {
   const { code, out } = await bash(script);
   expect(out).toContain("1 post in ");
   expect(out).toMatch(/{"status":"accepted"}[\s\S]*{"status":"duplicate"}[\s\S]*"code":"bad_signature"}/);
-  expect(out).toMatch(/event 2: message\.status, evt-1\n.*\n {4}duplicates {2}1\n.*unknown → delivered[\s\S]*downstream: matched every criterion/);
+  expect(out).toMatch(
+    /event 2: message\.status, evt-1\n.*\n {4}duplicates {2}1\n.*unknown → delivered[\s\S]*downstream: matched every criterion/,
+  );
   // Printed by the receiver: each event once.
   expect(out.match(/"event": "message\.status"/g)).toHaveLength(1);
   expect(out.match(/"id":"evt-1"/g)).toHaveLength(1);
