@@ -2,11 +2,11 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import type { AuditReport, Offender } from "../model/audit.ts";
 import { screenId } from "../model/mask.ts";
 import type { Answer } from "./answers.ts";
+import type { ControlClient } from "./control-client.ts";
 import type { Io } from "./io.ts";
 import { type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
 import { print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
-import type { ControlClient } from "./reach-relay.ts";
 
 type Audit = Answer<"audit">;
 /** What a report of the relay and one of this process have in common. */

@@ -1,11 +1,11 @@
 import type { Command } from "commander";
 import { giveUpText } from "../model/words.ts";
 import type { Answer } from "./answers.ts";
+import type { ControlClient } from "./control-client.ts";
 import { attemptText, movement, planner, unseenLine, verdictLine } from "./event-report.ts";
 import type { Io } from "./io.ts";
 import { choice, count, givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
 import { counted, print, privacyOf, timeText } from "./output.ts";
-import type { ControlClient } from "./reach-relay.ts";
 
 type Story = Answer<"story">;
 type EventStory = Story["events"][number];

@@ -1,10 +1,10 @@
 import { type Command, Option } from "commander";
 import type { Answer } from "./answers.ts";
+import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { type RelayOptions, withRelayOptions } from "./options.ts";
 import { print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
-import type { ControlClient } from "./reach-relay.ts";
 
 type Plan = Answer<"reconcilePlan">;
 type Polled = Answer<"reconciled">["accounts"][number];

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
 import type { Answer } from "./answers.ts";
+import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { type RelayOptions, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
-import type { ControlClient } from "./reach-relay.ts";
 
 type Options = RelayOptions & { readonly status?: boolean; readonly json?: boolean };
 type Reload = Answer<"reload">;

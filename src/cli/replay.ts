@@ -1,11 +1,11 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Answer } from "./answers.ts";
+import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
 import { checkedOption, choice, count, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
-import type { ControlClient } from "./reach-relay.ts";
 
 interface Options extends RelayOptions, TimeOptions {
   readonly route?: string;

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
+import type { ControlClient } from "./control-client.ts";
 import type { Io } from "./io.ts";
 import { givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
-import type { ControlClient } from "./reach-relay.ts";
 
 type Options = RelayOptions & { readonly account?: string; readonly json?: boolean };
 

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import type { Command } from "commander";
+import type { ControlAnswer, ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { pairs, type RelayOptions, withRelayOptions } from "./options.ts";
 import { print, privacyOf, privateText } from "./output.ts";
-import type { ControlAnswer, ControlClient } from "./reach-relay.ts";
 
 interface Options extends RelayOptions {
   readonly account?: string;

@@ -2,11 +2,11 @@ import { type Command, Option } from "commander";
 import type { Line } from "../control/split-lines.ts";
 import { maskWamid } from "../model/mask.ts";
 import type { Answer } from "./answers.ts";
+import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { pairs, type RelayOptions, time, withRelayOptions } from "./options.ts";
 import { print, privateText } from "./output.ts";
 import { createProgressBar, speedText } from "./progress.ts";
-import type { ControlClient } from "./reach-relay.ts";
 
 interface Options extends RelayOptions {
   readonly file?: string;

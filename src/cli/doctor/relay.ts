@@ -1,17 +1,9 @@
 import { storePlace } from "../../app/instance.ts";
 import type { Settings } from "../../config/schema.ts";
 import { relayVersion } from "../../model/version.ts";
+import { type ControlClient, connectRelay, type Listener, probeListener, probeWithinMs, type Reachable } from "../control-client.ts";
 import { CommandFailed } from "../io.ts";
-import {
-  authorized,
-  type ControlClient,
-  connectRelay,
-  controlAddress,
-  type Listener,
-  probeListener,
-  probeWithinMs,
-  type Reachable,
-} from "../reach-relay.ts";
+import { authorized, controlAddress } from "../reach-relay.ts";
 import { type Finding, fail, ok, skip, warn } from "./finding.ts";
 
 /** The processes that use a store, as the store names them. */

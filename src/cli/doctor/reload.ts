@@ -1,8 +1,8 @@
 import { statSync } from "node:fs";
 import { z } from "zod";
 import { envFilePath } from "../../config/env-file.ts";
+import { connectRelay, type Reachable } from "../control-client.ts";
 import { CommandFailed } from "../io.ts";
-import { connectRelay, type Reachable } from "../reach-relay.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
 
 /** `settings` of `/readyz`. */

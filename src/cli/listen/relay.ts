@@ -3,9 +3,10 @@ import type { Command } from "commander";
 import { Agent } from "undici";
 import { ownPortOptions } from "../../model/tls.ts";
 import { durationSchema } from "../../model/units.ts";
+import { connectRelay, proxyHint, type Reachable } from "../control-client.ts";
 import { CommandFailed, type Io } from "../io.ts";
 import { checkedOption, type RelayOptions, relayUrl, type SettingsOptions, time } from "../options.ts";
-import { connectRelay, controlAddress, noToken, proxyHint, type Reachable } from "../reach-relay.ts";
+import { controlAddress, noToken } from "../reach-relay.ts";
 import type { Opened } from "./follow.ts";
 
 export interface RelayAddress extends Reachable {

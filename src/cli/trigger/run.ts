@@ -15,10 +15,11 @@ import { createRandom } from "../../sandbox/random.ts";
 import type { Post } from "../../sandbox/traffic/post.ts";
 import type { PostResult } from "../../sandbox/traffic/post-result.ts";
 import { createSender } from "../../sandbox/traffic/sender.ts";
+import type { ControlClient } from "../control-client.ts";
 import { CommandFailed, type Io } from "../io.ts";
 import { ownFixtures } from "../options.ts";
 import { tableLines } from "../output.ts";
-import { type ControlClient, call, withRelay } from "../reach-relay.ts";
+import { call, withRelay } from "../reach-relay.ts";
 import { createOutcomeNotes, createTriggerShow, type OutcomeNotes } from "./output.ts";
 import { findTarget, type Target, type TargetOptions } from "./target.ts";
 
