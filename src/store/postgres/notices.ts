@@ -1,8 +1,11 @@
 import type { DueListener } from "../port.ts";
 import type { DueDelivery } from "../rules.ts";
 
-/** How long notices are gathered: sending one takes a lock of the whole server for a moment. */
-const gatherMs = 4;
+/**
+ * How long notices are gathered: sending one takes a lock of the whole server for a moment. Workers wait for deliveries;
+ * listeners of other processes may be a little behind.
+ */
+const gatherMs = { due: 4, stored: 50 };
 /** Most deliveries that are named. Above it, workers are told of the route and read them. */
 const mostNamed = 60;
 
@@ -20,6 +23,8 @@ interface Notice {
 interface NoticeParts {
   /** Names this process. */
   readonly id: string;
+  /** Whether this process delivers the route, so that no other one has to know what is due. */
+  isOwn(route: string): boolean;
   /** Sends a payload to all processes. It may fail: all look for themselves twice a second. */
   send(payload: string): Promise<unknown>;
 }
@@ -27,21 +32,28 @@ interface NoticeParts {
 export type Notices = ReturnType<typeof createNotices>;
 
 /** Wakes the listeners of this process at once, and those of the others after the commit, over a connection of its own. */
-export function createNotices({ id, send }: NoticeParts) {
+export function createNotices({ id, isOwn, send }: NoticeParts) {
+  const ownStart = JSON.stringify({ i: id }).slice(0, -1);
   const dueListeners = new Set<DueListener>();
   const storedListeners = new Set<() => void>();
   let due: DueDelivery[] = [];
   let routes = new Set<string>();
   let isStored = false;
   let timer: NodeJS.Timeout | null = null;
+  let flushesAt = Number.POSITIVE_INFINITY;
   let isWaking = false;
 
-  function schedule(): void {
-    timer ??= setTimeout(flush, gatherMs);
+  function schedule(ms: number): void {
+    const at = performance.now() + ms;
+    if (at >= flushesAt) return;
+    if (timer !== null) clearTimeout(timer);
+    flushesAt = at;
+    timer = setTimeout(flush, ms);
   }
 
   function flush(): void {
     timer = null;
+    flushesAt = Number.POSITIVE_INFINITY;
     const named = due.length > mostNamed ? [] : due;
     if (named !== due) for (const { route } of due) routes.add(route);
     const notice: Notice = { i: id, s: isStored, d: named, w: [...routes] };
@@ -65,25 +77,27 @@ export function createNotices({ id, send }: NoticeParts) {
     announce(more: readonly DueDelivery[]): void {
       if (more.length === 0) return;
       for (const listener of dueListeners) listener.offer(more);
-      due.push(...more);
-      schedule();
+      const others = more.filter(({ route }) => !isOwn(route));
+      if (others.length === 0) return;
+      due.push(...others);
+      schedule(gatherMs.due);
     },
     wake(route: string): void {
       for (const listener of dueListeners) listener.wake(route);
       routes.add(route);
-      schedule();
+      schedule(gatherMs.due);
     },
     /** This process stored events. */
     stored(): void {
       wakeStored();
       isStored = true;
-      schedule();
+      schedule(gatherMs.stored);
     },
     /** Listeners read again: other processes stored events. */
     wakeStored,
     receive(payload: string): void {
-      const notice = noticeIn(payload);
-      if (notice === null || notice.i === id) return;
+      const notice = payload.startsWith(ownStart) ? null : noticeIn(payload);
+      if (notice === null) return;
       const { s, d, w } = notice;
       if (s) wakeStored();
       for (const listener of dueListeners) {

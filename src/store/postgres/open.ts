@@ -109,6 +109,7 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
   const channel = `wamid-relay ${settings.schema}`.slice(0, 63);
   const notices = createNotices({
     id: presence.id,
+    isOwn: (route) => held()?.has(route) === true,
     send: async (payload) => watch.session()?.query({ name: "notify", text: "SELECT pg_notify($1, $2)", values: [channel, payload] }),
   });
 

@@ -86,7 +86,7 @@ export function createPostgresRunner(connection: Connection) {
         return changed(op.removal, () => removeText(op.removal), op.removal.by, op.rows as readonly Row[]);
       case "numbers": {
         if (op.count === 0) return [];
-        const text = `SELECT nextval('${op.table.name}_seq') AS n FROM generate_series(1, $1::int)`;
+        const text = `SELECT ${numberOf(op.table)} AS n FROM generate_series(1, $1::int)`;
         const { rows } = await ask(
           shapeOf(text, () => text),
           [op.count],
@@ -193,6 +193,9 @@ const arraysOf = (table: Table, names: readonly string[]): string =>
   names.map((name, place) => `$${place + 1}::${kindOf(table, name).array}`).join(", ");
 const sameText = (names: readonly string[]): string => names.map((name) => `o.${quoted(name)} = x.${quoted(name)}`).join(" AND ");
 
+/** The transaction gets its own number before it takes one from a sequence (horizon.ts). */
+const numberOf = ({ name }: Table): string => `CASE WHEN pg_current_xact_id() IS NOT NULL THEN nextval('${name}_seq') END`;
+
 /** A lateral look-up for each key. A join would let the planner read a whole account (measured: 930 µs an event against 28). */
 function findText({ table, by, columns, order, lock, where }: Look, numbers: Table | null): string {
   const keys = by.map((_, place) => `k${place}`);
@@ -200,7 +203,7 @@ function findText({ table, by, columns, order, lock, where }: Look, numbers: Tab
   const conditions = [...own, ...(where === null ? [] : [where])].join(" AND ");
   const ordered = order === null ? "" : ` ORDER BY o.${quoted(order)}`;
   const locked = lock === null ? "" : ` FOR ${lock.toUpperCase()}`;
-  const number = numbers === null ? "" : `, CASE WHEN t."@" IS NULL THEN nextval('${numbers.name}_seq') END AS "+"`;
+  const number = numbers === null ? "" : `, CASE WHEN t."@" IS NULL THEN ${numberOf(numbers)} END AS "+"`;
   const [join, end, mark] = numbers === null ? ["CROSS JOIN", "", ""] : ["LEFT JOIN", " ON TRUE", ', 1 AS "@"'];
   return `SELECT x.n::int AS "#", ${numbers === null ? "t.*" : listOf(columns)}${number}
     FROM unnest(${arraysOf(table, by)}) WITH ORDINALITY x(${keys.join(", ")}, n)

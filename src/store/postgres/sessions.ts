@@ -7,8 +7,6 @@ import { createPostgresRunner } from "./runner.ts";
 const mostRepeats = 5;
 
 const begin = { name: "begin", text: "BEGIN", values: [] };
-/** Gives the transaction its number before it takes one from a sequence (horizon.ts). */
-const number = { name: "number", text: "SELECT pg_current_xact_id()", values: [] };
 const beginSnapshot = { name: "snapshot", text: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", values: [] };
 const commit = { name: "commit", text: "COMMIT", values: [] };
 const rollback = { name: "rollback", text: "ROLLBACK", values: [] };
@@ -118,8 +116,8 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
   }
 
   async function once<T>(session: Session, work: Work<T>): Promise<T> {
-    // Both travel with the first operation of the command, and the end with its last writes.
-    const begun = Promise.all([session.query(begin), session.query(number)]);
+    // It travels with the first operation of the command, and the end with its last writes.
+    const begun = session.query(begin);
     begun.catch(() => {});
     const { execute, written } = createPostgresRunner(session);
     try {
