@@ -146,6 +146,7 @@ async function startSide(name: SideName, options: RelayOptions, parts: AsyncDisp
   };
   if (name === "sqlite") return { relay: await start({}), database: () => 0 };
   if (name === "redis") {
+    // As durable as PostgreSQL.
     const redis = await startRedis({ appendonly: "always" });
     parts.defer(() => redis.stop());
     const relay = await start({

@@ -4,8 +4,8 @@ import Database from "better-sqlite3";
 import { createCommands } from "../commands.ts";
 import { refusalOfCopy } from "../copy.ts";
 import { createStore } from "../create-store.ts";
-import { type StoreHooks, StoreRefused, StoreUnavailable } from "../port.ts";
-import type { Rules } from "../rules.ts";
+import { type DueListener, type StoreHooks, StoreRefused, StoreUnavailable } from "../port.ts";
+import type { DueDelivery, Rules } from "../rules.ts";
 import { events } from "../schema/tables.ts";
 import { createBrowsing } from "./browsing.ts";
 import { createSqliteCommit } from "./commit.ts";
@@ -14,7 +14,6 @@ import { holderOf, openForWriting } from "./file.ts";
 import { createGiveBack } from "./give-back.ts";
 import { createInspecting } from "./inspecting.ts";
 import { lockFile } from "./lock.ts";
-import { createNews } from "./news.ts";
 import { createSqliteRunner } from "./runner.ts";
 
 export type SqliteStore = ReturnType<typeof openSqliteStore>;
@@ -112,4 +111,34 @@ function openLocked(path: string, instance: string) {
     lock.release();
     throw error;
   }
+}
+
+/** What the parts of this process tell each other about the store. */
+function createNews() {
+  const dueListeners = new Set<DueListener>();
+  const waiting = new Set<() => void>();
+  let newest = 0;
+  return {
+    announce(due: readonly DueDelivery[]): void {
+      for (const listener of dueListeners) listener.offer(due);
+    },
+    /** Another change to the deliveries of a route. */
+    wake(route: string): void {
+      for (const listener of dueListeners) listener.wake(route);
+    },
+    onDue(listener: DueListener): () => void {
+      dueListeners.add(listener);
+      return () => void dueListeners.delete(listener);
+    },
+    /** A transaction is committed. `seq`: of the last event, if it is known. */
+    stored(seq: number | null): void {
+      if (seq === null || seq <= newest) return;
+      newest = seq;
+      for (const wake of waiting) wake();
+    },
+    onStored(wake: () => void): () => void {
+      waiting.add(wake);
+      return () => void waiting.delete(wake);
+    },
+  };
 }
