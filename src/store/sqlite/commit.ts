@@ -14,7 +14,7 @@ interface Pending {
 export interface CommitHooks {
   /** Before each transaction: why nothing may be written, or null. */
   refusal(): StoreUnavailable | null;
-  /** True while more commands can be expected within one turn of the event loop. */
+  /** True while new connections can bring commands within one turn of the event loop. */
   arriving(): boolean;
   /** After each transaction that changed a row: how long it took, and the number of its commands. */
   committed(tookMs: number, commands: number): void;
@@ -25,19 +25,20 @@ export interface CommitHooks {
 /** Most commands of a transaction. A flood of them holds up others for one such group only. */
 const mostAtOnce = 100;
 /**
- * Bounds of the time for which a command waits for others that arrive one per turn of the event loop. Between them it is
- * twice the duration of the last commit, so that a slow disk gets large groups and a fast one short waits.
+ * Bounds of the time for which a command waits for others. Between them it is twice the duration of the last commit, so that
+ * a slow disk gets large groups and a fast one short waits.
  */
 const gatherMs = { least: 2, most: 20 };
 
 /**
- * Gathers the commands of one turn of the event loop into one transaction. An fsync costs as much for one row as for fifty,
- * so FULL durability is nearly free under load (FACTS.md, better-sqlite3). Node accepts one connection per turn, so the
- * group stays open while each turn brings another one.
+ * Gathers commands into one transaction while each turn of the event loop brings more of them, or a connection. An fsync
+ * costs as much for one row as for fifty, so FULL durability is nearly free under load (FACTS.md, better-sqlite3).
  */
 export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now: () => number = () => performance.now()) {
   const queue: Pending[] = [];
   let scheduled = false;
+  /** Length of the queue one turn of the event loop ago. */
+  let before = 0;
   /** When the current group is written even if more commands are expected. */
   let gatherUntil = 0;
   let lastTookMs = 0;
@@ -86,10 +87,13 @@ export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now
   }
 
   function flush(): void {
-    if (hooks.arriving() && queue.length < mostAtOnce && now() < gatherUntil) {
+    const isGrowing = queue.length > before || hooks.arriving();
+    before = queue.length;
+    if (isGrowing && queue.length < mostAtOnce && now() < gatherUntil) {
       setImmediate(flush);
       return;
     }
+    before = 0;
     // Listeners may hand in commands during the commit.
     commit(queue.splice(0, mostAtOnce));
     scheduled = queue.length > 0;

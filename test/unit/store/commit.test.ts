@@ -79,6 +79,18 @@ test("a group stays open while more writes are expected, and is committed once n
   expect(committed).toEqual([2]);
 });
 
+test("a group stays open while each turn brings another write", async () => {
+  const commits = createCommits(hooks, () => 0);
+  const writes: Promise<unknown>[] = [];
+  for (let value = 1; value <= 3; value += 1) {
+    writes.push(commits.run(insert(value)));
+    await nextTurn();
+  }
+  await Promise.all(writes);
+  await commits.run(insert(4));
+  expect(committed).toEqual([3, 1]);
+});
+
 test("a group waits for others no longer than twice the last commit's time, within bounds", async () => {
   let at = 0;
   let tookMs = 0;
