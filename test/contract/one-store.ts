@@ -74,7 +74,7 @@ export async function openSqlite(rules: Rules, { held = () => null, writer = "" 
     writer,
     accept: (events, proxyRoute) => all(arrivingOf(events, proxyRoute).map((one) => commit.run(commands.accept, one))),
     settle: (settlements) => all(settlements.map((one) => commit.run(commands.settle, one))),
-    due: async (route, now, limit = 100, from = 0) => runner.now(dueDeliveries({ route, from, now, limit })),
+    due: async (route, now, limit = 100, from = 0) => runner.read(dueDeliveries({ route, from, now, limit })),
     nextDueAt: async (route, now) => runner.now(nextDueAt(route, now)),
     ...registering((one) => commit.run(commands.register, one)),
     releaseParked: async (now, limit) => runner.transact(commands.releaseParked(now, limit)),
