@@ -1,10 +1,11 @@
 import { onlyAccount, type Settings } from "../config/schema.ts";
-import type { ReplayQuery } from "../control/replay.ts";
 import type { Control } from "../control/routes.ts";
-import type { Registration, RegistrationOutcome } from "../control/track.ts";
+import type { RegistrationOutcome } from "../control/track.ts";
+import type { Registration } from "../model/endpoints/send.ts";
 import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { unknownName } from "../model/nearest.ts";
+import type { ReplayQuery } from "../model/queries.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
 import type { ReleasedEvent, Store } from "../store/port.ts";
 import type { AcceptOutcome } from "../store/rules.ts";

@@ -1,7 +1,8 @@
-import type { DeliveryStory, EventStory, Explained, ExplainPort, ExplainQuery, Story } from "../control/explain.ts";
+import type { DeliveryStory, EventStory, Explained, ExplainPort, Story } from "../control/reading.ts";
 import type { NextStep } from "../model/answers.ts";
 import { isProxyRoute } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { ExplainQuery } from "../model/queries.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
 
 import type { StoreReading } from "../store/reading.ts";

@@ -1,5 +1,5 @@
 import type { Settings } from "../config/schema.ts";
-import type { OverviewPort } from "../control/overview.ts";
+import type { OverviewPort } from "../control/routes.ts";
 import type { LaneState } from "../deliver/lane.ts";
 import { kindOf } from "../deliver/settings.ts";
 import { noHistory, noRouteHour } from "../model/last-hour.ts";

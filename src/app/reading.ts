@@ -1,11 +1,9 @@
 import type { FastifyInstance } from "fastify";
 import type { Settings } from "../config/schema.ts";
-import { type AuditPort, addAuditRoute } from "../control/audit.ts";
-import { addExplainRoute } from "../control/explain.ts";
+import { addEndpoints } from "../control/endpoint.ts";
+import { type AuditPort, createAuditHandlers } from "../control/figures.ts";
 import { createHttp } from "../control/http.ts";
-import { addSecretsRoute } from "../control/operate.ts";
-import { addOverviewRoute } from "../control/overview.ts";
-import { addReadingRoutes, type Reading } from "../control/routes.ts";
+import { createReadingHandlers, type Reading } from "../control/reading.ts";
 import type { EventView, ListedEventView } from "../model/answers.ts";
 import type { AuditProgress, AuditReport } from "../model/audit.ts";
 import { RelayError } from "../model/errors.ts";
@@ -38,10 +36,6 @@ export async function createReadingApi(
   const breakers = () => breakersOf(routes);
   const http = createHttp(null, failed);
   const noToken = () => async () => {};
-  addReadingRoutes(http, createReadingPort(read, inspecting), noToken);
-  addExplainRoute(http, createExplaining({ read, now, breakers }), noToken);
-  addAuditRoute(http, createAuditing({ inspecting, now, isRunning: false, sources: () => knownSources(settings, read) }), noToken);
-  addSecretsRoute(http, async () => secretUsage(settings.sources, await read.secretUses()), noToken);
   const { instance, version, startedAt } = createInstance(now());
   const overview = createOverview({
     relay: { instance, version, startedAt, storage: storage.driver },
@@ -72,7 +66,12 @@ export async function createReadingApi(
     hasOtherWorkers: () => true,
     history: read.history,
   });
-  addOverviewRoute(http, overview, noToken);
+  addEndpoints(http, noToken, {
+    ...createReadingHandlers(createReadingPort(read, inspecting), createExplaining({ read, now, breakers })),
+    ...createAuditHandlers(createAuditing({ inspecting, now, isRunning: false, sources: () => knownSources(settings, read) })),
+    getOverview: () => overview.read(),
+    listSecrets: async () => ({ data: secretUsage(settings.sources, await read.secretUses()) }),
+  });
   return {
     http,
     async close() {

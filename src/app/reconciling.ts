@@ -1,5 +1,5 @@
 import type { Settings } from "../config/schema.ts";
-import type { ReconcilePort } from "../control/reconcile.ts";
+import type { ReconcilePort } from "../control/operate.ts";
 import type { AccountsView } from "../model/answers.ts";
 import type { Clock } from "../model/clock.ts";
 import { RelayError } from "../model/errors.ts";

@@ -5,8 +5,9 @@ import type { FastifyInstance } from "fastify";
 import { keptAfterReload, type Settings } from "../config/schema.ts";
 import { createTokens } from "../control/auth.ts";
 import { addConsoleRoutes } from "../control/console.ts";
+import { addEndpoints } from "../control/endpoint.ts";
 import { createGuesses } from "../control/guesses.ts";
-import { addOperateRoutes, addProbeRoutes } from "../control/operate.ts";
+import { addMetricsRoute, createProbeHandlers } from "../control/operate.ts";
 import { addControlRoutes } from "../control/routes.ts";
 import { createSessions } from "../control/session.ts";
 import { createDestinations, redactAnswer, redactAnswers } from "../deliver/destinations/create.ts";
@@ -326,12 +327,22 @@ export async function createRelay({
   const webServers = new Set([controlWeb, web]);
   const { http } = controlWeb;
   web.server.on("connection", arrivals.opened);
-  addOperateRoutes(http, {
-    instance,
-    health: () => ({ ...health.report(), alarms: service.alarms().map(alarmView), stops: service.stops(), settings: reloading.status() }),
-    metrics,
+  const noToken = () => async () => {};
+  const readiness = () => ({
+    ...health.report(),
+    alarms: service.alarms().map(alarmView),
+    stops: service.stops(),
+    settings: reloading.status(),
   });
-  if (web !== controlWeb) addProbeRoutes(web.http, { instance, health: health.report });
+  addEndpoints(http, noToken, createProbeHandlers(instance, readiness));
+  addMetricsRoute(http, metrics);
+  if (web !== controlWeb) {
+    const shortly = () => {
+      const { ready, draining } = health.report();
+      return { ready, draining };
+    };
+    addEndpoints(web.http, noToken, createProbeHandlers(instance, shortly));
+  }
   if (role !== "work") {
     addConsoleRoutes(http);
     const overview = createOverview({
@@ -345,7 +356,6 @@ export async function createRelay({
       history: store.browse.history,
     });
     addControlRoutes(http, {
-      instance: () => viewInstance(instance, role, initial),
       sessions: createSessions({
         tokens: () => tokens,
         claims: store,
@@ -381,15 +391,17 @@ export async function createRelay({
         stopping: () => health.report().draining,
         release: accepting.release,
       }),
-      inEffect: {
+      process: {
+        instance: () => viewInstance(instance, role, initial),
         async settings() {
           const shown = await printed();
           return { loadedAt: reloading.last().loadedAt, file, settings: shown };
         },
         listeners: listening.list,
+        secretUses: async () => secretUsage(settings.sources, await store.read.secretUses()),
+        reload: () => (reread === undefined ? null : reloading.reload(reread, "api")),
+        lastReload: reloading.last,
       },
-      reloading: { reload: () => (reread === undefined ? null : reloading.reload(reread, "api")), last: reloading.last },
-      secretUses: async () => secretUsage(settings.sources, await store.read.secretUses()),
     });
   }
 

@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { ReplayQuery } from "../control/replay.ts";
 import type { ReplayCount, ReplayCountView, ReplayStep } from "../model/answers.ts";
 import { type Envelope, parseEnvelope } from "../model/envelope.ts";
 import { RelayError } from "../model/errors.ts";
 import { type FieldPaths, type Subject, subjectOf, unstorable } from "../model/event.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { ReplayQuery } from "../model/queries.ts";
 import type { QuarantinedEvent, ReleasedEvent, ReplayCursor, Replayed, ReplayFound, Store } from "../store/port.ts";
 import type { AcceptOutcome, DueDelivery } from "../store/rules.ts";
 

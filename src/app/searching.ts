@@ -1,5 +1,4 @@
-import type { TrackedReading } from "../control/messages.ts";
-import type { SearchPort } from "../control/search.ts";
+import type { Reading, SearchPort } from "../control/reading.ts";
 import { fewestPhoneDigits, parseMask, phoneMatches, wholePhone } from "../model/mask.ts";
 import type { SearchHitView } from "../model/search.ts";
 import type { StoreReading } from "../store/reading.ts";
@@ -108,7 +107,7 @@ async function runsNamed({ runs }: Pick<Reads, "runs">, name: string, limit: num
 }
 
 /** Lists of messages and runs. */
-export function createTrackedPort(read: Reads): TrackedReading {
+export function createTrackedPort(read: Reads): Pick<Reading, "listMessages" | "findMessages" | "listRuns"> {
   const { messages, runs } = read;
   const walk = walksOver(read);
 

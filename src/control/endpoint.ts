@@ -1,16 +1,19 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
-import { type ErrorCode, RelayError } from "../model/errors.ts";
-import { maxIdLength } from "../model/ids.ts";
+import type { AnswerView, Endpoint, Request } from "../model/endpoint.ts";
+import { type Endpoints, type NamedEndpoint, named } from "../model/endpoints/table.ts";
+import { RelayError } from "../model/errors.ts";
 import { issueText } from "../model/issue-text.ts";
-import { fewestPhoneDigits } from "../model/mask.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import { suggestion } from "../model/nearest.ts";
-import { holdsPii, maskAnswer } from "../model/view.ts";
+import type { EndpointName } from "../model/paths.ts";
+import { nulFault } from "../model/queries.ts";
+import { holdsPii, maskAnswer, toAnswer } from "../model/view.ts";
 import type { Allow } from "./auth.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
-    endpoint?: Endpoint;
+    endpoint?: NamedEndpoint;
   }
   interface FastifyRequest {
     /** Whether the answer masks personal data. Errors are masked until the caller is known. */
@@ -18,78 +21,19 @@ declare module "fastify" {
   }
 }
 
-export type { Allow } from "./auth.ts";
-
-/** One endpoint of the control API. Its schemas parse each request and describe it in `/v1/openapi.json`. */
-export interface Endpoint {
-  readonly method: "GET" | "POST";
-  /** As Fastify writes it: `/v1/events/:id`. */
-  readonly path: string;
-  /** The OpenAPI operation id, for generated clients. */
-  readonly name: string;
-  /** Null: any token or session. */
-  readonly scope: string | null;
-  /** The endpoint needs neither. */
-  readonly open?: true;
-  /** A few words. */
-  readonly summary: string;
-  /** Markdown, for what the schemas do not say. */
-  readonly description?: string;
-  /** Required when the path has parameters; names all of them. */
-  readonly params?: z.ZodObject;
-  /** A strict object. Without one, every query parameter is refused. */
-  readonly query?: z.ZodObject;
-  /** Names in lower case, as in Node. */
-  readonly headers?: z.ZodObject;
-  /** JSON. Optional if the schema takes `undefined`. */
-  readonly body?: z.ZodType;
-  /** Describes the lines where the endpoint also takes an NDJSON body; the handler gets its bytes. */
-  readonly lines?: string;
-  /** By status. */
-  readonly answers: Readonly<Record<number, Answer>>;
-  /** In addition to those of every endpoint. */
-  readonly errors?: readonly ErrorCode[];
-  /** False where HEAD would never end. */
-  readonly head?: false;
-}
-
-export interface Answer {
-  readonly text: string;
-  /** Of its JSON. */
-  readonly schema?: z.ZodType;
-  /** Content types other than JSON alone. */
-  readonly types?: readonly string[];
-  /** What its headers say, by name. */
-  readonly headers?: Readonly<Record<string, string>>;
-  /** Of one line, where the answer may be NDJSON. */
-  readonly line?: z.ZodType;
-}
-
-/** What the handler returns: the JSON of one of the answers, or the reply when it has sent the answer itself. */
-type AnswerOf<E extends Endpoint> =
-  | FastifyReply
-  | (E["answers"][keyof E["answers"]] extends infer One
-      ? One extends { readonly schema: infer S extends z.ZodType }
-        ? z.infer<S>
-        : never
-      : never);
-
-type Parsed<E, Part extends string> = E extends Readonly<Record<Part, infer S extends z.ZodType>> ? z.infer<S> : undefined;
-
-/** Parts that the endpoint does not declare are undefined. */
-interface ParsedRequest<E extends Endpoint> {
-  readonly params: Parsed<E, "params">;
-  readonly query: Parsed<E, "query">;
-  readonly headers: Parsed<E, "headers">;
-  readonly body: Parsed<E, "body"> | (E extends { readonly lines: string } ? Buffer : never);
+export interface Context {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
   /** For an answer that lasts: checks the caller by the settings of now, which also decide what is masked from here on. */
   readonly isAllowed: () => Promise<boolean>;
 }
 
+/** Returns one of the answers, or the reply when it has sent the answer itself. */
+export type Handler<E extends Endpoint> = (input: Request<E>, context: Context) => MaybePromise<AnswerView<E> | FastifyReply>;
+export type Handlers = { readonly [Name in EndpointName]: Handler<Endpoints[Name]> };
+
 /** Refuses a parameter at the wrong endpoint: `limit=5` ignored at `/v1/replay`, whose body has it, would replay everything. */
-const noQuery = z.strictObject({}).transform(() => undefined);
+const noQuery = z.strictObject({});
 
 const unexpectedBody = (): RelayError => new RelayError("unexpected_body", "this endpoint takes no body");
 
@@ -112,20 +56,6 @@ export function refuseUnreadableBody({ routeOptions: { config }, headers }: Fast
   if (!/^(?:utf-?8|us-ascii)$/i.test(charset)) throw new RelayError("unsupported_media_type", "the charset of the body must be UTF-8");
 }
 
-const revealQuery = z.strictObject({
-  reveal: z
-    .enum(["true", "false"])
-    .optional()
-    .describe("`true`: in clear. Needs the scope `pii`, and writes a line to the log. A bearer token with `pii` always reads in clear."),
-});
-
-/** A reading endpoint whose answer has personal data takes `reveal`. */
-function withReveal(endpoint: Endpoint): Endpoint {
-  const isPersonal = Object.values(endpoint.answers).some(({ schema }) => schema !== undefined && holdsPii(schema));
-  if (endpoint.method !== "GET" || !isPersonal) return endpoint;
-  return { ...endpoint, query: endpoint.query === undefined ? revealQuery : endpoint.query.extend(revealQuery.shape) };
-}
-
 /** Without a caller, a command reads the store itself: the operator of this machine. */
 function isMaskedFor({ caller }: FastifyRequest, reveal: boolean): boolean {
   if (caller === null) return false;
@@ -146,86 +76,65 @@ export function disconnectSignal({ raw }: FastifyReply): AbortSignal {
 /** On answers whose personal data is masked. */
 export const maskedHeader = "x-wamid-relay-masked";
 
-/** Adds the route of `endpoint` for callers that `allow` admits. A request that does not fit its schemas is answered `bad_request`. */
-export function addEndpoint<const E extends Endpoint>(
-  app: FastifyInstance,
-  allow: Allow,
-  given: E,
-  answer: (request: ParsedRequest<E>) => Promise<AnswerOf<E>>,
-): void {
-  const endpoint = withReveal(given);
+/** Adds the routes of `handlers` for callers that `allow` admits. */
+export function addEndpoints(app: FastifyInstance, allow: Allow, handlers: Partial<Handlers>): void {
+  for (const [name, handler] of Object.entries(handlers))
+    addEndpoint(app, allow, named(name as EndpointName), handler as Handler<Endpoint>);
+}
+
+const open: Allow = () => async () => {};
+
+/** A request that does not fit the endpoint's schemas is answered `bad_request`. */
+export function addEndpoint<E extends NamedEndpoint>(app: FastifyInstance, allow: Allow, endpoint: E, handler: Handler<E>): void {
   const { method, path, scope, params, query, headers, body, head, answers } = endpoint;
+  const check = (endpoint.open === true ? open : allow)(scope);
   app.route({
     method,
     url: path,
-    onRequest: allow(scope),
+    onRequest: check,
     ...(head === undefined ? {} : { exposeHeadRoute: head }),
     config: { endpoint },
     handler: async (request, reply) => {
       // A chunked body has no length that says so earlier.
       if (body === undefined && request.body !== undefined) throw unexpectedBody();
-      const { reveal, ...asked } = { reveal: undefined, ...parse(query ?? noQuery, withoutNul(request.query), "query parameter") };
-      request.isMasked = isMaskedFor(request, reveal === "true");
+      const { reveal = false, ...asked }: Record<string, unknown> = parse(query ?? noQuery, withoutNul(request.query), "query parameter");
+      request.isMasked = isMaskedFor(request, reveal === true);
       const isAllowed = async (): Promise<boolean> => {
         try {
-          await allow(scope)(request);
-          request.isMasked = isMaskedFor(request, reveal === "true");
+          await check(request);
+          request.isMasked = isMaskedFor(request, reveal === true);
           return true;
         } catch {
           request.isMasked = true;
           return false;
         }
       };
-      const parsed = {
-        params: params && parse(params, withoutNul(request.params)),
-        query: given.query && asked,
-        body: Buffer.isBuffer(request.body) ? request.body : body && parse(body, request.body ?? undefined),
-        headers: headers && parse(headers, request.headers),
-        request,
-        reply,
-        isAllowed,
+      const named = { ...(params && parse(params, withoutNul(request.params))), ...asked };
+      const given = Buffer.isBuffer(request.body) ? request.body : body && parse(body, request.body ?? undefined);
+      const input = {
+        ...named,
+        ...(endpoint.lines === undefined ? (given as object | undefined) : { body: given }),
+        ...(headers && parse(headers, request.headers)),
       };
-      if (reveal === "true") request.caller?.revealed(endpoint.name, { ...(parsed.params as object), ...asked });
-      const answered: unknown = await answer(parsed as unknown as ParsedRequest<E>);
+      if (reveal === true) request.caller?.revealed(endpoint.name, named);
+      const view: unknown = await handler(input as Request<E>, { request, reply, isAllowed });
       const { schema } = answers[reply.statusCode] ?? {};
-      if (answered === reply || schema === undefined || !holdsPii(schema)) return answered;
+      if (view === reply || schema === undefined) return view;
+      const answer = toAnswer(schema, view);
+      if (!holdsPii(schema)) return answer;
       // An answer may take half a minute, and the token may have lost the scope meanwhile.
       if (!request.isMasked) await isAllowed();
-      if (!request.isMasked) return answered;
+      if (!request.isMasked) return answer;
       reply.header(maskedHeader, "true");
-      return maskAnswer(schema, answered);
+      return maskAnswer(schema, answer);
     },
   });
 }
-
-export const time = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
-/** PostgreSQL stores no text with one, and cannot look for it. */
-const nulFault = "has a NUL character";
 
 function withoutNul(values: unknown): unknown {
   for (const [path, value] of Object.entries(values ?? {}))
     if (String(value).includes("\0")) throw new RelayError("bad_request", `${path}: ${nulFault}`, [{ path, message: nulFault }]);
   return values;
-}
-
-/** A foreign id or a reference. The stores return half of a surrogate pair as another text, so a repeated request would conflict. */
-export const idText = z
-  .string()
-  .min(1)
-  .max(maxIdLength)
-  .refine((text) => text.isWellFormed(), "is not well-formed text")
-  .refine((text) => !text.includes("\0"), nulFault);
-/** The last digits of a phone number, at least as many as stores index. */
-export const phoneEnd = z.string().regex(new RegExp(`^\\d{${fewestPhoneDigits},15}$`), `must be ${fewestPhoneDigits} to 15 digits`);
-export const listLimit = z.coerce.number().int().min(1).max(1000).default(50).describe("Most rows of one page.");
-export const nextOfBefore = "`next` of the previous page.";
-export const listBefore = z.coerce.number().int().min(1).optional().describe(nextOfBefore);
-export const accountQuery = z.strictObject({ account: z.string().optional().describe("Selects among several accounts that have it.") });
-
-/** One page of a list; `next` requests the one after it, null at the end. A page may be short and still have a next one. */
-export interface Page<T, Next> {
-  readonly data: readonly T[];
-  readonly next: Next | null;
 }
 
 /** Parses, or throws `bad_request` whose details list each fault as `{path, message}`. `key` is what one of the value's keys is. */

@@ -1,4 +1,3 @@
-import { z } from "zod";
 import type { ListenedEvent, ListenPage } from "../model/listen.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 
@@ -29,13 +28,6 @@ export interface StreamPort {
   onStored(wake: () => void): () => void;
   after(ms: number, run: () => void): () => void;
 }
-
-/** Browsers send an empty one for none. An invalid one is refused: beginning elsewhere would skip events. */
-export const lastEventId = z
-  .string()
-  .regex(/^(?:\d{1,15})?$/, "is not the id of an event of this stream (a whole number)")
-  .optional()
-  .describe("Id of the last message received, to continue after it.");
 
 /** Times are unix ms. */
 export interface ListenPort extends StreamPort {

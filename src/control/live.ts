@@ -1,13 +1,13 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance } from "fastify";
-import { z } from "zod";
+import type { z } from "zod";
 import { type ListedEventView, listedEventSchema } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
 import { type OverviewView, overviewSchema } from "../model/overview.ts";
-import { dispositions } from "../model/plan.ts";
+import type { liveQuery } from "../model/queries.ts";
 import { maskAnswer, toAnswer } from "../model/view.ts";
-import { type Allow, addEndpoint } from "./endpoint.ts";
-import { lastEventId, message, type StreamPort, wakeUp } from "./listen-stream.ts";
+import type { Handlers } from "./endpoint.ts";
+import { message, type StreamPort, wakeUp } from "./listen-stream.ts";
 
 export type LiveRow = ListedEventView;
 /** Null: every event. */
@@ -34,41 +34,7 @@ export interface LivePort extends StreamPort {
   now(): number;
 }
 
-const liveQuery = z.strictObject({
-  tail: z
-    .enum(["true", "false"])
-    .transform((text) => text === "true")
-    .optional()
-    .describe("`true`: also events as they are stored."),
-  source: z.string().optional().describe("Only events from this source."),
-  event: z.string().optional().describe("Only this event kind."),
-  status: z.string().optional().describe("Only with this status."),
-  disposition: z.enum(dispositions).optional().describe("Only with this disposition."),
-  account: z.string().optional().describe("Only of this account."),
-  errorCode: z.string().optional().describe("Only with this error code."),
-});
 type LiveFilter = Omit<z.infer<typeof liveQuery>, "tail">;
-
-const live = {
-  method: "GET",
-  path: "/v1/live",
-  name: "live",
-  scope: "read",
-  summary: "The overview whenever it changes, and events as they are stored, until either side ends it",
-  description: `Begins now, or after \`Last-Event-ID\`: no event is missing, and none comes twice. At most 100 connections.
-
-| \`event:\` | \`id:\` | \`data:\`, as JSON |
-|---|---|---|
-| \`overview\` | with \`tail\`: the position | the answer of \`GET /v1/overview\`, first and whenever it changes; at most one a second, at least one in 15 s |
-| \`events\` | the position, a seq | \`{data, skipped}\`: events stored since, oldest first, as in \`GET /v1/events\`; at most 50, four messages a second |
-| | | \`skipped\` counts events left out, because more than 500 matching ones wait or the client is 5,000 behind |
-| \`bye\` | | \`{reason}\`: the relay stops, or the token or session has ended |`,
-  query: liveQuery,
-  headers: z.object({ "last-event-id": lastEventId }),
-  answers: { 200: { text: "Server-sent events: `overview`, `events`, `bye`.", types: ["text/event-stream"] } },
-  errors: ["too_many_listeners", "shutting_down"],
-  head: false,
-} as const;
 
 /** Each costs a connection and a message; more mean a client that does not close its connections. */
 const mostConnections = 100;
@@ -77,8 +43,8 @@ const bufferedBytes = 64 * 1024;
 /** While stopping, for a reader that does not take even the `bye`. */
 const byeWithinMs = 500;
 
-/** `GET /v1/live`. */
-export function addLiveRoute(app: FastifyInstance, port: LivePort, allow: Allow): void {
+/** Registers the end of the streams with `app`. */
+export function createLiveHandlers(app: FastifyInstance, port: LivePort): Pick<Handlers, "live"> {
   const stopping = new AbortController();
   const open = new Set<Readable>();
   const texts = createTexts();
@@ -90,8 +56,8 @@ export function addLiveRoute(app: FastifyInstance, port: LivePort, allow: Allow)
     });
   });
 
-  addEndpoint(app, allow, live, async ({ query: { tail = false, ...filter }, headers, request, reply, isAllowed }) => {
-    const start = tail ? await startOf(headers["last-event-id"], port) : null;
+  const live: Handlers["live"] = async ({ tail = false, "last-event-id": lastId, ...filter }, { request, reply, isAllowed }) => {
+    const start = tail ? await startOf(lastId, port) : null;
     if (stopping.signal.aborted) throw new RelayError("shutting_down", "the relay is stopping", undefined, { retryAfterMs: 5_000 });
     if (open.size >= mostConnections) {
       throw new RelayError("too_many_listeners", "the relay has no room for another listener", undefined, { retryAfterMs: 30_000 });
@@ -119,7 +85,8 @@ export function addLiveRoute(app: FastifyInstance, port: LivePort, allow: Allow)
     return reply
       .headers({ "content-type": "text/event-stream", "cache-control": "no-store, no-transform", "x-accel-buffering": "no" })
       .send(stream);
-  });
+  };
+  return { live };
 }
 
 /** A store that lost events continues with smaller seqs. */

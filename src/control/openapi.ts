@@ -1,8 +1,10 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
+import type { Answer } from "../model/endpoint.ts";
+import type { NamedEndpoint } from "../model/endpoints/table.ts";
 import { type ErrorCode, errorCodes } from "../model/errors.ts";
 import { holdsPii } from "../model/view.ts";
-import { type Answer, type Endpoint, maskedHeader } from "./endpoint.ts";
+import { maskedHeader } from "./endpoint.ts";
 
 type JsonSchema = z.core.JSONSchema.BaseSchema;
 
@@ -40,7 +42,7 @@ Lists are newest first, \`limit\` rows at a time. Pass \`next\` as \`before\` to
 
 The relay refuses unknown query parameters and unknown fields of a body; \`details\` lists every fault as \`{path, message}\`. Later versions may add fields to answers.`;
 
-/** What each tag is about: the second part of the paths that have it. */
+/** What each tag is about: the second part of the paths below `/v1` that have it. */
 const tags: Readonly<Record<string, string>> = {
   accounts: "Accounts of the messaging service.",
   audit: "Whether everything received is accounted for.",
@@ -48,6 +50,7 @@ const tags: Readonly<Record<string, string>> = {
   deliveries: "Deliveries and their retries.",
   events: "Received events.",
   explain: "The whole story of one event, message or run.",
+  health: "Whether the process works.",
   instance: "The process that answers.",
   listen: "Live events with their bodies, for `wamid-relay listen`.",
   listeners: "Who listens, and the stored cursors.",
@@ -75,7 +78,7 @@ interface Components {
 }
 
 /** The control API as an OpenAPI 3.1 document. */
-export function describe(endpoints: Iterable<Endpoint>, version: string): object {
+export function describe(endpoints: Iterable<NamedEndpoint>, version: string): object {
   const paths: Record<string, Record<string, object>> = {};
   const components: Components = { schemas: { Error: errorSchema }, responses: {} };
   const used = new Set<string>();
@@ -116,8 +119,8 @@ export function describe(endpoints: Iterable<Endpoint>, version: string): object
   };
 }
 
-function tagOf({ path }: Endpoint): string {
-  return path.split(/[/.]/)[2] as string;
+function tagOf({ path }: NamedEndpoint): string {
+  return path.startsWith("/v1/") ? (path.split(/[/.]/)[2] as string) : "health";
 }
 
 const errorSchema = {
@@ -131,7 +134,7 @@ const errorSchema = {
   },
 };
 
-function operation(endpoint: Endpoint, components: Components): object {
+function operation(endpoint: NamedEndpoint, components: Components): object {
   const { name, scope, open, summary, description, params, query, headers, body, lines, answers } = endpoint;
   const shown = examples[name] ?? [];
   const [firstStatus] = Object.keys(answers);
@@ -227,7 +230,7 @@ function contentOf(
 }
 
 /** References by status; each error answer names the codes that this endpoint may answer with. */
-function errorsOf({ method, body, errors = [] }: Endpoint, responses: Record<string, object>): Record<string, object> {
+function errorsOf({ method, body, errors = [] }: NamedEndpoint, responses: Record<string, object>): Record<string, object> {
   const possible = new Set<ErrorCode>([
     ...always,
     body === undefined ? "unexpected_body" : "unsupported_media_type",

@@ -1,13 +1,10 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { parseCookie, stringifySetCookie } from "cookie";
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { z } from "zod";
-import { sessionCodeSchema, sessionEndedSchema, sessionSchema } from "../model/answers.ts";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import { toAnswer } from "../model/view.ts";
-import { type Allow, type BadTokenHook, type KnownToken, refuseToken, type Session, type Tokens } from "./auth.ts";
-import { addEndpoint } from "./endpoint.ts";
+import { type BadTokenHook, type KnownToken, refuseToken, type Session, type Tokens } from "./auth.ts";
+import type { Handlers } from "./endpoint.ts";
 
 /*
  * Sessions of the console. A session is a cookie that the relay does not store: the token's id, the expiry and a nonce,
@@ -143,97 +140,51 @@ export function createSessionCheck(sessions: Sessions): (request: FastifyRequest
   };
 }
 
-const start = {
-  method: "POST",
-  path: "/v1/session",
-  name: "startSession",
-  scope: null,
-  open: true,
-  summary: "Signs in to the console",
-  description:
-    "Sets a cookie for 12 hours. A request with the cookie needs the header `x-wamid-relay: console`. Changing or removing the token ends its sessions. A bad token or code counts toward `control.badTokenLimit`.",
-  body: z.union([
-    z.strictObject({ token: z.string().min(1).max(4096).describe("A token of `control.tokens`.") }),
-    z.strictObject({ code: z.string().min(1).max(256).describe("A code of `POST /v1/session/code`. It works once, for 60 seconds.") }),
-  ]),
-  answers: { 200: { text: "The session.", schema: sessionSchema } },
-} as const;
-
-const current = {
-  method: "GET",
-  path: "/v1/session",
-  name: "getSession",
-  scope: null,
-  open: true,
-  summary: "The session of the cookie",
-  answers: { 200: { text: "The session.", schema: sessionSchema } },
-} as const;
-
-const end = {
-  method: "POST",
-  path: "/v1/session/end",
-  name: "endSession",
-  scope: null,
-  open: true,
-  summary: "Signs out",
-  description: "Ends the session of the cookie on all processes, and deletes the cookie.",
-  answers: { 200: { text: "`ended` is false when there was no session.", schema: sessionEndedSchema } },
-} as const;
-
-const code = {
-  method: "POST",
-  path: "/v1/session/code",
-  name: "createSessionCode",
-  scope: null,
-  summary: "A one-time code that signs in to the console",
-  description: "For 60 seconds, with the rights of the bearer token. A session cannot create one.",
-  answers: { 200: { text: "The code.", schema: sessionCodeSchema } },
-} as const;
-
-interface SessionRoutesParts {
+interface SessionParts {
   readonly sessions: Sessions;
   readonly sessionOf: ReturnType<typeof createSessionCheck>;
   readonly tokens: () => Tokens;
   readonly badToken: BadTokenHook;
 }
 
-/** `/v1/session`, `/v1/session/end` and `/v1/session/code`. */
-export function addSessionRoutes(app: FastifyInstance, { sessions, sessionOf, tokens, badToken }: SessionRoutesParts, allow: Allow): void {
-  const open: Allow = () => async () => {};
-
-  addEndpoint(app, open, start, async ({ body, request, reply }) => {
-    refuseForeignOrigin(request);
-    const token = "token" in body ? tokens().byValue(body.token) : await sessions.useCode(body.code);
-    if (token === null) {
-      const message = "token" in body ? "unknown token" : 'the code is wrong, used or expired; run "wamid-relay console" again';
-      throw refuseToken(badToken, "unknown", message, request.raw);
-    }
-    const { value, expiresAt } = sessions.start(token);
-    setCookie(request, reply, value, sessionMs / 1000);
-    return toAnswer(sessionSchema, { name: token.name, scopes: [...token.scopes], expiresAt });
-  });
-
-  addEndpoint(app, open, current, async ({ request }) => {
-    const session = await sessionOf(request);
-    // Not counted as a bad token: the console asks on each load whether it is signed in.
-    if (session === null) throw new RelayError("unauthorized", "there is no session; sign in");
-    const { name, scopes } = session.token;
-    return toAnswer(sessionSchema, { name, scopes: [...scopes], expiresAt: session.expiresAt });
-  });
-
-  addEndpoint(app, open, end, async ({ request, reply }) => {
-    const value = cookieOf(request);
-    // Nor is a cookie deleted: a page of another site, whose requests have none, could sign out.
-    if (value === null) return { ended: false };
-    refuseForeignRequest(request);
-    const session = await sessions.find(value);
-    if (session !== null) await sessions.end(session);
-    setCookie(request, reply, "", 0);
-    return { ended: session !== null };
-  });
-
-  addEndpoint(app, allow, code, async ({ request: { caller } }) => {
-    if (caller === null || caller.session !== null) throw new RelayError("forbidden", "only a bearer token can create a code");
-    return toAnswer(sessionCodeSchema, sessions.createCode(caller.token));
-  });
+export function createSessionHandlers({
+  sessions,
+  sessionOf,
+  tokens,
+  badToken,
+}: SessionParts): Pick<Handlers, "startSession" | "getSession" | "endSession" | "createSessionCode"> {
+  return {
+    async startSession(by, { request, reply }) {
+      refuseForeignOrigin(request);
+      const token = "token" in by ? tokens().byValue(by.token) : await sessions.useCode(by.code);
+      if (token === null) {
+        const message = "token" in by ? "unknown token" : 'the code is wrong, used or expired; run "wamid-relay console" again';
+        throw refuseToken(badToken, "unknown", message, request.raw);
+      }
+      const { value, expiresAt } = sessions.start(token);
+      setCookie(request, reply, value, sessionMs / 1000);
+      return { name: token.name, scopes: token.scopes, expiresAt };
+    },
+    async getSession(_input, { request }) {
+      const session = await sessionOf(request);
+      // Not counted as a bad token: the console asks on each load whether it is signed in.
+      if (session === null) throw new RelayError("unauthorized", "there is no session; sign in");
+      const { name, scopes } = session.token;
+      return { name, scopes, expiresAt: session.expiresAt };
+    },
+    async endSession(_input, { request, reply }) {
+      const value = cookieOf(request);
+      // Nor is a cookie deleted: a page of another site, whose requests have none, could sign out.
+      if (value === null) return { ended: false };
+      refuseForeignRequest(request);
+      const session = await sessions.find(value);
+      if (session !== null) await sessions.end(session);
+      setCookie(request, reply, "", 0);
+      return { ended: session !== null };
+    },
+    createSessionCode(_input, { request: { caller } }) {
+      if (caller === null || caller.session !== null) throw new RelayError("forbidden", "only a bearer token can create a code");
+      return sessions.createCode(caller.token);
+    },
+  };
 }

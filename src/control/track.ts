@@ -1,13 +1,13 @@
 import { Readable } from "node:stream";
 import { setImmediate as yieldToLoop } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
-import { z } from "zod";
-import { type TrackedLine, type TrackSums, trackEndSchema, trackedLineSchema, trackedSchema } from "../model/answers.ts";
+import type { TrackedLine, TrackSums } from "../model/answers.ts";
+import { type Registration, registration } from "../model/endpoints/send.ts";
 import { type ErrorCode, RelayError } from "../model/errors.ts";
 import { lineLimits, parseWithin } from "../model/json.ts";
 import { maskValue } from "../model/mask.ts";
-import { metadataSchema } from "../model/message.ts";
-import { type Allow, addEndpoint, idText, parse, time } from "./endpoint.ts";
+import type { Allow } from "./auth.ts";
+import { addEndpoints, type Handlers, parse } from "./endpoint.ts";
 import { isBlank, type Line, linesIn } from "./split-lines.ts";
 
 export interface TrackPort {
@@ -20,20 +20,6 @@ export interface TrackPort {
 export type RegistrationOutcome =
   | { readonly result: "created" | "known" }
   | { readonly result: "conflict" | "invalid"; readonly error: string; readonly details?: unknown };
-
-const registration = z.strictObject({
-  account: z.string().min(1).optional().describe("Its account. Required when the settings have several."),
-  wamid: idText.describe("Its wamid."),
-  id: idText.optional().describe("The service's message id."),
-  reference: idText.optional().describe("Your own reference, such as an order number."),
-  conversationId: idText.optional().describe("The service's conversation id."),
-  metadata: metadataSchema.optional().describe("Your own data, for routes and `payload: enriched`."),
-  sentAt: time.optional().describe("When it was sent. Default: the time of registration."),
-});
-export type Registration = z.infer<typeof registration>;
-
-/** One message, or up to 1,000. */
-export const trackBody = z.union([registration.transform((one) => [one]), z.array(registration).min(1).max(1000)]);
 
 type ReadLine =
   | { readonly registration: Registration; readonly wamid: string }
@@ -56,63 +42,32 @@ export function readRegistration(line: string): ReadLine {
 
 const ndjson = "application/x-ndjson";
 
-const track = {
-  method: "POST",
-  path: "/v1/messages/track",
-  name: "trackMessages",
-  scope: "track",
-  summary: "Registers sent messages, so that the relay tracks them",
-  description: `Registering again is safe: new facts are added, and equal ones change nothing. The earliest \`sentAt\` counts.
-
-| body | the relay |
-|---|---|
-| JSON: one registration, or a list of up to 1,000 | registers all or none. 409 \`conflict\` when one contradicts what is stored: \`details\` has \`stored\` and \`given\` by field, and \`index\` in a list |
-| NDJSON (\`application/x-ndjson\`): one registration a line | registers each line separately, and answers a line for each in order, then a line with the sums |
-
-| NDJSON | limit |
-|---|---|
-| the body | 8 MiB, above it 413 \`too_large\`. Send more lines in several requests |
-| a line | 64 KiB, 2,000 values, 32 levels |
-| \`metadata\` of a message | 64 KiB as JSON, 1,000 keys and entries, 16 levels |
-| a failure later on | the last line has \`error\`, \`code\` and \`stoppedAt\`: continue at that line. Do so after a cut answer too |`,
-  body: trackBody,
-  lines: "One registration per line, at most 8 MiB.",
-  answers: {
-    200: {
-      text: "The number of messages registered now and before; for NDJSON, the result of each line.",
-      schema: trackedSchema,
-      types: ["application/json", ndjson],
-      line: z.union([trackedLineSchema, trackEndSchema]),
-    },
-  },
-  errors: ["conflict", "shutting_down"],
-} as const;
-
-/** `POST /v1/messages/track`: JSON, all or none; or NDJSON, each line separately. */
+/** JSON: all or none; NDJSON: each line separately. */
 export function addTrackRoute(app: FastifyInstance, port: TrackPort, allow: Allow): void {
   let isStopping = false;
   app.addHook("preClose", async () => {
     isStopping = true;
   });
 
+  const trackMessages: Handlers["trackMessages"] = async ({ body }, { request, reply }) => {
+    if (!Buffer.isBuffer(body)) return port.register(body);
+    const report = registerLines(body, {
+      async registerEach(registrations) {
+        const outcomes = await port.registerEach(registrations);
+        // A conflict quotes what is stored.
+        return request.isMasked ? (maskValue(outcomes, null) as RegistrationOutcome[]) : outcomes;
+      },
+      isStopping: () => isStopping,
+      failed: (error) => app.reportFault(error, request.id),
+    });
+    // An error before the first registration is answered with its own status.
+    const first = await report.next();
+    return reply.type(ndjson).send(Readable.from(allOf(first, report), { objectMode: false, highWaterMark: 64 * 1024 }));
+  };
   // In a scope of its own: other paths refuse the content type.
   app.register(async (scope) => {
     scope.addContentTypeParser(ndjson, { parseAs: "buffer" }, (_request, body, done) => done(null, body));
-    addEndpoint(scope, allow, track, async ({ body, request, reply }) => {
-      if (!Buffer.isBuffer(body)) return port.register(body);
-      const report = registerLines(body, {
-        async registerEach(registrations) {
-          const outcomes = await port.registerEach(registrations);
-          // A conflict quotes what is stored.
-          return request.isMasked ? (maskValue(outcomes, null) as RegistrationOutcome[]) : outcomes;
-        },
-        isStopping: () => isStopping,
-        failed: (error) => app.reportFault(error, request.id),
-      });
-      // An error before the first registration is answered with its own status.
-      const first = await report.next();
-      return reply.type(ndjson).send(Readable.from(allOf(first, report), { objectMode: false, highWaterMark: 64 * 1024 }));
-    });
+    addEndpoints(scope, allow, { trackMessages });
   });
 }
 

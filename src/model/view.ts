@@ -15,7 +15,9 @@ export type View<Schema> = Schema extends typeof time
         ? Readonly<Record<z.infer<Key>, View<Value>>>
         : Schema extends z.ZodObject<infer Shape>
           ? ViewOfShape<Shape>
-          : z.infer<Schema>;
+          : Schema extends z.ZodUnion<infer Options>
+            ? View<Options[number]>
+            : z.infer<Schema>;
 type ViewOfShape<Shape> = { readonly [Key in keyof Shape as Shape[Key] extends z.ZodExactOptional ? never : Key]: View<Shape[Key]> } & {
   readonly [Key in keyof Shape as Shape[Key] extends z.ZodExactOptional ? Key : never]?: Shape[Key] extends z.ZodExactOptional<infer Inner>
     ? View<Inner>
@@ -175,8 +177,14 @@ function within(schema: z.core.$ZodType, writerOf: Writer, others: "pick" | "kee
   if (schema instanceof z.ZodUnion) {
     const options = schema.options.map((option) => [option as z.ZodType, writerOf(option)] as const);
     if (options.every(([, write]) => write === asItIs)) return asItIs;
-    // Answers only: a view has times in unix ms, which no option accepts.
-    return (value, owner) => (options.find(([option]) => option.safeParse(value).success) ?? options[0])?.[1](value, owner);
+    // A view has times in unix ms, which no option accepts: its fields select the option.
+    const isOf = (option: z.ZodType, value: unknown): boolean =>
+      others === "keep" ? option.safeParse(value).success : option instanceof z.ZodObject && hasFields(option, value);
+    return (value, owner) => (options.find(([option]) => isOf(option, value)) ?? options[0])?.[1](value, owner);
   }
   return asItIs;
+}
+
+function hasFields({ shape }: z.ZodObject, value: unknown): boolean {
+  return Object.entries(shape).every(([key, field]) => field instanceof z.ZodExactOptional || Object.hasOwn(value as object, key));
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { createReplaying } from "../../../src/app/replaying.ts";
-import type { ReplayQuery } from "../../../src/control/replay.ts";
+import type { ReplayQuery } from "../../../src/model/queries.ts";
 import { packEventId } from "../../../src/store/schema/codes.ts";
 import { queueState, settledState } from "../../../src/store/schema/tables.ts";
 import { openSqliteStore, type SqliteStore } from "../../../src/store/sqlite/open.ts";

@@ -4,9 +4,8 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { createRelay } from "../../../src/app/relay.ts";
 import { parseSettings } from "../../../src/config/load.ts";
-import type { Endpoint } from "../../../src/control/endpoint.ts";
+import { allEndpoints, type NamedEndpoint } from "../../../src/model/endpoints/table.ts";
 import { startSandbox } from "../../../src/sandbox/start-sandbox.ts";
-import { allEndpoints } from "../../harness/all-endpoints.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { routeTo, settingsOf, webhookSecret } from "../../harness/relay-settings.ts";
@@ -97,8 +96,8 @@ test("the examples have the shape of real answers, which their schemas describe"
       },
     },
   });
-  const described: Endpoint[] = [];
-  const endpoints = (await allEndpoints()).map((endpoint) => ({ endpoint, pattern: patternOf(endpoint.path) }));
+  const described: NamedEndpoint[] = [];
+  const endpoints = allEndpoints.map((endpoint) => ({ endpoint, pattern: patternOf(endpoint.path) }));
   /** Its answer, which the schema of its status describes with every field. */
   const request = async (method: "GET" | "POST", path: string, body?: unknown) =>
     read(method, path, await relay.ask(path, { method, body }));

@@ -1,14 +1,9 @@
 import { gzipSync } from "node:zlib";
-import { beforeAll, expect, test } from "vitest";
-import { allEndpoints } from "../../harness/all-endpoints.ts";
+import { expect, test } from "vitest";
+import { allEndpoints } from "../../../src/model/endpoints/table.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { rowsOf } from "../../harness/store-rows.ts";
-
-let endpoints: Awaited<ReturnType<typeof allEndpoints>>;
-beforeAll(async () => {
-  endpoints = await allEndpoints();
-});
 
 async function send(relay: RelayHere, path: string, body: Buffer, headers: Record<string, string>): Promise<[number, unknown]> {
   const answer = await fetch(relay.url + path, { method: "POST", body, headers: { authorization: `Bearer ${relayToken}`, ...headers } });
@@ -21,7 +16,7 @@ const json = "application/json";
 
 test("every endpoint with a body refuses bytes that are not UTF-8, another charset, and a compressed body", async () => {
   const relay = await startRelayHere();
-  const paths = endpoints.filter(({ body }) => body !== undefined).map(({ path }) => path.replace(/:\w+/g, "some"));
+  const paths = allEndpoints.filter(({ body }) => body !== undefined).map(({ path }) => path.replace(/:\w+/g, "some"));
   expect(paths).toEqual(
     expect.arrayContaining(["/v1/messages", "/v1/messages/track", "/v1/automations/some/runs", "/v1/replay", "/v1/session"]),
   );

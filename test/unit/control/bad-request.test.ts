@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { parse } from "../../../src/control/endpoint.ts";
-import { readRegistration, trackBody } from "../../../src/control/track.ts";
+import { readRegistration } from "../../../src/control/track.ts";
+import { trackBody } from "../../../src/model/endpoints/send.ts";
 
 const message = { account: "main", wamid: "w1" };
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { messageBody, runBody } from "../../../src/control/sending.ts";
-import { readRegistration, trackBody } from "../../../src/control/track.ts";
+import { readRegistration } from "../../../src/control/track.ts";
+import { messageBody, runBody, trackBody } from "../../../src/model/endpoints/send.ts";
 import { bodyLimits, lineLimits, parseBody, parseWithin } from "../../../src/model/json.ts";
 import { metadataFault, metadataLimits, shownMetadata } from "../../../src/model/message.ts";
 import { joinFacts } from "../../../src/track/registration.ts";

@@ -2,9 +2,9 @@ import openapiTS, { astToString, type OpenAPI3 } from "openapi-typescript";
 import ts from "typescript";
 import { expect, test } from "vitest";
 import { describe } from "../../../src/control/openapi.ts";
-import { allEndpoints } from "../../harness/all-endpoints.ts";
+import { allEndpoints } from "../../../src/model/endpoints/table.ts";
 
-const endpoints = await allEndpoints();
+const endpoints = allEndpoints;
 const types = astToString(await openapiTS(describe(endpoints, "1.0.0") as OpenAPI3));
 
 /** The compiler's errors in these files, which import the types. */

@@ -1,9 +1,10 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { createAllow, createTokens } from "../../../src/control/auth.ts";
-import { addEndpoint } from "../../../src/control/endpoint.ts";
+import { addEndpoint, addEndpoints } from "../../../src/control/endpoint.ts";
 import { createHttp } from "../../../src/control/http.ts";
-import { addSessionRoutes, type Claims, createSessionCheck, createSessions } from "../../../src/control/session.ts";
+import { type Claims, createSessionCheck, createSessionHandlers, createSessions } from "../../../src/control/session.ts";
+import { revealQuery } from "../../../src/model/queries.ts";
 import { Secret } from "../../../src/model/secret.ts";
 import { pii } from "../../../src/model/view.ts";
 
@@ -42,7 +43,7 @@ function processOf(world: World) {
   const http = createHttp(null, (error) => {
     throw error;
   });
-  addSessionRoutes(http, { sessions, sessionOf, tokens, badToken }, allow);
+  addEndpoints(http, allow, createSessionHandlers({ sessions, sessionOf, tokens, badToken }));
   const schema = z.object({ wamid: pii("wamid", z.string()) });
   const thing = {
     method: "GET",
@@ -50,9 +51,11 @@ function processOf(world: World) {
     name: "getThing",
     scope: "read",
     summary: "",
+    params: z.strictObject({ name: z.string() }),
+    query: revealQuery,
     answers: { 200: { text: "", schema } },
-  };
-  addEndpoint(http, allow, { ...thing, method: "GET", params: z.strictObject({ name: z.string() }) } as const, async () => ({ wamid }));
+  } as const;
+  addEndpoint(http, allow, thing, async () => ({ wamid }));
   const act = {
     method: "POST",
     path: "/v1/act",

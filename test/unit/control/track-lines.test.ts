@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { type Registration, type RegistrationOutcome, registerLines } from "../../../src/control/track.ts";
+import { type RegistrationOutcome, registerLines } from "../../../src/control/track.ts";
+import type { Registration } from "../../../src/model/endpoints/send.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
 
 const lines = (from: number, count: number) =>

@@ -1,0 +1,192 @@
+import { isUtf8 } from "node:buffer";
+import type { FastifyRequest } from "fastify";
+import type {
+  attemptSchema,
+  DeliveryView,
+  deliveryGroupsSchema,
+  deliveryPageSchema,
+  EventView,
+  eventPageSchema,
+  explainedSchema,
+  HydrationView,
+  MessageView,
+  messagePageSchema,
+  runPageSchema,
+  statsSchema,
+} from "../model/answers.ts";
+import { RelayError } from "../model/errors.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { DeliveryQuery, EventQuery, ExplainQuery, GroupQuery, MessageQuery, RunQuery } from "../model/queries.ts";
+import type { searchSchema } from "../model/search.ts";
+import type { View } from "../model/view.ts";
+import type { Handlers } from "./endpoint.ts";
+import { lookUp } from "./guesses.ts";
+
+/** Reads a store without writing, in a relay or beside a running one. `wholeOnly`: by whole names, not by a part of one. */
+export interface Reading {
+  /** Newest first. */
+  listEvents(filter: EventQuery, wholeOnly: boolean): Promise<View<typeof eventPageSchema>>;
+  /** By `seq` when `id` is the seq of an event, else by event id: one for each account that has it. */
+  findEvents(id: string): Promise<readonly EventDetail[]>;
+  deliveriesOf(event: number): Promise<readonly (DeliveryView & { readonly attemptHistory: readonly AttemptView[] })[]>;
+  /** Newest events first. */
+  listDeliveries(filter: DeliveryQuery): Promise<View<typeof deliveryPageSchema>>;
+  /** Largest first. */
+  groupDeliveries(filter: GroupQuery): Promise<View<typeof deliveryGroupsSchema>>;
+  /** Registered ones, newest first. */
+  listMessages(filter: MessageQuery, wholeOnly: boolean): Promise<View<typeof messagePageSchema>>;
+  /** By wamid, else by the service's message id, else by reference. */
+  findMessages(name: string): MaybePromise<readonly MessageView[]>;
+  /** Newest first. */
+  listRuns(filter: RunQuery, wholeOnly: boolean): Promise<View<typeof runPageSchema>>;
+  stats(): Promise<View<typeof statsSchema>>;
+  readonly search: SearchPort;
+}
+
+/** What a text can name, best first. */
+export type SearchPort = (text: string, wholeOnly: boolean) => Promise<View<typeof searchSchema>>;
+
+/** With the bytes of the response as received. */
+export interface AttemptView extends Omit<View<typeof attemptSchema>, "response"> {
+  readonly response: Buffer | null;
+}
+
+/** With the bytes as received, and the verdicts as stored. */
+export interface EventDetail extends EventView {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+  readonly verdicts: readonly (readonly [route: string, verdict: string, reason?: string])[];
+  readonly hydration: HydrationView | null;
+}
+
+type EventStoryView = View<typeof explainedSchema>["data"][number]["events"][number];
+
+export interface DeliveryStory extends Omit<EventStoryView["deliveries"][number], "attemptHistory"> {
+  readonly attemptHistory: readonly AttemptView[];
+}
+
+export interface EventStory extends Pick<EventStoryView, "waits"> {
+  readonly event: EventDetail;
+  readonly deliveries: readonly DeliveryStory[];
+}
+
+/** One message or run with its events, or one event. */
+export interface Story extends Omit<View<typeof explainedSchema>["data"][number], "events"> {
+  readonly events: readonly EventStory[];
+}
+
+export interface Explained {
+  /** Several when accounts, or messages with one reference, share the name; none when nothing has it. */
+  readonly stories: readonly Story[];
+  /** Number of oldest unplanned events that were not searched. */
+  readonly unseen: number;
+}
+
+export interface ExplainPort {
+  explain(query: ExplainQuery): Promise<Explained>;
+}
+
+type ReadingName =
+  | "listEvents"
+  | "getEvent"
+  | "listDeliveries"
+  | "groupDeliveries"
+  | "listMessages"
+  | "getMessage"
+  | "listRuns"
+  | "search"
+  | "getStats"
+  | "explain";
+
+/** The lists and details of `/v1`. */
+export function createReadingHandlers(port: Reading, explaining: ExplainPort): Pick<Handlers, ReadingName> {
+  return {
+    listEvents: (query, { request }) =>
+      lookUp(request, { names: [query.q, query.wamid, query.subject] }, (wholeOnly) => port.listEvents(query, wholeOnly), isSome),
+    async getEvent({ id, account }, { request }) {
+      const event = onlyOne(ofAccount(account, await findNamed(request, id, port.findEvents)), "event", ({ seq, account: of }) => ({
+        seq,
+        account: of,
+      }));
+      const deliveries = await port.deliveriesOf(event.seq);
+      return {
+        ...event,
+        body: event.body.toString("base64"),
+        text: utf8Text(event.body),
+        routes: routesOf(event),
+        deliveries: deliveries.map((delivery) => ({ ...delivery, attemptHistory: delivery.attemptHistory.map(attemptOf) })),
+      };
+    },
+    listDeliveries: (query) => port.listDeliveries(query),
+    groupDeliveries: (query) => port.groupDeliveries(query),
+    listMessages: (query, { request }) => {
+      const { phone, q, reference } = query;
+      return lookUp(request, { phone, names: [q, reference] }, (wholeOnly) => port.listMessages(query, wholeOnly), isSome);
+    },
+    getMessage: async ({ wamid, account }, { request }) =>
+      onlyOne(ofAccount(account, await findNamed(request, wamid, port.findMessages)), "message", (one) => ({
+        account: one.account,
+        wamid: one.wamid,
+      })),
+    listRuns: (query, { request }) =>
+      lookUp(request, { names: [query.q, query.reference, query.runId] }, (wholeOnly) => port.listRuns(query, wholeOnly), isSome),
+    search: ({ q }, { request }) => lookUp(request, { names: [q] }, (wholeOnly) => port.search(q, wholeOnly), isSome),
+    getStats: () => port.stats(),
+    async explain(query, { request }) {
+      const isFound = ({ stories }: Explained) => stories.length > 0;
+      const { stories, unseen } = await lookUp(request, { names: [query.name] }, () => explaining.explain(query), isFound);
+      if (stories.length === 0) throw new RelayError("not_found", notFoundText(unseen));
+      return { data: stories.map((each) => ({ ...each, events: each.events.map(eventStory) })), unseen };
+    },
+  };
+}
+
+const isSome = ({ data }: { readonly data: readonly unknown[] }): boolean => data.length > 0;
+
+function findNamed<T>(request: FastifyRequest, name: string, find: (name: string) => MaybePromise<readonly T[]>): Promise<readonly T[]> {
+  return lookUp(
+    request,
+    { names: [name] },
+    () => find(name),
+    ({ length }) => length > 0,
+  );
+}
+
+function ofAccount<T extends { readonly account: string }>(account: string | undefined, found: readonly T[]): T[] {
+  return found.filter((each) => account === undefined || each.account === account);
+}
+
+/** Throws unless a name has one subject. `name` names each of several. */
+function onlyOne<T>(found: readonly T[], what: "event" | "message", name: (one: T) => object): T {
+  const [one, ...others] = found;
+  if (one === undefined) throw new RelayError("not_found", `no such ${what}`);
+  if (others.length === 0) return one;
+  const message =
+    what === "event"
+      ? "events of several accounts have this id; ask with account=, or by seq"
+      : "several messages have this; ask by wamid, with account= where two accounts have it";
+  throw new RelayError("bad_request", message, found.map(name));
+}
+
+function notFoundText(unseen: number): string {
+  const nothing = "not found: no event, message or run has this id, wamid or reference";
+  return unseen === 0 ? nothing : `${nothing}; not searched: the oldest ${unseen} events that wait to be planned`;
+}
+
+function eventStory({ event, waits, deliveries }: EventStory): EventStoryView {
+  const viewOf = (delivery: DeliveryStory) => ({ ...delivery, attemptHistory: delivery.attemptHistory.map(attemptOf) });
+  return { ...event, waits, routes: routesOf(event), deliveries: deliveries.map(viewOf) };
+}
+
+function attemptOf(view: AttemptView): View<typeof attemptSchema> {
+  return { ...view, response: view.response === null ? null : view.response.toString("utf8") };
+}
+
+function routesOf({ verdicts }: EventDetail) {
+  return verdicts.map(([route, verdict, reason]) => ({ route, verdict, ...(reason === undefined ? {} : { reason }) }));
+}
+
+/** Null when the bytes are not UTF-8. */
+function utf8Text(bytes: Buffer): string | null {
+  return isUtf8(bytes) ? bytes.toString("utf8") : null;
+}

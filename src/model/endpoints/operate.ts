@@ -1,0 +1,148 @@
+import { z } from "zod";
+import {
+  accountResumedSchema,
+  accountsSchema,
+  instanceSchema,
+  listenersSchema,
+  reconciledSchema,
+  reconcilePlanSchema,
+  reloadSchema,
+  replayCountSchema,
+  replayedSchema,
+  resumedSchema,
+  retriedSchema,
+  secretUsesSchema,
+  settingsViewSchema,
+} from "../answers.ts";
+import { healthSchema, readinessSchema } from "../probes.ts";
+import { givenTime, replayBody, revealQuery } from "../queries.ts";
+
+const openApiSchema = z
+  .looseObject({
+    openapi: z.string().describe("The version of OpenAPI."),
+    info: z.record(z.string(), z.unknown()).describe("Title and version of the relay."),
+    paths: z.record(z.string(), z.unknown()).describe("The operations by path."),
+    components: z.record(z.string(), z.unknown()).describe("The schemas and answers that the operations refer to."),
+  })
+  .meta({ id: "OpenApi", description: "A document of OpenAPI 3.1." });
+
+/** The process, its settings, and what acts on deliveries. */
+export const operating = {
+  getHealth: {
+    scope: null,
+    open: true,
+    summary: "Whether the process answers",
+    answers: { 200: { text: "It does.", schema: healthSchema } },
+  },
+  getReadiness: {
+    scope: null,
+    open: true,
+    summary: "Whether the relay can store events and is not stopping",
+    description: "With `server.control`, the answer on `server.port` has only `ready` and `draining`.",
+    answers: {
+      200: { text: "It is ready.", schema: readinessSchema },
+      503: { text: "It is starting or stopping, or its store is unavailable.", schema: readinessSchema },
+    },
+  },
+  describe: {
+    scope: "read",
+    summary: "This description",
+    answers: { 200: { text: "OpenAPI 3.1.", schema: openApiSchema } },
+  },
+  listSecrets: {
+    scope: "read",
+    summary: "How often each secret verified webhooks, and when last, by fingerprint",
+    answers: { 200: { text: "Secrets of the settings first, in their order there; then removed ones.", schema: secretUsesSchema } },
+  },
+  getInstance: {
+    scope: "read",
+    summary: "This process: its version, its store and digests of its settings",
+    description: "`wamid-relay doctor` compares them with a settings file. No digest discloses a setting.",
+    answers: { 200: { text: "The process that answered.", schema: instanceSchema } },
+  },
+  reloadSettings: {
+    scope: "replay",
+    summary: "Reads the settings, the env file and the secret files again, as SIGHUP does",
+    description: "Applies to the process that answers. If anything is faulty, that process keeps the settings that it has.",
+    answers: { 200: { text: "What changed.", schema: reloadSchema } },
+    errors: ["settings_refused", "conflict"],
+  },
+  getReload: {
+    scope: "read",
+    summary: "What the last reload did, whether by SIGHUP or `POST /v1/reload`",
+    answers: { 200: { text: "`trigger` is `start` before the first reload.", schema: reloadSchema } },
+  },
+  getSettings: {
+    scope: "read",
+    summary: "The settings in effect, with secrets masked",
+    description: "As `wamid-relay config print` shows them. Sections that need a restart are those of the start.",
+    answers: { 200: { text: "The settings.", schema: settingsViewSchema } },
+  },
+  listListeners: {
+    scope: "read",
+    summary: "Connected listeners, and the cursors of others",
+    description: "Several processes share the cursors. A listener is connected to one of them, which alone lists the connection.",
+    answers: { 200: { text: "The listeners.", schema: listenersSchema } },
+  },
+  retryDelivery: {
+    scope: "replay",
+    summary: "Sends a delivery now",
+    description: "A settled delivery waits again, under the same id. A held one stays held behind its message's earlier delivery.",
+    params: z.strictObject({ id: z.string().describe("The delivery's id.") }),
+    answers: { 200: { text: "Its state now and before the retry.", schema: retriedSchema } },
+    errors: ["not_found", "conflict"],
+  },
+  replay: {
+    scope: "replay",
+    summary: "Sends deliveries again, in order, or releases quarantined events",
+    description:
+      "Every condition must hold; without one, every dead letter matches. One request ends after a few seconds: repeat it with `cursor` until `next` is null.",
+    body: replayBody,
+    answers: {
+      200: {
+        text: "The number sent, and `next` for the rest. With `dryRun`: what would be sent.",
+        schema: z.union([replayedSchema, replayCountSchema]),
+      },
+    },
+    errors: ["not_found"],
+  },
+  resumeRoute: {
+    scope: "replay",
+    summary: "Tries a destination now that stopped (410), paused (429 with Retry-After) or fails (its breaker is open)",
+    params: z.strictObject({ route: z.string().describe("The route's name.") }),
+    answers: {
+      200: { text: "`resumed` is false when it was neither stopped nor paused, and its breaker not open.", schema: resumedSchema },
+    },
+    errors: ["not_found"],
+  },
+  resumeAccount: {
+    scope: "replay",
+    summary: "Ends the stops of an account's used-up quotas",
+    description: "Also discards smaller per-minute caps that the service reported. The next refused call stops the account again.",
+    params: z.strictObject({ account: z.string().describe("The account's name.") }),
+    answers: { 200: { text: "`ended` names the stops; `resumed` is false when there were none.", schema: accountResumedSchema } },
+    errors: ["not_found"],
+  },
+  reconcile: {
+    scope: "replay",
+    summary: "Polls the service for messages that are due",
+    description:
+      "One request takes at most five seconds. While `more` is true, repeat it with the answer's `dueBy` to continue the pass. Routes receive what it finds.",
+    body: z
+      .strictObject({
+        account: z.string().optional().describe("Only this account."),
+        dryRun: z.boolean().default(false).describe("Only return the plan."),
+        dueBy: givenTime.nullable().default(null).describe("`dueBy` of the previous answer, to continue the same pass."),
+      })
+      .prefault({}),
+    answers: { 200: { text: "The results by account.", schema: z.union([reconciledSchema, reconcilePlanSchema]) } },
+    errors: ["shutting_down"],
+  },
+  listAccounts: {
+    scope: "read",
+    summary: "The accounts, with their stops, budget and last reconciliation pass",
+    description: "With several processes, `lastPass` is the last one of any process.",
+    query: revealQuery,
+    answers: { 200: { text: "The accounts.", schema: accountsSchema } },
+  },
+} as const;

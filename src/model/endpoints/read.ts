@@ -1,0 +1,153 @@
+import { z } from "zod";
+import {
+  deliveryGroupsSchema,
+  deliveryPageSchema,
+  eventDetailSchema,
+  eventPageSchema,
+  explainedSchema,
+  messagePageSchema,
+  messageSchema,
+  runPageSchema,
+  statsSchema,
+} from "../answers.ts";
+import { auditProgressSchema, auditSchema } from "../audit.ts";
+import { qualitySchema, seriesSchema, seriesTable } from "../history.ts";
+import { overviewSchema } from "../overview.ts";
+import {
+  accountQuery,
+  auditQuery,
+  deliveryQuery,
+  eventQuery,
+  explainQuery,
+  groupQuery,
+  messageQuery,
+  qualityQuery,
+  revealQuery,
+  runQuery,
+  searchQuery,
+  seriesQuery,
+} from "../queries.ts";
+import { searchSchema } from "../search.ts";
+
+/** Lists, details and figures. */
+export const reading = {
+  getOverview: {
+    scope: "read",
+    summary: "What needs action, the figures of the last hour, and the state of each destination",
+    description: "`GET /v1/live` sends it whenever it changes. Counts of deliveries are at most five seconds old.",
+    query: revealQuery,
+    answers: { 200: { text: "The facts of this moment.", schema: overviewSchema } },
+  },
+  getSeries: {
+    scope: "read",
+    summary: "Counts, percentiles and gauges over time",
+    description: `The relay counts in the transaction that stores what it counts. A percentile is at most 19 % from the exact one. If that is 1 or less, the percentile is between 0 and 1. Minutes become hours after two days.
+
+${seriesTable}`,
+    query: seriesQuery,
+    answers: { 200: { text: "The series.", schema: seriesSchema } },
+  },
+  getQuality: {
+    scope: "read",
+    summary: "How many messages arrived, what failed and why, and how long they took",
+    description:
+      "Counts the messages that were sent in the range, and which statuses they reached in it. Without `route` and `reference` these are estimates at the beginning of the range: messages sent before it are left out by their time to the status. With `route` or `reference` the relay counts stored events, which takes about a second per million and reaches back to `retention.events`.",
+    query: qualityQuery,
+    answers: { 200: { text: "The sums.", schema: qualitySchema } },
+  },
+  listEvents: {
+    scope: "read",
+    summary: "Events, without their bodies",
+    description:
+      "Give at most one of `wamid`, `subject` and `q`. `unseen` is 0 unless the query has a `wamid` and too many events are unplanned to search all of them. It counts the oldest ones, which were not searched.",
+    query: eventQuery,
+    answers: { 200: { text: "The events that meet every condition.", schema: eventPageSchema } },
+    errors: ["too_many_guesses"],
+  },
+  getEvent: {
+    scope: "read",
+    summary: "One event with its bytes, the verdicts of the routes, and its deliveries",
+    description: "When events of several accounts have the id, `bad_request` lists them.",
+    params: z.strictObject({ id: z.coerce.string<string | number>().describe("Its id or seq.") }),
+    query: accountQuery,
+    answers: { 200: { text: "The event; `body` is base64.", schema: eventDetailSchema } },
+    errors: ["not_found", "too_many_guesses"],
+  },
+  listDeliveries: {
+    scope: "read",
+    summary: "Deliveries, those of the newest events first",
+    query: deliveryQuery,
+    answers: { 200: { text: "The deliveries that meet every condition.", schema: deliveryPageSchema } },
+  },
+  groupDeliveries: {
+    scope: "read",
+    summary: "Undelivered deliveries, counted by route, state and cause",
+    query: groupQuery,
+    answers: { 200: { text: "The groups, largest first.", schema: deliveryGroupsSchema } },
+  },
+  listMessages: {
+    scope: "read",
+    summary: "Registered messages with their status",
+    description: "With `q` or `phone` also messages that were only seen.",
+    query: messageQuery,
+    answers: { 200: { text: "The messages that meet every condition.", schema: messagePageSchema } },
+    errors: ["too_many_guesses"],
+  },
+  getMessage: {
+    scope: "read",
+    summary: "One message with its status, registered or only seen",
+    description: "When several messages have the name, `bad_request` lists them.",
+    params: z.strictObject({ wamid: z.string().describe("Its wamid, else the service's id, else its reference.") }),
+    query: accountQuery,
+    answers: { 200: { text: "The message.", schema: messageSchema } },
+    errors: ["not_found", "too_many_guesses"],
+  },
+  listRuns: {
+    scope: "read",
+    summary: "Automation runs with their status",
+    query: runQuery,
+    answers: { 200: { text: "The runs that meet every condition.", schema: runPageSchema } },
+    errors: ["too_many_guesses"],
+  },
+  search: {
+    scope: "read",
+    summary: "What a text can name: messages, runs, events and deliveries",
+    description: "For a search box. `q` of `GET /v1/messages`, `/v1/runs` and `/v1/events` finds all rows, page by page.",
+    query: searchQuery,
+    answers: { 200: { text: "At most 20 hits.", schema: searchSchema } },
+    errors: ["too_many_guesses"],
+  },
+  getStats: {
+    scope: "read",
+    summary: "Sums of events, deliveries and attempts",
+    description: "Counts every row, which takes about a second per million events.",
+    answers: { 200: { text: "The sums.", schema: statsSchema } },
+  },
+  audit: {
+    scope: "read",
+    summary: "Whether everything that was received is accounted for",
+    description: "202 with the progress when the audit takes longer than `wait`. Repeat the request to join the same audit.",
+    query: auditQuery,
+    answers: {
+      200: { text: "The report.", schema: auditSchema },
+      202: { text: "The progress. Repeat the request with the same query to wait for the same audit.", schema: auditProgressSchema },
+    },
+    errors: ["not_found"],
+  },
+  explain: {
+    scope: "read",
+    summary: "The whole story of an event, message or run, without bodies",
+    description:
+      "`data` has a story for each message, run or event that has the name. `unseen` is 0 unless too many events are unplanned to search all of them. It counts the oldest ones, which were not searched.",
+    params: z.strictObject({
+      name: z
+        .string()
+        .describe(
+          "An event's id or seq; a message's wamid, id or reference; a run's id or reference. The first in this order that exists.",
+        ),
+    }),
+    query: explainQuery,
+    answers: { 200: { text: "The stories.", schema: explainedSchema } },
+    errors: ["not_found", "too_many_guesses"],
+  },
+} as const;

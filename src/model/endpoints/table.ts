@@ -1,0 +1,27 @@
+import type { Endpoint, EndpointOf } from "../endpoint.ts";
+import { type EndpointName, paths } from "../paths.ts";
+import { operating } from "./operate.ts";
+import { reading } from "./read.ts";
+import { sending } from "./send.ts";
+import { sessions } from "./session.ts";
+import { streaming } from "./stream.ts";
+
+/** The control API. Handlers, the published client, `/v1/openapi.json` and docs/reference/endpoints.md derive from it. */
+export const endpoints = { ...reading, ...operating, ...sending, ...streaming, ...sessions } satisfies {
+  readonly [Name in EndpointName]: EndpointOf<Name>;
+};
+export type Endpoints = typeof endpoints;
+
+export interface NamedEndpoint extends Endpoint {
+  readonly name: string;
+  readonly method: "GET" | "POST";
+  /** As Fastify writes it: `/v1/events/:id`. */
+  readonly path: string;
+}
+
+export function named(name: EndpointName): NamedEndpoint {
+  const [method, path] = paths[name].split(" ") as ["GET" | "POST", string];
+  return { ...(endpoints[name] as Endpoint), name, method, path };
+}
+
+export const allEndpoints: readonly NamedEndpoint[] = (Object.keys(paths) as EndpointName[]).map(named);

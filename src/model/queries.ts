@@ -1,0 +1,226 @@
+import { z } from "zod";
+import { type StepName, seriesKeys, seriesNames, stepNames } from "./history.ts";
+import { maxIdLength } from "./ids.ts";
+import { fewestPhoneDigits } from "./mask.ts";
+import { deliveryStates, dispositions } from "./states.ts";
+
+/*
+ * What the lists and figures of the control API are asked. Each query is declared here alone: the handlers, the published client
+ * and `/v1/openapi.json` derive from it, and store/read has a condition for each filter.
+ */
+
+export const givenTime = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
+export const flag = z.enum(["true", "false"]).transform((text) => text === "true");
+const wholeNumber = z.coerce.number<number>().int();
+
+/** PostgreSQL stores no text with one, and cannot look for it. */
+export const nulFault = "has a NUL character";
+/** A foreign id or a reference. The stores return half of a surrogate pair as another text, so a repeated request would conflict. */
+export const idText = z
+  .string()
+  .min(1)
+  .max(maxIdLength)
+  .refine((text) => text.isWellFormed(), "is not well-formed text")
+  .refine((text) => !text.includes("\0"), nulFault);
+/** The last digits of a phone number, at least as many as stores index. */
+const phoneEnd = z.string().regex(new RegExp(`^\\d{${fewestPhoneDigits},15}$`), `must be ${fewestPhoneDigits} to 15 digits`);
+
+const limit = wholeNumber.min(1).max(1000).default(50).describe("Most rows of one page.");
+const nextOfBefore = "`next` of the previous page.";
+const before = wholeNumber.min(1).optional().describe(nextOfBefore);
+/** Of a reading endpoint whose answer has personal data. */
+const reveal = flag
+  .optional()
+  .describe("`true`: in clear. Needs the scope `pii`, and writes a line to the log. A bearer token with `pii` always reads in clear.");
+
+export const revealQuery = z.strictObject({ reveal });
+export const accountQuery = z.strictObject({
+  account: z.string().optional().describe("Selects among several accounts that have it."),
+  reveal,
+});
+
+/** Filters of events that the list and the live stream share. */
+const eventFilters = {
+  event: z.string().optional().describe("Only this event kind."),
+  source: z.string().optional().describe("Only from this source."),
+  account: z.string().optional().describe("Only of this account."),
+  status: z.string().optional().describe("Only with this status."),
+  disposition: z.enum(dispositions).optional().describe("Only with this disposition."),
+  errorCode: z.string().optional().describe("Only with this error code."),
+};
+
+export const eventQuery = z.strictObject({
+  ...eventFilters,
+  wamid: z.string().optional().describe("Only of this message; its wamid may be masked."),
+  subject: z.string().optional().describe("Only of this message or run: its wamid or run id, masked or not."),
+  q: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      "Only the event, or the events of the message or run, with this name: an id, masked or not, a seq, a reference, or the last digits of a phone number, at least four. Without `pii`: whole names.",
+    ),
+  from: givenTime.optional().describe("Received at or after this time."),
+  to: givenTime.optional().describe("Received before this time."),
+  before,
+  limit,
+  reveal,
+});
+export type EventQuery = Omit<z.infer<typeof eventQuery>, "reveal">;
+
+export const liveQuery = z.strictObject({ tail: flag.optional().describe("`true`: also events as they are stored."), ...eventFilters });
+
+/** In place of a cause: no attempt failed. */
+const noCause = "none";
+const cause = z
+  .string()
+  .min(1)
+  .max(64)
+  .transform((text) => (text === noCause ? null : text))
+  .optional()
+  .describe(
+    `Only those whose last failed attempt failed for this reason, such as \`503\` or \`timeout\`. \`${noCause}\`: those of which no attempt failed.`,
+  );
+
+export const deliveryQuery = z.strictObject({
+  route: z.string().optional().describe("Only of this route; `proxy:{source}` for proxied exchanges."),
+  state: z.enum(deliveryStates).optional().describe("Only in this state."),
+  cause,
+  errorCode: z.string().optional().describe("Only of events with this error code, such as `131026`."),
+  from: givenTime.optional().describe("Of events received at or after this time."),
+  to: givenTime.optional().describe("Of events received before this time."),
+  before: z
+    .string()
+    .regex(/^\d{1,15}\..{0,200}$/, "is not the next of a page before")
+    .optional()
+    .describe(nextOfBefore),
+  limit,
+  reveal,
+});
+export type DeliveryQuery = Omit<z.infer<typeof deliveryQuery>, "reveal">;
+
+export const groupQuery = deliveryQuery.pick({ route: true, state: true, errorCode: true, from: true, to: true });
+export type GroupQuery = z.infer<typeof groupQuery>;
+
+export const replayBody = z
+  .strictObject({
+    route: z.string().optional().describe("Only of this route."),
+    disposition: z
+      .enum(["routed", "filtered", "ignored", "quarantined"])
+      .optional()
+      .describe(
+        "Only of events with this one. `filtered` and `ignored` events are routed again. `quarantined` ones are released when they are valid now, whatever `states` is.",
+      ),
+    source: z.string().optional().describe("Only of this source. Only with `disposition: quarantined`."),
+    event: z.number().int().min(1).optional().describe("The seq of one event. Only with `disposition: quarantined`."),
+    states: z
+      .array(z.enum(["waiting", "delivered", "dead"]))
+      .min(1)
+      .refine((states) => !states.includes("waiting") || states.every((state) => state === "waiting"), "waiting stands alone")
+      .default(["dead"])
+      .describe("Only in these states. `waiting`, alone: those that wait for their next attempt go out now."),
+    cause,
+    errorCode: idText.optional().describe("Only of events with this error code."),
+    from: givenTime.optional().describe("Of events received at or after this time."),
+    to: givenTime.optional().describe("Of events received before this time."),
+    dryRun: z.boolean().default(false).describe("Only count."),
+    cursor: z
+      .string()
+      .regex(/^\d{1,15}\.\d{1,15}\.-?\d{1,16}\..{0,200}$/, "is not the next of an answer before")
+      .nullable()
+      .default(null)
+      .describe("`next` of the previous answer, with the same filter."),
+    limit: z.number().int().min(1).optional().describe("Most deliveries of one request. Default: as many as it can send in a few seconds."),
+  })
+  .prefault({});
+export type ReplayQuery = Omit<z.infer<typeof replayBody>, "dryRun" | "cursor" | "limit">;
+
+const subjectFilters = {
+  account: z.string().optional().describe("Only of this account."),
+  status: z.string().optional().describe("Only with this current status."),
+  reference: z.string().optional().describe("Only with this reference."),
+  before,
+  limit,
+};
+
+export const messageQuery = z.strictObject({
+  ...subjectFilters,
+  q: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      "Only with this wamid or service's id, masked or not, with a reference that begins so, or a phone number that ends so. Without `pii`: whole names.",
+    ),
+  errorCode: z.string().optional().describe("Only with this error code."),
+  from: givenTime.optional().describe("Changed at or after this time."),
+  to: givenTime.optional().describe("Changed before this time."),
+  phone: phoneEnd
+    .optional()
+    .describe("Only with a phone number in the wamid that ends with these digits, at least four. Without `pii`: exactly this number."),
+  reveal,
+});
+export type MessageQuery = Omit<z.infer<typeof messageQuery>, "reveal">;
+
+export const runQuery = z.strictObject({
+  ...subjectFilters,
+  runId: z.string().optional().describe("Only this run; its id may be masked."),
+  q: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("Only with this run id, masked or not, or with a reference that begins so. Without `pii`: whole names."),
+  reveal,
+});
+export type RunQuery = Omit<z.infer<typeof runQuery>, "reveal">;
+
+export const searchQuery = z.strictObject({
+  q: z
+    .string()
+    .trim()
+    .min(1)
+    .max(1024)
+    .describe(
+      "An id, masked or not, a seq, the beginning of a reference, or the last digits of a phone number, at least four. Without `pii`: whole names.",
+    ),
+  reveal,
+});
+
+export const explainQuery = z.strictObject({
+  as: z.enum(["event", "message", "run"]).optional().describe("What the name is."),
+  account: z.string().optional().describe("Selects among several accounts that have it."),
+  after: wholeNumber.min(0).optional().describe("Only events with a greater seq: `next` of the previous page."),
+  limit: wholeNumber.min(1).max(200).default(50).describe("Most events of each story."),
+  reveal,
+});
+export type ExplainQuery = Omit<z.infer<typeof explainQuery>, "reveal"> & { readonly name: string };
+
+export const seriesQuery = z.strictObject({
+  name: z.enum(seriesNames).describe("The series."),
+  by: z.enum(seriesKeys).optional().describe("What to split it by. Default: the first of the table below."),
+  from: givenTime.optional().describe("From this time on. Default: 24 hours before `to`."),
+  to: givenTime.optional().describe("Before this time. Default: now."),
+  step: z
+    .enum(Object.keys(stepNames) as [StepName, ...StepName[]])
+    .optional()
+    .describe("Default: `minute` up to 24 hours, `hour` up to 31 days, else `day`. Days begin at midnight UTC."),
+  source: z.string().optional().describe("Only this source, for series of sources."),
+  route: z.string().optional().describe("Only this route, for series of routes."),
+  reveal,
+});
+
+export const qualityQuery = z.strictObject({
+  from: givenTime.optional().describe("Messages sent from this time on. Default: 24 hours before `to`."),
+  to: givenTime.optional().describe("Statuses received before this time. Default: now."),
+  route: z.string().optional().describe("Only events for this route."),
+  reference: z.string().min(1).max(maxIdLength).optional().describe("Only messages whose reference begins with it."),
+  reveal,
+});
+
+export const auditQuery = z.strictObject({
+  from: givenTime.optional().describe("Received at or after this time."),
+  to: givenTime.optional().describe("Received before this time."),
+  source: z.string().optional().describe("Only from this source."),
+  wait: z.coerce.number<number>().min(0).max(30).default(10).describe("Seconds to wait for the report."),
+  reveal,
+});
