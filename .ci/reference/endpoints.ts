@@ -92,7 +92,7 @@ function section({ heading, operation }: Described): string {
   const shown = examples[operationId] ?? [];
   return paragraphs(
     `### ${heading}`,
-    table(["scope", "purpose"], [[code(operation["x-scope"] ?? "none"), summary]]),
+    table(["scope", "operation", "purpose"], [[code(operation["x-scope"] ?? "none"), code(operationId), summary]]),
     text === `${summary}.` ? "" : text,
     parameters(operation),
     body(requestBody),

@@ -174,33 +174,6 @@ function refusal(origin: string, { status, headers }: Response, text: string): R
   return new RelayClientError(`${origin} answered ${status}, and not as a wamid-relay would`, { status, code: "bad_answer", retryAfterMs });
 }
 
-const largestPage = 500;
-
-export interface Page<T, Cursor> {
-  readonly data: readonly T[];
-  /** `before` of the next page; null at the end. A page may be short, or empty, and still have a next one. */
-  readonly next: Cursor | null;
-}
-
-/** Reads page after page, as the items are consumed, up to `limit` items. */
-export async function* readPages<T>(
-  connection: Connection,
-  path: string,
-  filter: Readonly<Record<string, unknown>>,
-  limit = Number.POSITIVE_INFINITY,
-): AsyncGenerator<T, void> {
-  let left = limit;
-  let before: string | number | undefined;
-  while (left > 0) {
-    const query = queryOf({ ...filter, before, limit: Math.min(largestPage, left) });
-    const { data, next }: Page<T, string | number> = await connection.json("GET", `${path}${query}`);
-    for (const item of data.slice(0, left)) yield item;
-    left -= data.length;
-    if (next === null) return;
-    before = next;
-  }
-}
-
 /** With its question mark; empty when no value is given. */
 export function queryOf(values: Readonly<Record<string, unknown>>): string {
   const query = new URLSearchParams();

@@ -1,8 +1,8 @@
-import type { z } from "zod";
-import type { AccountReconciled, reconciledSchema, replayedSchema } from "../model/answers.ts";
+import type { AccountReconciled } from "../model/answers.ts";
 import type { AuditProgress, RelayAudit } from "../model/audit.ts";
-import { type Connection, queryOf, RelayClientError } from "./connection.ts";
-import type { AuditOptions, AuditRange, ReconcileFilter, ReplayFilter, StepOptions } from "./requests.ts";
+import { type AnswerOf, call } from "./calls.ts";
+import { type Connection, RelayClientError } from "./connection.ts";
+import type { AuditOptions, AuditRange, FilterOf, ReconcileFilter, ReplayFilter, StepOptions } from "./requests.ts";
 
 /** Each request continues where the one before ended, until nothing is left or `signal` is aborted. */
 export async function replay(
@@ -13,7 +13,7 @@ export async function replay(
   let replayed = 0;
   let cursor: string | null = null;
   while (signal?.aborted !== true) {
-    const step: z.infer<typeof replayedSchema> = await connection.json("POST", "/v1/replay", { ...filter, cursor });
+    const step = (await call(connection, "replay", { ...filter, cursor })) as Extract<AnswerOf<"replay">, { replayed: number }>;
     replayed += step.replayed;
     onProgress?.(replayed);
     if (step.next === null) return { replayed, complete: true };
@@ -28,7 +28,7 @@ export async function replay(
 /** Each answer of 202 means that the audit goes on. */
 export async function audit(connection: Connection, range: AuditRange, { onProgress, signal }: AuditOptions): Promise<RelayAudit> {
   for (;;) {
-    const answer: RelayAudit | AuditProgress = await connection.json("GET", `/v1/audit${queryOf({ ...range })}`);
+    const answer: RelayAudit | AuditProgress = await call(connection, "audit", range);
     if ("balanced" in answer) return answer;
     onProgress?.(answer);
     signal?.throwIfAborted();
@@ -39,7 +39,7 @@ export async function reconcile(connection: Connection, filter: ReconcileFilter)
   const sums = new Map<string, AccountReconciled>();
   let dueBy: string | null = null;
   for (;;) {
-    const step: z.infer<typeof reconciledSchema> = await connection.json("POST", "/v1/reconcile", { ...filter, dueBy });
+    const step = (await call(connection, "reconcile", { ...filter, dueBy })) as Extract<AnswerOf<"reconcile">, { more: boolean }>;
     for (const each of step.accounts) sums.set(each.account, addUp(sums.get(each.account), each));
     if (!step.more) return [...sums.values()];
     dueBy = step.dueBy;
@@ -51,4 +51,24 @@ function addUp(before: AccountReconciled | undefined, step: AccountReconciled): 
   if (before === undefined) return step;
   const counts = ["polled", "changed", "unchanged", "missing", "failed"] as const;
   return { ...step, ...Object.fromEntries(counts.map((name) => [name, before[name] + step[name]])) };
+}
+
+const largestPage = 500;
+
+/** Reads page after page, as the items are consumed, up to `limit` items. */
+export async function* readPages<Name extends "listEvents" | "listDeliveries" | "listMessages" | "listRuns">(
+  connection: Connection,
+  name: Name,
+  filter: FilterOf<Name>,
+  limit = Number.POSITIVE_INFINITY,
+): AsyncGenerator<AnswerOf<Name>["data"][number], void> {
+  let left = limit;
+  let before: string | number | undefined;
+  while (left > 0) {
+    const { data, next } = await call(connection, name, { ...filter, before, limit: Math.min(largestPage, left) });
+    yield* data.slice(0, left);
+    left -= data.length;
+    if (next === null) return;
+    before = next;
+  }
 }

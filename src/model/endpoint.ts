@@ -68,7 +68,8 @@ type Written<S> =
       ? Date | string
       : S extends typeof flag
         ? boolean
-        : z.input<S>;
+        : WithReadonlyLists<z.input<S>>;
+type WithReadonlyLists<T> = T extends (infer Item)[] ? readonly Item[] : T;
 type WrittenShape<S, Keys extends keyof z.input<S>> =
   S extends z.ZodObject<infer Shape>
     ? { [Key in keyof Pick<z.input<S>, Keys>]: Key extends keyof Shape ? Written<Shape[Key]> : never }

@@ -1,6 +1,6 @@
 import { type ComponentChildren, createContext } from "preact";
 import { useContext, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { LiveFilter, RelayEvent, RelayOverview } from "../../client/relay-client.ts";
+import type { RelayEvent, RelayOverview, RequestOf } from "../../client/relay-client.ts";
 import { relay } from "./api.ts";
 import { reportError } from "./session.tsx";
 
@@ -8,7 +8,7 @@ import { reportError } from "./session.tsx";
 export type Connection = "connecting" | "live" | "polling" | "lost";
 
 interface Tail {
-  readonly filter: LiveFilter;
+  readonly filter: RequestOf<"live">;
   rows(events: readonly RelayEvent[], skipped: number): void;
 }
 
@@ -29,7 +29,7 @@ export function useLive(): Live {
 }
 
 /** Calls `rows` with the events that match, as they are stored. Null: no tail. */
-export function useTail(filter: LiveFilter | null, rows: Tail["rows"]): void {
+export function useTail(filter: RequestOf<"live"> | null, rows: Tail["rows"]): void {
   const { tail } = useLive();
   const latest = useRef(rows);
   latest.current = rows;
@@ -101,7 +101,7 @@ export function LiveProvider({ children }: { children: ComponentChildren }) {
     };
     const poll = async () => {
       try {
-        setOverview(await relay.overview());
+        setOverview(await relay.getOverview());
         if (!abort.signal.aborted) setConnection("polling");
       } catch (error) {
         if (!abort.signal.aborted) setConnection("lost");

@@ -57,7 +57,7 @@ export function SearchBox() {
 function Results({ asked, close }: { asked: string; close(): void }) {
   const [, navigate] = useLocation();
   const { data, problem, isLoading } = useData(async () => {
-    const found = await relay.search(asked);
+    const found = await relay.search({ q: asked });
     const [only, ...others] = found.data;
     if (only !== undefined && others.length === 0) {
       navigate(hrefOf(only));

@@ -41,7 +41,7 @@ export function SessionGate({ children }: { children: ComponentChildren }) {
     const code = new URLSearchParams(window.location.hash.slice(1)).get("code");
     // At once, so that the code is in no history.
     if (code !== null) window.history.replaceState(null, "", window.location.pathname + window.location.search);
-    const asked = code === null ? relay.session() : relay.signIn({ code });
+    const asked = code === null ? relay.getSession() : relay.startSession({ code });
     asked.then(
       (session) => setState({ kind: "signed-in", session }),
       (error: unknown) => setState({ kind: "signed-out", reason: code === null && isSignedOut(error) ? null : (error as Error).message }),
@@ -67,7 +67,7 @@ export function SessionGate({ children }: { children: ComponentChildren }) {
     name,
     can: (scope) => scopes.includes(scope),
     signOut: () => {
-      relay.signOut().then(
+      relay.endSession().then(
         () => setState({ kind: "signed-out", reason: null }),
         (error: unknown) => setState({ kind: "signed-out", reason: `You may still be signed in: ${(error as Error).message}` }),
       );

@@ -17,7 +17,7 @@ export function SignIn({ reason, signedIn }: SignInProps) {
     event.preventDefault();
     setBusy(true);
     try {
-      signedIn(await relay.signIn({ token: token.trim() }));
+      signedIn(await relay.startSession({ token: token.trim() }));
     } catch (error) {
       setProblem(errorText(error));
       setBusy(false);

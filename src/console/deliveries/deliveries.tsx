@@ -119,7 +119,8 @@ function Groups({ filter, start }: { filter: Filter } & Parts) {
   const { can } = useSession();
   const obstacles = useObstacles();
   const all = useData(
-    () => relay.deliveryGroups({ route, ...ofEvent, ...(state === undefined ? {} : { state: state as DeliveryGroup["state"] }) }),
+    async () =>
+      (await relay.groupDeliveries({ route, ...ofEvent, ...(state === undefined ? {} : { state: state as DeliveryGroup["state"] }) })).data,
     JSON.stringify([route, state, ofEvent]),
     5_000,
   );
@@ -181,7 +182,7 @@ function List({ filter: { state, ...filter }, start }: { filter: Filter } & Part
   const { can } = useSession();
   const obstacles = useObstacles();
   const list = useList<RelayDelivery, string>(
-    (before) => relay.deliveryPage({ ...filter, before, ...(state === undefined ? {} : { state: state as RelayDelivery["state"] }) }),
+    (before) => relay.listDeliveries({ ...filter, before, ...(state === undefined ? {} : { state: state as RelayDelivery["state"] }) }),
     JSON.stringify([state, filter]),
   );
   const retryOne = (delivery: RelayDelivery): Action =>
@@ -237,7 +238,7 @@ function List({ filter: { state, ...filter }, start }: { filter: Filter } & Part
 /** Signed correctly, but not valid events: the bytes are kept until an operator releases or leaves them. */
 function Quarantined({ start }: Parts) {
   const { can } = useSession();
-  const list = useList<RelayEvent, number>((before) => relay.eventPage({ disposition: "quarantined", before }), "quarantined");
+  const list = useList<RelayEvent, number>((before) => relay.listEvents({ disposition: "quarantined", before }), "quarantined");
   const columns: readonly Column<RelayEvent>[] = [
     { title: "Seq", cell: ({ seq }) => seq },
     { title: "Source", cell: ({ source }) => source },

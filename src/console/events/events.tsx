@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Route, Switch } from "wouter-preact";
-import type { Disposition, LiveFilter, RelayEvent } from "../../client/relay-client.ts";
+import type { Disposition, RelayEvent, RequestOf } from "../../client/relay-client.ts";
 import { relay } from "../app/api.ts";
 import { isSeq, isTime, type Rules, useData, usePathName, useQuery } from "../app/data.ts";
 import { useLive, useTail } from "../app/live.tsx";
@@ -80,7 +80,7 @@ function EventList() {
   const isPaused = query["tail"] === "off";
   const key = JSON.stringify([filter, q, from, to, before, reveal.isRevealed]);
   const { data, problem, isLoading, reload } = useData(
-    () => relay.eventPage({ ...filter, ...reveal.asked, q, from, to, before: before === undefined ? undefined : Number(before) }),
+    () => relay.listEvents({ ...filter, ...reveal.asked, q, from, to, before: before === undefined ? undefined : Number(before) }),
     key,
   );
   const tail = useEventTail({ filter, key, isOff: isSearch, isPaused, reload: reveal.isRevealed ? null : reload });
@@ -141,7 +141,7 @@ function merged(tail: readonly RelayEvent[], stored: readonly RelayEvent[]): Rel
 }
 
 interface TailOptions {
-  readonly filter: LiveFilter;
+  readonly filter: RequestOf<"live">;
   readonly key: string;
   readonly isOff: boolean;
   readonly isPaused: boolean;

@@ -113,7 +113,7 @@ function Failure({ code, at }: { code: string; at: string | null }) {
     if (near === null) return null;
     // The report on quality explains the codes that occurred.
     const minute = 60_000;
-    const { errors } = await relay.quality({ from: new Date(near - minute), to: new Date(near + minute) });
+    const { errors } = await relay.getQuality({ from: new Date(near - minute), to: new Date(near + minute) });
     return errors.find((each) => each.code === code)?.meaning ?? null;
   }, `${code} ${near}`);
   return (

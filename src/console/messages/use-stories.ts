@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import type { ExplainFilter, RelayStory } from "../../client/relay-client.ts";
+import type { RelayStory, RequestOf } from "../../client/relay-client.ts";
 import { relay } from "../app/api.ts";
 import { useData } from "../app/data.ts";
 
@@ -16,16 +16,16 @@ interface Stories {
 }
 
 /** The stories of a message or run, read again every few seconds while they are masked. */
-export function useStories(name: string, filter: ExplainFilter): Stories {
+export function useStories(name: string, filter: Omit<RequestOf<"explain">, "name">): Stories {
   const [pages, setPages] = useState(1);
   const { data, problem, isMissing, isLoading, reload } = useData(
     async () => {
-      const { data: stories } = await relay.explain(name, { ...filter, limit: eventsPerPage });
+      const { data: stories } = await relay.explain({ name, ...filter, limit: eventsPerPage });
       const [only, ...others] = stories;
       if (only === undefined || others.length > 0) return stories;
       let story = only;
       for (let page = 1; page < pages && story.next !== null; page += 1) {
-        const { data: later } = await relay.explain(name, { ...filter, limit: eventsPerPage, after: story.next });
+        const { data: later } = await relay.explain({ name, ...filter, limit: eventsPerPage, after: story.next });
         const next = later[0];
         if (next === undefined) break;
         story = { ...story, events: [...story.events, ...next.events], next: next.next };

@@ -25,7 +25,7 @@ type Figures = RelayOverview["figures"];
 export function Overview() {
   const { overview } = useLive();
   // The stream sends the same; the first answer is faster by a request.
-  const first = useData(() => relay.overview(), "overview");
+  const first = useData(() => relay.getOverview(), "overview");
   const current = overview ?? first.data;
   if (current === null) {
     return (
@@ -187,7 +187,7 @@ function Received() {
   const [, navigate] = useLocation();
   const { period, range } = usePeriod("1h");
   const { data, problem, reload } = useData(
-    () => relay.series({ name: "events", by: "disposition", ...range() }),
+    () => relay.getSeries({ name: "events", by: "disposition", ...range() }),
     period,
     period === "1h" ? 10_000 : 60_000,
   );

@@ -69,7 +69,7 @@ export function retryAction(filter: RetryFilter, { failing, blocked }: Obstacles
         : {}),
     run: async (onProgress, signal) => {
       const attempts = await attemptsSince(route);
-      for (const each of failing) await relay.resume(each);
+      for (const each of failing) (await relay.resumeRoute({ route: each })).resumed;
       const { replayed, complete } = await relay.replay(which, { onProgress, signal });
       const done = `${plural(replayed, "delivery", "deliveries")} retried${complete ? "" : ", then stopped"}.`;
       if (next !== undefined)
@@ -94,12 +94,12 @@ export function retryDeliveries(
     run: async (progress, signal) => {
       const [first] = deliveries;
       if (first === undefined) return { tone: "ok", text: "Nothing to send." };
-      const { deliveries: before } = await relay.event(String(first.event));
-      for (const each of failing) await relay.resume(each);
+      const { deliveries: before } = await relay.getEvent({ id: first.event });
+      for (const each of failing) (await relay.resumeRoute({ route: each })).resumed;
       const retried = [];
       for (const { id } of deliveries) {
         if (signal.aborted) break;
-        retried.push(await relay.retry(id));
+        retried.push(await relay.retryDelivery({ id }));
         progress(retried.length);
       }
       return { ...(await resultsOf(first.event, retried, before, signal)), next: resumeOf(blocked, ended) };
@@ -127,13 +127,13 @@ export function resumeAction(name: string, isAccount: boolean, ended?: () => voi
 }
 
 async function resumeAccount(name: string): Promise<Result> {
-  const was = (await relay.resumeAccount(name)).length > 0;
+  const was = (await relay.resumeAccount({ account: name })).resumed;
   return { tone: "ok", text: was ? `${name} is resumed.` : `${name} was not stopped.` };
 }
 
 async function resumeRoute(route: string, signal: AbortSignal): Promise<Result> {
   const attempts = await attemptsSince(route);
-  if (!(await relay.resume(route))) return { tone: "ok", text: `${route} was not stopped.` };
+  if (!(await relay.resumeRoute({ route: route })).resumed) return { tone: "ok", text: `${route} was not stopped.` };
   const made = await attempts.reach(1, signal, route);
   if (made.stopped !== null) return { tone: "stopped", text: `It stopped again. ${made.stopped}` };
   return made.waiting === 0 ? { tone: "ok", text: `${route} is resumed.` } : whatHappened(`${route} is resumed.`, made);

@@ -38,12 +38,12 @@ async function poll<T>(
 /** Counts the attempts of a route, or of all, that end from now on. */
 export async function attemptsSince(route: string | undefined) {
   // By the relay's clock: the minute that is being counted.
-  const { to } = await relay.series({ name: "attempts", route });
+  const { to } = await relay.getSeries({ name: "attempts", route });
   const from = new Date(Date.parse(to) - 60_000);
   const read = async (): Promise<Outcomes> =>
-    new Map((await relay.series({ name: "attempts", route, from })).series.map(({ label, total }) => [label, total ?? 0]));
+    new Map((await relay.getSeries({ name: "attempts", route, from })).series.map(({ label, total }) => [label, total ?? 0]));
   const before = await read();
-  const stateOf = async (watched: string) => (await relay.overview()).destinations.find((each) => each.route === watched);
+  const stateOf = async (watched: string) => (await relay.getOverview()).destinations.find((each) => each.route === watched);
   const stoppedAt = route === undefined ? undefined : (await stateOf(route))?.since;
   return {
     /** Waits until there are `most` attempts. `watched`: a route of which the state is read as well. */
@@ -87,7 +87,7 @@ type Deliveries = RelayEventDetail["deliveries"];
 export async function resultsOf(event: number, retried: readonly Retried[], before: Deliveries, signal: AbortSignal): Promise<Result> {
   const attempts = new Map(before.map(({ route, attempts }) => [route, attempts]));
   const results = await poll(async () => {
-    const { deliveries } = await relay.event(String(event));
+    const { deliveries } = await relay.getEvent({ id: event });
     const seen = retried.map((each) => resultOf(each, deliveries, attempts.get(each.route) ?? 0));
     return { seen, isEnough: seen.every(({ isFinal }) => isFinal) };
   }, signal);

@@ -18,8 +18,8 @@ export function Quality() {
   const { route, reference } = useQuery().query;
   const { period, range } = usePeriod("24h");
   const key = JSON.stringify([period, route, reference]);
-  const quality = useData(() => relay.quality({ from: range().from, route, reference }), key, refreshMs);
-  const failures = useData(() => relay.series({ name: "failures", by: "code", ...range() }), period, refreshMs);
+  const quality = useData(() => relay.getQuality({ from: range().from, route, reference }), key, refreshMs);
+  const failures = useData(() => relay.getSeries({ name: "failures", by: "code", ...range() }), period, refreshMs);
   const seen = quality.data?.sent ?? 0;
   const from = range().from.toISOString();
 

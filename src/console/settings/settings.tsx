@@ -29,7 +29,7 @@ export function SettingsPage() {
 }
 
 function Process() {
-  const instance = useData(() => relay.instance(), "instance");
+  const instance = useData(() => relay.getInstance(), "instance");
   return (
     <section>
       <h2>This process</h2>
@@ -66,13 +66,13 @@ const triggers: Readonly<Record<Reload["trigger"], string>> = {
 function LastReload() {
   const { can } = useSession();
   const [action, setAction] = useState<Action | null>(null);
-  const last = useData(() => relay.lastReload(), "reload", refreshMs);
+  const last = useData(() => relay.getReload(), "reload", refreshMs);
   const read: Action = {
     title: "Reload the settings",
     text: "The relay reads its settings file again. If the file has a fault, the previous settings stay in effect.",
     verb: "Reload",
     run: async () => {
-      const { changed, needRestart } = await relay.reload();
+      const { changed, needRestart } = await relay.reloadSettings();
       if (changed.length === 0) return { tone: "ok", text: "Nothing has changed." };
       const later = needRestart.length === 0 ? "" : ` After a restart: ${needRestart.join(", ")}.`;
       return { tone: "ok", text: `Changed: ${changed.join(", ")}.${later}` };
@@ -152,7 +152,7 @@ const secretColumns: readonly Column<SecretUse>[] = [
 
 /** Which secret verified webhooks, and when last: an unused one can go. */
 function Secrets() {
-  const secrets = useData(() => relay.secrets(), "secrets", refreshMs);
+  const secrets = useData(async () => (await relay.listSecrets()).data, "secrets", refreshMs);
   return (
     <section>
       <h2>Webhook secrets</h2>
@@ -210,7 +210,7 @@ function passOf({ polled, changed, failed, postponed, stopped }: NonNullable<Rel
 
 /** Whether the relay calls the service, what it may still call this month, and what reconciliation did. */
 function Accounts() {
-  const accounts = useData(() => relay.accounts(), "accounts", refreshMs);
+  const accounts = useData(async () => (await relay.listAccounts()).data, "accounts", refreshMs);
   return (
     <section>
       <h2>Accounts and reconciliation</h2>
@@ -240,7 +240,7 @@ const listenerColumns: readonly Column<RelayListener>[] = [
 
 /** Who follows the events with `listen`, and how far each is. */
 function Listeners() {
-  const listeners = useData(() => relay.listeners(), "listeners", refreshMs);
+  const listeners = useData(async () => (await relay.listListeners()).data, "listeners", refreshMs);
   return (
     <section>
       <h2>Listeners</h2>
@@ -266,7 +266,7 @@ function Listeners() {
 
 /** The settings as a file, with defaults filled in and secrets masked. */
 function InEffect() {
-  const settings = useData(() => relay.settings(), "settings");
+  const settings = useData(() => relay.getSettings(), "settings");
   return (
     <section>
       <h2>Settings in effect</h2>

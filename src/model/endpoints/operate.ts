@@ -56,8 +56,7 @@ export const operating = {
   },
   getInstance: {
     scope: "read",
-    summary: "This process: its version, its store and digests of its settings",
-    description: "`wamid-relay doctor` compares them with a settings file. No digest discloses a setting.",
+    summary: "This process: its version, its role and its store",
     answers: { 200: { text: "The process that answered.", schema: instanceSchema } },
   },
   reloadSettings: {

@@ -63,24 +63,24 @@ test("registers, reads, replays and resumes", async () => {
 
   downstream.fail({ status: 500 });
   for (const status of ["sent", "delivered", "read"] as const) await postEvent(relay.webhookUrl, messages.status(wamid, status));
-  await until("all are dead", async () => (await client.stats()).deliveries["dead"] === 3);
+  await until("all are dead", async () => (await client.getStats()).deliveries["dead"] === 3);
   downstream.recover();
   const events = await all(client.events({ wamid, from: new Date(Date.now() - 60_000) }));
   expect(events.map(({ status }) => status)).toEqual(["read", "delivered", "sent"]);
   expect(await all(client.events({ wamid, limit: 2 }))).toEqual(events.slice(0, 2));
-  const detail = await client.event(events[0]?.seq ?? 0);
-  expect(await client.event(String(detail.id), { account: "main" })).toEqual(detail);
+  const detail = await client.getEvent({ id: events[0]?.seq ?? 0 });
+  expect(await client.getEvent({ id: String(detail.id), account: "main" })).toEqual(detail);
   expect(detail.deliveries[0]?.attemptHistory[0]?.status).toBe(500);
 
   const dead = await all(client.deliveries({ state: "dead" }));
   expect(dead.length).toBe(3);
-  expect(await client.retry(dead.at(-1)?.id ?? "")).toMatchObject({ previousState: "dead", state: "waiting" });
-  await until("one is delivered", async () => (await client.stats()).deliveries["delivered"] === 1);
+  expect(await client.retryDelivery({ id: dead.at(-1)?.id ?? "" })).toMatchObject({ previousState: "dead", state: "waiting" });
+  await until("one is delivered", async () => (await client.getStats()).deliveries["delivered"] === 1);
   expect(await client.countReplay({ route: "everything" })).toMatchObject({ matching: 2 });
   expect(await client.replay()).toEqual({ replayed: 2, complete: true });
-  await until("all are delivered", async () => (await client.stats()).deliveries["delivered"] === 3);
-  expect(await client.resume("everything")).toBe(false);
-  expect(await failure(client.resume("none/such route"))).toMatchObject({ status: 404, code: "not_found" });
+  await until("all are delivered", async () => (await client.getStats()).deliveries["delivered"] === 3);
+  expect(await client.resumeRoute({ route: "everything" })).toMatchObject({ resumed: false });
+  expect(await failure(client.resumeRoute({ route: "none/such route" }))).toMatchObject({ status: 404, code: "not_found" });
 });
 
 test("pages through events on demand", async () => {
@@ -179,23 +179,23 @@ test("trackAll: an error reports where to continue", async () => {
 test("distinguishes another server, no answer and a rejection, without the token in any message", async () => {
   const token = "a-secret-token";
   const relay = await startRelayHere();
-  expect(await failure(new RelayClient({ url: relay.url, token }).stats())).toMatchObject({ status: 401, code: "unauthorized" });
+  expect(await failure(new RelayClient({ url: relay.url, token }).getStats())).toMatchObject({ status: 401, code: "unauthorized" });
   const page = await serverOf((_, response) => response.end("<html>"));
-  expect(await failure(new RelayClient({ url: page, token }).stats())).toMatchObject({ status: 200, code: "bad_answer" });
+  expect(await failure(new RelayClient({ url: page, token }).getStats())).toMatchObject({ status: 200, code: "bad_answer" });
   const busy = await serverOf((_, response) => response.writeHead(502).end("Bad gateway"));
-  expect(await failure(new RelayClient({ url: busy, token }).stats())).toMatchObject({ status: 502, code: "bad_answer" });
+  expect(await failure(new RelayClient({ url: busy, token }).getStats())).toMatchObject({ status: 502, code: "bad_answer" });
   let elsewhere = 0;
   const other = await serverOf(() => {
     elsewhere += 1;
   });
   const moved = await serverOf((_, response) => response.writeHead(307, { location: other }).end());
-  expect(await failure(new RelayClient({ url: moved, token }).stats())).toMatchObject({ code: "no_answer" });
+  expect(await failure(new RelayClient({ url: moved, token }).getStats())).toMatchObject({ code: "no_answer" });
   expect(elsewhere).toBe(0);
   const silent = await serverOf(() => {});
-  const late = await failure(new RelayClient({ url: silent, token, timeoutMs: 50 }).stats());
+  const late = await failure(new RelayClient({ url: silent, token, timeoutMs: 50 }).getStats());
   expect(late).toMatchObject({ status: 0, code: "no_answer", message: `no answer from ${silent} within 50 ms` });
   const ended = new AbortController();
-  const waiting = failure(new RelayClient({ url: silent, token, signal: ended.signal }).stats());
+  const waiting = failure(new RelayClient({ url: silent, token, signal: ended.signal }).getStats());
   ended.abort();
   expect(await waiting).toMatchObject({ code: "no_answer" });
   for (const wrong of ["", "two words", `${token}\n`]) {
@@ -211,8 +211,8 @@ test("without a token, authorizes by the browser's cookie and the console's head
     return Response.json({ name: "ana", scopes: ["read"], expiresAt: "2026-11-23T17:00:00.000Z" });
   };
   const console = createRelayClient({ url: "http://relay.example", fetch });
-  expect(await console.session()).toMatchObject({ name: "ana" });
-  await createRelayClient({ url: "http://relay.example", token: "t", fetch }).session();
+  expect(await console.getSession()).toMatchObject({ name: "ana" });
+  await createRelayClient({ url: "http://relay.example", token: "t", fetch }).getSession();
   expect(requests.map(([url, { headers, credentials }]) => [url, headers, credentials])).toEqual([
     ["http://relay.example/v1/session", { "x-wamid-relay": "console" }, "same-origin"],
     ["http://relay.example/v1/session", { authorization: "Bearer t" }, "omit"],

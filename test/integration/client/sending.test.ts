@@ -45,9 +45,14 @@ test("send: sends once per key, repeats the first answer, rejects another body, 
   expect(sentBy(relay)).toHaveLength(2);
   await expect(client.send(hello, { idempotencyKey: "canción" })).rejects.toThrow(TypeError);
 
-  expect(await client.message("order-1")).toMatchObject({ wamid: sent.wamid, id: sent.id, metadata: { team: "a" }, status: "pending" });
-  expect(await client.message(sent.wamid, { account: "main" })).toEqual(await client.message(sent.id ?? ""));
-  expect(await failure(client.message("nobody/else"))).toMatchObject({ status: 404, code: "not_found" });
+  expect(await client.getMessage({ wamid: "order-1" })).toMatchObject({
+    wamid: sent.wamid,
+    id: sent.id,
+    metadata: { team: "a" },
+    status: "pending",
+  });
+  expect(await client.getMessage({ wamid: sent.wamid, account: "main" })).toEqual(await client.getMessage({ wamid: sent.id ?? "" }));
+  expect(await failure(client.getMessage({ wamid: "nobody/else" }))).toMatchObject({ status: 404, code: "not_found" });
   expect((await all(client.messages({ account: "main" }))).map(({ wamid }) => wamid)).toEqual([second.wamid, sent.wamid]);
   expect(await all(client.messages({ reference: "order-1", limit: 5 }))).toHaveLength(1);
 });
@@ -101,7 +106,9 @@ test("reconcile polls everything due; secrets returns what each has verified", a
     { account: "main", polled: 2, missing: 2, changed: 0, stopped: null },
   ]);
   expect(await failure(client.reconcile({ account: "other" }))).toMatchObject({ status: 400, code: "bad_request" });
-  expect(await client.secrets()).toMatchObject([{ source: "main", place: "sources.main.signature.secrets[0]", events: 0, lastAt: null }]);
+  expect(await client.listSecrets()).toMatchObject({
+    data: [{ source: "main", place: "sources.main.signature.secrets[0]", events: 0, lastAt: null }],
+  });
 });
 
 test("reconcile continues after the relay paused, as one pass, and sums up", async () => {
