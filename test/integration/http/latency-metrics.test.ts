@@ -65,7 +65,7 @@ test("other requests are timed by endpoint: no id, path or query of a caller bec
   await relay.ask("/v1/events", { method: "DELETE" });
   await relay.ask("/readyz");
   await reached(relay, api, { endpoint: "listEvents", status: "2xx" }, 1);
-  await reached(relay, api, { endpoint: "/readyz", status: "2xx" }, 1);
+  await reached(relay, api, { endpoint: "getReadiness", status: "2xx" }, 1);
   // An unknown event and an unknown page.
   await reached(relay, api, { endpoint: "-", status: "4xx" }, 2);
   const text = String((await relay.ask("/metrics")).body);

@@ -29,11 +29,11 @@ async function routesAndPage(role: Role, parts: SettingsParts) {
   const relay = await createRelay({ settings: parseSettings(text, "relay.yaml", {}), log, role });
   onTestFinished(() => relay.close());
   const { port } = await relay.listen();
-  const routes = (await registered(relay.http)).filter((route) => route.includes(" /v1/"));
+  const routes = (await registered(relay.http)).filter((route) => / \/(?:v1\/|healthz$|readyz$)/.test(route));
   return { routes: routes.toSorted(), answer: await askRelay(`http://127.0.0.1:${port}`, page) };
 }
 
-test("describes every route under /v1 and no other; a worker has none", async () => {
+test("describes every endpoint and no other; a worker has only those of health", async () => {
   const alone = await routesAndPage("both", {});
   expect([...operationsOf(alone.answer.body as OpenApi).keys()].toSorted()).toEqual(alone.routes);
   expect(alone.routes).toEqual(expect.arrayContaining([`GET ${page}`, "POST /v1/automations/{id}/runs", "GET /v1/listen"]));
@@ -43,7 +43,7 @@ test("describes every route under /v1 and no other; a worker has none", async ()
   expect(receiver.routes).toEqual(alone.routes);
   expect(receiver.answer.body).toEqual(alone.answer.body);
   const worker = await routesAndPage("work", { storage });
-  expect(worker.routes).toEqual([]);
+  expect(worker.routes).toEqual(["GET /healthz", "GET /readyz"]);
   const error = "no such page: this process has the role work, and processes with the role receive serve webhooks and /v1";
   expect([worker.answer.status, worker.answer.body]).toEqual([404, { error, code: "not_found" }]);
 });
@@ -149,8 +149,8 @@ test("each operation requires its scope and answers as described", async () => {
   const { body } = await ask(`GET ${page}`, "token-that-may-read");
   const document = body as OpenApi;
   for (const [endpoint, operation] of operationsOf(document)) {
-    // Whoever signs in has no token yet.
-    if (/^(GET|POST) \/v1\/session(\/end)?$/.test(endpoint)) {
+    // Whoever signs in has no token yet, and health needs none.
+    if (/^(GET|POST) \/(v1\/session(\/end)?|healthz|readyz)$/.test(endpoint)) {
       expect([endpoint, operation.security]).toEqual([endpoint, []]);
       continue;
     }
