@@ -33,7 +33,7 @@ const words: readonly (readonly [pattern: string, instead: string])[] = [
   ["prov(?:e|es|ed|ing)", "verify, show"],
   ["sweeps?", "hydration pass, purge"],
   ["dut(?:y|ies)", "leader lease"],
-  ["redis (?:\\w+ ){0,3}(?:gone|away)", "unavailable"],
+  ["(?:redis|postgresql) (?:\\w+ ){0,3}(?:gone|away)", "unavailable"],
   ["(?:is|are|was|were) forwarded", "routed"],
   ["who(?:m)?ever", "the sender, client or operator"],
   ["note that", "the sentence without it"],
