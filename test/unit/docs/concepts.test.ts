@@ -69,8 +69,10 @@ test("the security model has every scope", () => {
   expect(firstColumn(read("security-model"), "| scope |")).toEqual(scopes);
 });
 
-test("engines has the times of leases", () => {
-  expect(leaseTimes).toMatchObject({ deadlineMs: 6_000, deadAfterMs: 10_000 });
+test("engines and the design have the times of leases", () => {
+  expect(leaseTimes).toEqual({ beatMs: 2_000, deadlineMs: 6_000, deadAfterMs: 10_000 });
+  for (const row of ["| heartbeat | every 2 s |", "| deadline | 6 s ", "| takeover | 10 s "])
+    expect(read("../contributing/design")).toContain(row);
   expect(read("engines")).toContain("The routes of a worker that dies move to others after ten seconds.");
   expect(read("engines")).toContain("six seconds after its last heartbeat it begins no attempt");
 });
