@@ -147,13 +147,11 @@ async function createTables(url: string): Promise<void> {
 function openOn(url: string, rules: Rules, { held = () => null, writer = "here" }: OpenOptions = {}): OneStore {
   const sessions = createSessions(settingsOf(url), { most: 2 });
   const commands = createCommands({ rules, writer, held });
-  const accepting = createPostgresCommit(sessions, commands.accept, { inFlight: 1 });
-  const settling = createPostgresCommit(sessions, commands.settle, { inFlight: 1 });
+  const accepting = createPostgresCommit(sessions, commands.accept);
+  const settling = createPostgresCommit(sessions, commands.settle);
   const sending = new Map<unknown, unknown>();
   function send<In, Out>(kind: Batches<In, Out>, items: readonly In[]): Promise<Out[]> {
-    const commit = (sending.get(kind) ?? createPostgresCommit(sessions, kind, { inFlight: 1 })) as ReturnType<
-      typeof createPostgresCommit<In, Out>
-    >;
+    const commit = (sending.get(kind) ?? createPostgresCommit(sessions, kind)) as ReturnType<typeof createPostgresCommit<In, Out>>;
     sending.set(kind, commit);
     return all(items.map((item) => commit.run(item)));
   }

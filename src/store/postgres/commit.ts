@@ -22,20 +22,12 @@ export interface CommitHooks {
   failed(error: StoreUnavailable): void;
 }
 
-interface CommitParts {
-  /** How many transactions run at once, each on a connection of its own. */
-  readonly inFlight: number;
-  readonly hooks?: CommitHooks;
-}
-
 /** Gathers the commands of a kind that come while its transactions run. */
-export function createPostgresCommit<In, Out>(
-  sessions: Pick<Sessions, "transact">,
-  kind: Batches<In, Out>,
-  { inFlight, hooks }: CommitParts,
-) {
+export function createPostgresCommit<In, Out>(sessions: Pick<Sessions, "transact">, kind: Batches<In, Out>, hooks?: CommitHooks) {
   // Commands that lock what they like would wait for each other, and for those of other processes.
   const most = kind.isEach === true ? 1 : mostAtOnce;
+  // Two at once would make small groups, which wait for each other's counters. A heartbeat must not wait for a lock.
+  const inFlight = kind.isEach === true ? 2 : 1;
   let queue: Pending<In, Out>[] = [];
   let running = 0;
   let scheduled = false;

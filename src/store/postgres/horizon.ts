@@ -11,7 +11,7 @@ const e = as(events, "e");
 /**
  * The seq up to which no event appears any more. Sequences number events before their transactions are committed, so a later
  * number may be seen first. A number that never appears, because its transaction was rolled back, is passed once all
- * transactions have ended that may have taken it: each has its transaction number before it takes one (sessions.ts).
+ * transactions have ended that may have taken it: each has its transaction number before it takes one (runner.ts).
  */
 export function createHorizon(from = 0) {
   let known = from;

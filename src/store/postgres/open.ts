@@ -35,8 +35,6 @@ interface OpenParts {
 
 /** Connections for commands. With those for reads and the one that watches, a process has ten at most. */
 const most = { receive: 2, work: 2 };
-/** Transactions at once of the kinds that carry the load. */
-const hotInFlight = 1;
 
 export type PostgresStore = Awaited<ReturnType<typeof openPostgresStore>>;
 
@@ -121,20 +119,15 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
     commands.release,
     commands.register,
   ]);
-  const heavy: ReadonlySet<unknown> = new Set([commands.accept, commands.settle]);
   const commits = new Map<unknown, ReturnType<typeof createPostgresCommit<unknown, unknown>>>();
   function commitOf<In, Out>(kind: Batches<In, Out>) {
     let commit = commits.get(kind);
     if (commit === undefined) {
-      const inFlight = heavy.has(kind) || kind.isEach === true ? hotInFlight : 1;
       const committed = (tookMs: number, writes: number): void => {
         isRefusing = false;
         hooks.committed(tookMs, writes);
       };
-      commit = createPostgresCommit(receiving.has(kind) ? receive : work, kind as Batches<unknown, unknown>, {
-        inFlight,
-        hooks: { committed, failed },
-      });
+      commit = createPostgresCommit(receiving.has(kind) ? receive : work, kind as Batches<unknown, unknown>, { committed, failed });
       commits.set(kind, commit);
     }
     return commit as ReturnType<typeof createPostgresCommit<In, Out>>;
