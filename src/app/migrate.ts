@@ -2,11 +2,11 @@ import { existsSync } from "node:fs";
 import { hostname } from "node:os";
 import type { AuditReport } from "../model/audit.ts";
 import { systemClock } from "../model/system-clock.ts";
-import { type CopyReport, copyStore, type OpenSide } from "../store/copy.ts";
+import { type CopyReport, type CopySource, type CopyTarget, copyStore } from "../store/copy.ts";
 import { StoreRefused } from "../store/port.ts";
-import { openPostgresSide } from "../store/postgres/copy-side.ts";
+import { openPostgresSource, openPostgresTarget } from "../store/postgres/copy-side.ts";
 import { postgresName, type StorageSettings } from "../store/settings.ts";
-import { openSqliteSide } from "../store/sqlite/copy-side.ts";
+import { openSqliteSource, openSqliteTarget } from "../store/sqlite/copy-side.ts";
 import { postgresSettings } from "./open-postgres.ts";
 import { openStoreForReading } from "./open-store.ts";
 
@@ -33,22 +33,23 @@ const mostOffenders = 100;
 const grouped = (value: number): string => value.toLocaleString("en-US");
 
 /**
- * Copies a store into an empty one, or resumes that, counts both sides, and audits the copy. Throws `StoreRefused` when
- * either side is in use or unsuitable, and `StoreUnavailable` when a server becomes unavailable.
+ * Copies a store into an empty one, or resumes that, counts both sides, and audits the copy. Relays may use the source.
+ * Throws `StoreRefused` when a side is unsuitable, and `StoreUnavailable` when a server becomes unavailable.
  */
 export async function migrate({ from, to, progress }: MigratingParts): Promise<MigrationReport> {
   if (from.driver === "sqlite" && !existsSync(from.path)) throw new StoreRefused(`there is no store at ${from.path}`);
   const startedAt = performance.now();
-  const source = await openSide(from);
+  const source = await openSource(from);
   let report: CopyReport;
   try {
-    const target = await openSide(to);
+    const target = await openTarget(to);
     try {
       report = await copyStore({
         from: source,
         to: target,
         now: systemClock.now,
-        progress: (table, copied, of) => progress(of === 0 ? 1 : copied / of, `${table}: ${grouped(copied)} of ${grouped(of)}`),
+        progress: (walk, table, done, of) =>
+          progress(of === 0 ? 1 : done / of, `${walkText(walk)} ${table}: ${grouped(done)} of ${grouped(of)}`),
       });
     } finally {
       await target.close();
@@ -61,9 +62,20 @@ export async function migrate({ from, to, progress }: MigratingParts): Promise<M
   return { ...report, audit: isNew ? await audit(to, progress) : null, tookMs };
 }
 
-async function openSide(storage: MovableStorage): Promise<OpenSide> {
-  if (storage.driver === "postgres") return openPostgresSide(postgresSettings(storage), postgresName(storage));
-  return openSqliteSide(storage.path, `"wamid-relay migrate", process ${process.pid} on ${hostname()}`);
+const walkText = (walk: number | "last"): string => {
+  if (walk === "last") return "last pass, relays stopped:";
+  return walk === 1 ? "copying" : `copying changes, pass ${walk}:`;
+};
+
+async function openSource(storage: MovableStorage): Promise<CopySource> {
+  return storage.driver === "postgres"
+    ? openPostgresSource(postgresSettings(storage), postgresName(storage))
+    : openSqliteSource(storage.path);
+}
+
+async function openTarget(storage: MovableStorage): Promise<CopyTarget> {
+  if (storage.driver === "postgres") return openPostgresTarget(postgresSettings(storage), postgresName(storage));
+  return openSqliteTarget(storage.path, `"wamid-relay migrate", process ${process.pid} on ${hostname()}`);
 }
 
 async function audit(storage: MovableStorage, progress: MigratingParts["progress"]): Promise<AuditReport> {

@@ -26,12 +26,16 @@ export function build(command: Command, io: Io): void {
         .makeOptionMandatory(),
     )
     .addOption(new Option("--to <store>", "where to: the same").argParser(placeOf).makeOptionMandatory())
-    .option("--json", "print {result, finishedAt, counts, audit, tookMs} as JSON")
+    .option("--json", "print {result, finishedAt, counts, closedMs, audit, tookMs} as JSON")
     .addHelpText(
       "after",
       `
-Stop the relays on both sides first. The settings file has storage.driver postgres. The target must be empty. The command
-resumes after an interruption. Until it ends, no relay starts on the target; from then on, none starts on the source.
+Relays may use the source meanwhile. They accept and deliver until the last pass; from then on webhooks get 503, and
+the sender repeats them. Then stop these relays, and start others on the target.
+
+The settings file has storage.driver postgres. The target must be empty. After an interruption, such as Ctrl-C, the relays
+go on as before, and the same command resumes. Until it ends, no relay starts on the target; from then on, none starts on
+the source.
 
 Exit codes:
   0  both sides have the same counts, and the audit of the target balances
@@ -95,17 +99,18 @@ interface Names {
   readonly to: string;
 }
 
-function reportLines({ result, finishedAt, counts, tookMs }: MigrationReport, { from, to }: Names): string[] {
+function reportLines({ result, finishedAt, counts, closedMs, tookMs }: MigrationReport, { from, to }: Names): string[] {
   if (result === "before") {
     const at = finishedAt === null ? "" : ` at ${new Date(finishedAt).toISOString()}`;
     return [`${from} was copied to ${to} before${at}: nothing was written`];
   }
   const shown = counts.filter((count) => count.from > 0 || count.to > 0);
   const rows = shown.map((count) => [count.table, withCommas(count.from), withCommas(count.to), count.from === count.to ? "" : "differs"]);
-  const took = `${(tookMs / 1000).toFixed(1)} s`;
+  const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
   return [
     ...tableLines(["TABLE", "FROM", "TO", ""], rows),
     "",
-    `${from} → ${to}: ${result === "resumed" ? "the rest was copied" : "copied"} in ${took}`,
+    `${from} → ${to}: ${result === "resumed" ? "the rest was copied" : "copied"} in ${seconds(tookMs)}`,
+    `relays on ${from} could not write in the last ${seconds(closedMs)}; stop them, and start others on ${to}`,
   ];
 }

@@ -1,42 +1,55 @@
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { StoreRefused } from "./port.ts";
 import type { Engine } from "./schema/ddl.ts";
-import { listOf, quoted } from "./schema/ddl.ts";
-import type { Table } from "./schema/table.ts";
+import { listOf } from "./schema/ddl.ts";
+import { bytes, type Table } from "./schema/table.ts";
 import { events, state, subjects, tables } from "./schema/tables.ts";
-import { ask, insert, rows, type Work } from "./sql/ops.ts";
+import { ask, find, insert, type Look, look, removal, remove, rows, type Work } from "./sql/ops.ts";
 import { raw, type Sql, sql } from "./sql/sql.ts";
 import { put, values } from "./work/state.ts";
 
 /*
- * Carries a store over into an empty one, on the same or the other database. Both have the same tables, so the rows are
- * copied as they are. Each batch is a transaction, and a table continues after the last row that arrived, so a copy that was
- * cut off is repeated. Until it ends, no relay starts on the target, and from then on none on the source.
+ * Carries a store over into an empty one, on the same or the other database, while relays use it. Both have the same tables,
+ * so each table is walked by key on both sides, and rows that are missing or differ are copied. The walk is repeated until
+ * little is left. The last one runs while the source refuses writes, and the transaction that refuses them marks the source
+ * as moved. A copy that was cut off is repeated: until it ends, no relay starts on the target.
  */
 
-/** A store that no relay uses. */
 export interface CopySide {
   readonly engine: Engine;
   /** For people. */
   readonly name: string;
   read<T>(work: Work<T>): MaybePromise<T>;
-  /** One transaction. */
-  write<T>(make: () => Work<T>): MaybePromise<T>;
-}
-
-/** A side that one process has open. */
-export interface OpenSide extends CopySide {
-  /** Throws `StoreRefused` when a relay uses it. */
-  refuseUsed(): Promise<void>;
   close(): Promise<void>;
 }
 
-export interface CopyOrder {
-  readonly from: OpenSide;
-  readonly to: OpenSide;
+export interface CopySource extends CopySide {
+  /**
+   * From now on relays cannot write, and `read` sees their last write. `end` makes that permanent, with the mark; a `close`
+   * or the end of this process before it lets relays write again.
+   */
+  freeze(mark: () => Work<void>, refusal: string): MaybePromise<{ end(): MaybePromise<void> }>;
+}
+
+export interface CopyTarget extends CopySide {
+  /** One transaction. */
+  write<T>(make: () => Work<T>): MaybePromise<T>;
+  /** Throws `StoreRefused` when a relay uses it. */
+  refuseUsed(): Promise<void>;
+}
+
+interface Sides {
+  readonly from: CopySource;
+  readonly to: CopyTarget;
+}
+
+/** `walk`: counted from 1; `last` when relays cannot write meanwhile. */
+type Progress = (walk: number | "last", table: string, done: number, of: number) => void;
+
+export interface CopyOrder extends Sides {
   /** Unix ms. */
   readonly now: () => number;
-  readonly progress: (table: string, copied: number, of: number) => void;
+  readonly progress: Progress;
 }
 
 export interface TableCount {
@@ -52,6 +65,8 @@ export interface CopyReport {
   readonly finishedAt: number | null;
   /** Empty when nothing was written. */
   readonly counts: readonly TableCount[];
+  /** For how long the source refused writes before it was marked as moved. */
+  readonly closedMs: number;
 }
 
 const idKey = "store/id";
@@ -76,112 +91,163 @@ interface Moved {
 /** Why no relay may use this store; null: it may. */
 export function* refusalOfCopy(): Work<string | null> {
   const [copy = null, moved = null] = yield* values<Copy & Moved>([copyKey, movedKey]);
-  if (moved !== null) return `was moved to ${moved.to} at ${new Date(moved.at).toISOString()}; start the relay there`;
+  if (moved !== null) return movedText(moved);
   if (copy !== null && copy.finishedAt === null) return `holds a part of ${copy.from}; run the same "wamid-relay migrate" again first`;
   return null;
 }
 
-/** Most rows of a batch, and about how many bytes it may take in memory. */
+const movedText = ({ to, at }: Moved): string => `was moved to ${to} at ${new Date(at).toISOString()}; start the relay there`;
+
+/** Walks while relays write: more, while a walk still finds so many rows to copy. */
+const walks = { most: 4, rows: 5_000 };
+/** Rows that are compared at once. */
+const compared = 5_000;
+/** Most rows that are copied at once, and about how many bytes they may take in memory. */
 const batch = { least: 10, most: 2_000, bytes: 4_000_000 };
 
 export async function copyStore({ from, to, now, progress }: CopyOrder): Promise<CopyReport> {
-  const [id = null] = await from.read(values<string>([idKey]));
+  const [id = null, moved = null] = await from.read(values<string>([idKey, movedKey]));
   if (id === null) throw new StoreRefused(`${from.name}: holds no data yet`);
   const [copy = null] = await to.read(values<Copy>([copyKey]));
-  if (copy?.id === id && copy.finishedAt !== null) return { result: "before", finishedAt: copy.finishedAt, counts: [] };
+  if (copy?.id === id && copy.finishedAt !== null) return { result: "before", finishedAt: copy.finishedAt, counts: [], closedMs: 0 };
+  const refusal = await from.read(refusalOfCopy());
+  // A copy that was cut off between its last two steps has marked the source already.
+  if (refusal !== null && (moved === null || copy === null)) throw new StoreRefused(`${from.name}: ${refusal}`);
   if (copy === null) await to.read(refuseStored(to.name));
   else if (copy.id !== id) throw new StoreRefused(`${to.name}: holds a copy of other data (${copy.from})`);
-  await refuseUsed(from, to);
+  await to.refuseUsed();
   const begun: Copy = copy ?? { id, from: from.name, startedAt: now(), finishedAt: null };
   await to.write(() => put(copyKey, begun));
 
-  for (const table of tables) await copyTable(table, { from, to, progress });
+  const walk = async (number: number | "last"): Promise<number> => {
+    let copied = 0;
+    for (const table of tables) copied += await alignTable(table, { from, to }, (done, of) => progress(number, table.name, done, of));
+    return copied;
+  };
+  for (let number = 1; (await walk(number)) > walks.rows && number < walks.most; ) number += 1;
+  const mark: Moved = { to: to.name, at: now() };
+  const frozen = moved === null ? await from.freeze(() => put(movedKey, mark), movedText(mark)) : null;
+  await walk("last");
   await to.write(() => continueNumbers(to.engine));
-  const counts = await Promise.all(tables.map(async (table) => ({ table: table.name, ...(await countBoth(table, from, to)) })));
+  const counts: TableCount[] = [];
+  for (const table of tables) counts.push({ table: table.name, from: await from.read(countOf(table)), to: await to.read(countOf(table)) });
   const result = copy === null ? "copied" : "resumed";
-  if (counts.some((count) => count.from !== count.to)) return { result, finishedAt: null, counts };
+  if (counts.some((count) => count.from !== count.to)) return { result, finishedAt: null, counts, closedMs: now() - mark.at };
   // A relay may have started meanwhile.
-  await refuseUsed(from, to);
+  await to.refuseUsed();
   // In this order: cut off in between, neither side is used before the command is repeated.
-  await from.write(() => put(movedKey, { to: to.name, at: now() } satisfies Moved));
+  await frozen?.end();
   const finishedAt = now();
   await to.write(function* () {
     yield* put(idKey, id);
     yield* put(copyKey, { ...begun, finishedAt } satisfies Copy);
   });
-  return { result, finishedAt, counts };
-}
-
-async function refuseUsed(from: OpenSide, to: OpenSide): Promise<void> {
-  await from.refuseUsed();
-  await to.refuseUsed();
+  return { result, finishedAt, counts, closedMs: frozen === null ? 0 : finishedAt - mark.at };
 }
 
 function* refuseStored(name: string): Work<void> {
   for (const table of tables) {
-    const found = yield* rows(sql`SELECT 1 FROM ${raw(table.name)} ${ofRelay(table)} LIMIT 1`);
+    const found = yield* rows(sql`SELECT 1 FROM ${raw(table.name)} WHERE ${ofRelay(table)} LIMIT 1`);
     if (found.length > 0) throw new StoreRefused(`${name}: is not empty; give the copy a place of its own`);
-  }
-}
-
-async function copyTable(table: Table, { from, to, progress }: Pick<CopyOrder, "from" | "to" | "progress">): Promise<void> {
-  const of = await from.read(countOf(table));
-  let copied = await to.read(countOf(table));
-  // Rows of `state` come in any order.
-  let after = table === state ? null : ((await to.read(lastOf(table))) ?? null);
-  let limit = batch.least;
-  for (;;) {
-    const found = await from.read(rowsAfter(table, after, limit));
-    const last = found.at(-1);
-    if (last === undefined) return;
-    await to.write(function* () {
-      yield* ask(insert(table, found as never, "stays"));
-    });
-    after = last;
-    copied += found.length;
-    progress(table.name, Math.min(copied, of), of);
-    const bytes = found.reduce((sum, row) => sum + sizeOf(row), 1);
-    limit = Math.max(batch.least, Math.min(batch.most, Math.floor((batch.bytes / bytes) * found.length)));
   }
 }
 
 type Row = Readonly<Record<string, unknown>>;
 
-const keyOf = (table: Table): Sql => raw(listOf(table.key));
+/** Columns of which one differs when any other does. Of the other tables, all without the bytes. */
+const telling: Readonly<Record<string, readonly string[]>> = {
+  events: ["disposition", "plan", "duplicates", "conflicts", "fault", "release"],
+  plans: [],
+  deliveries: ["settled_at", "attempts", "replays"],
+  attempts: ["at"],
+};
 
-function* rowsAfter(table: Table, after: Row | null, limit: number): Work<readonly Row[]> {
-  const begin = after === null ? undefined : sql`AND (${keyOf(table)}) > (${placesOf(table, after)})`;
-  const where = sql`${ofRelay(table)} ${begin}`;
-  return yield* rows(sql<Row>`SELECT * FROM ${raw(table.name)} ${where} ORDER BY ${keyOf(table)} LIMIT ${limit}`);
+/** Makes the rows of the target those of the source. Returns how many it copied or removed. */
+async function alignTable(table: Table, { from, to }: Sides, progress: (done: number, of: number) => void): Promise<number> {
+  const ofKey = (row: Row): unknown[] => table.key.map((name) => row[name]);
+  const whole = look(table, table.key, table.names);
+  const gone = removal(table);
+  const of = await from.read(countOf(table));
+  let [done, copied, limit] = [0, 0, batch.least];
+  let after: Row | null = null;
+  for (;;) {
+    const wanted: readonly Row[] = await from.read(rowsAfter(table, after, { limit: compared }));
+    const last: Row | null = wanted.length < compared ? null : (wanted.at(-1) ?? null);
+    const known = new Map((await to.read(rowsAfter(table, after, { last }))).map((row) => [JSON.stringify(ofKey(row)), row]));
+    const missing: Row[] = [];
+    const differing = new Set<Row>();
+    for (const row of wanted) {
+      const key = JSON.stringify(ofKey(row));
+      const found = known.get(key);
+      known.delete(key);
+      if (found !== undefined && JSON.stringify(found) === JSON.stringify(row)) continue;
+      missing.push(row);
+      if (found !== undefined) differing.add(row);
+    }
+    const extra = [...known.values()];
+    if (extra.length > 0)
+      await to.write(function* () {
+        yield* ask(remove(gone, extra));
+      });
+    for (let place = 0; place < missing.length; ) {
+      const part = missing.slice(place, place + limit);
+      place += part.length;
+      // A relay may have removed some since.
+      const found = (await from.read(findAll(whole, part.map(ofKey)))).filter((row) => row !== undefined);
+      await to.write(function* () {
+        yield* ask(
+          remove(
+            gone,
+            part.filter((row) => differing.has(row)),
+          ),
+        );
+        // A row with the same unique id may still be there, which goes with the next walk.
+        yield* ask(insert(table, found as never, "stays"));
+      });
+      progress(Math.min(done + place, of), of);
+      const bytes = found.reduce((sum, row) => sum + sizeOf(row), 1);
+      limit = Math.max(batch.least, Math.min(batch.most, Math.floor((batch.bytes / bytes) * part.length)));
+    }
+    done += wanted.length;
+    copied += missing.length + extra.length;
+    progress(Math.min(done, of), of);
+    if (last === null) return copied;
+    after = last;
+  }
 }
 
-function placesOf(table: Table, row: Row): Sql {
-  return table.key.map((name) => sql`${row[name] as number | string}`).reduce((list, one) => sql`${list}, ${one}`);
+function* findAll(of: Look, keys: readonly (readonly unknown[])[]): Work<(Row | undefined)[]> {
+  return yield* ask(find<Row>(of, keys));
 }
 
-function* lastOf(table: Table): Work<Row | undefined> {
-  const order = raw(table.key.map((name) => `${quoted(name)} DESC`).join(", "));
-  return (yield* rows(sql<Row>`SELECT ${keyOf(table)} FROM ${raw(table.name)} ORDER BY ${order} LIMIT 1`))[0];
+/** The next rows of a table, with the columns that tell whether they changed: all up to `last`, or `limit`. */
+function* rowsAfter(table: Table, after: Row | null, { last = null, limit }: { last?: Row | null; limit?: number }): Work<readonly Row[]> {
+  const shown =
+    telling[table.name] ?? table.names.filter((name) => table.columns[name]?.array !== bytes.array && !table.key.includes(name));
+  const key = raw(listOf(table.key));
+  const places = (row: Row): Sql => table.key.map((name) => sql`${row[name] as number | string}`).reduce((all, one) => sql`${all}, ${one}`);
+  const begin = after === null ? undefined : sql`AND (${key}) > (${places(after)})`;
+  const end = last === null ? undefined : sql`AND (${key}) <= (${places(last)})`;
+  return yield* rows(
+    sql<Row>`SELECT ${raw(listOf([...table.key, ...shown]))} FROM ${raw(table.name)} WHERE ${ofRelay(table)} ${begin} ${end} ORDER BY ${key}
+      ${limit === undefined ? undefined : sql`LIMIT ${limit}`}`,
+  );
 }
 
 function* countOf(table: Table): Work<number> {
-  const [found] = yield* rows(sql<{ readonly n: number }>`SELECT count(*) AS n FROM ${raw(table.name)} ${ofRelay(table)}`);
+  const [found] = yield* rows(sql<{ readonly n: number }>`SELECT count(*) AS n FROM ${raw(table.name)} WHERE ${ofRelay(table)}`);
   return found?.n ?? 0;
-}
-
-async function countBoth(table: Table, from: CopySide, to: CopySide): Promise<{ from: number; to: number }> {
-  return { from: await from.read(countOf(table)), to: await to.read(countOf(table)) };
 }
 
 /** What is of processes, or of the place of a store, stays where it is. */
 const ofPlaces = ["process/", "worker/", "lease/", "leader/", "caller/", "store/"];
 
 function ofRelay(table: Table): Sql {
-  if (table !== state) return sql`WHERE 1 = 1`;
+  if (table !== state) return sql`1 = 1`;
   // "0" follows "/".
   return ofPlaces
-    .map((prefix) => sql`AND NOT (key >= ${prefix} AND key < ${`${prefix.slice(0, -1)}0`})`)
-    .reduce((all, one) => sql`${all} ${one}`, sql`WHERE 1 = 1`);
+    .map((prefix) => sql`NOT (key >= ${prefix} AND key < ${`${prefix.slice(0, -1)}0`})`)
+    .reduce((all, one) => sql`${all} AND ${one}`);
 }
 
 /** New rows get numbers after the copied ones. SQLite takes them from the rows. */

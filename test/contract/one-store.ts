@@ -68,7 +68,7 @@ export async function openSqlite(rules: Rules, { held = () => null, writer = "" 
   tune(db, true);
   for (const statement of ddl("sqlite")) db.exec(statement);
   const runner = createSqliteRunner(db);
-  const commit = createSqliteCommit(runner, { refusal: () => null, arriving: () => false, committed() {}, rolledBack() {} });
+  const commit = createSqliteCommit(runner, { refusal: () => null, *begin() {}, arriving: () => false, committed() {}, rolledBack() {} });
   const commands = createCommands({ rules, writer, held });
   return {
     writer,

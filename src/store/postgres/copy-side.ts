@@ -1,20 +1,18 @@
-import type { OpenSide } from "../copy.ts";
+import pg from "pg";
+import type { CopySource, CopyTarget } from "../copy.ts";
 import { StoreRefused } from "../port.ts";
-import { connect, type PostgresSettings } from "./connect.ts";
+import { tables } from "../schema/tables.ts";
+import type { Work } from "../sql/ops.ts";
+import { codeOf, connect, type PostgresSettings, type Session, unavailable } from "./connect.ts";
 import { readPresences } from "./presence.ts";
-import { checkSchema } from "./schema.ts";
+import { createPostgresRunner } from "./runner.ts";
+import { checkReadable, checkSchema } from "./schema.ts";
 import { createSessions } from "./sessions.ts";
 import { refusalOf } from "./watch.ts";
 
-/** A database as the source or the target of a copy. */
-export async function openPostgresSide(settings: PostgresSettings, name: string): Promise<OpenSide> {
-  try {
-    const session = await connect(settings, "free");
-    await checkSchema(session, settings.schema).finally(session.end);
-  } catch (error) {
-    const refused = refusalOf(error);
-    throw refused === null ? error : new StoreRefused(`${name}: ${refused.message}`, { cause: error });
-  }
+/** A database as the target of a copy. */
+export async function openPostgresTarget(settings: PostgresSettings, name: string): Promise<CopyTarget> {
+  await checked(settings, name, checkSchema);
   const sessions = createSessions(settings, { most: 1, purpose: "free" });
   return {
     engine: "postgres",
@@ -30,4 +28,77 @@ export async function openPostgresSide(settings: PostgresSettings, name: string)
     },
     close: sessions.close,
   };
+}
+
+/** A database as the source of a copy, which relays may use. */
+export async function openPostgresSource(settings: PostgresSettings, name: string): Promise<CopySource> {
+  await checked(settings, name, checkReadable);
+  const sessions = createSessions(settings, { most: 1, purpose: "free" });
+  let frozen: Session | null = null;
+
+  /** The transaction that keeps relays from writing also reads, so that the server does not end it as idle. */
+  async function readFrozen<T>(session: Session, work: Work<T>): Promise<T> {
+    return createPostgresRunner(session)
+      .execute(work)
+      .catch((error: unknown) => {
+        throw unavailable(error);
+      });
+  }
+
+  return {
+    engine: "postgres",
+    name,
+    read: (work) => (frozen === null ? sessions.read(work) : readFrozen(frozen, work)),
+    async freeze(mark, refusal) {
+      const session = await connect(settings, "free");
+      frozen = session;
+      for (let tries = 1; !(await lockTables(session, mark, refusal)); tries += 1)
+        if (tries === mostTries) throw new StoreRefused(`${name}: long transactions write to it; see them with "wamid-relay doctor"`);
+      return { end: () => session.script("COMMIT").catch((error: unknown) => Promise.reject(unavailable(error))) };
+    },
+    async close() {
+      await frozen?.end();
+      await sessions.close();
+    },
+  };
+}
+
+/** How often the tables are locked anew after a relay's transaction was in the way. */
+const mostTries = 5;
+
+/**
+ * Begins a transaction with the mark, and with triggers that refuse every later write. Until it ends, writers wait for the
+ * locks of the triggers, and without a commit they go on. False: a writer was in the way for too long.
+ */
+async function lockTables(session: Session, mark: () => Work<void>, refusal: string): Promise<boolean> {
+  // Relays treat this code as a server that only reads.
+  const body = `BEGIN RAISE EXCEPTION USING MESSAGE = ${pg.escapeLiteral(`the store ${refusal}`)}, ERRCODE = '25006'; END`;
+  const triggers = tables.map(
+    ({ name }) => `CREATE TRIGGER moved BEFORE INSERT OR UPDATE OR DELETE ON ${name} FOR EACH STATEMENT EXECUTE FUNCTION refuse_moved()`,
+  );
+  try {
+    await session.script("BEGIN");
+    await createPostgresRunner(session).execute(mark());
+    const refuse = `CREATE FUNCTION refuse_moved() RETURNS trigger LANGUAGE plpgsql AS ${pg.escapeLiteral(body)}`;
+    await session.script([refuse, ...triggers].join(";\n"));
+    return true;
+  } catch (error) {
+    await session.script("ROLLBACK").catch(() => {});
+    if (["40P01", "55P03"].includes(codeOf(error))) return false;
+    throw unavailable(error);
+  }
+}
+
+async function checked(
+  settings: PostgresSettings,
+  name: string,
+  check: (session: Session, schema: string) => Promise<void>,
+): Promise<void> {
+  try {
+    const session = await connect(settings, "free");
+    await check(session, settings.schema).finally(session.end);
+  } catch (error) {
+    const refused = refusalOf(error);
+    throw refused === null ? error : new StoreRefused(`${name}: ${refused.message}`, { cause: error });
+  }
 }

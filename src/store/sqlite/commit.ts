@@ -14,6 +14,8 @@ interface Pending {
 export interface CommitHooks {
   /** Before each transaction: why nothing may be written, or null. */
   refusal(): StoreUnavailable | null;
+  /** First in each transaction: throws `StoreUnavailable` when nothing may be written any more. */
+  begin(): Work<void>;
   /** True while new connections can bring commands within one turn of the event loop. */
   arriving(): boolean;
   /** After each transaction that changed a row: how long it took, and the number of its commands. */
@@ -47,6 +49,7 @@ export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now
   /** The commands of each kind together, in the order in which the kinds came first. Returns what to do after the commit. */
   function* all(batch: readonly Pending[]): Work<(() => void)[]> {
     const after: (() => void)[] = [];
+    yield* hooks.begin();
     for (const [kind, group] of Map.groupBy(batch, (pending) => pending.kind)) {
       const { outcomes, stored } = yield* kind.work(group.map(({ item }) => item));
       if (stored !== undefined) after.push(stored);
@@ -73,7 +76,8 @@ export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now
       for (const then of after) then();
     } catch (error) {
       hooks.rolledBack(error);
-      if (isStorageFault(error)) {
+      if (error instanceof StoreUnavailable) for (const { reject } of batch) reject(error);
+      else if (isStorageFault(error)) {
         const unavailable = new StoreUnavailable(`cannot store now: ${(error as Error).message}`, { cause: error });
         for (const { reject } of batch) reject(unavailable);
       } else if (batch.length === 1) batch[0]?.reject(error);

@@ -70,12 +70,21 @@ export function openForWriting(path: string, holder: string, instance: string): 
 }
 
 /** Opens the file read-only, beside the process that writes it. */
-export function openForReading(path: string): Db {
+export const openForReading = (path: string): Db => open(path, 2_000, true);
+
+/** Opens the file beside the process that writes it, for one write. */
+export function openBeside(path: string, waitsMs: number): Db {
+  const db = open(path, waitsMs, false);
+  db.pragma("synchronous = FULL");
+  return db;
+}
+
+function open(path: string, waitsMs: number, readonly: boolean): Db {
   if (!existsSync(path)) throw new StoreRefused(`there is no store at ${path} yet; "wamid-relay serve" makes it`);
   return guarded(path, () => {
-    const db = new Database(path, { readonly: true, fileMustExist: true });
+    const db = new Database(path, { readonly, fileMustExist: true });
     try {
-      db.pragma("busy_timeout = 2000");
+      db.pragma(`busy_timeout = ${waitsMs}`);
       if (checkOwner(db, path)) throw new StoreRefused(`${path} is empty; "wamid-relay serve" makes the store`);
       return db;
     } catch (error) {

@@ -7,6 +7,7 @@ import { createStore } from "../create-store.ts";
 import { type DueListener, type StoreHooks, StoreRefused, StoreUnavailable } from "../port.ts";
 import type { DueDelivery, Rules } from "../rules.ts";
 import { events } from "../schema/tables.ts";
+import type { Work } from "../sql/ops.ts";
 import { createBrowsing } from "./browsing.ts";
 import { createSqliteCommit } from "./commit.ts";
 import { isDamage, isStorageFault, reasonOf, translateErrors, watchPlace } from "./faults.ts";
@@ -54,8 +55,18 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
     return fault;
   }
 
+  /** Inside the transaction: while it waited for the lock of the file, "migrate" may have marked it as moved. */
+  function* refuseMoved(): Work<void> {
+    const refused = yield* refusalOfCopy();
+    if (refused === null) return;
+    const fault = new StoreUnavailable(`${path} ${refused}`);
+    hooks.failed(fault);
+    throw fault;
+  }
+
   const commit = createSqliteCommit(runner, {
     refusal,
+    begin: refuseMoved,
     arriving: hooks.arriving ?? (() => false),
     committed(tookMs, count) {
       hooks.committed(tookMs, count);

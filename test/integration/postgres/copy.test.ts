@@ -2,16 +2,19 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { copyStore, type OpenSide, refusalOfCopy } from "../../../src/store/copy.ts";
-import { openPostgresSide } from "../../../src/store/postgres/copy-side.ts";
+import { type CopySide, type CopyTarget, copyStore, refusalOfCopy } from "../../../src/store/copy.ts";
+import { StoreUnavailable } from "../../../src/store/port.ts";
+import { openPostgresSource, openPostgresTarget } from "../../../src/store/postgres/copy-side.ts";
 import { openPostgresStore } from "../../../src/store/postgres/open.ts";
 import { tables } from "../../../src/store/schema/tables.ts";
 import { rows } from "../../../src/store/sql/ops.ts";
 import { raw, sql } from "../../../src/store/sql/sql.ts";
-import { openSqliteSide } from "../../../src/store/sqlite/copy-side.ts";
-import { openSqliteStore } from "../../../src/store/sqlite/open.ts";
+import { openSqliteSource, openSqliteTarget } from "../../../src/store/sqlite/copy-side.ts";
+import { openSqliteStore, type SqliteStore } from "../../../src/store/sqlite/open.ts";
 import { dataId } from "../../../src/store/work/marks.ts";
+import { put } from "../../../src/store/work/state.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
+import { until } from "../../harness/until.ts";
 import { createDatabase } from "../../setup/database.ts";
 
 const rules = rulesFor([{ name: "crm" }, { name: "ours", match: { tracked: true } }], { parkFor: 60_000 });
@@ -47,29 +50,48 @@ async function filledFile(): Promise<string> {
   return path;
 }
 
-const postgresSide = (url: string): Promise<OpenSide> => openPostgresSide({ url, schema: "relay" }, "the database");
-const allOf = async (side: OpenSide) => {
+const postgresTarget = (url: string) => openPostgresTarget({ url, schema: "relay" }, "the database");
+const postgresSource = (url: string) => openPostgresSource({ url, schema: "relay" }, "the database");
+const allOf = async (side: CopySide) => {
   const all: Record<string, readonly unknown[]> = {};
   for (const { name, key } of tables)
     all[name] = await side.read(
-      rows(sql`SELECT * FROM ${raw(name)} ${raw(name === "state" ? "WHERE key NOT LIKE 'store/%'" : "")} ORDER BY ${raw(key.join(", "))}`),
+      rows(sql`SELECT * FROM ${raw(name)} ${raw(name === "state" ? "WHERE key NOT LIKE 'store/%' AND key NOT LIKE 'process/%'" : "")} ORDER BY ${raw(key.join(", "))}`),
     );
   return JSON.parse(JSON.stringify({ id: await side.read(dataId()), ...all }));
 };
-const closing = (side: OpenSide) => ({ ...side, [Symbol.asyncDispose]: side.close });
 
-test("copies everything to PostgreSQL and back, by tries that are cut off", async () => {
+/** Settles the first delivery that is due: a row of the queue goes, and one of the deliveries comes. */
+async function deliverFirst(store: SqliteStore, now: number): Promise<void> {
+  const { places } = await store.due({ route: "crm", from: 0, now: now + 60_000, limit: 1 });
+  const [delivery] = await store.load("crm", places);
+  if (delivery === undefined) throw new Error("nothing is due");
+  const { event, eventId, attempts } = delivery;
+  const attempt = {
+    number: attempts + 1,
+    at: now,
+    tookMs: 1,
+    result: { kind: "answered", status: 200, retryAfterMs: null },
+    response: null,
+  } as const;
+  expect(await store.settle({ route: "crm", event, eventId, delivery, attempt, settled: { to: "delivered" }, at: now })).toMatchObject({
+    result: "settled",
+  });
+}
+
+test("copies everything to PostgreSQL and back while a relay writes, by tries that are cut off", async () => {
   const path = await filledFile();
   await using database = await createDatabase();
-  const from = openSqliteSide(path, "test");
-  const before = await allOf(from);
-  expect(before["events"]).toHaveLength(301);
+  const file = openSqliteStore(path, rules, hooks);
+  const repeated = anEvent({ wamid: "wamid.repeated" });
+  await file.accept(repeated);
 
   let report = null;
   for (let tries = 1; report === null; tries += 1) {
-    const to = await postgresSide(database.url);
+    const from = openSqliteSource(path);
+    const to = await postgresTarget(database.url);
     let left = tries;
-    const write: OpenSide["write"] = (make) => {
+    const write: CopyTarget["write"] = (make) => {
       left -= 1;
       if (left === 0) throw new Error("cut off");
       return to.write(make);
@@ -78,43 +100,79 @@ test("copies everything to PostgreSQL and back, by tries that are cut off", asyn
       expect(error).toMatchObject({ message: "cut off" });
       return null;
     });
+    const isMoved = (await from.read(refusalOfCopy())) !== null;
+    await Promise.all([from.close(), to.close()]);
+    if (report !== null) break;
     // The first one wrote nothing.
-    if (report === null && tries > 1) await expect(openRelay(database.url)).rejects.toThrow(/holds a part of .*relay\.db; run the same/);
-    await to.close();
+    if (tries > 1) await expect(openRelay(database.url)).rejects.toThrow(/holds a part of .*relay\.db; run the same/);
+    if (isMoved) continue;
+    // New rows, changed ones, and removed ones.
+    expect(await file.accept(anEvent({ wamid: `wamid.late-${tries}` }))).toMatchObject({ result: "accepted" });
+    expect(await file.accept(repeated)).toMatchObject({ result: "duplicate" });
+    await deliverFirst(file, start + tries);
   }
   expect(report).toMatchObject({ result: "resumed", finishedAt: start });
-  const to = await postgresSide(database.url);
-  expect(await allOf(to)).toEqual(before);
-  expect(await copyStore({ ...order, from, to })).toMatchObject({ result: "before", counts: [] });
-  expect(await from.read(refusalOfCopy())).toMatch(/was moved to the database at/);
-  await from.close();
+  await expect(file.accept(anEvent({ wamid: "wamid.refused" }))).rejects.toThrow(/relay\.db was moved to the database/);
+  await file.close();
   expect(() => openSqliteStore(path, rules, hooks)).toThrow(/relay\.db was moved to the database/);
+  const from = openSqliteSource(path);
+  const to = await postgresTarget(database.url);
+  const before = await allOf(from);
+  expect(await allOf(to)).toEqual(before);
+  expect(before["events"].length).toBeGreaterThan(250);
+  expect(await copyStore({ ...order, from, to })).toMatchObject({ result: "before", counts: [] });
+  await Promise.all([from.close(), to.close()]);
 
   // Numbers go on after the copied ones.
   const relay = await openRelay(database.url);
-  await expect(copyStore({ ...order, from: to, to: closing(openSqliteSide(newPath(), "test")) })).rejects.toThrow(/a relay uses it/);
-  expect(await relay.store.accept(anEvent({ wamid: "wamid.new" }))).toMatchObject({ seq: 302 });
+  const last = before["events"].at(-1).seq;
+  expect(await relay.store.accept(anEvent({ wamid: "wamid.new" }))).toMatchObject({ seq: last + 1 });
+  const source = await postgresSource(database.url);
+  const back = openSqliteTarget(newPath(), "test");
+  expect(await copyStore({ ...order, from: source, to: back })).toMatchObject({ result: "copied" });
+  expect(await allOf(back)).toEqual(await allOf(source));
+  await expect(relay.store.accept(anEvent({ wamid: "wamid.refused" }))).rejects.toThrow(/was moved to .*relay\.db/);
   await relay.store.close();
-
-  const back = openSqliteSide(newPath(), "test");
-  const grown = await allOf(to);
-  expect(await copyStore({ ...order, from: to, to: back })).toMatchObject({ result: "copied" });
-  expect(await allOf(back)).toEqual(grown);
   await expect(openRelay(database.url)).rejects.toThrow(/was moved to/);
-  await back.close();
-  await to.close();
+  await Promise.all([back.close(), source.close()]);
 });
 
-test("copies into no store that has data, and no file that is in use", async () => {
-  const path = await filledFile();
+test("lets all relays of a database write again when a copy ends before its mark", async () => {
   await using database = await createDatabase();
   const relay = await openRelay(database.url);
+  const accepted = await relay.store.accept(anEvent());
+  const source = await postgresSource(database.url);
+  await source.freeze(() => put("store/moved", { to: "elsewhere", at: start }), "was moved");
+  let isWritten = false;
+  const writing = relay.store.accept(anEvent({ wamid: "wamid.waits" })).finally(() => {
+    isWritten = true;
+  });
+  expect(await source.read(rows(sql`SELECT seq FROM events`))).toEqual([{ seq: accepted?.seq }]);
+  expect(isWritten).toBe(false);
+  await source.close();
+  // It waited for the lock, or for too long.
+  await writing.catch((error) => expect(error).toBeInstanceOf(StoreUnavailable));
+  await until("the relay stores", async () =>
+    relay.store.accept(anEvent({ wamid: "wamid.again" })).then(
+      () => true,
+      () => false,
+    ),
+  );
+  await relay.store.close();
+});
+
+test("copies into no store that has data or a relay", async () => {
+  const path = await filledFile();
+  await using database = await createDatabase();
+  const from = openSqliteSource(path);
+  const to = await postgresTarget(database.url);
+  const relay = await openRelay(database.url);
+  await expect(copyStore({ ...order, from, to })).rejects.toThrow(/a relay uses it/);
   await relay.store.accept(anEvent());
   await relay.store.close();
-  const from = openSqliteSide(path, "test");
-  expect(() => openSqliteSide(path, "another")).toThrow(/in use/);
-  const to = await postgresSide(database.url);
   await expect(copyStore({ ...order, from, to })).rejects.toThrow(/is not empty/);
-  await from.close();
-  await to.close();
+  const file = openSqliteStore(path, rules, hooks);
+  expect(() => openSqliteTarget(path, "test")).toThrow(/in use/);
+  await file.close();
+  await Promise.all([from.close(), to.close()]);
 });

@@ -21,6 +21,7 @@ let committed: number[];
 let rolledBack: unknown[];
 let refusal: StoreUnavailable | null;
 const hooks: CommitHooks = {
+  *begin() {},
   refusal: () => refusal,
   arriving: () => false,
   committed: (_tookMs, writes) => void committed.push(writes),
