@@ -112,22 +112,18 @@ export function createPostgresRunner(connection: Connection) {
   }
 
   /**
-   * For each row, whether the statement changed one. It returns their places. It passes over a row that another transaction
-   * changes at that moment, so the rows are locked by a statement of their own before it.
+   * For each row, whether the statement changed one. The statement locks the rows in their order, and passes over one that
+   * another transaction changed while it waited for the lock. Once it holds the lock, a second statement changes that row.
    */
   async function changed(of: Removal, text: () => string, names: readonly string[], rows: readonly Row[]): Promise<boolean[]> {
     const done: boolean[] = new Array(rows.length).fill(false);
-    if (rows.length === 0) return done;
-    const locked = of.isLocked
-      ? []
-      : [
-          ask(
-            shapeOf(`lock_${of.name}`, () => lockText(of)),
-            columnsOf(of.table, of.by, rows),
-          ),
-        ];
-    const answers = (await settledAll([...locked, ask(shapeOf(of.name, text), columnsOf(of.table, names, rows))])) as Answer[];
-    for (const { "#": place } of answers.at(-1)?.rows ?? []) done[(place as number) - 1] = true;
+    let left = rows.map((_, place) => place);
+    for (let tries = of.isLocked ? 1 : 2; tries > 0 && left.length > 0; tries -= 1) {
+      const some = left.length === rows.length ? rows : left.map((place) => rows[place] as Row);
+      const answer = await ask(shapeOf(of.name, text), columnsOf(of.table, names, some));
+      for (const { "#": place } of answer.rows) done[left[(place as number) - 1] as number] = true;
+      left = left.filter((place) => !done[place]);
+    }
     return done;
   }
 
@@ -237,32 +233,27 @@ function insertText(table: Table, shape: string): string {
   return `INSERT INTO ${table.name} (${listOf(table.names)}) SELECT ${list.join(", ")}${from}`;
 }
 
-function updateText({ table, by, set, add, count }: Change): string {
-  const names = [...by, ...set, ...add];
+function updateText(change: Change): string {
+  const { table, by, set, add, count } = change;
   const parts = [
     ...set.map((name) => `${quoted(name)} = x.${quoted(name)}`),
     ...add.map((name) => `${quoted(name)} = t.${quoted(name)} + x.${quoted(name)}`),
     ...count.map((name) => `${quoted(name)} = t.${quoted(name)} + 1`),
   ];
-  return `UPDATE ${table.name} t SET ${parts.join(", ")} FROM ${placedText(table, by, names)} RETURNING x."#"::int`;
+  return `UPDATE ${table.name} t SET ${parts.join(", ")} FROM ${placedText(change, [...by, ...set, ...add])} RETURNING x."#"::int`;
 }
 
-function lockText({ table, by }: Removal): string {
-  return `SELECT 1 FROM unnest(${arraysOf(table, by)}) x(${listOf(by)})
-    CROSS JOIN LATERAL (SELECT 1 FROM ${table.name} o WHERE ${sameText(by)} LIMIT 1 FOR UPDATE) o`;
-}
-
-function removeText({ table, by }: Removal): string {
-  return `DELETE FROM ${table.name} t USING ${placedText(table, by, by)} RETURNING x."#"::int`;
+function removeText(removal: Removal): string {
+  return `DELETE FROM ${removal.table.name} t USING ${placedText(removal, removal.by)} RETURNING x."#"::int`;
 }
 
 /**
  * The rows that a statement is about, with their places, each found by a look-up of its own. For a plain join, the planner
  * goes through a table that it knows as nearly empty, and keeps to that plan when it has grown.
  */
-function placedText(table: Table, by: readonly string[], names: readonly string[]): string {
+function placedText({ table, by, isLocked }: Removal, names: readonly string[]): string {
   return `(SELECT x.*, o."@" FROM unnest(${arraysOf(table, names)}) WITH ORDINALITY x(${listOf(names)}, "#")
-    CROSS JOIN LATERAL (SELECT o.ctid AS "@" FROM ${table.name} o WHERE ${sameText(by)} LIMIT 1) o) x WHERE t.ctid = x."@"`;
+    CROSS JOIN LATERAL (SELECT o.ctid AS "@" FROM ${table.name} o WHERE ${sameText(by)} LIMIT 1${isLocked ? "" : " FOR UPDATE"}) o) x WHERE t.ctid = x."@"`;
 }
 
 function addText({ table: { name, key }, max, min }: Sums): string {

@@ -49,7 +49,7 @@ export interface Removal {
   readonly table: Table;
   /** How rows are found: by the table's key at least. */
   readonly by: readonly string[];
-  /** The command has locked the rows. Otherwise PostgreSQL does so first, in their order. */
+  /** The command has locked the rows. Otherwise PostgreSQL locks them in their order. */
   readonly isLocked: boolean;
 }
 
@@ -80,30 +80,30 @@ export function look<T extends Table, const C extends ColumnOf<T>>(
   return { name, table, by, columns, order, lock, where };
 }
 
-interface RemovalParts<T extends Table> {
+interface RemovalParts<T extends Table, L extends boolean> {
   /** Further columns that must have the row's values, or the stored row stays as it is. */
   readonly only?: readonly ColumnOf<T>[];
-  readonly isLocked?: boolean;
+  readonly isLocked?: L;
 }
 
-interface ChangeParts<T extends Table> extends RemovalParts<T> {
+interface ChangeParts<T extends Table, L extends boolean> extends RemovalParts<T, L> {
   /** Columns to which the row's values are added. */
   readonly add?: readonly ColumnOf<T>[];
   /** Columns that grow by one. */
   readonly count?: readonly ColumnOf<T>[];
 }
 
-export function change<T extends Table>(
+export function change<T extends Table, const L extends boolean = false>(
   table: T,
   set: readonly ColumnOf<T>[],
-  { add = [], count = [], only = [], isLocked = false }: ChangeParts<T> = {},
-): Change {
-  const name = ["update", table.name, ...set, "add", ...add, "count", ...count, "only", ...only].join("_");
+  { add = [], count = [], only = [], isLocked = false as L }: ChangeParts<T, L> = {},
+): Change & { readonly isLocked: L } {
+  const name = ["update", table.name, ...set, "add", ...add, "count", ...count, "only", ...only, String(isLocked)].join("_");
   return { name, table, by: [...table.key, ...only], set, add, count, isLocked };
 }
 
-export function removal<T extends Table>(table: T, { only = [], isLocked = false }: RemovalParts<T> = {}): Removal {
-  return { name: ["remove", table.name, ...only].join("_"), table, by: [...table.key, ...only], isLocked };
+export function removal<T extends Table>(table: T, { only = [], isLocked = false }: RemovalParts<T, boolean> = {}): Removal {
+  return { name: ["remove", table.name, ...only, String(isLocked)].join("_"), table, by: [...table.key, ...only], isLocked };
 }
 
 /** Rows by key, in the order of the keys; undefined where there is none. With a lock, sort the keys. */
@@ -133,8 +133,13 @@ export const lock = (of: Look, keys: readonly Key[]): Op => ({ op: "lock", look:
 /** For each row, whether it was there and is changed. Sort the rows by key. */
 export const update = (of: Change, rows: readonly object[]): Typed<boolean[]> => ({ op: "update", change: of, rows, asks: true });
 
-/** Changes rows that are known to be there. Sort them by key. */
-export const set = (of: Change, rows: readonly object[]): Op => ({ op: "update", change: of, rows, asks: false });
+/** Changes rows that are known to be there, and locked. Sort them by key. */
+export const set = (of: Change & { readonly isLocked: true }, rows: readonly object[]): Op => ({
+  op: "update",
+  change: of,
+  rows,
+  asks: false,
+});
 
 /** For each row, whether it was there and is removed. Sort the rows by key. */
 export const remove = (of: Removal, rows: readonly object[]): Typed<boolean[]> => ({ op: "remove", removal: of, rows });

@@ -10,7 +10,7 @@ import { type Rules, stepSubject } from "../rules.ts";
 import { codeOf, packEventId, packHeaders } from "../schema/codes.ts";
 import type { RowOf } from "../schema/table.ts";
 import { events, plans, queue, subjects } from "../schema/tables.ts";
-import { change, find, findOrNumber, insert, look, set, together, type Work } from "../sql/ops.ts";
+import { change, find, findOrNumber, insert, look, set, together, update, type Work } from "../sql/ops.ts";
 import { type Counts, countSecret } from "./counts.ts";
 import { type Beginning, beginHydrations } from "./hydrations.ts";
 import { type Due, type Judged, laneKey, lanesToLookAt, openInLane, type Queued, queueRows } from "./plan-deliveries.ts";
@@ -144,7 +144,7 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
       events,
       judged.map(({ row }) => row),
     ),
-    set(repeated, changed),
+    update(repeated, changed),
     insert(queue, queued),
   ]);
   const hydrating = judged.flatMap(({ hydration }) => hydration ?? []);

@@ -17,8 +17,8 @@ export type { SettledOutcome, Settling } from "../../model/delivery.ts";
 const own = look(queue, ["lane", "route", "event"], ["event"], { lock: "update" });
 const nextInLane = look(queue, ["lane", "route"], ["event", "state"], { order: "event", lock: "update" });
 /** A settlement of another attempt than the next one is late. */
-const waits = change(queue, ["next_at", "cause", "spent"], { count: ["attempts"], only: ["attempts"], isLocked: true });
-const ends = removal(queue, { only: ["attempts"], isLocked: true });
+const waits = change(queue, ["next_at", "cause", "spent"], { count: ["attempts"], only: ["attempts"] });
+const ends = removal(queue, { only: ["attempts"] });
 const released = change(queue, ["state", "next_at"], { isLocked: true });
 
 /** Records attempts and their outcomes, each on its own: one that is late or lost harms no other. */
@@ -34,10 +34,12 @@ export function* settle(batch: readonly Settling[], { counts: begin, held }: Set
     kept.filter(({ settling }) => settling.settled.to === "waiting"),
     kept.filter(({ settling }) => settling.settled.to !== "waiting"),
   ];
+  // Each statement locks its own rows in order; two of them need their rows locked before.
+  const both = waiting.length > 0 && ending.length > 0 ? kept : [];
   const [, hasWaited, hasEnded] = yield* together([
     lock(
       own,
-      kept.map(({ key: { lane, route, event } }) => [lane, route, event]),
+      both.map(({ key: { lane, route, event } }) => [lane, route, event]),
     ),
     update(
       waits,
