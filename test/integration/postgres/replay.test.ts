@@ -87,6 +87,19 @@ test("a retry of a delivery that settles meanwhile makes it wait again", async (
   expect(await store.rows(deliveries)).toEqual([]);
 });
 
+test("a delivery that is changed while it settles is settled", async () => {
+  await store.accept([anEvent({ wamid: "w" })]);
+  const [first] = (await store.due("all", start)).map((delivery) => settlementOf(delivery, "waiting", start));
+  if (first === undefined) throw new Error("no delivery is due");
+  await store.settle([first]);
+  const settlements = (await store.due("all", start + 60_000)).map((delivery) => settlementOf(delivery, "delivered", start + 60_000));
+  const retrying = { event: 1, route: "all", at: start };
+  const [[retried], outcomes] = await during(one("a").retry, [retrying], () => store.settle(settlements));
+  expect(retried).toMatchObject({ state: "waiting", due: { at: start } });
+  expect(outcomes).toEqual([{ result: "settled", released: null }]);
+  expect(await store.rows(queue)).toEqual([]);
+});
+
 test("control: a look at settled deliveries before the queue finds neither", async () => {
   await store.accept([anEvent({ wamid: "w" })]);
   const settlements = (await store.due("all", start)).map((delivery) => settlementOf(delivery, "dead", start));
