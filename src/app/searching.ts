@@ -2,7 +2,17 @@ import type { Reading, SearchPort } from "../control/reading.ts";
 import { fewestPhoneDigits, parseMask, phoneMatches, wholePhone } from "../model/mask.ts";
 import type { SearchHitView } from "../model/search.ts";
 import type { StoreReading } from "../store/reading.ts";
-import type { EventFilter, EventsAbout, MessageFilter, MessageView, Numbered, RunFilter, RunView } from "../store/views.ts";
+import type {
+  EventFilter,
+  EventsAbout,
+  MessageFields,
+  MessageFilter,
+  MessageView,
+  Numbered,
+  RunFilter,
+  RunView,
+  SubjectFields,
+} from "../store/views.ts";
 import { mergeWalks, type Walked, walkBack } from "./walk-back.ts";
 
 type Reads = Pick<StoreReading, "events" | "deliveries" | "messages" | "runs" | "isAside">;
@@ -120,7 +130,8 @@ export function createTrackedPort(read: Reads): Pick<Reading, "listMessages" | "
       if (q === undefined && query.reference !== undefined) return pageOf([over(await messages.list({ ...filter, after: 0 }))], limit);
       if (q === undefined) return pageOf([await walk.messages({ ...filter, seen: phone !== undefined })], limit);
       const named = await messages.find(q);
-      if (named.some(({ reference }) => reference !== q)) return pageOf([over(named.filter((message) => fits(filter, message)))], limit);
+      if (named.some(({ reference }) => reference !== q))
+        return pageOf([over(named.filter((message) => fits(messageMatchers, filter, message)))], limit);
       const digits = joinDigits(phoneOf(q, wholeOnly), phone);
       return pageOf(
         await Promise.all([
@@ -137,7 +148,7 @@ export function createTrackedPort(read: Reads): Pick<Reading, "listMessages" | "
       const isNamed = query.reference !== undefined || query.runId !== undefined;
       if (q === undefined) return pageOf([isNamed ? over(await runs.list({ ...filter, after: 0 })) : await walk.runs(filter)], limit);
       const named = await runs.list({ runId: q, ...newest, limit: mostAccounts });
-      const byId = named.filter((run) => fits(filter, run) && (query.runId === undefined || run.runId === query.runId));
+      const byId = named.filter((run) => fits(runMatchers, filter, run) && (query.runId === undefined || run.runId === query.runId));
       return pageOf(
         [
           named.length > 0
@@ -185,24 +196,30 @@ function pageOf<V extends { readonly seq: number }>(
   return { data: found.map(({ seq: _, ...view }) => view), next };
 }
 
+/** Whether a row has the value of a filter, for each filter. */
+type Matchers<Filter, Row> = { readonly [Key in keyof Filter]-?: (row: Row, value: Exclude<Filter[Key], undefined>) => boolean };
+
+const runMatchers: Matchers<SubjectFields, Pick<RunView, "account" | "status" | "reference">> = {
+  account: (row, account) => row.account === account,
+  status: (row, status) => row.status === status,
+  reference: (row, reference) => row.reference === reference,
+};
+const messageMatchers: Matchers<MessageFields & Pick<MessageFilter, "phone">, MessageView> = {
+  ...runMatchers,
+  errorCode: (row, code) => row.errorCode === code,
+  from: (row, time) => row.updatedAt >= time,
+  to: (row, time) => row.updatedAt < time,
+  phone: (row, phone) => phoneMatches(row.wamid, phone),
+};
+
 /** Whether a message or run that was found by its name is in a list. */
-function fits(
-  { account, status, reference, errorCode, phone, from, to, before }: Omit<MessageFilter, "after" | "limit">,
-  row: Numbered<Pick<MessageView, "account" | "status" | "reference" | "updatedAt">> & {
-    readonly errorCode?: string | null;
-    readonly wamid?: string;
-  },
+function fits<Filter extends object, Row extends { readonly seq: number }>(
+  matchers: Matchers<Filter, Row>,
+  filter: Filter & { readonly before: number },
+  row: Row,
 ): boolean {
-  return (
-    row.seq < before &&
-    (account === undefined || row.account === account) &&
-    (status === undefined || row.status === status) &&
-    (reference === undefined || row.reference === reference) &&
-    (errorCode === undefined || row.errorCode === errorCode) &&
-    (from === undefined || row.updatedAt >= from) &&
-    (to === undefined || row.updatedAt < to) &&
-    (phone === undefined || phoneMatches(row.wamid ?? "", phone))
-  );
+  const all = Object.entries(matchers) as [keyof Filter, (row: Row, value: unknown) => boolean][];
+  return row.seq < filter.before && all.every(([name, matches]) => filter[name] === undefined || matches(row, filter[name]));
 }
 
 /** The longer of two ends of a phone number; null when there is none, or the number cannot end with both. */

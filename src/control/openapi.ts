@@ -163,6 +163,7 @@ function operation(endpoint: NamedEndpoint, components: Components): object {
           },
         }),
     responses: {
+      ...errorsOf(endpoint, components.responses),
       ...Object.fromEntries(
         Object.entries(answers).map(([status, answer]) => {
           const ofStatus = shown.filter((example) => String(example.status ?? firstStatus) === status);
@@ -172,7 +173,6 @@ function operation(endpoint: NamedEndpoint, components: Components): object {
           ];
         }),
       ),
-      ...errorsOf(endpoint, components.responses),
     },
   };
 }

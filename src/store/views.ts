@@ -2,7 +2,7 @@ import type { attemptSchema, DeliveryCounts, EventView, eventPageSchema, Hydrati
 import type { DeliveryState } from "../model/delivery.ts";
 
 import type { Disposition, KeptVerdict } from "../model/plan.ts";
-
+import type { DeliveryQuery, EventQuery, GroupQuery, MessageQuery, RunQuery } from "../model/queries.ts";
 import type { View } from "../model/view.ts";
 
 export type { DeliveryCounts, DeliveryGroupView, DeliveryView, EventView, HydrationView, MessageView, RunView } from "../model/answers.ts";
@@ -20,18 +20,13 @@ export interface EventsAbout {
   readonly reference?: string | undefined;
 }
 
-export interface EventFilter {
+/** The filters that are columns of an event; names become `about` and `wamid`. */
+export type EventFields = Omit<EventQuery, "wamid" | "subject" | "q" | "before" | "limit">;
+
+export interface EventFilter extends EventFields {
   /** At least one of them. With a phone or reference the store reads all events of the range. */
   readonly about?: EventsAbout | undefined;
-  readonly event?: string | undefined;
-  readonly source?: string | undefined;
-  readonly account?: string | undefined;
-  readonly status?: string | undefined;
-  readonly disposition?: Disposition | undefined;
   readonly wamid?: string | undefined;
-  readonly errorCode?: string | undefined;
-  readonly from?: number | undefined;
-  readonly to?: number | undefined;
   /** Only events with a smaller seq: the last one of the page before. */
   readonly before?: number | undefined;
   /** Only events with a greater seq. */
@@ -82,19 +77,12 @@ export interface WaitingEvents {
   readonly unseen: number;
 }
 
-/** Of a delivery's event. */
-export interface OfEvent {
-  readonly errorCode?: string | undefined;
-  /** Unix ms of receipt, from (included) and to (not included). */
-  readonly from?: number | undefined;
-  readonly to?: number | undefined;
-}
+/** Filters of a delivery's event. */
+export type OfEvent = Pick<DeliveryQuery, "errorCode" | "from" | "to">;
+/** The filters of a delivery itself. */
+export type OfDelivery = Omit<DeliveryQuery, keyof OfEvent | "state" | "before" | "limit">;
 
-export interface DeliveryFilter extends OfEvent {
-  readonly route?: string | undefined;
-  readonly state?: DeliveryState | undefined;
-  /** Of the last failed attempt; null: none failed. */
-  readonly cause?: string | null | undefined;
+export interface DeliveryFilter extends OfEvent, OfDelivery, Pick<DeliveryQuery, "state"> {
   /** Seq of one event. */
   readonly event?: number | undefined;
   /** Only deliveries after this place in the list, see `placeOf`. */
@@ -104,10 +92,7 @@ export interface DeliveryFilter extends OfEvent {
   readonly limit: number;
 }
 
-export interface GroupFilter extends OfEvent {
-  readonly route?: string | undefined;
-  readonly state?: DeliveryState | undefined;
-}
+export type GroupFilter = GroupQuery;
 
 /** A place in the list of deliveries: an event's seq, and its route as the store orders them (empty: past all routes of the event). */
 export interface DeliveryPlace {
@@ -149,21 +134,19 @@ export interface QuarantineCount {
   readonly oldestAt: number | null;
 }
 
-export interface SubjectFilter {
-  readonly account?: string | undefined;
-  readonly status?: string | undefined;
-  readonly reference?: string | undefined;
+/** The filters that messages and runs share. */
+export type SubjectFields = Omit<RunQuery, "runId" | "q" | "before" | "limit">;
+/** The filters that are columns of a message; a phone is compared with its wamid, too. */
+export type MessageFields = Omit<MessageQuery, "phone" | "q" | "before" | "limit">;
+
+export interface SubjectFilter extends SubjectFields {
   /** Seqs, exclusive. */
   readonly after: number;
   readonly before: number;
   readonly limit: number;
 }
 
-export interface MessageFilter extends SubjectFilter {
-  /** Changed at or after this time, and before that one; unix ms. */
-  readonly from?: number | undefined;
-  readonly to?: number | undefined;
-  readonly errorCode?: string | undefined;
+export interface MessageFilter extends SubjectFilter, MessageFields {
   /** The last digits of the phone number in the wamid, at least `fewestPhoneDigits` of them, or `wholePhone` of it (model/mask.ts). */
   readonly phone?: string | undefined;
   /** What the reference begins with. */

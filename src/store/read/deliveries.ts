@@ -11,6 +11,7 @@ import {
   codeOfSettled,
   isDead,
   isOpen,
+  ofDelivery,
   ofEvent,
   open,
   openOfEvent,
@@ -94,12 +95,11 @@ function* fewOpenOf(isOfState: Sql, route: string | undefined): Work<number[] | 
   return found.length > fewOpen ? null : [...new Set(found.map(({ event }) => event))];
 }
 
-function ofRows(table: typeof q | typeof d, { route, cause }: DeliveryFilter, { after, before }: Range): Sql {
+function ofRows(table: typeof q | typeof d, filter: DeliveryFilter, { after, before }: Range): Sql {
   return allOf(
     isBetween(table.event, after, before.event + 1),
     sql`(${table.event}, ${table.route}) < (${before.event}, ${before.route})`,
-    route === undefined ? undefined : sql`${table.route} = ${route}`,
-    cause === undefined ? undefined : cause === null ? sql`${table.cause} IS NULL` : sql`${table.cause} = ${cause}`,
+    ofDelivery(table, filter),
   );
 }
 

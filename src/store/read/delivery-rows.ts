@@ -2,8 +2,9 @@ import type { DeliveryState } from "../../model/delivery.ts";
 import { deliveryId } from "../../model/ids.ts";
 import { unpackEventId } from "../schema/codes.ts";
 import { deliveries, events, queue, queueState, settledState } from "../schema/tables.ts";
-import { allOf, as, hexOf, raw, type Sql, select, sql } from "../sql/sql.ts";
-import type { DeliveryView, OfEvent } from "../views.ts";
+import { as, hexOf, raw, type Sql, select, sql } from "../sql/sql.ts";
+import type { DeliveryView, OfDelivery, OfEvent } from "../views.ts";
+import { type Conditions, conditionsOf } from "./conditions.ts";
 
 const q = as(queue, "q");
 const d = as(deliveries, "d");
@@ -49,16 +50,21 @@ export const openOfEvent = raw(
     (SELECT * FROM queue w WHERE w.lane = ANY (ARRAY[e.subject, -e.seq]) AND w.event = e.seq OFFSET 0) q`,
 );
 
-/** The plus keeps SQLite from beginning with the events: the deliveries are in the order of the list. */
-export function ofEvent({ errorCode, from, to }: OfEvent): Sql | undefined {
-  if (errorCode === undefined && from === undefined && to === undefined) return undefined;
-  const plus = raw("+", "");
-  return allOf(
-    errorCode === undefined ? undefined : sql`${plus}e.error_code = ${errorCode}`,
-    from === undefined ? undefined : sql`${plus}e.received_at >= ${from}`,
-    to === undefined ? undefined : sql`${plus}e.received_at < ${to}`,
-  );
-}
+/** Keeps SQLite from beginning with the events: the deliveries are in the order of the list. */
+const plus = raw("+", "");
+const eventConditions: Conditions<OfEvent> = {
+  errorCode: (code) => sql`${plus}e.error_code = ${code}`,
+  from: (time) => sql`${plus}e.received_at >= ${time}`,
+  to: (time) => sql`${plus}e.received_at < ${time}`,
+};
+export const ofEvent = (filter: OfEvent): Sql | undefined => conditionsOf(eventConditions, filter);
+
+const deliveryConditions = (rows: typeof q | typeof d): Conditions<OfDelivery> => ({
+  route: (route) => sql`${rows.route} = ${route}`,
+  cause: (cause) => (cause === null ? sql`${rows.cause} IS NULL` : sql`${rows.cause} = ${cause}`),
+});
+export const ofDelivery = (rows: typeof q | typeof d, filter: OfDelivery): Sql | undefined =>
+  conditionsOf(deliveryConditions(rows), filter);
 
 export const codeOfSettled = (state: DeliveryState): number => (state === "dead" ? settledState.dead : settledState.delivered);
 export const wordOfOpen = (code: number): DeliveryState => (code === held ? "held" : "waiting");

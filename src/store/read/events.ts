@@ -7,8 +7,17 @@ import { codeOf, packEventId, unpackEventId, unpackHeaders } from "../schema/cod
 import { events, never, plans, queueState, subjects, whereParked } from "../schema/tables.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
 import { allOf, as, hexOf, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
-import { type EventDetail, type EventFilter, type EventsAbout, type EventsListed, type EventView, releaseView } from "../views.ts";
+import {
+  type EventDetail,
+  type EventFields,
+  type EventFilter,
+  type EventsAbout,
+  type EventsListed,
+  type EventView,
+  releaseView,
+} from "../views.ts";
 import { keyOf, keyOfRun } from "../work/subject-rows.ts";
+import { type Conditions, conditionsOf } from "./conditions.ts";
 import { readHydration } from "./hydrations.ts";
 import { isBetween, readMatching } from "./pages.ts";
 
@@ -52,13 +61,22 @@ type Row = NonNullable<ReturnType<typeof listed>["row"]>;
 
 const named = look(subjects, ["key", "account"], ["seq"]);
 const isQuarantined = sql`e.disposition = ${raw(String(codeOf.disposition.quarantined))}`;
+const conditions: Conditions<EventFields> = {
+  event: (kind) => sql`e.kind = ${kind}`,
+  source: (source) => sql`e.source = ${source}`,
+  account: (account) => sql`e.account = ${account}`,
+  status: (status) => sql`e.status = ${status}`,
+  errorCode: (code) => sql`e.error_code = ${code}`,
+  disposition: (disposition) => sql`e.disposition = ${codeOf.disposition[disposition]}`,
+  from: (time) => sql`e.received_at >= ${time}`,
+  to: (time) => sql`e.received_at < ${time}`,
+};
 /** Most events of one masked id: one in each account. */
 const mostMasked = 100;
 
 /** Newest first. Without a name, error code or quarantine in it, the filter is compared with each event of its range. */
 export function* listEvents(filter: EventFilter): Work<EventsListed> {
-  const { about, wamid, after = 0, before = Number.MAX_SAFE_INTEGER, limit } = filter;
-  const { event, source, account, status, disposition, errorCode, from, to } = filter;
+  const { about, wamid, disposition, after = 0, before = Number.MAX_SAFE_INTEGER, limit } = filter;
   const lists: number[][] = [];
   if (wamid !== undefined) lists.push(yield* eventsOfSubjects(yield* messagesOf(wamid)));
   const isIndexed = about !== undefined && about.phone === undefined && about.reference === undefined;
@@ -74,15 +92,8 @@ export function* listEvents(filter: EventFilter): Work<EventsListed> {
       listed`FROM events e ${index} LEFT JOIN subjects s ON s.seq = e.subject WHERE ${allOf(
         isBetween(e.seq, after, end),
         ...lists.map((seqs) => sql`e.seq IN ${seqs}`),
-        event === undefined ? undefined : sql`e.kind = ${event}`,
-        source === undefined ? undefined : sql`e.source = ${source}`,
-        account === undefined ? undefined : sql`e.account = ${account}`,
-        status === undefined ? undefined : sql`e.status = ${status}`,
-        errorCode === undefined ? undefined : sql`e.error_code = ${errorCode}`,
         isListed ? isQuarantined : undefined,
-        disposition === undefined || isListed ? undefined : sql`e.disposition = ${codeOf.disposition[disposition]}`,
-        from === undefined ? undefined : sql`e.received_at >= ${from}`,
-        to === undefined ? undefined : sql`e.received_at < ${to}`,
+        conditionsOf(conditions, isListed ? { ...filter, disposition: undefined } : filter),
         any?.where,
       )} ORDER BY e.seq DESC LIMIT ${most}`,
     );

@@ -3,8 +3,9 @@ import { shownMetadata } from "../../model/message.ts";
 import { subjects, whereFailed } from "../schema/tables.ts";
 import { rows, type Work } from "../sql/ops.ts";
 import { allOf, as, raw, type Sql, select, sql } from "../sql/sql.ts";
-import type { MessageFilter, MessageView, Numbered, RunFilter, RunView, SubjectFilter } from "../views.ts";
+import type { MessageFields, MessageFilter, MessageView, Numbered, RunFilter, RunView, SubjectFields } from "../views.ts";
 import { keyOf, keyOfRun } from "../work/subject-rows.ts";
+import { type Conditions, conditionsOf } from "./conditions.ts";
 import { isBetween, readMatching } from "./pages.ts";
 
 const s = as(subjects, "s");
@@ -44,14 +45,19 @@ function hasMask(mask: number): Sql {
   return sql`s.key >= ${first} AND s.key <= ${last}`;
 }
 
-/** Conditions that messages and runs share. */
-function ofSubjects({ account, status, reference }: SubjectFilter): Sql {
-  return allOf(
-    account === undefined ? undefined : sql`${plus}s.account = ${account}`,
-    status === undefined ? undefined : sql`s.status = ${status}`,
-    reference === undefined ? undefined : sql`s.reference = ${reference}`,
-  );
-}
+const subjectConditions: Conditions<SubjectFields> = {
+  account: (account) => sql`${plus}s.account = ${account}`,
+  status: (status) => sql`s.status = ${status}`,
+  reference: (reference) => sql`s.reference = ${reference}`,
+};
+const messageConditions: Conditions<MessageFields> = {
+  ...subjectConditions,
+  // The index has these.
+  status: (status) => (status === "failed" ? isFailed : sql`s.status = ${status}`),
+  errorCode: (code) => sql`s.error = ${code}`,
+  from: (time) => sql`s.updated_at >= ${time}`,
+  to: (time) => sql`s.updated_at < ${time}`,
+};
 
 const newest = (where: Sql, limit: number) => rows(shown`FROM subjects s WHERE ${where} ORDER BY s.seq DESC LIMIT ${limit}`);
 
@@ -64,22 +70,17 @@ const sorted = (found: readonly Row[]): Row[] => found.toSorted((a, b) => b.seq 
 
 /** Newest first. */
 export function* listMessages(filter: MessageFilter): Work<Numbered<MessageView>[]> {
-  const { prefix, errorCode, phone, seen, from, to, after, before, limit } = filter;
+  const { prefix, phone, seen, after, before, limit } = filter;
   const referred = prefix === undefined ? null : yield* rareReferences(prefix);
   if (referred?.length === 0) return [];
   const where = (end: number): Sql =>
     allOf(
       isMessage,
       isBetween(s.seq, after, end),
-      ofSubjects(filter),
-      // In the text, because the index has only these.
-      filter.status === "failed" ? isFailed : undefined,
+      conditionsOf(messageConditions, filter),
       seen === true ? undefined : sql`s.registered_at IS NOT NULL`,
       referred === null ? undefined : sql`s.seq IN ${referred}`,
       prefix === undefined || referred !== null ? undefined : begins(prefix, plus),
-      errorCode === undefined ? undefined : sql`s.error = ${errorCode}`,
-      from === undefined ? undefined : sql`s.updated_at >= ${from}`,
-      to === undefined ? undefined : sql`s.updated_at < ${to}`,
       phone === undefined ? undefined : sql`s.phone = ${Number(phone.slice(-fewestPhoneDigits))}`,
     );
   const fits = phone === undefined ? undefined : ({ name }: Row) => phoneMatches(name, phone);
@@ -109,7 +110,7 @@ export function* listRuns(filter: RunFilter): Work<Numbered<RunView>[]> {
   const isNamed = runId !== undefined || reference !== undefined;
   const where = allOf(
     sql`${isNamed ? plus : undefined}s.type = 1`,
-    ofSubjects(filter),
+    conditionsOf(subjectConditions, filter),
     prefix === undefined ? undefined : begins(prefix, plus),
   );
   if (runId === undefined) return (yield* newest(allOf(isBetween(s.seq, after, before), where), limit)).map(runView);

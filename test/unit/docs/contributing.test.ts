@@ -23,7 +23,14 @@ function filesWith(pattern: RegExp, places: readonly string[]): string[] {
 }
 
 test("lists of files exist for each kind of change", () => {
-  expect(sections.map((section) => section.split("\n")[0])).toEqual(["A destination", "A status", "A command", "An endpoint", "A setting"]);
+  expect(sections.map((section) => section.split("\n")[0])).toEqual([
+    "A destination",
+    "A status",
+    "A command",
+    "An endpoint",
+    "A filter of a list",
+    "A setting",
+  ]);
 });
 
 describe.each(sections.map((section) => ({ title: section.split("\n")[0] as string, section })))("$title", ({ section }) => {
