@@ -56,7 +56,9 @@ const allOf = async (side: CopySide) => {
   const all: Record<string, readonly unknown[]> = {};
   for (const { name, key } of tables)
     all[name] = await side.read(
-      rows(sql`SELECT * FROM ${raw(name)} ${raw(name === "state" ? "WHERE key NOT LIKE 'store/%' AND key NOT LIKE 'process/%'" : "")} ORDER BY ${raw(key.join(", "))}`),
+      rows(
+        sql`SELECT * FROM ${raw(name)} ${raw(name === "state" ? "WHERE key NOT LIKE 'store/%' AND key NOT LIKE 'process/%'" : "")} ORDER BY ${raw(key.join(", "))}`,
+      ),
     );
   return JSON.parse(JSON.stringify({ id: await side.read(dataId()), ...all }));
 };
