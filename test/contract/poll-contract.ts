@@ -114,7 +114,8 @@ export function pollContract(open: OpenSubject): void {
       const all = Array.from({ length: 40 }, (_, n) => `w${n}`);
       await register(store, all);
       const claims = await Promise.all([15, 15, 15, 15].map((limit) => claim(store, start + minute, { limit })));
-      expect(claims.map(({ length }) => length)).toEqual([15, 15, 10, 0]);
+      // On PostgreSQL one that waits for a new connection may be the last.
+      expect(claims.map(({ length }) => length).toSorted((a, b) => b - a)).toEqual([15, 15, 10, 0]);
       expect(wamids(claims.flat())).toEqual(all.toSorted());
       store = await subject.reopen();
       expect(await claim(store, start + minute + leaseMs - 1)).toEqual([]);
