@@ -27,11 +27,15 @@ interface Content {
   readonly content?: Readonly<Record<string, { readonly schema: Schema }>>;
 }
 
+/** What a token that is limited to accounts gets. */
+const limitedText = { narrowed: "its accounts", whole: "403", none: "everything" } as const;
+
 interface Operation {
   readonly operationId: string;
   readonly summary: string;
   readonly description: string;
   readonly "x-scope"?: string;
+  readonly "x-accounts": keyof typeof limitedText;
   readonly parameters?: readonly {
     readonly name: string;
     readonly in: string;
@@ -92,7 +96,10 @@ function section({ heading, operation }: Described): string {
   const shown = examples[operationId] ?? [];
   return paragraphs(
     `### ${heading}`,
-    table(["scope", "operation", "purpose"], [[code(operation["x-scope"] ?? "none"), code(operationId), summary]]),
+    table(
+      ["scope", "limited token", "operation", "purpose"],
+      [[code(operation["x-scope"] ?? "none"), limitedText[operation["x-accounts"]], code(operationId), summary]],
+    ),
     text === `${summary}.` ? "" : text,
     parameters(operation),
     body(requestBody),

@@ -48,7 +48,9 @@ export function chooseAccount(given: string | undefined, accounts: readonly stri
 export function createControlPort(parts: ControlPortParts): Control {
   const { store, now, settings, registered, resumeAccount, breakers, dispatcher, tryNow, stopping, release } = parts;
   const routeNames = () => settings().routes.map(({ name }) => name);
-  const accountNames = () => Object.keys(settings().accounts);
+  /** Of the settings, out of those that the caller is limited to. */
+  const accountNames = (limited?: readonly string[]) =>
+    Object.keys(settings().accounts).filter((name) => limited === undefined || limited.includes(name));
   const isRouted = (route: string) => routeNames().includes(route);
   const releasing = createReleasing({ store, now, fieldsOf, release, stopping });
   const replaying = createReplaying({ store, now, isRouted, announce: store.announce, stopping });
@@ -105,10 +107,11 @@ export function createControlPort(parts: ControlPortParts): Control {
 
   return {
     ...createReadingPort(store.browse, store.inspecting),
-    async retry(id) {
+    async retry(id, accounts) {
       const delivery = await store.read.deliveries.find(id);
       if (delivery === null) return null;
       const { event, route, state: previousState } = delivery;
+      if (accounts !== undefined && !accounts.includes((await store.read.events.get(event))?.account ?? "")) return null;
       // Without a route it would never settle, and retention would never delete it.
       if (!isRouted(route)) {
         throw new RelayError("conflict", `nothing would send it: its route "${route}" is not in the settings`, {
@@ -130,16 +133,16 @@ export function createControlPort(parts: ControlPortParts): Control {
       await refuseUnknownSource(filter);
       return replayOf(filter).replay(filter, cursor, limit);
     },
-    async register(given) {
-      const accounts = accountNames();
+    async register(given, limited) {
+      const accounts = accountNames(limited);
       const registrations = given.map((registration) => checked(registration, accounts));
       const { created, due } = await store.register(registrations, now());
       store.announce(due);
       if (created > 0) for (const { account, sentAt } of registrations) registered(account, sentAt);
       return { created, known: registrations.length - created };
     },
-    async registerEach(registrations) {
-      const accounts = accountNames();
+    async registerEach(registrations, limited) {
+      const accounts = accountNames(limited);
       const all = registrations.map((registration) => checkedOrRefused(registration, accounts));
       const good = all.flatMap((each) => (each instanceof RelayError ? [] : [each]));
       const stored = await store.registerEach(good, now());

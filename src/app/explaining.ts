@@ -92,7 +92,7 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
 
   async function messagesNamed(query: ExplainQuery): Promise<Explained> {
     const { name, after = 0 } = query;
-    const isOfAccount = ({ account }: { readonly account: string }) => query.account === undefined || account === query.account;
+    const isOfAccount = isOf(query);
     const known = (await read.messages.find(name)).filter(isOfAccount).slice(0, mostStories);
     const wamids = new Set([name, ...known.map(({ wamid }) => wamid)]);
     const { events, unseen } = await read.stories.waitingOf([...wamids], { after, before: Number.MAX_SAFE_INTEGER });
@@ -122,7 +122,14 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
 
   async function runsNamed(query: ExplainQuery): Promise<Story[]> {
     const found = (by: { runId: string } | { reference: string }) =>
-      read.runs.list({ account: query.account, after: 0, before: Number.MAX_SAFE_INTEGER, limit: mostStories, ...by });
+      read.runs.list({
+        account: query.account,
+        accounts: query.accounts,
+        after: 0,
+        before: Number.MAX_SAFE_INTEGER,
+        limit: mostStories,
+        ...by,
+      });
     const byId = await found({ runId: query.name });
     const runs = byId.length > 0 ? byId : await found({ reference: query.name });
     return Promise.all(
@@ -131,12 +138,12 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
   }
 
   /** Events, with their message or run. */
-  async function eventsNamed({ name, account }: ExplainQuery): Promise<Story[]> {
+  async function eventsNamed({ name, ...of }: ExplainQuery): Promise<Story[]> {
     const isSeq = /^\d{1,15}$/.test(name) && (await read.events.get(Number(name))) !== null;
     const stories = await eventsOf(isSeq ? [Number(name)] : await read.events.seqsOf(name));
     return Promise.all(
       stories
-        .filter(({ event }) => account === undefined || event.account === account)
+        .filter(({ event }) => isOf(of)(event))
         .map(async (story) => ({ ...(await aboutOf(story.event)), events: [story], next: null })),
     );
   }
@@ -164,6 +171,12 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
       return { stories: [...stories, ...(await runsNamed(query))], unseen };
     },
   };
+}
+
+/** Whether something is of the accounts that a query is about. */
+function isOf({ account, accounts }: Pick<ExplainQuery, "account" | "accounts">) {
+  return (one: { readonly account: string }): boolean =>
+    (account === undefined || one.account === account) && (accounts === undefined || accounts.includes(one.account));
 }
 
 /** Account names have no colon. */

@@ -128,10 +128,11 @@ function createWarmConditions() {
 }
 
 /** Throws `bad_request`. */
-function compileFilter({ sources, events, statuses, tracked, where }: ListenFilter, warm: WarmConditions): Wanted {
+function compileFilter({ accounts, sources, events, statuses, tracked, where }: ListenFilter, warm: WarmConditions): Wanted {
   const ofKind = events === undefined ? null : compileGlobs(events);
   return {
     row(row) {
+      if (accounts !== undefined && !accounts.includes(row.account)) return false;
       if (sources !== undefined && !sources.includes(row.source)) return false;
       if (ofKind !== null && !ofKind(row.event)) return false;
       if (statuses !== undefined && (row.status === null || !statuses.includes(row.status))) return false;

@@ -1,5 +1,5 @@
 import type { Settings } from "../config/schema.ts";
-import type { ReconcilePort } from "../control/operate.ts";
+import type { ReconciledAccounts, ReconcilePort } from "../control/operate.ts";
 import type { AccountsView } from "../model/answers.ts";
 import type { Clock } from "../model/clock.ts";
 import { RelayError } from "../model/errors.ts";
@@ -79,8 +79,8 @@ export function createReconciling(parts: ReconcilingParts) {
     return oldestAt === null || oldestAt > clock.now() - settings().reconcile.after;
   }
 
-  function accountsOf(account: string | undefined): readonly string[] {
-    const all = reconciler.accounts();
+  function accountsOf({ account, accounts: limited }: ReconciledAccounts): readonly string[] {
+    const all = reconciler.accounts().filter((each) => limited === undefined || limited.includes(each));
     if (account === undefined) return all;
     if (all.includes(account)) return [account];
     const known = Object.keys(settings().accounts);
@@ -89,39 +89,41 @@ export function createReconciling(parts: ReconcilingParts) {
   }
 
   const port: ReconcilePort = {
-    async reconcile(account, given, gone) {
+    async reconcile(of, given, gone) {
       if (isClosing) throw new RelayError("shutting_down", "the relay is stopping");
       const dueBy = Math.min(given ?? clock.now(), clock.now());
       const signal = AbortSignal.any([gone, AbortSignal.timeout(longestMs)]);
-      const accounts = await Promise.all(accountsOf(account).map((each) => reconciler.pass(each, { dueBy, signal })));
+      const accounts = await Promise.all(accountsOf(of).map((each) => reconciler.pass(each, { dueBy, signal })));
       await usage.write();
       return { dueBy, more: accounts.some(({ more }) => more), accounts: accounts.map(({ more, ...summary }) => summary) };
     },
-    async planReconcile(account) {
+    async planReconcile(of) {
       const dueBy = clock.now();
-      return { dueBy, accounts: await Promise.all(accountsOf(account).map((each) => reconciler.plan(each, dueBy))) };
+      return { dueBy, accounts: await Promise.all(accountsOf(of).map((each) => reconciler.plan(each, dueBy))) };
     },
-    async accounts() {
+    async accounts(limited) {
       const { accounts, reconcile } = settings();
       const callable = reconciler.accounts();
       const passes = await store.lastPasses();
       const nextPassAt = reconcile.schedule === "off" ? null : nextRun(reconcile.schedule, clock.now());
       const stops = services.stops();
       return Promise.all(
-        Object.entries(accounts).map(async ([account, { plan }]) => {
-          const pass = passes.find((each) => each.account === account);
-          return {
-            account,
-            isCallable: callable.includes(account),
-            plan,
-            stops: stops
-              .filter((stop) => stop.account === account)
-              .map(({ reason, resource, until }) => ({ reason, resource, until: Date.parse(until) })),
-            budget: budgetView(await usage.facts(account)),
-            lastPass: pass === undefined ? null : passView(pass),
-            nextPassAt: callable.includes(account) ? nextPassAt : null,
-          };
-        }),
+        Object.entries(accounts)
+          .filter(([account]) => limited === undefined || limited.includes(account))
+          .map(async ([account, { plan }]) => {
+            const pass = passes.find((each) => each.account === account);
+            return {
+              account,
+              isCallable: callable.includes(account),
+              plan,
+              stops: stops
+                .filter((stop) => stop.account === account)
+                .map(({ reason, resource, until }) => ({ reason, resource, until: Date.parse(until) })),
+              budget: budgetView(await usage.facts(account)),
+              lastPass: pass === undefined ? null : passView(pass),
+              nextPassAt: callable.includes(account) ? nextPassAt : null,
+            };
+          }),
       );
     },
   };

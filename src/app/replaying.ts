@@ -119,7 +119,8 @@ export function createReleasing({ store, now, fieldsOf, release, stopping }: Rel
   async function* walk({ event, ...filter }: ReplayQuery, from: ReplayCursor) {
     if (event !== undefined) {
       const one = await store.quarantined(event);
-      if (one === null) throw new RelayError("not_found", `no event ${event} in quarantine`);
+      const isVisible = one !== null && (filter.accounts === undefined || filter.accounts.includes(one.account));
+      if (!isVisible) throw new RelayError("not_found", `no event ${event} in quarantine`);
       yield { found: [one], cursor: null };
       return;
     }

@@ -111,9 +111,14 @@ async function messagesNamed(
 }
 
 /** By run id, masked or not; else by reference. */
-async function runsNamed({ runs }: Pick<Reads, "runs">, name: string, limit: number): Promise<readonly Numbered<RunView>[]> {
-  const byId = await runs.list({ runId: name, ...newest, limit });
-  return byId.length > 0 ? byId : runs.list({ reference: name, ...newest, limit });
+async function runsNamed(
+  { runs }: Pick<Reads, "runs">,
+  name: string,
+  limit: number,
+  accounts?: readonly string[],
+): Promise<readonly Numbered<RunView>[]> {
+  const byId = await runs.list({ accounts, runId: name, ...newest, limit });
+  return byId.length > 0 ? byId : runs.list({ accounts, reference: name, ...newest, limit });
 }
 
 /** Lists of messages and runs. */
@@ -201,6 +206,7 @@ type Matchers<Filter, Row> = { readonly [Key in keyof Filter]-?: (row: Row, valu
 
 const runMatchers: Matchers<SubjectFields, Pick<RunView, "account" | "status" | "reference">> = {
   account: (row, account) => row.account === account,
+  accounts: (row, accounts) => accounts.includes(row.account),
   status: (row, status) => row.status === status,
   reference: (row, reference) => row.reference === reference,
 };
@@ -252,24 +258,29 @@ export function createSearching(read: Reads): SearchPort {
     return { kind: "delivery", id, seq, account: event.account, label: route, status: state, at: settledAt ?? event.receivedAt };
   }
 
-  return async (q, wholeOnly) => {
-    const [seqs, delivery, messages, runs] = await Promise.all([
+  return async (q, wholeOnly, accounts) => {
+    const isVisible = ({ account }: { readonly account: string }) => accounts === undefined || accounts.includes(account);
+    const [seqs, delivery, ...subjects] = await Promise.all([
       seqsNamed(read, q),
       deliveryHit(q),
       read.messages.find(q),
-      runsNamed(read, q, mostHits + 1),
+      runsNamed(read, q, mostHits + 1, accounts),
     ]);
-    const events = await Promise.all(seqs.slice(0, mostHits + 1).map(eventHit));
-    const named = [...events, delivery, ...messages.map(messageHit), ...runs.map(runHit)].filter((hit) => hit !== null);
+    const messages = subjects[0].filter(isVisible);
+    const runs = subjects[1].filter(isVisible);
+    const events = (await Promise.all(seqs.slice(0, mostHits + 1).map(eventHit))).filter((hit) => hit !== null).filter(isVisible);
+    const deliveries = [delivery].filter((hit) => hit !== null).filter(isVisible);
+    const named = [...events, ...deliveries, ...messages.map(messageHit), ...runs.map(runHit)];
     // An id names one thing. A reference or number may be the beginning or end of others.
-    const isId = delivery !== null || messages.some(({ reference }) => reference !== q) || runs.some(({ reference }) => reference !== q);
+    const isId =
+      deliveries.length > 0 || messages.some(({ reference }) => reference !== q) || runs.some(({ reference }) => reference !== q);
     if (isId || (events.length > 0 && !/^\d+$/.test(q))) return hitsOf(named, false);
     const digits = phoneOf(q, wholeOnly);
-    const all = { before: Number.MAX_SAFE_INTEGER, limit: mostHits + 1, seen: true };
+    const all = { accounts, before: Number.MAX_SAFE_INTEGER, limit: mostHits + 1, seen: true };
     const [ofPhone, begun, begunRuns] = await Promise.all([
       digits === null ? over<Numbered<MessageView>>([]) : walk.messages({ ...all, phone: digits }, longestMs),
       wholeOnly ? over<Numbered<MessageView>>([]) : walk.messages({ ...all, prefix: q }, longestMs),
-      wholeOnly ? over<Numbered<RunView>>([]) : walk.runs({ before: all.before, limit: all.limit, prefix: q }, longestMs),
+      wholeOnly ? over<Numbered<RunView>>([]) : walk.runs({ accounts, before: all.before, limit: all.limit, prefix: q }, longestMs),
     ]);
     const others = [...ofPhone.found.map(messageHit), ...begun.found.map(messageHit), ...begunRuns.found.map(runHit)];
     return hitsOf(

@@ -51,7 +51,11 @@ export function createRelaySending({ store, services, clock, log, privacy, metri
     hooks: sendingHooks({ log, privacy, metrics }),
   });
 
-  const accountOf = (given: string | undefined) => chooseAccount(given, known().accounts);
+  const accountOf = (given: string | undefined, limited: readonly string[] | undefined) =>
+    chooseAccount(
+      given,
+      known().accounts.filter((each) => limited === undefined || limited.includes(each)),
+    );
 
   function callerOf(
     account: string,
@@ -72,12 +76,12 @@ export function createRelaySending({ store, services, clock, log, privacy, metri
   }
 
   const port: SendingPort = {
-    sendMessage({ account: given, key, ...order }, caller) {
-      const account = accountOf(given);
+    sendMessage({ account: given, accounts, key, ...order }, caller) {
+      const account = accountOf(given, accounts);
       return sending.sendMessage({ ...order, account, key: key ?? uuidv7(now()) }, callerOf(account, "messages", caller));
     },
-    startRun({ account: given, ...order }, caller) {
-      const account = accountOf(given);
+    startRun({ account: given, accounts, ...order }, caller) {
+      const account = accountOf(given, accounts);
       return sending.startRun({ ...order, account }, callerOf(account, "requests", caller));
     },
   };

@@ -114,6 +114,9 @@ export function checkReferences(settings: unknown, valid?: Settings): Finding[] 
       message: `is the name of routes[${first}] too; names of routes are unique`,
     })),
     ...checkTokens(parts.tokens),
+    ...parts.tokens.flatMap(([index, { accounts }]) =>
+      checkNames(accounts, parts.accounts, "account", ["control", "tokens", index, "accounts"]),
+    ),
     ...checkControlPort(entries(entries(settings)["server"])),
   ];
 }

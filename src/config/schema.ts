@@ -75,6 +75,11 @@ export const tokenSchema = z.strictObject({
   name: name.describe("Stands for the token in logs."),
   token: secretSchema.describe("The bearer token; at least 16 characters."),
   scopes: z.array(z.enum(scopes)).min(1).describe("What the token may do."),
+  accounts: z
+    .array(name)
+    .min(1)
+    .optional()
+    .describe("The only accounts that it may see and act on. Default: all, and what is about the whole relay."),
 });
 
 const controlSchema = z.strictObject({

@@ -9,11 +9,14 @@ interface Token {
   readonly name: string;
   readonly token: Secret;
   readonly scopes: readonly string[];
+  readonly accounts?: readonly string[] | undefined;
 }
 
 export interface KnownToken {
   readonly name: string;
   readonly scopes: readonly string[];
+  /** The only accounts that it may see and act on; undefined: all. */
+  readonly accounts: readonly string[] | undefined;
   /** Names the token in a session, without disclosing it. Another token has another one. */
   readonly id: string;
   /** Signs the sessions of this token, so that they end with it. */
@@ -28,10 +31,10 @@ export interface Tokens {
 
 export function createTokens(tokens: readonly Token[]): Tokens {
   // Digests have equal lengths, so the comparison does not leak a token's length.
-  const known = tokens.map(({ name, token, scopes }) => {
+  const known = tokens.map(({ name, token, scopes, accounts }) => {
     const derive = (purpose: string) => createHmac("sha256", token.reveal()).update(`wamid-relay ${purpose}`).digest();
     const id = derive("token id").toString("base64url").slice(0, 12);
-    return { digest: digest(token.reveal()), token: { name, scopes, id, key: derive("sessions") } };
+    return { digest: digest(token.reveal()), token: { name, scopes, accounts, id, key: derive("sessions") } };
   });
   return {
     byValue(text) {

@@ -9,7 +9,7 @@ import { suggestion } from "../model/nearest.ts";
 import type { EndpointName } from "../model/paths.ts";
 import { nulFault } from "../model/queries.ts";
 import { holdsPii, maskAnswer, toAnswer } from "../model/view.ts";
-import type { Allow } from "./auth.ts";
+import type { Allow, OnRequest } from "./auth.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
@@ -31,6 +31,14 @@ export interface Context {
 /** Returns one of the answers, or the reply when it has sent the answer itself. */
 export type Handler<E extends Endpoint> = (input: Request<E>, context: Context) => MaybePromise<AnswerView<E> | FastifyReply>;
 export type Handlers = { readonly [Name in EndpointName]: Handler<Endpoints[Name]> };
+
+/** Adds the accounts of the caller's token to a request. Throws `forbidden` for a request about another account. */
+function narrow(input: { account?: unknown; accounts?: readonly string[] }, accounts: readonly string[]): void {
+  const { account } = input;
+  if (typeof account === "string" && !accounts.includes(account))
+    throw new RelayError("forbidden", `the token is limited to the accounts ${accounts.join(", ")}`);
+  input.accounts = accounts;
+}
 
 /** Refuses a parameter at the wrong endpoint: `limit=5` ignored at `/v1/replay`, whose body has it, would replay everything. */
 const noQuery = z.strictObject({});
@@ -87,7 +95,13 @@ const open: Allow = () => async () => {};
 /** A request that does not fit the endpoint's schemas is answered `bad_request`. */
 export function addEndpoint<E extends NamedEndpoint>(app: FastifyInstance, allow: Allow, endpoint: E, handler: Handler<E>): void {
   const { method, path, scope, params, query, headers, body, head, answers } = endpoint;
-  const check = (endpoint.open === true ? open : allow)(scope);
+  const isKnown = (endpoint.open === true ? open : allow)(scope);
+  const check: OnRequest = async (request) => {
+    await isKnown(request);
+    const token = request.caller?.token;
+    if (endpoint.accounts === "whole" && token?.accounts !== undefined)
+      throw new RelayError("forbidden", `the token "${token.name}" is limited to accounts, and this is about the whole relay`);
+  };
   app.route({
     method,
     url: path,
@@ -99,9 +113,12 @@ export function addEndpoint<E extends NamedEndpoint>(app: FastifyInstance, allow
       if (body === undefined && request.body !== undefined) throw unexpectedBody();
       const { reveal = false, ...asked }: Record<string, unknown> = parse(query ?? noQuery, withoutNul(request.query), "query parameter");
       request.isMasked = isMaskedFor(request, reveal === true);
+      const accounts = request.caller?.token.accounts;
       const isAllowed = async (): Promise<boolean> => {
         try {
           await check(request);
+          if (String(request.caller?.token.accounts) !== String(accounts))
+            throw new RelayError("forbidden", "the token has other accounts");
           request.isMasked = isMaskedFor(request, reveal === true);
           return true;
         } catch {
@@ -111,13 +128,14 @@ export function addEndpoint<E extends NamedEndpoint>(app: FastifyInstance, allow
       };
       const named = { ...(params && parse(params, withoutNul(request.params))), ...asked };
       const given = Buffer.isBuffer(request.body) ? request.body : body && parse(body, request.body ?? undefined);
-      const input = {
+      const input: { account?: unknown; accounts?: readonly string[] } = {
         ...named,
         ...(endpoint.lines === undefined ? (given as object | undefined) : { body: given }),
         ...(headers && parse(headers, request.headers)),
       };
+      if (accounts !== undefined && endpoint.accounts === "narrowed") narrow(input, accounts);
       if (reveal === true) request.caller?.revealed(endpoint.name, named);
-      const view: unknown = await handler(input as Request<E>, { request, reply, isAllowed });
+      const view: unknown = await handler(input as unknown as Request<E>, { request, reply, isAllowed });
       const { schema } = answers[reply.statusCode] ?? {};
       if (view === reply || schema === undefined) return view;
       const answer = toAnswer(schema, view);

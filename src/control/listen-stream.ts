@@ -1,8 +1,9 @@
 import type { ListenedEvent, ListenPage } from "../model/listen.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { Limited } from "../model/queries.ts";
 
 /** Fields that are not set match every event. */
-export interface ListenFilter {
+export interface ListenFilter extends Limited {
   readonly sources?: readonly string[] | undefined;
   /** Kinds, with `*` as in routes. */
   readonly events?: readonly string[] | undefined;

@@ -3,6 +3,7 @@ import type { FastifyInstance } from "fastify";
 import type { ListenQuery } from "../model/endpoints/stream.ts";
 import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { Limited } from "../model/queries.ts";
 import type { Handlers } from "./endpoint.ts";
 import { createEventTexts, type ListenFilter, type ListenPort, listenStream, type Start } from "./listen-stream.ts";
 
@@ -25,6 +26,9 @@ export function createListenHandlers(app: FastifyInstance, port: ListenPort): Pi
   });
 
   const listen: Handlers["listen"] = async (query, { request, reply, isAllowed }) => {
+    // The listeners of all tokens share the cursors.
+    if (query.as !== undefined && query.accounts !== undefined)
+      throw new RelayError("forbidden", "as: the token is limited to accounts, and names are those of the whole relay; use after");
     const read = port.open(filterOf(query));
     const start = await startOf(query, query["last-event-id"], port);
     if (stopping.signal.aborted) throw new RelayError("shutting_down", "the relay is stopping", undefined, { retryAfterMs: 5_000 });
@@ -74,8 +78,8 @@ export function createListenHandlers(app: FastifyInstance, port: ListenPort): Pi
   };
 }
 
-function filterOf({ source, events, status, tracked, where }: ListenQuery): ListenFilter {
-  return { sources: source, events, statuses: status, tracked, ...(where === undefined ? {} : { where: parseJson(where) }) };
+function filterOf({ accounts, source, events, status, tracked, where }: ListenQuery & Limited): ListenFilter {
+  return { accounts, sources: source, events, statuses: status, tracked, ...(where === undefined ? {} : { where: parseJson(where) }) };
 }
 
 function parseJson(text: string): unknown {

@@ -4,7 +4,7 @@ import type { z } from "zod";
 import { type ListedEventView, listedEventSchema } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
 import { type OverviewView, overviewSchema } from "../model/overview.ts";
-import type { liveQuery } from "../model/queries.ts";
+import type { Limited, liveQuery } from "../model/queries.ts";
 import { maskAnswer, toAnswer } from "../model/view.ts";
 import type { Handlers } from "./endpoint.ts";
 import { message, type StreamPort, wakeUp } from "./listen-stream.ts";
@@ -73,6 +73,7 @@ export function createLiveHandlers(app: FastifyInstance, port: LivePort): Pick<H
         port,
         start,
         matches: matcherOf(filter),
+        hasOverview: filter.accounts === undefined,
         texts,
         isMasked: () => request.isMasked,
         allowed: isAllowed,
@@ -95,10 +96,10 @@ async function startOf(given: string | undefined, port: LivePort): Promise<numbe
   return given ? Math.min(Number(given), newest) : newest;
 }
 
-function matcherOf(filter: LiveFilter): Matches {
+function matcherOf({ accounts, ...filter }: LiveFilter & Limited): Matches {
   const wanted = Object.entries(filter).filter(([, value]) => value !== undefined) as [keyof LiveFilter, string][];
-  if (wanted.length === 0) return null;
-  return (row) => wanted.every(([field, value]) => row[field] === value);
+  if (wanted.length === 0 && accounts === undefined) return null;
+  return (row) => (accounts === undefined || accounts.includes(row.account)) && wanted.every(([field, value]) => row[field] === value);
 }
 
 interface LiveStreamParts {
@@ -107,6 +108,8 @@ interface LiveStreamParts {
   readonly start: number | null;
   readonly matches: Matches;
   readonly texts: Texts;
+  /** False for a token limited to accounts: the overview is that of the whole relay. */
+  readonly hasOverview?: boolean;
   /** Whether events are sent with personal data masked, as of the last `allowed`. */
   readonly isMasked: () => boolean;
   /** Whether the token or session is still valid. */
@@ -117,6 +120,8 @@ interface LiveStreamParts {
   readonly gone: AbortSignal;
 }
 
+/** In its place, so that a client notices a dead connection. */
+const noOverview = { facts: "", text: ": still here\n\n" };
 /** Between two looks at the overview and the token. */
 const lookEveryMs = 1_000;
 /** The overview is sent at least this often, so that a client notices a dead connection. */
@@ -129,7 +134,7 @@ const catchUpEveryMs = 50;
 
 /** Server-sent events. The next message is made once the previous one was taken, so a slow reader costs one message of memory. */
 export async function* liveStream(parts: LiveStreamParts): AsyncGenerator<string, void> {
-  const { port, start, matches, texts, isMasked, allowed, stopping, gone } = parts;
+  const { port, start, matches, texts, hasOverview = true, isMasked, allowed, stopping, gone } = parts;
   const wakes = start === null ? { ...port, onStored: () => () => {} } : port;
   let position = start;
   let lookedAt = Number.NEGATIVE_INFINITY;
@@ -168,7 +173,7 @@ export async function* liveStream(parts: LiveStreamParts): AsyncGenerator<string
         eventsAt = port.now();
       }
       if (isLook) {
-        const overview = texts.overview(await port.overview());
+        const overview = hasOverview ? texts.overview(await port.overview()) : noOverview;
         lookedAt = port.now();
         if (overview.facts !== shown || lookedAt - overviewAt >= overviewEveryMs) {
           shown = overview.facts;

@@ -150,6 +150,7 @@ function operation(endpoint: NamedEndpoint, components: Components): object {
     security: open === true ? [] : [{ token: [] }, { session: [] }],
     // Of the schemes of `security`, only OAuth lists scopes.
     ...(scope === null ? {} : { "x-scope": scope }),
+    "x-accounts": endpoint.accounts,
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined
       ? {}

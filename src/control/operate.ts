@@ -15,7 +15,7 @@ import {
 } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
 import type { readinessSchema } from "../model/probes.ts";
-import type { ReplayQuery } from "../model/queries.ts";
+import type { Limited, ReplayQuery } from "../model/queries.ts";
 import { toAnswer, type View } from "../model/view.ts";
 import { disconnectSignal, type Handlers } from "./endpoint.ts";
 import { createScrape } from "./scrape.ts";
@@ -46,7 +46,7 @@ export function addMetricsRoute(app: FastifyInstance, metrics: { readonly conten
 /** What acts on deliveries and destinations. */
 export interface ActingPort {
   /** Null when the delivery does not exist. Throws `conflict` when its route is not in the settings. */
-  retry(deliveryId: string): Promise<View<typeof retriedSchema> | null>;
+  retry(deliveryId: string, accounts?: readonly string[]): Promise<View<typeof retriedSchema> | null>;
   countReplay(filter: ReplayQuery): Promise<ReplayCountView>;
   /** Replays what matches `filter`, starting at `cursor` (null: the beginning), up to `limit` deliveries or some seconds. */
   replay(filter: ReplayQuery, cursor: string | null, limit: number): Promise<ReplayStep>;
@@ -58,8 +58,8 @@ export interface ActingPort {
 
 export function createActingHandlers(port: ActingPort): Pick<Handlers, "retryDelivery" | "replay" | "resumeRoute" | "resumeAccount"> {
   return {
-    async retryDelivery({ id }) {
-      const retried = await port.retry(id);
+    async retryDelivery({ id, accounts }) {
+      const retried = await port.retry(id, accounts);
       if (retried === null) throw new RelayError("not_found", "no such delivery");
       return retried;
     },
@@ -73,20 +73,25 @@ export function createActingHandlers(port: ActingPort): Pick<Handlers, "retryDel
   };
 }
 
+/** Without `account`, all that can be polled, out of `accounts`. */
+export interface ReconciledAccounts extends Limited {
+  readonly account?: string | undefined;
+}
+
 export interface ReconcilePort {
   /** Polls messages due by `dueBy` (null: now) for some seconds. Throws `bad_request` for an account that cannot be polled. */
-  reconcile(account: string | undefined, dueBy: number | null, gone: AbortSignal): Promise<View<typeof reconciledSchema>>;
+  reconcile(of: ReconciledAccounts, dueBy: number | null, gone: AbortSignal): Promise<View<typeof reconciledSchema>>;
   /** What `reconcile` would do; polls nothing. */
-  planReconcile(account: string | undefined): Promise<View<typeof reconcilePlanSchema>>;
+  planReconcile(of: ReconciledAccounts): Promise<View<typeof reconcilePlanSchema>>;
   /** The accounts of the settings, in their order. */
-  accounts(): Promise<AccountsView["data"]>;
+  accounts(limited?: readonly string[]): Promise<AccountsView["data"]>;
 }
 
 export function createReconcileHandlers(port: ReconcilePort): Pick<Handlers, "reconcile" | "listAccounts"> {
   return {
-    reconcile: ({ account, dryRun, dueBy }, { reply }) =>
-      dryRun ? port.planReconcile(account) : port.reconcile(account, dueBy, disconnectSignal(reply)),
-    listAccounts: async () => ({ data: await port.accounts() }),
+    reconcile: ({ dryRun, dueBy, ...of }, { reply }) =>
+      dryRun ? port.planReconcile(of) : port.reconcile(of, dueBy, disconnectSignal(reply)),
+    listAccounts: async ({ accounts }) => ({ data: await port.accounts(accounts) }),
   };
 }
 

@@ -16,7 +16,7 @@ import type {
 } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { DeliveryQuery, EventQuery, ExplainQuery, GroupQuery, MessageQuery, RunQuery } from "../model/queries.ts";
+import type { DeliveryQuery, EventQuery, ExplainQuery, GroupQuery, Limited, MessageQuery, RunQuery } from "../model/queries.ts";
 import type { searchSchema } from "../model/search.ts";
 import type { View } from "../model/view.ts";
 import type { Handlers } from "./endpoint.ts";
@@ -44,7 +44,7 @@ export interface Reading {
 }
 
 /** What a text can name, best first. */
-export type SearchPort = (text: string, wholeOnly: boolean) => Promise<View<typeof searchSchema>>;
+export type SearchPort = (text: string, wholeOnly: boolean, accounts?: readonly string[]) => Promise<View<typeof searchSchema>>;
 
 /** With the bytes of the response as received. */
 export interface AttemptView extends Omit<View<typeof attemptSchema>, "response"> {
@@ -103,8 +103,8 @@ export function createReadingHandlers(port: Reading, explaining: ExplainPort): P
   return {
     listEvents: (query, { request }) =>
       lookUp(request, { names: [query.q, query.wamid, query.subject] }, (wholeOnly) => port.listEvents(query, wholeOnly), isSome),
-    async getEvent({ id, account }, { request }) {
-      const event = onlyOne(ofAccount(account, await findNamed(request, id, port.findEvents)), "event", ({ seq, account: of }) => ({
+    async getEvent({ id, ...of }, { request }) {
+      const event = onlyOne(await findNamed(request, id, of, port.findEvents), "event", ({ seq, account: of }) => ({
         seq,
         account: of,
       }));
@@ -123,14 +123,14 @@ export function createReadingHandlers(port: Reading, explaining: ExplainPort): P
       const { phone, q, reference } = query;
       return lookUp(request, { phone, names: [q, reference] }, (wholeOnly) => port.listMessages(query, wholeOnly), isSome);
     },
-    getMessage: async ({ wamid, account }, { request }) =>
-      onlyOne(ofAccount(account, await findNamed(request, wamid, port.findMessages)), "message", (one) => ({
+    getMessage: async ({ wamid, ...of }, { request }) =>
+      onlyOne(await findNamed(request, wamid, of, port.findMessages), "message", (one) => ({
         account: one.account,
         wamid: one.wamid,
       })),
     listRuns: (query, { request }) =>
       lookUp(request, { names: [query.q, query.reference, query.runId] }, (wholeOnly) => port.listRuns(query, wholeOnly), isSome),
-    search: ({ q }, { request }) => lookUp(request, { names: [q] }, (wholeOnly) => port.search(q, wholeOnly), isSome),
+    search: ({ q, accounts }, { request }) => lookUp(request, { names: [q] }, (wholeOnly) => port.search(q, wholeOnly, accounts), isSome),
     getStats: () => port.stats(),
     async explain(query, { request }) {
       const isFound = ({ stories }: Explained) => stories.length > 0;
@@ -143,17 +143,20 @@ export function createReadingHandlers(port: Reading, explaining: ExplainPort): P
 
 const isSome = ({ data }: { readonly data: readonly unknown[] }): boolean => data.length > 0;
 
-function findNamed<T>(request: FastifyRequest, name: string, find: (name: string) => MaybePromise<readonly T[]>): Promise<readonly T[]> {
+/** Those of a name in the accounts that the request is about, and that its caller may see. */
+function findNamed<T extends { readonly account: string }>(
+  request: FastifyRequest,
+  name: string,
+  { account, accounts }: Limited & { readonly account?: string | undefined },
+  find: (name: string) => MaybePromise<readonly T[]>,
+): Promise<readonly T[]> {
+  const isOf = (one: T) => (account === undefined || one.account === account) && (accounts === undefined || accounts.includes(one.account));
   return lookUp(
     request,
     { names: [name] },
-    () => find(name),
+    async () => (await find(name)).filter(isOf),
     ({ length }) => length > 0,
   );
-}
-
-function ofAccount<T extends { readonly account: string }>(account: string | undefined, found: readonly T[]): T[] {
-  return found.filter((each) => account === undefined || each.account === account);
 }
 
 /** Throws unless a name has one subject. `name` names each of several. */

@@ -3,6 +3,7 @@ import type { z } from "zod";
 import type { sentMessageSchema, startedRunSchema } from "../model/answers.ts";
 import type { messageBody, runBody } from "../model/endpoints/send.ts";
 import { RelayError } from "../model/errors.ts";
+import type { Limited } from "../model/queries.ts";
 import type { SendResult } from "../model/send.ts";
 import type { View } from "../model/view.ts";
 import { disconnectSignal, type Handlers } from "./endpoint.ts";
@@ -13,7 +14,7 @@ export interface SendingPort {
   startRun(order: RunRequest, caller: SendCaller): Promise<SendResult>;
 }
 
-interface SendRequest {
+interface SendRequest extends Limited {
   /** Number of attempts with unknown outcome despite which it is sent again; 0: none. */
   readonly resend: number;
 }

@@ -12,9 +12,9 @@ import { isBlank, type Line, linesIn } from "./split-lines.ts";
 
 export interface TrackPort {
   /** All or none. Throws `bad_request`, or `conflict` when one contradicts what is stored. */
-  register(registrations: readonly Registration[]): Promise<{ created: number; known: number }>;
+  register(registrations: readonly Registration[], accounts?: readonly string[]): Promise<{ created: number; known: number }>;
   /** Each one separately; returns their outcomes in order. */
-  registerEach(registrations: readonly Registration[]): Promise<RegistrationOutcome[]>;
+  registerEach(registrations: readonly Registration[], accounts?: readonly string[]): Promise<RegistrationOutcome[]>;
 }
 
 export type RegistrationOutcome =
@@ -49,11 +49,11 @@ export function addTrackRoute(app: FastifyInstance, port: TrackPort, allow: Allo
     isStopping = true;
   });
 
-  const trackMessages: Handlers["trackMessages"] = async ({ body }, { request, reply }) => {
-    if (!Buffer.isBuffer(body)) return port.register(body);
+  const trackMessages: Handlers["trackMessages"] = async ({ body, accounts }, { request, reply }) => {
+    if (!Buffer.isBuffer(body)) return port.register(body, accounts);
     const report = registerLines(body, {
       async registerEach(registrations) {
-        const outcomes = await port.registerEach(registrations);
+        const outcomes = await port.registerEach(registrations, accounts);
         // A conflict quotes what is stored.
         return request.isMasked ? (maskValue(outcomes, null) as RegistrationOutcome[]) : outcomes;
       },
@@ -80,7 +80,7 @@ async function* allOf<T>(begun: IteratorResult<T, void>, rest: AsyncGenerator<T,
 const batchLines = 200;
 
 interface RegisterLinesParts {
-  readonly registerEach: TrackPort["registerEach"];
+  readonly registerEach: (registrations: readonly Registration[]) => Promise<RegistrationOutcome[]>;
   readonly isStopping: () => boolean;
   /** Called with an unexpected error; the report then ends with `internal`. */
   readonly failed: (error: unknown) => void;

@@ -1,13 +1,18 @@
 import type { z } from "zod";
 import type { ErrorCode } from "./errors.ts";
 import type { EndpointName, ParametersOf, Paths } from "./paths.ts";
-import type { flag, givenTime } from "./queries.ts";
+import type { flag, givenTime, Limited } from "./queries.ts";
 import type { View } from "./view.ts";
 
 /** One endpoint of the control API. Its schemas parse each request and describe it in `/v1/openapi.json`. */
 export interface Endpoint {
   /** Null: any token or session. */
   readonly scope: string | null;
+  /**
+   * What a token limited to accounts gets. `narrowed`: the handler gets the accounts and keeps to them. `whole`: 403, because the
+   * answer or the effect is that of the whole relay. `none`: the same as every token, because nothing is of an account.
+   */
+  readonly accounts: "narrowed" | "whole" | "none";
   /** The endpoint needs neither. */
   readonly open?: true;
   /** A few words. */
@@ -54,6 +59,7 @@ type Parsed<S> = [S] extends [never] ? unknown : z.output<S>;
 /** What a handler gets, parsed: the parameters of the path and the query, the headers and the fields of the body. */
 export type Request<E> = Parsed<Part<E, "params">> &
   Parsed<Part<E, "headers">> &
+  (E extends { readonly accounts: "narrowed" } ? Limited : unknown) &
   Omit<Parsed<Part<E, "query">>, "reveal"> &
   (E extends { readonly lines: string } ? { readonly body: Parsed<Part<E, "body">> | Buffer } : Parsed<Part<E, "body">>);
 

@@ -9,6 +9,11 @@ import { deliveryStates, dispositions } from "./states.ts";
  * and `/v1/openapi.json` derive from it, and store/read has a condition for each filter.
  */
 
+/** Of a caller whose token is limited to accounts. Absent: every account. */
+export interface Limited {
+  readonly accounts?: readonly string[] | undefined;
+}
+
 export const givenTime = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
 export const flag = z.enum(["true", "false"]).transform((text) => text === "true");
 const wholeNumber = z.coerce.number<number>().int();
@@ -66,7 +71,7 @@ export const eventQuery = z.strictObject({
   limit,
   reveal,
 });
-export type EventQuery = Omit<z.infer<typeof eventQuery>, "reveal">;
+export type EventQuery = Omit<z.infer<typeof eventQuery>, "reveal"> & Limited;
 
 export const liveQuery = z.strictObject({ tail: flag.optional().describe("`true`: also events as they are stored."), ...eventFilters });
 
@@ -97,10 +102,10 @@ export const deliveryQuery = z.strictObject({
   limit,
   reveal,
 });
-export type DeliveryQuery = Omit<z.infer<typeof deliveryQuery>, "reveal">;
+export type DeliveryQuery = Omit<z.infer<typeof deliveryQuery>, "reveal"> & Limited;
 
 export const groupQuery = deliveryQuery.pick({ route: true, state: true, errorCode: true, from: true, to: true });
-export type GroupQuery = z.infer<typeof groupQuery>;
+export type GroupQuery = z.infer<typeof groupQuery> & Limited;
 
 export const replayBody = z
   .strictObject({
@@ -133,7 +138,7 @@ export const replayBody = z
     limit: z.number().int().min(1).optional().describe("Most deliveries of one request. Default: as many as it can send in a few seconds."),
   })
   .prefault({});
-export type ReplayQuery = Omit<z.infer<typeof replayBody>, "dryRun" | "cursor" | "limit">;
+export type ReplayQuery = Omit<z.infer<typeof replayBody>, "dryRun" | "cursor" | "limit"> & Limited;
 
 const subjectFilters = {
   account: z.string().optional().describe("Only of this account."),
@@ -160,7 +165,7 @@ export const messageQuery = z.strictObject({
     .describe("Only with a phone number in the wamid that ends with these digits, at least four. Without `pii`: exactly this number."),
   reveal,
 });
-export type MessageQuery = Omit<z.infer<typeof messageQuery>, "reveal">;
+export type MessageQuery = Omit<z.infer<typeof messageQuery>, "reveal"> & Limited;
 
 export const runQuery = z.strictObject({
   ...subjectFilters,
@@ -172,7 +177,7 @@ export const runQuery = z.strictObject({
     .describe("Only with this run id, masked or not, or with a reference that begins so. Without `pii`: whole names."),
   reveal,
 });
-export type RunQuery = Omit<z.infer<typeof runQuery>, "reveal">;
+export type RunQuery = Omit<z.infer<typeof runQuery>, "reveal"> & Limited;
 
 export const searchQuery = z.strictObject({
   q: z
@@ -193,7 +198,7 @@ export const explainQuery = z.strictObject({
   limit: wholeNumber.min(1).max(200).default(50).describe("Most events of each story."),
   reveal,
 });
-export type ExplainQuery = Omit<z.infer<typeof explainQuery>, "reveal"> & { readonly name: string };
+export type ExplainQuery = Omit<z.infer<typeof explainQuery>, "reveal"> & Limited & { readonly name: string };
 
 export const seriesQuery = z.strictObject({
   name: z.enum(seriesNames).describe("The series."),

@@ -6,6 +6,7 @@ import type { EventId } from "../model/ids.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Disposition } from "../model/plan.ts";
 import type { LastPass } from "../model/poll.ts";
+import type { Limited } from "../model/queries.ts";
 import type { MessageState } from "../model/tracking.ts";
 import type { MessageRegistration } from "../track/registration.ts";
 import type { Inspecting, StoreReading } from "./reading.ts";
@@ -187,7 +188,7 @@ interface Replays {
 }
 
 /** Which deliveries go out now. All given conditions must hold. */
-export interface ReplayFilter {
+export interface ReplayFilter extends Limited {
   readonly route?: string | undefined;
   /** `waiting` stands alone. */
   readonly states: readonly Exclude<DeliveryState, "held">[];
@@ -200,7 +201,7 @@ export interface ReplayFilter {
 }
 
 /** Which unrouted events to backfill by the current routes. All given conditions must hold. */
-export interface BackfillFilter {
+export interface BackfillFilter extends Limited {
   readonly disposition: Extract<Disposition, "filtered" | "ignored">;
   /** Only this route may get them. */
   readonly route?: string | undefined;
@@ -235,7 +236,7 @@ export interface Retried {
 }
 
 /** Which quarantined bodies to release. All given conditions must hold. */
-export interface QuarantineFilter {
+export interface QuarantineFilter extends Limited {
   readonly source?: string | undefined;
   /** Unix ms of receipt, from (included) and to (not included). */
   readonly from?: number | undefined;

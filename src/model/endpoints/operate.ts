@@ -30,12 +30,14 @@ const openApiSchema = z
 export const operating = {
   getHealth: {
     scope: null,
+    accounts: "none",
     open: true,
     summary: "Whether the process answers",
     answers: { 200: { text: "It does.", schema: healthSchema } },
   },
   getReadiness: {
     scope: null,
+    accounts: "none",
     open: true,
     summary: "Whether the relay can store events and is not stopping",
     description: "With `server.control`, the answer on `server.port` has only `ready` and `draining`.",
@@ -46,21 +48,25 @@ export const operating = {
   },
   describe: {
     scope: "read",
+    accounts: "none",
     summary: "This description",
     answers: { 200: { text: "OpenAPI 3.1.", schema: openApiSchema } },
   },
   listSecrets: {
     scope: "read",
+    accounts: "whole",
     summary: "How often each secret verified webhooks, and when last, by fingerprint",
     answers: { 200: { text: "Secrets of the settings first, in their order there; then removed ones.", schema: secretUsesSchema } },
   },
   getInstance: {
     scope: "read",
+    accounts: "whole",
     summary: "This process: its version, its role and its store",
     answers: { 200: { text: "The process that answered.", schema: instanceSchema } },
   },
   reloadSettings: {
     scope: "replay",
+    accounts: "whole",
     summary: "Reads the settings, the env file and the secret files again, as SIGHUP does",
     description: "Applies to the process that answers. If anything is faulty, that process keeps the settings that it has.",
     answers: { 200: { text: "What changed.", schema: reloadSchema } },
@@ -68,23 +74,27 @@ export const operating = {
   },
   getReload: {
     scope: "read",
+    accounts: "whole",
     summary: "What the last reload did, whether by SIGHUP or `POST /v1/reload`",
     answers: { 200: { text: "`trigger` is `start` before the first reload.", schema: reloadSchema } },
   },
   getSettings: {
     scope: "read",
+    accounts: "whole",
     summary: "The settings in effect, with secrets masked",
     description: "As `wamid-relay config print` shows them. Sections that need a restart are those of the start.",
     answers: { 200: { text: "The settings.", schema: settingsViewSchema } },
   },
   listListeners: {
     scope: "read",
+    accounts: "whole",
     summary: "Connected listeners, and the cursors of others",
     description: "Several processes share the cursors. A listener is connected to one of them, which alone lists the connection.",
     answers: { 200: { text: "The listeners.", schema: listenersSchema } },
   },
   retryDelivery: {
     scope: "replay",
+    accounts: "narrowed",
     summary: "Sends a delivery now",
     description: "A settled delivery waits again, under the same id. A held one stays held behind its message's earlier delivery.",
     params: z.strictObject({ id: z.string().describe("The delivery's id.") }),
@@ -93,6 +103,7 @@ export const operating = {
   },
   replay: {
     scope: "replay",
+    accounts: "narrowed",
     summary: "Sends deliveries again, in order, or releases quarantined events",
     description:
       "Every condition must hold; without one, every dead letter matches. One request ends after a few seconds: repeat it with `cursor` until `next` is null.",
@@ -107,6 +118,7 @@ export const operating = {
   },
   resumeRoute: {
     scope: "replay",
+    accounts: "whole",
     summary: "Tries a destination now that stopped (410), paused (429 with Retry-After) or fails (its breaker is open)",
     params: z.strictObject({ route: z.string().describe("The route's name.") }),
     answers: {
@@ -116,6 +128,7 @@ export const operating = {
   },
   resumeAccount: {
     scope: "replay",
+    accounts: "narrowed",
     summary: "Ends the stops of an account's used-up quotas",
     description: "Also discards smaller per-minute caps that the service reported. The next refused call stops the account again.",
     params: z.strictObject({ account: z.string().describe("The account's name.") }),
@@ -124,6 +137,7 @@ export const operating = {
   },
   reconcile: {
     scope: "replay",
+    accounts: "narrowed",
     summary: "Polls the service for messages that are due",
     description:
       "One request takes at most five seconds. While `more` is true, repeat it with the answer's `dueBy` to continue the pass. Routes receive what it finds.",
@@ -139,6 +153,7 @@ export const operating = {
   },
   listAccounts: {
     scope: "read",
+    accounts: "narrowed",
     summary: "The accounts, with their stops, budget and last reconciliation pass",
     description: "With several processes, `lastPass` is the last one of any process.",
     query: revealQuery,

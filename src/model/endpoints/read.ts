@@ -33,6 +33,7 @@ import { searchSchema } from "../search.ts";
 export const reading = {
   getOverview: {
     scope: "read",
+    accounts: "whole",
     summary: "What needs action, the figures of the last hour, and the state of each destination",
     description: "`GET /v1/live` sends it whenever it changes. Counts of deliveries are at most five seconds old.",
     query: revealQuery,
@@ -40,6 +41,7 @@ export const reading = {
   },
   getSeries: {
     scope: "read",
+    accounts: "whole",
     summary: "Counts, percentiles and gauges over time",
     description: `The relay counts in the transaction that stores what it counts. A percentile is at most 19 % from the exact one. If that is 1 or less, the percentile is between 0 and 1. Minutes become hours after two days.
 
@@ -49,6 +51,7 @@ ${seriesTable}`,
   },
   getQuality: {
     scope: "read",
+    accounts: "whole",
     summary: "How many messages arrived, what failed and why, and how long they took",
     description:
       "Counts the messages that were sent in the range, and which statuses they reached in it. Without `route` and `reference` these are estimates at the beginning of the range: messages sent before it are left out by their time to the status. With `route` or `reference` the relay counts stored events, which takes about a second per million and reaches back to `retention.events`.",
@@ -57,6 +60,7 @@ ${seriesTable}`,
   },
   listEvents: {
     scope: "read",
+    accounts: "narrowed",
     summary: "Events, without their bodies",
     description:
       "Give at most one of `wamid`, `subject` and `q`. `unseen` is 0 unless the query has a `wamid` and too many events are unplanned to search all of them. It counts the oldest ones, which were not searched.",
@@ -66,6 +70,7 @@ ${seriesTable}`,
   },
   getEvent: {
     scope: "read",
+    accounts: "narrowed",
     summary: "One event with its bytes, the verdicts of the routes, and its deliveries",
     description: "When events of several accounts have the id, `bad_request` lists them.",
     params: z.strictObject({ id: z.coerce.string<string | number>().describe("Its id or seq.") }),
@@ -75,18 +80,21 @@ ${seriesTable}`,
   },
   listDeliveries: {
     scope: "read",
+    accounts: "narrowed",
     summary: "Deliveries, those of the newest events first",
     query: deliveryQuery,
     answers: { 200: { text: "The deliveries that meet every condition.", schema: deliveryPageSchema } },
   },
   groupDeliveries: {
     scope: "read",
+    accounts: "narrowed",
     summary: "Undelivered deliveries, counted by route, state and cause",
     query: groupQuery,
     answers: { 200: { text: "The groups, largest first.", schema: deliveryGroupsSchema } },
   },
   listMessages: {
     scope: "read",
+    accounts: "narrowed",
     summary: "Registered messages with their status",
     description: "With `q` or `phone` also messages that were only seen.",
     query: messageQuery,
@@ -95,6 +103,7 @@ ${seriesTable}`,
   },
   getMessage: {
     scope: "read",
+    accounts: "narrowed",
     summary: "One message with its status, registered or only seen",
     description: "When several messages have the name, `bad_request` lists them.",
     params: z.strictObject({ wamid: z.string().describe("Its wamid, else the service's id, else its reference.") }),
@@ -104,6 +113,7 @@ ${seriesTable}`,
   },
   listRuns: {
     scope: "read",
+    accounts: "narrowed",
     summary: "Automation runs with their status",
     query: runQuery,
     answers: { 200: { text: "The runs that meet every condition.", schema: runPageSchema } },
@@ -111,6 +121,7 @@ ${seriesTable}`,
   },
   search: {
     scope: "read",
+    accounts: "narrowed",
     summary: "What a text can name: messages, runs, events and deliveries",
     description: "For a search box. `q` of `GET /v1/messages`, `/v1/runs` and `/v1/events` finds all rows, page by page.",
     query: searchQuery,
@@ -119,12 +130,14 @@ ${seriesTable}`,
   },
   getStats: {
     scope: "read",
+    accounts: "whole",
     summary: "Sums of events, deliveries and attempts",
     description: "Counts every row, which takes about a second per million events.",
     answers: { 200: { text: "The sums.", schema: statsSchema } },
   },
   audit: {
     scope: "read",
+    accounts: "whole",
     summary: "Whether everything that was received is accounted for",
     description: "202 with the progress when the audit takes longer than `wait`. Repeat the request to join the same audit.",
     query: auditQuery,
@@ -136,6 +149,7 @@ ${seriesTable}`,
   },
   explain: {
     scope: "read",
+    accounts: "narrowed",
     summary: "The whole story of an event, message or run, without bodies",
     description:
       "`data` has a story for each message, run or event that has the name. `unseen` is 0 unless too many events are unplanned to search all of them. It counts the oldest ones, which were not searched.",

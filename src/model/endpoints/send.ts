@@ -99,6 +99,7 @@ const ndjson = "application/x-ndjson";
 export const sending = {
   sendMessage: {
     scope: "send",
+    accounts: "narrowed",
     summary: "Sends a message, once per Idempotency-Key",
     description: "The relay registers what it sent. With every error but `outcome_unknown`, nothing was sent.",
     query: sendQuery,
@@ -116,6 +117,7 @@ export const sending = {
   },
   startRun: {
     scope: "send",
+    accounts: "narrowed",
     summary: "Starts a run of an automation, once per reference",
     params: z.strictObject({ id: z.string().describe("The automation's id.") }),
     query: sendQuery,
@@ -129,6 +131,7 @@ export const sending = {
   },
   trackMessages: {
     scope: "track",
+    accounts: "narrowed",
     summary: "Registers sent messages, so that the relay tracks them",
     description: `Registering again is safe: new facts are added, and equal ones change nothing. The earliest \`sentAt\` counts.
 

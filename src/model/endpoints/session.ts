@@ -5,6 +5,7 @@ import { sessionCodeSchema, sessionEndedSchema, sessionSchema } from "../answers
 export const sessions = {
   startSession: {
     scope: null,
+    accounts: "none",
     open: true,
     summary: "Signs in to the console",
     description:
@@ -17,12 +18,14 @@ export const sessions = {
   },
   getSession: {
     scope: null,
+    accounts: "none",
     open: true,
     summary: "The session of the cookie",
     answers: { 200: { text: "The session.", schema: sessionSchema } },
   },
   endSession: {
     scope: null,
+    accounts: "none",
     open: true,
     summary: "Signs out",
     description: "Ends the session of the cookie on all processes, and deletes the cookie.",
@@ -30,6 +33,7 @@ export const sessions = {
   },
   createSessionCode: {
     scope: null,
+    accounts: "none",
     summary: "A one-time code that signs in to the console",
     description: "For 60 seconds, with the rights of the bearer token. A session cannot create one.",
     answers: { 200: { text: "The code.", schema: sessionCodeSchema } },

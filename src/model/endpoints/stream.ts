@@ -43,6 +43,7 @@ const lastEventId = z
 export const streaming = {
   listen: {
     scope: "listen",
+    accounts: "narrowed",
     summary: "Events with their bodies as they are stored, until either side ends the stream",
     description: `The first of these decides where the stream starts: \`Last-Event-ID\`, \`after\`, \`since\`, \`latest\`, \`as\`. Without any, it starts now. Answers are never masked. At most 100 connections.
 
@@ -62,6 +63,7 @@ export const streaming = {
   },
   moveCursor: {
     scope: "listen",
+    accounts: "whole",
     summary: "Moves the cursor of a name",
     params: z.strictObject({ name: listenerName.describe("The listener's name.") }),
     body: cursorBody,
@@ -69,6 +71,7 @@ export const streaming = {
   },
   live: {
     scope: "read",
+    accounts: "narrowed",
     summary: "The overview whenever it changes, and events as they are stored, until either side ends it",
     description: `Begins now, or after \`Last-Event-ID\`: no event is missing, and none comes twice. At most 100 connections.
 

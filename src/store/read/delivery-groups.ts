@@ -3,7 +3,7 @@ import { deliveries, events, queue, queueState } from "../schema/tables.ts";
 import { find, look, query, together, type Work } from "../sql/ops.ts";
 import { allOf, as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
 import { addDeliveries, type DeliveryCounts, type DeliveryGroupView, type GroupFilter, noDeliveries } from "../views.ts";
-import { byDead, byDue, isDead, isOpen, ofEvent, openOfEvent, withEvent, wordOfOpen, wordOfSettled } from "./delivery-rows.ts";
+import { byDead, byDue, isDead, isOpen, ofDelivery, ofEvent, openOfEvent, withEvent, wordOfOpen, wordOfSettled } from "./delivery-rows.ts";
 
 const q = as(queue, "q");
 const d = as(deliveries, "d");
@@ -40,11 +40,11 @@ export function* groupDeliveries(filter: GroupFilter): Work<DeliveryGroupView[]>
   }));
 }
 
-function groupsOf(state: GroupState, { route, ...of }: GroupFilter) {
-  const condition = ofEvent(of);
+function groupsOf(state: GroupState, filter: GroupFilter) {
+  const condition = ofEvent(filter);
   const from = (table: Sql, rows: typeof q | typeof d, isOf: Sql): Sql =>
     sql`FROM ${table} ${condition === undefined ? undefined : withEvent(rows.event)}
-      WHERE ${allOf(isOf, route === undefined ? undefined : sql`${rows.route} = ${route}`, condition)} GROUP BY ${rows.route}, ${rows.cause}`;
+      WHERE ${allOf(isOf, ofDelivery(rows, filter), condition)} GROUP BY ${rows.route}, ${rows.cause}`;
   return state === "dead"
     ? group(d)`${from(sql`deliveries d ${byDead}`, d, isDead)}`
     : group(q)`${from(sql`queue q ${byDue}`, q, isOpen(state))}`;

@@ -60,6 +60,7 @@ const eventConditions: Conditions<OfEvent> = {
 export const ofEvent = (filter: OfEvent): Sql | undefined => conditionsOf(eventConditions, filter);
 
 const deliveryConditions = (rows: typeof q | typeof d): Conditions<OfDelivery> => ({
+  accounts: (accounts) => sql`${rows.account} IN ${accounts}`,
   route: (route) => sql`${rows.route} = ${route}`,
   cause: (cause) => (cause === null ? sql`${rows.cause} IS NULL` : sql`${rows.cause} = ${cause}`),
 });

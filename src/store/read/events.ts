@@ -65,6 +65,7 @@ const conditions: Conditions<EventFields> = {
   event: (kind) => sql`e.kind = ${kind}`,
   source: (source) => sql`e.source = ${source}`,
   account: (account) => sql`e.account = ${account}`,
+  accounts: (accounts) => sql`e.account IN ${accounts}`,
   status: (status) => sql`e.status = ${status}`,
   errorCode: (code) => sql`e.error_code = ${code}`,
   disposition: (disposition) => sql`e.disposition = ${codeOf.disposition[disposition]}`,

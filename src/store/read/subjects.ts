@@ -47,6 +47,7 @@ function hasMask(mask: number): Sql {
 
 const subjectConditions: Conditions<SubjectFields> = {
   account: (account) => sql`${plus}s.account = ${account}`,
+  accounts: (accounts) => sql`${plus}s.account IN ${accounts}`,
   status: (status) => sql`s.status = ${status}`,
   reference: (reference) => sql`s.reference = ${reference}`,
 };

@@ -55,15 +55,23 @@ const seen = look(events, ["seq"], columns);
 const own = look(events, ["seq"], columns, { lock: "update" });
 const routed = change(events, ["disposition", "plan", "fault"]);
 const e = as(events, "e");
-const walked = select({ seq: e.seq, subject: e.subject, disposition: e.disposition, receivedAt: e.received_at, errorCode: e.error_code });
+const walked = select({
+  seq: e.seq,
+  account: e.account,
+  subject: e.subject,
+  disposition: e.disposition,
+  receivedAt: e.received_at,
+  errorCode: e.error_code,
+});
 
 /** The deliveries that the next matching events would get, out of `limit` events that it reads, in the order of acceptance. */
 export function* findBackfill(filter: BackfillFilter, place: ReplayPlace, limit: number, rules: Rules): Work<ReplayStep> {
   const read = yield* rows(walked`FROM events e WHERE e.seq > ${place.event} ORDER BY e.seq LIMIT ${limit}`);
-  const { disposition, errorCode, from = 0, to = Number.MAX_SAFE_INTEGER } = filter;
+  const { accounts, disposition, errorCode, from = 0, to = Number.MAX_SAFE_INTEGER } = filter;
   const matching = read.filter(
     (row) =>
       row.disposition === codeOf.disposition[disposition] &&
+      (accounts === undefined || accounts.includes(row.account)) &&
       row.receivedAt <= place.since &&
       row.receivedAt >= from &&
       row.receivedAt < to &&

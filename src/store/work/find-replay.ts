@@ -24,6 +24,7 @@ interface Walked {
   readonly route: string;
   readonly event: number;
   readonly state: number;
+  readonly account: string;
   readonly cause: string | null;
   /** When it settled, or when it is due. */
   readonly at: number;
@@ -31,8 +32,16 @@ interface Walked {
 
 const q = as(queue, "q");
 const d = as(deliveries, "d");
-const open = select({ lane: q.lane, route: q.route, event: q.event, state: q.state, cause: q.cause, at: q.next_at });
-const settled = select({ lane: d.lane, route: d.route, event: d.event, state: d.state, cause: d.cause, at: d.settled_at });
+const open = select({ account: q.account, lane: q.lane, route: q.route, event: q.event, state: q.state, cause: q.cause, at: q.next_at });
+const settled = select({
+  account: d.account,
+  lane: d.lane,
+  route: d.route,
+  event: d.event,
+  state: d.state,
+  cause: d.cause,
+  at: d.settled_at,
+});
 const event = look(events, ["seq"], ["received_at", "error_code"]);
 
 /** One pass. Each step reads `limit` rows, matching or not, and goes only forward, so that it meets no delivery twice. */
@@ -41,10 +50,11 @@ export function* findReplay(filter: ReplayFilter, place: ReplayPlace, now: numbe
   const walked = isOfWaiting ? yield* walkQueue(place, limit) : yield* walkSettled(filter, place, limit);
   const stored = codesOf(filter, isOfWaiting);
   const found = walked.filter(
-    ({ state, at, route, cause }) =>
+    ({ state, at, route, cause, account }) =>
       stored.includes(state) &&
       // What is due goes out without a replay. A settlement in the future was written under a wrong clock.
       (isOfWaiting ? at > now : at <= place.since || at > now) &&
+      (filter.accounts === undefined || filter.accounts.includes(account)) &&
       (filter.route === undefined || route === filter.route) &&
       (filter.cause === undefined || cause === filter.cause),
   );

@@ -76,7 +76,7 @@ const inQuarantine = sql`e.disposition = ${raw(String(codeOf.disposition.quarant
 
 /** The next bodies that match, out of `limit` that it reads, in the order received. */
 export function* findQuarantined(
-  { source, from = 0, to = Number.MAX_SAFE_INTEGER }: QuarantineFilter,
+  { accounts, source, from = 0, to = Number.MAX_SAFE_INTEGER }: QuarantineFilter,
   { since, ...last }: QuarantinePlace,
   limit: number,
 ): Work<QuarantineStep> {
@@ -88,7 +88,9 @@ export function* findQuarantined(
   );
   const end = found.at(-1);
   return {
-    found: found.filter((row) => source === undefined || row.source === source).map(bodyOf),
+    found: found
+      .filter((row) => (source === undefined || row.source === source) && (accounts === undefined || accounts.includes(row.account)))
+      .map(bodyOf),
     place: end === undefined || found.length < limit ? null : { since, receivedAt: end.receivedAt, seq: end.seq },
   };
 }

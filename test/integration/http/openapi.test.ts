@@ -56,7 +56,18 @@ function* objectsIn(value: unknown, at = "#"): Generator<[at: string, object: Re
 }
 
 /** Keys that OpenAPI 3.1 has for an operation. */
-const operationKeys = ["operationId", "summary", "description", "tags", "security", "x-scope", "parameters", "requestBody", "responses"];
+const operationKeys = [
+  "operationId",
+  "summary",
+  "description",
+  "tags",
+  "security",
+  "x-scope",
+  "x-accounts",
+  "parameters",
+  "requestBody",
+  "responses",
+];
 
 test("is valid OpenAPI 3.1", async () => {
   const document = await documentOf(await startRelayHere());

@@ -48,7 +48,7 @@ test("a schedule skips accounts whose unplanned events may end the silence of a 
   unplanned = { events: 3, oldestAt: clock.now() };
   await clock.advance(60_000);
   expect(claims).toBe(1);
-  await reconciling.port.reconcile(undefined, null, new AbortController().signal);
+  await reconciling.port.reconcile({}, null, new AbortController().signal);
   expect(claims).toBe(2);
   unplanned = { events: 3, oldestAt: clock.now() + 1 };
   await clock.advance(60_000);

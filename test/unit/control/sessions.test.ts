@@ -50,6 +50,7 @@ function processOf(world: World) {
     path: "/v1/things/:name",
     name: "getThing",
     scope: "read",
+    accounts: "none",
     summary: "",
     params: z.strictObject({ name: z.string() }),
     query: revealQuery,
@@ -61,6 +62,7 @@ function processOf(world: World) {
     path: "/v1/act",
     name: "act",
     scope: "replay",
+    accounts: "none",
     summary: "",
     answers: { 200: { text: "", schema } },
   } as const;
