@@ -44,6 +44,16 @@ describe("names", () => {
     ]);
   });
 
+  test("accounts that a token is limited to must be there", () => {
+    const token = (accounts: string) => `
+accounts: { main: {}, other: {} }
+control: { tokens: [{ name: a, token: "a-token-without-spaces", scopes: [read], accounts: ${accounts} }] }`;
+    expect(between(token("[main, othr]"))).toEqual(["control.tokens[0].accounts[1]: names no account of this file (did you mean other?)"]);
+    expect(between(token("[main]"))).toEqual([]);
+    // No account at all would be a token for nothing, not for everything.
+    expect(between(token("[]"))).toHaveLength(1);
+  });
+
   test("accounts and sources that routes and sources name must be there", () => {
     const text = `
 accounts: { main: {} }
