@@ -29,6 +29,7 @@ test("lists of files exist for each kind of change", () => {
     "A command",
     "An endpoint",
     "A filter of a list",
+    "A derived field of a list",
     "A setting",
   ]);
 });
