@@ -23,7 +23,7 @@ export function lanesOf(store: QueueStore, clock: Clock, isShared = false): Pick
     stopReason: (route: string) => then(notesOf(route), ({ stop }) => stop),
   };
   return {
-    queueOf: (route, lane, stopped) => createReadyQueue(route, lane, { store: deliveries, clock, isShared, stopped }),
+    queueOf: (route, lane, stopped, shard) => createReadyQueue(route, lane, { store: deliveries, clock, isShared, stopped, shard }),
     notesOf,
   };
 }

@@ -152,6 +152,15 @@ export const sourceSchema = z.preprocess(
 export const routeSchema = routingSchema.extend({
   payload: payloadSchema.default("original").describe("original: the received bytes. enriched: the same with a relay object added."),
   to: destinationSchema.describe("Where its deliveries go: a url, a queue or a stream."),
+  shards: z
+    .number()
+    .int()
+    .min(1)
+    .max(64)
+    .default(1)
+    .describe(
+      "With PostgreSQL: parts of the route that workers deliver side by side. concurrency and breaker count per shard; rate is divided.",
+    ),
 });
 
 const retentionSchema = z.strictObject({

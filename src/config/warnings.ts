@@ -41,6 +41,8 @@ export function warnings(settings: Settings): Warning[] {
   if (settings.log.pii === "clear") warn(["log", "pii"], "logs will show people's phone numbers");
   for (const [index, route] of settings.routes.entries()) {
     warnAboutWords(route.match, ["routes", index, "match"], warn);
+    if (route.shards > 1 && settings.storage.driver !== "postgres")
+      warn(["routes", index, "shards"], "has an effect with storage.driver postgres only: one process delivers the whole route");
     const path = ["routes", index, "to"];
     if ("url" in route.to) warnAboutUrl(route.to, path, warn);
     else warnAboutRedis(route.to, path, warn);

@@ -1,4 +1,5 @@
 import type { QueuePlace, Settlement, StoredDelivery } from "../model/delivery.ts";
+import type { Shard } from "../model/route-lease.ts";
 
 /**
  * Which delivery of a route goes next: the lane's port to the store. There are two, one over a store of this process
@@ -42,4 +43,4 @@ export interface QueueLane {
 }
 
 /** `stopped`: why the destination is stopped when the queue begins. */
-export type QueueOf = (route: string, lane: QueueLane, stopped: string | null) => DeliveryQueue;
+export type QueueOf = (route: string, lane: QueueLane, stopped: string | null, shard: Shard) => DeliveryQueue;

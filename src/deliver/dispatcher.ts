@@ -1,46 +1,58 @@
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import { leaseName, readLeaseName, shardOf } from "../model/route-lease.ts";
+import type { BreakerState } from "../model/shared-limits.ts";
 import { createLane, type Lane, type LaneParts, type LaneState, noNotes } from "./lane.ts";
 import type { LeasedLanes, RouteLeases } from "./route-leases.ts";
 import { describeLane, type LaneSettings } from "./settings.ts";
 
 export interface DispatcherParts extends LaneParts {
-  /** Which routes this process delivers. Absent: all of them. */
+  /** Which routes and shards this process delivers. Absent: all of them. */
   readonly leases?: (lanes: LeasedLanes) => RouteLeases;
 }
 
-/** One lane per route, so that a slow destination does not delay others. */
+/** One lane per route or shard, so that a slow destination does not delay others. */
 export function createDispatcher(routes: readonly LaneSettings[], { leases: leasesOf, ...given }: DispatcherParts) {
   // While it is open, a lane outlives the settings of its route: a new one would not know the attempts in flight.
-  const lanes = new Map<string, { lane: Lane; settings: string | null }>();
+  const lanes = new Map<string, { lane: Lane; route: string; settings: string | null }>();
+  /** By the name of their lease. */
   let wanted = new Map<string, LaneSettings>();
+  /** How many shards a route has, if more than one. */
+  let sharded = new Map<string, number>();
   const leases = leasesOf?.({ begin: open, end });
   const parts: LaneParts = leases === undefined ? given : { ...given, takesOver: true, maySend: leases.maySend };
 
   /** At once where what is stored of the route is read at once. */
-  function open(route: string): MaybePromise<void> {
+  function open(name: string): MaybePromise<void> {
+    const { route } = readLeaseName(name);
     const notes = parts.notesOf?.(route) ?? noNotes;
     const begin = (known: typeof noNotes): void => {
-      const settings = wanted.get(route);
-      if (settings === undefined || lanes.has(route)) return;
-      lanes.set(route, { lane: createLane(settings, parts, known), settings: describeLane(settings) });
+      const settings = wanted.get(name);
+      if (settings === undefined || lanes.has(name)) return;
+      lanes.set(name, { lane: createLane(settings, parts, known), route, settings: describeLane(settings) });
     };
     return notes instanceof Promise ? notes.then(begin) : begin(notes);
   }
 
-  async function end(route: string, ms: number): Promise<void> {
-    const lane = lanes.get(route)?.lane;
+  async function end(name: string, ms: number): Promise<void> {
+    const lane = lanes.get(name)?.lane;
     await lane?.close(ms);
-    if (lanes.get(route)?.lane === lane) lanes.delete(route);
+    if (lanes.get(name)?.lane === lane) lanes.delete(name);
   }
 
   /** Applies the routes of new settings. Added ones start; removed ones finish their attempts in flight and wait in the store. */
   function reload(next: readonly LaneSettings[]): void {
-    wanted = new Map(next.map((settings) => [settings.name, settings]));
-    for (const settings of next) {
+    // A process without leases delivers all lanes of a route.
+    const shardsOf = ({ shards = 1 }: LaneSettings): number => (leases === undefined ? 1 : shards);
+    const all = next.flatMap((settings) =>
+      Array.from({ length: shardsOf(settings) }, (_, number) => ({ ...settings, shard: { number, of: shardsOf(settings) } })),
+    );
+    wanted = new Map(all.map((settings) => [leaseName(settings.name, settings.shard), settings]));
+    sharded = new Map(next.filter((settings) => shardsOf(settings) > 1).map((settings) => [settings.name, shardsOf(settings)]));
+    for (const [name, settings] of wanted) {
       const described = describeLane(settings);
-      const entry = lanes.get(settings.name);
+      const entry = lanes.get(name);
       if (entry === undefined) {
-        if (leases === undefined) void open(settings.name);
+        if (leases === undefined) void open(name);
       } else if (entry.settings !== described) {
         entry.lane.reconfigure(settings);
         entry.settings = described;
@@ -54,21 +66,34 @@ export function createDispatcher(routes: readonly LaneSettings[], { leases: leas
     leases?.want([...wanted.keys()]);
   }
 
+  const lanesOf = (route: string): Lane[] => [...lanes.values()].flatMap((entry) => (entry.route === route ? [entry.lane] : []));
+
   reload(routes);
 
   return {
     /** Deliveries that were planned or released; `at` is unix ms. */
     offer(due: readonly { readonly route: string; readonly event: number; readonly at: number; readonly lane?: number }[]): void {
-      for (const { route, event, at, lane = 0 } of due) lanes.get(route)?.lane.offer({ lane, event, at });
+      for (const { route, event, at, lane = 0 } of due) {
+        const of = sharded.get(route) ?? 1;
+        const name = of === 1 ? route : leaseName(route, { number: shardOf(lane, of), of });
+        lanes.get(name)?.lane.offer({ lane, event, at });
+      }
     },
     reload,
-    wake: (route: string): void => lanes.get(route)?.lane.wake(),
+    wake(route: string): void {
+      for (const lane of lanesOf(route)) lane.wake();
+    },
     /** Ends the pause of the route's destination; true when there was one. */
-    tryNow: (route: string): boolean => lanes.get(route)?.lane.tryNow() ?? false,
+    tryNow: (route: string): boolean => lanesOf(route).filter((lane) => lane.tryNow()).length > 0,
     /** Of the routes that this process delivers. */
     states(): ReadonlyMap<string, LaneState> {
-      const active = [...lanes].filter(([, { settings }]) => settings !== null);
-      return new Map(active.map(([name, { lane }]) => [name, lane.state()]));
+      const states = new Map<string, LaneState>();
+      for (const { lane, route, settings } of lanes.values()) {
+        if (settings === null) continue;
+        const other = states.get(route);
+        states.set(route, other === undefined ? lane.state() : worse(other, lane.state()));
+      }
+      return states;
     },
     /** Starts nothing more. Attempts in flight may finish within `ms`, then they are handed back. */
     async close(ms: number): Promise<void> {
@@ -76,4 +101,13 @@ export function createDispatcher(routes: readonly LaneSettings[], { leases: leas
       else await leases.close(ms);
     },
   };
+}
+
+const severity: readonly BreakerState[] = ["closed", "half-open", "open"];
+
+/** Of two shards of a route: the state of the one that is worse off, with the attempts of both. */
+function worse(one: LaneState, other: LaneState): LaneState {
+  const rank = ({ stopped, breaker, pausedUntil, failing }: LaneState): number =>
+    (stopped === null ? 0 : 100) + severity.indexOf(breaker) * 10 + (pausedUntil === null ? 0 : 5) + (failing === null ? 0 : 1);
+  return { ...(rank(one) >= rank(other) ? one : other), inFlight: one.inFlight + other.inFlight };
 }

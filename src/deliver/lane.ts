@@ -1,12 +1,13 @@
 import type { AttemptResult, OpenNote, QueuePlace, RouteNotes, StoredDelivery } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import { leaseName, wholeRoute } from "../model/route-lease.ts";
 import type { BreakerState, Failing, Slow } from "../model/shared-limits.ts";
 import { breakerVerdict } from "./breaker.ts";
 import { type Decision, decide, pauseOf, type SettlingDecision, settledBy } from "./decide.ts";
 import type { QueueOf } from "./delivery-queue.ts";
 import type { AttemptOutcome, OutgoingDelivery } from "./destinations/destination.ts";
 import { type DestinationSession, faultText, openSession, type SessionParts, sendOver } from "./session.ts";
-import { breakerName, type LaneSettings } from "./settings.ts";
+import { breakerName, type LaneSettings, rateOf } from "./settings.ts";
 
 interface AttemptReport {
   readonly delivery: StoredDelivery;
@@ -37,8 +38,8 @@ export interface LaneParts extends SessionParts {
   readonly hooks: LaneHooks;
   /** What whoever delivered the route before has stored; absent: nothing. */
   readonly notesOf?: (route: string) => MaybePromise<RouteNotes>;
-  /** Whether this process may send deliveries of the route now. Default: always. */
-  readonly maySend?: (route: string) => boolean;
+  /** Whether this process may send deliveries under the lease now. Default: always. */
+  readonly maySend?: (lease: string) => boolean;
 }
 
 export interface LaneState {
@@ -76,14 +77,16 @@ const longestWaitMs = 60_000;
 const shortHoldMs = 1000;
 
 /**
- * Sends the deliveries of one route. The backlog stays in the store; memory has the next few of it (`ready-queue.ts` and
+ * Sends the deliveries of one route, or of a shard of it. The backlog stays in the store; memory has the next few of it (`ready-queue.ts` and
  * `claim-queue.ts`), so that a backlog of any length costs the same. `concurrency` bounds attempts in flight, and four
  * times that bounds settlements that are not durable yet, so that connections do not idle during a commit.
  */
 export function createLane(initial: LaneSettings, parts: LaneParts, notes: RouteNotes = noNotes) {
   const { clock, random, hooks } = parts;
   const route = initial.name;
-  const maySend = (): boolean => parts.maySend?.(route) ?? true;
+  const shard = initial.shard ?? wholeRoute;
+  const lease = leaseName(route, shard);
+  const maySend = (): boolean => parts.maySend?.(lease) ?? true;
   const abort = new AbortController();
   const closing = new AbortController();
   /** What is stored, as far as this lane knows. */
@@ -117,11 +120,12 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
       mostAhead: () => Math.min(2 * session.settings.to.concurrency, startsAllowed()),
     },
     notes.stop,
+    shard,
   );
 
   /** Starts that `rate` allows within a tenth of a second. */
   function startsAllowed(): number {
-    const { rate } = session.settings.to;
+    const rate = rateOf(session.settings);
     return rate === undefined ? Number.POSITIVE_INFINITY : Math.max(1, Math.ceil(rate / 10));
   }
 

@@ -1,6 +1,7 @@
 import type { Clock } from "../model/clock.ts";
 import type { DuePlaces, DueRange, QueuedDelivery, QueueKey, QueuePlace, SettledOutcome, Settling } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import { leaseName, type Shard, wholeRoute } from "../model/route-lease.ts";
 import type { DeliveryQueue, QueueLane } from "./delivery-queue.ts";
 
 /** What the queue needs of the store. A SQLite file answers its reads at once, PostgreSQL later. */
@@ -21,6 +22,8 @@ export interface ReadyQueueParts {
   readonly isShared: boolean;
   /** Why the destination is stopped when the queue begins. */
   readonly stopped: string | null;
+  /** Default: all lanes of the route. */
+  readonly shard?: Shard;
 }
 
 /** Due deliveries whose places are in memory, per route. */
@@ -43,11 +46,13 @@ const pollsPerWholeLook = 20;
 const storeRetryMs = 500;
 
 /**
- * The queue of a route that this process alone delivers. The store has all waiting deliveries; the queue has a window of the
+ * The queue of a route or shard that this process alone delivers. The store has all waiting deliveries; the queue has a window of the
  * places of those due now. A delivery is loaded shortly before it is sent, so that what changed in between is seen. It is in
  * the window, ready (loaded), in flight (started, not yet settled), or only in the store.
  */
-export function createReadyQueue(route: string, lane: QueueLane, { store, clock, isShared, stopped }: ReadyQueueParts): DeliveryQueue {
+export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQueueParts): DeliveryQueue {
+  const { store, clock, isShared, stopped, shard = wholeRoute } = parts;
+  const lease = leaseName(route, shard);
   const window: QueuePlace[] = [];
   let ready: { readonly delivery: QueuedDelivery; readonly loadedAt: number }[] = [];
   const inFlight = new Map<number, QueuedDelivery>();
@@ -127,7 +132,7 @@ export function createReadyQueue(route: string, lane: QueueLane, { store, clock,
     dueAt = null;
     from = Number.MAX_SAFE_INTEGER;
     ask(
-      () => store.due({ route, from: lookedFrom, now, limit }),
+      () => store.due({ route, from: lookedFrom, now, limit, shard }),
       ({ places, nextAt }) => {
         looking = false;
         let passed = places.length < limit ? now : (places.at(-1)?.at ?? now);
@@ -263,7 +268,7 @@ export function createReadyQueue(route: string, lane: QueueLane, { store, clock,
         stops += 1;
         stop = settlement.stop;
       }
-      const outcome = await store.settle({ ...settlement, delivery });
+      const outcome = await store.settle({ ...settlement, delivery, lease });
       settled += 1;
       inFlight.delete(event);
       known.delete(event);

@@ -6,7 +6,7 @@ import { type Breaker, createBreaker } from "./breaker.ts";
 import { compose, composeOriginal } from "./compose.ts";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "./destinations/destination.ts";
 import { createSharedRate, createTokenBucket, type TokenBucket } from "./rate.ts";
-import { breakerName, type DestinationSettings, type LaneSettings } from "./settings.ts";
+import { breakerName, type DestinationSettings, type LaneSettings, rateOf } from "./settings.ts";
 import { createSharedBreaker } from "./shared-breaker.ts";
 
 export interface SessionParts {
@@ -44,13 +44,14 @@ export function openSession(
   changed: (session: DestinationSession) => void,
 ): DestinationSession {
   const { to } = settings;
+  const rate = rateOf(settings);
   const { clock, breakerOf, bucketOf } = parts;
   const destination = parts.connect(to);
   const breaker = breakerOf?.(settings, () => changed(session)) ?? breakerFrom(notes, settings, clock.now);
   const bucket =
-    to.rate === undefined
+    rate === undefined
       ? null
-      : (bucketOf?.(settings.name, to.rate, () => changed(session)) ?? createTokenBucket(to.rate, clock.now, parts.takesOver));
+      : (bucketOf?.(settings.name, rate, () => changed(session)) ?? createTokenBucket(rate, clock.now, parts.takesOver));
   let inFlight = 0;
   let retired = false;
 

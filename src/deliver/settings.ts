@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { readRedisUrl, redisUrlSchema } from "../model/redis.ts";
+import { type Shard, wholeRoute } from "../model/route-lease.ts";
 import { Secret, secretSchema } from "../model/secret.ts";
 import { decodeKey } from "../model/signature.ts";
 import { tlsSchema } from "../model/tls.ts";
@@ -208,7 +209,15 @@ export interface LaneSettings {
   readonly name: string;
   readonly payload: Payload;
   readonly to: DestinationSettings;
+  /** How many workers may share the route. Default: 1. */
+  readonly shards?: number;
+  /** What a lane of it delivers. Default: all. */
+  readonly shard?: Shard;
 }
+
+/** The share of the route's rate that a lane has, per second; undefined: there is no limit. */
+export const rateOf = ({ to, shard = wholeRoute }: LaneSettings): number | undefined =>
+  to.rate === undefined ? undefined : to.rate / shard.of;
 
 /** Settings as text, for comparison. Secrets appear as fingerprints. */
 export function describeLane(settings: LaneSettings): string {
@@ -221,9 +230,9 @@ export function describeLane(settings: LaneSettings): string {
 
 /**
  * The name of a route's breaker. It depends on the route's settings, so that changed settings start with a closed breaker
- * and without a pause.
+ * and without a pause. Shards have a breaker each, and start with what one of them stored last.
  */
-export function breakerName(settings: LaneSettings): string {
-  const fingerprint = createHash("sha256").update(describeLane(settings)).digest("hex").slice(0, 12);
-  return `${settings.name}:${fingerprint}`;
+export function breakerName({ shard: _, ...ofRoute }: LaneSettings): string {
+  const fingerprint = createHash("sha256").update(describeLane(ofRoute)).digest("hex").slice(0, 12);
+  return `${ofRoute.name}:${fingerprint}`;
 }

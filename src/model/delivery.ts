@@ -2,6 +2,7 @@ import type { KeptHeaders, Origin } from "./event.ts";
 import type { HydrationBrief } from "./hydration.ts";
 import type { EventId } from "./ids.ts";
 import { type RedisFaultKind, redisFaultKinds } from "./redis.ts";
+import type { Shard } from "./route-lease.ts";
 import type { Failing } from "./shared-limits.ts";
 
 export { type DeliveryState, deliveryStates } from "./states.ts";
@@ -103,6 +104,8 @@ export interface DueRange {
   readonly from: number;
   readonly now: number;
   readonly limit: number;
+  /** Default: all lanes of the route. */
+  readonly shard?: Shard;
 }
 
 export interface DuePlaces {
@@ -188,6 +191,8 @@ export interface RouteNotes {
 /** A settlement, with what its worker knows of the delivery. */
 export interface Settling extends Settlement {
   readonly delivery: Pick<QueuedDelivery, "lane" | "account" | "spent" | "replays" | "cause">;
+  /** The name of the lease under which it was sent. Default: the route. */
+  readonly lease?: string;
 }
 
 /**

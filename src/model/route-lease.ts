@@ -5,7 +5,26 @@
  * the holder counts from before the request, and others from when the database got it.
  */
 
-/** The lease of a route. `epoch` grows with each holder. */
+/** A part of the lanes of a route, which one worker delivers: `number` from 0 to `of` - 1. */
+export interface Shard {
+  readonly number: number;
+  readonly of: number;
+}
+
+export const wholeRoute: Shard = { number: 0, of: 1 };
+
+/** How a lease of a route, or of a shard of it, is named. No route has a name with `#`. */
+export const leaseName = (route: string, { number, of }: Shard): string => (of === 1 ? route : `${route}#${number}/${of}`);
+
+export function readLeaseName(name: string): { readonly route: string; readonly shard: Shard } {
+  const [, route, number, of] = /^(.*)#(\d+)\/(\d+)$/.exec(name) ?? [];
+  return route === undefined ? { route: name, shard: wholeRoute } : { route, shard: { number: Number(number), of: Number(of) } };
+}
+
+/** The number of the shard that has a lane. Statements compute the same (`store/work/due.ts`). */
+export const shardOf = (lane: number, of: number): number => Math.floor((((Math.abs(lane) % 65_536) * 40_503) % 65_536) / 256) % of;
+
+/** The lease of a route or shard. `epoch` grows with each holder. */
 export interface Lease {
   readonly holder: string;
   readonly epoch: number;
@@ -21,7 +40,7 @@ export const leaseTimes: LeaseTimes = { beatMs: 2_000, deadlineMs: 6_000, deadAf
 
 /** What a worker reads after its heartbeat. */
 export interface LeaseView {
-  /** Those that live, with the routes of their settings. */
+  /** Those that live, with the routes and shards of their settings. */
   readonly workers: ReadonlyMap<string, readonly string[]>;
   /** By route. A holder that does not live has lost its lease to whoever takes it. */
   readonly leases: ReadonlyMap<string, Lease>;

@@ -19,7 +19,7 @@ import { tune } from "../../src/store/sqlite/file.ts";
 import { createSqliteRunner } from "../../src/store/sqlite/runner.ts";
 import type { Accepted, Arriving } from "../../src/store/work/accept.ts";
 import type { Batches } from "../../src/store/work/batches.ts";
-import { dueDeliveries, nextDueAt, type QueuedDelivery } from "../../src/store/work/due.ts";
+import { due, dueDeliveries, type QueuedDelivery } from "../../src/store/work/due.ts";
 import type { Held } from "../../src/store/work/leases.ts";
 import type { Due } from "../../src/store/work/plan-deliveries.ts";
 import type { Registering } from "../../src/store/work/register.ts";
@@ -75,7 +75,7 @@ export async function openSqlite(rules: Rules, { held = () => null, writer = "" 
     accept: (events, proxyRoute) => all(arrivingOf(events, proxyRoute).map((one) => commit.run(commands.accept, one))),
     settle: (settlements) => all(settlements.map((one) => commit.run(commands.settle, one))),
     due: async (route, now, limit = 100, from = 0) => runner.read(dueDeliveries({ route, from, now, limit })),
-    nextDueAt: async (route, now) => runner.now(nextDueAt(route, now)),
+    nextDueAt: async (route, now) => runner.now(due({ route, from: 0, now, limit: 10_000 })).nextAt,
     ...registering((one) => commit.run(commands.register, one)),
     releaseParked: async (now, limit) => runner.transact(commands.releaseParked(now, limit)),
     expireParked: async (now, limit) => runner.transact(commands.expireParked(now, limit)),
@@ -160,7 +160,7 @@ function openOn(url: string, rules: Rules, { held = () => null, writer = "here" 
     accept: (events, proxyRoute) => all(arrivingOf(events, proxyRoute).map((one) => accepting.run(one))),
     settle: (settlements) => all(settlements.map((one) => settling.run(one))),
     due: (route, now, limit = 100, from = 0) => sessions.read(dueDeliveries({ route, from, now, limit })),
-    nextDueAt: (route, now) => sessions.read(nextDueAt(route, now)),
+    nextDueAt: async (route, now) => (await sessions.read(due({ route, from: 0, now, limit: 10_000 }))).nextAt,
     ...registering((one) => send(commands.register, [one]).then(([outcome]) => outcome as readonly Registered[])),
     releaseParked: (now, limit) => sessions.transact(() => commands.releaseParked(now, limit)),
     expireParked: (now, limit) => sessions.transact(() => commands.expireParked(now, limit)),

@@ -1,9 +1,10 @@
 import type { DeliverySubject, DuePlaces, DueRange, QueuedDelivery, QueueKey, QueuePlace } from "../../model/delivery.ts";
 import { origins } from "../../model/event.ts";
+import { type Shard, wholeRoute } from "../../model/route-lease.ts";
 import { unpackEventId, unpackHeaders } from "../schema/codes.ts";
 import { events, hydrations, queue, queueState, subjects } from "../schema/tables.ts";
 import { find, first, look, rows, together, type Work } from "../sql/ops.ts";
-import { as, select, sql, typed } from "../sql/sql.ts";
+import { as, type Sql, select, sql, typed } from "../sql/sql.ts";
 import { briefOf } from "./hydrations.ts";
 
 export type { QueuedDelivery } from "../../model/delivery.ts";
@@ -25,10 +26,10 @@ const about = look(subjects, ["seq"], ["type", "name", "service_id", "reference"
 const hydration = look(hydrations, ["event"], ["state", "more"]);
 
 /** The places of the next due deliveries, which an index has. */
-export function* duePlaces({ route, from, now, limit }: DueRange): Work<readonly QueuePlace[]> {
+export function* duePlaces({ route, from, now, limit, shard }: DueRange): Work<readonly QueuePlace[]> {
   return yield* rows(
     dueKeys`FROM queue q
-      WHERE q.state = ${queueState.waiting} AND q.route = ${route} AND q.shard = 0 AND q.next_at >= ${from} AND q.next_at <= ${now}
+      WHERE q.state = ${queueState.waiting} AND q.route = ${route} AND q.shard = 0 AND q.next_at >= ${from} AND q.next_at <= ${now} ${ofShard(shard)}
       ORDER BY q.next_at, q.event LIMIT ${limit}`,
   );
 }
@@ -36,7 +37,7 @@ export function* duePlaces({ route, from, now, limit }: DueRange): Work<readonly
 /** The places of the next due deliveries, and when the next one becomes due. */
 export function* due(range: DueRange): Work<DuePlaces> {
   const places = yield* duePlaces(range);
-  return { places, nextAt: places.length < range.limit ? yield* nextDueAt(range.route, range.now) : null };
+  return { places, nextAt: places.length < range.limit ? yield* nextDueAt(range) : null };
 }
 
 /** The next due deliveries of a route with all that an attempt needs, in the order in which they became due. */
@@ -94,12 +95,16 @@ export function* loadDeliveries(route: string, keys: readonly QueueKey[]): Work<
 
 const noId = Buffer.alloc(0);
 
+/** The lanes of a shard, as `shardOf` numbers them. Not stored, so that another number of shards changes no row. */
+const ofShard = (shard: Shard = wholeRoute): Sql | undefined =>
+  shard.of === 1 ? undefined : sql`AND abs(q.lane) % 65536 * 40503 % 65536 / 256 % ${shard.of} = ${shard.number}`;
+
 /** When the next delivery of a route becomes due after `now`, in unix ms; null: none waits. */
-export function* nextDueAt(route: string, now: number): Work<number | null> {
+function* nextDueAt({ route, now, shard }: DueRange): Work<number | null> {
   const row = yield* first(
     select({
       at: typed<number | null>(sql`min(q.next_at)`),
-    })`FROM queue q WHERE q.state = ${queueState.waiting} AND q.route = ${route} AND q.shard = 0 AND q.next_at > ${now}`,
+    })`FROM queue q WHERE q.state = ${queueState.waiting} AND q.route = ${route} AND q.shard = 0 AND q.next_at > ${now} ${ofShard(shard)}`,
   );
   return row?.at ?? null;
 }

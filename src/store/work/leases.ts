@@ -1,5 +1,6 @@
-import type { Lease, LeaseView } from "../../model/route-lease.ts";
-import type { Work } from "../sql/ops.ts";
+import { type Lease, type LeaseView, readLeaseName } from "../../model/route-lease.ts";
+import { rows, type Work } from "../sql/ops.ts";
+import { sql } from "../sql/sql.ts";
 import { create, list, put, values } from "./state.ts";
 
 /*
@@ -9,7 +10,7 @@ import { create, list, put, values } from "./state.ts";
  */
 export type { Lease } from "../../model/route-lease.ts";
 
-/** The leases that a process has, by route. Null: it is the only one and needs none. */
+/** The leases that a process has, by name. Null: it is the only one and needs none. */
 export type Held = ReadonlyMap<string, Lease> | null;
 
 /** The holder of a lease that was given back. Its row stays, so that no epoch is used twice. */
@@ -29,13 +30,13 @@ interface Heartbeat {
 }
 
 /**
- * Which of the routes are another's now. The rows stay locked until the end of the transaction, and a takeover changes them
+ * Which of the leases are another's now. The rows stay locked until the end of the transaction, and a takeover changes them
  * before it reads the queue: so nothing is settled after the new holder has read it.
  */
-export function* lostRoutes(routes: readonly string[], held: NonNullable<Held>): Work<ReadonlySet<string>> {
-  const sorted = routes.toSorted();
+export function* lostLeases(names: readonly string[], held: NonNullable<Held>): Work<ReadonlySet<string>> {
+  const sorted = names.toSorted();
   const leases = yield* values<Lease>(sorted.map(leaseKey), "share");
-  return new Set(sorted.filter((route, place) => !isSame(leases[place] ?? null, held.get(route))));
+  return new Set(sorted.filter((name, place) => !isSame(leases[place] ?? null, held.get(name))));
 }
 
 const isSame = (a: Lease | null, b: Lease | undefined): boolean =>
@@ -54,20 +55,47 @@ export function* readLeases(now: number, deadAfter: number): Work<LeaseView> {
 }
 
 /**
- * Leases a route to `worker`. Null: another worker has it, whose heartbeat is younger than `deadAfter` (ms), the time after
- * which it has stopped sending for certain. Read the queue only once this is committed.
+ * Leases a route or a shard to `worker`. Null: another worker has it, whose heartbeat is younger than `deadAfter` (ms), the
+ * time after which it has stopped sending for certain. Also null while a living worker has a lease of the route for another
+ * number of shards, so that no lane has two owners. Read the queue only once this is committed.
  */
-export function* takeLease(route: string, worker: string, now: number, deadAfter: number): Work<Lease | null> {
-  const [lease = null] = yield* values<Lease>([leaseKey(route)], "update");
+export function* takeLease(name: string, worker: string, now: number, deadAfter: number): Work<Lease | null> {
+  const { route, shard } = readLeaseName(name);
+  // Whoever takes a part of a route locks the row of the whole one first.
+  const [whole = null] = yield* values<Lease>([leaseKey(route)], "update");
+  if (whole === null && shard.of > 1) yield* create(leaseKey(route), { holder: nobody, epoch: 0 } satisfies Lease);
+  const lease = shard.of === 1 ? whole : ((yield* values<Lease>([leaseKey(name)], "update"))[0] ?? null);
   if (lease?.holder === worker) return lease;
-  if (lease !== null && lease.holder !== nobody) {
-    const [heartbeat = null] = yield* values<Heartbeat>([heartbeatKey(lease.holder)], "share");
-    if (heartbeat !== null && now - heartbeat.at < deadAfter) return null;
-  }
+  if (lease !== null && (yield* isAlive(lease.holder, now, deadAfter))) return null;
+  const others = yield* otherLeases(route, shard.of);
+  for (const { value } of others) if (yield* isAlive(value.holder, now, deadAfter)) return null;
+  // What a dead worker still settles is compared with its lease.
+  for (const { key, value } of others) yield* put(key, { holder: nobody, epoch: value.epoch + 1 } satisfies Lease);
   const taken = { holder: worker, epoch: (lease?.epoch ?? 0) + 1 };
-  if (lease === null) yield* create(leaseKey(route), taken);
-  else yield* put(leaseKey(route), taken);
+  if (lease === null) yield* create(leaseKey(name), taken);
+  else yield* put(leaseKey(name), taken);
   return taken;
+}
+
+function* isAlive(holder: string, now: number, deadAfter: number): Work<boolean> {
+  if (holder === nobody) return false;
+  const [heartbeat = null] = yield* values<Heartbeat>([heartbeatKey(holder)], "share");
+  return heartbeat !== null && now - heartbeat.at < deadAfter;
+}
+
+/** The leases of a route that somebody has for another number of shards, locked. */
+function* otherLeases(route: string, of: number): Work<{ readonly key: string; readonly value: Lease }[]> {
+  // "$" follows "#".
+  const found = yield* rows(
+    sql<{ key: string }>`SELECT s.key FROM state s
+      WHERE s.key = ${leaseKey(route)} OR (s.key >= ${leaseKey(`${route}#`)} AND s.key < ${leaseKey(`${route}$`)}) ORDER BY s.key`,
+  );
+  const keys = found.map(({ key }) => key).filter((key) => readLeaseName(key).shard.of !== of);
+  const others = yield* values<Lease>(keys, "update");
+  return keys.flatMap((key, place) => {
+    const value = others[place] ?? null;
+    return value === null || value.holder === nobody ? [] : [{ key, value }];
+  });
 }
 
 /** Those of the routes that {@link takeLease} gives, in one order, so that two workers do not wait for each other. */

@@ -4,7 +4,7 @@ import type { RowOf } from "../schema/table.ts";
 import { attempts, deliveries, queue, queueState, settledState } from "../schema/tables.ts";
 import { change, find, insert, lock, look, removal, remove, set, together, update, type Work } from "../sql/ops.ts";
 import type { Counts } from "./counts.ts";
-import { type Held, lostRoutes } from "./leases.ts";
+import { type Held, lostLeases } from "./leases.ts";
 import { noteOfRoute } from "./route-notes.ts";
 
 export interface SettleParts {
@@ -21,14 +21,16 @@ const waits = change(queue, ["next_at", "cause", "spent"], { count: ["attempts"]
 const ends = removal(queue, { only: ["attempts"] });
 const released = change(queue, ["state", "next_at"], { isLocked: true });
 
+const leaseOf = ({ route, lease = route }: Settling): string => lease;
+
 /** Records attempts and their outcomes, each on its own: one that is late or lost harms no other. */
 export function* settle(batch: readonly Settling[], { counts: begin, held }: SettleParts): Work<readonly SettledOutcome[]> {
-  const lost = held === null ? none : yield* lostRoutes([...new Set(batch.map(({ route }) => route))], held);
+  const lost = held === null ? none : yield* lostLeases([...new Set(batch.map(leaseOf))], held);
   const outcomes: SettledOutcome[] = batch.map(() => ({ result: "lost" }));
   // In one order, so that two workers do not wait for each other.
   const kept = batch
     .map((settling, place) => ({ settling, place, key: keyOf(settling) }))
-    .filter(({ settling }) => !lost.has(settling.route));
+    .filter(({ settling }) => !lost.has(leaseOf(settling)));
   kept.sort((a, b) => compareKeys(a.key, b.key));
   const [waiting, ending] = [
     kept.filter(({ settling }) => settling.settled.to === "waiting"),

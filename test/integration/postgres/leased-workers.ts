@@ -61,14 +61,19 @@ function createStandstill() {
   };
 }
 
+interface WorkerParts {
+  readonly name: string;
+  readonly routes: readonly string[];
+  readonly attempts: AttemptMade[];
+  readonly tookMs?: number;
+  /** Of each route. */
+  readonly shards?: number;
+}
+
 export type Worker = Awaited<ReturnType<typeof startWorker>>;
 
 /** A worker of the routes, whose attempts take `tookMs` and succeed. */
-export async function startWorker(
-  shared: SharedDatabase,
-  rules: Rules,
-  { name, routes, attempts, tookMs = 1 }: { name: string; routes: readonly string[]; attempts: AttemptMade[]; tookMs?: number },
-) {
+export async function startWorker(shared: SharedDatabase, rules: Rules, { name, routes, attempts, tookMs = 1, shards = 1 }: WorkerParts) {
   const held = new Map<string, Lease>();
   const opened = await shared.open(rules, { writer: name });
   const commands = createCommands({ rules, writer: name, held: () => held });
@@ -129,12 +134,15 @@ export async function startWorker(
       failed: (_delivery, _stage, error) => faults.push(error),
     },
   });
-  dispatcher.reload(routes.map(laneSettings));
-  return { name, store, dispatcher, held, faults, stop: standstill.stop, go: standstill.go, close: () => dispatcher.close(1_000) };
+  /** As after a reload of the settings. */
+  const reload = (of: number): void => dispatcher.reload(routes.map((route) => laneSettings(route, of)));
+  reload(shards);
+  return { reload, name, store, dispatcher, held, faults, stop: standstill.stop, go: standstill.go, close: () => dispatcher.close(1_000) };
 }
 
-const laneSettings = (name: string): LaneSettings => ({
+const laneSettings = (name: string, shards: number): LaneSettings => ({
   name,
+  shards,
   payload: "original",
   to: urlDestinationSchema.parse({ url: `https://example.test/${name}`, concurrency: 8 }),
 });

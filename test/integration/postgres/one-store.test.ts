@@ -3,7 +3,7 @@ import { createHorizon } from "../../../src/store/postgres/horizon.ts";
 import { counters, deliveries, events, queue, subjects } from "../../../src/store/schema/tables.ts";
 import { rows } from "../../../src/store/sql/ops.ts";
 import { sql } from "../../../src/store/sql/sql.ts";
-import { beat, type Held, handBack, type Lease, lostRoutes, takeLease } from "../../../src/store/work/leases.ts";
+import { beat, type Held, handBack, type Lease, lostLeases, takeLease } from "../../../src/store/work/leases.ts";
 import { createShared, type OneStore, settlementOf } from "../../contract/one-store.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { closeGate, passGate } from "../../harness/postgres-gate.ts";
@@ -71,7 +71,7 @@ test("a takeover waits for a running settlement, and without the lock it does no
   // The settlement has looked at its lease and is not committed yet.
   const gate = await closeGate(observer);
   const settling = sessions.transact(function* () {
-    const lost = yield* lostRoutes(["crm"], held);
+    const lost = yield* lostLeases(["crm"], held);
     yield* passGate();
     return lost.size;
   });

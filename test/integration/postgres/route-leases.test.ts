@@ -121,3 +121,39 @@ test("a worker that stood still begins no attempt of a route that it has lost", 
   expectOrder(attempts);
   for (const worker of [frozen, other]) await worker.close();
 });
+
+test("two workers share the shards of a route, and go on in order with another number of shards and when one stands still", async () => {
+  await using shared = await createShared(18);
+  const store = await shared.open(rulesFor([{ name: "a" }], { unknown: "forward" }));
+  const attempts: AttemptMade[] = [];
+  const [one, two] = await Promise.all(
+    ["one", "two"].map((name) => startWorker(shared, rules, { name, routes: ["a"], attempts, tookMs: 3, shards: 2 })),
+  );
+  if (one === undefined || two === undefined) throw new Error("no workers");
+  const held = () => [one, two].map((worker) => [...worker.held.keys()].join()).toSorted();
+  const expected: number[] = [];
+  const acceptSome = async () => expected.push((await accept(store, 8)) / routes.length);
+  const sum = () => expected.reduce((all, n) => all + n, 0);
+  await until("each has one", () => held().join(" ") === "a#0/2 a#1/2");
+  await acceptSome();
+  await until("both deliver", () => new Set(attempts.map(({ worker }) => worker)).size === 2);
+
+  // One of them first, as in a rolling restart.
+  one.reload(3);
+  await acceptSome();
+  await wait(times.beatMs * 3);
+  expect([...two.held.keys()].filter((name) => name.endsWith("/3"))).toEqual([]);
+  two.reload(3);
+  await until("three shards have holders", () => one.held.size + two.held.size === 3 && held().join().includes("/3"));
+  await acceptSome();
+  await until("all is delivered", async () => (await settled(store)) === sum());
+  expect(attempts).toHaveLength(sum());
+
+  two.stop();
+  await acceptSome();
+  await until("one worker has all", () => one.held.size === 3);
+  await until("all is delivered", async () => (await settled(store)) === sum());
+  two.go();
+  expectOrder(attempts);
+  await Promise.all([one.close(), two.close()]);
+});
