@@ -50,8 +50,8 @@ export function addTrackRoute(app: FastifyInstance, port: TrackPort, allow: Allo
   });
 
   const trackMessages: Handlers["trackMessages"] = async ({ body, accounts }, { request, reply }) => {
-    if (!Buffer.isBuffer(body)) return port.register(body, accounts);
-    const report = registerLines(body, {
+    if (!(body instanceof Uint8Array)) return port.register(body, accounts);
+    const report = registerLines(Buffer.from(body.buffer, body.byteOffset, body.byteLength), {
       async registerEach(registrations) {
         const outcomes = await port.registerEach(registrations, accounts);
         // A conflict quotes what is stored.

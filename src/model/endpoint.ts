@@ -61,7 +61,7 @@ export type Request<E> = Parsed<Part<E, "params">> &
   Parsed<Part<E, "headers">> &
   (E extends { readonly accounts: "narrowed" } ? Limited : unknown) &
   Omit<Parsed<Part<E, "query">>, "reveal"> &
-  (E extends { readonly lines: string } ? { readonly body: Parsed<Part<E, "body">> | Buffer } : Parsed<Part<E, "body">>);
+  (E extends { readonly lines: string } ? { readonly body: Parsed<Part<E, "body">> | Uint8Array } : Parsed<Part<E, "body">>);
 
 type SchemaOf<E> = E extends { readonly answers: infer Answers } ? Part<Answers[keyof Answers], "schema"> : never;
 /** What a handler returns: one of the answers, with times in unix ms. */

@@ -1,9 +1,7 @@
 import type { TrackedSubject } from "../model/event.ts";
 import type { HydrationStart } from "../model/hydration.ts";
 import type { MessageState, Observation, RunState, Step, TrackedState, Tracking } from "../model/tracking.ts";
-import type { Facts } from "../track/facts.ts";
-
-import type { Planner } from "../track/planning.ts";
+import type { Facts, Planner } from "../track/planning.ts";
 import { type Conflicts, conflictError } from "../track/registration.ts";
 
 /**

@@ -97,7 +97,7 @@ test("the client's types work without Node's, and it loads nothing else", async 
 export async function use(client: RelayClient): Promise<TrackedLine["result"] | number> {
   try {
     for await (const { result } of client.trackAll([{ account: "main", wamid: "w", sentAt: new Date() }])) return result;
-    return (await client.event(1)).deliveries[0]?.attemptHistory[0]?.tookMs ?? 0;
+    return (await client.getEvent({ id: "1" })).deliveries[0]?.attemptHistory[0]?.tookMs ?? 0;
   } catch (error) {
     if (error instanceof RelayClientError && error.code === "conflict") return error.line ?? error.status;
     throw error;

@@ -1,8 +1,7 @@
 import { createdAtOf, isTruncated } from "../../model/envelope.ts";
 import type { ReceivedEvent } from "../../model/event.ts";
 import type { DeliveryPlan, Disposition, RouteVerdict } from "../../model/plan.ts";
-import { nothingTracked } from "../../track/facts.ts";
-import { planArrival } from "../../track/planning.ts";
+import { nothingTracked, planArrival } from "../../track/planning.ts";
 import type { DueDelivery, Rules } from "../rules.ts";
 
 import { type Counts, type Operation, pushOperations } from "./commit.ts";

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import { addVerdicts } from "../../track/backfill.ts";
-import { type Facts, nothingTracked } from "../../track/facts.ts";
-import { replan } from "../../track/planning.ts";
+import { type Facts, nothingTracked, replan } from "../../track/planning.ts";
 import type { BackfillFilter, ReplayCursor, Replayed, ReplayFilter, ReplayFound, Retried } from "../port.ts";
 import type { DueDelivery } from "../rules.ts";
 import { runPipeline } from "./client.ts";

@@ -3,7 +3,7 @@ import { hiddenNumber } from "../../model/mask.ts";
 
 import { runStatuses, stageOf } from "../../model/statuses.ts";
 import type { Tracking } from "../../model/tracking.ts";
-import { type Facts, factsOf as registeredFacts } from "../../track/facts.ts";
+import { type Facts, factsOf as registeredFacts } from "../../track/planning.ts";
 import { type Rules, stepSubject } from "../rules.ts";
 import type { RedisLink } from "./client.ts";
 import type { Operation } from "./commit.ts";

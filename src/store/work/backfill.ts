@@ -1,7 +1,6 @@
 import type { RouteVerdict } from "../../model/plan.ts";
 import { addVerdicts } from "../../track/backfill.ts";
-import { nothingTracked } from "../../track/facts.ts";
-import { replan } from "../../track/planning.ts";
+import { nothingTracked, replan } from "../../track/planning.ts";
 import type { BackfillFilter, Replayed } from "../port.ts";
 import type { Rules } from "../rules.ts";
 import { codeOf } from "../schema/codes.ts";
