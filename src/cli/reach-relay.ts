@@ -86,11 +86,14 @@ async function findRelay(server: Settings["server"] | null, storage: Settings["s
   }
 }
 
+/** With a token that is limited to accounts, a command would show a part as if it were all. */
+export function tokensWith(scope: Scope, tokens: readonly TokenSettings[]): readonly TokenSettings[] {
+  return tokens.filter(({ scopes, accounts }) => scopes.includes(scope) && accounts === undefined);
+}
+
 /** A client with the tokens that have the scope, those with `pii` first. Null: there is none. */
 export function authorized(at: Reachable, tokens: readonly TokenSettings[], scope: Scope): ControlClient | null {
-  const usable = tokens
-    .filter(({ scopes }) => scopes.includes(scope))
-    .toSorted((a, b) => Number(b.scopes.includes("pii")) - Number(a.scopes.includes("pii")));
+  const usable = tokensWith(scope, tokens).toSorted((a, b) => Number(b.scopes.includes("pii")) - Number(a.scopes.includes("pii")));
   if (usable.length === 0) return null;
   const clients = usable.map(({ token }) => connectRelay(at, token.reveal()));
   return {
@@ -122,7 +125,7 @@ async function servesStore(client: ControlClient, storage: Settings["storage"] |
 export function noToken(config: string, scope: Scope, url: string, missing: readonly string[]): string {
   const why =
     missing.length === 0
-      ? `no token in ${config} has the scope ${scope} (control.tokens); add one`
+      ? `no token in ${config} has the scope ${scope} for all accounts (control.tokens); add one`
       : `this command cannot read the token of the relay: ${missing.join("; ")}. Run it with the relay's user and variables`;
   return `${why}, or use --relay ${url} with --token-env`;
 }

@@ -6,7 +6,7 @@ import { durationSchema } from "../../model/units.ts";
 import { connectRelay, proxyHint, type Reachable } from "../control-client.ts";
 import { CommandFailed, type Io } from "../io.ts";
 import { checkedOption, type RelayOptions, relayUrl, type SettingsOptions, time } from "../options.ts";
-import { controlAddress, noToken } from "../reach-relay.ts";
+import { controlAddress, noToken, tokensWith } from "../reach-relay.ts";
 import type { Opened } from "./follow.ts";
 
 export interface RelayAddress extends Reachable {
@@ -48,7 +48,7 @@ async function ownRelay({ config, envFile }: SettingsOptions, io: Io): Promise<R
   if (at === null) throw new CommandFailed("server.port is 0, so the relay's address is not known: give it with --relay");
   const token = (): string => {
     const { tokens = [], missingTokens = [] } = loadParts(config, io.env, envFile) ?? {};
-    const found = tokens.find(({ scopes }) => scopes.includes("listen"));
+    const [found] = tokensWith("listen", tokens);
     if (found === undefined) throw new CommandFailed(noToken(config, "listen", at.url, missingTokens));
     return found.token.reveal();
   };

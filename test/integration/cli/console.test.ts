@@ -22,7 +22,7 @@ test("gives a clear error for a relay that is not running, and for a token witho
   const relay = await startRelayHere({ settings });
   const lacking = await runCli("console", "--no-open", "--config", relay.settingsPath);
   expect([lacking.code, lacking.stdout]).toEqual([1, ""]);
-  expect(lacking.stderr).toContain("has the scope read (control.tokens)");
+  expect(lacking.stderr).toContain("has the scope read for all accounts (control.tokens)");
   vi.stubEnv("RELAY_TOKEN", "the-token-of-a-sender");
   onTestFinished(() => void vi.unstubAllEnvs());
   const refused = await runCli("console", "--no-open", "--relay", relay.url);

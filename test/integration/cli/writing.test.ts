@@ -174,16 +174,19 @@ test("track registers a message and releases its parked events", async () => {
 
 test("prints one line when no token may replay, or the relay has other tokens", async () => {
   const { relay } = await withDeadLetters(1);
-  const settings = (token: string, scopes: string[]) => ({
+  const settings = (token: string, scopes: string[], accounts?: string[]) => ({
     routes: [routeTo("http://127.0.0.1:1/")],
-    control: { tokens: [{ name: "harness", token, scopes }] },
+    control: { tokens: [{ name: "harness", token, scopes, accounts }] },
   });
-  relay.writeSettings(settings(relayToken, ["read"]));
-  const without = await runOn(relay, "replay", "--dry-run");
-  expect([without.code, without.out]).toEqual([1, ""]);
-  expect(without.err).toMatch(
-    /^wamid-relay: no token in \S+ has the scope replay \(control\.tokens\); add one, or use --relay http:\S+ with --token-env\n$/,
-  );
+  // With a token limited to accounts, a part would look as if it were all.
+  for (const parts of [settings(relayToken, ["read"]), settings(relayToken, ["replay"], ["main"])]) {
+    relay.writeSettings(parts);
+    const without = await runOn(relay, "replay", "--dry-run");
+    expect([without.code, without.out]).toEqual([1, ""]);
+    expect(without.err).toMatch(
+      /^wamid-relay: no token in \S+ has the scope replay for all accounts \(control\.tokens\); add one, or use --relay http:\S+ with --token-env\n$/,
+    );
+  }
   relay.writeSettings(settings("another-token-of-others", ["replay"]));
   const other = await runOn(relay, "replay", "--dry-run");
   expect(other).toEqual({ code: 1, out: "", err: "wamid-relay: the relay does not know the token: unknown token\n" });
