@@ -84,18 +84,6 @@ export async function connect({ url, schema, tls }: PostgresSettings, purpose: P
   client.once("end", () => {
     broken ??= new Error("the connection has ended");
   });
-  let isHolding = false;
-  /** What is sent in one turn goes out together. A write of its own for each statement was a quarter of the relay's time. */
-  function holdWrites(): void {
-    if (isHolding) return;
-    isHolding = true;
-    const stream = socketOf(client);
-    stream.cork();
-    process.nextTick(() => {
-      isHolding = false;
-      stream.uncork();
-    });
-  }
   async function end(): Promise<void> {
     broken ??= new Error("the connection is closed");
     const late = setTimeout(() => socketOf(client).destroy(), endsWithinMs);
@@ -122,7 +110,6 @@ export async function connect({ url, schema, tls }: PostgresSettings, purpose: P
       return broken !== null;
     },
     async query(statement): Promise<Answer> {
-      holdWrites();
       const { command, rows, rowCount } = await client.query({ ...statement, values: [...statement.values] });
       return { command, rows, rowCount };
     },
