@@ -34,7 +34,7 @@ const gatherMs = { least: 2, most: 20 };
 
 /**
  * Gathers commands into one transaction while each turn of the event loop brings more of them, or a connection. An fsync
- * costs as much for one row as for fifty, so FULL durability is nearly free under load (FACTS.md, better-sqlite3).
+ * costs as much for one row as for fifty, so FULL durability is nearly free under load.
  */
 export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now: () => number = () => performance.now()) {
   const queue: Pending[] = [];
