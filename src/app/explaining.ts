@@ -93,12 +93,12 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
   async function messagesNamed(query: ExplainQuery): Promise<Explained> {
     const { name, after = 0 } = query;
     const isOfAccount = isOf(query);
-    const known = (await read.messages.find(name)).filter(isOfAccount).slice(0, mostStories);
+    const known = (await read.messages.find(name, query)).filter(isOfAccount).slice(0, mostStories);
     const wamids = new Set([name, ...known.map(({ wamid }) => wamid)]);
     const { events, unseen } = await read.stories.waitingOf([...wamids], { after, before: Number.MAX_SAFE_INTEGER });
     const waiting = Map.groupBy(events.filter(isOfAccount), ({ account, wamid }) => nameOf(account, wamid));
     // Again: a message whose first events were planned between the first lookup and this search is in neither result.
-    const found = (await read.messages.find(name)).filter(isOfAccount).slice(0, mostStories);
+    const found = (await read.messages.find(name, query)).filter(isOfAccount).slice(0, mostStories);
     const stories = found.map(async (message): Promise<Story> => {
       const { account, wamid } = message;
       const seqs = waiting.get(nameOf(account, wamid))?.map(({ seq }) => seq);

@@ -1,10 +1,11 @@
 import type { Settings } from "../config/schema.ts";
-import type { ReconciledAccounts, ReconcilePort } from "../control/operate.ts";
+import type { ReconcilePort } from "../control/operate.ts";
 import type { AccountsView } from "../model/answers.ts";
 import type { Clock } from "../model/clock.ts";
 import { RelayError } from "../model/errors.ts";
 import { unknownName } from "../model/nearest.ts";
 import type { LastPass } from "../model/poll.ts";
+import type { OfAccounts } from "../model/queries.ts";
 import { nextRun } from "../model/schedule.ts";
 import { isSentByWebhook } from "../model/statuses.ts";
 import type { Logger } from "../observe/logger.ts";
@@ -79,7 +80,7 @@ export function createReconciling(parts: ReconcilingParts) {
     return oldestAt === null || oldestAt > clock.now() - settings().reconcile.after;
   }
 
-  function accountsOf({ account, accounts: limited }: ReconciledAccounts): readonly string[] {
+  function accountsOf({ account, accounts: limited }: OfAccounts): readonly string[] {
     const all = reconciler.accounts().filter((each) => limited === undefined || limited.includes(each));
     if (account === undefined) return all;
     if (all.includes(account)) return [account];

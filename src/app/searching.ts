@@ -134,7 +134,7 @@ export function createTrackedPort(read: Reads): Pick<Reading, "listMessages" | "
       // Few have the same reference, and references are indexed.
       if (q === undefined && query.reference !== undefined) return pageOf([over(await messages.list({ ...filter, after: 0 }))], limit);
       if (q === undefined) return pageOf([await walk.messages({ ...filter, seen: phone !== undefined })], limit);
-      const named = await messages.find(q);
+      const named = await messages.find(q, { account: query.account, accounts: query.accounts });
       if (named.some(({ reference }) => reference !== q))
         return pageOf([over(named.filter((message) => fits(messageMatchers, filter, message)))], limit);
       const digits = joinDigits(phoneOf(q, wholeOnly), phone);
@@ -146,7 +146,7 @@ export function createTrackedPort(read: Reads): Pick<Reading, "listMessages" | "
         limit,
       );
     },
-    findMessages: (name) => messages.find(name),
+    findMessages: (name, of) => messages.find(name, of),
     async listRuns({ q, ...query }, wholeOnly) {
       const { limit, before = Number.MAX_SAFE_INTEGER } = query;
       const filter = { ...query, before };
@@ -263,7 +263,7 @@ export function createSearching(read: Reads): SearchPort {
     const [seqs, delivery, ...subjects] = await Promise.all([
       seqsNamed(read, q),
       deliveryHit(q),
-      read.messages.find(q),
+      read.messages.find(q, { accounts }),
       runsNamed(read, q, mostHits + 1, accounts),
     ]);
     const messages = subjects[0].filter(isVisible);

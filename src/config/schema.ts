@@ -79,7 +79,9 @@ export const tokenSchema = z.strictObject({
     .array(name)
     .min(1)
     .optional()
-    .describe("The only accounts that it may see and act on; commands that read these settings do not use it. Default: all, and what is about the whole relay."),
+    .describe(
+      "The only accounts that it may see and act on; commands that read these settings do not use it. Default: all, and what is about the whole relay.",
+    ),
 });
 
 const controlSchema = z.strictObject({

@@ -15,7 +15,7 @@ import {
 } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
 import type { readinessSchema } from "../model/probes.ts";
-import type { Limited, ReplayQuery } from "../model/queries.ts";
+import type { OfAccounts, ReplayQuery } from "../model/queries.ts";
 import { toAnswer, type View } from "../model/view.ts";
 import { disconnectSignal, type Handlers } from "./endpoint.ts";
 import { createScrape } from "./scrape.ts";
@@ -73,16 +73,11 @@ export function createActingHandlers(port: ActingPort): Pick<Handlers, "retryDel
   };
 }
 
-/** Without `account`, all that can be polled, out of `accounts`. */
-export interface ReconciledAccounts extends Limited {
-  readonly account?: string | undefined;
-}
-
 export interface ReconcilePort {
-  /** Polls messages due by `dueBy` (null: now) for some seconds. Throws `bad_request` for an account that cannot be polled. */
-  reconcile(of: ReconciledAccounts, dueBy: number | null, gone: AbortSignal): Promise<View<typeof reconciledSchema>>;
+  /** Polls messages due by `dueBy` (null: now) for some seconds, of all accounts that can be polled if none is named. Throws `bad_request` for an account that cannot be polled. */
+  reconcile(of: OfAccounts, dueBy: number | null, gone: AbortSignal): Promise<View<typeof reconciledSchema>>;
   /** What `reconcile` would do; polls nothing. */
-  planReconcile(of: ReconciledAccounts): Promise<View<typeof reconcilePlanSchema>>;
+  planReconcile(of: OfAccounts): Promise<View<typeof reconcilePlanSchema>>;
   /** The accounts of the settings, in their order. */
   accounts(limited?: readonly string[]): Promise<AccountsView["data"]>;
 }

@@ -16,7 +16,7 @@ import type {
 } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { DeliveryQuery, EventQuery, ExplainQuery, GroupQuery, Limited, MessageQuery, RunQuery } from "../model/queries.ts";
+import type { DeliveryQuery, EventQuery, ExplainQuery, GroupQuery, MessageQuery, OfAccounts, RunQuery } from "../model/queries.ts";
 import type { searchSchema } from "../model/search.ts";
 import type { View } from "../model/view.ts";
 import type { Handlers } from "./endpoint.ts";
@@ -36,7 +36,7 @@ export interface Reading {
   /** Registered ones, newest first. */
   listMessages(filter: MessageQuery, wholeOnly: boolean): Promise<View<typeof messagePageSchema>>;
   /** By wamid, else by the service's message id, else by reference. */
-  findMessages(name: string): MaybePromise<readonly MessageView[]>;
+  findMessages(name: string, of: OfAccounts): MaybePromise<readonly MessageView[]>;
   /** Newest first. */
   listRuns(filter: RunQuery, wholeOnly: boolean): Promise<View<typeof runPageSchema>>;
   stats(): Promise<View<typeof statsSchema>>;
@@ -147,14 +147,15 @@ const isSome = ({ data }: { readonly data: readonly unknown[] }): boolean => dat
 function findNamed<T extends { readonly account: string }>(
   request: FastifyRequest,
   name: string,
-  { account, accounts }: Limited & { readonly account?: string | undefined },
-  find: (name: string) => MaybePromise<readonly T[]>,
+  of: OfAccounts,
+  find: (name: string, of: OfAccounts) => MaybePromise<readonly T[]>,
 ): Promise<readonly T[]> {
+  const { account, accounts } = of;
   const isOf = (one: T) => (account === undefined || one.account === account) && (accounts === undefined || accounts.includes(one.account));
   return lookUp(
     request,
     { names: [name] },
-    async () => (await find(name)).filter(isOf),
+    async () => (await find(name, of)).filter(isOf),
     ({ length }) => length > 0,
   );
 }

@@ -14,6 +14,11 @@ export interface Limited {
   readonly accounts?: readonly string[] | undefined;
 }
 
+/** Of one account, and of those that the caller may see. */
+export interface OfAccounts extends Limited {
+  readonly account?: string | undefined;
+}
+
 export const givenTime = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
 export const flag = z.enum(["true", "false"]).transform((text) => text === "true");
 const wholeNumber = z.coerce.number<number>().int();

@@ -4,6 +4,7 @@ import type { QualityQuery, QualityView, SeriesQuery, SeriesView } from "../mode
 import type { LastHour } from "../model/last-hour.ts";
 import type { ListenedEvent, ListenPage, ListenRow } from "../model/listen.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { OfAccounts } from "../model/queries.ts";
 
 import type { View } from "../model/view.ts";
 import type {
@@ -89,7 +90,7 @@ export interface MessageReading {
   /** Newest first. */
   list(filter: MessageFilter): MaybePromise<readonly Numbered<MessageView>[]>;
   /** By wamid or masked wamid; by the service's id, masked or not, when none has it; else by reference. Newest first. */
-  find(name: string): MaybePromise<readonly Numbered<MessageView>[]>;
+  find(name: string, of?: OfAccounts): MaybePromise<readonly Numbered<MessageView>[]>;
 }
 
 export interface RunReading {

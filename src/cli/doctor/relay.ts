@@ -51,7 +51,8 @@ export async function checkRelay(config: string, settings: Settings, store: OwnS
     if (stranger !== null) return only(stranger);
     const findings = [await checkReadiness(at, found), judgeVersion(found.version, relayVersion())];
     const client = authorized(at, settings.control.tokens, "read");
-    const why = client === null ? `no token in ${config} has the scope read for all accounts (control.tokens)` : await refusal(client, config);
+    const why =
+      client === null ? `no token in ${config} has the scope read for all accounts (control.tokens)` : await refusal(client, config);
     return why === null ? { findings, client, at } : { findings: [...findings, skip("control API", why)], client: null, at };
   } catch (error) {
     if (error instanceof CommandFailed) return only(fail("relay", error.message, "see whether the process hangs"));

@@ -48,7 +48,7 @@ export function createReading({ read, until = () => Number.MAX_SAFE_INTEGER }: R
     messages: {
       bounds: () => read(boundsOf("subjects")),
       list: (filter) => read(listMessages(filter)),
-      find: (name) => read(findMessages(name)),
+      find: (name, of) => read(findMessages(name, of)),
     },
     runs: {
       bounds: () => read(boundsOf("subjects")),

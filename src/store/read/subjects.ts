@@ -1,5 +1,6 @@
 import { fewestPhoneDigits, maskNumber, parseMask, phoneMatches } from "../../model/mask.ts";
 import { shownMetadata } from "../../model/message.ts";
+import type { OfAccounts } from "../../model/queries.ts";
 import { subjects, whereFailed } from "../schema/tables.ts";
 import { rows, type Work } from "../sql/ops.ts";
 import { allOf, as, raw, type Sql, select, sql } from "../sql/sql.ts";
@@ -45,9 +46,12 @@ function hasMask(mask: number): Sql {
   return sql`s.key >= ${first} AND s.key <= ${last}`;
 }
 
-const subjectConditions: Conditions<SubjectFields> = {
+const accountConditions: Conditions<OfAccounts> = {
   account: (account) => sql`${plus}s.account = ${account}`,
   accounts: (accounts) => sql`${plus}s.account IN ${accounts}`,
+};
+const subjectConditions: Conditions<SubjectFields> = {
+  ...accountConditions,
   status: (status) => sql`s.status = ${status}`,
   reference: (reference) => sql`s.reference = ${reference}`,
 };
@@ -63,7 +67,7 @@ const messageConditions: Conditions<MessageFields> = {
 const newest = (where: Sql, limit: number) => rows(shown`FROM subjects s WHERE ${where} ORDER BY s.seq DESC LIMIT ${limit}`);
 
 /** Those of a name: few, so they are put in order here. For an order, PostgreSQL might read all rows in it. */
-function* named(where: Sql): Work<Row[]> {
+function* allNamed(where: Sql): Work<Row[]> {
   return sorted(yield* rows(shown`FROM subjects s WHERE ${where}`)).slice(0, mostFound);
 }
 
@@ -94,15 +98,17 @@ function* rareReferences(prefix: string): Work<number[] | null> {
   return found.length > fewReferences ? null : found.map(({ seq }) => seq);
 }
 
-/** By wamid or masked wamid; by the service's id, masked or not; else by reference. Newest first. */
-export function* findMessages(name: string): Work<Numbered<MessageView>[]> {
+/** By wamid or masked wamid; by the service's id, masked or not; else by reference. Newest first. `of`: only of these accounts. */
+export function* findMessages(name: string, of: OfAccounts = {}): Work<Numbered<MessageView>[]> {
+  const isOf = conditionsOf(accountConditions, of);
+  const named = (is: Sql) => allNamed(allOf(is, isOf));
   const [mask, idMask] = [parseMask("wamid", name), parseMask("message", name)];
   let found = yield* named(sql`s.key = ${keyOf(name)}`);
   if (found.length === 0 && mask !== null) found = yield* named(allOf(isMessage, hasMask(mask)));
   if (found.length === 0) found = yield* named(sql`s.service_mask = ${maskNumber(name)} AND s.service_id = ${name}`);
   if (found.length === 0 && idMask !== null) found = yield* named(sql`s.service_mask = ${idMask}`);
   if (found.length > 0) return found.map(messageView);
-  return (yield* newest(allOf(isMessage, sql`s.reference = ${name}`), mostFound)).map(messageView);
+  return (yield* newest(allOf(isMessage, sql`s.reference = ${name}`, isOf), mostFound)).map(messageView);
 }
 
 /** Newest first. One with a name has an index, and so have all runs. */

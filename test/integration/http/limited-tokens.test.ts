@@ -174,3 +174,15 @@ test("a token limited to an account finds nothing of another one at any endpoint
   const tracked = await textOf(relay, "POST", { path: "/v1/messages/track", body: { wamid: "wamid.mine" } }, limitedToken);
   expect(tracked).toEqual({ status: 200, text: '{"created":1,"known":0}' });
 });
+
+test("a token limited to an account finds its message among many of others with the same reference", async () => {
+  await using service = await startSandbox();
+  const { relay } = await plant(service);
+  const others = Array.from({ length: 101 }, (_, n) => ({ account: "other", wamid: `wamid.other-${n}`, reference: "shared" }));
+  const all = [{ account: "main", wamid: "wamid.own", reference: "shared" }, ...others];
+  expect((await textOf(relay, "POST", { path: "/v1/messages/track", body: all }, relayToken)).status).toBe(200);
+  for (const path of ["/v1/messages/shared", "/v1/messages?q=shared", "/v1/search?q=shared", "/v1/explain/shared"]) {
+    const { status, text } = await textOf(relay, "GET", { path }, limitedToken);
+    expect([path, status, text.includes("wamid.own"), text.includes("wamid.other")]).toEqual([path, 200, true, false]);
+  }
+});
