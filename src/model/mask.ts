@@ -82,20 +82,22 @@ const wordText = /wamid\.[A-Za-z0-9+/_=-]{8,}|[A-Za-z0-9+/_-]{11,}={0,2}/gi;
 const phoneText = /(?:\+|%2B)?\d(?:[ \t\u00a0().\-/_\u2010-\u2015]|%(?:20|2[89DEF])|\d){6,}\d/gi;
 const fewestDigits = 8;
 const isPhone = (found: string): boolean => found.replace(/%..|\D/g, "").length >= fewestDigits;
-const uuidText = /(?<![\w+-])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?![\w+-])/gi;
-/** Replaces a masked wamid or a UUID until the phones are masked, because both have digits. */
+/** UUIDs, and times as the relay writes them. */
+const plainText =
+  /(?<![\w+-])(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|20\d\d-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\d\.\d{3}Z)(?![\w+-])/gi;
+/** Replaces a masked wamid, a UUID or a time until the phones are masked, because all have digits. */
 const keptPlace = "\ue000";
-const uuidPlace = "\ue001";
+const plainPlace = "\ue001";
 
 /** Replaces wamids and phone-like numbers in text such as a destination's answer or an error, also in base64. */
 export function maskText(text: string): string {
   const wamids: string[] = [];
-  const uuids: string[] = [];
+  const plain: string[] = [];
   return text
     .replace(/[\ue000\ue001]/g, "\ufffd")
-    .replace(uuidText, (id) => {
-      uuids.push(hasPhone(id) ? "[uuid]" : id);
-      return uuidPlace;
+    .replace(plainText, (found) => {
+      plain.push(isoTime.test(found) || !hasPhone(found) ? found : "[uuid]");
+      return plainPlace;
     })
     .replace(wordText, (word) => {
       if (!/^wamid\./i.test(word)) return hidesPerson(word) ? "[masked]" : word;
@@ -104,7 +106,7 @@ export function maskText(text: string): string {
     })
     .replace(phoneText, (found) => (isPhone(found) ? "[phone]" : found))
     .replaceAll(keptPlace, () => wamids.shift() ?? "")
-    .replaceAll(uuidPlace, () => uuids.shift() ?? "");
+    .replaceAll(plainPlace, () => plain.shift() ?? "");
 }
 
 /** Whether `word`, or a part that starts up to three characters later, is base64 of a wamid or phone number. */

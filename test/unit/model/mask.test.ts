@@ -104,6 +104,13 @@ test("does not change ordinary text", () => {
   expect(maskText(text)).toBe(text);
 });
 
+test("leaves times in free text, and no digits beside them", () => {
+  const at = "moved at 2026-11-26T01:36:31.947Z; start it there";
+  expect(maskText(at)).toBe(at);
+  for (const text of ["2026-11-26T01:36:31.947Z5491155551234", "+2026-11-26T01:36:31.947Z", "5491155551234 2026-11-26T01:36:31.947Z"])
+    expect(maskText(text)).toContain("[phone]");
+});
+
 test("takes linear time for long text", () => {
   for (const text of ["1 ".repeat(200_000), "A".repeat(400_000), "wamid.".repeat(70_000), `1${" ".repeat(400_000)}`]) {
     const before = process.cpuUsage();
