@@ -163,8 +163,8 @@ const makeMessages = `
   FROM made WHERE seq % 3 = 1 ORDER BY seq`;
 
 const makeQueue = `
-  INSERT INTO queue (lane, route, event, shard, account, state, next_at, attempts, spent, replays)
-  SELECT message, @route, seq, 0, @account,
+  INSERT INTO queue (lane, route, event, account, state, next_at, attempts, spent, replays)
+  SELECT message, @route, seq, @account,
     CASE WHEN fate = 4 THEN ${queueState.parked} WHEN seq % 3 = 1 THEN ${queueState.waiting} ELSE ${queueState.held} END,
     CASE WHEN fate = 4 THEN @now + 3600000 WHEN seq % 3 = 1 THEN @now + 86400000 ELSE ${never} END, 0, 0, 0
   FROM made WHERE fate IN (4, 5) ORDER BY message, seq`;

@@ -56,7 +56,7 @@ async function auditDamaged(store: OneStore, damage: readonly string[], mostOffe
 
 /** Damage, the rule that it breaks, and which event and route break it. */
 type Fault = [damage: string, rule: AuditRule, event: number | null, route: string | null];
-const queued = "INSERT INTO queue (lane, route, event, shard, account, state, next_at, attempts, spent, replays) VALUES";
+const queued = "INSERT INTO queue (lane, route, event, account, state, next_at, attempts, spent, replays) VALUES";
 const settled = "INSERT INTO deliveries (event, route, account, lane, state, attempts, spent, replays, settled_at, reason) VALUES";
 const tried = "INSERT INTO attempts (event, route, number, at, took_ms) VALUES";
 const lane = (event: number) => `(SELECT subject FROM events WHERE seq = ${event})`;
@@ -64,11 +64,11 @@ const faults: readonly Fault[] = [
   ["DELETE FROM queue WHERE event = 3 AND route = 'all'", "delivery missing", 3, "all"],
   ["DELETE FROM deliveries WHERE event = 1", "delivery missing", 1, "all"],
   ["UPDATE queue SET lane = 77 WHERE event = 3 AND route = 'all'", "delivery missing", 3, "all"],
-  [`${queued} (-8, 'all', 8, 0, 'main', 0, 1, 0, 0, 0)`, "delivery not planned", 8, "all"],
-  [`${queued} (-9, 'all', 9, 0, 'main', 0, 1, 0, 0, 0)`, "delivery not planned", 9, "all"],
+  [`${queued} (-8, 'all', 8, 'main', 0, 1, 0, 0, 0)`, "delivery not planned", 8, "all"],
+  [`${queued} (-9, 'all', 9, 'main', 0, 1, 0, 0, 0)`, "delivery not planned", 9, "all"],
   [`${settled} (8, 'all', 'main', -8, 1, 0, 0, 0, 1, 'left')`, "delivery not planned", 8, "all"],
   ["UPDATE queue SET state = 0, next_at = 1 WHERE event = 7 AND route = 'ours'", "delivery not planned", 7, "ours"],
-  [`${queued} (-99, 'all', 99, 0, 'main', 0, 1, 0, 0, 0)`, "delivery without event", 99, "all"],
+  [`${queued} (-99, 'all', 99, 'main', 0, 1, 0, 0, 0)`, "delivery without event", 99, "all"],
   [`${settled} (99, 'all', 'main', -99, 1, 0, 0, 0, 1, 'left')`, "delivery without event", 99, "all"],
   ["DELETE FROM events WHERE seq = 1", "delivery without event", 1, "all"],
   ["UPDATE events SET disposition = 1 WHERE seq = 1", "wrong disposition", 1, null],
@@ -80,7 +80,7 @@ const faults: readonly Fault[] = [
   ["UPDATE events SET previous_status = 'read' WHERE seq = 5", "status moved back", 5, null],
   ["UPDATE queue SET next_at = 9007199254740991 WHERE event = 7 AND route = 'ours'", "parking broken", 7, null],
   ["DELETE FROM queue WHERE event = 7 AND route = 'ours'", "parking broken", 7, null],
-  [`${queued} (-8, 'all', 8, 0, 'main', 2, 1, 0, 0, 0)`, "parking broken", 8, null],
+  [`${queued} (-8, 'all', 8, 'main', 2, 1, 0, 0, 0)`, "parking broken", 8, null],
   [`UPDATE queue SET next_at = ${start - 600_000} WHERE event = 7 AND route = 'ours'`, "parked too long", 7, null],
   ["UPDATE queue SET next_at = 9007199254740991 WHERE event = 3 AND route = 'all'", "delivery contradicts itself", 3, "all"],
   ["UPDATE queue SET state = 9 WHERE event = 3 AND route = 'all'", "delivery contradicts itself", 3, "all"],
@@ -88,8 +88,8 @@ const faults: readonly Fault[] = [
   ["UPDATE queue SET next_at = 1 WHERE event = 5 AND route = 'ours'", "delivery contradicts itself", 5, "ours"],
   ["UPDATE queue SET lane = -5 WHERE event = 5 AND route = 'ours'", "delivery contradicts itself", 5, "ours"],
   ["UPDATE queue SET lane = 77 WHERE event = 3 AND route = 'all'", "delivery contradicts itself", 3, "all"],
-  [`${queued} (-3, 'all', 3, 0, 'main', 0, 1, 0, 0, 0)`, "delivery contradicts itself", 3, "all"],
-  [`${queued} (${lane(1)}, 'all', 1, 0, 'main', 1, 9007199254740991, 0, 0, 0)`, "delivery contradicts itself", 1, "all"],
+  [`${queued} (-3, 'all', 3, 'main', 0, 1, 0, 0, 0)`, "delivery contradicts itself", 3, "all"],
+  [`${queued} (${lane(1)}, 'all', 1, 'main', 1, 9007199254740991, 0, 0, 0)`, "delivery contradicts itself", 1, "all"],
   ["UPDATE deliveries SET state = 9 WHERE event = 2", "delivery contradicts itself", 2, "all"],
   ["UPDATE deliveries SET reason = NULL WHERE event = 2", "delivery contradicts itself", 2, "all"],
   ["UPDATE deliveries SET attempts = 0 WHERE event = 1", "delivery contradicts itself", 1, "all"],

@@ -137,7 +137,6 @@ export const queue = table(
     lane: int,
     route: text,
     event: int,
-    shard: small,
     account: text,
     state: small,
     next_at: int,
@@ -153,7 +152,7 @@ export const queue = table(
     // `cause` follows for groups of failing deliveries, which then need no look at the rows.
     // A registration finds what is parked in a lane without the deliveries that wait there.
     indexes: {
-      due: { on: ["state", "route", "shard", "next_at", "event", "cause"] },
+      due: { on: ["state", "route", "next_at", "event", "cause"] },
       parked: { on: ["lane", "event"], where: whereParked },
     },
     fillfactor: 60,

@@ -29,7 +29,7 @@ const hydration = look(hydrations, ["event"], ["state", "more"]);
 export function* duePlaces({ route, from, now, limit, shard }: DueRange): Work<readonly QueuePlace[]> {
   return yield* rows(
     dueKeys`FROM queue q
-      WHERE q.state = ${queueState.waiting} AND q.route = ${route} AND q.shard = 0 AND q.next_at >= ${from} AND q.next_at <= ${now} ${ofShard(shard)}
+      WHERE q.state = ${queueState.waiting} AND q.route = ${route} AND q.next_at >= ${from} AND q.next_at <= ${now} ${ofShard(shard)}
       ORDER BY q.next_at, q.event LIMIT ${limit}`,
   );
 }
@@ -104,7 +104,7 @@ function* nextDueAt({ route, now, shard }: DueRange): Work<number | null> {
   const row = yield* first(
     select({
       at: typed<number | null>(sql`min(q.next_at)`),
-    })`FROM queue q WHERE q.state = ${queueState.waiting} AND q.route = ${route} AND q.shard = 0 AND q.next_at > ${now} ${ofShard(shard)}`,
+    })`FROM queue q WHERE q.state = ${queueState.waiting} AND q.route = ${route} AND q.next_at > ${now} ${ofShard(shard)}`,
   );
   return row?.at ?? null;
 }

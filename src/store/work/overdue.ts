@@ -12,5 +12,5 @@ export const routesIn = (state: number) => routesOf(sql`queue q ${byTime} WHERE 
 /** The rows of a route in a state whose time has come, the earliest first. */
 export const overdue = (state: number, route: string, now: number, limit: number) =>
   place`FROM queue q ${byTime}
-    WHERE ${raw(`q.state = ${state}`)} AND q.route = ${route} AND q.shard = 0 AND q.next_at <= ${now}
+    WHERE ${raw(`q.state = ${state}`)} AND q.route = ${route} AND q.next_at <= ${now}
     ORDER BY q.next_at, q.event LIMIT ${limit}`;

@@ -71,7 +71,6 @@ export function queueRows(rules: Rules, event: Judged, open: Set<string>): { rea
     lane,
     route,
     event: seq,
-    shard: 0,
     account,
     state,
     next_at: at,

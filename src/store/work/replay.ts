@@ -152,7 +152,6 @@ function queuedAgain({ lane, route, event, account, attempts, replays }: Settled
     lane,
     route,
     event,
-    shard: 0,
     account,
     state: isHeld ? queueState.held : queueState.waiting,
     next_at: isHeld ? never : at,
