@@ -152,6 +152,7 @@ test("two workers share the shards of a route, and go on in order with another n
   two.stop();
   await acceptSome();
   await until("one worker has all", () => one.held.size === 3);
+  expect([...one.dispatcher.states().keys()]).toEqual(["a"]);
   await until("all is delivered", async () => (await settled(store)) === sum());
   two.go();
   expectOrder(attempts);

@@ -205,6 +205,12 @@ routes: [{ name: r, to: { url: "https://a.example", secret: whsec_aGVyZSBhcmUgbW
     expect(warned(complete)).toEqual([]);
   });
 
+  test("shards on a store of one process", () => {
+    const sharded = complete.replace("name: r,", "name: r, shards: 2,");
+    expect(warned(sharded)).toEqual(["routes[0].shards"]);
+    expect(warned(`${sharded}\nstorage: { driver: postgres, url: "postgres://relay@db/relay" }`)).not.toContain("routes[0].shards");
+  });
+
   test("no sources, routes or tokens", () => {
     expect(warned("log: { level: info }")).toEqual(["sources", "control.tokens"]);
     expect(warned(complete.replace(/routes: .*/, ""))).toEqual(["routes"]);

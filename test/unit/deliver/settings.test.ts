@@ -1,6 +1,6 @@
 import { inspect } from "node:util";
 import { expect, test } from "vitest";
-import { urlDestinationSchema } from "../../../src/deliver/settings.ts";
+import { breakerName, rateOf, urlDestinationSchema } from "../../../src/deliver/settings.ts";
 
 const parse = (settings: Record<string, unknown>) => urlDestinationSchema.safeParse({ url: "https://x.example/", ...settings });
 
@@ -20,4 +20,13 @@ test.each([
 ])("refuses %s", (_what, settings) => {
   expect(parse({}).success).toBe(true);
   expect(parse(settings).success).toBe(false);
+});
+
+test("shards divide the rate of a route, and start with its stored breaker", () => {
+  const to = urlDestinationSchema.parse({ url: "https://x.example/", rate: "90/s" });
+  const route = { name: "crm", payload: "original", shards: 3, to } as const;
+  const shards = [0, 1, 2].map((number) => ({ ...route, shard: { number, of: 3 } }));
+  expect(shards.map(rateOf)).toEqual([30, 30, 30]);
+  expect(rateOf(route)).toBe(90);
+  expect(shards.map(breakerName)).toEqual(shards.map(() => breakerName(route)));
 });
