@@ -6,6 +6,7 @@ import { parseEnvelope } from "../model/envelope.ts";
 import { RelayError } from "../model/errors.ts";
 import { compileGlobs } from "../model/glob.ts";
 import { shownName } from "../model/mask.ts";
+import { seqsBetween } from "../model/seq.ts";
 import { relayVersion } from "../model/version.ts";
 import { automationRequest } from "../receive/verify-request.ts";
 import { type Where, whereSchema } from "../route/settings.ts";
@@ -73,7 +74,7 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
       return [...listeners].map(([slot, { name, position }]) => ({
         // Masked even if logs are not: a name may be a phone number.
         listener: name === null ? String(slot) : shownName("listener", name),
-        behind: newest - position(),
+        behind: seqsBetween(position(), newest),
       }));
     },
     async list() {
@@ -82,7 +83,7 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
       const connected = [...listeners.values()];
       const names = new Set(connected.map(({ name }) => name));
       // A listener or cursor may be ahead of a newest seq that was read before.
-      const lagOf = (position: number) => Math.max(0, newest - position);
+      const lagOf = (position: number) => seqsBetween(position, newest);
       return [
         ...connected.map(({ name, connectedAt, position }) => ({
           name: name === null ? null : shownName("listener", name),

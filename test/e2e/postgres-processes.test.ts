@@ -47,5 +47,5 @@ test(`${freezes === 1 ? "a freeze" : `${freezes} freezes`} of a worker past its 
     await until("it is back", async () => [...(await ground.holders()).values()].includes(frozen.name));
   }
   await ground.answered(postsPerSecond);
-  await ground.expectAccounted(freezes);
+  await ground.expectAccounted({ late: freezes });
 });

@@ -7,6 +7,8 @@ export interface Network {
   readonly port: number;
   /** From now on nothing comes through, either way or of the answers only. Who connects waits for an answer. */
   cut(what?: "all" | "answers"): void;
+  /** Connections made from now on are slower by so many milliseconds, either way. */
+  slow(ms: number): void;
   /**
    * What was sent meanwhile arrives, as when a kernel sends it anew: also of connections that were closed in order, whose
    * kernel still has it, and not of those that were reset. Resolves once the server has dealt with all that was closed.
@@ -32,6 +34,7 @@ export async function openNetwork(port: number): Promise<Network> {
   const leaving = new Set<Promise<unknown>>();
   const count = { closed: 0, reset: 0 };
   let target = port;
+  let delayMs = 0;
   let lost: "none" | "all" | "answers" = "none";
 
   function pass(way: Way): void {
@@ -43,13 +46,18 @@ export async function openNetwork(port: number): Promise<Network> {
 
   function watch(from: Socket, to: Socket, isClient: boolean): void {
     const way: Way = { to, isCut: () => lost === "all" || (lost === "answers" && !isClient), held: [] };
+    const delay = delayMs;
     let isReset = false;
     ways.add(way);
     sockets.add(from);
     from.setNoDelay(true);
     const hold = (chunk: Buffer | null): void => {
-      way.held.push(chunk);
-      if (!way.isCut()) pass(way);
+      const arrive = (): void => {
+        way.held.push(chunk);
+        if (!way.isCut()) pass(way);
+      };
+      if (delay === 0) arrive();
+      else setTimeout(arrive, delay);
     };
     from.on("data", hold);
     from.on("end", () => {
@@ -90,6 +98,9 @@ export async function openNetwork(port: number): Promise<Network> {
     port: (server.address() as AddressInfo).port,
     cut(what = "all") {
       lost = what;
+    },
+    slow(ms) {
+      delayMs = ms;
     },
     async mend() {
       lost = "none";

@@ -5,6 +5,7 @@ import { chmod, chown, copyFile, link, mkdir, mkdtemp, readdir, symlink } from "
 import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
 import { promisify } from "node:util";
+import { Client } from "pg";
 import { freePort } from "./free-port.ts";
 
 /** The oldest version that the relay supports, and the newest. */
@@ -17,6 +18,10 @@ export interface PostgresOptions {
   readonly durable?: boolean;
   /** Listens on a loopback port too. Not given: on a Unix socket only. */
   readonly tcp?: boolean;
+  /** Follows this server, which may run, as a standby that it does not wait for. */
+  readonly standbyOf?: Postgres;
+  /** Folder of the data. Not given: in that of the server. */
+  readonly disk?: string;
   /** More parameters, such as `{ max_connections: 10 }`. */
   readonly settings?: Readonly<Record<string, string | number>>;
 }
@@ -57,7 +62,8 @@ until rm -rf "$1"; do sleep 0.1; done
 `;
 
 /** A PostgreSQL of one's own, with the superuser `relay` and no passwords. Resolves once it accepts connections. */
-export async function startPostgres({ version = 18, durable, tcp, settings }: PostgresOptions = {}): Promise<Postgres> {
+export async function startPostgres(given: PostgresOptions = {}): Promise<Postgres> {
+  const { version = 18, durable, tcp, standbyOf, disk, settings } = given;
   const native = findPackage(version);
   const dir = await mkdtemp(join(tmpdir(), "wamid-relay-postgres-"));
   // In a process group of its own, because Ctrl-C goes to all processes of ours.
@@ -67,13 +73,14 @@ export async function startPostgres({ version = 18, durable, tcp, settings }: Po
     guard.stdin.end();
     await guardEnded;
   };
-  const data = join(dir, "data");
+  const data = join(disk ?? dir, "data");
   const options = { cwd: dir, env: { PATH: process.env["PATH"], TZ: "UTC" }, ...owner };
-  const parameters = { ...(durable ? {} : notDurable), ...settings };
+  const follows = standbyOf && { primary_conninfo: `host=${standbyOf.host} port=${standbyOf.port} user=relay` };
+  const parameters = { ...(durable ? {} : notDurable), ...follows, ...settings };
 
   const launch = async (port: number): Promise<ChildProcess> => {
-    const given = { listen_addresses: tcp ? "127.0.0.1" : "", port, unix_socket_directories: dir, ...parameters };
-    const args = Object.entries(given).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+    const all = { listen_addresses: tcp ? "127.0.0.1" : "", port, unix_socket_directories: dir, ...parameters };
+    const args = Object.entries(all).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
     const child = spawn(join(dir, "native/bin/postgres"), ["-D", data, ...args], { ...options, stdio: ["ignore", "ignore", "pipe"] });
     guard.stdin.write(`${child.pid}\n`);
     child.once("close", () => guard.stdin.writable && guard.stdin.write("\n"));
@@ -84,10 +91,15 @@ export async function startPostgres({ version = 18, durable, tcp, settings }: Po
   let child: ChildProcess;
   let port = 5432;
   try {
-    if (owner !== null) await chown(dir, owner.uid, owner.gid);
+    if (owner !== null) for (const folder of [dir, disk ?? dir]) await chown(folder, owner.uid, owner.gid);
     await linkPackage(native, join(dir, "native"));
-    const cluster = ["-D", data, "-U", "relay", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"];
-    await run(join(dir, "native/bin/initdb"), cluster, options);
+    if (standbyOf !== undefined) await copyData(standbyOf, data, options);
+    else {
+      const cluster = ["-D", data, "-U", "relay", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"];
+      // A disk that is full stops the tables. A log that cannot be written would stop the server.
+      const log = disk === undefined ? [] : ["--waldir", join(dir, "log")];
+      await run(join(dir, "native/bin/initdb"), [...cluster, ...log], options);
+    }
     if (!tcp) child = await launch(port);
     else [child, port] = await launchOnFreePort(launch);
   } catch (error) {
@@ -116,6 +128,23 @@ export async function startPostgres({ version = 18, durable, tcp, settings }: Po
     stop,
     [Symbol.asyncDispose]: stop,
   };
+}
+
+/** A copy of the data of a server that runs, as the package has no pg_basebackup. */
+async function copyData(from: Postgres, data: string, options: { readonly cwd: string }): Promise<void> {
+  const client = new Client(from.url);
+  await client.connect();
+  try {
+    await client.query("SELECT pg_backup_start('standby', true)");
+    await run("cp", ["-a", join(from.dir, "data"), data], options);
+    const label = (await client.query<{ labelfile: string }>("SELECT labelfile FROM pg_backup_stop(false)")).rows[0]?.labelfile;
+    const script = `rm postmaster.pid && touch standby.signal && cat > backup_label`;
+    const writing = run("sh", ["-c", script], { ...options, cwd: data });
+    writing.child.stdin?.end(label);
+    await writing;
+  } finally {
+    await client.end();
+  }
 }
 
 /** Folder of the programs, from one of the optional packages of package.json. */

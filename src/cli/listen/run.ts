@@ -1,4 +1,5 @@
 import type { Clock } from "../../model/clock.ts";
+import { seqsBetween } from "../../model/seq.ts";
 import type { Io } from "../io.ts";
 import { follow, waitFor } from "./follow.ts";
 import { createForwarder, type Targets } from "./forward.ts";
@@ -88,7 +89,7 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
       },
       onHello(hello) {
         place = hello.reset ? hello.after : Math.max(place, hello.after);
-        const behind = Math.max(0, hello.newest - place);
+        const behind = seqsBetween(place, hello.newest);
         if (isJson) json({ type: "hello", relay: hello.relay, after: hello.after, newest: hello.newest, reset: hello.reset });
         else if (isFirst || hello.reset) for (const line of helloLines(hello, { url: relay.url, since: run.since })) io.err(line);
         else io.err(`live again${behind === 0 ? "" : `, ${behind.toLocaleString("en-US")} events behind`}`);

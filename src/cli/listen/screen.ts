@@ -1,4 +1,5 @@
 import { maskText, maskWamid, screenId } from "../../model/mask.ts";
+import { seqsBetween } from "../../model/seq.ts";
 import { printable } from "../io.ts";
 import type { StreamState } from "./follow.ts";
 import type { PostOutcome } from "./forward.ts";
@@ -32,7 +33,7 @@ export function gapLine({ from, to, count }: Gap): string {
 
 export function helloLines(hello: Hello, place: { readonly url: string; readonly since: number | null }): string[] {
   const { relay, after, newest, reset, keptFrom } = hello;
-  const behind = newest - after;
+  const behind = seqsBetween(after, newest);
   const lines = [
     `listening to ${printable(place.url)} (wamid-relay ${printable(relay)}), ${behind === 0 ? "from now on" : `${behind.toLocaleString("en-US")} events behind`}`,
   ];

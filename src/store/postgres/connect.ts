@@ -4,6 +4,7 @@ import { readPostgresUrl } from "../../model/postgres.ts";
 import { type TlsSettings, tlsOptions } from "../../model/tls.ts";
 import { StoreUnavailable } from "../port.ts";
 import type { Answer, Connection } from "./runner.ts";
+import { startOfServer } from "./server.ts";
 
 /** Everything that knows the client library. Pipelining is young in it (node-postgres #3652). */
 
@@ -27,6 +28,8 @@ export type Purpose = "hot" | "free" | "watch";
 export interface Session extends Connection {
   /** True once the connection is broken, in which case all its statements fail. */
   readonly isBroken: boolean;
+  /** Identifies the run of its server (server.ts). */
+  readonly serverStart: number;
   /** Several statements of which no result is needed, such as DDL. */
   script(text: string): Promise<void>;
   /** Calls `receive` with the payload of each notification on a channel. */
@@ -98,8 +101,11 @@ export async function connect({ url, schema, tls }: PostgresSettings, purpose: P
     "client_min_messages = warning",
     ...(purpose === "hot" ? pinned : []),
   ];
+  let serverStart = 0;
   try {
     await client.connect();
+    const { rows } = await client.query<{ start: number }>(`SELECT ${startOfServer} AS start`);
+    serverStart = rows[0]?.start ?? 0;
     await client.query(["BEGIN", ...sets.map((set) => `SET ${set}`), "COMMIT"].join("; "));
   } catch (error) {
     await end();
@@ -109,6 +115,7 @@ export async function connect({ url, schema, tls }: PostgresSettings, purpose: P
     get isBroken() {
       return broken !== null;
     },
+    serverStart,
     async query(statement): Promise<Answer> {
       const { command, rows, rowCount } = await client.query({ ...statement, values: [...statement.values] });
       return { command, rows, rowCount };

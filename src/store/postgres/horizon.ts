@@ -1,6 +1,7 @@
 import { events } from "../schema/tables.ts";
 import { rows, type Work } from "../sql/ops.ts";
-import { as, select, sql, typed } from "../sql/sql.ts";
+import { as, raw, select, sql, typed } from "../sql/sql.ts";
+import { startOfServer } from "./server.ts";
 
 /** Most marks, and most events counted for one, so that a look stays short. */
 const mostMarks = 4;
@@ -13,8 +14,9 @@ const e = as(events, "e");
  * number may be seen first. A number that never appears, because its transaction was rolled back, is passed once all
  * transactions have ended that may have taken it: each has its transaction number before it takes one (runner.ts).
  */
-export function createHorizon(from = 0) {
-  let known = from;
+export function createHorizon() {
+  let known = 0;
+  let lastServer = 0;
   let marks: { readonly last: number; readonly xid: number }[] = [];
 
   return {
@@ -24,18 +26,21 @@ export function createHorizon(from = 0) {
      */
     *look(): Work<number> {
       const [sequence] =
-        yield* rows(select({ last: typed<number>(sql`CASE WHEN s.is_called THEN s.last_value ELSE 0 END`) })`FROM events_seq s`);
-      const last = sequence?.last ?? 0;
+        yield* rows(
+          select({
+            last: typed<number>(sql`CASE WHEN s.is_called THEN s.last_value ELSE 0 END`),
+            server: typed<number>(raw(startOfServer)),
+          })`FROM events_seq s`,
+        );
+      const { last, server } = sequence ?? { last: 0, server: 0 };
+      // Another server's transaction numbers mean nothing here. Its events have higher numbers than those of the one before.
+      if (server !== lastServer) marks = [];
+      lastServer = server;
       const [snapshot] = yield* rows(select({ xmin: typed<number>(sql`pg_snapshot_xmin(pg_current_snapshot())::text::bigint`) })``);
       const xmin = snapshot?.xmin ?? 0;
       for (const mark of marks) if (mark.xid <= xmin) known = Math.max(known, mark.last);
       marks = marks.filter(({ xid }) => xid > xmin);
-      if (known > last) {
-        // The server has lost commits (a replica that lagged took over), and gives their numbers again.
-        known = last;
-        marks = [];
-      }
-      if (known === last) return known;
+      if (known >= last) return known;
       const to = Math.min(last, known + mostCounted);
       const present = yield* rows(select({ seq: e.seq })`FROM events e WHERE e.seq > ${known} AND e.seq <= ${to} ORDER BY e.seq`);
       for (const { seq } of present) {

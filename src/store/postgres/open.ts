@@ -20,6 +20,7 @@ import { endPresence, notePresence, type Presence, presentEveryMs, readPresences
 import { createReader } from "./reader.ts";
 import { createPostgresRunner } from "./runner.ts";
 import { checkReadable, checkSchema } from "./schema.ts";
+import { adoptServer } from "./server.ts";
 import { createSessions } from "./sessions.ts";
 import { createWatch, refusalOf } from "./watch.ts";
 
@@ -51,20 +52,33 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
   let isRefusing = false;
   let presentAt = Number.NEGATIVE_INFINITY;
   let seen = { last: 0, known: 0 };
-  const toSessions = { refusal: () => watch.refusal(), lost: (error: StoreUnavailable) => watch.lost(error) };
+  /** The server on which transactions may run, and why not on the one that answers. */
+  let server = 0;
+  let unadopted: StoreUnavailable | null = null;
+  const toSessions = { refusal: () => watch.refusal(), lost: (error: StoreUnavailable) => watch.lost(error), refusalOn };
   const receive = createSessions(settings, { most: most.receive, hooks: toSessions });
   const work = createSessions(settings, { most: most.work, hooks: toSessions });
   const reader = createReader(settings, toSessions);
 
+  function refusalOn(start: number): StoreUnavailable | null {
+    return start === server ? null : (unadopted ?? new StoreUnavailable("PostgreSQL cannot be used now: another server has taken over"));
+  }
+
   /** Shows that this process is there, and that it can store. */
   async function present(): Promise<void> {
     try {
-      await receive.transact(() => notePresence(presence, clock.now()), true);
+      server = await receive.transact(function* () {
+        const start = yield* adoptServer();
+        yield* notePresence(presence, clock.now());
+        return start;
+      }, true);
+      unadopted = null;
       presentAt = performance.now();
       if (isRefusing) hooks.committed(0, 0);
       isRefusing = false;
     } catch (error) {
       if (!(error instanceof StoreUnavailable && isAnswered(error.cause))) throw error;
+      unadopted = error;
       failed(error);
     }
   }
@@ -100,7 +114,7 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
     probe: present,
     recovered: () => hooks.committed(0, 0),
     failed(error) {
-      for (const sessions of [receive, work, reader]) sessions.giveUpWaiting();
+      for (const sessions of [receive, work, reader]) sessions.giveUp();
       hooks.failed(error);
     },
   });
@@ -153,7 +167,7 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
     await notices.close();
     if (watch.refusal() === null) await receive.transact(() => endPresence(presence)).catch(() => {});
     await watch.close();
-    await Promise.all([receive.close(), work.close(), reader.close()]);
+    await Promise.all([receive, work, reader].map((one) => one.close()));
   }
 
   try {
@@ -202,7 +216,7 @@ export async function openPostgresForReading(settings: PostgresSettings) {
     const why = refusalOf(error) ?? new StoreRefused((error as Error).message, { cause: error });
     throw placed(why, settings);
   }
-  const reader = createReader(settings, { refusal: () => null, lost() {} });
+  const reader = createReader(settings, { refusal: () => null, lost() {}, refusalOn: () => null });
   await clock.follow(async () => (await reader.single(first(timeAndLast)))?.now ?? systemClock.now());
   return {
     reading: reader.browse,

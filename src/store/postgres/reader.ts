@@ -46,7 +46,10 @@ export function createReader(settings: PostgresSettings, hooks: SessionHooks) {
     browse: { ...createReading({ read: free.read, until: horizon.look }), isAside: () => true },
     inspecting,
     horizon,
-    giveUpWaiting: free.giveUpWaiting,
+    giveUp(): void {
+      single.giveUp();
+      free.giveUp();
+    },
     async close(): Promise<void> {
       await inspecting.close();
       await Promise.all([single.close(), free.close()]);

@@ -1,6 +1,6 @@
 import type { StoreUnavailable } from "../port.ts";
 import type { Work } from "../sql/ops.ts";
-import { connect, isConflict, isOwnFault, type PostgresSettings, type Purpose, type Session, unavailable } from "./connect.ts";
+import { connect, isAnswered, isConflict, isOwnFault, type PostgresSettings, type Purpose, type Session, unavailable } from "./connect.ts";
 import { createPostgresRunner } from "./runner.ts";
 
 /** How often a transaction is repeated after another one was first. */
@@ -19,9 +19,11 @@ export interface SessionHooks {
   refusal(): StoreUnavailable | null;
   /** The database could not be reached, or ended a connection. */
   lost(error: StoreUnavailable): void;
+  /** Why no transaction may run on the server that started then (server.ts), or null. */
+  refusalOn(serverStart: number): StoreUnavailable | null;
 }
 
-const noHooks: SessionHooks = { refusal: () => null, lost() {} };
+const noHooks: SessionHooks = { refusal: () => null, lost() {}, refusalOn: () => null };
 
 interface SessionParts {
   readonly most: number;
@@ -43,6 +45,20 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
     const session = await next(isProbe);
     busy.add(session);
     return session;
+  }
+
+  /** For a transaction. Connections from before a failover are replaced. */
+  async function takeToWrite(): Promise<Session> {
+    for (let left = most; ; left -= 1) {
+      const session = await take(false);
+      const refusal = hooks.refusalOn(session.serverStart);
+      if (refusal === null) return session;
+      await session.end();
+      put(session);
+      if (left > 0) continue;
+      if (!isAnswered(refusal.cause)) hooks.lost(refusal);
+      throw refusal;
+    }
   }
 
   async function next(isProbe: boolean): Promise<Session> {
@@ -143,7 +159,7 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
      */
     async transact<T>(make: () => Work<T>, isProbe = false): Promise<T> {
       for (let repeats = 0; ; repeats += 1) {
-        const session = await take(isProbe);
+        const session = isProbe ? await take(true) : await takeToWrite();
         try {
           return await once(session, make());
         } catch (error) {
@@ -180,8 +196,15 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
         put(session);
       }
     },
-    /** Ends the callers that wait: the database is known not to answer. */
-    giveUpWaiting(): void {
+    /**
+     * Ends the callers that wait: the database is known not to answer. Idle connections are replaced, as they may lead to a
+     * server that is no longer the primary.
+     */
+    giveUp(): void {
+      for (const session of free.splice(0)) {
+        open -= 1;
+        void session.end();
+      }
       for (const wake of [...waiting]) wake(null);
     },
     /** Ends what runs, too. */
@@ -194,7 +217,7 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
 }
 
 /** A connection for short reads without transactions. They travel together, so they do not wait for each other's answers. */
-export function createReads(settings: PostgresSettings, hooks: SessionHooks) {
+export function createReads(settings: PostgresSettings, hooks: Omit<SessionHooks, "refusalOn">) {
   let opening: Promise<Session> | null = null;
   let isClosed = false;
 
@@ -225,6 +248,10 @@ export function createReads(settings: PostgresSettings, hooks: SessionHooks) {
         if (open.isBroken) hooks.lost(fault);
         throw fault;
       }
+    },
+    giveUp(): void {
+      void opening?.then((open) => open.end()).catch(() => {});
+      opening = null;
     },
     async close(): Promise<void> {
       isClosed = true;

@@ -39,7 +39,8 @@ export function createWatch({ settings, after, greet, look, probe, recovered, fa
   let cancel = (): void => {};
 
   async function connected(): Promise<Session> {
-    if (session?.isBroken === false) return session;
+    // Greeted anew after a failure, because another server may have taken over.
+    if (session?.isBroken === false && failure === null) return session;
     await session?.end();
     session = null;
     const opened = await connect(settings, "watch");

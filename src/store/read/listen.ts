@@ -1,5 +1,6 @@
 import { origins } from "../../model/event.ts";
 import type { ListenedContent, ListenedEvent, ListenPage, ListenRow } from "../../model/listen.ts";
+import { seqsBetween } from "../../model/seq.ts";
 import { dispositions } from "../../model/states.ts";
 import type { OpenPage, Wanted } from "../reading.ts";
 import { unpackEventId, unpackHeaders } from "../schema/codes.ts";
@@ -82,8 +83,8 @@ function* choose(start: number, until: number, wanted: Wanted): Work<Omit<Listen
 
 /** Adds the gap between the last seq that was read and the next one. */
 function withGap(missing: ListenPage["missing"], through: number, seq: number): ListenPage["missing"] {
-  if (seq <= through + 1) return missing;
-  return { from: missing?.from ?? through + 1, to: seq - 1, count: seq - through - 1 + (missing?.count ?? 0) };
+  const count = seqsBetween(through, seq - 1);
+  return count === 0 ? missing : { from: missing?.from ?? through + 1, to: seq - 1, count: count + (missing?.count ?? 0) };
 }
 
 function viewOf({ seq, account, id, kind, source, receivedAt, status, type, name, ...row }: Row): ListenRow | null {

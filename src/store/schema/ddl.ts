@@ -26,7 +26,7 @@ function ddlOf(table: Table, engine: Engine): string[] {
 }
 
 /** Tables whose key is one number from a sequence. SQLite keeps them in the order of that number. */
-function isNumbered({ key }: Pick<Table, "key">): boolean {
+export function isNumbered({ key }: Pick<Table, "key">): boolean {
   return key.length === 1 && key[0] === "seq";
 }
 
