@@ -1,13 +1,13 @@
 // Slow: it starts receivers and workers with clocks hours apart.
-import { Redis as Client } from "ioredis";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
+import { openSession } from "../harness/postgres-session.ts";
 import { createMessages } from "../harness/posts.ts";
-import { redisForTest } from "../harness/redis-states.ts";
 import { makeRelay, type RelayProcess } from "../harness/relay-process.ts";
 import { routeTo, type SettingsParts } from "../harness/relay-settings.ts";
 import { until } from "../harness/until.ts";
+import { createDatabase } from "../setup/database.ts";
 
 const minute = 60_000;
 const hour = 60 * minute;
@@ -30,13 +30,12 @@ interface Shown {
 }
 
 test("receivers and workers with clocks hours apart park, keep, retry and date everything by the right clock", async () => {
-  const redis = await redisForTest();
-  const client = new Client(redis.url);
-  onTestFinished(() => client.disconnect());
+  await using database = await createDatabase();
+  await using session = await openSession(database.url);
   const downstream = await openDownstream();
   downstream.fail({ status: 500 }, "/failing");
   const settings = {
-    storage: { driver: "redis", url: redis.url },
+    storage: { driver: "postgres", url: database.url },
     tracking: { unknown: "park", parkFor: "30m" },
     retention: { events: "30m", ignored: "30m", deliveries: "30m", messages: "30m" },
     routes: [
@@ -75,15 +74,18 @@ test("receivers and workers with clocks hours apart park, keep, retry and date e
 
   await behind.stop();
   await startAhead(hour, "work", settings);
-  // Retention rests for a minute after a pass, and keeps the lease meanwhile; parking takes it again with every look.
-  await until("retention has passed over all", async () => (await client.pttl("{relay}:lease:retention")) > 20_000);
-  const looked = await until("parking was looked at", async () => (await client.call("PEXPIRETIME", "{relay}:lease:parking")) as number);
-  await until("and again", async () => ((await client.call("PEXPIRETIME", "{relay}:lease:parking")) as number) > looked);
+  const looksOf = (key: string) => session.number("SELECT coalesce(sum(version), 0) FROM relay.state WHERE key = $1", [key]);
+  // A lease is renewed after a pass.
+  await until("retention has passed over all", async () => (await looksOf("leader/retention")) > 1);
+  await until("parking was looked at", async () => (await looksOf("leader/parking")) > 1);
+  const second = messages.status(ours, "delivered");
+  expect((await postEvent(receiver.webhookUrl, second)).word).toBe("accepted");
+  await until("the one ahead delivers", async () => (await delivered()) === 3);
 
   expect(await shown(parked)).toMatchObject({ disposition: "parked" });
   expect(await failing()).toMatchObject({ attempts: 1 });
   expect((await postEvent(receiver.webhookUrl, first)).word).toBe("duplicate");
   await register(late);
-  await until("what was registered in time is delivered", async () => (await delivered()) === 3);
+  await until("what was registered in time is delivered", async () => (await delivered()) === 4);
   expect(await receiver.ask("/v1/audit?wait=20")).toMatchObject({ body: { balanced: true } });
 });
