@@ -1,6 +1,7 @@
 import type { Alarm } from "../model/alarm.ts";
 import type { ReloadView } from "../model/answers.ts";
 import { about, attentionKinds, type ConditionName, conditions } from "../model/attention.ts";
+import { type DatabaseFacts, databaseRisks } from "../model/database.ts";
 import type { AttemptError } from "../model/delivery.ts";
 import type { Attention } from "../model/overview.ts";
 import type { BreakerView, Failing, Slow } from "../model/shared-limits.ts";
@@ -26,6 +27,8 @@ export interface AttentionFacts {
   readonly stops: readonly StopView[];
   /** Why the store cannot write; null: it can. */
   readonly storeFailure: string | null;
+  /** Null: the store is no server, or does not answer. */
+  readonly database: DatabaseFacts | null;
   readonly reload: Pick<ReloadView, "result" | "at" | "faults">;
   /** Accounts whose service answers no poll. `since` in unix ms. */
   readonly unreachable: readonly { readonly account: string; readonly since: number }[];
@@ -50,6 +53,7 @@ const unreachableForMs = 300_000;
 export function attentionOf(facts: AttentionFacts, noticed: Noticed): Attention[] {
   const entries = [
     ...ofRelay(facts, noticed),
+    ...ofDatabase(facts, noticed),
     ...facts.routes.flatMap((route) => ofRoute(route, facts.now, noticed)),
     ...facts.routes.flatMap(ofDead),
     ...facts.alarms.flatMap(ofAlarm),
@@ -97,6 +101,11 @@ function ofRelay({ now, quarantine, unplanned, storeFailure, reload }: Attention
     entries.push(entry("settings-refused", null, reload.at, text));
   }
   return entries;
+}
+
+function ofDatabase({ database }: AttentionFacts, noticed: Noticed): Attention[] {
+  const risks = database === null ? [] : databaseRisks(database);
+  return risks.map(({ condition, of, text, cure }) => entry(condition, null, noticed(`${condition} ${of}`), text, { cure }));
 }
 
 /** At most one entry: a stopped destination is not called, and a paused one is not called before its time. */

@@ -1,6 +1,7 @@
 import type { Settings } from "../config/schema.ts";
 import type { LaneState } from "../deliver/lane.ts";
 import type { Alarm } from "../model/alarm.ts";
+import type { DatabaseFacts } from "../model/database.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention } from "../model/overview.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
@@ -24,6 +25,8 @@ export interface DiagnosisParts {
   /** Of the routes of the settings. */
   readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
   readonly alarms: () => MaybePromise<readonly Alarm[]>;
+  /** Null: the store is no server. */
+  readonly database: () => MaybePromise<DatabaseFacts | null>;
   readonly stops: () => MaybePromise<readonly StopView[]>;
   /** Accounts whose service answers no poll, and since when. */
   readonly unreachable: () => MaybePromise<AttentionFacts["unreachable"]>;
@@ -57,19 +60,21 @@ export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis>
     alarms: [] as readonly Alarm[],
     stops: [] as readonly StopView[],
     unreachable: [] as AttentionFacts["unreachable"],
+    database: null as DatabaseFacts | null,
   };
 
   async function diagnose(): Promise<Diagnosis> {
     const counted = await parts.backlog();
-    const [unplanned, quarantine, breakers, alarms, stops, unreachable] = await Promise.all([
+    const [unplanned, quarantine, breakers, alarms, stops, unreachable, database] = await Promise.all([
       answerOr(parts.unplanned, stored.unplanned),
       answerOr(parts.quarantine, stored.quarantine),
       answerOr(parts.breakers, stored.breakers),
       answerOr(parts.alarms, stored.alarms),
       answerOr(parts.stops, stored.stops),
       answerOr(parts.unreachable, stored.unreachable),
+      answerOr(parts.database, stored.database),
     ]);
-    stored = { unplanned, quarantine, breakers, alarms, stops, unreachable };
+    stored = { unplanned, quarantine, breakers, alarms, stops, unreachable, database };
     const { accounts, routes } = settings();
     const lanes = parts.lanes();
     const backlog = new Map(counted.map((entry) => [entry.route, entry]));
@@ -85,6 +90,7 @@ export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis>
       stops,
       storeFailure: parts.storeFailure(),
       reload: parts.reload(),
+      database,
       unreachable: unreachable.filter(({ account }) => Object.hasOwn(accounts, account)),
     };
     const attention = noticing.look((noticed) => attentionOf(facts, noticed));

@@ -2,6 +2,7 @@ import type { DispatcherParts } from "../deliver/dispatcher.ts";
 import type { LaneSettings } from "../deliver/settings.ts";
 import type { Budgets } from "../model/budget.ts";
 import type { Clock } from "../model/clock.ts";
+import type { DatabaseFacts } from "../model/database.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { SharedCaps } from "../model/shared-caps.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
@@ -48,6 +49,8 @@ export interface Engine {
   readonly breakersOf: BreakersOf;
   /** The processes that use the store now, where processes share it. */
   readonly processes?: () => Promise<readonly Presence[]>;
+  /** Of PostgreSQL. */
+  readonly database?: () => Promise<DatabaseFacts>;
   /** Ends the stored pause of a route's destination, and the time that a stored breaker stays open; true when there was either. */
   tryNow(route: LaneSettings): Promise<boolean>;
 }
@@ -87,5 +90,7 @@ export interface ReadingEngine {
   readonly quotaStops?: (account: string, baseUrl: string, plan: Plan) => Promise<readonly StopView[]>;
   /** The processes that use it now, where processes share it. */
   readonly processes?: () => Promise<readonly Presence[]>;
+  /** Of PostgreSQL. */
+  readonly database?: () => Promise<DatabaseFacts>;
   close(): Promise<void>;
 }

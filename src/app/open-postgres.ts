@@ -29,6 +29,7 @@ export async function openPostgres(
     lanes: leasedLanes({ store: opened.store, clock, worker: instance, held, failed: hooks.failed }),
     breakersOf: breakersIn(opened.store, clock.now),
     processes,
+    database: opened.facts,
     budgets: (account, baseUrl) => ({ step: (request) => opened.store.stepBudget(budgetPlace(account, baseUrl), request) }),
     tryNow: ({ name }) => opened.store.endPause(name, clock.now()),
   };
@@ -36,7 +37,7 @@ export async function openPostgres(
 
 /** Opens the database of relays for reading, as long as a command runs. Throws `StoreRefused` when that fails. */
 export async function openPostgresForReading(storage: PostgresStorage): Promise<ReadingEngine> {
-  const { read, reading, inspecting, clock, processes, close } = await openReading(postgresSettings(storage));
+  const { read, reading, inspecting, clock, processes, facts, close } = await openReading(postgresSettings(storage));
   return {
     read: reading,
     inspecting,
@@ -44,6 +45,7 @@ export async function openPostgresForReading(storage: PostgresStorage): Promise<
     breakersOf: breakersIn({ notesOf: (routes) => read(notesOf(routes)) }, clock.now),
     quotaStops: storedQuotaStops(read),
     processes,
+    database: facts,
     close,
   };
 }

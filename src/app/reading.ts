@@ -32,7 +32,7 @@ export async function createReadingApi(
   failed: (error: unknown) => void,
 ): Promise<{ readonly http: FastifyInstance; close(): Promise<void> }> {
   const { storage, routes, accounts } = settings;
-  const { read, inspecting, now, breakersOf, quotaStops, close } = await openStoreForReading(storage);
+  const { read, inspecting, now, breakersOf, quotaStops, database = () => null, close } = await openStoreForReading(storage);
   const breakers = () => breakersOf(routes);
   const http = createHttp(null, failed);
   const noToken = () => async () => {};
@@ -52,6 +52,7 @@ export async function createReadingApi(
       lanes: () => new Map(),
       breakers,
       alarms: () => [],
+      database,
       stops: async () => {
         const found = Object.entries(accounts).map(([name, { baseUrl, plan }]) =>
           baseUrl === undefined ? [] : (quotaStops?.(name, baseUrl, plan) ?? []),

@@ -16,6 +16,7 @@ import { createDispatcher } from "../deliver/dispatcher.ts";
 import { createProxy } from "../deliver/proxy.ts";
 import type { ReloadView } from "../model/answers.ts";
 import type { Clock } from "../model/clock.ts";
+import type { DatabaseFacts } from "../model/database.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { createRedactor } from "../model/redact.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
@@ -136,6 +137,7 @@ export async function createRelay({
     breakersOf,
     tryNow,
     processes = () => [],
+    database = () => null,
   } = await openStore(settings.storage, {
     role: dispatch ? role : "command",
     instance: instance.instance,
@@ -269,6 +271,8 @@ export async function createRelay({
     lanes: dispatcher.states,
     breakers,
     alarms: () => (store.isShared ? store.alarmsInForce() : service.alarms()),
+    // A console asks every second.
+    database: createCount<DatabaseFacts | null>(clock.now, database, null, { least: 10_000, most: 10_000, times: 1 }),
     stops: service.stops,
     unreachable: async () =>
       (await store.lastPasses()).flatMap(({ account, unreachableSince: since }) => (since === null ? [] : [{ account, since }])),

@@ -22,6 +22,7 @@ interface Condition {
 
 export const attentionKinds = [
   "store-failing",
+  "database-unsafe",
   "unplanned",
   "no-webhooks",
   "destination-stopped",
@@ -30,13 +31,14 @@ export const attentionKinds = [
   "destination-slow",
   "account-stopped",
   "reconcile-failing",
+  "database-strained",
   "dead-letters",
   "quarantined",
   "settings-refused",
 ] as const;
 export type AttentionKind = (typeof attentionKinds)[number];
 
-export type ConditionName = AttentionKind | "destination-late" | "quota-used-up";
+export type ConditionName = AttentionKind | "destination-late" | "quota-used-up" | "database-standby";
 
 /** The console, `doctor`, the alarms, `relay_attention` and the alert rules all read this table. `app/attention.ts` has the limits. */
 export const conditions: Readonly<Record<ConditionName, Condition>> = {
@@ -144,6 +146,33 @@ export const conditions: Readonly<Record<ConditionName, Condition>> = {
     summary: "All polls of messages fail",
     cure: "Check its baseUrl, apiKey and plan, then reload.",
     command: "wamid-relay reload",
+  },
+  "database-unsafe": {
+    kind: "database-unsafe",
+    severity: "error",
+    about: "store",
+    after: 60,
+    alert: "RelayDatabaseUnsafe",
+    summary: "A crash of PostgreSQL may lose acknowledged events",
+    cure: "Set fsync, full_page_writes and synchronous_commit to on.",
+  },
+  "database-standby": {
+    kind: "database-unsafe",
+    severity: "warning",
+    about: "store",
+    after: 60,
+    alert: "RelayDatabaseStandby",
+    summary: "A failover of PostgreSQL may lose acknowledged events",
+    cure: "Set synchronous_standby_names, and synchronous_commit = on.",
+  },
+  "database-strained": {
+    kind: "database-strained",
+    severity: "warning",
+    about: "store",
+    after: 300,
+    alert: "RelayDatabaseStrained",
+    summary: "Connections, transactions, the clock or the distance of PostgreSQL hinder the relay",
+    cure: "wamid-relay doctor names the cause.",
   },
   "dead-letters": {
     kind: "dead-letters",

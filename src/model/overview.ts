@@ -15,6 +15,8 @@ const attentionSchema = z
 | kind | subject | listed while | action |
 |---|---|---|---|
 | \`store-failing\` | null | events cannot be stored | |
+| \`database-unsafe\` | null | with \`driver: postgres\`: a crash of the server may lose acknowledged events |  |
+| | | a failover may (a warning) | |
 | \`unplanned\` | null | an accepted event waits over a minute for a worker (\`driver: redis\` only) | |
 | \`no-webhooks\` | account | messages were sent and their webhooks do not arrive | |
 | \`destination-stopped\` | route | the destination answered 410, until you resume it | \`resume\` |
@@ -25,6 +27,7 @@ const attentionSchema = z
 | \`account-stopped\` | account | the messaging service refuses the API key | |
 | | | a monthly quota is used up (a warning) | \`resume\` |
 | \`reconcile-failing\` | account | polls of messages fail | |
+| \`database-strained\` | null | with \`driver: postgres\`: few connections are left, a transaction stays open, or clock or distance differ too much | |
 | \`dead-letters\` | route | deliveries ran out of attempts | \`retry\` |
 | \`quarantined\` | null | signed webhooks are not valid events | \`release\` |
 | \`settings-refused\` | null | the last reload was refused | |`,

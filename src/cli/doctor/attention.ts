@@ -7,6 +7,8 @@ type Entry = Pick<Answer<"overview">["attention"][number], "kind" | "severity" |
 
 const checks: Record<AttentionKind, string> = {
   "store-failing": "store",
+  "database-unsafe": "postgres durability",
+  "database-strained": "postgres",
   unplanned: "planning",
   "no-webhooks": "webhooks",
   "destination-stopped": "destination",

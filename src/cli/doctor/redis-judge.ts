@@ -1,5 +1,6 @@
+import { spanText } from "../../model/span-text.ts";
 import { isOldVersion, leastVersion } from "../../store/redis/server.ts";
-import { bytesText, type Finding, fail, ok, spanText, warn } from "./finding.ts";
+import { bytesText, type Finding, fail, ok, warn } from "./finding.ts";
 
 /** How fast a round trip is, in ms. */
 export interface Latency {

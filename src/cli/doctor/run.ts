@@ -2,13 +2,15 @@ import { existsSync, statSync } from "node:fs";
 import { openStoreForReading } from "../../app/open-store.ts";
 import { loadParts } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
+import type { DatabaseFacts } from "../../model/database.ts";
+import { spanText } from "../../model/span-text.ts";
 import { StoreMissing, StoreRefused } from "../../store/port.ts";
 import type { PostgresStorage, RedisSettings } from "../../store/settings.ts";
 import type { ControlClient } from "../control-client.ts";
 import { CommandFailed } from "../io.ts";
 import { call, controlAddress, readStore } from "../reach-relay.ts";
 import { judgeAttention } from "./attention.ts";
-import { type Finding, fail, ok, skip, spanText, warn } from "./finding.ts";
+import { bytesText, type Finding, fail, ok, skip, warn } from "./finding.ts";
 import { checkDestinations, checkServices, judgeExpiries, type Skew } from "./network.ts";
 import { judgeProcesses, judgeVersions } from "./processes.ts";
 import { checkRelay, type OwnStore } from "./relay.ts";
@@ -112,18 +114,27 @@ interface StoreFindings extends OwnStore {
   readonly isReadable: boolean;
 }
 
+/** What the relay judges itself is in its attention. */
+function judgeServer({ version, isReplica, roundTripMs, bytes, seesSessions }: DatabaseFacts): Finding {
+  const check = "postgres";
+  if (isReplica) return fail(check, "it is a read-only standby: no event can be stored", "give storage.url the address of the primary");
+  const blind = seesSessions ? "" : "; without pg_read_all_stats, transactions of other users are not seen";
+  return ok(check, `version ${version}, answers in ${Math.round(roundTripMs)} ms, ${bytesText(bytes)} stored${blind}`);
+}
+
 /** Many relays share a server: one that runs may be on another machine. */
 async function checkShared(storage: RedisSettings | PostgresStorage): Promise<StoreFindings> {
-  const findings = await checkServer(storage);
+  const findings = storage.driver === "redis" ? await (await import("./redis.ts")).checkRedis(storage) : [];
   const unread = { storage, findings, isReadable: false, isHeld: false, users: null };
   if (findings.some(({ check, level }) => check === storage.driver && level === "fail")) return unread;
   try {
     const store = await openStoreForReading(storage);
     try {
       const processes = (await store.processes?.()) ?? null;
+      const server = store.database === undefined ? [] : [judgeServer(await store.database())];
       const judged = storage.driver === "postgres" && processes !== null ? [judgeProcesses(processes), ...judgeVersions(processes)] : [];
       const users = processes?.map(({ id, pid, host }) => ({ id, text: `process ${pid} on ${host}` })) ?? null;
-      return { ...unread, findings: [...findings, ...judged], isReadable: true, users };
+      return { ...unread, findings: [...findings, ...server, ...judged], isReadable: true, users };
     } finally {
       await store.close();
     }
@@ -133,11 +144,6 @@ async function checkShared(storage: RedisSettings | PostgresStorage): Promise<St
     const refused: Finding = { check: "store", level: error instanceof StoreMissing ? "ok" : "fail", message: error.message };
     return { ...unread, findings: [...findings, refused] };
   }
-}
-
-async function checkServer(storage: RedisSettings | PostgresStorage): Promise<readonly Finding[]> {
-  if (storage.driver === "postgres") return (await import("./postgres.ts")).checkPostgres(storage);
-  return (await import("./redis.ts")).checkRedis(storage);
 }
 
 async function checkFile(path: string, deep: boolean): Promise<StoreFindings> {

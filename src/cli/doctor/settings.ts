@@ -9,9 +9,10 @@ import { readPostgresUrl } from "../../model/postgres.ts";
 import { readRedisUrl } from "../../model/redis.ts";
 
 import { Secret } from "../../model/secret.ts";
+import { spanText } from "../../model/span-text.ts";
 import { secretUsage } from "../../receive/signature/usage.ts";
 import { counted } from "../output.ts";
-import { type Finding, fail, ok, spanText, warn } from "./finding.ts";
+import { type Finding, fail, ok, warn } from "./finding.ts";
 
 /** The settings with their faults and warnings; null when there are faults. */
 export function checkSettings(

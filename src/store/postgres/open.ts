@@ -21,6 +21,7 @@ import { createReader } from "./reader.ts";
 import { createPostgresRunner } from "./runner.ts";
 import { checkReadable, checkSchema } from "./schema.ts";
 import { adoptServer } from "./server.ts";
+import { readDatabaseFacts } from "./server-facts.ts";
 import { createSessions } from "./sessions.ts";
 import { createWatch, refusalOf } from "./watch.ts";
 
@@ -203,6 +204,7 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
     read: reader.single,
     horizon: reader.horizon.look,
     processes: (): Promise<Presence[]> => reader.single(readPresences()),
+    facts: () => readDatabaseFacts(reader.free, systemClock.now),
   };
 }
 
@@ -224,6 +226,7 @@ export async function openPostgresForReading(settings: PostgresSettings) {
     read: reader.single,
     clock,
     processes: (): Promise<Presence[]> => reader.single(readPresences()),
+    facts: () => readDatabaseFacts(reader.free, systemClock.now),
     close: reader.close,
   };
 }

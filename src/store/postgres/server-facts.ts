@@ -1,80 +1,44 @@
-import { connect, type PostgresSettings } from "./connect.ts";
+import type { DatabaseFacts } from "../../model/database.ts";
+import { first, rows, type Work } from "../sql/ops.ts";
+import { sql } from "../sql/sql.ts";
 
-/** What decides whether a server keeps the relay's promises. Null: the user may not read it. */
-export interface ServerFacts {
-  /** Such as 180004. */
-  readonly version: number;
-  readonly versionText: string;
-  readonly isReplica: boolean;
-  readonly fsync: boolean;
-  readonly fullPageWrites: boolean;
-  /** `on`, `off`, `local`, `remote_write` or `remote_apply`. */
-  readonly synchronousCommit: string;
-  /** Standbys that a commit waits for; empty: none. */
-  readonly synchronousStandbys: string;
-  /** Standbys that are connected now. */
-  readonly standbys: number | null;
-  readonly connectionsLeft: number;
-  /** The longest transaction that has not ended, and whose it is. */
-  readonly longestTransaction: {
-    readonly seconds: number;
-    readonly pid: number;
-    readonly application: string;
-    readonly state: string;
-  } | null;
-  /** How far its clock is ahead of ours, in ms. */
-  readonly skewMs: number;
-  readonly roundTripMs: number;
-  /** Of all tables and indexes of the relay, in bytes; null: it has none yet. */
-  readonly bytes: number | null;
+/** What a server reports of itself. `now`: unix ms of this process's clock. */
+export async function readDatabaseFacts(read: <T>(work: Work<T>) => Promise<T>, now: () => number): Promise<DatabaseFacts> {
+  const times = [await readTime(read, now), await readTime(read, now), await readTime(read, now)];
+  // The fastest answer says most of both.
+  const [fastest] = times.toSorted((a, b) => a.roundTripMs - b.roundTripMs);
+  return { ...(await read(serverFacts())), ...(fastest ?? { skewMs: 0, roundTripMs: 0 }) };
 }
 
-/** Reads what a server says of itself. Rejects with `StoreUnavailable` when it does not answer. */
-export async function readServerFacts(settings: PostgresSettings): Promise<ServerFacts> {
-  const session = await connect(settings, "free");
-  const one = async (text: string, values: readonly unknown[] = []) => (await session.query({ name: "", text, values })).rows[0] ?? {};
-  try {
-    const sentAt = Date.now();
-    const { now } = await one("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now");
-    const roundTripMs = Date.now() - sentAt;
-    const server = await one(`SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS text,
-      pg_is_in_recovery() AS replica, current_setting('fsync') AS fsync, current_setting('full_page_writes') AS pages,
-      current_setting('synchronous_commit') AS sync, current_setting('synchronous_standby_names') AS names,
+async function readTime(read: <T>(work: Work<T>) => Promise<T>, now: () => number) {
+  const sentAt = now();
+  const found = await read(first(sql<{ readonly now: number }>`SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now`));
+  const roundTripMs = now() - sentAt;
+  const middle = sentAt + roundTripMs / 2;
+  return { roundTripMs, skewMs: Math.round((found?.now ?? middle) - middle) };
+}
+
+function* serverFacts(): Work<Omit<DatabaseFacts, "skewMs" | "roundTripMs">> {
+  const [server] = yield* rows(
+    sql<Omit<DatabaseFacts, "skewMs" | "roundTripMs" | "transaction">>`SELECT
+      current_setting('server_version') AS version, pg_is_in_recovery() AS "isReplica",
+      current_setting('fsync')::bool AS fsync, current_setting('full_page_writes')::bool AS "fullPageWrites",
+      current_setting('synchronous_commit') AS "synchronousCommit", current_setting('synchronous_standby_names') AS "synchronousStandbys",
+      (SELECT count(*)::int FROM pg_stat_replication) AS standbys,
+      (SELECT CASE WHEN bool_or(sync_state IS NULL) THEN NULL ELSE count(*) FILTER (WHERE sync_state IN ('sync', 'quorum'))::int END
+        FROM pg_stat_replication) AS "connectedSynchronous",
       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
-        - (SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend') AS left`);
-    const standbys = await one("SELECT count(*)::int AS n FROM pg_stat_replication");
-    const longest = await one(`SELECT extract(epoch FROM now() - xact_start)::float8 AS seconds, pid, application_name AS application, state
+        - (SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend') AS "connectionsLeft",
+      pg_has_role('pg_read_all_stats', 'USAGE') AS "seesSessions",
+      (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::float8 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = current_schema() AND c.relkind = 'r') AS bytes`,
+  );
+  if (server === undefined) throw new Error("PostgreSQL answered without a row");
+  const [transaction = null] = yield* rows(
+    sql<NonNullable<DatabaseFacts["transaction"]>>`SELECT extract(epoch FROM now() - xact_start)::float8 AS seconds, pid,
+      application_name AS application, state, backend_xid IS NOT NULL AS "hasWritten"
       FROM pg_stat_activity WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid() AND backend_type = 'client backend'
-      ORDER BY xact_start LIMIT 1`);
-    const size = await one(
-      `SELECT sum(pg_total_relation_size(c.oid))::float8 AS bytes FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        WHERE n.nspname = $1 AND c.relkind = 'r'`,
-      [settings.schema],
-    );
-    return {
-      version: Number(server["version"]),
-      versionText: String(server["text"]),
-      isReplica: server["replica"] === true,
-      fsync: server["fsync"] === "on",
-      fullPageWrites: server["pages"] === "on",
-      synchronousCommit: String(server["sync"]),
-      synchronousStandbys: String(server["names"]),
-      standbys: typeof standbys["n"] === "number" ? standbys["n"] : null,
-      connectionsLeft: Number(server["left"]),
-      longestTransaction:
-        longest["pid"] === undefined
-          ? null
-          : {
-              seconds: Number(longest["seconds"]),
-              pid: Number(longest["pid"]),
-              application: String(longest["application"] ?? ""),
-              state: String(longest["state"] ?? ""),
-            },
-      skewMs: Math.round(Number(now) - (sentAt + roundTripMs / 2)),
-      roundTripMs,
-      bytes: typeof size["bytes"] === "number" ? size["bytes"] : null,
-    };
-  } finally {
-    await session.end();
-  }
+      ORDER BY backend_xid IS NULL, xact_start LIMIT 1`,
+  );
+  return { ...server, transaction };
 }

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { judgeAttention } from "../../../src/cli/doctor/attention.ts";
-import { bytesText, spanText } from "../../../src/cli/doctor/finding.ts";
+import { bytesText } from "../../../src/cli/doctor/finding.ts";
 import { probeDestination } from "../../../src/cli/doctor/network.ts";
 import { judgeClock } from "../../../src/cli/doctor/run.ts";
 import { checkSettings, judgeSecrets } from "../../../src/cli/doctor/settings.ts";
@@ -11,6 +11,7 @@ import { judgeBacklog, judgeSpace } from "../../../src/cli/doctor/store.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import type { Settings } from "../../../src/config/schema.ts";
 import type { AttentionKind } from "../../../src/model/attention.ts";
+import { spanText } from "../../../src/model/span-text.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 
 const MiB = 1024 ** 2;

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { type AttentionFacts, attentionOf, createNoticing, type RouteFacts } from "../../../src/app/attention.ts";
 import { attentionKinds } from "../../../src/model/attention.ts";
 import type { Attention } from "../../../src/model/overview.ts";
+import { soundDatabase } from "../../harness/database-facts.ts";
 
 const start = Date.parse("2026-11-21T12:00:00Z");
 const minute = 60_000;
@@ -25,6 +26,7 @@ const good: AttentionFacts = {
   alarms: [],
   stops: [],
   storeFailure: null,
+  database: soundDatabase,
   reload: { result: "applied", at: start, faults: [] },
   unreachable: [],
 };
@@ -176,6 +178,26 @@ const faults: readonly {
     title: "a store that cannot write",
     facts: { storeFailure: "the disk is full" },
     entry: { kind: "store-failing", since: start, action: null },
+  },
+  {
+    title: "a database that may lose events",
+    facts: { database: { ...soundDatabase, fsync: false } },
+    entry: {
+      kind: "database-unsafe",
+      severity: "error",
+      since: start,
+      text: "fsync is off: a crash of PostgreSQL's machine may lose or damage acknowledged events. Set fsync = on.",
+    },
+  },
+  {
+    title: "asynchronous standbys",
+    facts: { database: { ...soundDatabase, standbys: 1 } },
+    entry: { kind: "database-unsafe", severity: "warning", since: start },
+  },
+  {
+    title: "a database with few connections left",
+    facts: { database: { ...soundDatabase, connectionsLeft: 3 } },
+    entry: { kind: "database-strained", severity: "warning", since: start },
   },
   {
     title: "refused settings",

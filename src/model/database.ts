@@ -1,0 +1,122 @@
+import { spanText } from "./span-text.ts";
+
+/** What decides whether a PostgreSQL server keeps the relay's promises. Null: the relay's user may not see it. */
+export interface DatabaseFacts {
+  /** Such as `18.4`. */
+  readonly version: string;
+  readonly isReplica: boolean;
+  readonly fsync: boolean;
+  readonly fullPageWrites: boolean;
+  /** `on`, `off`, `local`, `remote_write` or `remote_apply`. */
+  readonly synchronousCommit: string;
+  /** Standbys that a commit waits for; empty: none. */
+  readonly synchronousStandbys: string;
+  /** Standbys that are connected now. */
+  readonly standbys: number;
+  /** Those of them that a commit waits for. */
+  readonly connectedSynchronous: number | null;
+  readonly connectionsLeft: number;
+  /** The user may see what other sessions do. */
+  readonly seesSessions: boolean;
+  /** The longest open transaction, one that has written before all others. */
+  readonly transaction: {
+    readonly seconds: number;
+    readonly pid: number;
+    readonly application: string;
+    /** Such as `idle in transaction`. */
+    readonly state: string;
+    readonly hasWritten: boolean;
+  } | null;
+  /** How far its clock is ahead of this process's, in ms. */
+  readonly skewMs: number;
+  readonly roundTripMs: number;
+  /** Of all tables and indexes of the relay. */
+  readonly bytes: number;
+}
+
+export interface DatabaseRisk {
+  readonly condition: "database-unsafe" | "database-standby" | "database-strained";
+  /** Tells apart the risks of one condition. */
+  readonly of: string;
+  readonly text: string;
+  readonly cure: string;
+}
+
+/** A process has this many connections at most. */
+const connectionsOfProcess = 10;
+const limits = { roundTripMs: 50, skewMs: 1_000, writtenSeconds: 60, openSeconds: 600 };
+
+/** The risks of a database, and what each means for the relay's promises. */
+export function databaseRisks(facts: DatabaseFacts): DatabaseRisk[] {
+  return [...crashRisks(facts), ...failoverRisks(facts), ...strains(facts)];
+}
+
+function* crashRisks({ fsync, fullPageWrites, synchronousCommit }: DatabaseFacts): Generator<DatabaseRisk> {
+  const unsafe = (of: string, loses: string): DatabaseRisk => {
+    return { condition: "database-unsafe", of, text: `${of} is off: ${loses}.`, cure: `Set ${of} = on.` };
+  };
+  if (!fsync) yield unsafe("fsync", "a crash of PostgreSQL's machine may lose or damage acknowledged events");
+  if (!fullPageWrites) yield unsafe("full_page_writes", "a crash of PostgreSQL's machine may damage acknowledged events");
+  if (synchronousCommit === "off") yield unsafe("synchronous_commit", "a crash of PostgreSQL may lose the last acknowledged events");
+}
+
+function* failoverRisks(facts: DatabaseFacts): Generator<DatabaseRisk> {
+  const { synchronousCommit, synchronousStandbys, standbys, connectedSynchronous } = facts;
+  const loses = "a failover may lose the last acknowledged events";
+  const risk = { condition: "database-standby", of: "standbys" } as const;
+  if (synchronousStandbys === "") {
+    if (standbys > 0)
+      yield { ...risk, text: `The standbys of PostgreSQL are asynchronous: ${loses}.`, cure: "Set synchronous_standby_names." };
+  } else if (synchronousCommit === "local" || synchronousCommit === "off")
+    yield {
+      ...risk,
+      text: `synchronous_commit is ${synchronousCommit}, so commits do not wait for the standbys: ${loses}.`,
+      cure: "Set synchronous_commit = on.",
+    };
+  else if (connectedSynchronous === 0)
+    yield {
+      condition: "database-strained",
+      of: "standbys",
+      text: "No synchronous standby is connected: each commit waits for one, and webhooks get 503.",
+      cure: "Start a standby, or change synchronous_standby_names.",
+    };
+}
+
+function* strains({ connectionsLeft, transaction, skewMs, roundTripMs }: DatabaseFacts): Generator<DatabaseRisk> {
+  const strain = (of: string, text: string, cure: string): DatabaseRisk => ({ condition: "database-strained", of, text, cure });
+  if (connectionsLeft < connectionsOfProcess)
+    yield strain(
+      "connections",
+      `PostgreSQL has ${connectionsLeft} connections left, and a process of the relay uses up to ${connectionsOfProcess}. A process without a connection answers 503.`,
+      "Raise max_connections, or end sessions that nobody needs.",
+    );
+  if (transaction !== null) yield* transactionRisks(transaction, strain);
+  if (Math.abs(skewMs) > limits.skewMs) {
+    const way = skewMs < 0 ? "behind" : "ahead of";
+    yield strain(
+      "clock",
+      `The clock of PostgreSQL is ${spanText(skewMs)} ${way} this host's. Events and retries have the time of PostgreSQL.`,
+      "Set both clocks by NTP.",
+    );
+  }
+  if (roundTripMs > limits.roundTripMs)
+    yield strain(
+      "distance",
+      `PostgreSQL answers in ${roundTripMs} ms, and each webhook waits for several answers.`,
+      "Run the relay near the server.",
+    );
+}
+
+function* transactionRisks(
+  { seconds, pid, application, state, hasWritten }: NonNullable<DatabaseFacts["transaction"]>,
+  strain: (of: string, text: string, cure: string) => DatabaseRisk,
+): Generator<DatabaseRisk> {
+  if (seconds < (hasWritten ? limits.writtenSeconds : limits.openSeconds)) return;
+  const session = `Session ${pid}${application === "" ? "" : ` of ${application}`} (${state})`;
+  const means = hasWritten ? "listeners wait behind it when an event's number is missing" : "deleted rows keep their disk";
+  yield strain(
+    "transaction",
+    `${session} has had a ${hasWritten ? "writing " : ""}transaction open for ${spanText(seconds * 1000)}: ${means}.`,
+    `To end it: SELECT pg_terminate_backend(${pid}).`,
+  );
+}

@@ -1,0 +1,58 @@
+// Slow: it starts a server of its own.
+import { expect, test } from "vitest";
+import { openPostgresForReading } from "../../../src/store/postgres/open.ts";
+import { openSession } from "../../harness/postgres-session.ts";
+import { startRelayHere } from "../../harness/relay-here.ts";
+import { startPostgres } from "../../setup/postgres.ts";
+import { runOn } from "../cli/run-cli.ts";
+
+interface Overview {
+  readonly attention: readonly { readonly kind: string; readonly severity: string; readonly text: string }[];
+}
+interface Checked {
+  readonly checks: readonly { readonly check: string; readonly level: string; readonly message: string }[];
+}
+
+test("the relay reports the risks of its database, and doctor prints them, also when no relay runs", async () => {
+  await using server = await startPostgres({ settings: { max_connections: 20 } });
+  const storage = { driver: "postgres", url: server.url, path: undefined };
+  const relay = await startRelayHere({ settings: { storage } });
+  await using writing = await openSession(server.url);
+  await using reading = await openSession(server.url);
+  await reading.rows("BEGIN");
+  await reading.rows("SELECT 1");
+  await writing.rows("BEGIN");
+  await writing.rows("SELECT pg_current_xact_id()");
+
+  const { attention } = (await relay.ask("/v1/overview")).body as Overview;
+  const texts = attention.map(({ text }) => text);
+  const [unsafe, unwritten, strained] = ["fsync is off", "full_page_writes is off", "connections left"].map((part) =>
+    texts.find((text) => text.includes(part)),
+  );
+  expect([unsafe, unwritten, strained]).not.toContain(undefined);
+
+  const facts = await openPostgresForReading({ url: server.url, schema: "relay" });
+  // The session of the writing transaction, though the other one is older.
+  expect(await facts.facts()).toMatchObject({ transaction: { pid: writing.pid, hasWritten: true, state: "idle in transaction" } });
+  await facts.close();
+
+  const checked = async () => (JSON.parse((await runOn(relay, "doctor", "--json", "--offline")).out) as Checked).checks;
+  const found = await checked();
+  expect(found).toContainEqual(expect.objectContaining({ check: "postgres durability", level: "fail", message: unsafe }));
+  expect(found).toContainEqual(expect.objectContaining({ check: "postgres", level: "ok", message: expect.stringContaining("version 18") }));
+  await relay.stop();
+  expect(await checked()).toContainEqual(expect.objectContaining({ check: "postgres durability", level: "fail", message: unsafe }));
+});
+
+test("doctor reports a standby as a server that cannot store", async () => {
+  await using primary = await startPostgres({ durable: true });
+  const url = (of: { readonly url: string }) => ({ driver: "postgres", url: of.url, path: undefined });
+  const relay = await startRelayHere({ settings: { storage: url(primary) } });
+  await using standby = await startPostgres({ standbyOf: primary });
+  await relay.stop();
+  relay.writeSettings({ storage: url(standby) });
+  const { out } = await runOn(relay, "doctor", "--json", "--offline");
+  expect((JSON.parse(out) as Checked).checks).toContainEqual(
+    expect.objectContaining({ check: "postgres", level: "fail", message: expect.stringContaining("read-only standby") }),
+  );
+});
