@@ -1,10 +1,11 @@
 import { createHash, randomUUID } from "node:crypto";
 import { hostname } from "node:os";
+import type { DatabaseFacts } from "../model/database.ts";
 import type { Lease } from "../model/route-lease.ts";
 import { relayVersion } from "../model/version.ts";
 import { quotaReasons } from "../service/limits/account.ts";
 import { planCaps, planId } from "../service/limits/caps.ts";
-import { openPostgresStore, openPostgresForReading as openReading } from "../store/postgres/open.ts";
+import { openPostgresStore, openPostgresForReading as openReading, readFactsAt } from "../store/postgres/open.ts";
 import type { PostgresStorage } from "../store/settings.ts";
 import type { Work } from "../store/sql/ops.ts";
 import { storedStops } from "../store/work/budgets.ts";
@@ -49,6 +50,9 @@ export async function openPostgresForReading(storage: PostgresStorage): Promise<
     close,
   };
 }
+
+/** Of the server of a store, or of one to come. Throws `StoreUnavailable` when it does not answer. */
+export const readServer = (storage: PostgresStorage): Promise<DatabaseFacts> => readFactsAt(postgresSettings(storage));
 
 type Read = <T>(work: Work<T>) => Promise<T>;
 

@@ -1,4 +1,5 @@
 import { type AttentionKind, about, conditionOf, conditions } from "../../model/attention.ts";
+import type { DatabaseRisk } from "../../model/database.ts";
 import type { Answer } from "../answers.ts";
 import { type Finding, ok } from "./finding.ts";
 
@@ -24,6 +25,11 @@ const checks: Record<AttentionKind, string> = {
 
 /** Other checks report these, with the state of the settings file. */
 const reportedElsewhere: ReadonlySet<AttentionKind> = new Set(["store-failing", "settings-refused"]);
+
+export function judgeRisk({ condition, text, cure }: DatabaseRisk): Finding {
+  const { kind, severity } = conditions[condition];
+  return { check: checks[kind], level: severity === "error" ? "fail" : "warn", message: text, todo: cure };
+}
 
 /** In the words of the console, with the command that helps. */
 export function judgeAttention(entries: readonly Entry[]): Finding[] {

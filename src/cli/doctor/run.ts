@@ -2,14 +2,14 @@ import { existsSync, statSync } from "node:fs";
 import { openStoreForReading } from "../../app/open-store.ts";
 import { loadParts } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
-import type { DatabaseFacts } from "../../model/database.ts";
+import { type DatabaseFacts, databaseRisks } from "../../model/database.ts";
 import { spanText } from "../../model/span-text.ts";
 import { StoreMissing, StoreRefused } from "../../store/port.ts";
 import type { PostgresStorage, RedisSettings } from "../../store/settings.ts";
 import type { ControlClient } from "../control-client.ts";
 import { CommandFailed } from "../io.ts";
 import { call, controlAddress, readStore } from "../reach-relay.ts";
-import { judgeAttention } from "./attention.ts";
+import { judgeAttention, judgeRisk } from "./attention.ts";
 import { bytesText, type Finding, fail, ok, skip, warn } from "./finding.ts";
 import { checkDestinations, checkServices, judgeExpiries, type Skew } from "./network.ts";
 import { judgeProcesses, judgeVersions } from "./processes.ts";
@@ -114,12 +114,20 @@ interface StoreFindings extends OwnStore {
   readonly isReadable: boolean;
 }
 
-/** What the relay judges itself is in its attention. */
-function judgeServer({ version, isReplica, roundTripMs, bytes, seesSessions }: DatabaseFacts): Finding {
+/** The server of a store that is not there yet, which no relay judges. */
+async function examineServer(storage: PostgresStorage): Promise<Finding[]> {
+  const { readServer } = await import("../../app/open-postgres.ts");
+  const facts = await readServer(storage);
+  return [judgeServer(facts), ...databaseRisks(facts).map(judgeRisk)];
+}
+
+function judgeServer(facts: DatabaseFacts): Finding {
+  const { version, isReplica, roundTripMs, bytes, connectionsLeft, standbys, seesSessions } = facts;
   const check = "postgres";
   if (isReplica) return fail(check, "it is a read-only standby: no event can be stored", "give storage.url the address of the primary");
-  const blind = seesSessions ? "" : "; without pg_read_all_stats, transactions of other users are not seen";
-  return ok(check, `version ${version}, answers in ${Math.round(roundTripMs)} ms, ${bytesText(bytes)} stored${blind}`);
+  const text = `version ${version}, answers in ${roundTripMs} ms, ${bytesText(bytes)} stored, ${connectionsLeft} connections left, ${standbys} standbys`;
+  if (seesSessions) return ok(check, text);
+  return ok(check, `${text}; its user may not see long transactions of others, as pg_read_all_stats lets it`);
 }
 
 /** Many relays share a server: one that runs may be on another machine. */
@@ -142,7 +150,8 @@ async function checkShared(storage: RedisSettings | PostgresStorage): Promise<St
     if (!(error instanceof StoreRefused)) throw error;
     // A newer version, an unfinished migration, or an empty database.
     const refused: Finding = { check: "store", level: error instanceof StoreMissing ? "ok" : "fail", message: error.message };
-    return { ...unread, findings: [...findings, refused] };
+    const server = error instanceof StoreMissing && storage.driver === "postgres" ? await examineServer(storage) : [];
+    return { ...unread, findings: [...findings, ...server, refused] };
   }
 }
 

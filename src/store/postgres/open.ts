@@ -1,4 +1,5 @@
 import type { Clock } from "../../model/clock.ts";
+import type { DatabaseFacts } from "../../model/database.ts";
 import type { ReceivedEvent } from "../../model/event.ts";
 import { postgresPlaceText, readPostgresUrl } from "../../model/postgres.ts";
 import { systemClock } from "../../model/system-clock.ts";
@@ -229,6 +230,12 @@ export async function openPostgresForReading(settings: PostgresSettings) {
     facts: () => readDatabaseFacts(reader.free, systemClock.now),
     close: reader.close,
   };
+}
+
+/** Also of a database without a store. Throws `StoreUnavailable` when it does not answer. */
+export async function readFactsAt(settings: PostgresSettings): Promise<DatabaseFacts> {
+  const sessions = createSessions(settings, { most: 1, purpose: "free" });
+  return readDatabaseFacts(sessions.read, systemClock.now).finally(sessions.close);
 }
 
 /** A store that was moved away, or that is not copied completely, is no store to work on. */

@@ -11,9 +11,12 @@ test("an empty database is as well as a file that is not there yet", async () =>
   await using database = await createDatabase();
   const storage = { driver: "postgres", url: database.url, path: undefined };
   const relay = await makeRelayHere({ settings: { storage } });
-  // It fails for another reason: the servers of tests do not wait for the disk.
+  // The servers of tests do not wait for the disk.
   const { checks } = JSON.parse((await runOn(relay, "doctor", "--json", "--offline")).out) as Checked;
   expect(checks.filter(({ check }) => check === "store")).toMatchObject([
     { level: "ok", message: expect.stringContaining('schema relay: there is no store yet; "wamid-relay serve" makes it') },
   ]);
+  expect(checks).toContainEqual(
+    expect.objectContaining({ check: "postgres durability", level: "fail", message: expect.stringContaining("fsync is off") }),
+  );
 });

@@ -87,10 +87,9 @@ test("the disk in run-on-several-hosts.md is bytes times rows", () => {
 });
 
 test("run-on-several-hosts.md has the connections of a process, and each line of doctor about PostgreSQL", () => {
-  const source = read("src/cli/doctor/postgres.ts");
-  const [, connections] = /const connectionsOfProcess = (\d+);/.exec(source) ?? [];
+  const [, connections] = /const connectionsOfProcess = (\d+);/.exec(read("src/model/database.ts")) ?? [];
   expect(hosts).toContain(`\`max_connections\`: ${connections} per relay process`);
-  const lines = [...new Set([...source.matchAll(/"(postgres(?: \w+)?)"/g)].map(([, line = ""]) => line))];
+  const lines = [...new Set([...read("src/cli/doctor/attention.ts").matchAll(/"(postgres(?: \w+)?)"/g)].map(([, line = ""]) => line))];
   expect(namesIn(hosts, "line of `doctor` | fails or warns when")).toEqual(expect.arrayContaining(lines));
   expect(read("docs/concepts/engines.md")).toContain("| connections | ten per process |");
 });
