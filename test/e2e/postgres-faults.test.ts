@@ -47,7 +47,7 @@ test("a full disk of the server: posts get 503, and nothing is lost once there i
   const disk = mountSmallDisk(96 * mib);
   await using server = await startPostgres({ disk, durable: true });
   const ground = await startGround(server.url, size);
-  await ground.answered(2 * postsPerSecond);
+  await ground.answered(postsPerSecond);
 
   const filler = join(disk, "filler");
   fill(filler);

@@ -18,12 +18,14 @@ async function readTime(read: <T>(work: Work<T>) => Promise<T>, now: () => numbe
   return { roundTripMs, skewMs: Math.round((found?.now ?? middle) - middle) };
 }
 
+/** Servers that only speak PostgreSQL's protocol may lack a setting. */
 function* serverFacts(): Work<Omit<DatabaseFacts, "skewMs" | "roundTripMs">> {
   const [server] = yield* rows(
     sql<Omit<DatabaseFacts, "skewMs" | "roundTripMs" | "transaction">>`SELECT
       current_setting('server_version') AS version, pg_is_in_recovery() AS "isReplica",
-      current_setting('fsync')::bool AS fsync, current_setting('full_page_writes')::bool AS "fullPageWrites",
-      current_setting('synchronous_commit') AS "synchronousCommit", current_setting('synchronous_standby_names') AS "synchronousStandbys",
+      coalesce(current_setting('fsync', true)::bool, true) AS fsync,
+      coalesce(current_setting('full_page_writes', true)::bool, true) AS "fullPageWrites",
+      current_setting('synchronous_commit') AS "synchronousCommit", coalesce(current_setting('synchronous_standby_names', true), '') AS "synchronousStandbys",
       (SELECT count(*)::int FROM pg_stat_replication) AS standbys,
       (SELECT CASE WHEN bool_or(sync_state IS NULL) THEN NULL ELSE count(*) FILTER (WHERE sync_state IN ('sync', 'quorum'))::int END
         FROM pg_stat_replication) AS "connectedSynchronous",
