@@ -31,7 +31,7 @@ if (onlyConsole) {
 const scratch = mkdtempSync(join(tmpdir(), "wamid-relay-build-"));
 
 /** Files that the code reads beside itself. */
-const assets = ["store/redis/lua", "sandbox/fixtures/built-in"];
+const assets = ["sandbox/fixtures/built-in"];
 /** What users import. Only their types are published. */
 const entries = ["client/relay-client", "sandbox/start-sandbox"];
 

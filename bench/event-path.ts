@@ -1,12 +1,10 @@
 import { setTimeout as wait } from "node:timers/promises";
-import { startRedis } from "../test/setup/redis.ts";
 import { requestFor, wamidsOf } from "./events.ts";
 import { readFlags } from "./flags.ts";
 import { describeMachine, lookAtMachine } from "./machine.ts";
 import { startChild } from "./process/start-child.ts";
 import { type Relay, startRelay } from "./process/start-relay.ts";
-import { printResult, round } from "./report.ts";
-import { redisStorage } from "./scale/fill-sides.ts";
+import { printResult } from "./report.ts";
 import type { Sunk } from "./servers/sink.ts";
 
 const usage = `Files of src that one webhook passes through, from the request to the delivery: node bench/event-path.ts
@@ -19,7 +17,7 @@ Files of types only and of constants run no function and do not count.`;
 
 const flags = readFlags(usage, { idle: { type: "string" }, files: { type: "boolean" }, short: { type: "boolean" } });
 const idleMs = Number(flags.idle ?? (flags.short === true ? 2000 : 12_000));
-/** Timers that follow a delivery (settling in groups, waking the planner) end within it. */
+/** Timers that follow a delivery (settling in groups) end within it. */
 const restMs = 1500;
 
 const machine = await lookAtMachine();
@@ -28,25 +26,14 @@ console.log(describeMachine(machine));
 await using stack = new AsyncDisposableStack();
 const sink = await startChild("servers/sink.ts");
 stack.defer(() => sink.stop());
-const redis = await startRedis({ appendonly: "everysec" });
-stack.defer(() => redis.stop());
+const files = await filesOnPath();
+console.log(`${files.length} files`);
+if (flags.files === true) for (const file of files) console.log(`  ${file}`);
+printResult("event-path", machine, { files: files.length }, {});
 
-const embedded = await filesOnPath({});
-const distributed = await filesOnPath(redisStorage(redis));
-for (const [engine, files] of Object.entries({ embedded, redis: distributed })) {
-  console.log(`${engine}: ${files.length} files`);
-  if (flags.files === true) for (const file of files) console.log(`  ${file}`);
-}
-printResult(
-  "event-path",
-  machine,
-  { embedded: embedded.length, redis: distributed.length },
-  { "redis/embedded": round(distributed.length / embedded.length) },
-);
-
-async function filesOnPath(settings: Readonly<Record<string, unknown>>): Promise<string[]> {
+async function filesOnPath(): Promise<string[]> {
   const destination = `http://127.0.0.1:${sink.port}/`;
-  const relay = await startRelay({ destination, concurrency: 8, settings, nodeFlags: ["--inspect=127.0.0.1:0"] });
+  const relay = await startRelay({ destination, concurrency: 8, nodeFlags: ["--inspect=127.0.0.1:0"] });
   try {
     await relay.register(wamidsOf({ run: 1, count: 1 }));
     using profiler = await connectProfiler(relay);

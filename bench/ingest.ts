@@ -43,10 +43,9 @@ interface Measured {
   readonly closed: RunResult[];
   readonly open: RunResult[];
   readonly noKeepAlive: RunResult[];
-  readonly plannedPerSecond: number[];
 }
 
-const results = new Map<SideName, Measured>(names.map((name) => [name, { closed: [], open: [], noKeepAlive: [], plannedPerSecond: [] }]));
+const results = new Map<SideName, Measured>(names.map((name) => [name, { closed: [], open: [], noKeepAlive: [] }]));
 const acknowledged = new Map<SideName, number>();
 
 const machine = await lookAtMachine();
@@ -83,10 +82,9 @@ async function runRound(loop: keyof typeof loops, round: number, phase: Phase): 
     results.get(side.name)?.[loop].push(result);
     const total = (acknowledged.get(side.name) ?? 0) + result.sent;
     acknowledged.set(side.name, total);
-    const planned = (await side.settle?.(total))?.plannedPerSecond ?? null;
-    if (planned !== null) results.get(side.name)?.plannedPerSecond.push(planned);
+    await side.settle?.(total);
     const found = side.settle === null ? "" : `, ${total} acknowledged in all and found again`;
-    const outcome = `all answered 200${found}${planned === null ? "" : `, then planned, ${Math.round(planned)}/s`}`;
+    const outcome = `all answered 200${found}`;
     console.log(
       `${loops[loop]}, round ${round + 1}: ${side.name} ${Math.round(result.perSecond)}/s, p99 ${result.latency.p99.toFixed(2)} ms; ${outcome}`,
     );

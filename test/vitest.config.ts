@@ -9,13 +9,8 @@ if (process.env["TEST_SEED"] === "random") process.env["TEST_SEED"] = String(ran
 process.env["NODE_COMPILE_CACHE"] ??= `${root}node_modules/.cache/tests`;
 const { ClosingLine } = await import("./setup/closing-line.ts");
 
-/** Crash loops, whole commands, short benches, and the Redis engine, which is frozen. */
-const long = [
-  "test/e2e/**/*.test.ts",
-  "test/bench/**/*.test.ts",
-  "test/integration/redis/**/*.test.ts",
-  "test/contract/{redis-store,both-engines,*-processes}.test.ts",
-];
+/** Crash loops, whole commands and short benches. */
+const long = ["test/e2e/**/*.test.ts", "test/bench/**/*.test.ts"];
 
 const always = ["test/setup/programs.ts", "test/setup/postgres-run.ts"];
 
@@ -28,7 +23,7 @@ export default defineConfig({
   root,
   test: {
     reporters: ["default", new ClosingLine()],
-    // For two cores: tests wait for processes, disks and Redis half of the time.
+    // For two cores: tests wait for processes, disks and databases half of the time.
     maxWorkers: 3,
     // A process of its own for each file costs a second of processor time; no test mocks modules or timers.
     isolate: false,

@@ -2,10 +2,8 @@ import { setTimeout as wait } from "node:timers/promises";
 import { freePort } from "../../test/setup/free-port.ts";
 import { startRedis } from "../../test/setup/redis.ts";
 import { type EventSet, wamidsOf } from "../events.ts";
-import { planAll } from "../process/plan-all.ts";
 import { startChild } from "../process/start-child.ts";
 import { type Relay, startRelay } from "../process/start-relay.ts";
-import { redisStorage } from "../scale/fill-sides.ts";
 import type { Sunk } from "../servers/sink.ts";
 
 /** One server under test. */
@@ -21,18 +19,11 @@ export interface Side {
    * Rejects unless it holds exactly as many events as it has acknowledged since it was started; then brings it to rest.
    * Null where nothing is stored.
    */
-  readonly settle: ((acknowledged: number) => Promise<Settled>) | null;
+  readonly settle: ((acknowledged: number) => Promise<void>) | null;
 }
-
-export interface Settled {
-  /** Events a second that one worker planned afterwards; null where what is acknowledged is planned, or nobody plans. */
-  readonly plannedPerSecond: number | null;
-}
-
-const nothingLeft: Settled = { plannedPerSecond: null };
 
 /** In the order of the README's table. */
-export const sideNames = ["bare", "fastify", "fastify+bullmq", "relay", "relay+delivery", "relay+redis"] as const;
+export const sideNames = ["bare", "fastify", "fastify+bullmq", "relay", "relay+delivery"] as const;
 export type SideName = (typeof sideNames)[number];
 
 const concurrency = 64;
@@ -50,8 +41,6 @@ export async function startSide(name: SideName, stack: AsyncDisposableStack): Pr
       return startRelaySide(stack);
     case "relay+delivery":
       return startDeliveringRelay(stack);
-    case "relay+redis":
-      return startReceiver(stack);
   }
 }
 
@@ -61,7 +50,7 @@ async function startStoreless(name: "bare" | "fastify", stack: AsyncDisposableSt
   return { name, port: server.port, pid: server.pid, mostPerSecond: 40_000, expect: async () => {}, settle: null };
 }
 
-/** Its jobs are left to workers: what they would do with them is not measured here, as it is not of `relay+redis`. */
+/** Its jobs are left to workers, which are not measured. */
 async function startBullmq(stack: AsyncDisposableStack): Promise<Side> {
   const redis = await startRedis({ appendonly: "everysec" });
   stack.defer(() => redis.stop());
@@ -77,7 +66,6 @@ async function startBullmq(stack: AsyncDisposableStack): Promise<Side> {
     async settle(acknowledged) {
       taken += (await server.ask("take")) as number;
       if (taken !== acknowledged) throw new Error(`fastify+bullmq acknowledged ${acknowledged} events and Redis holds ${taken}`);
-      return nothingLeft;
     },
   };
 }
@@ -105,38 +93,10 @@ async function startDeliveringRelay(stack: AsyncDisposableStack): Promise<Side> 
       const deadline = performance.now() + drainWithinMs;
       for (;;) {
         const { events } = (await sink.ask({ counts: null })) as Sunk;
-        if (events === acknowledged) return nothingLeft;
+        if (events === acknowledged) return;
         if (performance.now() > deadline) throw new Error(`of ${acknowledged} acknowledged events only ${events} were delivered`);
         await wait(20);
       }
-    },
-  };
-}
-
-/**
- * A process with role `receive` on a Redis like that of `fastify+bullmq`. While it is measured no worker runs, so that all
- * it takes is only accepted; once it has been counted, a worker plans it, and is ended before anything is measured again.
- */
-async function startReceiver(stack: AsyncDisposableStack): Promise<Side> {
-  const redis = await startRedis({ appendonly: "everysec" });
-  stack.defer(() => redis.stop());
-  const relay = await startRelay({
-    destination: `http://127.0.0.1:${await freePort()}/events`,
-    concurrency,
-    role: "receive",
-    settings: redisStorage(redis),
-  });
-  stack.defer(() => relay.stop());
-  let planned = 0;
-  return {
-    ...relaySide("relay+redis", relay),
-    async settle(acknowledged) {
-      const { accepted = 0, routed } = await holdsExactly(relay, acknowledged);
-      if (accepted > 0 && routed !== planned) throw new Error(`${planned} events were planned, and ${routed} are now`);
-      const plannedPerSecond = await planAll(redis.url);
-      await holdsPlanned(relay, acknowledged);
-      planned = acknowledged;
-      return { plannedPerSecond };
     },
   };
 }
@@ -151,16 +111,9 @@ function relaySide(name: SideName, relay: Relay): Omit<Side, "settle"> {
   };
 }
 
-/** Gives what became of them. */
-async function holdsExactly(relay: Relay, acknowledged: number): Promise<Partial<Record<string, number>>> {
+async function holdsPlanned(relay: Relay, acknowledged: number): Promise<void> {
   const dispositions = await relay.dispositions();
   const stored = Object.values(dispositions).reduce((sum, count) => sum + count, 0);
   if (stored !== acknowledged) throw new Error(`the relay acknowledged ${acknowledged} events and its store holds ${stored}`);
-  return dispositions;
-}
-
-async function holdsPlanned(relay: Relay, acknowledged: number): Promise<Settled> {
-  const dispositions = await holdsExactly(relay, acknowledged);
   if (dispositions["routed"] !== acknowledged) throw new Error(`not every event was routed: ${JSON.stringify(dispositions)}`);
-  return nothingLeft;
 }

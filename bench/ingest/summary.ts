@@ -22,30 +22,25 @@ export interface SideFigures {
   readonly noKeepAlive: LoopFigures | null;
   /** Events acknowledged in all, warm-up included; a side that stores was found to hold exactly these. */
   readonly acknowledged: number;
-  /** Of these, a second, by one worker afterwards: what acknowledging put off. Null where it puts nothing off, or nobody plans. */
-  readonly plannedPerSecond: Spread | null;
 }
 
 export interface SideResults {
   readonly closed: readonly RunResult[];
   readonly open: readonly RunResult[];
   readonly noKeepAlive: readonly RunResult[];
-  readonly plannedPerSecond: readonly number[];
 }
 
 type Results = ReadonlyMap<SideName, SideResults>;
 
 export function summarise(results: Results): Partial<Record<SideName, SideFigures>> {
   const figures: Partial<Record<SideName, SideFigures>> = {};
-  for (const [name, { closed, open, noKeepAlive, plannedPerSecond: rates }] of results) {
+  for (const [name, { closed, open, noKeepAlive }] of results) {
     const acknowledged = [...closed, ...open, ...noKeepAlive].reduce((sum, result) => sum + result.sent, 0);
-    const plannedPerSecond = rates.length === 0 ? null : spreadOf(rates);
     figures[name] = {
       closed: loopFigures(closed),
       open: loopFigures(open),
       noKeepAlive: noKeepAlive.length === 0 ? null : loopFigures(noKeepAlive),
       acknowledged,
-      plannedPerSecond,
     };
   }
   return figures;
@@ -53,19 +48,15 @@ export function summarise(results: Results): Partial<Record<SideName, SideFigure
 
 /**
  * The relay against each other side: events a second (more is better), p99 and the server's processor time for an event (less
- * is better; it hardly changes with what else the machine does). And of what was only accepted,
- * what one worker plans in a second against what one receiver accepts in one. With a connection for each event: each side
- * against itself with keep-alive, and the relay against the others.
+ * is better; it hardly changes with what else the machine does). With a connection for each event: each side against itself
+ * with keep-alive, and the relay against the others.
  */
 export function ratiosOf(results: Results, rate: number): Record<string, Spread> {
   const ratios: Record<string, Spread> = {};
-  for (const [name, { plannedPerSecond, closed }] of results) {
-    if (plannedPerSecond.length > 0) ratios[`planned/acknowledged ${name}`] = ratioOf(plannedPerSecond, closed.map(perSecond));
-  }
   for (const [name, { closed, noKeepAlive }] of results) {
     if (noKeepAlive.length > 0) ratios[`no keep-alive/keep-alive ${name}`] = ratioOf(noKeepAlive.map(perSecond), closed.map(perSecond));
   }
-  for (const above of ["relay", "relay+delivery", "relay+redis"] as const) {
+  for (const above of ["relay", "relay+delivery"] as const) {
     for (const below of ["bare", "fastify", "fastify+bullmq"] as const) {
       const [ours, theirs] = [results.get(above), results.get(below)];
       if (ours === undefined || theirs === undefined) continue;
@@ -121,11 +112,6 @@ export function describe(
     ...table(head, rows),
     "",
     ...describeNoKeepAlive(figures),
-    ...Object.entries(figures).flatMap(([name, { plannedPerSecond: planned }]) =>
-      planned === null
-        ? []
-        : [`${name}: one worker planned afterwards ${planned.median} of its events a second (${planned.min}–${planned.max})`, ""],
-    ),
   ];
 }
 

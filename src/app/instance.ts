@@ -3,7 +3,6 @@ import { realpathSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Settings } from "../config/schema.ts";
 import type { InstanceView } from "../model/answers.ts";
-import { readRedisUrl, redisPlaceText } from "../model/redis.ts";
 import { relayVersion } from "../model/version.ts";
 import type { StorageSettings } from "../store/settings.ts";
 import { postgresName } from "../store/settings.ts";
@@ -27,10 +26,7 @@ export function viewInstance(instance: Instance, role: Exclude<Role, "work">, { 
 
 /** Where the store is, for people: links and relative paths resolved, and no password. */
 export function storePlace(storage: StorageSettings): string {
-  if (storage.driver === "sqlite") return realPath(storage.path);
-  if (storage.driver === "postgres") return postgresName(storage);
-  const place = readRedisUrl(storage.url.reveal());
-  return `${place === null ? "redis" : redisPlaceText(place)}, prefix ${storage.prefix}`;
+  return storage.driver === "postgres" ? postgresName(storage) : realPath(storage.path);
 }
 
 function realPath(path: string): string {

@@ -10,12 +10,9 @@ import { openSqliteSource, openSqliteTarget } from "../store/sqlite/copy-side.ts
 import { postgresSettings } from "./open-postgres.ts";
 import { openStoreForReading } from "./open-store.ts";
 
-/** A place of a store that can be moved. */
-export type MovableStorage = Exclude<StorageSettings, { driver: "redis" }>;
-
 export interface MigratingParts {
-  readonly from: MovableStorage;
-  readonly to: MovableStorage;
+  readonly from: StorageSettings;
+  readonly to: StorageSettings;
   /** `part` of the current step is done, from 0 to 1. */
   readonly progress: (part: number, text: string) => void;
 }
@@ -67,18 +64,18 @@ const walkText = (walk: number | "last"): string => {
   return walk === 1 ? "copying" : `copying changes, pass ${walk}:`;
 };
 
-async function openSource(storage: MovableStorage): Promise<CopySource> {
+async function openSource(storage: StorageSettings): Promise<CopySource> {
   return storage.driver === "postgres"
     ? openPostgresSource(postgresSettings(storage), postgresName(storage))
     : openSqliteSource(storage.path);
 }
 
-async function openTarget(storage: MovableStorage): Promise<CopyTarget> {
+async function openTarget(storage: StorageSettings): Promise<CopyTarget> {
   if (storage.driver === "postgres") return openPostgresTarget(postgresSettings(storage), postgresName(storage));
   return openSqliteTarget(storage.path, `"wamid-relay migrate", process ${process.pid} on ${hostname()}`);
 }
 
-async function audit(storage: MovableStorage, progress: MigratingParts["progress"]): Promise<AuditReport> {
+async function audit(storage: StorageSettings, progress: MigratingParts["progress"]): Promise<AuditReport> {
   const { inspecting, now, close } = await openStoreForReading(storage);
   try {
     return await inspecting.audit({ now: now(), isRunning: false, mostOffenders }, ({ checked, of }) =>

@@ -8,10 +8,6 @@ import { storedBreakers } from "./stored-breakers.ts";
 
 /** Opens the store of the settings, and loads only its engine. Throws `StoreRefused` when that fails. */
 export async function openStore(storage: StorageSettings, options: OpenOptions): Promise<Engine> {
-  if (storage.driver === "redis") {
-    const { openRedis } = await import("./open-redis.ts");
-    return openRedis(storage, options);
-  }
   if (storage.driver === "postgres") {
     const { openPostgres } = await import("./open-postgres.ts");
     return openPostgres(storage, options);
@@ -30,10 +26,6 @@ export async function openStore(storage: StorageSettings, options: OpenOptions):
 
 /** Throws `StoreRefused` when the store cannot be opened. */
 export async function openStoreForReading(storage: StorageSettings): Promise<ReadingEngine> {
-  if (storage.driver === "redis") {
-    const { openRedisForReading } = await import("./open-redis.ts");
-    return openRedisForReading(storage);
-  }
   if (storage.driver === "postgres") {
     const { openPostgresForReading } = await import("./open-postgres.ts");
     return openPostgresForReading(storage);
@@ -49,6 +41,5 @@ export const breakersInFile = ({ look }: Pick<StoreReader, "look">, routes: Para
 
 /** Where the store is, for people. */
 export function storeName(storage: StorageSettings): string {
-  if (storage.driver === "postgres") return postgresName(storage);
-  return storage.driver === "sqlite" ? storage.path : `Redis, prefix ${storage.prefix}`;
+  return storage.driver === "postgres" ? postgresName(storage) : storage.path;
 }

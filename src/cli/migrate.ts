@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import type { MigrationReport, MovableStorage } from "../app/migrate.ts";
+import type { MigrationReport } from "../app/migrate.ts";
+import type { StorageSettings } from "../store/settings.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { type SettingsOptions, withConfigOption } from "./options.ts";
 import { print, tableLines, withCommas } from "./output.ts";
@@ -71,7 +72,7 @@ async function runMigrate({ config, envFile, from, to, json = false }: Options, 
     import("../store/port.ts"),
     import("./audit.ts"),
   ]);
-  const at = (place: Place): MovableStorage => (place.driver === "sqlite" ? place : storage);
+  const at = (place: Place): StorageSettings => (place.driver === "sqlite" ? place : storage);
   const bar = createProgressBar(io, json);
   const report = await migrate({ from: at(from), to: at(to), progress: bar.show })
     .catch((error: unknown) => {

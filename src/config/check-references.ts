@@ -114,15 +114,9 @@ export function checkReferences(settings: unknown, valid?: Settings): Finding[] 
       message: `is the name of routes[${first}] too; names of routes are unique`,
     })),
     ...checkTokens(parts.tokens),
-    ...parts.tokens.flatMap(([index, { accounts }]) => {
-      const path = ["control", "tokens", index, "accounts"];
-      // The lists of that engine do not filter by accounts.
-      const unkept: Finding[] =
-        accounts !== undefined && entries(entries(settings)["storage"])["driver"] === "redis"
-          ? [{ path, message: "does not work with storage.driver redis: use sqlite or postgres" }]
-          : [];
-      return [...checkNames(accounts, parts.accounts, "account", path), ...unkept];
-    }),
+    ...parts.tokens.flatMap(([index, { accounts }]) =>
+      checkNames(accounts, parts.accounts, "account", ["control", "tokens", index, "accounts"]),
+    ),
     ...checkControlPort(entries(entries(settings)["server"])),
   ];
 }

@@ -649,7 +649,7 @@ export const instanceSchema = z
     startedAt: time.describe("When it started."),
     store: z
       .object({
-        driver: z.enum(["sqlite", "postgres", "redis"]).describe("The engine."),
+        driver: z.enum(["sqlite", "postgres"]).describe("The engine."),
         place: z.string().describe("The file, or the address of the server without user and password, with the schema or prefix."),
       })
       .describe("Its store."),

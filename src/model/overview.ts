@@ -87,7 +87,7 @@ export const overviewSchema = z
       .object({
         version: z.string().describe("Of the relay."),
         instance: z.string().describe("Of this process: a restart gives another one."),
-        storage: z.enum(["sqlite", "postgres", "redis"]).describe("The storage engine."),
+        storage: z.enum(["sqlite", "postgres"]).describe("The storage engine."),
         startedAt: time.describe("When the process started."),
       })
       .describe("The process that answered."),

@@ -49,7 +49,7 @@ interface BuildInfo {
   readonly version: string;
   /** Version of Node. */
   readonly node: string;
-  readonly storage: "sqlite" | "postgres" | "redis";
+  readonly storage: "sqlite" | "postgres";
 }
 
 export type Metrics = ReturnType<typeof createMetrics>;

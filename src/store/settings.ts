@@ -1,27 +1,17 @@
 import { z } from "zod";
 import { postgresPlaceText, postgresUrlSchema, readPostgresUrl } from "../model/postgres.ts";
-import { readRedisUrl, redisUrlSchema } from "../model/redis.ts";
 import { scheduleSchema } from "../model/schedule.ts";
-import { Secret } from "../model/secret.ts";
 import { tlsSchema } from "../model/tls.ts";
-import { durationSchema } from "../model/units.ts";
+
+const driverText = "sqlite: one file, for one process. postgres: a database that any number of relay processes share.";
 
 const sqliteSchema = z.strictObject({
-  driver: z
-    .literal("sqlite")
-    .default("sqlite")
-    .describe(
-      "sqlite: one file, for one process. postgres: a database that any number of relay processes share. redis: the former shared engine, which the next release removes.",
-    ),
+  driver: z.literal("sqlite").default("sqlite").describe(driverText),
   path: z.string().min(1).default("data/relay.db").describe("The file. A relative path starts at the working directory of the process."),
 });
 
 const postgresSchema = z.strictObject({
-  driver: z
-    .literal("postgres")
-    .describe(
-      "sqlite: one file, for one process. postgres: a database that any number of relay processes share. redis: the former shared engine, which the next release removes.",
-    ),
+  driver: z.literal("postgres").describe(driverText),
   url: postgresUrlSchema.describe("postgres://user:password@host:5432/database, with `?sslmode=require` for TLS. The database must exist."),
   schema: z
     .string()
@@ -31,47 +21,24 @@ const postgresSchema = z.strictObject({
   tls: tlsSchema.optional().describe("TLS with certificates of your own. The connection is then encrypted."),
 });
 
-const redisSchema = z
-  .strictObject({
-    driver: z
-      .literal("redis")
-      .describe(
-        "sqlite: one file, for one process. postgres: a database that any number of relay processes share. redis: the former shared engine, which the next release removes.",
-      ),
-    url: redisUrlSchema.describe(
-      "redis://user:password@host:6379/0, or rediss:// with TLS. With cluster or sentinel, it can have several hosts, separated by commas.",
-    ),
-    prefix: z
-      .string()
-      .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a prefix (letters, digits, . _ -, at most 64)")
-      .default("relay")
-      .describe("Begins every key, in braces. Relays that share one Redis without sharing events have different ones."),
-    commandTimeout: durationSchema
-      .refine((ms) => ms >= 100 && ms <= 30_000, "must be from 100ms to 30s")
-      .prefault("2s")
-      .describe("Longest time of a command, 100ms to 30s. A webhook that waits longer for it gets 503."),
-    cluster: z.boolean().default(false).describe("The URL names nodes of a Redis Cluster. All keys of one prefix are in one hash slot."),
-    sentinel: z.string().min(1).optional().describe("The URL names Sentinels, which know the primary by this name."),
-  })
-  .superRefine(({ url, cluster, sentinel }, context) => {
-    const fault = (key: string, message: string): void => void context.addIssue({ code: "custom", path: [key], message });
-    if (cluster && sentinel !== undefined) fault("sentinel", "and cluster: true exclude one another");
-    // An invalid URL is reported already and is still a text.
-    const place = url instanceof Secret ? readRedisUrl(url.reveal()) : null;
-    if (place === null) return;
-    if (cluster && place.db !== 0) fault("url", "names a database, and a Cluster has only number 0");
-    if (!cluster && sentinel === undefined && place.hosts.length > 1)
-      fault("url", "has several hosts: that is for cluster: true, or for sentinel: <name of the primary>");
-  });
+const replaced =
+  "Redis no longer stores events. Use PostgreSQL: storage: { driver: postgres, url: postgres://user:password@host:5432/database }";
 
 /** The engine and its place. `driver` defaults to sqlite. */
 export const storageSchema = z.preprocess(
-  (value) => (typeof value === "object" && value !== null && !("driver" in value) ? { driver: "sqlite", ...value } : value),
-  z.discriminatedUnion("driver", [sqliteSchema, postgresSchema, redisSchema]),
+  (value, context) => {
+    if (typeof value !== "object" || value === null) return value;
+    const { driver = "sqlite", url } = value as { driver?: unknown; url?: unknown };
+    const isRedisUrl = typeof url === "string" && /^rediss?:/.test(url);
+    if (driver === "redis" || isRedisUrl) {
+      context.addIssue({ code: "custom", path: [driver === "redis" ? "driver" : "url"], message: replaced });
+    }
+    return { driver, ...value };
+  },
+  z.discriminatedUnion("driver", [sqliteSchema, postgresSchema]),
 );
 
 export type StorageSettings = z.infer<typeof storageSchema>;
-export type RedisSettings = z.infer<typeof redisSchema>;
 export type PostgresStorage = z.infer<typeof postgresSchema>;
 
 /** The database and schema, without user and password. */

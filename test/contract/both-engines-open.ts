@@ -1,13 +1,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Redis as Client } from "ioredis";
 import type { Rules } from "../../src/store/rules.ts";
 import { openSqliteStore } from "../../src/store/sqlite/open.ts";
-import { acceptAndPlan } from "./accept-and-plan.ts";
 import type { Engine } from "./both-engines-steps.ts";
 import { contractOf } from "./contract-store.ts";
-import { openRedisStore } from "./redis-queue.ts";
 
 const quiet = { committed: () => {}, failed: () => {} };
 
@@ -55,19 +52,5 @@ export function openEmbeddedAnew(rules: Rules): OpenEngine {
       await engine.end();
       rmSync(folder, { recursive: true, force: true });
     },
-  };
-}
-
-/** The distributed engine under a prefix. `plansLater`: one process accepts, and another plans. */
-export function openDistributed(client: Client, prefix: string, rules: Rules, plansLater = false): OpenEngine {
-  const link = { run: <T>(command: (redis: Client) => Promise<T>) => command(client) };
-  const store = openRedisStore(link, prefix, rules, quiet, plansLater);
-  const accept = plansLater ? acceptAndPlan(store, openRedisStore(link, prefix, rules, quiet)) : store.accept;
-  return {
-    store: { ...store, accept, expireParked: async (now, limit) => ({ concluded: await store.expireParked(now, limit), due: [] }) },
-    settle: async (settlement) => (await store.settle(settlement)).released,
-    claim: (route, now) => store.claim(route, { now, limit: 2, maxBytes: 1_000_000, leaseMs: 3_600_000, holder: "worker" }),
-    stats: store.inspecting.stats,
-    end: store.close,
   };
 }

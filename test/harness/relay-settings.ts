@@ -27,10 +27,8 @@ export function settingsOf({ port, storePath }: Places, parts: SettingsParts = {
   };
 }
 
-/** The path is that of a file. With Redis' default of 2 s, a pause of the machine is a 503. */
 function storageDefaults(storage: unknown, path: string): object {
   const { driver } = (storage ?? {}) as { readonly driver?: string };
-  if (driver === "redis") return { commandTimeout: "30s" };
   return driver === "postgres" ? {} : { path };
 }
 

@@ -13,7 +13,7 @@ const events = 400;
 const killAfter = 100;
 
 test("a relay killed with -9 under load delivers every acknowledged event on sqlite", () => kill9("sqlite"));
-test("a relay killed with -9 under load delivers every acknowledged event on redis", { tags: ["slow"] }, () => kill9("redis"));
+test("a relay killed with -9 under load delivers every acknowledged event on postgres", { tags: ["slow"] }, () => kill9("postgres"));
 
 async function kill9(engine: Engine): Promise<void> {
   const downstream = await openDownstream({ keepBodies: false });

@@ -3,12 +3,12 @@ import type { Socket } from "node:net";
 import type { AccountSettings, Settings } from "../../config/schema.ts";
 import { createConnector } from "../../deliver/destinations/connections.ts";
 import type { UrlDestinationSettings } from "../../deliver/settings.ts";
+import type { Secret } from "../../model/secret.ts";
 import { systemClock } from "../../model/system-clock.ts";
 import { expiryOf, type TlsSettings, tlsKey } from "../../model/tls.ts";
 import { createServiceClient } from "../../service/client.ts";
 import { ServiceError } from "../../service/errors.ts";
 import { createLimiter } from "../../service/limits/limiter.ts";
-import type { RedisSettings } from "../../store/settings.ts";
 import { type Finding, fail, ok, skip, warn } from "./finding.ts";
 
 /** Timeout of the service. All accounts are checked at once. */
@@ -181,7 +181,7 @@ export function judgeExpiries(
 }
 
 /** Loaded here: most settings have no Redis. */
-async function checkRedis(name: string, url: RedisSettings["url"], tls: TlsSettings | undefined): Promise<Finding[]> {
+async function checkRedis(name: string, url: Secret, tls: TlsSettings | undefined): Promise<Finding[]> {
   const { checkRedisDestination } = await import("./redis.ts");
   return checkRedisDestination(name, url, tls);
 }

@@ -5,7 +5,7 @@ import type { Settings } from "../../config/schema.ts";
 import { type DatabaseFacts, databaseRisks } from "../../model/database.ts";
 import { spanText } from "../../model/span-text.ts";
 import { StoreMissing, StoreRefused } from "../../store/port.ts";
-import type { PostgresStorage, RedisSettings } from "../../store/settings.ts";
+import type { PostgresStorage } from "../../store/settings.ts";
 import type { ControlClient } from "../control-client.ts";
 import { CommandFailed } from "../io.ts";
 import { call, controlAddress, readStore } from "../reach-relay.ts";
@@ -37,7 +37,7 @@ export async function runChecks({ config, env, envFile, deep, offline }: DoctorO
     return [...findings, ...(await checkReload(server && controlAddress(server), { config, envFile, isValid: false }))];
   }
   const { storage } = settings;
-  const store = storage.driver === "sqlite" ? await checkFile(storage.path, deep) : await checkShared(storage);
+  const store = storage.driver === "sqlite" ? await checkFile(storage.path, deep) : await checkDatabase(storage);
   const [relay, destinations, services] = await Promise.all([
     examineRelay(settings, store, { config, envFile }),
     offline ? { findings: [skip("destination", "--offline")], skews: [] } : checkDestinations(settings),
@@ -131,18 +131,16 @@ function judgeServer(facts: DatabaseFacts): Finding {
 }
 
 /** Many relays share a server: one that runs may be on another machine. */
-async function checkShared(storage: RedisSettings | PostgresStorage): Promise<StoreFindings> {
-  const findings = storage.driver === "redis" ? await (await import("./redis.ts")).checkRedis(storage) : [];
-  const unread = { storage, findings, isReadable: false, isHeld: false, users: null };
-  if (findings.some(({ check, level }) => check === storage.driver && level === "fail")) return unread;
+async function checkDatabase(storage: PostgresStorage): Promise<StoreFindings> {
+  const unread = { storage, findings: [], isReadable: false, isHeld: false, users: null };
   try {
     const store = await openStoreForReading(storage);
     try {
       const processes = (await store.processes?.()) ?? null;
       const server = store.database === undefined ? [] : [judgeServer(await store.database())];
-      const judged = storage.driver === "postgres" && processes !== null ? [judgeProcesses(processes), ...judgeVersions(processes)] : [];
+      const judged = processes !== null ? [judgeProcesses(processes), ...judgeVersions(processes)] : [];
       const users = processes?.map(({ id, pid, host }) => ({ id, text: `process ${pid} on ${host}` })) ?? null;
-      return { ...unread, findings: [...findings, ...server, ...judged], isReadable: true, users };
+      return { ...unread, findings: [...server, ...judged], isReadable: true, users };
     } finally {
       await store.close();
     }
@@ -150,8 +148,8 @@ async function checkShared(storage: RedisSettings | PostgresStorage): Promise<St
     if (!(error instanceof StoreRefused)) throw error;
     // A newer version, an unfinished migration, or an empty database.
     const refused: Finding = { check: "store", level: error instanceof StoreMissing ? "ok" : "fail", message: error.message };
-    const server = error instanceof StoreMissing && storage.driver === "postgres" ? await examineServer(storage) : [];
-    return { ...unread, findings: [...findings, ...server, refused] };
+    const server = error instanceof StoreMissing ? await examineServer(storage) : [];
+    return { ...unread, findings: [...server, refused] };
   }
 }
 

@@ -30,6 +30,9 @@ class LinkDown extends Error {
   }
 }
 
+/** Why a link or one of its commands failed; null: not a fault of Redis. */
+export const linkFaultOf = (error: unknown): RedisFault | null => (error instanceof LinkDown ? error.fault : redisFaultOf(error));
+
 /** Opens one link per URL and TLS settings, shared by all destinations. */
 export function createRedisLinks(): (url: Secret, tls?: TlsSettings) => RedisLink {
   const open = new Map<string, { readonly link: RedisLink; users: number }>();
@@ -211,8 +214,7 @@ function failed(error: AttemptError, text: string, tookMs: number): AttemptOutco
 }
 
 function failureOf(error: unknown, tookMs: number): AttemptOutcome {
-  if (error instanceof LinkDown) return failed(error.fault.kind, error.fault.message, tookMs);
-  const fault = redisFaultOf(error);
+  const fault = linkFaultOf(error);
   // Redis is available and rejected this one command, such as for a key of another type.
   if (fault === null) return failed("refused", redisErrorText(error), tookMs);
   return failed(fault.kind, `${fault.message}${fault.mayBeDone ? "; it may have been done" : ""}`, tookMs);

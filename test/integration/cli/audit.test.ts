@@ -3,8 +3,8 @@ import { expect, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
 import { type Engine, engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
+import { openSession } from "../../harness/postgres-session.ts";
 import { createMessages } from "../../harness/posts.ts";
-import { tellRedis } from "../../harness/redis-states.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
@@ -78,7 +78,7 @@ test.each(engines)("on %s refuses a source that neither the settings nor the sto
 
   // A source that the settings had when its events came.
   await relay.stop();
-  relay.writeSettings({ ...(url === "" ? {} : { storage: { driver: "redis", url, commandTimeout: "30s" } }), sources: {} });
+  relay.writeSettings({ ...(url === "" ? {} : { storage: { driver: "postgres", url } }), sources: {} });
   expect(jsonOf<Report>(await runOn(relay, "audit", "--source", "main", "--json")).events["received"]).toBe(6);
 });
 
@@ -107,10 +107,11 @@ test("names a deleted delivery with its event and route, and exits with 1", asyn
   ]);
 });
 
-test("names a deleted delivery in Redis, and exits with 1", async () => {
-  const { relay, ids, url } = await busyRelay("redis");
+test("names a deleted delivery in PostgreSQL, and exits with 1", async () => {
+  const { relay, ids, url } = await busyRelay("postgres");
   await relay.stop();
-  await tellRedis({ url }, "DEL", "{relay}:d:2:everything");
+  await using session = await openSession(url);
+  await session.rows("DELETE FROM relay.deliveries WHERE event = 2");
   const { code, out, err } = await runOn(relay, "audit");
   expect(code).toBe(1);
   expect(out).toMatch(/\nthe sums do not match: \d+ offences?; /);

@@ -79,11 +79,11 @@ test("a store whose sums do not match ends backup and restore with 1, with the o
   expect(await runOn(relay, "restore", file, "--force")).toEqual(wrong);
 });
 
-test.each(["backup", "restore"])("%s refuses Redis, and names the page that helps", async (command) => {
-  const relay = await makeRelayHere({ settings: { storage: { driver: "redis", url: "redis://127.0.0.1:9" } } });
+test.each(["backup", "restore"])("%s refuses PostgreSQL, and names the page that helps", async (command) => {
+  const relay = await makeRelayHere({ settings: { storage: { driver: "postgres", url: "postgres://u@127.0.0.1:9/d" } } });
   const { code, out, err } = await runOn(relay, command, join(relay.folder, "backup.db"));
   expect([code, out]).toEqual([1, ""]);
-  expect(err).toMatch(/storage\.driver redis: .*docs\/how-to\/back-up-and-restore\.md/);
+  expect(err).toMatch(/storage\.driver postgres: .*docs\/how-to\/back-up-and-restore\.md/);
   expect(existsSync(new URL("../../../docs/how-to/back-up-and-restore.md", import.meta.url))).toBe(true);
 });
 
@@ -131,8 +131,8 @@ test("a running relay makes the scheduled backups, and shows them in its log and
   ).toBe("SQLite format 3");
 });
 
-test("a schedule with Redis is a fault of the settings", async () => {
-  const storage = { driver: "redis", url: "redis://127.0.0.1:9" };
+test("a schedule with PostgreSQL is a fault of the settings", async () => {
+  const storage = { driver: "postgres", url: "postgres://u@127.0.0.1:9/d" };
   const relay = await makeRelayHere({ settings: { storage, backup: { schedule: "0 3 * * *" } } });
   const { code, out, err } = await runOn(relay, "config", "check");
   expect(code).toBe(1);

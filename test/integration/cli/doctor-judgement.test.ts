@@ -27,13 +27,13 @@ test.each([
 });
 
 test.each([
-  ["redis://127.0.0.1:6379/0", "holds no secret itself"],
-  ["redis://:of%20redis@127.0.0.1:6379/0", "holds 1 secrets in clear"],
-])("a Redis URL in the settings file, which everybody may read: %s", (url, told) => {
+  ["postgres://u@127.0.0.1/d", "holds no secret itself"],
+  ["postgres://u:of%20postgres@127.0.0.1/d", "holds 1 secrets in clear"],
+])("a URL in the settings file, which everybody may read: %s", (url, told) => {
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-doctor-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const path = join(folder, "relay.yaml");
-  writeFileSync(path, JSON.stringify({ storage: { driver: "redis", url }, routes: [] }));
+  writeFileSync(path, JSON.stringify({ storage: { driver: "postgres", url }, routes: [] }));
   chmodSync(path, 0o644);
   expect(checkSettings(path, { env: {} }).findings.find(({ check }) => check === "settings file")?.message).toContain(told);
 });

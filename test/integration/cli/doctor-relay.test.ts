@@ -125,7 +125,7 @@ test("a server that answers like any other is no relay", async () => {
 });
 
 test("a process that only works has no control API: its settings are not checked", async () => {
-  const storage = await storageOf("redis");
+  const storage = await storageOf("postgres");
   const worker = await startRelayHere({ settings: storage, role: "work" });
   const { checks } = await examine(worker.settingsPath);
   expect(levels(checks, "relay", "version", "control API")).toEqual([["ok"], ["ok"], ["skip"]]);

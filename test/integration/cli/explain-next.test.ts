@@ -23,7 +23,7 @@ interface Explained {
 const messages = createMessages("what is next");
 const event = messages.event();
 
-/** What is asked; on Redis it takes in and tells, and another relay sends. */
+/** What is asked; on PostgreSQL it takes in and tells, and another relay sends. */
 let relay: RelayHere;
 let worker: RelayHere;
 let downstream: Downstream;
@@ -65,8 +65,8 @@ describe.each(engines)("the next step, on %s", (engine: Engine) => {
     downstream = await startDownstream();
     storage = await openStorage(engine);
     const settings = settingsOf(["pausing", "gone", "removed", "failing"]);
-    relay = await makeRelayHere(engine === "redis" ? { role: "receive", settings } : { settings });
-    worker = engine === "redis" ? await makeRelayHere({ role: "work", settings }) : relay;
+    relay = await makeRelayHere(engine === "postgres" ? { role: "receive", settings } : { settings });
+    worker = engine === "postgres" ? await makeRelayHere({ role: "work", settings }) : relay;
     for (const name of ["pausing", "removed", "failing"]) downstream.fail({ status: 500 }, `/${name}`);
     downstream.fail({ status: 410 }, "/gone");
     downstream.fail("hang", "/exchange");

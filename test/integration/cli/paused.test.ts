@@ -13,7 +13,7 @@ import { jsonOf, runOn } from "./run-cli.ts";
 const messages = createMessages("paused");
 
 describe.each(engines)("a destination that answers 429 with Retry-After: 99999999, on %s", (engine: Engine) => {
-  /** What is asked; on Redis another process sends. */
+  /** What is asked; on PostgreSQL another process sends. */
   let relay: RelayHere;
   let worker: RelayHere;
   let isBusy = true;
@@ -57,8 +57,8 @@ describe.each(engines)("a destination that answers 429 with Retry-After: 9999999
     }).listen(0, "127.0.0.1");
     await once(downstream, "listening");
     storage = await openStorage(engine);
-    relay = await makeRelayHere(engine === "redis" ? { role: "receive", settings: settingsOf() } : { settings: settingsOf() });
-    worker = engine === "redis" ? await makeRelayHere({ role: "work", settings: settingsOf() }) : relay;
+    relay = await makeRelayHere(engine === "postgres" ? { role: "receive", settings: settingsOf() } : { settings: settingsOf() });
+    worker = engine === "postgres" ? await makeRelayHere({ role: "work", settings: settingsOf() }) : relay;
     for (const one of new Set([relay, worker])) await one.start();
   });
   afterAll(async () => {

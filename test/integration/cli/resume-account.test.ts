@@ -92,7 +92,7 @@ describe.each(engines)("on %s, a used-up quota", (engine) => {
     service.refusing.clear();
     const ended = "main: called again (was stopped: quota-runs)\n";
     expect(await runProcessOn(relay, "resume", "--account", "main")).toEqual({ code: 0, out: ended, err: "" });
-    // Over Redis the command is another process: this one learns of it within seconds, or with its next call.
+    // On PostgreSQL the command is another process: this one learns of it within seconds, or with its next call.
     await until("run starts go again", async () => (await startRun()).status === 201);
     expect(await stoppedOf(relay)).toEqual([]);
     expect(jsonOf(await runOn(relay, "resume", "--account", "main", "--json"))).toEqual({ account: "main", resumed: false, ended: [] });
@@ -127,8 +127,8 @@ describe.each(engines)("on %s, a used-up quota", (engine) => {
   });
 });
 
-test("over Redis, resume ends a stop while no relay runs", async () => {
-  const { service, relay, startRun } = await setUp("redis");
+test("on PostgreSQL, resume ends a stop while no relay runs", async () => {
+  const { service, relay, startRun } = await setUp("postgres");
   service.refusing.set("runs", null);
   expect(await startRun()).toMatchObject({ status: 429, body: { details: { stop: "quota-runs" } } });
   await until("it is stored", async () => (await doctorLines(relay)).length === 2);

@@ -47,7 +47,7 @@ test.each([
   expect(packages).toEqual(["commander"]);
   // The file of one command, and the words and values of its options.
   expect(own.length).toBeLessThan(25);
-  expect(own.filter((url) => /\/src\/(config\/(schema|load)|store\/sqlite|store\/redis|sandbox|receive)\b/.test(url))).toEqual([]);
+  expect(own.filter((url) => /\/src\/(config\/(schema|load)|store\/sqlite|store\/postgres|sandbox|receive)\b/.test(url))).toEqual([]);
 });
 
 test.each([[["--version"]], [["--help"]], [["nonsense"]], [["help"]]])("loads no command when none is named: %j", async (args) => {
@@ -89,8 +89,8 @@ test("a relay loads what its settings need before it reports ready", { tags: ["s
   const { packages, own } = sorted(used);
   expect(packages).toEqual(expect.arrayContaining(["fastify", "undici", "better-sqlite3"]));
   // Of the other engine, of schemas that no route has, and of traces; the library for metrics loads OpenTelemetry's API.
-  expect(packages.filter((name) => /^(bullmq|ioredis|ajv|pino-pretty|@opentelemetry\/(?!api$).*)$/.test(name))).toEqual([]);
-  expect(own.filter((url) => /\/src\/(store\/redis|sandbox)\//.test(url))).toEqual([]);
+  expect(packages.filter((name) => /^(bullmq|ioredis|pg|ajv|pino-pretty|@opentelemetry\/(?!api$).*)$/.test(name))).toEqual([]);
+  expect(own.filter((url) => /\/src\/(store\/postgres|sandbox)\//.test(url))).toEqual([]);
   // What describes the API is made for who asks.
   expect(own.filter((url) => /\/src\/control\/(openapi|routes)/.test(url))).toEqual([expect.stringContaining("/routes.ts")]);
 

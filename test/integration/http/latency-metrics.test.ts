@@ -113,7 +113,7 @@ test.each(engines)("%s: the lag counts from the receipt, across a restart, and n
 
 test("of two processes, the receiver times the request and the worker the delivery", async () => {
   const downstream = await startHttp((_request, response) => response.end());
-  const settings = { ...(await storageOf("redis")), routes: [routeTo(downstream.url)] };
+  const settings = { ...(await storageOf("postgres")), routes: [routeTo(downstream.url)] };
   const receiver = await startRelayHere({ settings, role: "receive" });
   const worker = await startRelayHere({ settings, role: "work" });
   await postEvent(receiver.webhookUrl, freshEvent());
@@ -121,5 +121,5 @@ test("of two processes, the receiver times the request and the worker the delive
   await reached(receiver, webhook, { source: "main", status: "2xx" }, 1);
   expect(await countOf(receiver, lag, {})).toBe(0);
   expect(await countOf(worker, webhook, {})).toBe(0);
-  expect(await metric(worker, "relay_build_info", { storage: "redis" })).toBe(1);
+  expect(await metric(worker, "relay_build_info", { storage: "postgres" })).toBe(1);
 });

@@ -8,9 +8,9 @@ import { parseSettings } from "../../../src/config/load.ts";
 import { scopes } from "../../../src/config/schema.ts";
 import { errorCodes } from "../../../src/model/errors.ts";
 import { askRelay } from "../../harness/ask-relay.ts";
+import { storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
-import { redisForTest } from "../../harness/redis-states.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { relayToken, type SettingsParts, settingsOf } from "../../harness/relay-settings.ts";
 import { codesOf, documentOf, type OpenApi, type Operation, operationsOf, responseOf } from "./openapi-document.ts";
@@ -38,11 +38,11 @@ test("describes every route under /v1 and the probes; a worker has only the prob
   expect([...operationsOf(alone.answer.body as OpenApi).keys()].toSorted()).toEqual(alone.routes);
   expect(alone.routes).toEqual(expect.arrayContaining([`GET ${page}`, "POST /v1/automations/{id}/runs", "GET /v1/listen"]));
 
-  const storage = { driver: "redis", url: (await redisForTest()).url, commandTimeout: "30s" };
-  const receiver = await routesAndPage("receive", { storage });
+  const storage = await storageOf("postgres");
+  const receiver = await routesAndPage("receive", storage);
   expect(receiver.routes).toEqual(alone.routes);
   expect(receiver.answer.body).toEqual(alone.answer.body);
-  const worker = await routesAndPage("work", { storage });
+  const worker = await routesAndPage("work", storage);
   expect(worker.routes).toEqual(["GET /healthz", "GET /readyz"]);
   const error = "no such page: this process has the role work, and processes with the role receive serve webhooks and /v1";
   expect([worker.answer.status, worker.answer.body]).toEqual([404, { error, code: "not_found" }]);

@@ -65,7 +65,7 @@ describe.each(engines)("GET /v1/overview on %s", (engine: Engine) => {
     const during = await shown(relay, "it fails", ({ attention }) => attention[0]?.waiting === 3);
     expect(during.attention).toMatchObject([{ kind: "destination-failing", subject: "crm", action: "retry" }]);
     expect(during.attention[0]?.text).toMatch(/^crm answers 503\. 3 deliveries wait\./);
-    // Redis and this process share the machine's clock.
+    // The server and this process share the machine's clock.
     expect(Date.parse(during.attention[0]?.since ?? "")).toBeGreaterThanOrEqual(sentAt - 1);
     expect(Date.parse(during.attention[0]?.since ?? "")).toBeLessThanOrEqual(Date.now() + 1);
     expect(during.destinations).toMatchObject([
@@ -115,7 +115,7 @@ describe.each(engines)("GET /v1/overview on %s", (engine: Engine) => {
 });
 
 test("does not guess the attempts in flight of another process", async () => {
-  const settings = { ...(await storageOf("redis")), routes: [routeTo("http://127.0.0.1:9/", { name: "crm" })] };
+  const settings = { ...(await storageOf("postgres")), routes: [routeTo("http://127.0.0.1:9/", { name: "crm" })] };
   const relay = await startRelayHere({ settings });
   expect((await overviewOf(relay)).destinations).toMatchObject([{ route: "crm", inFlight: 0 }]);
   await startRelayHere({ role: "work", settings });

@@ -23,7 +23,7 @@ async function post(relay: AnyRelay, count: number): Promise<string[]> {
   return ids;
 }
 
-// Over Redis the same is held by two-receivers.test.ts, with either receiver killed.
+// On PostgreSQL the same is held by two-receivers.test.ts, with either receiver killed.
 describe.each(["sqlite"] as const)("on %s", (engine) => {
   test("delivers each event once, in order, across a kill -9 and restart of the relay", async () => {
     const relay = await startRelay({ settings: await storageOf(engine) });

@@ -1,23 +1,18 @@
-// Slow: it starts a Redis and two receivers, and kills one.
+// Slow: it starts a server and two receivers, and kills each of them.
 import { expect, test } from "vitest";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
-import { redisForTest, restartRedis } from "../../harness/redis-states.ts";
 import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
 import { until } from "../../harness/until.ts";
+import { startPostgres } from "../../setup/postgres.ts";
 import { standsAt, startListen } from "./listener.ts";
 import { openLocalServer } from "./local-server.ts";
 import { openProxy } from "./tcp-proxy.ts";
 
 const messages = createMessages("two receivers");
-const durable = { appendonly: "always" } as const;
-
-async function twoReceivers() {
-  const redis = await redisForTest(durable);
-  const settings = { storage: { driver: "redis", url: redis.url, commandTimeout: "30s" } };
-  const start = () => startRelay({ role: "receive", settings });
-  const [one, other] = await Promise.all([start(), start()]);
-  return { redis, one, other };
+async function twoReceivers(url: string) {
+  const start = () => startRelay({ role: "receive", settings: { storage: { driver: "postgres", url } } });
+  return Promise.all([start(), start()]);
 }
 
 /** Posts so many events to each of the relays in turn, and gives their ids. */
@@ -36,7 +31,8 @@ async function post(count: number, ...relays: readonly RelayProcess[]): Promise<
 test("continues at the other receiver after the last 2xx when one is killed, each event once and in order", {
   tags: ["slow"],
 }, async () => {
-  const { redis, one, other } = await twoReceivers();
+  await using server = await startPostgres({ durable: true });
+  const [one, other] = await twoReceivers(server.url);
   const local = await openLocalServer();
   // What a balancer before them does.
   const balancer = await openProxy(one.port);
@@ -74,9 +70,9 @@ test("continues at the other receiver after the last 2xx when one is killed, eac
   await until("what was missed is taken", () => local.taken().length >= ids.length);
   expect(local.taken()).toEqual(ids);
 
-  // Redis itself, killed and started again.
-  await redis.kill();
-  await restartRedis(redis, durable);
+  // The server itself, killed and started again.
+  await server.kill("SIGKILL");
+  await server.restart();
   ids.push(...(await until("it is stored again", () => post(1, one).catch(() => null))));
   await until("it is taken", () => local.taken().length >= ids.length);
   expect(local.taken()).toEqual(ids);

@@ -55,7 +55,7 @@ async function open() {
   let whereItDies: string | null = null;
   let isDead = false;
   function process(store: Store) {
-    const metrics = createMetrics({ version: "0", node: "24", storage: "redis" }, () => {
+    const metrics = createMetrics({ version: "0", node: "24", storage: "postgres" }, () => {
       throw new Error("nobody scrapes");
     });
     const log = createLogger({ level: "silent", pii: "masked" }, { write: () => {} });

@@ -20,7 +20,7 @@ function open(level: "error" | "info" = "error") {
   const shared = createSharedStore(clock);
   const lines: string[] = [];
   function process(name: string) {
-    const metrics = createMetrics({ version: "0", node: "24", storage: "redis" }, () => {
+    const metrics = createMetrics({ version: "0", node: "24", storage: "postgres" }, () => {
       throw new Error("nobody scrapes");
     });
     const log = createLogger({ level, pii: "masked" }, { write: (line: string) => void lines.push(line) });

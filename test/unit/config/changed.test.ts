@@ -4,11 +4,11 @@ import { parseSettings } from "../../../src/config/load.ts";
 
 const settings = (text: string) => parseSettings(text, "relay.yaml", {});
 const changes = (before: string, after: string) => changedPaths(settings(before), settings(after));
-const redis = (url: string) => `storage: { driver: redis, url: "${url}" }`;
+const database = (url: string) => `storage: { driver: postgres, url: "${url}" }`;
 
 test("a changed password is a change, although it prints the same", () => {
-  expect(changes(redis("redis://:a@r"), redis("redis://:a@r"))).toEqual([]);
-  expect(changes(redis("redis://:a@r"), redis("redis://:b@r"))).toEqual(["storage.url"]);
+  expect(changes(database("postgres://u:a@r/d"), database("postgres://u:a@r/d"))).toEqual([]);
+  expect(changes(database("postgres://u:a@r/d"), database("postgres://u:b@r/d"))).toEqual(["storage.url"]);
   expect(changes("log: { level: info }", "log: { level: warn }\nserver: { port: 1 }")).toEqual(["log.level", "server.port"]);
 });
 

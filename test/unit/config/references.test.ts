@@ -50,9 +50,6 @@ accounts: { main: {}, other: {} }
 control: { tokens: [{ name: a, token: "a-token-without-spaces", scopes: [read], accounts: ${accounts} }] }`;
     expect(between(token("[main, othr]"))).toEqual(["control.tokens[0].accounts[1]: names no account of this file (did you mean other?)"]);
     expect(between(token("[main]"))).toEqual([]);
-    expect(between(`${token("[main]")}\nstorage: { driver: redis, url: "redis://127.0.0.1" }`)).toEqual([
-      "control.tokens[0].accounts: does not work with storage.driver redis: use sqlite or postgres",
-    ]);
     // No account at all would be a token for nothing, not for everything.
     expect(between(token("[]"))).toHaveLength(1);
   });

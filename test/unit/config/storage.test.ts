@@ -8,40 +8,24 @@ import { readRedisUrl, redisPlaceText } from "../../../src/model/redis.ts";
 import { faultsOf } from "./faults-of.ts";
 
 const url = "redis://app:s3cr%2Ft@redis.internal:6380/2";
-const load = (storage: string) => parseSettings(`storage: ${storage}`, "relay.yaml", {}).storage;
+test.each([
+  [`{ driver: redis, url: "${url}" }`, "storage.driver: "],
+  ["{ driver: redis, url: 'postgres://u@a/b', prefix: x, cluster: true }", "storage.driver: "],
+  [`{ driver: postgres, url: "${url}" }`, "storage.url: "],
+  ["{ url: 'rediss://a' }", "storage.url: "],
+])("%s is one fault, which names PostgreSQL", (storage, place) => {
+  expect(faultsOf(`storage: ${storage}`)).toEqual([
+    expect.stringContaining(
+      `${place}Redis no longer stores events. Use PostgreSQL: storage: { driver: postgres, url: postgres://user:password@host:5432/database }`,
+    ),
+  ]);
+});
 
-describe("storage with driver redis", () => {
-  test("has a prefix and a bound on commands, and prints no password", () => {
-    const storage = load(`{ driver: redis, url: "${url}" }`);
-    expect(storage).toMatchObject({ driver: "redis", prefix: "relay", commandTimeout: 2000, cluster: false });
-    const printed = printSettings(parseSettings(`storage: { driver: redis, url: "${url}" }`, "relay.yaml", {}));
-    expect(printed).toContain("commandTimeout: 2s");
-    for (const shown of [printed, JSON.stringify(storage), inspect(storage, { depth: null, showHidden: true })]) {
-      expect(shown).not.toContain("s3cr");
-    }
-  });
-
-  test.each([
-    ["{ driver: redis }", "storage.url: is missing"],
-    ["{ driver: redis, url: '' }", "storage.url: is empty (is the environment variable set?)"],
-    ["{ driver: redis, url: 'http://a' }", "storage.url: is not a Redis URL"],
-    ["{ driver: redis, url: 'redis://a', path: x }", "storage.path: unknown setting here (it belongs to another shape)"],
-    ["{ path: x, url: 'redis://a' }", "storage.url: unknown setting here (it belongs to another shape)"],
-    ["{ driver: redis, url: 'redis://a', prefix: 'a:b' }", "storage.prefix: is not a prefix"],
-    ["{ driver: redis, url: 'redis://a', prefix: 'a{b}' }", "storage.prefix: is not a prefix"],
-    ["{ driver: redis, url: 'redis://a', commandTimeout: 10ms }", "storage.commandTimeout: must be from 100ms to 30s"],
-    ["{ driver: redis, url: 'redis://a,b' }", "storage.url: has several hosts"],
-    ["{ driver: redis, url: 'redis://a/1', cluster: true }", "storage.url: names a database"],
-    ["{ driver: redis, url: 'redis://a', cluster: true, sentinel: m }", "storage.sentinel: and cluster: true exclude one another"],
-    ["{ driver: mysql }", "storage.driver: must be one of sqlite, postgres, redis"],
-  ])("%s: %s", (storage, fault) => {
-    expect(faultsOf(`storage: ${storage}`)).toEqual([expect.stringContaining(fault)]);
-  });
-
-  test("several hosts are for Sentinels and Clusters", () => {
-    expect(load("{ driver: redis, url: 'redis://a,b:7000', cluster: true }")).toMatchObject({ cluster: true });
-    expect(load("{ driver: redis, url: 'rediss://a:26379,b:26379/3', sentinel: mymaster }")).toMatchObject({ sentinel: "mymaster" });
-  });
+test.each([
+  ["{ path: x, url: 'postgres://u@a/b' }", "storage.url: unknown setting here (it belongs to another shape)"],
+  ["{ driver: mysql }", "storage.driver: must be sqlite or postgres"],
+])("%s: %s", (storage, fault) => {
+  expect(faultsOf(`storage: ${storage}`)).toEqual([expect.stringContaining(fault)]);
 });
 
 test.each([
@@ -82,8 +66,11 @@ describe("storage with driver postgres", () => {
 
   test.each([
     ["{ driver: postgres }", "storage.url: is missing"],
-    ["{ driver: postgres, url: 'redis://a' }", "storage.url: is not a PostgreSQL URL"],
-    ["{ driver: postgres, url: 'postgres://u@a/b', prefix: x }", "storage.prefix: unknown setting here (it belongs to another shape)"],
+    ["{ driver: postgres, url: 'http://a' }", "storage.url: is not a PostgreSQL URL"],
+    [
+      "{ driver: postgres, url: 'postgres://u@a/b', prefix: x }",
+      "storage.prefix: unknown setting (there are: driver, path, url, schema, tls)",
+    ],
     ["{ driver: postgres, url: 'postgres://u@a/b', schema: 'Relay-1' }", "storage.schema: is not a schema"],
   ])("%s: %s", (storage, fault) => {
     expect(faultsOf(`storage: ${storage}`)).toEqual([expect.stringContaining(fault)]);

@@ -86,7 +86,7 @@ describe("in a file", () => {
   test("the source names the variable, or that its default was taken", () => {
     const text = "storage:\n  driver: ${D:-reddis}\nlog:\n  level: ${L}";
     expect(faultsOf(text, { L: "loud" })).toEqual([
-      "relay.yaml:2:11 storage.driver: must be one of sqlite, postgres, redis (from the default of ${D})",
+      "relay.yaml:2:11 storage.driver: must be sqlite or postgres (from the default of ${D})",
       "relay.yaml:4:10 log.level: must be one of trace, debug, info, warn, error, fatal, silent (from ${L})",
     ]);
   });

@@ -78,7 +78,7 @@ const settings = (authorization = "Bearer first-bearer-value") =>
       control: { tokens: [{ name: "ops", token: "control-token-value", scopes: ["read"] }] },
       accounts: { main: { baseUrl: "https://service.example", apiKey: "sk_live_api-key-value" } },
       sources: { main: { account: "main", signature: { service: "acme", secrets: ["whsec_c291cmNlLXNlY3JldC12YWx1ZQ=="] } } },
-      storage: { driver: "redis", url: "redis://user:store%2Fpassword@one.example:6379,two.example:6379", cluster: true },
+      storage: { driver: "postgres", url: "postgres://user:store%2Fpassword@one.example/relay" },
       silence: { alertUrl: "https://alerts.example/hooks/T0000/path-token-value?x=query-token-value" },
       routes: [
         {

@@ -1,7 +1,7 @@
 // Slow: it starts two receivers that share the caps of a minute.
 import { expect, onTestFinished, test } from "vitest";
 import { type Sandbox, type SandboxOptions, startSandbox } from "../../src/sandbox/start-sandbox.ts";
-import { redisForTest } from "../harness/redis-states.ts";
+import { storageOf } from "../harness/engines.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
 import { relayToken, type SettingsParts } from "../harness/relay-settings.ts";
 import { runHere } from "../harness/run-here.ts";
@@ -11,7 +11,7 @@ import { phone } from "./send-tools.ts";
 
 /** The messaging service in this process, and what starts processes of one relay that calls it. */
 async function setUp({ sandbox: options, account, settings }: { sandbox: SandboxOptions; account?: object; settings?: SettingsParts }) {
-  const redis = await redisForTest({ appendonly: "always" });
+  const storage = await storageOf("postgres");
   const sandbox = await startSandbox(options);
   onTestFinished(() => sandbox.close());
   sandbox.customerWrites(phone, "Hola");
@@ -23,7 +23,7 @@ async function setUp({ sandbox: options, account, settings }: { sandbox: Sandbox
         accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key, plan, share: 1, ...account } },
         reconcile: { schedule: "off" },
         ...settings,
-        storage: { driver: "redis", url: redis.url },
+        ...storage,
       },
     });
   return { sandbox, start };

@@ -1,0 +1,73 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { checkRedisDestination, judgeDestination, type RedisFacts } from "../../../src/cli/doctor/redis.ts";
+import { Secret } from "../../../src/model/secret.ts";
+import { emptyRedis, fillRedis, makeReplica, redisForTest } from "../../harness/redis-states.ts";
+import { freePort } from "../../setup/free-port.ts";
+
+const check = (url: string, withinMs?: number) => checkRedisDestination("jobs", new Secret(url), undefined, withinMs);
+
+const sound: RedisFacts = {
+  version: "7.0.15",
+  role: "master",
+  usedBytes: 100,
+  maxBytes: 1000,
+  policy: "noeviction",
+  appendOnly: true,
+  pingMs: 0.2,
+};
+
+test.each<[string, Partial<RedisFacts>, string[]]>([
+  ["sound", {}, ["ok"]],
+  ["a replica", { role: "slave" }, ["fail"]],
+  ["one that evicts and keeps no file", { policy: "allkeys-lru", appendOnly: false }, ["warn", "warn"]],
+  ["nearly full", { usedBytes: 960 }, ["fail"]],
+  ["without a limit", { maxBytes: 0 }, ["ok"]],
+  ["one that reports nothing", { version: null, role: null, usedBytes: null, maxBytes: null, policy: null, appendOnly: null }, ["ok"]],
+])("judges the Redis of a queue or stream: %s", (_, facts, levels) => {
+  expect(judgeDestination("jobs: redis://r:6379/0", { ...sound, ...facts }).map(({ level }) => level)).toEqual(levels);
+});
+
+test("reports a full Redis, a replica, and a sound one", async () => {
+  const redis = await redisForTest({ appendonly: "always" });
+  await fillRedis(redis);
+  expect(await check(redis.url)).toMatchObject([{ level: "fail", message: expect.stringMatching(/^jobs: redis:.* is full/) }]);
+  await emptyRedis(redis);
+  expect(await check(redis.url)).toMatchObject([{ level: "ok", message: expect.stringMatching(/ version \d+\.\S+, answers in \S+ ms$/) }]);
+  await makeReplica(redis);
+  expect(await check(redis.url)).toMatchObject([{ level: "fail", todo: expect.stringContaining("primary") }]);
+});
+
+test.each([
+  ["nothing that listens", async () => `redis://127.0.0.1:${await freePort()}`, "Redis cannot be reached (ECONNREFUSED)"],
+  [
+    "a wrong password",
+    async () => `redis://:s3cret@127.0.0.1:${(await redisForTest({ args: ["--requirepass", "other"] })).port}`,
+    "Redis refuses the user or the password",
+  ],
+  ["an unknown database", async () => `${(await redisForTest({ args: ["--databases", "4"] })).url}/4`, "no database of that number"],
+])("reports %s in one finding without the password", async (_, url, message) => {
+  const findings = await check(await url());
+  expect(findings).toEqual([
+    { check: "destination", level: "fail", message: expect.stringContaining(message), todo: expect.stringMatching(/./) },
+  ]);
+  expect(JSON.stringify(findings)).not.toContain("s3cret");
+});
+
+test("suggests that the port has no TLS when the server stays silent", async () => {
+  const { url } = await redisForTest();
+  expect(await check(url.replace("redis:", "rediss:"), 1_000)).toMatchObject([
+    { level: "fail", todo: expect.stringContaining("has that port no TLS?") },
+  ]);
+});
+
+test("suggests that the port needs TLS when the server closes the connection", async () => {
+  const hangsUp = createServer((socket) => socket.once("data", () => socket.resetAndDestroy()).on("error", () => {}));
+  onTestFinished(() => void hangsUp.close());
+  await once(hangsUp.listen(0, "127.0.0.1"), "listening");
+  const { port } = hangsUp.address() as AddressInfo;
+  expect(await check(`redis://127.0.0.1:${port}`)).toMatchObject([
+    { level: "fail", todo: expect.stringContaining("does that port want TLS?") },
+  ]);
+});
