@@ -1,10 +1,10 @@
 import type { Alarm } from "../model/alarm.ts";
 import type { ReloadView } from "../model/answers.ts";
 import { about, attentionKinds, type ConditionName, conditions } from "../model/attention.ts";
+import type { BreakerView, Failing, Slow } from "../model/breaker.ts";
 import { type DatabaseFacts, databaseRisks } from "../model/database.ts";
 import type { AttemptError } from "../model/delivery.ts";
 import type { Attention } from "../model/overview.ts";
-import type { BreakerView, Failing, Slow } from "../model/shared-limits.ts";
 import type { StopView } from "../service/accounts.ts";
 import type { QuarantineCount, RouteBacklog, Unplanned } from "../store/views.ts";
 

@@ -1,12 +1,12 @@
 import { onlyAccount, type Settings } from "../config/schema.ts";
 import type { Control } from "../control/routes.ts";
 import type { RegistrationOutcome } from "../control/track.ts";
+import type { BreakerView } from "../model/breaker.ts";
 import type { Registration } from "../model/endpoints/send.ts";
 import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { unknownName } from "../model/nearest.ts";
 import type { ReplayQuery } from "../model/queries.ts";
-import type { BreakerView } from "../model/shared-limits.ts";
 import type { ReleasedEvent, Store } from "../store/port.ts";
 import type { AcceptOutcome } from "../store/rules.ts";
 import { conflictError, type MessageRegistration } from "../track/registration.ts";

@@ -1,10 +1,10 @@
 import type { Settings } from "../config/schema.ts";
 import type { LaneState } from "../deliver/lane.ts";
 import type { Alarm } from "../model/alarm.ts";
+import type { BreakerView } from "../model/breaker.ts";
 import type { DatabaseFacts } from "../model/database.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention } from "../model/overview.ts";
-import type { BreakerView } from "../model/shared-limits.ts";
 import type { StopView } from "../service/accounts.ts";
 import type { QuarantineCount, RouteBacklog, Unplanned } from "../store/views.ts";
 import { type AttentionFacts, attentionOf, createNoticing, routeFacts } from "./attention.ts";

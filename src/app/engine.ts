@@ -1,11 +1,11 @@
 import type { DispatcherParts } from "../deliver/dispatcher.ts";
 import type { LaneSettings } from "../deliver/settings.ts";
+import type { BreakerView } from "../model/breaker.ts";
 import type { Budgets } from "../model/budget.ts";
 import type { Clock } from "../model/clock.ts";
 import type { DatabaseFacts } from "../model/database.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { SharedCaps } from "../model/shared-caps.ts";
-import type { BreakerView } from "../model/shared-limits.ts";
 import type { StopView } from "../service/accounts.ts";
 import type { Plan } from "../service/settings.ts";
 import { type Store, type StoreHooks, StoreRefused } from "../store/port.ts";
@@ -45,7 +45,7 @@ export interface Engine {
   /** The same, where each process has a part of them. */
   readonly budgets?: (account: string, baseUrl: string) => Budgets;
   /** How deliveries are queued, what is stored of their destinations, and which routes this process delivers. */
-  readonly lanes: Pick<DispatcherParts, "queueOf" | "breakerOf" | "bucketOf" | "notesOf" | "leases">;
+  readonly lanes: Pick<DispatcherParts, "queueOf" | "notesOf" | "leases">;
   readonly breakersOf: BreakersOf;
   /** The processes that use the store now, where processes share it. */
   readonly processes?: () => Promise<readonly Presence[]>;

@@ -1,9 +1,9 @@
 import type { DeliveryStory, EventStory, Explained, ExplainPort, Story } from "../control/reading.ts";
 import type { NextStep } from "../model/answers.ts";
+import type { BreakerView } from "../model/breaker.ts";
 import { isProxyRoute } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ExplainQuery } from "../model/queries.ts";
-import type { BreakerView } from "../model/shared-limits.ts";
 
 import type { StoreReading } from "../store/reading.ts";
 import type { DeliveryView, EventDetail, WaitingEvent } from "../store/views.ts";

@@ -1,7 +1,7 @@
 import type { LaneState } from "../deliver/lane.ts";
+import type { BreakerView } from "../model/breaker.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention } from "../model/overview.ts";
-import type { BreakerView } from "../model/shared-limits.ts";
 import type { Gauges, ServiceGauges } from "../observe/metrics.ts";
 
 import { type CallCap, callPriorities } from "../service/admission.ts";

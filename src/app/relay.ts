@@ -15,11 +15,11 @@ import { createUrlDestination } from "../deliver/destinations/url.ts";
 import { createDispatcher } from "../deliver/dispatcher.ts";
 import { createProxy } from "../deliver/proxy.ts";
 import type { ReloadView } from "../model/answers.ts";
+import type { BreakerView } from "../model/breaker.ts";
 import type { Clock } from "../model/clock.ts";
 import type { DatabaseFacts } from "../model/database.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { createRedactor } from "../model/redact.ts";
-import type { BreakerView } from "../model/shared-limits.ts";
 import type { Steps } from "../model/steps.ts";
 import { systemClock } from "../model/system-clock.ts";
 import { relayVersion } from "../model/version.ts";
@@ -221,8 +221,6 @@ export async function createRelay({
   /** Of the routes of the settings. */
   async function breakers(): Promise<ReadonlyMap<string, BreakerView>> {
     const stored = await breakersOf(settings.routes);
-    // Those that processes share know more than one of them.
-    if (lanes.breakerOf !== undefined) return stored;
     const own = [...dispatcher.states()].map(([name, { breaker, failing, pausedUntil, openUntil }]) => {
       return [name, { state: breaker, pausedUntil, openUntil, failingSince: failing?.since ?? null, failing }] as const;
     });

@@ -1,7 +1,7 @@
 import { pausedUntil } from "../deliver/session.ts";
 import { breakerName, type LaneSettings } from "../deliver/settings.ts";
+import type { BreakerView } from "../model/breaker.ts";
 import type { RouteNotes } from "../model/delivery.ts";
-import type { BreakerView } from "../model/shared-limits.ts";
 
 /** The breakers of routes by what the store has of them, which a relay noted with its attempts. */
 export function storedBreakers(

@@ -1,5 +1,5 @@
+import type { BreakerState } from "../model/breaker.ts";
 import type { AttemptResult } from "../model/delivery.ts";
-import type { BreakerState } from "../model/shared-limits.ts";
 import type { CommonSettings } from "./settings.ts";
 
 /*
@@ -45,15 +45,10 @@ export interface Breaker {
   pausedUntil(): number;
   /** An operator wants an attempt now: ends the pause, and an open breaker is half-open. True when there was either. */
   tryNow(): boolean;
-  close(): void;
 }
 
-/** A breaker. `clock` gives unix milliseconds. `opened`: it was open before; else it is closed. `endPause` leaves the state as it is. */
-export function createBreaker(
-  settings: CommonSettings["breaker"],
-  clock: () => number,
-  opened: Opened | null = null,
-): Breaker & { endPause(): void } {
+/** A breaker. `clock` gives unix milliseconds. `opened`: it was open before; else it is closed. */
+export function createBreaker(settings: CommonSettings["breaker"], clock: () => number, opened: Opened | null = null): Breaker {
   let current: BreakerState = opened === null ? "closed" : "open";
   let failures = 0;
   let pause = opened?.pause ?? settings.pause;
@@ -119,16 +114,12 @@ export function createBreaker(
       pausedFor = at - clock();
     },
     pausedUntil: paused,
-    endPause() {
-      pausedUntil = 0;
-    },
     tryNow() {
       const waits = paused() > clock() || state() === "open";
       pausedUntil = 0;
       if (current === "open") move("half-open");
       return waits;
     },
-    close() {},
   };
 }
 

@@ -1,6 +1,6 @@
+import type { BreakerState } from "../model/breaker.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { leaseName, readLeaseName, shardOf } from "../model/route-lease.ts";
-import type { BreakerState } from "../model/shared-limits.ts";
 import { createLane, type Lane, type LaneParts, type LaneState, noNotes } from "./lane.ts";
 import type { LeasedLanes, RouteLeases } from "./route-leases.ts";
 import { describeLane, type LaneSettings } from "./settings.ts";

@@ -1,11 +1,11 @@
+import type { BreakerState, Failing, Slow } from "../model/breaker.ts";
 import type { AttemptResult, OpenNote, QueuePlace, RouteNotes, StoredDelivery } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { leaseName, wholeRoute } from "../model/route-lease.ts";
-import type { BreakerState, Failing, Slow } from "../model/shared-limits.ts";
 import { breakerVerdict } from "./breaker.ts";
 import { type Decision, decide, pauseOf, type SettlingDecision, settledBy } from "./decide.ts";
-import type { QueueOf } from "./delivery-queue.ts";
 import type { AttemptOutcome, OutgoingDelivery } from "./destinations/destination.ts";
+import type { QueueOf } from "./ready-queue.ts";
 import { type DestinationSession, faultText, openSession, type SessionParts, sendOver } from "./session.ts";
 import { breakerName, type LaneSettings, rateOf } from "./settings.ts";
 
@@ -73,12 +73,12 @@ const settleTries = 3;
 /** Timers ignore clock changes and sleep, so the next due time is checked at least this often. */
 const longestWaitMs = 60_000;
 
-/** During a longer hold, what the queue has claimed ahead is handed back. */
+/** During a longer hold, the queue keeps nothing loaded. */
 const shortHoldMs = 1000;
 
 /**
- * Sends the deliveries of one route, or of a shard of it. The backlog stays in the store; memory has the next few of it (`ready-queue.ts` and
- * `claim-queue.ts`), so that a backlog of any length costs the same. `concurrency` bounds attempts in flight, and four
+ * Sends the deliveries of one route, or of a shard of it. The backlog stays in the store; memory has the next few of it
+ * (`ready-queue.ts`), so that a backlog of any length costs the same. `concurrency` bounds attempts in flight, and four
  * times that bounds settlements that are not durable yet, so that connections do not idle during a commit.
  */
 export function createLane(initial: LaneSettings, parts: LaneParts, notes: RouteNotes = noNotes) {
@@ -91,7 +91,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
   const closing = new AbortController();
   /** What is stored, as far as this lane knows. */
   let stored = notes;
-  let session = openSession(initial, parts, stored, sessionChanged);
+  let session = openSession(initial, parts, stored);
   let settling = 0;
   let inFlight = 0;
   let suspended = false;
@@ -127,11 +127,6 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
   function startsAllowed(): number {
     const rate = rateOf(session.settings);
     return rate === undefined ? Number.POSITIVE_INFINITY : Math.max(1, Math.ceil(rate / 10));
-  }
-
-  function sessionChanged(of: DestinationSession): void {
-    noticeBreaker(of);
-    schedule();
   }
 
   /** Runs `pump` once per turn of the event loop, however often it is called. */
@@ -185,7 +180,6 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
         hold(bucket.nextAt(), now);
         return;
       }
-      // A shared breaker answers later, and wakes the lane.
       if (!breaker.mayStart()) return;
       bucket?.take();
       queue.start();
@@ -351,8 +345,8 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
 
   async function end(): Promise<void> {
     if (inFlight + settling > 0) await idle.promise;
-    await queue.close();
-    await session.end();
+    queue.close();
+    await session.destination.close();
   }
 
   schedule();
@@ -367,7 +361,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
     reconfigure(settings: LaneSettings): void {
       const old = session;
       suspended = false;
-      session = openSession(settings, parts, stored, sessionChanged);
+      session = openSession(settings, parts, stored);
       failing = null;
       slow = null;
       old.retire();

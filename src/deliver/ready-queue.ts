@@ -1,19 +1,12 @@
 import type { Clock } from "../model/clock.ts";
-import type { DuePlaces, DueRange, QueuedDelivery, QueueKey, QueuePlace, SettledOutcome, Settling } from "../model/delivery.ts";
+import type { QueuedDelivery, QueuePlace, Settlement, StoredDelivery } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { leaseName, type Shard, wholeRoute } from "../model/route-lease.ts";
-import type { DeliveryQueue, QueueLane } from "./delivery-queue.ts";
+import type { DeliveryStore, QueueLane } from "./queue-ports.ts";
 
-/** What the queue needs of the store. A SQLite file answers its reads at once, PostgreSQL later. */
-export interface DeliveryStore {
-  due(range: DueRange): MaybePromise<DuePlaces>;
-  /** Those of the deliveries that still wait, in the order of `keys`. */
-  load(route: string, keys: readonly QueueKey[]): MaybePromise<readonly QueuedDelivery[]>;
-  /** Resolves once it is durable. */
-  settle(settling: Settling): Promise<SettledOutcome>;
-  /** Why the route's destination is stopped; null when it is not. */
-  stopReason(route: string): MaybePromise<string | null>;
-}
+export type ReadyQueue = ReturnType<typeof createReadyQueue>;
+/** `stopped`: why the destination is stopped when the queue begins. */
+export type QueueOf = (route: string, lane: QueueLane, stopped: string | null, shard: Shard) => ReadyQueue;
 
 export interface ReadyQueueParts {
   readonly store: DeliveryStore;
@@ -50,7 +43,7 @@ const storeRetryMs = 500;
  * places of those due now. A delivery is loaded shortly before it is sent, so that what changed in between is seen. It is in
  * the window, ready (loaded), in flight (started, not yet settled), or only in the store.
  */
-export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQueueParts): DeliveryQueue {
+export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQueueParts) {
   const { store, clock, isShared, stopped, shard = wholeRoute } = parts;
   const lease = leaseName(route, shard);
   const window: QueuePlace[] = [];
@@ -234,7 +227,8 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
   }
 
   return {
-    look(run) {
+    /** Runs several `peek`s and `start`s as one batch, which may cost less. `run` must be synchronous. */
+    look(run: () => void): void {
       try {
         run();
       } finally {
@@ -242,7 +236,8 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
         if (!isShared) unload();
       }
     },
-    peek(now) {
+    /** The next delivery due at `now` (unix ms); null when none is loaded. The lane is woken when one comes, or at `nextDueAt`. */
+    peek(now: number): StoredDelivery | null {
       if (isLost || isResting) return null;
       for (;;) {
         const first = ready[0];
@@ -254,13 +249,15 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
         if (loading) return null;
       }
     },
-    start() {
+    /** Takes out the peeked delivery, whose attempt starts. `settle` or `putBack` must follow. */
+    start(): void {
       const started = ready.shift()?.delivery;
       if (started === undefined) return;
       inFlight.set(started.event, started);
       if (isShared && !loading && window.length > 0 && ready.length < ahead() / 2) load(clock.now());
     },
-    async settle(settlement) {
+    /** Writes the outcome of the attempt; resolves once it is durable. May be called again after it rejected. */
+    async settle(settlement: Settlement): Promise<void> {
       const { event, settled: to, at } = settlement;
       const delivery = inFlight.get(event);
       if (delivery === undefined) throw new Error(`event ${event} is settled without an attempt`);
@@ -281,22 +278,28 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
       // A repeated settlement does not know what the first one released.
       if (outcome.result === "late") lookFrom(at);
     },
-    putBack(event) {
+    /** The attempt did not count: the delivery waits as before. */
+    putBack(event: number): void {
       const delivery = inFlight.get(event);
       inFlight.delete(event);
       known.delete(event);
       lookFrom(delivery?.dueAt ?? 0);
     },
+    /** Nothing starts for a while: nothing stays loaded until the next `peek`. */
     rest: unload,
+    /** A delivery becomes due. */
     offer,
-    lookAgain() {
+    /** The store was changed from outside this lane. */
+    lookAgain(): void {
       lookFrom(clock.now() - lateMs);
       if (stop !== null) readStop();
     },
-    // While an answer is awaited, the queue wakes the lane itself.
+    /** Unix ms at which to `peek` again; null: not before the lane is woken, as by an answer that is awaited. */
     nextDueAt: () => dueAt,
+    /** Why the destination is stopped; null when it is not. */
     stopReason: () => stop,
-    async close() {
+    /** After the last attempt was settled or put back. */
+    close(): void {
       cancelPoll();
       cancelRest();
     },

@@ -1,23 +1,18 @@
+import type { BreakerState } from "../model/breaker.ts";
 import type { Clock } from "../model/clock.ts";
 import type { RouteNotes, StoredDelivery } from "../model/delivery.ts";
 import { maskText } from "../model/mask.ts";
-import type { BreakerState, SharedBreaker, SharedRate } from "../model/shared-limits.ts";
 import { type Breaker, createBreaker } from "./breaker.ts";
 import { compose, composeOriginal } from "./compose.ts";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "./destinations/destination.ts";
-import { createSharedRate, createTokenBucket, type TokenBucket } from "./rate.ts";
+import { createTokenBucket, type TokenBucket } from "./rate.ts";
 import { breakerName, type DestinationSettings, type LaneSettings, rateOf } from "./settings.ts";
-import { createSharedBreaker } from "./shared-breaker.ts";
 
 export interface SessionParts {
   readonly clock: Clock;
   readonly connect: (to: DestinationSettings) => Destination;
   /** Another process may have delivered the route a moment ago, so its rate begins without tokens. */
   readonly takesOver?: boolean;
-  /** Default: a breaker of this process alone. `changed` is called when its state changes without a call from here. */
-  readonly breakerOf?: (settings: LaneSettings, changed: () => void) => Breaker;
-  /** Default: the rate of this process alone. `changed` is called when `nextAt` may have changed without a call from here. */
-  readonly bucketOf?: (route: string, perSecond: number, changed: () => void) => TokenBucket;
 }
 
 /** A destination with the settings it was made from. It closes when its last attempt is over. */
@@ -34,34 +29,19 @@ export interface DestinationSession {
   left(): void;
   /** Closes the session as soon as no attempt is in flight. */
   retire(): void;
-  end(): Promise<void>;
 }
 
-export function openSession(
-  settings: LaneSettings,
-  parts: SessionParts,
-  notes: RouteNotes,
-  changed: (session: DestinationSession) => void,
-): DestinationSession {
+export function openSession(settings: LaneSettings, parts: SessionParts, notes: RouteNotes): DestinationSession {
   const { to } = settings;
   const rate = rateOf(settings);
-  const { clock, breakerOf, bucketOf } = parts;
+  const { now } = parts.clock;
   const destination = parts.connect(to);
-  const breaker = breakerOf?.(settings, () => changed(session)) ?? breakerFrom(notes, settings, clock.now);
-  const bucket =
-    rate === undefined
-      ? null
-      : (bucketOf?.(settings.name, rate, () => changed(session)) ?? createTokenBucket(rate, clock.now, parts.takesOver));
+  const breaker = breakerFrom(notes, settings, now);
+  const bucket = rate === undefined ? null : createTokenBucket(rate, now, parts.takesOver);
   let inFlight = 0;
   let retired = false;
 
-  async function end(): Promise<void> {
-    breaker.close();
-    bucket?.close();
-    await destination.close();
-  }
-
-  const session: DestinationSession = {
+  return {
     settings,
     destination,
     breaker,
@@ -72,15 +52,13 @@ export function openSession(
     },
     left() {
       inFlight -= 1;
-      if (retired && inFlight === 0) void end();
+      if (retired && inFlight === 0) void destination.close();
     },
     retire() {
       retired = true;
-      if (inFlight === 0) void end();
+      if (inFlight === 0) void destination.close();
     },
-    end,
   };
-  return session;
 }
 
 /** Changed settings begin with a closed breaker and without a pause. */
@@ -134,35 +112,4 @@ function failedOutcome(error: unknown): AttemptOutcome {
 /** Masked, because an error's text may quote the data it failed on. */
 export function faultText(error: unknown): string {
   return maskText(error instanceof Error ? error.message : String(error)).slice(0, 300);
-}
-
-interface SharedSessionParts {
-  readonly clock: Clock;
-  /** A name that no other process has. */
-  readonly holder: string;
-  readonly breakerNamed: (name: string) => SharedBreaker;
-  readonly rateNamed: (name: string) => SharedRate;
-}
-
-/** How long after the end of its attempt a probe counts as lost. */
-const probeGraceMs = 5000;
-
-/**
- * The breaker and the rate that lanes of one route share with other processes. A breaker is named by the route's settings.
- * A rate is named by the route alone, because old and new settings are in force side by side during a rolling restart.
- */
-export function createSharedSession({
-  clock,
-  holder,
-  breakerNamed,
-  rateNamed,
-}: SharedSessionParts): Required<Pick<SessionParts, "breakerOf" | "bucketOf">> {
-  return {
-    breakerOf(settings, changed) {
-      const { to } = settings;
-      const shared = breakerNamed(breakerName(settings));
-      return createSharedBreaker(to.breaker, { shared, clock, holder, probeMs: to.timeout + probeGraceMs, changed });
-    },
-    bucketOf: (route, perSecond, changed) => createSharedRate(perSecond, rateNamed(route), clock, changed),
-  };
 }

@@ -1,9 +1,9 @@
+import type { Failing } from "./breaker.ts";
 import type { KeptHeaders, Origin } from "./event.ts";
 import type { HydrationBrief } from "./hydration.ts";
 import type { EventId } from "./ids.ts";
 import { type RedisFaultKind, redisFaultKinds } from "./redis.ts";
 import type { Shard } from "./route-lease.ts";
-import type { Failing } from "./shared-limits.ts";
 
 export { type DeliveryState, deliveryStates } from "./states.ts";
 
@@ -200,17 +200,6 @@ export interface Settling extends Settlement {
  * another worker has the route now, and nothing was stored.
  */
 export type SettledOutcome = { readonly result: "settled"; readonly released: QueuePlace | null } | { readonly result: "late" | "lost" };
-
-/** Deliveries of a route that a process leased. */
-export interface ClaimedDeliveries {
-  readonly deliveries: readonly StoredDelivery[];
-  /** True when more deliveries were due. */
-  readonly more: boolean;
-  /** Unix ms at which the next one becomes due; null when none waits. Meaningless when `more`. */
-  readonly nextDueAt: number | null;
-  /** Why the destination is stopped, in which case nothing is returned; else null. */
-  readonly stopped: string | null;
-}
 
 const prefix = "proxy:";
 

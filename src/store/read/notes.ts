@@ -1,4 +1,4 @@
-import type { Failing } from "../../model/shared-limits.ts";
+import type { Failing } from "../../model/breaker.ts";
 import type { Work } from "../sql/ops.ts";
 import { failingKey, type Pause, pauseKey, type Stop, stopKey } from "../work/route-notes.ts";
 import { values } from "../work/state.ts";

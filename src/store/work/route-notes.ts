@@ -1,5 +1,5 @@
+import type { Failing } from "../../model/breaker.ts";
 import type { OpenNote, RouteNotes, Settlement } from "../../model/delivery.ts";
-import type { Failing } from "../../model/shared-limits.ts";
 import type { Work } from "../sql/ops.ts";
 import { put, take, values } from "./state.ts";
 

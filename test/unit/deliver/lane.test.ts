@@ -1,17 +1,14 @@
 import { describe, expect, test } from "vitest";
-import type { ClaimStore } from "../../../src/deliver/claim-queue.ts";
-import { createClaimQueue } from "../../../src/deliver/claim-queue.ts";
-import type { QueueOf } from "../../../src/deliver/delivery-queue.ts";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
 import { createLane, type LaneHooks, noNotes } from "../../../src/deliver/lane.ts";
-import { createReadyQueue, type DeliveryStore } from "../../../src/deliver/ready-queue.ts";
+import type { DeliveryStore } from "../../../src/deliver/queue-ports.ts";
+import { createReadyQueue, type QueueOf } from "../../../src/deliver/ready-queue.ts";
 import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/settings.ts";
 import type { DeliverySubject, RouteNotes, Settlement, StoredDelivery } from "../../../src/model/delivery.ts";
 import type { EventId } from "../../../src/model/ids.ts";
 import type { MaybePromise } from "../../../src/model/maybe-promise.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
-import { createClaimsInMemory } from "./claims-in-memory.ts";
 
 const ok: AttemptOutcome = { result: { kind: "answered", status: 200, retryAfterMs: null }, tookMs: 1, response: null };
 const answered = (status: number, retryAfterMs: number | null = null): AttemptOutcome => ({
@@ -165,30 +162,6 @@ function quietHooks(): LaneHooks & { moves: string[]; stops: string[]; pauses: n
     failed: ({ event }, stage, error) => void failures.push(`${event} ${stage}: ${(error as Error).message}`),
   };
 }
-
-test.each(["all", "living"] as const)("the same over a store that processes share, where %s of its settlements fail", async (refused) => {
-  const clock = createManualClock();
-  const claims = createClaimsInMemory(clock.now);
-  for (let event = 1; event <= 20; event++) claims.plan(event);
-  const store: ClaimStore = {
-    ...claims.store,
-    async settle(settlement, claim) {
-      if (settlement.event === 2 && (refused === "all" || settlement.settled.to !== "dead")) throw new RangeError("cannot be written");
-      return claims.store.settle(settlement, claim);
-    },
-  };
-  const hand = handDestination(() => ok);
-  const hooks = quietHooks();
-  const queueOf: QueueOf = (route, of) => createClaimQueue(route, of, { store, clock, holder: "h" });
-  const lane = createLane(settings({ concurrency: 1 }), { queueOf, clock, random: () => 0.5, connect: () => hand.destination, hooks });
-  await clock.advance(200_000);
-  expect(hand.sent).toHaveLength(20);
-  const others = [...claims.rows.values()].filter(({ event }) => event !== 2);
-  expect(others.every(({ state }) => state === "delivered")).toBe(true);
-  expect(claims.rows.get(2)?.state).toBe(refused === "all" ? "waiting" : "dead");
-  expect(hooks.failures[0]).toBe("2 settle: cannot be written");
-  await lane.close(1_000);
-});
 
 describe.each([
   ["at once", false],

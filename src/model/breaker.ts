@@ -1,0 +1,26 @@
+export type BreakerState = "closed" | "open" | "half-open";
+
+/** The public view of a breaker. */
+export interface BreakerView {
+  readonly state: BreakerState;
+  /** Unix milliseconds until which the destination asked for a pause; null without one. */
+  readonly pausedUntil: number | null;
+  /** Unix milliseconds until which it is open; null unless open. */
+  readonly openUntil: number | null;
+  /** Unix milliseconds of the first failure in a row; null: the last attempt did not fail, or nobody knows. */
+  readonly failingSince: number | null;
+  /** Absent: not known beyond `failingSince`. */
+  readonly failing?: Failing | null;
+}
+
+/** The attempts of a route that failed, in a row. */
+export interface Failing {
+  /** Unix ms at which the first one ended. */
+  readonly since: number;
+  readonly attempts: number;
+  /** Of the last one: an HTTP status such as `503`, or an error such as `timeout`. */
+  readonly cause: string;
+}
+
+/** The slow attempts of a route that delivered, in a row. */
+export type Slow = Omit<Failing, "cause">;
