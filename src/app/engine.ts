@@ -5,7 +5,6 @@ import type { Budgets } from "../model/budget.ts";
 import type { Clock } from "../model/clock.ts";
 import type { DatabaseFacts } from "../model/database.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { SharedCaps } from "../model/shared-caps.ts";
 import type { StopView } from "../service/accounts.ts";
 import type { Plan } from "../service/settings.ts";
 import { type Store, type StoreHooks, StoreRefused } from "../store/port.ts";
@@ -40,9 +39,7 @@ export interface Engine {
   readonly clock: Clock;
   /** Only of a store that processes share. */
   readonly backlog?: PlanningBacklog;
-  /** The caps of an account, where processes share them. */
-  readonly caps?: (account: string, baseUrl: string) => SharedCaps;
-  /** The same, where each process has a part of them. */
+  /** Divides the caps of an account, where processes share the store. */
   readonly budgets?: (account: string, baseUrl: string) => Budgets;
   /** How deliveries are queued, what is stored of their destinations, and which routes this process delivers. */
   readonly lanes: Pick<DispatcherParts, "queueOf" | "notesOf" | "leases">;

@@ -132,7 +132,6 @@ export async function createRelay({
     clock,
     backlog,
     lanes,
-    caps,
     budgets,
     breakersOf,
     tryNow,
@@ -162,7 +161,6 @@ export async function createRelay({
   const service = createServiceSide({
     settings: current,
     store,
-    caps,
     budgets,
     clock,
     supervise,

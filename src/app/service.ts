@@ -25,7 +25,6 @@ export interface ServiceSideParts {
   /** The current settings. */
   readonly settings: () => Settings;
   readonly store: Store;
-  readonly caps: Engine["caps"];
   readonly budgets: Engine["budgets"];
   readonly clock: Clock;
   readonly supervise: Supervisor["supervise"];
@@ -51,24 +50,8 @@ const recentMs = 180_000;
 
 /** The messaging service's side of the relay: calling it, and detecting when its webhooks do not arrive. */
 export function createServiceSide(parts: ServiceSideParts) {
-  const {
-    settings,
-    store,
-    caps,
-    budgets,
-    clock,
-    supervise,
-    random,
-    log,
-    privacy,
-    redact,
-    metrics,
-    accept,
-    calls,
-    scheduled,
-    tracing,
-    diagnose,
-  } = parts;
+  const { settings, store, budgets, clock, supervise, random, log, privacy, redact, metrics, accept, calls, scheduled, tracing, diagnose } =
+    parts;
   const accountsOf = (from: Settings) => (calls ? from.accounts : {});
   const usage = createCallUsage({ store, clock, supervise, settings });
   const services = createServiceAccounts(accountsOf(settings()), {
@@ -76,7 +59,6 @@ export function createServiceSide(parts: ServiceSideParts) {
     random,
     isTemporary: (text) => isTemporaryRejection(text, settings().send.temporaryRejections),
     recent: (account) => store.recentCalls(account, clock.now() - recentMs),
-    shared: caps,
     budgets,
     redact,
     hooks: (account) => ({

@@ -2,7 +2,6 @@ import { createHash } from "node:crypto";
 import type { Budgets } from "../model/budget.ts";
 import type { Clock } from "../model/clock.ts";
 import type { Secret } from "../model/secret.ts";
-import type { SharedCaps } from "../model/shared-caps.ts";
 import { type TlsSettings, tlsKey } from "../model/tls.ts";
 import { createServiceClient, type ServiceClient } from "./client.ts";
 import { type QuotaReason, type StopReason, stopReasons } from "./limits/account.ts";
@@ -65,9 +64,7 @@ export interface ServiceAccountsParts {
   readonly random: () => number;
   /** Calls of the last minutes, including those of a process that ended. */
   readonly recent: (account: string) => readonly DispatchedCall[];
-  /** What processes share of an account at a base URL. Default: this process is the only one. */
-  readonly shared?: ((account: string, baseUrl: string) => SharedCaps) | undefined;
-  /** The same, where each process has a part of the caps. */
+  /** Divides the caps of an account at a base URL among its processes. Default: this process is the only one. */
   readonly budgets?: ((account: string, baseUrl: string) => Budgets) | undefined;
   /** Removes secrets from the service's texts. Default: only the account's key. */
   readonly redact?: ((text: string) => string) | undefined;
@@ -84,7 +81,7 @@ interface Entry {
 
 export function createServiceAccounts(
   accounts: Accounts,
-  { clock, random, recent, shared, budgets, redact, hooks, isTemporary }: ServiceAccountsParts,
+  { clock, random, recent, budgets, redact, hooks, isTemporary }: ServiceAccountsParts,
 ): ServiceAccounts {
   let entries = new Map<string, Entry>();
   /** Entries whose clients are being closed. */
@@ -111,12 +108,10 @@ export function createServiceAccounts(
   }
 
   function limiterFor(account: string, baseUrl: string, allowance: Allowance): Limiter {
-    const among = { shared: shared?.(account, baseUrl), budgets: budgets?.(account, baseUrl) };
-    if (among.shared === undefined && among.budgets === undefined)
-      return createLimiter({ ...allowance, clock, recent: recent(account), hooks: hooks(account) });
-    // Shared caps outlive the process, so the calls need not be noted elsewhere.
+    if (budgets === undefined) return createLimiter({ ...allowance, clock, recent: recent(account), hooks: hooks(account) });
+    // Parts of the caps outlive the process, so the calls need not be noted elsewhere.
     const { dispatched: _, ...others } = hooks(account);
-    return createLimiter({ ...allowance, clock, ...among, hooks: others });
+    return createLimiter({ ...allowance, clock, budgets: budgets(account, baseUrl), hooks: others });
   }
 
   function reload(next: Accounts): void {

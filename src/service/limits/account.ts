@@ -1,4 +1,3 @@
-import type { SharedAnswer, SharedStep } from "../../model/shared-caps.ts";
 import { type CallCap, type CallOperation, type CallOutcome, callOperations } from "../admission.ts";
 
 /** Stops of monthly quotas: of all calls, or of one operation. */
@@ -73,10 +72,7 @@ export interface LearnedCap {
   readonly at: number;
 }
 
-/**
- * What the service's answers have shown about an account. Plain data, so that the account's processes can share it
- * (`shared.ts`).
- */
+/** What the service's answers have shown about an account. */
 export interface AccountState {
   /** The plan of `quotas` and `granted`, which do not apply to another plan. */
   plan: string;
@@ -134,138 +130,15 @@ export function forgetGranted(state: AccountState, plan: string): void {
   state.granted = { requests: null, messages: null };
 }
 
-/** The same state with all its steady times moved by `byMs`. */
-export function shifted(state: AccountState, byMs: number): AccountState {
-  const hold = (one: HoldState): HoldState => ({ ...one, until: one.until + byMs });
-  const learned = (one: LearnedCap | null): LearnedCap | null => one && { ...one, at: one.at + byMs };
-  return {
-    ...state,
-    quotas: Object.fromEntries(
-      Object.entries(state.quotas).map(([reason, one]) => [
-        reason,
-        one && { ...one, until: one.until + byMs, probeUntil: one.probeUntil + byMs },
-      ]),
-    ) as AccountState["quotas"],
-    granted: { requests: learned(state.granted.requests), messages: learned(state.granted.messages) },
-    blockedUntil: state.blockedUntil + byMs,
-    holds: { requests: hold(state.holds.requests), messages: hold(state.holds.messages) },
-    keys: Object.fromEntries(
-      Object.entries(state.keys).map(([key, one]) => [key, { ...one, until: one.until + byMs, probeUntil: one.probeUntil + byMs }]),
-    ),
-  };
-}
-
-/** The account state of one process, or of all that share it. */
+/** What this process knows of an account. */
 export interface Learned {
-  /** As this process knows it now; do not modify. */
+  /** As it is now; do not modify. */
   view(): AccountState;
-  /**
-   * Applies `what` in this process at once and returns its result. `newest`: the number of the call dispatched last. When
-   * another process was faster, `what` runs again on its state, so it must be pure. `settled` receives the result that was
-   * stored; null: unknown whether it was.
-   */
-  change<T>(what: (state: AccountState, newest: number) => T, settled?: (given: T | null) => void): T;
+  /** Applies `what` and returns its result. `newest`: the number of the call dispatched last. */
+  change<T>(what: (state: AccountState, newest: number) => T): T;
 }
 
-/** The state of a process that is alone. */
-export function createOwnLearned(plan: string, newest: () => number): Learned {
+export function createLearned(plan: string, newest: () => number): Learned {
   const state = emptyAccountState(plan);
-  return {
-    view: () => state,
-    change(what, settled) {
-      const given = what(state, newest());
-      settled?.(given);
-      return given;
-    },
-  };
-}
-
-interface SharedLearned extends Learned {
-  newest(): number;
-  /** What the next step sends about the state. */
-  toSend(): Pick<SharedStep, "version" | "next">;
-  /** False: the changes were not stored, because another process had changed the state. Send them again. */
-  receive(answer: SharedAnswer, now: number): boolean;
-  /** The step failed: the changes may or may not be stored. */
-  failed(): void;
-  /** Whether changes are not stored yet. */
-  hasNews(): boolean;
-}
-
-interface Change {
-  apply(state: AccountState, newest: number): void;
-  /** A caller waits for whether it was stored. */
-  readonly isAwaited: boolean;
-  settle(isStored: boolean): void;
-}
-
-/**
- * The state that an account's processes share: as stored last, plus the changes of this process that are not stored yet. A
- * change is stored only on the state it was made on; if another process was faster, it is applied again on the new state.
- * Times are steady ms of this process, and of the shared clock in transit. `news`: called when there is a change to store.
- */
-export function createSharedLearned(plan: string, news: () => void): SharedLearned {
-  let base = emptyAccountState(plan);
-  let view = structuredClone(base);
-  let changes: Change[] = [];
-  let version = 0;
-  let newest = 0;
-  /** Shared time minus local time; null: not known yet. */
-  let offset: number | null = null;
-  /** The state in transit, with the changes that it includes. */
-  let draft: { readonly state: AccountState; readonly changes: readonly Change[] } | null = null;
-
-  function look(): void {
-    view = structuredClone(base);
-    for (const change of changes) change.apply(view, newest);
-  }
-
-  return {
-    view: () => view,
-    change(what, settled) {
-      const before = JSON.stringify(view);
-      const first = what(view, newest);
-      if (settled === undefined && JSON.stringify(view) === before) return first;
-      let last = first;
-      changes.push({
-        apply(state, at) {
-          last = what(state, at);
-        },
-        isAwaited: settled !== undefined,
-        settle: (isStored) => settled?.(isStored ? last : null),
-      });
-      news();
-      return first;
-    },
-    newest: () => newest,
-    toSend() {
-      if (changes.length === 0 || offset === null) return { version, next: null };
-      const state = structuredClone(base);
-      for (const change of changes) change.apply(state, newest);
-      draft = { state, changes };
-      return { version, next: { state: JSON.stringify(shifted(state, offset)), newest } };
-    },
-    receive(answer, now) {
-      const stored = answer.isStored ? draft : null;
-      draft = null;
-      version = answer.version;
-      newest = answer.newest;
-      offset = answer.now - now;
-      if (stored !== null) base = stored.state;
-      // It was written by a process of this version.
-      else if (answer.state !== null) base = shifted(JSON.parse(answer.state) as AccountState, -offset);
-      changes = changes.filter((change) => stored?.changes.includes(change) !== true);
-      look();
-      for (const change of stored?.changes ?? []) change.settle(true);
-      return changes.length === 0;
-    },
-    failed() {
-      draft = null;
-      const awaited = changes.filter(({ isAwaited }) => isAwaited);
-      changes = changes.filter(({ isAwaited }) => !isAwaited);
-      look();
-      for (const change of awaited) change.settle(false);
-    },
-    hasNews: () => changes.length > 0,
-  };
+  return { view: () => state, change: (what) => what(state, newest()) };
 }

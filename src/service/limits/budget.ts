@@ -2,18 +2,23 @@ import { type BudgetAnswer, type Budgets, type Limits, limitsFrom, type SlotKind
 import type { Clock, SteadyTime } from "../../model/clock.ts";
 import { uuidv7 } from "../../model/ids.ts";
 import type { CallCap } from "../admission.ts";
-import {
-  type AccountState,
-  createOwnLearned,
-  holdToPlan,
-  type Learned,
-  type QuotaReason,
-  type QuotaStop,
-  quotaReasons,
-} from "./account.ts";
+import { type AccountState, createLearned, holdToPlan, type Learned, type QuotaReason, type QuotaStop, quotaReasons } from "./account.ts";
 import type { Caps } from "./caps.ts";
-import type { SharedAccount } from "./shared.ts";
-import { type CallKind, callKinds, createSlots, limitsOf, slotKindsOf } from "./slots.ts";
+import { type CallKind, callKinds, createSlots, limitsOf, type Slots, slotKindsOf } from "./slots.ts";
+
+/** Slots and knowledge of an account: all of them, or a process's part. */
+export interface AccountPart {
+  readonly slots: Slots;
+  readonly learned: Learned;
+  /** False: no slots are available now, and calls must not wait for any. */
+  isKnown(): boolean;
+  /** Updates the view if it is older than a few seconds. */
+  refresh(): void;
+  /** Resolves when all that this process learned is stored, and what others stored is known; false: it may not be. */
+  stored(): Promise<boolean>;
+  /** No more calls follow: slots that could not be returned come back by themselves. */
+  close(): void;
+}
 
 /** Calls in flight, and how many of them may be. `others`: without sends. */
 interface InFlight {
@@ -70,11 +75,11 @@ const least = (a: Limits, b: Limits): Limits => limitsFrom((kind) => Math.min(a[
  * at once, and those are at most the cap (`limiter.ts`). A process that could not renew its part stops in time, and its
  * part is free only when its calls count no longer.
  */
-export function createBudgetedAccount(parts: BudgetParts): SharedAccount {
+export function createBudgetedAccount(parts: BudgetParts): AccountPart {
   const { budgets, clock, time, graceMs, tookMs, plan, waiting, changed, lost } = parts;
   const process = uuidv7(clock.now());
   const slots = createSlots(noLimits, graceMs);
-  const own = createOwnLearned(plan(), slots.newest);
+  const own = createLearned(plan(), slots.newest);
   let caps = parts.caps;
   let limits = noLimits;
   let othersUsed = noLimits;
@@ -225,7 +230,7 @@ export function createBudgetedAccount(parts: BudgetParts): SharedAccount {
 
   const learned: Learned = {
     view: own.view,
-    change(what, settled) {
+    change(what) {
       const before = seen(own.view());
       const given = own.change(what);
       const after = seen(own.view());
@@ -235,7 +240,6 @@ export function createBudgetedAccount(parts: BudgetParts): SharedAccount {
         news.set(reason, stop && { ...stop, until: time.toUnix(stop.until) });
       }
       if (news.size > 0) void step();
-      settled?.(given);
       return given;
     },
   };

@@ -1,7 +1,6 @@
 import type { Budgets } from "../../model/budget.ts";
 import type { Clock } from "../../model/clock.ts";
 import { createSteadyTime } from "../../model/clock.ts";
-import type { SharedCaps, SlotEnd } from "../../model/shared-caps.ts";
 import {
   type Admission,
   type CallCap,
@@ -14,12 +13,11 @@ import {
 } from "../admission.ts";
 import { capsUnknown } from "../errors.ts";
 import type { Plan } from "../settings.ts";
-import { createOwnLearned, type Identity, keyOf, type QuotaReason, quotaReasons, type StopReason, stopReasons } from "./account.ts";
-import { createBudgetedAccount } from "./budget.ts";
+import { createLearned, type Identity, keyOf, type QuotaReason, quotaReasons, type StopReason, stopReasons } from "./account.ts";
+import { type AccountPart, createBudgetedAccount } from "./budget.ts";
 import { type Caps, grantedCaps, learnCaps, planCaps, planId, shareOf } from "./caps.ts";
 import { createCallQueue } from "./queue.ts";
-import { createSharedAccount, type SharedAccount, type Wanted } from "./shared.ts";
-import { type CallKind, callKinds, createSlots, limitsOf } from "./slots.ts";
+import { type CallKind, createSlots, limitsOf, type SlotEnd } from "./slots.ts";
 import { coveringReasons, createStops, type StopState } from "./stops.ts";
 
 /** The account's caps, by plan or in numbers, and the relay's share of them (more than 0, at most 1). */
@@ -36,9 +34,7 @@ export type LimiterOptions = Allowance & {
   readonly atOnce?: number;
   /** Calls that an earlier process dispatched within the last minutes: they count against the caps too. */
   readonly recent?: readonly DispatchedCall[];
-  /** Shares caps and stops with other processes of the account; default: this process is alone. */
-  readonly shared?: SharedCaps | undefined;
-  /** The same: each process has a part of the caps. */
+  /** Divides the caps among the processes of the account; default: this process is alone. */
   readonly budgets?: Budgets | undefined;
   readonly hooks?: LimiterHooks;
 };
@@ -114,8 +110,7 @@ const othersTookMs = 10_000;
  * end is taken to be `graceMs` later. A call that was never sent counts in no window and returns its slot at once. The
  * relay cannot know the other users of the account: when the service answers 429 all the same, the cap is held (`caps.ts`).
  *
- * With several processes, each has a part of the caps (`budget.ts`); or the moment at which a slot was granted takes the
- * place of the dispatch (`shared.ts`).
+ * With several processes, each has a part of the caps (`budget.ts`).
  *
  * **Priorities.** `send` before `interactive` before `poll` (`queue.ts`). `interactive` and `poll` leave what sends can need (`quotasOf`);
  * messages and polls are spread over the minute (`slots.ts`).
@@ -127,7 +122,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   const time = createSteadyTime(clock);
   let allowance: Allowance = options;
   const identity = (): Identity => identityOf(allowance);
-  const account = openAccount();
+  const account = options.budgets === undefined ? ownAccount() : budgetedAccount(options.budgets);
   const { slots, learned } = account;
   const stops = createStops({ time, learned, identity });
   const queue = createCallQueue({ clock, time, readyAt });
@@ -140,12 +135,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   /** Limits calls other than sends, because a service that hangs on polls would otherwise block sends too. */
   const mostOthers = atOnce - Math.ceil(atOnce / 4);
 
-  function openAccount(): SharedAccount {
-    if (options.budgets !== undefined) return budgetedAccount(options.budgets);
-    return options.shared === undefined ? ownAccount() : sharedAccount(options.shared);
-  }
-
-  function ownAccount(): SharedAccount {
+  function ownAccount(): AccountPart {
     let caps = shareOf(capsOf(options), options.share);
     const own = createSlots(limitsOf(caps), graceMs);
     const now = clock.now();
@@ -162,7 +152,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
         used: (cap, at) => own.used(at)[cap],
         limit: (cap) => caps[cap],
       },
-      learned: createOwnLearned(identity().plan, own.newest),
+      learned: createLearned(identity().plan, own.newest),
       isKnown: () => true,
       refresh: () => {},
       stored: async () => true,
@@ -170,7 +160,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     };
   }
 
-  function budgetedAccount(budgets: Budgets): SharedAccount {
+  function budgetedAccount(budgets: Budgets): AccountPart {
     return createBudgetedAccount({
       budgets,
       clock,
@@ -187,21 +177,6 @@ export function createLimiter(options: LimiterOptions): Limiter {
           most: { all: most, others: Math.min(most, mostOthers) },
         };
       },
-      changed: applyLearned,
-      lost: () => turnAway("unknown"),
-    });
-  }
-
-  function sharedAccount(shared: SharedCaps): SharedAccount {
-    return createSharedAccount({
-      shared,
-      clock,
-      time,
-      graceMs,
-      plan: identity().plan,
-      caps: shareOf(capsOf(options), options.share),
-      isProven: () => keyOf(learned.view(), identity().key).isProven,
-      wanted,
       changed: applyLearned,
       lost: () => turnAway("unknown"),
     });
@@ -232,16 +207,6 @@ export function createLimiter(options: LimiterOptions): Limiter {
     }
     const held = heldUntil(kind);
     return held > now ? held : slots.readyAt(kind, now);
-  }
-
-  function wanted(): Wanted {
-    const now = time.now();
-    const all = Math.max(0, mostInFlight() - sendsInFlight - othersInFlight);
-    const others = Math.max(0, Math.min(all, mostOthers - othersInFlight));
-    const wants = callKinds.map((kind) =>
-      heldUntil(kind) > now ? 0 : Math.min(queue.waiting(kind.cap, kind.priority), kind.priority === "send" ? all : others),
-    );
-    return { wants, room: { all, others } };
   }
 
   /** Applies what this process or another one learned. */
@@ -308,55 +273,39 @@ export function createLimiter(options: LimiterOptions): Limiter {
         const { signal } = call;
         signal?.throwIfAborted();
         adjustCaps();
-        const verdict = account.isKnown() ? stops.admit(call.operation) : "unknown";
-        if (verdict !== "free" && verdict !== "probe") {
-          hooks.refused?.(verdict);
+        const probes = account.isKnown() ? stops.admit(call.operation) : "unknown";
+        if (typeof probes === "string") {
+          hooks.refused?.(probes);
           // In another process, the stop may be over.
           account.refresh();
-          throw refusal(verdict);
+          throw refusal(probes);
         }
-        let probes: readonly StopReason[] = [];
-        let leaveLine = (): void => {};
-        const entry = { operation: call.operation, turnAway };
-        const join = (): void => {
-          waiting.add(entry);
-          leaveLine = queue.join(call, {
-            go() {
-              leave();
-              resolve(permitFor(call, probes));
-            },
-          });
-          queue.dispatch();
-        };
-        function leave(): void {
+        const leave = (): void => {
           leaveLine();
           waiting.delete(entry);
           signal?.removeEventListener("abort", giveUp);
-        }
-        function turnAway(reason: StopReason | "unknown"): void {
+        };
+        const turnAway = (reason: StopReason | "unknown"): void => {
           leave();
           stops.leaveProbe(probes);
           hooks.refused?.(reason);
           reject(refusal(reason));
-        }
-        function giveUp(): void {
+        };
+        const giveUp = (): void => {
           leave();
           stops.leaveProbe(probes);
           reject(signal?.reason);
           queue.dispatch();
-        }
+        };
+        const go = (): void => {
+          leave();
+          resolve(permitFor(call, probes));
+        };
+        const leaveLine = queue.join(call, { go });
+        const entry = { operation: call.operation, turnAway };
+        waiting.add(entry);
         signal?.addEventListener("abort", giveUp);
-        if (verdict === "free") return join();
-        stops.beginProbe(call.operation, (begun) => {
-          const isRefused = begun === null || typeof begun === "string";
-          if (signal?.aborted === true) {
-            if (!isRefused) stops.leaveProbe(begun);
-            return;
-          }
-          if (isRefused) return turnAway(begun ?? "unknown");
-          probes = begun;
-          join();
-        });
+        queue.dispatch();
       }),
     state() {
       account.refresh();
@@ -385,10 +334,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
     resume: () => restart(allowance, false),
     async resumeByOrder() {
       if (!(await account.stored())) throw capsUnknown();
-      const ended = await new Promise<readonly QuotaReason[]>((resolve, reject) => {
-        stops.resume(false, (all) => (all === null ? reject(capsUnknown()) : resolve(all)));
-        applyLearned();
-      });
+      const ended = stops.resume(false);
+      applyLearned();
       if (!(await account.stored())) throw capsUnknown();
       return ended;
     },

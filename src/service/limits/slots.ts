@@ -1,5 +1,4 @@
 import { type Limits, limitsFrom, type SlotKind, slotKinds } from "../../model/budget.ts";
-import type { SlotEnd } from "../../model/shared-caps.ts";
 import { type CallCap, type CallPriority, callPriorities } from "../admission.ts";
 import { type Caps, quotasOf } from "./caps.ts";
 
@@ -14,6 +13,9 @@ export const callKinds: readonly CallKind[] = callPriorities.flatMap((priority) 
   { cap: "requests", priority },
 ]);
 
+/** How a call ended. `lost`: unknown whether and when the service counted it; `not-sent`: it certainly did not. */
+export type SlotEnd = "answered" | "lost" | "not-sent";
+
 /** A slot that a call holds. */
 export interface Slot {
   readonly kind: CallKind;
@@ -21,10 +23,7 @@ export interface Slot {
   readonly number: number;
 }
 
-/**
- * Grants slots. Everything that the account's processes must agree on is behind this port; the order of the calls that wait
- * in this process is not. Times are steady ms.
- */
+/** Grants slots of an account. Times are steady ms. */
 export interface Slots {
   /** Now or earlier: a call of this kind may go. Later: look again then. Infinity: not before a call in flight ends. */
   readyAt(kind: CallKind, now: number): number;
@@ -32,10 +31,6 @@ export interface Slots {
   take(kind: CallKind, now: number): Slot;
   /** `isBad`: the service refused the call because of its key. */
   end(slot: Slot, now: number, how: SlotEnd, isBad: boolean): void;
-  /** The number of the call dispatched last. */
-  newest(): number;
-  /** Counts an earlier process's call that ended by `endedAt`. Call it in their order, before any `take`. */
-  count(kind: CallKind, endedAt: number): void;
   setCaps(caps: Caps): void;
   used(cap: CallCap, now: number): number;
   limit(cap: CallCap): number;
@@ -59,6 +54,10 @@ export const slotKindsOf = byKind(({ cap, priority }): readonly SlotKind[] => [
 ]);
 
 export interface OwnSlots extends Omit<Slots, "setCaps" | "used" | "limit"> {
+  /** The number of the call dispatched last. */
+  newest(): number;
+  /** Counts an earlier process's call that ended by `endedAt`. Call it in their order, before any `take`. */
+  count(kind: CallKind, endedAt: number): void;
   setLimits(limits: Limits, now: number): void;
   used(now: number): Limits;
 }

@@ -32,17 +32,15 @@ export type StopState = Readonly<Record<StopReason, number | null>>;
  * There is no timer: elapsed time takes effect at the next call or read.
  */
 interface Stops {
-  /** Whether a call may join the queue, as a normal call or as a probe; or why it is refused. */
-  admit(operation: CallOperation): StopReason | "free" | "probe";
+  /** The stops that a call probes, which are then in flight as probes; none: it is a normal call. Or why it is refused. */
+  admit(operation: CallOperation): readonly StopReason[] | StopReason;
   refusal(reason: StopReason): ServiceError;
-  /** `got` receives the stops that the call probes, or the one that refuses it; null: unknown. */
-  beginProbe(operation: CallOperation, got: (begun: readonly StopReason[] | StopReason | null) => void): void;
   /** The probe gave up before it was sent. */
   leaveProbe(probes: readonly StopReason[]): void;
   /** Applies a call's outcome. Runs inside `Learned.change`. Returns the stop that began with it. */
   learn(state: AccountState, newest: number, ended: EndedCall, own: Identity): StopReason | null;
-  /** Ends the stops of quotas; with `anotherKey` also the doubt about the key. `settled` receives those it ended; null: unknown. */
-  resume(anotherKey: boolean, settled?: (ended: readonly QuotaReason[] | null) => void): void;
+  /** Ends the stops of quotas, and returns them; with `anotherKey` also ends the doubt about the key. */
+  resume(anotherKey: boolean): readonly QuotaReason[];
   state(): StopState;
   resources(): Partial<Record<QuotaReason, string>>;
 }
@@ -88,23 +86,18 @@ export function createStops({ time, learned, identity }: StopsParts): Stops {
 
   return {
     admit(operation) {
-      const found = verdict(learned.view(), operation, time.now(), identity());
-      if (typeof found === "string") return found;
-      return found.length === 0 ? "free" : "probe";
+      const now = time.now();
+      const own = identity();
+      const found = verdict(learned.view(), operation, now, own);
+      if (typeof found === "string" || found.length === 0) return found;
+      learned.change((state) => {
+        for (const stop of probedStops(state, found, own.key)) stop.probeUntil = now + probeMs;
+      });
+      return found;
     },
     refusal(reason) {
       if (reason === "unauthenticated" || reason === "blocked") return localRefusal({ kind: reason });
       return localRefusal({ kind: "quota", cause: null, until: untilOf(reason) ?? time.toUnix(time.now()) });
-    },
-    beginProbe(operation, got) {
-      const now = time.now();
-      const own = identity();
-      learned.change((state) => {
-        const found = verdict(state, operation, now, own);
-        if (typeof found === "string") return found;
-        for (const stop of probedStops(state, found, own.key)) stop.probeUntil = now + probeMs;
-        return found;
-      }, got);
     },
     leaveProbe(probes) {
       if (probes.length === 0) return;
@@ -114,16 +107,16 @@ export function createStops({ time, learned, identity }: StopsParts): Stops {
       });
     },
     learn,
-    resume(anotherKey, settled) {
+    resume(anotherKey) {
       const { plan, key: id } = identity();
-      learned.change((state, newest) => {
+      return learned.change((state, newest) => {
         const ended = quotaReasons.filter((reason) => quotaIn(state, reason, plan) !== null);
         forgetGranted(state, plan);
         state.quotas = noQuotas();
         state.resumedAt = newest;
         if (anotherKey) endDoubt(keyOf(state, id), newest);
         return ended;
-      }, settled);
+      });
     },
     state() {
       const { blockedUntil } = learned.view();
