@@ -1,5 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { freePort } from "../test/setup/free-port.ts";
+import { startPostgres } from "../test/setup/postgres.ts";
 import { drain } from "./backlog/drain.ts";
 import { fill } from "./backlog/fill.ts";
 import { numberFlag, readFlags } from "./flags.ts";
@@ -12,9 +13,15 @@ import { printResult, round } from "./report.ts";
 const usage = `A backlog of deliveries made by real ingest while the destination is down: node bench/backlog.ts
   --deliveries <n>      waiting in the end (200000)
   --connections <n>     (64)
+  --postgres            on PostgreSQL 18, which must be installed for tests; without figures of the disk
   --short               2000 deliveries, for CI`;
 
-const flags = readFlags(usage, { deliveries: { type: "string" }, connections: { type: "string" }, short: { type: "boolean" } });
+const flags = readFlags(usage, {
+  deliveries: { type: "string" },
+  connections: { type: "string" },
+  postgres: { type: "boolean" },
+  short: { type: "boolean" },
+});
 const deliveries = Math.ceil(numberFlag("deliveries", flags.deliveries, flags.short === true ? 2000 : 200_000));
 const connections = numberFlag("connections", flags.connections, 64);
 
@@ -23,7 +30,8 @@ console.log(describeMachine(machine));
 
 await using stack = new AsyncDisposableStack();
 const sinkPort = await freePort();
-const relay = await startRelay({ destination: `http://127.0.0.1:${sinkPort}/events`, concurrency: 64 });
+const settings = flags.postgres === true ? { storage: { driver: "postgres", url: await startedPostgres() } } : {};
+const relay = await startRelay({ destination: `http://127.0.0.1:${sinkPort}/events`, concurrency: 64, settings });
 stack.defer(() => relay.stop());
 const load = await startChild("load.ts");
 stack.defer(() => load.stop());
@@ -65,6 +73,12 @@ printResult("backlog", machine, figures, {
   "disk/body": round(restBytes / deliveries / filled.bodyBytes),
   "drain/ingest": round(drained.perSecond / filled.startPerSecond),
 });
+
+async function startedPostgres(): Promise<string> {
+  const server = await startPostgres({ durable: true, tcp: true });
+  stack.defer(() => server.stop());
+  return server.url;
+}
 
 /** Resident memory in MiB once the process has had nothing much to do for a while, so that a last collection is over. */
 async function atRest(pid: number): Promise<number> {

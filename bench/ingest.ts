@@ -5,7 +5,7 @@ import { describe, ratiosOf, summarise } from "./ingest/summary.ts";
 import type { RunResult } from "./load/run.ts";
 import { describeMachine, lookAtMachine } from "./machine.ts";
 import { startChild } from "./process/start-child.ts";
-import { printResult } from "./report.ts";
+import { printResult, spreadOf } from "./report.ts";
 
 const usage = `Acknowledged events a second, all sides in one run: node bench/ingest.ts
   --only <names>        of ${sideNames.join(", ")} (comma between)
@@ -13,6 +13,7 @@ const usage = `Acknowledged events a second, all sides in one run: node bench/in
   --rounds <n>          (3)
   --connections <n>     (64)
   --rate <n>            events a second in the open loop (5000)
+  --half                the open loop at half of what relay+delivery accepts in the closed loop
   --no-keep-alive       also the closed loop with a connection for each event
   --short               one round of half a second, at 2000/s in the open loop, for CI`;
 
@@ -22,6 +23,7 @@ const flags = readFlags(usage, {
   rounds: { type: "string" },
   connections: { type: "string" },
   rate: { type: "string" },
+  half: { type: "boolean" },
   "no-keep-alive": { type: "boolean" },
   short: { type: "boolean" },
 });
@@ -30,7 +32,6 @@ const seconds = numberFlag("seconds", flags.seconds, short ? 0.5 : 5);
 const warmupSeconds = short ? 0.1 : 1;
 const rounds = numberFlag("rounds", flags.rounds, short ? 1 : 3);
 const connections = numberFlag("connections", flags.connections, 64);
-const rate = numberFlag("rate", flags.rate, short ? 2000 : 5000);
 const names = sideNames.filter((name) => flags.only === undefined || flags.only.split(",").includes(name));
 if (names.length === 0) {
   console.error(`--only knows ${sideNames.join(", ")}`);
@@ -65,6 +66,9 @@ for (let round = 0; round < rounds; round += 1) {
     await runRound("noKeepAlive", round, { run: 2001 + round, seconds, warmupSeconds, connections, rate: null, oneRequestEach: true });
   }
 }
+const accepted = results.get("relay+delivery")?.closed.map(({ perSecond }) => perSecond) ?? [];
+const half = flags.half === true && accepted.length > 0 ? Math.round(spreadOf(accepted).median / 2) : null;
+const rate = half ?? numberFlag("rate", flags.rate, short ? 2000 : 5000);
 for (let round = 0; round < rounds; round += 1) {
   await runRound("open", round, { run: 1001 + round, seconds, warmupSeconds, connections, rate, oneRequestEach: false });
 }

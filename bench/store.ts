@@ -32,6 +32,8 @@ const short = flags.short === true;
 const total = Math.ceil(numberFlag("events", flags.events, short ? 3_000 : 60_000));
 const rounds = Math.ceil(numberFlag("rounds", flags.rounds, short ? 1 : 5));
 const batch = 100;
+/** Accepts that are handed over at once, as when many requests wait for one turn of the event loop. */
+const flood = 1_000;
 const now = Date.now();
 
 /** µs per event: of the clock, of Node's processor time, and of PostgreSQL's. */
@@ -43,6 +45,9 @@ interface Cost {
 type Step = "accept" | "settle";
 type Side = Readonly<Record<Step, Cost>>;
 
+const flooded = "SQLite, 1,000 in one turn";
+/** Milliseconds for which nothing else ran, the longest of each flood. */
+const longestTurns: number[] = [];
 /** The yardsticks hold nothing behind another delivery, so they are compared with a route without order. */
 const rulesOf = { none: rulesIn("none"), message: rulesIn("message") };
 const machine = await lookAtMachine();
@@ -52,6 +57,7 @@ for (let round = 0; round < rounds; round += 1) {
   note("SQLite engine, in order", await engine());
   note("SQLite", await onSqlite("none"));
   note("SQLite, in order", await onSqlite("message"));
+  note(flooded, await onSqlite("none", flood));
   if (flags["sqlite-yardstick"] !== undefined) note("SQLite yardstick", yardstick(flags["sqlite-yardstick"], {}));
   if (flags.postgres === true || flags["postgres-yardstick"] !== undefined) {
     for (const [side, order] of [
@@ -80,8 +86,10 @@ for (const line of table(
 printResult(
   "store",
   machine,
-  { events: total, batch, rounds, ...figures },
+  { events: total, batch, rounds, ...figures, longestTurnMs: spreadOf(longestTurns) },
   {
+    ...ratios(flooded, "SQLite", "wall"),
+    ...ratios(flooded, "SQLite yardstick", "wall"),
     ...ratios("SQLite engine, in order", "SQLite, in order", "wall"),
     ...ratios("SQLite", "SQLite yardstick", "wall"),
     ...ratios("PostgreSQL", "PostgreSQL yardstick", "postgres"),
@@ -148,13 +156,29 @@ async function engine(): Promise<Side> {
   return { accept, settle };
 }
 
-async function onSqlite(order: keyof typeof rulesOf): Promise<Side> {
+async function onSqlite(order: keyof typeof rulesOf, atOnce = batch): Promise<Side> {
   await using store = await openSqlite(rulesOf[order]);
-  return await through(store);
+  return await through(store, atOnce);
 }
 
-async function through(store: OneStore): Promise<Side> {
-  const accept = await cost((events) => store.accept(events));
+/** Returns the milliseconds between the two turns of the event loop that were furthest apart. */
+function watchTurns(): () => number {
+  let [longest, before, isOver] = [0, performance.now(), false];
+  const look = () => {
+    const at = performance.now();
+    longest = Math.max(longest, at - before);
+    before = at;
+    if (!isOver) setImmediate(look);
+  };
+  setImmediate(look);
+  return () => {
+    isOver = true;
+    return longest;
+  };
+}
+
+async function through(store: OneStore, atOnce = batch): Promise<Side> {
+  const accept = await cost((events) => store.accept(events), atOnce);
   // As a worker does: it has passed what was due before.
   let from = 0;
   const settle = await drained(
@@ -168,11 +192,16 @@ async function through(store: OneStore): Promise<Side> {
   return { accept, settle };
 }
 
-async function cost(accept: (events: readonly ReceivedEvent[]) => Promise<readonly { readonly result: string }[]>): Promise<Cost> {
+async function cost(
+  accept: (events: readonly ReceivedEvent[]) => Promise<readonly { readonly result: string }[]>,
+  atOnce = batch,
+): Promise<Cost> {
   const events = eventsOf();
   return await measure(async () => {
-    for (let from = 0; from < total; from += batch) {
-      const outcomes = await accept(events.slice(from, from + batch));
+    for (let from = 0; from < total; from += atOnce) {
+      const turns = atOnce === flood ? watchTurns() : null;
+      const outcomes = await accept(events.slice(from, from + atOnce));
+      if (turns !== null) longestTurns.push(turns());
       if (outcomes.some(({ result }) => result !== "accepted")) throw new Error("an event was not accepted");
     }
   });
