@@ -1,12 +1,13 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import type { AuditReport, Offender } from "../model/audit.ts";
 import { screenId } from "../model/mask.ts";
 import type { Answer } from "./answers.ts";
 import type { ControlClient } from "./control-client.ts";
 import type { Io } from "./io.ts";
-import { type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
+import { withRelayOptions, withTimeOptions } from "./options.ts";
 import { print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
+import { type OptionsOf, optionOf } from "./typed.ts";
 
 type Audit = Answer<"audit">;
 /** What a report of the relay and one of this process have in common. */
@@ -15,19 +16,19 @@ type Verdict = Pick<AuditReport, "balanced" | "rows" | "tookMs"> & {
   readonly offenders: readonly (Omit<Offender, "rule"> & { readonly rule: string })[];
 };
 
-interface Options extends RelayOptions, TimeOptions {
-  readonly day?: string;
-  readonly source?: string;
-  readonly json?: boolean;
-}
-
 /** Adds `audit`: whether everything that was received is accounted for, from the rows themselves. */
 export function build(command: Command, io: Io): void {
-  withRelayOptions(command).addOption(
-    new Option("--day <date>", "received on this day (UTC), such as 2026-11-20").argParser(day).conflicts(["from", "to", "since"]),
-  );
-  for (const option of timeOptions()) command.addOption(option);
-  command
+  declare(command).action((options) => audit(command, options, io));
+}
+
+type Options = OptionsOf<typeof declare>;
+
+function declare(command: Command) {
+  return withTimeOptions(
+    withRelayOptions(command).addOption(
+      optionOf("--day <date>", "received on this day (UTC), such as 2026-11-20", day).conflicts(["from", "to", "since"]),
+    ),
+  )
     .option("--source <name>", "only from this source")
     .option("--json", "print the report as JSON")
     .addHelpText(
@@ -45,8 +46,7 @@ Examples:
   wamid-relay audit --day 2026-11-20 --source main
   wamid-relay audit --since 2h --json | jq .broken
   15 3 * * * wamid-relay audit --since 26h --config /etc/wamid-relay/relay.yaml     a line of a crontab`,
-    )
-    .action((options: Options) => audit(command, options, io));
+    );
 }
 
 function day(text: string): string {

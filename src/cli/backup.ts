@@ -1,18 +1,20 @@
 import type { Command } from "commander";
 import { bytesText } from "./doctor/finding.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { givenArgument, type SettingsOptions, withConfigOption } from "./options.ts";
+import { givenArgument, withConfigOption } from "./options.ts";
 import { print, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
-
-interface Options extends SettingsOptions {
-  readonly force?: boolean;
-  readonly json?: boolean;
-}
+import type { OptionsOf } from "./typed.ts";
 
 /** Adds `backup`: a checked and audited copy of the store, while the relay runs. */
 export function build(command: Command, io: Io): void {
-  withConfigOption(command)
+  declare(command).action((file, options) => runBackup(file, options, io));
+}
+
+type Options = OptionsOf<typeof declare>;
+
+function declare(command: Command) {
+  return withConfigOption(command)
     .argument("<file>", "the backup", givenArgument)
     .option("--force", "replace the file if it exists")
     .option("--json", "print {file, bytes, at, audit, tookMs} as JSON")
@@ -30,8 +32,7 @@ Examples:
   wamid-relay backup /backups/relay.db
   wamid-relay backup /backups/relay.db --force --config /etc/wamid-relay/relay.yaml
   wamid-relay backup /backups/relay.db --force --json | jq .audit.balanced`,
-    )
-    .action((file: string, options: Options) => runBackup(file, options, io));
+    );
 }
 
 /** What `backup` and `restore` do alike. `act` gets the store's path. */

@@ -6,10 +6,9 @@ import type { Warning } from "../config/warnings.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { type SettingsOptions, withConfigOption } from "./options.ts";
 import { counted, print as printText } from "./output.ts";
+import { typed } from "./typed.ts";
 
-interface FileOptions extends SettingsOptions {
-  readonly json?: boolean;
-}
+type FileOptions = SettingsOptions & { readonly json?: boolean | undefined };
 
 /** Adds `config check`, `config print` and `config schema`. */
 export function build(command: Command, io: Io): void {
@@ -24,7 +23,7 @@ export function build(command: Command, io: Io): void {
         ["wamid-relay config check --json | jq '.faults[].path'", "for scripts"],
       ]),
     )
-    .action((options: FileOptions) => check(options, io));
+    .action((options) => check(options, io));
 
   withConfigOption(command.command("print"))
     .description("print the settings in effect: defaults filled in, secrets as their fingerprints")
@@ -36,10 +35,9 @@ export function build(command: Command, io: Io): void {
         ["wamid-relay config print --json | jq .retention", "one part"],
       ]),
     )
-    .action((options: FileOptions) => print(options, io));
+    .action((options) => print(options, io));
 
-  command
-    .command("schema")
+  typed(command.command("schema"))
     .description("print the JSON Schema of the settings, for editors")
     .option("--out <file>", "write it to a file")
     .option("--check <file>", "fail when the file is not this schema")
@@ -50,7 +48,7 @@ export function build(command: Command, io: Io): void {
         ["# yaml-language-server: $schema=./relay.schema.json", ""],
       ]),
     )
-    .action((options: SchemaOptions) => schema(options, io));
+    .action((options) => schema(options, io));
 }
 
 async function check({ config, envFile, json }: FileOptions, io: Io): Promise<void> {
@@ -85,12 +83,10 @@ async function print(options: FileOptions, io: Io): Promise<void> {
   printText(io, options, printableSettings(settings), () => printSettings(settings).trimEnd().split("\n"));
 }
 
-interface SchemaOptions {
-  readonly out?: string;
-  readonly check?: string;
-}
-
-async function schema({ out, check: checked }: SchemaOptions, io: Io): Promise<void> {
+async function schema(
+  { out, check: checked }: { readonly out?: string | undefined; readonly check?: string | undefined },
+  io: Io,
+): Promise<void> {
   const { editorSchema } = await import("../config/json-schema.ts");
   const text = `${JSON.stringify(editorSchema(), null, 2)}\n`;
   if (out !== undefined) writeFile(out, text);

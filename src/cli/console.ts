@@ -1,10 +1,8 @@
 import type { Command } from "commander";
 import type { ControlClient } from "./control-client.ts";
 import type { Io } from "./io.ts";
-import { type RelayOptions, withRelayOptions } from "./options.ts";
+import { withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
-
-type Options = RelayOptions & { readonly open: boolean; readonly json?: boolean };
 
 /** Adds `console`: opens the web console, signed in. */
 export function build(command: Command, io: Io): void {
@@ -23,7 +21,7 @@ Examples:
   wamid-relay console --no-open                          on a server without a browser
   RELAY_TOKEN=… wamid-relay console --relay http://127.0.0.1:9090`,
     )
-    .action(async (options: Options) => {
+    .action(async (options) => {
       const { call, withRelay } = await import("./reach-relay.ts");
       const open = async (client: ControlClient) => {
         // Refused here, a token without the scope read gives a clear error instead of an empty console.

@@ -2,27 +2,20 @@ import { type Command, InvalidArgumentError } from "commander";
 import { deliveryStates } from "../model/states.ts";
 import type { Answer } from "./answers.ts";
 import type { Io } from "./io.ts";
-import { choice, count, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
+import { choice, count, withRelayOptions, withTimeOptions } from "./options.ts";
 import { print, privacyOf, tableLines, timeText } from "./output.ts";
-
-interface GroupOptions extends RelayOptions, TimeOptions {
-  readonly route?: string;
-  readonly state?: string;
-  readonly errorCode?: string;
-  readonly json?: boolean;
-}
-
-interface Options extends GroupOptions {
-  readonly cause?: string;
-  readonly limit: number;
-  readonly before?: string;
-  readonly showPii?: boolean;
-}
+import type { OptionsOf } from "./typed.ts";
 
 /** Adds `deliveries list` and `deliveries groups`. */
 export function build(command: Command, io: Io): void {
-  const list = withRelayOptions(command.command("list")).description("list deliveries, those of the newest events first");
-  list
+  const [list, groups] = [command.command("list"), command.command("groups")];
+  declareList(list).action((options) => listDeliveries(list, options, io));
+  declareGroups(groups).action((options) => groupDeliveries(groups, options, io));
+}
+
+function declareList(command: Command) {
+  const list = withRelayOptions(command)
+    .description("list deliveries, those of the newest events first")
     .option("--route <name>", "of this route")
     .addOption(choice("--state <word>", "in this state; dead ones are the dead letters", deliveryStates))
     .option("--cause <cause>", "whose last failed attempt failed for this, such as 503 or timeout; none: no attempt failed")
@@ -38,12 +31,13 @@ Examples:
   wamid-relay deliveries list --state dead
   wamid-relay deliveries list --route failures-to-crm --state waiting --limit 200
   wamid-relay deliveries list --state dead --json | jq -r '.data[].id' | xargs wamid-relay retry`,
-    )
-    .action((options: Options) => listDeliveries(list, options, io));
-  for (const option of timeOptions()) list.addOption(option);
+    );
+  return withTimeOptions(list);
+}
 
-  const groups = withRelayOptions(command.command("groups")).description("count undelivered deliveries by route, state and cause");
-  groups
+function declareGroups(command: Command) {
+  const groups = withRelayOptions(command)
+    .description("count undelivered deliveries by route, state and cause")
     .option("--route <name>", "of this route")
     .addOption(choice("--state <word>", "in this state", deliveryStates))
     .option("--error-code <code>", "whose event has this error code, such as 131026")
@@ -54,13 +48,12 @@ Examples:
 Examples:
   wamid-relay deliveries groups
   wamid-relay deliveries groups --state dead`,
-    )
-    .action((options: GroupOptions) => groupDeliveries(groups, options, io));
-  for (const option of timeOptions()) groups.addOption(option);
+    );
+  return withTimeOptions(groups);
 }
 
 /** Prints the groups, largest first. */
-async function groupDeliveries(command: Command, options: GroupOptions, io: Io): Promise<void> {
+async function groupDeliveries(command: Command, options: OptionsOf<typeof declareGroups>, io: Io): Promise<void> {
   const { call, timeFilter, withRelay } = await import("./reach-relay.ts");
   const { route, state, errorCode, json } = options;
   const given = { route, state, errorCode, ...timeFilter(command, options, Date.now()) };
@@ -92,7 +85,7 @@ function openReason({ state, cause }: Pick<Answer<"delivery">, "state" | "cause"
 }
 
 /** Prints the deliveries that match, those of the newest events first. */
-async function listDeliveries(command: Command, options: Options, io: Io): Promise<void> {
+async function listDeliveries(command: Command, options: OptionsOf<typeof declareList>, io: Io): Promise<void> {
   const [{ shownAnswer }, { readPages, timeFilter, withRelay }] = await Promise.all([import("./answers.ts"), import("./reach-relay.ts")]);
   const { route, state, cause, errorCode, before, limit } = options;
   const query = { route, state, cause, errorCode, ...timeFilter(command, options, Date.now()), before };

@@ -6,19 +6,15 @@ import type { DemoConsole, DemoResult } from "./demo/run.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { count } from "./options.ts";
 import { print } from "./output.ts";
-
-interface Options {
-  readonly seed: string;
-  readonly messages: number;
-  readonly rate: number;
-  readonly keep?: boolean;
-  readonly stay?: boolean;
-  readonly json?: boolean;
-}
+import { type OptionsOf, typed } from "./typed.ts";
 
 /** Adds `demo`: messaging service, client, relay and downstream in one go, with a summary in which the sums must match. */
 export function build(command: Command, io: Io): void {
-  command
+  declare(command).action((options) => demo(options, io));
+}
+
+function declare(command: Command) {
+  return typed(command)
     .option("--seed <text>", "another seed gives other people and other faults", "demo")
     .option("--messages <count>", "messages sent through the client", count, 600)
     .option("--rate <sends>", "sends per second", count, 150)
@@ -34,11 +30,13 @@ downstream differ; the folder is kept.
 Examples:
   wamid-relay demo
   wamid-relay demo --seed another --json`,
-    )
-    .action((options: Options) => demo(options, io));
+    );
 }
 
-async function demo({ seed, messages, rate, keep = false, stay: mustStay = false, json = false }: Options, io: Io): Promise<void> {
+async function demo(
+  { seed, messages, rate, keep = false, stay: mustStay = false, json = false }: OptionsOf<typeof declare>,
+  io: Io,
+): Promise<void> {
   const [{ consoleLines, runDemo, summaryLines, whatNext }, { createProgress }] = await Promise.all([
     import("./demo/run.ts"),
     import("./demo/progress.ts"),

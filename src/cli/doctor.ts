@@ -1,18 +1,18 @@
 import type { Command } from "commander";
 import { CommandFailed, type Io } from "./io.ts";
-import { type SettingsOptions, withConfigOption } from "./options.ts";
+import { withConfigOption } from "./options.ts";
 import { print } from "./output.ts";
-
-interface Options extends SettingsOptions {
-  readonly deep?: boolean;
-  readonly offline?: boolean;
-  readonly strict?: boolean;
-  readonly json?: boolean;
-}
+import type { OptionsOf } from "./typed.ts";
 
 /** Adds `doctor`. Exit code 1 when a check fails, and with `--strict` when one warns; skipped checks leave it 0. */
 export function build(command: Command, io: Io): void {
-  withConfigOption(command)
+  declare(command).action((options) => doctor(options, io));
+}
+
+type Options = OptionsOf<typeof declare>;
+
+function declare(command: Command) {
+  return withConfigOption(command)
     .option("--deep", "check the whole store for damage; takes longer")
     .option("--offline", "call neither destinations nor the messaging service")
     .option("--strict", "exit with 1 on warnings too")
@@ -36,8 +36,7 @@ Examples:
   wamid-relay doctor --offline
   wamid-relay doctor --strict             for cron: any finding is an error
   wamid-relay doctor --json | jq '.checks[] | select(.level != "ok")'`,
-    )
-    .action((options: Options) => doctor(options, io));
+    );
 }
 
 async function doctor({ config, envFile, deep = false, offline = false, strict = false, json = false }: Options, io: Io): Promise<void> {

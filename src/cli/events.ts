@@ -6,45 +6,25 @@ import type { Command } from "commander";
 import { type DeliveryState, dispositions } from "../model/states.ts";
 import type { Answer } from "./answers.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import {
-  choice,
-  count,
-  givenArgument,
-  ownFixtures,
-  type RelayOptions,
-  type TimeOptions,
-  timeOptions,
-  withRelayOptions,
-} from "./options.ts";
+import { choice, count, givenArgument, ownFixtures, withRelayOptions, withTimeOptions } from "./options.ts";
 import { print, privacyOf, tableLines, timeText } from "./output.ts";
-
-interface ListOptions extends RelayOptions, TimeOptions {
-  readonly event?: string;
-  readonly source?: string;
-  readonly account?: string;
-  readonly status?: string;
-  readonly disposition?: string;
-  readonly errorCode?: string;
-  readonly wamid?: string;
-  readonly subject?: string;
-  readonly query?: string;
-  readonly before?: number;
-  readonly limit: number;
-  readonly showPii?: boolean;
-  readonly json?: boolean;
-}
-
-interface ShowOptions extends RelayOptions {
-  readonly account?: string;
-  readonly body?: boolean;
-  readonly showPii?: boolean;
-  readonly json?: boolean;
-}
+import type { OptionsOf } from "./typed.ts";
 
 /** Adds `events list`, `events show` and `events save`. */
 export function build(command: Command, io: Io): void {
-  const list = withRelayOptions(command.command("list")).description("list events, newest first");
-  list
+  const [list, show, save] = [command.command("list"), command.command("show"), command.command("save")];
+  declareList(list).action((options) => listEvents(list, options, io));
+  declareShow(show).action((id, options) => showEvent(show, id, options, io));
+  declareSave(save).action((id, options) => saveEvent(save, id, options, io));
+}
+
+type ListOptions = OptionsOf<typeof declareList>;
+type ShowOptions = OptionsOf<typeof declareShow>;
+type SaveOptions = OptionsOf<typeof declareSave>;
+
+function declareList(command: Command) {
+  const filters = withRelayOptions(command)
+    .description("list events, newest first")
     .option("--event <kind>", "of this kind, such as message.status")
     .option("--source <name>", "from this source")
     .option("--account <name>", "of this account")
@@ -54,8 +34,7 @@ export function build(command: Command, io: Io): void {
     .option("--wamid <wamid>", "about this message")
     .option("--subject <id>", "about this message or run, by its wamid or run id")
     .option("--query <name>", "of this event, delivery, message or run: id, seq, reference, or last digits of the phone");
-  for (const option of timeOptions()) list.addOption(option);
-  list
+  return withTimeOptions(filters)
     .option("--limit <count>", "most rows", count, 50)
     .option("--before <seq>", "only events before this one: next of the previous page", count)
     .option("--show-pii", "show wamids in clear; they contain people's phone numbers")
@@ -71,13 +50,16 @@ Examples:
   wamid-relay events list --query wamid:caa16f1062d2
   wamid-relay events list --json | jq -r '.data[].id'
   RELAY_TOKEN=… wamid-relay events list --relay http://127.0.0.1:9090`,
-    )
-    .action((options: ListOptions) => listEvents(list, options, io));
+    );
+}
 
-  const show = withRelayOptions(
-    command.command("show").argument("<event>", "event id, or seq (the number that events list shows)", givenArgument),
-  );
-  show
+/** Adds `--config`, `--relay` and the argument of one event. */
+function withEvent(command: Command) {
+  return withRelayOptions(command).argument("<event>", "event id, or seq (the number that events list shows)", givenArgument);
+}
+
+function declareShow(command: Command) {
+  return withEvent(command)
     .description("show one event: its origin and secret, its transition, the verdict of each route, each attempt, and the body")
     .option("--account <name>", "the account, if several have an event of this id")
     .option("--body", "print only the body, byte for byte as it was received (not masked)")
@@ -90,26 +72,11 @@ Examples:
   wamid-relay events show 01998d3e-7c1a-7000-8000-00000000002a
   wamid-relay events show 1234 --show-pii
   wamid-relay events show 1234 --body > body.json`,
-    )
-    .action((id: string, options: ShowOptions) => showEvent(show, id, options, io));
-
-  addSave(command, io);
+    );
 }
 
-interface SaveOptions extends RelayOptions {
-  readonly account?: string;
-  readonly out?: string;
-  readonly salt?: string;
-  readonly force?: boolean;
-  readonly json?: boolean;
-}
-
-/** Adds `events save`: a captured event as a fixture without personal data. */
-function addSave(command: Command, io: Io): void {
-  const save = withRelayOptions(
-    command.command("save").argument("<event>", "event id, or seq (the number that events list shows)", givenArgument),
-  );
-  save
+function declareSave(command: Command) {
+  return withEvent(command)
     .description("save an event as a fixture for trigger, with phones, wamids, names and ids of people replaced")
     .option("--account <name>", "the account, if several have an event of this id")
     .option("--out <file>", "write it to this file; - prints it (default: fixtures/<kind>.<status>.json)")
@@ -128,8 +95,7 @@ stay: read the file before you share it.
 Examples:
   wamid-relay events save 1234
   wamid-relay events save 01998d3e-7c1a-7000-8000-00000000002a --out fixtures/button-reply.json --salt "our team's"`,
-    )
-    .action((id: string, options: SaveOptions) => saveEvent(save, id, options, io));
+    );
 }
 
 /** Prints the events that match, newest first. */

@@ -4,25 +4,23 @@ import type { Answer } from "./answers.ts";
 import type { ControlClient } from "./control-client.ts";
 import { attemptText, movement, planner, unseenLine, verdictLine } from "./event-report.ts";
 import type { Io } from "./io.ts";
-import { choice, count, givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
+import { choice, count, givenArgument, withRelayOptions } from "./options.ts";
 import { counted, print, privacyOf, timeText } from "./output.ts";
+import type { OptionsOf } from "./typed.ts";
 
 type Story = Answer<"story">;
 type EventStory = Story["events"][number];
 type DeliveryStory = EventStory["deliveries"][number];
 
-interface Options extends RelayOptions {
-  readonly as?: string;
-  readonly account?: string;
-  readonly after?: number;
-  readonly limit: number;
-  readonly showPii?: boolean;
-  readonly json?: boolean;
-}
-
 /** Adds `explain`: the whole story of a message, run or event. */
 export function build(command: Command, io: Io): void {
-  withRelayOptions(command)
+  declare(command).action((name, options) => explain(command, name, options, io));
+}
+
+type Options = OptionsOf<typeof declare>;
+
+function declare(command: Command) {
+  return withRelayOptions(command)
     .argument("<name>", "wamid, event id or seq, reference, run id, or the service's id; masked or not", givenArgument)
     .addOption(choice("--as <what>", "what the name is, if several things have it", ["event", "message", "run"]))
     .option("--account <name>", "the account, if several have something of this name")
@@ -41,8 +39,7 @@ Examples:
   wamid-relay explain 01998d3e-7c1a-7000-8000-00000000002a
   wamid-relay explain order-1234 --show-pii
   wamid-relay explain 4711 --as event --json`,
-    )
-    .action((name: string, options: Options) => explain(command, name, options, io));
+    );
 }
 
 /** Prints the whole story of each message, run or event of this name. */

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { CommandFailed, type Io } from "./io.ts";
-import { type SettingsOptions, withConfigOption } from "./options.ts";
+import { withConfigOption } from "./options.ts";
 
 /** Shorter than the timeouts of the image's and Kubernetes' checks. */
 const answerWithinMs = 4_000;
@@ -21,7 +21,7 @@ Exit codes:
 Examples:
   wamid-relay healthcheck --config /etc/wamid-relay/relay.yaml`,
     )
-    .action(async (options: SettingsOptions) => {
+    .action(async (options) => {
       const [{ readPart }, { controlAddress, probeListener }] = await Promise.all([
         import("./settings-option.ts"),
         import("./reach-relay.ts"),

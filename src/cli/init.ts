@@ -3,34 +3,29 @@ import { closeSync, existsSync, mkdirSync, openSync, rmSync, writeFileSync } fro
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { readPostgresUrl } from "../model/postgres.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { givenArgument } from "./options.ts";
+import { choice, givenArgument } from "./options.ts";
 import { print } from "./output.ts";
+import { type OptionsOf, typed } from "./typed.ts";
 
 const drivers = ["sqlite", "postgres"] as const;
 
-interface Options {
-  readonly serviceName?: string;
-  readonly downstream?: string;
-  readonly storage?: (typeof drivers)[number];
-  readonly postgresUrl?: string;
-  readonly port: number;
-  readonly baseUrl?: string;
-  readonly webhookSecret?: string;
-  readonly apiKey?: string;
-  readonly dir: string;
-  readonly yes?: boolean;
-  readonly json?: boolean;
-}
-
 /** Adds `init`: writes the settings of a new relay and its secrets. */
 export function build(command: Command, io: Io): void {
-  command
+  declare(command).action((options) =>
+    runInit(command, options, io, { input: process.stdin, output: process.stderr, isTerminal: process.stdin.isTTY }),
+  );
+}
+
+type Options = OptionsOf<typeof declare>;
+
+function declare(command: Command) {
+  return typed(command)
     .option("--service-name <name>", "the service's short name: its events carry the header x-<name>-signature", serviceName)
     .option("--downstream <url>", "where the relay delivers events", httpUrl)
-    .addOption(new Option("--storage <driver>", "sqlite: one file and one process; postgres: any number of processes").choices(drivers))
+    .addOption(choice("--storage <driver>", "sqlite: one file and one process; postgres: any number of processes", drivers))
     .option("--postgres-url <url>", "with --storage postgres: its address", postgresUrl)
     .option("--port <port>", "listen on this port", port, 8080)
     .option("--base-url <url>", "the service's base URL, to send messages and poll statuses", httpUrl)
@@ -55,9 +50,6 @@ Examples:
   wamid-relay init
   wamid-relay init --service-name acme --downstream https://app.example/webhooks --dir /etc/wamid-relay
   WEBHOOK_SECRET=… wamid-relay init --yes`,
-    )
-    .action((options: Options) =>
-      runInit(command, options, io, { input: process.stdin, output: process.stderr, isTerminal: process.stdin.isTTY }),
     );
 }
 

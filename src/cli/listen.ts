@@ -1,33 +1,18 @@
 import { randomBytes } from "node:crypto";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { type Io, stopSignal } from "./io.ts";
-import type { AddressOptions } from "./listen/relay.ts";
 import { count, several, withRelayOptions } from "./options.ts";
-
-interface Options extends AddressOptions {
-  readonly forwardTo: readonly string[];
-  readonly forward: boolean;
-  readonly allowRemote?: boolean;
-  readonly events?: string;
-  readonly source?: string;
-  readonly status?: string;
-  readonly where?: string;
-  readonly tracked?: boolean;
-  /** Checked when it runs. */
-  readonly since?: string;
-  readonly latest?: boolean;
-  readonly as?: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly secret?: string;
-  readonly printSecret?: boolean;
-  readonly maxAttempts?: number;
-  readonly showPii?: boolean;
-  readonly json?: boolean;
-}
+import { type OptionsOf, optionOf } from "./typed.ts";
 
 /** Adds `listen`: the events of a relay that runs elsewhere, on this machine. */
 export function build(command: Command, io: Io): void {
-  withRelayOptions(command)
+  declare(command).action((options) => listenTo(command, options, io));
+}
+
+type Options = OptionsOf<typeof declare>;
+
+function declare(command: Command) {
+  return withRelayOptions(command)
     .option("--token-file <file>", "with --relay: a file that holds the token; read again for each connection")
     .option("--token <text>", "with --relay: the token itself (other users of this machine can see it)")
     .option("--forward-to <url>", "post events to this URL, or to source=URL those of one source; may be repeated", several, [])
@@ -38,8 +23,8 @@ export function build(command: Command, io: Io): void {
     .option("--status <words>", "only with these statuses, such as failed,read")
     .option("--where <json>", "only events whose data meets this condition, as where of a route", jsonText)
     .option("--tracked", "only about registered messages and runs")
-    .addOption(new Option("--since <time>", "start with the events received since then: 30m, 2h, or 2026-11-20T08:00:00Z"))
-    .addOption(new Option("--latest", "start now, whatever was missed under this name").conflicts("since"))
+    .option("--since <time>", "start with the events received since then: 30m, 2h, or 2026-11-20T08:00:00Z")
+    .addOption(optionOf("--latest", "start now, whatever was missed under this name").conflicts("since"))
     .option("--as <name>", "name of a cursor: the relay stores the position, and the next listen continues there", name)
     .option("-H, --headers <header>", 'add this header to each post, as "name: value"; may be repeated', header, {})
     .option("--secret <text>", "sign each post with this in the Standard Webhooks way, as a route's to.secret; whsec_… or plain text")
@@ -58,8 +43,7 @@ Examples:
   wamid-relay listen --relay http://127.0.0.1:9090 --events "message.*" --status failed --since 2h
   wamid-relay listen --forward-to main=http://localhost:3000/hook --forward-to flows=http://localhost:3000/flows
   wamid-relay listen --no-forward --json | jq -r .id`,
-    )
-    .action((options: Options) => listenTo(command, options, io));
+    );
 }
 
 async function listenTo(command: Command, options: Options, io: Io): Promise<void> {

@@ -1,16 +1,11 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import type { MigrationReport } from "../app/migrate.ts";
 import type { StorageSettings } from "../store/settings.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { type SettingsOptions, withConfigOption } from "./options.ts";
+import { withConfigOption } from "./options.ts";
 import { print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
-
-interface Options extends SettingsOptions {
-  readonly from: Place;
-  readonly to: Place;
-  readonly json?: boolean;
-}
+import type { OptionsOf } from "./typed.ts";
 
 /** The path of a SQLite file, or the PostgreSQL of the settings. */
 type Place = { readonly driver: "sqlite"; readonly path: string } | { readonly driver: "postgres" };
@@ -20,13 +15,17 @@ const defaultPath = "data/relay.db";
 
 /** Adds `migrate`: everything in a store is copied to another one. */
 export function build(command: Command, io: Io): void {
-  withConfigOption(command)
-    .addOption(
-      new Option("--from <store>", `what to copy: sqlite:<path of the file>, sqlite (${defaultPath}), or postgres (of the settings)`)
-        .argParser(placeOf)
-        .makeOptionMandatory(),
+  declare(command).action((options) => runMigrate(options, io));
+}
+
+function declare(command: Command) {
+  return withConfigOption(command)
+    .requiredOption(
+      "--from <store>",
+      `what to copy: sqlite:<path of the file>, sqlite (${defaultPath}), or postgres (of the settings)`,
+      placeOf,
     )
-    .addOption(new Option("--to <store>", "where to: the same").argParser(placeOf).makeOptionMandatory())
+    .requiredOption("--to <store>", "where to: the same", placeOf)
     .option("--json", "print {result, finishedAt, counts, closedMs, audit, tookMs} as JSON")
     .addHelpText(
       "after",
@@ -45,8 +44,7 @@ Exit codes:
 Examples:
   wamid-relay migrate --from sqlite --to postgres
   wamid-relay migrate --from postgres --to sqlite:/var/lib/wamid-relay/relay.db --config /etc/wamid-relay/relay.yaml`,
-    )
-    .action((options: Options) => runMigrate(options, io));
+    );
 }
 
 function placeOf(text: string): Place {
@@ -59,7 +57,7 @@ function placeOf(text: string): Place {
 }
 
 /** Copies everything, and prints the counts of both sides. */
-async function runMigrate({ config, envFile, from, to, json = false }: Options, io: Io): Promise<void> {
+async function runMigrate({ config, envFile, from, to, json = false }: OptionsOf<typeof declare>, io: Io): Promise<void> {
   if (from.driver === to.driver) throw new CommandFailed(`--from and --to are both ${from.driver}; one must be sqlite, the other postgres`);
   const { readSettings } = await import("./settings-option.ts");
   const { storage } = readSettings({ config, envFile }, io);

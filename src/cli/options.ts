@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { nearest } from "../model/nearest.ts";
+import { type Always, type Given, type OptionsOf, optionOf, type Typed, type TypedOption, typed } from "./typed.ts";
 
 /** A non-empty argument: an empty one comes from an unset variable of a script, and would name no resource. */
 export function givenArgument(text: string): string {
@@ -19,55 +20,53 @@ export function defaultSettingsPath(): string {
 /** Default folder of your own fixtures. */
 export const ownFixtures = "fixtures";
 
-/** Of `--config` and `--env-file`. */
-export interface SettingsOptions {
-  readonly config: string;
-  readonly envFile?: string | undefined;
-}
-
-/** Adds `--config <path>` and `--env-file <path>` ({@link SettingsOptions}). Returns the command. */
-export function withConfigOption(command: Command): Command {
-  return command
+/** Adds `--config <path>` and `--env-file <path>`. */
+export function withConfigOption(command: Command) {
+  return typed(command)
     .option("-c, --config <path>", "settings file", defaultSettingsPath())
     .option("--env-file <path>", "file with variables for the settings (default: .env beside the settings file, if it exists)");
 }
+export type SettingsOptions = OptionsOf<typeof withConfigOption>;
 
-export interface RelayOptions extends SettingsOptions {
-  readonly relay?: string;
-  readonly tokenEnv: string;
-}
-
-/** Adds `--config`, `--relay` and `--token-env`. Returns the command. */
-export function withRelayOptions(command: Command): Command {
+/** Adds `--config`, `--env-file`, `--relay` and `--token-env`. */
+export function withRelayOptions(command: Command) {
   return withConfigOption(command)
     .option("--relay <url>", "use the relay at this URL instead of the one of the settings file")
     .option("--token-env <name>", "with --relay: the environment variable that holds the token", "RELAY_TOKEN");
 }
+export type RelayOptions = OptionsOf<typeof withRelayOptions>;
 
-export interface TimeOptions {
-  readonly from?: string;
-  readonly to?: string;
-  /** Checked by `timeFilter`. */
-  readonly since?: string;
+/** Adds `--from`, `--to` and `--since`, which `timeFilter` checks: when events were received. */
+export function withTimeOptions<Options, Arguments extends unknown[]>(command: Typed<Options, Arguments>) {
+  return command
+    .option("--from <time>", "received from this time on, such as 2026-11-20T08:00:00Z or 2026-11-20 (UTC)", time)
+    .option("--to <time>", "received before this time", time)
+    .addOption(optionOf("--since <duration>", "received within this time until now, such as 30m, 2h, 7d").conflicts("from"));
 }
-
-/** `--from`, `--to` and `--since`: when events were received. */
-export function timeOptions(): Option[] {
-  return [
-    new Option("--from <time>", "received from this time on, such as 2026-11-20T08:00:00Z or 2026-11-20 (UTC)").argParser(time),
-    new Option("--to <time>", "received before this time").argParser(time),
-    new Option("--since <duration>", "received within this time until now, such as 30m, 2h, 7d").conflicts("from"),
-  ];
-}
+export type TimeOptions = OptionsOf<typeof withTimeOptions<unknown, []>>;
 
 /** An option that takes one of some words, and suggests the nearest for another. */
-export function choice(flags: string, description: string, words: readonly string[]): Option {
-  return new Option(flags, description).choices(words).argParser((text) => {
-    if (words.includes(text)) return text;
-    const candidate = nearest(text, words);
-    const hint = candidate === undefined ? "" : ` Did you mean ${candidate}?`;
-    throw new InvalidArgumentError(`Allowed choices are ${words.join(", ")}.${hint}`);
-  });
+export function choice<Flags extends string, Word extends string>(
+  flags: Flags,
+  description: string,
+  words: readonly Word[],
+): TypedOption<Given<Flags, Word>>;
+export function choice<Flags extends string, Word extends string>(
+  flags: Flags,
+  description: string,
+  words: readonly Word[],
+  fallback: NoInfer<Word>,
+): TypedOption<Always<Flags, Word>>;
+export function choice(flags: string, description: string, words: readonly string[], fallback?: string): TypedOption<unknown> {
+  return new Option(flags, description)
+    .default(fallback)
+    .choices(words)
+    .argParser((text) => {
+      if (words.includes(text)) return text;
+      const candidate = nearest(text, words);
+      const hint = candidate === undefined ? "" : ` Did you mean ${candidate}?`;
+      throw new InvalidArgumentError(`Allowed choices are ${words.join(", ")}.${hint}`);
+    });
 }
 
 /** A whole number from 1, for options. */

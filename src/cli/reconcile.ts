@@ -1,28 +1,28 @@
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import type { Answer } from "./answers.ts";
 import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { type RelayOptions, withRelayOptions } from "./options.ts";
+import { withRelayOptions } from "./options.ts";
 import { print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
+import { type OptionsOf, optionOf } from "./typed.ts";
 
 type Plan = Answer<"reconcilePlan">;
 type Polled = Answer<"reconciled">["accounts"][number];
 
-interface Options extends RelayOptions {
-  readonly account?: string;
-  readonly dryRun?: boolean;
-  readonly json?: boolean;
-  readonly quiet?: boolean;
-}
-
 /** Adds `reconcile`: one pass over the messages whose status went quiet. */
 export function build(command: Command, io: Io): void {
-  withRelayOptions(command)
+  declare(command).action((options) => reconcile(command, options, io));
+}
+
+type Options = OptionsOf<typeof declare>;
+
+function declare(command: Command) {
+  return withRelayOptions(command)
     .option("--account <name>", "only this account")
     .option("--dry-run", "only print what would be polled")
     .option("--json", "print {accounts} as JSON")
-    .addOption(new Option("--quiet", "print nothing unless the command fails (exit code 1)").conflicts(["dryRun", "json"]))
+    .addOption(optionOf("--quiet", "print nothing unless the command fails (exit code 1)").conflicts(["dryRun", "json"]))
     .addHelpText(
       "after",
       `
@@ -38,8 +38,7 @@ Examples:
   wamid-relay reconcile --dry-run
   wamid-relay reconcile --account main --json
   */10 * * * * wamid-relay reconcile --quiet --config /etc/wamid-relay/relay.yaml     a line of a crontab`,
-    )
-    .action((options: Options) => reconcile(command, options, io));
+    );
 }
 
 /** Exit code when only the quota kept some due messages from being polled. */

@@ -2,15 +2,21 @@ import type { Command } from "commander";
 import type { Answer } from "./answers.ts";
 import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { type RelayOptions, withRelayOptions } from "./options.ts";
+import { withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
+import type { OptionsOf } from "./typed.ts";
 
-type Options = RelayOptions & { readonly status?: boolean; readonly json?: boolean };
 type Reload = Answer<"reload">;
 
 /** Adds `reload`. Exit code 1 when the relay refused the settings. */
 export function build(command: Command, io: Io): void {
-  withRelayOptions(command)
+  declare(command).action((options) => reload(command, options, io));
+}
+
+type Options = OptionsOf<typeof declare>;
+
+function declare(command: Command) {
+  return withRelayOptions(command)
     .option("--status", "show the last reload; change nothing")
     .option("--json", "print the relay's report as JSON")
     .addHelpText(
@@ -23,8 +29,7 @@ Examples:
   wamid-relay config check && wamid-relay reload
   wamid-relay reload --status
   wamid-relay reload --relay http://10.0.0.7:8080`,
-    )
-    .action((options: Options) => reload(command, options, io));
+    );
 }
 
 async function reload(command: Command, options: Options, io: Io): Promise<void> {

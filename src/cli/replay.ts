@@ -1,36 +1,27 @@
 import { setTimeout as wait } from "node:timers/promises";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import type { Answer } from "./answers.ts";
 import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
-import { checkedOption, choice, count, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
+import { checkedOption, choice, count, withRelayOptions, withTimeOptions } from "./options.ts";
 import { print } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
-
-interface Options extends RelayOptions, TimeOptions {
-  readonly route?: string;
-  readonly state: string;
-  readonly cause?: string;
-  readonly errorCode?: string;
-  readonly disposition?: string;
-  readonly source?: string;
-  readonly event?: number;
-  /** Checked when it runs. */
-  readonly rate?: string;
-  readonly resume?: string;
-  readonly dryRun?: boolean;
-  readonly yes?: boolean;
-  readonly json?: boolean;
-}
+import type { OptionsOf } from "./typed.ts";
 
 /** More than this many are not sent again without `--yes`. */
 const askFrom = 1_000;
 
 /** Adds `replay`: sends everything that a filter matches again. */
 export function build(command: Command, io: Io): void {
-  withRelayOptions(command)
+  declare(command).action((options) => replay(command, options, io));
+}
+
+type Options = OptionsOf<typeof declare>;
+
+function declare(command: Command) {
+  const filtered = withRelayOptions(command)
     .option("--route <name>", "of this route only")
-    .addOption(choice("--state <word>", "which ones", ["dead", "delivered", "any", "waiting"]).default("dead"))
+    .addOption(choice("--state <word>", "which ones", ["dead", "delivered", "any", "waiting"], "dead"))
     .option("--cause <cause>", "whose last failed attempt failed for this, such as 503 or timeout; none: no attempt failed")
     .addOption(
       choice(
@@ -42,11 +33,10 @@ export function build(command: Command, io: Io): void {
     .option("--source <name>", "with --disposition quarantined: received by this source")
     .option("--event <seq>", "with --disposition quarantined: only this seq", count)
     .option("--error-code <code>", "whose event has this error code, such as 131026");
-  for (const option of timeOptions()) command.addOption(option);
-  command
+  return withTimeOptions(filtered)
     .option("--rate <rate>", "most deliveries per time, such as 50/s or 300/m")
     .option("--dry-run", "only count")
-    .addOption(new Option("--resume <place>", "continue at the place that an ended replay printed, with the same options").argParser(place))
+    .option("--resume <place>", "continue at the place that an ended replay printed, with the same options", place)
     .option("--yes", `do not ask; required for delivered ones and for more than ${askFrom} without a terminal`)
     .option("--json", "print {matching, replayed} as JSON")
     .addHelpText(
@@ -74,8 +64,7 @@ Examples:
   wamid-relay replay --disposition quarantined --dry-run
   wamid-relay replay --disposition quarantined --event 1234 --yes
   wamid-relay replay --state delivered --from 2026-11-20T08:00:00Z --to 2026-11-20T09:00:00Z --yes --rate 50/s`,
-    )
-    .action((options: Options) => replay(command, options, io));
+    );
 }
 
 function place(text: string): string {

@@ -2,17 +2,17 @@ import type { Command } from "commander";
 import { isoTime, onStoreFile, printVerdict } from "./backup.ts";
 import { bytesText } from "./doctor/finding.ts";
 import type { Io } from "./io.ts";
-import { givenArgument, type SettingsOptions, withConfigOption } from "./options.ts";
+import { givenArgument, withConfigOption } from "./options.ts";
 import { print } from "./output.ts";
-
-interface Options extends SettingsOptions {
-  readonly force?: boolean;
-  readonly json?: boolean;
-}
+import type { OptionsOf } from "./typed.ts";
 
 /** Adds `restore`: puts a backup in the place of the store. */
 export function build(command: Command, io: Io): void {
-  withConfigOption(command)
+  declare(command).action((file, options) => runRestore(file, options, io));
+}
+
+function declare(command: Command) {
+  return withConfigOption(command)
     .argument("<file>", "the backup", givenArgument)
     .option("--force", "replace an existing store, which is kept as <store>.before-restore-<time>")
     .option("--json", "print {path, bytes, kept, audit, tookMs} as JSON")
@@ -29,11 +29,10 @@ Exit codes:
 Examples:
   wamid-relay restore /backups/relay.db
   wamid-relay restore /backups/relay.db --force --config /etc/wamid-relay/relay.yaml`,
-    )
-    .action((file: string, options: Options) => runRestore(file, options, io));
+    );
 }
 
-async function runRestore(file: string, options: Options, io: Io): Promise<void> {
+async function runRestore(file: string, options: OptionsOf<typeof declare>, io: Io): Promise<void> {
   const { restore } = await import("../store/sqlite/backup.ts");
   const report = await onStoreFile(options, io, file, restore);
   const { path, bytes, kept, audit, tookMs } = report;

@@ -1,10 +1,8 @@
 import type { Command } from "commander";
 import type { ControlClient } from "./control-client.ts";
 import type { Io } from "./io.ts";
-import { givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
+import { givenArgument, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
-
-type Options = RelayOptions & { readonly account?: string; readonly json?: boolean };
 
 /** Adds `resume`: tries a destination now that stopped (410 Gone), paused (429) or fails, or restarts the calls of an account. */
 export function build(command: Command, io: Io): void {
@@ -27,7 +25,7 @@ Examples:
   wamid-relay resume failures-to-crm
   wamid-relay resume --account main       after a change of plan at the service`,
     )
-    .action(async (route: string | undefined, options: Options) => {
+    .action(async (route, options) => {
       if (route === undefined && options.account === undefined)
         command.error("error: missing required argument 'route', or --account <name>");
       if (route !== undefined && options.account !== undefined) command.error("error: give either a route or --account, not both");

@@ -1,17 +1,23 @@
 import type { Command } from "commander";
 import type { Answer } from "./answers.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
+import { givenArgument, withRelayOptions } from "./options.ts";
 import { print, privacyOf, privateText } from "./output.ts";
+import type { OptionsOf } from "./typed.ts";
 
-type Options = RelayOptions & { readonly json?: boolean };
 type Retried = Answer<"retried">;
 const masked = privacyOf(false);
 type Outcome = { readonly id: string; readonly done: Retried } | { readonly id: string; readonly error: string };
 
 /** Adds `retry`: dead letters, or any other deliveries, by id. Exit code 1 when one of them could not be. */
 export function build(command: Command, io: Io): void {
-  withRelayOptions(command)
+  declare(command).action((ids, options) => retryDeliveries(command, ids, options, io));
+}
+
+type Options = OptionsOf<typeof declare>;
+
+function declare(command: Command) {
+  return withRelayOptions(command)
     .argument("<delivery...>", "delivery ids, as deliveries list shows them", (id, before: string[] = []) => [...before, givenArgument(id)])
     .option("--json", "print the result of each as JSON")
     .addHelpText(
@@ -28,8 +34,7 @@ States:
 Examples:
   wamid-relay retry dlv_01998d3e7c1a7000800000000000002a_3c7a1014837c
   wamid-relay deliveries list --state dead --json | jq -r '.data[].id' | xargs wamid-relay retry`,
-    )
-    .action((ids: string[], options: Options) => retryDeliveries(command, ids, options, io));
+    );
 }
 
 async function retryDeliveries(command: Command, ids: readonly string[], options: Options, io: Io) {

@@ -2,34 +2,17 @@ import { type Command, InvalidArgumentError } from "commander";
 import type { Happening, Sandbox } from "../sandbox/start-sandbox.ts";
 import { CommandFailed, type Io, printable, stopSignal } from "./io.ts";
 import { choice } from "./options.ts";
-
-interface Options {
-  readonly port: number;
-  readonly host: string;
-  readonly plan?: string;
-  readonly speed: number;
-  readonly seed?: string;
-  readonly state?: string;
-  readonly unlimited?: boolean;
-  /** False with `--no-webhook`. */
-  readonly webhook?: readonly string[] | false;
-  readonly key?: string;
-  readonly secret?: string;
-  readonly service: string;
-  readonly duplicate?: number;
-  readonly reorder?: number;
-  readonly delay?: number;
-  readonly drop?: number;
-  readonly truncate?: number;
-  readonly wrongSignature?: number;
-  readonly fail?: readonly FailOption[];
-  readonly quiet?: boolean;
-  readonly json?: boolean;
-}
+import { type OptionsOf, typed } from "./typed.ts";
 
 /** Adds `sandbox`: simulates the messaging service on this machine until a signal stops it. */
 export function build(command: Command, io: Io): void {
-  command
+  declare(command).action((options) => playService(command, options, io));
+}
+
+type Options = OptionsOf<typeof declare>;
+
+function declare(command: Command) {
+  return typed(command)
     .option("--port <port>", "listen on this port (0: any free one)", port, 4010)
     .option("--host <address>", "listen on this address; /sandbox has no key", "127.0.0.1")
     .addOption(
@@ -65,8 +48,7 @@ Examples:
   wamid-relay sandbox --state data/sandbox.db
   wamid-relay sandbox --speed 20 --duplicate 0.1 --reorder 0.1 --fail 502:0.05
   curl -d '{"text": "hola"}' http://127.0.0.1:4010/sandbox/customers/+5491155551234/messages`,
-    )
-    .action((options: Options) => playService(command, options, io));
+    );
 }
 
 /** Default webhook URL of a relay on this machine. */

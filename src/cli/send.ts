@@ -2,27 +2,19 @@ import { randomUUID } from "node:crypto";
 import type { Command } from "commander";
 import type { ControlAnswer, ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { pairs, type RelayOptions, withRelayOptions } from "./options.ts";
+import { pairs, withRelayOptions } from "./options.ts";
 import { print, privacyOf, privateText } from "./output.ts";
-
-interface Options extends RelayOptions {
-  readonly account?: string;
-  readonly to: string;
-  readonly text?: string;
-  readonly template?: string;
-  readonly var: Readonly<Record<string, string>>;
-  readonly from?: string;
-  readonly key?: string;
-  readonly reference?: string;
-  readonly metadata: Readonly<Record<string, string>>;
-  readonly resendUnknown?: boolean;
-  readonly showPii?: boolean;
-  readonly json?: boolean;
-}
+import type { OptionsOf } from "./typed.ts";
 
 /** Adds `send`: one message, once per key. */
 export function build(command: Command, io: Io): void {
-  withRelayOptions(command)
+  declare(command).action((options) => sendMessage(command, options, io));
+}
+
+type Options = OptionsOf<typeof declare>;
+
+function declare(command: Command) {
+  return withRelayOptions(command)
     .requiredOption("--to <phone>", "phone with country code, such as +5491155550100")
     .option("--text <text>", "free text; only within 24 hours of the customer's last message")
     .option("--template <id>", "an approved template, instead of text")
@@ -48,8 +40,7 @@ Exit codes:
 Examples:
   wamid-relay send --to +5491155550100 --text "Tu pedido salió." --key order-1234-left --reference order-1234
   wamid-relay send --to +5491155550100 --template 0199… --var nombre=Ana --var fecha=lunes`,
-    )
-    .action((options: Options) => sendMessage(command, options, io));
+    );
 }
 
 /** Sends one message and prints the result. */

@@ -1,13 +1,13 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { type Role, roles } from "../app/engine.ts";
+import { roles } from "../app/engine.ts";
 import type { Settings } from "../config/schema.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
-import { choice, type SettingsOptions, withConfigOption } from "./options.ts";
+import { choice, withConfigOption } from "./options.ts";
 
 export function build(command: Command, io: Io): void {
   withConfigOption(command)
-    .addOption(choice("--role <role>", "with storage.driver postgres, what this process does", roles).default("both"))
+    .addOption(choice("--role <role>", "with storage.driver postgres, what this process does", roles, "both"))
     .addHelpText(
       "after",
       `
@@ -34,7 +34,7 @@ Examples:
   wamid-relay serve --role receive
   kill -HUP "$PID"`,
     )
-    .action(async ({ config, envFile, role }: SettingsOptions & { readonly role: Role }) => {
+    .action(async ({ config, envFile, role }) => {
       const [{ loading }, { overriddenVariables }, { warnings }, { readSettings }, { runInTurns }] = await Promise.all([
         import("../config/load.ts"),
         import("../config/env-file.ts"),

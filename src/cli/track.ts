@@ -1,38 +1,34 @@
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import type { Line } from "../control/split-lines.ts";
 import { maskWamid } from "../model/mask.ts";
 import type { Answer } from "./answers.ts";
 import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { pairs, type RelayOptions, time, withRelayOptions } from "./options.ts";
+import { pairs, time, withRelayOptions } from "./options.ts";
 import { print, privateText } from "./output.ts";
 import { createProgressBar, speedText } from "./progress.ts";
-
-interface Options extends RelayOptions {
-  readonly file?: string;
-  readonly account?: string;
-  readonly wamid?: string;
-  readonly reference?: string;
-  readonly id?: string;
-  readonly conversationId?: string;
-  readonly sentAt?: string;
-  readonly metadata: Readonly<Record<string, string>>;
-  readonly showPii?: boolean;
-  readonly json?: boolean;
-}
+import { type OptionsOf, optionOf } from "./typed.ts";
 
 const single = ["account", "wamid", "reference", "id", "conversationId", "sentAt", "metadata"];
 
 /** Adds `track`: registers messages as the user's own, one by flags or many from a file. */
 export function build(command: Command, io: Io): void {
-  withRelayOptions(command)
-    .addOption(new Option("--file <path>", "register the messages of a CSV or NDJSON file; - is standard input").conflicts(single))
+  declare(command).action((options) =>
+    options.file === undefined ? trackOne(command, options, io) : trackFile(command, options.file, options, io),
+  );
+}
+
+type Options = OptionsOf<typeof declare>;
+
+function declare(command: Command) {
+  return withRelayOptions(command)
+    .addOption(optionOf("--file <path>", "register the messages of a CSV or NDJSON file; - is standard input").conflicts(single))
     .option("--account <name>", "the account; required if there are several")
     .option("--wamid <wamid>", "the message's network id")
     .option("--reference <text>", "your own reference, such as an order number")
     .option("--id <id>", "the service's id of the message")
     .option("--conversation-id <id>", "the service's id of the conversation")
-    .addOption(new Option("--sent-at <time>", "when it was sent, such as 2026-11-20T08:00:00Z (default: now)").argParser(time))
+    .option("--sent-at <time>", "when it was sent, such as 2026-11-20T08:00:00Z (default: now)", time)
     .option("--metadata <key=value>", "your own data, for routes and payload: enriched; may be repeated", pairs("key=value"), {})
     .option("--show-pii", "show wamids and phone numbers in clear")
     .option("--json", "print {created, known} as JSON; for a file {lines, created, known, conflict, invalid}")
@@ -51,9 +47,6 @@ Examples:
   wamid-relay track --wamid wamid.HBgN… --reference order-1234 --metadata team=support
   wamid-relay track --file messages.csv
   sent-messages | wamid-relay track --file -`,
-    )
-    .action((options: Options) =>
-      options.file === undefined ? trackOne(command, options, io) : trackFile(command, options.file, options, io),
     );
 }
 

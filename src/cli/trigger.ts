@@ -3,16 +3,20 @@ import { CommandFailed, type Io } from "./io.ts";
 import { checkedOption, count, several, withConfigOption } from "./options.ts";
 import { print } from "./output.ts";
 import type { SetOption, Triggered, TriggerOptions } from "./trigger/run.ts";
-
-/** As given. Values that the settings' schemas check are checked when the command runs. */
-type GivenOptions = Omit<TriggerOptions, "rate" | "signature"> & { readonly rate?: string; readonly signature?: readonly string[] };
+import type { OptionsOf } from "./typed.ts";
 
 /** Options that a scenario sets itself. */
 const ofFixturesOnly = ["set", "wamid", "keepIds", "truncated", "duplicate", "shuffle"] as const;
 
 /** Adds `trigger`: signed sample events from fixtures, and whole scenarios. Exit code 1 when an answer is not the expected. */
 export function build(command: Command, io: Io): void {
-  withConfigOption(command)
+  declare(command).action((event, name, options) => trigger(command, event, name, options, io));
+}
+
+type GivenOptions = OptionsOf<typeof declare>;
+
+function declare(command: Command) {
+  return withConfigOption(command)
     .argument("[event]", "a fixture's name, such as message.status, or scenario")
     .argument("[name]", "the scenario's name")
     .option("--source <name>", "the source of the settings: its path, secret and signature (default: the only one of the event's kind)")
@@ -45,8 +49,7 @@ Examples:
   wamid-relay trigger message.status --count 1000 --rate 200/s --duplicate 0.1 --shuffle
   wamid-relay trigger scenario campaign-burst
   WEBHOOK_SECRET=… wamid-relay trigger message.received --url http://localhost:3000/hook --secret-env WEBHOOK_SECRET`,
-    )
-    .action((event: string | undefined, name: string | undefined, options: GivenOptions) => trigger(command, event, name, options, io));
+    );
 }
 
 async function trigger(command: Command, event: string | undefined, name: string | undefined, given: GivenOptions, io: Io): Promise<void> {

@@ -6,22 +6,17 @@ import { durationText } from "../model/units.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { several } from "./options.ts";
 import { print } from "./output.ts";
-
-interface Options {
-  readonly secretEnv: readonly string[];
-  readonly secretFile: readonly string[];
-  readonly secret: readonly string[];
-  readonly request?: string;
-  readonly body?: string;
-  readonly header: readonly string[];
-  readonly method?: string;
-  readonly url?: string;
-  readonly json?: boolean;
-}
+import { type OptionsOf, typed } from "./typed.ts";
 
 /** Adds `verify`: finds how a captured request was signed. Exit code 0 when a combination verifies it, else 1. */
 export function build(command: Command, io: Io): void {
-  command
+  declare(command).action((options) => verify(command, options, io));
+}
+
+type Options = OptionsOf<typeof declare>;
+
+function declare(command: Command) {
+  return typed(command)
     .option("--secret-env <name>", "the secret is in this environment variable; may be repeated", several, [])
     .option("--secret-file <file>", "the secret is in this file; may be repeated", several, [])
     .option("--secret <text>", "the secret itself (other users of this machine can see it)", several, [])
@@ -39,8 +34,7 @@ Exit code 1: no known scheme verifies the request; hints name what was noticed.
 Examples:
   wamid-relay verify --secret-env WEBHOOK_SECRET --request captured.http
   wamid-relay verify --secret-env WEBHOOK_SECRET --body body.json -H "x-acme-signature: 5d41…"`,
-    )
-    .action((options: Options) => verify(command, options, io));
+    );
 }
 
 interface NamedSecret {

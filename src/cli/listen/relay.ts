@@ -14,10 +14,7 @@ export interface RelayAddress extends Reachable {
   token(): string;
 }
 
-export interface AddressOptions extends RelayOptions {
-  readonly tokenFile?: string;
-  readonly token?: string;
-}
+type AddressOptions = RelayOptions & { readonly tokenFile?: string | undefined; readonly token?: string | undefined };
 
 /** The relay at `--relay`, with the token given, or the one of the settings, with its first token that may listen. */
 export async function relayAddress(command: Command, options: AddressOptions, io: Io): Promise<RelayAddress> {

@@ -24,19 +24,19 @@ import { createOutcomeNotes, createTriggerShow, type OutcomeNotes } from "./outp
 import { findTarget, type Target, type TargetOptions } from "./target.ts";
 
 export interface TriggerOptions extends TargetOptions {
-  readonly fixtures?: string;
-  readonly set?: readonly SetOption[];
-  readonly wamid?: string;
-  readonly keepIds?: boolean;
-  readonly truncated?: boolean;
-  readonly count?: number;
-  readonly rate?: number;
-  readonly concurrency?: number;
-  readonly duplicate?: number;
-  readonly shuffle?: boolean;
-  readonly seed?: string;
-  readonly list?: boolean;
-  readonly json?: boolean;
+  readonly fixtures?: string | undefined;
+  readonly set?: readonly SetOption[] | undefined;
+  readonly wamid?: string | undefined;
+  readonly keepIds?: boolean | undefined;
+  readonly truncated?: boolean | undefined;
+  readonly count?: number | undefined;
+  readonly rate?: number | undefined;
+  readonly concurrency?: number | undefined;
+  readonly duplicate?: number | undefined;
+  readonly shuffle?: boolean | undefined;
+  readonly seed?: string | undefined;
+  readonly list?: boolean | undefined;
+  readonly json?: boolean | undefined;
 }
 
 /** One `--set`: where, and the JSON text that is put there. */

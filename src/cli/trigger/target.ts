@@ -12,12 +12,12 @@ import { ownAddress } from "../reach-relay.ts";
 import { readForLooking, readPart } from "../settings-option.ts";
 
 export interface TargetOptions extends SettingsOptions {
-  readonly source?: string;
-  readonly url?: string;
-  readonly secretEnv?: readonly string[];
-  readonly service?: string;
-  readonly signature?: Readonly<Record<string, string>>;
-  readonly allowRemote?: boolean;
+  readonly source?: string | undefined;
+  readonly url?: string | undefined;
+  readonly secretEnv?: readonly string[] | undefined;
+  readonly service?: string | undefined;
+  readonly signature?: Readonly<Record<string, string>> | undefined;
+  readonly allowRemote?: boolean | undefined;
 }
 
 /** Where posts go, and how they are signed. */

@@ -103,7 +103,9 @@ test("help has examples; a wrong option is exit code 2", async () => {
 });
 
 test("other commands get --config with its default, and a CommandFailed with every fault", async () => {
-  const command = withConfigOption(new Command("x")).parse([], { from: "user" });
+  const command = new Command("x");
+  withConfigOption(command);
+  command.parse([], { from: "user" });
   expect(command.opts()).toEqual({ config: defaultSettingsPath() });
   const { io } = await run(["--version"], { PORT: "x" });
   expect(readSettings({ config: good }, io).log.level).toBe("warn");
