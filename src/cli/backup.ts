@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { bytesText } from "./doctor/finding.ts";
-import { CommandFailed, type Io } from "./io.ts";
+import { CommandFailed, type Io, interruptible } from "./io.ts";
 import { givenArgument, withConfigOption } from "./options.ts";
 import { print, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
@@ -51,10 +51,7 @@ export async function onStoreFile<Report extends { readonly audit: { readonly at
   }
   const { StoreRefused, StoreUnavailable } = await import("../store/port.ts");
   const bar = createProgressBar(io, json);
-  const stopping = new AbortController();
-  const stop = () => stopping.abort();
-  const signals = ["SIGINT", "SIGTERM"] as const;
-  for (const signal of signals) process.on(signal, stop);
+  using stopping = interruptible();
   try {
     return await act({
       path: storage.path,
@@ -74,7 +71,6 @@ export async function onStoreFile<Report extends { readonly audit: { readonly at
     throw error;
   } finally {
     bar.end();
-    for (const signal of signals) process.off(signal, stop);
   }
 }
 

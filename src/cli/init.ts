@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { type Command, InvalidArgumentError } from "commander";
 import { readPostgresUrl } from "../model/postgres.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { choice, givenArgument } from "./options.ts";
+import { choice, givenArgument, httpUrl } from "./options.ts";
 import { print } from "./output.ts";
 import { type OptionsOf, typed } from "./typed.ts";
 
@@ -56,12 +56,6 @@ Examples:
 function serviceName(text: string): string {
   if (!/^[A-Za-z0-9-]+$/.test(text)) throw new InvalidArgumentError("It must have letters, digits and hyphens only.");
   return text.toLowerCase();
-}
-
-function httpUrl(text: string): string {
-  const url = URL.parse(text);
-  if (url === null || !/^https?:$/.test(url.protocol)) throw new InvalidArgumentError("It must be an http or https URL.");
-  return text;
 }
 
 function postgresUrl(text: string): string {

@@ -78,6 +78,14 @@ export function stopSignal(): Promise<void> {
   });
 }
 
+/** Its signal is aborted by SIGINT or SIGTERM, whose name is the reason, until it is disposed. */
+export function interruptible(): { readonly signal: AbortSignal } & Disposable {
+  const stopping = new AbortController();
+  const stop = (name: NodeJS.Signals): void => stopping.abort(name);
+  process.on("SIGINT", stop).on("SIGTERM", stop);
+  return { signal: stopping.signal, [Symbol.dispose]: () => void process.off("SIGINT", stop).off("SIGTERM", stop) };
+}
+
 /**
  * Characters that a terminal acts upon instead of showing: controls, and those that turn the direction of
  * text around. What is stored comes from outside, and could otherwise rewrite the screen.

@@ -112,10 +112,22 @@ export function checkedOption<T>(command: Command, name: string, text: string, c
   }
 }
 
-/** The URL of `--relay`. Ends in wrong usage when it is none. */
-export function relayUrl(command: Command, text: string): URL {
+/** An http or https URL; null for other texts. */
+export function webUrl(text: string): URL | null {
   const url = URL.parse(text);
-  if (url === null || !/^https?:$/.test(url.protocol) || url.username !== "" || url.password !== "") {
+  return url !== null && /^https?:$/.test(url.protocol) ? url : null;
+}
+
+/** An option whose value is an http or https URL. */
+export function httpUrl(text: string): string {
+  if (webUrl(text) === null) throw new InvalidArgumentError("It must be an http or https URL.");
+  return text;
+}
+
+/** The URL of `--relay`. Ends in wrong usage when it is none. The message does not repeat a password. */
+export function relayUrl(command: Command, text: string): URL {
+  const url = webUrl(text);
+  if (url === null || url.username !== "" || url.password !== "") {
     return command.error("error: --relay takes an http or https URL without user and password, such as http://127.0.0.1:9090");
   }
   return url;

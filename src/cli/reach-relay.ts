@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { ReadingSettings } from "../app/reading.ts";
 import type { Scope, Settings, TokenSettings } from "../config/schema.ts";
-import { durationSchema } from "../model/units.ts";
+import { durationSchema, rateSchema } from "../model/units.ts";
 import {
   type ControlAnswer,
   type ControlClient,
@@ -228,5 +228,16 @@ export function timeFilter(command: Command, { from, to, since }: TimeOptions, n
 function duration(text: string): number {
   const parsed = durationSchema.safeParse(text);
   if (!parsed.success) throw new InvalidArgumentError("It must be a duration, such as 30m, 2h or 7d.");
+  return parsed.data;
+}
+
+/** `--rate`, per second: `50/s`, `300/m`; a number alone is per second. Undefined: it was not given. */
+export function checkedRate(command: Command, { rate }: { readonly rate?: string | undefined }): number | undefined {
+  return rate === undefined ? undefined : checkedOption(command, "rate", rate, rateOf);
+}
+
+function rateOf(text: string): number {
+  const parsed = rateSchema.safeParse(/^[\d.]+$/.test(text) ? `${text}/s` : text);
+  if (!parsed.success) throw new InvalidArgumentError("It must be a rate, such as 50/s, 300/m or 1000/h.");
   return parsed.data;
 }

@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError } from "commander";
 import type { Answer } from "./answers.ts";
 import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
-import { checkedOption, choice, count, withRelayOptions, withTimeOptions } from "./options.ts";
+import { choice, count, withRelayOptions, withTimeOptions } from "./options.ts";
 import { print } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 import type { OptionsOf } from "./typed.ts";
@@ -76,8 +76,8 @@ function place(text: string): string {
 /** Counts the matching deliveries, asks for confirmation where needed, and sends them again. */
 async function replay(command: Command, options: Options, io: Io): Promise<void> {
   const { state } = options;
-  const { call, timeFilter, withRelay } = await import("./reach-relay.ts");
-  const rate = options.rate === undefined ? null : checkedOption(command, "rate", options.rate, await rateParser());
+  const { call, checkedRate, timeFilter, withRelay } = await import("./reach-relay.ts");
+  const rate = checkedRate(command, options) ?? null;
   const filter: Filter = { ...filterOf(options), ...timeFilter(command, options, Date.now()) };
   await withRelay(command, options, io, "replay", async (client) => {
     const counted = await call(client, "replayCount", "POST", "/v1/replay", { ...filter, dryRun: true });
@@ -180,15 +180,6 @@ async function confirm({ matching }: Answer<"replayCount">, options: Options): P
   const answer = await Promise.race([terminal.question(`${what}. Do it? [y/N] `), closed]);
   terminal.close();
   if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailed(isRelease(options) ? "nothing was released" : "nothing was sent");
-}
-
-async function rateParser(): Promise<(text: string) => number> {
-  const { rateSchema } = await import("../model/units.ts");
-  return (text) => {
-    const parsed = rateSchema.safeParse(text);
-    if (!parsed.success) throw new InvalidArgumentError("It must be a rate, such as 50/s, 300/m or 1000/h.");
-    return parsed.data;
-  };
 }
 
 type Filter = Readonly<Record<string, unknown>>;

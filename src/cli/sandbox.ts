@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { Happening, Sandbox } from "../sandbox/start-sandbox.ts";
 import { CommandFailed, type Io, printable, stopSignal } from "./io.ts";
-import { choice } from "./options.ts";
+import { choice, httpUrl } from "./options.ts";
 import { type OptionsOf, typed } from "./typed.ts";
 
 /** Adds `sandbox`: simulates the messaging service on this machine until a signal stops it. */
@@ -90,11 +90,8 @@ function fail(text: string, before: readonly FailOption[] = []): FailOption[] {
   return [...before, { answer: (/^\d/.test(answer) ? Number(answer) : answer) as FailOption["answer"], share: share(part) }];
 }
 
-/** An http or https URL; may be repeated. */
 function webhook(text: string, before: readonly string[] | boolean = []): string[] {
-  const url = URL.canParse(text) ? new URL(text) : null;
-  if (url === null || !/^https?:$/.test(url.protocol)) throw new InvalidArgumentError("It must be an http or https URL.");
-  return [...(Array.isArray(before) ? (before as string[]) : []), text];
+  return [...(typeof before === "boolean" ? [] : before), httpUrl(text)];
 }
 
 /** Plays the messaging service until a signal ends it. */

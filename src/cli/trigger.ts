@@ -1,9 +1,7 @@
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import { CommandFailed, type Io } from "./io.ts";
-import { checkedOption, count, several, withConfigOption } from "./options.ts";
 import { print } from "./output.ts";
-import type { SetOption, Triggered, TriggerOptions } from "./trigger/run.ts";
-import type { OptionsOf } from "./typed.ts";
+import { declare, type TriggerOptions } from "./trigger/options.ts";
 
 /** Options that a scenario sets itself. */
 const ofFixturesOnly = ["set", "wamid", "keepIds", "truncated", "duplicate", "shuffle"] as const;
@@ -13,60 +11,22 @@ export function build(command: Command, io: Io): void {
   declare(command).action((event, name, options) => trigger(command, event, name, options, io));
 }
 
-type GivenOptions = OptionsOf<typeof declare>;
-
-function declare(command: Command) {
-  return withConfigOption(command)
-    .argument("[event]", "a fixture's name, such as message.status, or scenario")
-    .argument("[name]", "the scenario's name")
-    .option("--source <name>", "the source of the settings: its path, secret and signature (default: the only one of the event's kind)")
-    .option("--url <url>", "post to this URL instead of to the relay of the settings")
-    .option("--secret-env <name>", "with --url: the secret is in this environment variable, no settings are read; may be repeated", several)
-    .option("--service <name>", "with --secret-env: the signature is in x-<name>-signature (default: acme)")
-    .option("--signature <key=value>", "with --secret-env: a signature setting, such as encoding=base64; may be repeated", several)
-    .option("--allow-remote", "post to another machine than this one")
-    .option("--fixtures <dir>", "look for fixtures here first (default: fixtures, if it exists)")
-    .option("--set <path=value>", "put this value at this path of the body, as JSON if it is JSON, else as text; may be repeated", set)
-    .option("--wamid <wamid>", "all events are about this message (default: each about its own)")
-    .option("--keep-ids", "keep the id, time, wamid and run id of the fixture")
-    .option("--truncated", "send it truncated, as the service does above 256 KB")
-    .option("--count <number>", "number of events, or of messages of a scenario (default: 1, or the scenario's)", count)
-    .option("--rate <posts>", "posts per second, such as 50/s")
-    .option("--concurrency <number>", "posts in flight (default: 16, or the scenario's; 1 if the order matters)", count)
-    .option("--duplicate <share>", "post this share of events twice, such as 0.1; or each this many times more, such as 3", duplicate)
-    .option("--shuffle", "post them in another order")
-    .option("--seed <text>", "the same seed gives the same wamids, order and faults (default: others each time)")
-    .option("--list", "list the fixtures and scenarios")
-    .option("--json", "print what was posted and answered as JSON")
-    .addHelpText(
-      "after",
-      `
-Prints a line for each post with its answer. Exit code 1: an answer is not the expected one.
-
-Examples:
-  wamid-relay trigger --list
-  wamid-relay trigger message.status --set data.status=failed --set data.errorCode=131047
-  wamid-relay trigger message.status --count 1000 --rate 200/s --duplicate 0.1 --shuffle
-  wamid-relay trigger scenario campaign-burst
-  WEBHOOK_SECRET=… wamid-relay trigger message.received --url http://localhost:3000/hook --secret-env WEBHOOK_SECRET`,
-    );
-}
-
-async function trigger(command: Command, event: string | undefined, name: string | undefined, given: GivenOptions, io: Io): Promise<void> {
-  const options = await checkedOptions(command, given);
+async function trigger(
+  command: Command,
+  event: string | undefined,
+  name: string | undefined,
+  options: TriggerOptions,
+  io: Io,
+): Promise<void> {
   if (options.list === true) {
     const { listLines, listed } = await import("./trigger/run.ts");
-    const all = listed(options.fixtures);
-    print(io, options, all, listLines);
+    print(io, options, listed(options.fixtures), listLines);
     return;
   }
   if (event === undefined) return command.error("error: say which event, such as message.status; --list shows all");
   const isScenario = event === "scenario";
   if (isScenario && name === undefined) command.error("error: say which scenario, such as campaign-burst; --list shows all");
   if (!isScenario && name !== undefined) command.error(`error: too many arguments; one event at a time, or: scenario ${name}`);
-  if (options.url !== undefined && !/^https?:$/.test(URL.parse(options.url)?.protocol ?? "")) {
-    command.error("error: --url takes an http or https URL, such as http://localhost:3000/hook");
-  }
   if (isScenario) {
     const given = ofFixturesOnly.find((option) => options[option] !== undefined);
     const flag = given?.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
@@ -76,24 +36,9 @@ async function trigger(command: Command, event: string | undefined, name: string
   const outcome = isScenario
     ? await triggerScenario(command, name as string, options, io)
     : await triggerEvents(command, event, options, io);
-  conclude(outcome, options, io);
-}
-
-async function checkedOptions(command: Command, { rate, signature, ...others }: GivenOptions): Promise<TriggerOptions> {
-  if (rate === undefined && signature === undefined) return others;
-  const values = await import("./trigger/target.ts");
-  const pairs = signature?.map((text) => checkedOption(command, "signature", text, values.signature));
-  return {
-    ...others,
-    ...(rate === undefined ? {} : { rate: checkedOption(command, "rate", rate, values.rate) }),
-    ...(pairs === undefined ? {} : { signature: Object.fromEntries(pairs) }),
-  };
-}
-
-function conclude(outcome: Triggered, { json = false }: TriggerOptions, io: Io): void {
   const { posts, answers, unexpected, faults, tookMs, stopped } = outcome;
   const counts = Object.entries(answers).map(([answer, times]) => `${times} ${answer}`);
-  print(io, { json }, outcome, () => [
+  print(io, options, outcome, () => [
     `${posts} ${posts === 1 ? "post" : "posts"} in ${(tookMs / 1000).toFixed(1)} s${counts.length === 0 ? "" : `: ${counts.join(", ")}`}`,
   ]);
   if (unexpected > 0) {
@@ -101,21 +46,4 @@ function conclude(outcome: Triggered, { json = false }: TriggerOptions, io: Io):
     throw new CommandFailed(unexpected === 1 ? "one answer is not the expected" : `${unexpected} answers are not the expected`);
   }
   if (stopped) throw new CommandFailed("stopped before the end");
-}
-
-/** `data.status=failed`; may be repeated. */
-function set(text: string, before: readonly SetOption[] = []): SetOption[] {
-  const at = text.indexOf("=");
-  const path = text.slice(0, at);
-  if (at < 1 || path.split(".").includes("")) throw new InvalidArgumentError("It must be path=value, such as data.status=failed.");
-  return [...before, { path, given: text.slice(at + 1) }];
-}
-
-/** A share of events below 1, or from 1 on how many times more each of them. */
-function duplicate(text: string): number {
-  const number = Number(text);
-  if (!/^\d+(\.\d+)?$/.test(text) || number <= 0 || (number > 1 && !Number.isInteger(number)) || number > 1000) {
-    throw new InvalidArgumentError("It must be a share below 1, such as 0.1, or a whole number of copies of each, such as 2.");
-  }
-  return number;
 }

@@ -5,6 +5,7 @@ import { urlDestinationSchema } from "../../deliver/settings.ts";
 import { growingWait, withJitter } from "../../model/backoff.ts";
 import type { Clock } from "../../model/clock.ts";
 import type { DeliveryId } from "../../model/ids.ts";
+import { webUrl } from "../options.ts";
 import { waitFor } from "./follow.ts";
 import type { ListenedEvent } from "./wire.ts";
 
@@ -96,9 +97,8 @@ export function createTargets({ forwardTo, allowRemote, headers, secret }: Targe
   const destinations = new Map<string, UrlDestination>();
   for (const text of forwardTo) {
     const { 1: source, 2: given = text } = /^([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(https?:\/\/.*)$/is.exec(text) ?? [];
-    const url = URL.parse(given);
-    if (url === null || !/^https?:$/.test(url.protocol))
-      throw new Error(`--forward-to takes an http or https URL, or source=URL, and not "${text}"`);
+    const url = webUrl(given);
+    if (url === null) throw new Error(`--forward-to takes an http or https URL, or source=URL, and not "${text}"`);
     if (!allowRemote && !isLoopbackHost(url.href))
       throw new Error(`--forward-to ${url.host} is not on this machine; add --allow-remote if people's messages may go there`);
     if (source === undefined && others !== null) throw new Error("--forward-to: two URLs for the same events; use source=URL");

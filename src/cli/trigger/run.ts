@@ -10,40 +10,18 @@ import { fixturePosts } from "../../sandbox/fixtures/fixture-posts.ts";
 import { createJudge } from "../../sandbox/fixtures/judge-answers.ts";
 import { PathRefused, setPath, valueText } from "../../sandbox/fixtures/set-path.ts";
 import { scenarioPosts, splitAtRegistration, splitForSecrets, triggerScenarios } from "../../sandbox/fixtures/trigger-scenarios.ts";
-
 import { createRandom } from "../../sandbox/random.ts";
 import type { Post } from "../../sandbox/traffic/post.ts";
 import type { PostResult } from "../../sandbox/traffic/post-result.ts";
 import { createSender } from "../../sandbox/traffic/sender.ts";
 import type { ControlClient } from "../control-client.ts";
-import { CommandFailed, type Io } from "../io.ts";
+import { CommandFailed, type Io, interruptible } from "../io.ts";
 import { ownFixtures } from "../options.ts";
 import { tableLines } from "../output.ts";
 import { call, withRelay } from "../reach-relay.ts";
+import type { TriggerOptions } from "./options.ts";
 import { createOutcomeNotes, createTriggerShow, type OutcomeNotes } from "./output.ts";
-import { findTarget, type Target, type TargetOptions } from "./target.ts";
-
-export interface TriggerOptions extends TargetOptions {
-  readonly fixtures?: string | undefined;
-  readonly set?: readonly SetOption[] | undefined;
-  readonly wamid?: string | undefined;
-  readonly keepIds?: boolean | undefined;
-  readonly truncated?: boolean | undefined;
-  readonly count?: number | undefined;
-  readonly rate?: number | undefined;
-  readonly concurrency?: number | undefined;
-  readonly duplicate?: number | undefined;
-  readonly shuffle?: boolean | undefined;
-  readonly seed?: string | undefined;
-  readonly list?: boolean | undefined;
-  readonly json?: boolean | undefined;
-}
-
-/** One `--set`: where, and the JSON text that is put there. */
-export interface SetOption {
-  readonly path: string;
-  readonly given: string;
-}
+import { findTarget, type Target } from "./target.ts";
 
 export type Triggered = Awaited<ReturnType<typeof run>>;
 
@@ -65,7 +43,7 @@ export async function triggerEvents(command: Command, name: string, options: Tri
     shuffle,
     keepIds,
     fixed: new Set((options.set ?? []).map(({ path }) => path)),
-    isRequest: target.source === null ? isRequest(name) : target.source.kind === "automation-request",
+    isRequest: target.kind === "automation-request",
     ...(wamid === undefined ? {} : { wamid }),
   });
   const isOrdered = wamid !== undefined || keepIds;
@@ -118,7 +96,7 @@ export async function triggerScenario(command: Command, name: string, options: T
 }
 
 async function run(
-  { rate, json = false }: TriggerOptions,
+  { json = false }: TriggerOptions,
   io: Io,
   target: Target,
   seed: string,
@@ -129,19 +107,13 @@ async function run(
   const judge = createJudge(target.isRelay ? "relay" : "any", { known });
   const notes = createOutcomeNotes();
   const show = createTriggerShow({ io, isJson: json, now: () => performance.now(), total, showsWamids });
-  const stop = new AbortController();
-  const onSignal = (): void => stop.abort();
-  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  using stop = interruptible();
   const onResult = (sent: Post, result: PostResult): void => {
     const fault = judge.note(sent, result);
     notes.note(sent, result, fault);
     show.post(sent, result, fault);
   };
-  try {
-    await post({ target, concurrency, rate, notes, onResult, signal: stop.signal });
-  } finally {
-    process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
-  }
+  await post({ target, concurrency, notes, onResult, signal: stop.signal });
   show.leave();
   for (const fault of judge.ended()) notes.fault(fault);
   return { url: target.url, seed, tookMs: Math.round(performance.now() - startedAt), stopped: stop.signal.aborted, ...notes.outcome() };
@@ -170,7 +142,6 @@ const isRequest = (name: string): boolean => name.startsWith("automation-request
 interface Posting {
   readonly target: Target;
   readonly concurrency: number;
-  readonly rate: number | undefined;
   readonly notes: OutcomeNotes;
   readonly onResult: (post: Post, result: PostResult) => void;
   readonly signal: AbortSignal;
@@ -180,7 +151,7 @@ interface Posting {
 const once = { tries: 1, firstMs: 0, longestMs: 0 };
 
 /** Posts them all, signed with `secret`. Ends early when the connection is refused. */
-async function runPosts(posts: Iterable<Post>, { target, concurrency, rate, onResult, signal }: Posting, secret: string): Promise<void> {
+async function runPosts(posts: Iterable<Post>, { target, concurrency, onResult, signal }: Posting, secret: string): Promise<void> {
   const sender = createSender({
     url: target.url,
     signature: target.signature,
@@ -190,7 +161,7 @@ async function runPosts(posts: Iterable<Post>, { target, concurrency, rate, onRe
     retry: once,
     keepAcknowledgements: false,
     ...(target.tls === undefined ? {} : { tls: ownPortOptions(target.tls) }),
-    ...(rate === undefined ? {} : { rate }),
+    ...(target.rate === undefined ? {} : { rate: target.rate }),
   });
   const nobody = new AbortController();
   try {
@@ -209,7 +180,7 @@ async function runPosts(posts: Iterable<Post>, { target, concurrency, rate, onRe
 async function register(client: ControlClient, { target, notes }: Posting, posts: readonly Post[]): Promise<void> {
   let created = 0;
   for (const [at, { subject }] of posts.entries()) {
-    const body = { account: target.source?.account, wamid: subject.wamid, reference: `trigger-${at + 1}` };
+    const body = { account: target.account, wamid: subject.wamid, reference: `trigger-${at + 1}` };
     created += (await call(client, "registered", "POST", "/v1/messages/track", body)).created;
   }
   if (created !== posts.length) notes.fault(`registration: ${posts.length} new messages expected, ${created} were`);
