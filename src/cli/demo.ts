@@ -1,9 +1,10 @@
+import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
 import type { DemoConsole, DemoResult } from "./demo/run.ts";
-import { CommandFailed, type Io } from "./io.ts";
+import { type Io, interruptible } from "./io.ts";
 import { count } from "./options.ts";
 import { print } from "./output.ts";
 import { type OptionsOf, typed } from "./typed.ts";
@@ -42,61 +43,38 @@ async function demo(
     import("./demo/progress.ts"),
   ]);
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-demo-"));
-  const interrupted = new AbortController();
-  const interrupt = (name: NodeJS.Signals) => interrupted.abort(new Interrupted(name));
-  for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, interrupt);
+  using interrupted = interruptible();
+  const { signal } = interrupted;
   const progress = json ? { show: () => undefined, say: () => undefined } : createProgress(io);
   let isGood = false;
-  let hasTold = false;
+  let isReported = false;
+  const report = (result: DemoResult): void => {
+    isReported = true;
+    isGood = result.checks.every((check) => check.ok);
+    print(io, { json }, { ok: isGood, ...result }, () => [...summaryLines(result), ...(isGood ? whatNext : [])]);
+    if (!isGood) process.exitCode = 1;
+  };
+  const stay = async (result: DemoResult, page: DemoConsole, ended: AbortSignal): Promise<void> => {
+    for (const line of consoleLines(page)) io.out(line);
+    report(result);
+    if (!ended.aborted) await once(ended, "abort");
+    ended.throwIfAborted();
+  };
+  const stays = mustStay || (io.isTerminal && !json);
   try {
-    const tell = (result: DemoResult): void => {
-      hasTold = true;
-      isGood = result.checks.every((check) => check.ok);
-      print(io, { json }, { ok: isGood, ...result }, () => [...summaryLines(result), ...(isGood ? whatNext : [])]);
-      if (!isGood) process.exitCode = 1;
-    };
-    const stay = async (result: DemoResult, page: DemoConsole, signal: AbortSignal): Promise<void> => {
-      for (const line of consoleLines(page)) io.out(line);
-      tell(result);
-      const { promise: ended, resolve } = Promise.withResolvers<void>();
-      signal.addEventListener("abort", () => resolve(), { once: true });
-      if (!signal.aborted) await ended;
-      signal.throwIfAborted();
-    };
-    const stays = mustStay || (io.isTerminal && !json);
-    const result = await runDemo({
-      seed,
-      messages,
-      rate,
-      folder,
-      env: io.env,
-      signal: interrupted.signal,
-      progress,
-      ...(stays ? { stay } : {}),
-    });
-    if (!stays) tell(result);
+    const result = await runDemo({ seed, messages, rate, folder, env: io.env, signal, progress, ...(stays ? { stay } : {}) });
+    if (!stays) report(result);
   } catch (error) {
-    if (!(interrupted.signal.reason instanceof Interrupted)) throw error;
+    if (!signal.aborted) throw error;
     // Ctrl-C is the way to leave the console; before the sums it interrupts the demo.
-    if (!hasTold) {
+    if (!isReported) {
       isGood = true;
-      process.exitCode = interrupted.signal.reason.exitCode;
+      // 128 plus the signal's number, as in shells.
+      process.exitCode = signal.reason === "SIGINT" ? 130 : 143;
     }
   } finally {
-    for (const name of ["SIGINT", "SIGTERM"] as const) process.off(name, interrupt);
     // The folder stays for debugging when the sums do not match.
     if (isGood && !keep) rmSync(folder, { recursive: true, force: true });
     else io.err(`kept: ${folder}`);
-  }
-}
-
-/** A signal ended the demo. */
-class Interrupted extends CommandFailed {
-  /** 128 plus the signal's number, as in shells. */
-  readonly exitCode: number;
-
-  constructor(name: NodeJS.Signals) {
-    super(`ended by ${name}`);
-    this.exitCode = name === "SIGINT" ? 130 : 143;
   }
 }

@@ -168,8 +168,7 @@ export function createPostLog() {
   const events = new Map<string, { -readonly [K in keyof PostedEvent]: PostedEvent[K] }>();
   /** `refused`: wrongly signed posts answered 401, or 429 above the limit per address. */
   const counts = { posts: 0, refused: 0 };
-  const noteEvent = ({ eventId, body, answered, began, ended }: ObservedPost): string | null => {
-    const isTaken = answered === 200;
+  const noteEvent = ({ eventId, body, answered, began, ended }: ObservedPost): void => {
     let event = events.get(eventId);
     if (event === undefined) {
       event = { ...readEvent(body), id: eventId, body, after: began, before: Number.POSITIVE_INFINITY };
@@ -177,19 +176,15 @@ export function createPostLog() {
     }
     // Answers do not show which of two concurrent copies was stored: the earlier begin and the earlier end bound both.
     event.after = Math.min(event.after, began);
-    if (!isTaken) return null;
-    event.before = Math.min(event.before, ended);
-    return event.wamid;
+    if (answered === 200) event.before = Math.min(event.before, ended);
   };
   return {
     events,
     counts,
-    /** Returns the wamid of the post when the relay accepted it. */
-    note(post: ObservedPost): string | null {
+    note(post: ObservedPost): void {
       counts.posts += 1;
-      if (post.sort === "event") return noteEvent(post);
-      if (post.sort === "wrongly-signed" && (post.answered === 401 || post.answered === 429)) counts.refused += 1;
-      return null;
+      if (post.sort === "event") noteEvent(post);
+      else if (post.sort === "wrongly-signed" && (post.answered === 401 || post.answered === 429)) counts.refused += 1;
     },
   };
 }

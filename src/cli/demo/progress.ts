@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { RelayClient } from "../../client/relay-client.ts";
 import type { Downstream } from "../../sandbox/downstream/downstream.ts";
 import type { Io } from "../io.ts";
 import { withCommas } from "../output.ts";
 import { createDrawing } from "../progress.ts";
 import type { PostLog } from "./checks.ts";
-import { acceptedBy, type RelayApi, type RelayStats } from "./relay.ts";
+import { acceptedBy, type RelayStats } from "./relay.ts";
 
 export interface Progress {
   /** `seconds` since the demo began; `downstream` in a word or two; `isLast` is shown in any case. */
@@ -59,7 +60,7 @@ const everyMs = 200;
 
 /** Polls the relay's stats and shows them beside the counts of client and service. */
 export function startWatch(options: {
-  readonly api: RelayApi;
+  readonly client: Pick<RelayClient, "getStats">;
   readonly downstream: Downstream;
   readonly progress: Progress;
   /** Unix milliseconds of the first send. */
@@ -69,7 +70,7 @@ export function startWatch(options: {
   readonly log: Pick<PostLog, "counts">;
   readonly signal: AbortSignal;
 }) {
-  const { api, downstream, progress, began, sent, log } = options;
+  const { client, downstream, progress, began, sent, log } = options;
   const stopped = new AbortController();
   const signal = AbortSignal.any([options.signal, stopped.signal]);
   let state = "is well";
@@ -88,7 +89,7 @@ export function startWatch(options: {
   const watching = new AbortController();
   const loop = async () => {
     while (!watching.signal.aborted && !signal.aborted) {
-      show(await api.stats(signal));
+      show(await client.getStats());
       await sleep(everyMs, undefined, { signal });
     }
   };
@@ -104,7 +105,7 @@ export function startWatch(options: {
       watching.abort();
       await looping;
       for (const end = Date.now() + withinMs; ; await sleep(everyMs, undefined, { signal })) {
-        const stats = await api.stats(signal);
+        const stats = await client.getStats();
         const isLast = stats.deliveries.waiting + stats.deliveries.held + stats.dispositions.parked === 0 || Date.now() > end;
         show(stats, isLast);
         if (isLast) return stats;

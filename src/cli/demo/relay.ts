@@ -2,10 +2,10 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
+import { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { z } from "zod";
-import type { MessageRegistration } from "../../client/requests.ts";
+import type { AnswerOf, RelayClient } from "../../client/relay-client.ts";
 import { CommandFailed } from "../io.ts";
 
 /** Longest graceful stop in milliseconds; the relay's own limit is 3 s. */
@@ -137,105 +137,37 @@ routes:
 `;
 }
 
-/** What the demo reads of `GET /v1/stats`. */
-const statsSchema = z.looseObject({
-  dispositions: z.looseObject({
-    routed: z.number(),
-    filtered: z.number(),
-    ignored: z.number(),
-    quarantined: z.number(),
-    parked: z.number(),
-  }),
-  duplicates: z.number(),
-  deliveries: z.looseObject({ waiting: z.number(), held: z.number(), delivered: z.number(), dead: z.number() }),
-});
-export type RelayStats = z.infer<typeof statsSchema>;
+type Stats = AnswerOf<"getStats">;
+export interface RelayStats extends Pick<Stats, "duplicates"> {
+  readonly dispositions: Pick<Stats["dispositions"], "routed" | "filtered" | "ignored" | "quarantined" | "parked">;
+  readonly deliveries: Pick<Stats["deliveries"], "waiting" | "held" | "delivered" | "dead">;
+}
 
 /** All stored events that are not quarantined. */
 export function acceptedBy({ routed, filtered, ignored, parked }: RelayStats["dispositions"]): number {
   return routed + filtered + ignored + parked;
 }
 
-export type TrackedMessage = { readonly [Fact in "account" | "wamid" | "reference" | "metadata"]: NonNullable<MessageRegistration[Fact]> };
-export type RelayApi = ReturnType<typeof createRelayApi>;
-
-const mostInOneCall = 1_000;
-
-/** The calls of the relay's control API that the demo makes. */
-export function createRelayApi(url: string, token: string) {
-  const call = async (path: string, init: RequestInit): Promise<unknown> => {
-    const answer = await fetch(url + path, { ...init, headers: { authorization: `Bearer ${token}`, "content-type": "application/json" } });
-    const text = await answer.text();
-    if (!answer.ok) throw new Error(`${init.method ?? "GET"} ${path} was answered ${answer.status}: ${text.slice(0, 300)}`);
-    return text === "" ? null : JSON.parse(text);
-  };
+/** Registers each message that the service accepts. */
+export function createRegistration(client: Pick<RelayClient, "trackAll">) {
+  const wamids = new Set<string>();
+  const waiting = new Readable({ objectMode: true, read: () => {} });
+  const registering = (async () => {
+    for await (const { error } of client.trackAll(waiting)) if (error !== undefined) throw new Error(error);
+  })();
+  // Awaited at the end.
+  registering.catch(() => {});
   return {
-    /** Throws an Error with the relay's answer. */
-    stats: async (signal: AbortSignal) => statsSchema.parse(await call("/v1/stats", { signal })),
-    sentInConsole: async (signal: AbortSignal) => z.looseObject({ sent: z.number() }).parse(await call("/v1/quality", { signal })).sent,
-    async track(messages: readonly TrackedMessage[], signal: AbortSignal): Promise<void> {
-      for (let from = 0; from < messages.length; from += mostInOneCall) {
-        const body = JSON.stringify(messages.slice(from, from + mostInOneCall));
-        await call("/v1/messages/track", { method: "POST", body, signal });
-      }
-    },
-  };
-}
-
-/** One in this many is registered only after its first status was posted, so that events are parked until then. */
-const lateEvery = 8;
-
-/** Registers each message, most at once and some late. Messages that arrive during a call go into the next one. */
-export function createRegistration(track: (messages: readonly TrackedMessage[]) => Promise<void>) {
-  const messages = new Map<string, TrackedMessage>();
-  const late = new Map<string, TrackedMessage>();
-  const seen = new Set<string>();
-  let gathered: TrackedMessage[] = [];
-  let running: Promise<void> | null = null;
-  let failure: { readonly error: unknown } | null = null;
-  const flush = async (): Promise<void> => {
-    while (gathered.length > 0) {
-      const some = gathered;
-      gathered = [];
-      await track(some);
-    }
-  };
-  const register = (message: TrackedMessage): void => {
-    gathered.push(message);
-    running ??= flush()
-      .catch((error: unknown) => {
-        failure ??= { error };
-      })
-      .finally(() => {
-        running = null;
-      });
-  };
-  return {
-    /** All that were accepted. */
-    messages,
-    /** The service accepted a message. */
+    wamids,
     accepted(wamid: string): void {
-      const number = messages.size + 1;
-      const message = { account: "main", wamid, reference: `order-${number}`, metadata: { shop: number % 2 === 0 ? "north" : "south" } };
-      messages.set(wamid, message);
-      if (number % lateEvery === 0 && !seen.has(wamid)) late.set(wamid, message);
-      else register(message);
+      wamids.add(wamid);
+      const { size } = wamids;
+      waiting.push({ account: "main", wamid, reference: `order-${size}`, metadata: { shop: size % 2 === 0 ? "north" : "south" } });
     },
-    /** A status of a message was posted to the relay. */
-    posted(wamid: string): void {
-      // The answer to the send can arrive after the first status.
-      seen.add(wamid);
-      const message = late.get(wamid);
-      if (message === undefined) return;
-      late.delete(wamid);
-      register(message);
-    },
-    /** Registers whatever is left. Throws what a registration threw. */
+    /** Throws what a registration threw. */
     async finish(): Promise<void> {
-      for (const message of late.values()) register(message);
-      late.clear();
-      await running;
-      if (failure !== null) throw failure.error;
+      waiting.push(null);
+      await registering;
     },
   };
 }

@@ -11,8 +11,8 @@ import type { Receipt } from "../../service/endpoints.ts";
 import { withCommas } from "../output.ts";
 import { auditCheck, type Check, checkSums, createPostLog, expectedOf, type ServiceRecords } from "./checks.ts";
 import { type DemoCounts, type Progress, startWatch } from "./progress.ts";
-import { answeredPath, createRegistration, createRelayApi, demoSettings, freePort, secretNames, startRelay } from "./relay.ts";
-import { createClient, isOver, isRejected, type People, peopleOf, sendAll, setScene, startCampaign, startService } from "./service.ts";
+import { answeredPath, createRegistration, demoSettings, freePort, secretNames, startRelay } from "./relay.ts";
+import { createSender, isOver, isRejected, type People, peopleOf, sendAll, setScene, startCampaign, startService } from "./service.ts";
 
 interface DemoOptions {
   readonly seed: string;
@@ -72,38 +72,35 @@ export async function runDemo({ seed, messages, rate, folder, env, signal: stop,
     (one) => one.stop(),
   );
   const signal = AbortSignal.any([stop, relay.ended]);
-  const api = createRelayApi(url, secrets.token);
+  const control = new RelayClient({ url, token: secrets.token, signal });
 
   const people = peopleOf(seed, { recipients: messages, strangers: Math.ceil(messages / 2), guests: Math.ceil(messages / 20) });
   const log = createPostLog();
-  const registration = createRegistration((some) => api.track(some, signal));
-  const onPost: Parameters<typeof startService>[0]["onPost"] = (post) => {
-    const wamid = log.note(post);
-    if (wamid !== null) registration.posted(wamid);
-  };
-  const sandbox = parts.adopt(await startService({ seed, webhookUrl: `${url}/webhooks/main`, secret: secrets.webhook, onPost }), (one) =>
-    one.close(),
+  const registration = createRegistration(control);
+  const sandbox = parts.adopt(
+    await startService({ seed, webhookUrl: `${url}/webhooks/main`, secret: secrets.webhook, onPost: log.note }),
+    (one) => one.close(),
   );
   await setScene(sandbox, people);
-  const client = parts.adopt(createClient(sandbox, rate), (one) => one.close());
+  const sender = parts.adopt(createSender(sandbox, rate), (one) => one.close());
   progress.say(`service ${sandbox.url}, relay ${url}, downstream ${downstream.url}, settings and data in ${folder}`);
 
   const began = Date.now();
-  const sent = () => registration.messages.size;
-  const watch = parts.adopt(startWatch({ api, downstream, progress, began, sent, log, signal }), (one) => one.stop());
+  const sent = () => registration.wamids.size;
+  const watch = parts.adopt(startWatch({ client: control, downstream, progress, began, sent, log, signal }), (one) => one.stop());
   parts.defer(scheduleTroubles(downstream, watch.setDownstream));
   await startCampaign(sandbox, people.strangers);
   const onReceipt = ({ wamid }: Receipt) => registration.accepted(wamid);
-  const receipts = await sendAll({ client, sandbox, people, rate, signal, onReceipt });
+  const receipts = await sendAll({ sender, sandbox, people, rate, signal, onReceipt });
   await lived(sandbox, people, signal);
   await registration.finish();
 
   const service: ServiceRecords = { messages: sandbox.messages(), events: sandbox.events() };
-  const tracked = new Set(registration.messages.keys());
+  const tracked = registration.wamids;
   const { untold } = expectedOf(service, log, (wamid) => tracked.has(wamid));
   const polled = await readStatuses(
     receipts.filter(({ wamid }) => untold.has(wamid)),
-    client,
+    sender,
     signal,
   );
   const stats = await watch.settled(settleWithinMs);
@@ -115,10 +112,9 @@ export async function runDemo({ seed, messages, rate, folder, env, signal: stop,
     tracked,
     polled,
     stats,
-    inConsole: await api.sentInConsole(signal),
+    inConsole: (await control.getQuality()).sent,
     downstream,
   });
-  const control = new RelayClient({ url, token: secrets.token, signal });
   const checks = [...sums, auditCheck(await control.audit())];
   const result = { tookMs: Date.now() - began, counts: watch.counts(stats), checks };
   if (stay !== undefined) {
@@ -142,8 +138,8 @@ async function lived(sandbox: Sandbox, people: People, signal: AbortSignal): Pro
 }
 
 /** Reads what a truncated event leaves out: "the receiver then reads … through the API" (messaging-service-api.md, "Events", 3). */
-async function readStatuses(receipts: readonly Receipt[], client: ServiceClient, signal: AbortSignal): Promise<Map<string, string>> {
-  const answers = await Promise.all(receipts.map(({ id }) => client.getMessage(id ?? "", { signal })));
+async function readStatuses(receipts: readonly Receipt[], sender: ServiceClient, signal: AbortSignal): Promise<Map<string, string>> {
+  const answers = await Promise.all(receipts.map(({ id }) => sender.getMessage(id ?? "", { signal })));
   return new Map(answers.map(({ wamid, status }) => [wamid, status]));
 }
 

@@ -136,20 +136,18 @@ function times<T>(count: number, make: (index: number) => T): T[] {
 /** Name of the automation whose runs all fail. */
 const automationFails = "Aviso de pedido";
 
-const atOnce = 8;
-
 /**
  * The relay's own client of the service, with its limiter. The sandbox has its caps lifted; these are far enough above
  * `rate` (messages per second) that nothing waits for them.
  */
-export function createClient({ url, key }: Pick<Sandbox, "url" | "key">, rate: number): ServiceClient {
+export function createSender({ url, key }: Pick<Sandbox, "url" | "key">, rate: number): ServiceClient {
   const messages = rate * 120;
   return createServiceClient({
     baseUrl: url,
     apiKey: new Secret(key),
     clock: systemClock,
     admission: createLimiter({ clock: systemClock, caps: { requests: messages + 60_000, messages }, share: 1 }),
-    connections: atOnce,
+    connections: 8,
     // Only the text distinguishes temporary reasons of the provider from others.
     retry: { attempts: 3, firstMs: 100, isTemporary: (text) => !text.includes("método de pago") },
   });
@@ -157,7 +155,7 @@ export function createClient({ url, key }: Pick<Sandbox, "url" | "key">, rate: n
 
 /** Sends to every recipient at `rate` per second, text where the window is open, and starts a run for every guest. */
 export async function sendAll(options: {
-  readonly client: ServiceClient;
+  readonly sender: ServiceClient;
   readonly sandbox: Pick<Sandbox, "automations">;
   readonly people: People;
   readonly rate: number;
@@ -165,12 +163,13 @@ export async function sendAll(options: {
   /** Receives each message that the service accepted. */
   readonly onReceipt: (receipt: Receipt) => void;
 }) {
-  const { client, sandbox, people, rate, signal, onReceipt } = options;
-  const templates = await client.listTemplates({ signal });
+  const { sender, sandbox, people, rate, signal, onReceipt } = options;
+  const templates = await sender.listTemplates({ signal });
   const receipts: Receipt[] = [];
+  const pace = createPace(rate, systemClock);
   const send = async (recipient: Recipient, index: number): Promise<void> => {
     try {
-      const receipt = await client.sendMessage(bodyFor(recipient, index, templates), { signal });
+      const receipt = await sender.sendMessage(bodyFor(recipient, index, templates), { signal });
       receipts.push(receipt);
       onReceipt(receipt);
     } catch (error) {
@@ -178,7 +177,16 @@ export async function sendAll(options: {
       if (!(error instanceof ServiceError) || error.kind !== "rejected") throw error;
     }
   };
-  await Promise.all([startRuns({ client, sandbox, people, signal }), paced(people.recipients, rate, send, signal)]);
+  const sending: Promise<void>[] = [];
+  const failed = new AbortController();
+  for (const [index, recipient] of people.recipients.entries()) {
+    await pace();
+    AbortSignal.any([signal, failed.signal]).throwIfAborted();
+    sending.push(send(recipient, index));
+    sending.at(-1)?.catch((error: unknown) => failed.abort(error));
+  }
+  await startRuns(sender, sandbox, people, signal);
+  await Promise.all(sending);
   return receipts;
 }
 
@@ -191,45 +199,12 @@ function bodyFor({ phone, wroteBefore }: Recipient, index: number, templates: re
   return { to: phone, template: { id: template.id, variables } };
 }
 
-async function startRuns({
-  client,
-  sandbox,
-  people,
-  signal,
-}: Pick<Parameters<typeof sendAll>[0], "client" | "sandbox" | "people" | "signal">) {
+async function startRuns(sender: ServiceClient, sandbox: Pick<Sandbox, "automations">, people: People, signal: AbortSignal): Promise<void> {
   const automations = sandbox.automations().filter(({ trigger }) => trigger === "manual");
   for (const [index, phone] of people.guests.entries()) {
     // Every third run fails.
     const automation = automations.find(({ name }) => (name === automationFails) === (index % 3 === 0));
     if (automation === undefined) throw new Error("the sandbox has no such automation");
-    await client.startRun(automation.id, { phone, data: { pedido: `order-${index + 1}` } }, { signal });
+    await sender.startRun(automation.id, { phone, data: { pedido: `order-${index + 1}` } }, { signal });
   }
-}
-
-/** Works through `all` in order, `rate` begun per second and `atOnce` at once; ends with the first failure. */
-async function paced<T>(
-  all: readonly T[],
-  rate: number,
-  work: (one: T, index: number) => Promise<void>,
-  signal: AbortSignal,
-): Promise<void> {
-  const pace = createPace(rate, systemClock);
-  const entries = all.entries();
-  const failed = new AbortController();
-  const ended = AbortSignal.any([signal, failed.signal]);
-  const worker = async (): Promise<void> => {
-    for (const [index, one] of entries) {
-      await pace();
-      ended.throwIfAborted();
-      await work(one, index);
-    }
-  };
-  await Promise.all(
-    Array.from({ length: atOnce }, () =>
-      worker().catch((error: unknown) => {
-        failed.abort(error);
-        throw error;
-      }),
-    ),
-  );
 }

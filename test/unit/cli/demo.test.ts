@@ -2,10 +2,11 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { createPostLog } from "../../../src/cli/demo/checks.ts";
 import { createProgress, type DemoCounts } from "../../../src/cli/demo/progress.ts";
-import { createRegistration, demoSettings, secretNames, type TrackedMessage } from "../../../src/cli/demo/relay.ts";
+import { createRegistration, demoSettings, secretNames } from "../../../src/cli/demo/relay.ts";
 import { troubles } from "../../../src/cli/demo/run.ts";
 import { isRejected, peopleOf } from "../../../src/cli/demo/service.ts";
 import type { Io } from "../../../src/cli/io.ts";
+import type { MessageRegistration } from "../../../src/client/relay-client.ts";
 import { settingsSchema } from "../../../src/config/schema.ts";
 import type { ObservedPost } from "../../../src/sandbox/start-sandbox.ts";
 import { bodyOf } from "./demo-outcome.ts";
@@ -30,10 +31,10 @@ test("the log keeps an event's first begin and first end", () => {
   const log = createPostLog();
   const body = bodyOf("e1", "message.status", { wamid: "wamid.a", status: "sent" });
   const post: ObservedPost = { url: "http://relay", eventId: "e1", body, sort: "event", answered: 200, began: 4, ended: 9 };
-  expect(log.note({ ...post, answered: 503, began: 1, ended: 3 })).toBeNull();
+  log.note({ ...post, answered: 503, began: 1, ended: 3 });
   expect(log.events.get("e1")?.before).toBe(Number.POSITIVE_INFINITY);
-  expect(log.note(post)).toBe("wamid.a");
-  expect(log.note({ ...post, began: 5, ended: 6 })).toBe("wamid.a");
+  log.note(post);
+  log.note({ ...post, began: 5, ended: 6 });
   expect(log.events.get("e1")).toEqual({
     id: "e1",
     wamid: "wamid.a",
@@ -45,7 +46,7 @@ test("the log keeps an event's first begin and first end", () => {
   });
   expect(log.counts).toEqual({ posts: 3, refused: 0 });
   const truncated = bodyOf("e2", "message.status", { truncated: true, id: null, size: 7 });
-  expect(log.note({ ...post, eventId: "e2", body: truncated })).toBeNull();
+  log.note({ ...post, eventId: "e2", body: truncated });
   expect(log.events.get("e2")).toMatchObject({ isTruncated: true, wamid: null, status: null });
 });
 
@@ -59,54 +60,32 @@ test("the demo's settings are valid, and its troubles end with recovery", () => 
   expect(troubles.at(-1)?.failure).toBeNull();
 });
 
-/** Registrations, call by call; a call ends when it is let. */
-function registrations() {
-  const calls: string[][] = [];
-  const ends: (() => void)[] = [];
-  const registration = createRegistration((some: readonly TrackedMessage[]) => {
-    calls.push(some.map(({ reference }) => reference));
-    return new Promise((resolve) => ends.push(resolve));
+test("registers each message once, in order, and throws what a registration threw", async () => {
+  const given: MessageRegistration[] = [];
+  const registration = createRegistration({
+    async *trackAll(messages) {
+      for await (const message of messages) {
+        given.push(message);
+        yield { line: given.length, wamid: message.wamid, result: "created" };
+      }
+      return { lines: given.length, created: given.length, known: 0, conflict: 0, invalid: 0 };
+    },
   });
-  const endCall = async () => {
-    ends.shift()?.();
-    for (let turn = 0; turn < 5; turn += 1) await null;
-  };
-  return { registration, calls, endCall };
-}
+  for (const wamid of ["wamid.1", "wamid.2", "wamid.3"]) registration.accepted(wamid);
+  await registration.finish();
+  expect(given.map(({ wamid, reference }) => [wamid, reference])).toEqual([
+    ["wamid.1", "order-1"],
+    ["wamid.2", "order-2"],
+    ["wamid.3", "order-3"],
+  ]);
+  expect(registration.wamids.size).toBe(3);
 
-test("registers messages at once, those that arrive during a call in the next one, and every eighth after its first status", async () => {
-  const { registration, calls, endCall } = registrations();
-  for (let number = 1; number <= 9; number += 1) registration.accepted(`wamid.${number}`);
-  expect(calls).toEqual([["order-1"]]);
-  await endCall();
-  expect(calls[1]).toEqual(["order-2", "order-3", "order-4", "order-5", "order-6", "order-7", "order-9"]);
-  await endCall();
-  registration.posted("wamid.3");
-  registration.posted("wamid.of a stranger");
-  expect(calls).toHaveLength(2);
-  registration.posted("wamid.8");
-  registration.posted("wamid.8");
-  expect(calls.slice(2)).toEqual([["order-8"]]);
-  await endCall();
-  for (let number = 10; number <= 15; number += 1) registration.accepted(`wamid.${number}`);
-  // Its first status came before the answer to the send.
-  registration.posted("wamid.16");
-  registration.accepted("wamid.16");
-  await endCall();
-  expect(calls.slice(3).flat()).toContain("order-16");
-});
-
-test("finish registers messages without a status, waits for all, and throws the first failure", async () => {
-  const { registration, calls, endCall } = registrations();
-  for (let number = 1; number <= 8; number += 1) registration.accepted(`wamid.${number}`);
-  const finished = registration.finish();
-  await endCall();
-  expect(calls.flat()).toHaveLength(8);
-  await endCall();
-  await finished;
-  expect([...registration.messages.keys()]).toHaveLength(8);
-
-  const failing = createRegistration(async () => Promise.reject(new Error("401")));
+  const failing = createRegistration({
+    // biome-ignore lint/correctness/useYield: it fails before its first line.
+    async *trackAll() {
+      throw new Error("401");
+    },
+  });
   failing.accepted("wamid.1");
   await expect(failing.finish()).rejects.toThrow("401");
 });
