@@ -107,6 +107,7 @@ export function checkReferences(settings: unknown, valid?: Settings): Finding[] 
         ...signature,
         ...checkOutgoingSecrets(route.to, [...path, "to"]),
         ...("url" in route.to ? checkAddress(route.to, [...path, "to", "url"]) : []),
+        ...("url" in route.to ? checkMetaSignature(route.to, [...path, "to", "signature"]) : []),
       ];
     }),
     ...repeated(parts.routes.map(([index, route]) => [index, route.name])).map(([index, first]) => ({
@@ -174,6 +175,13 @@ function checkOutgoingSecrets({ secret, secrets = [] }: Pick<CommonSettings, "se
       ? [{ path: [...path, "secrets"], message: "is given beside secret; give one of the two" }]
       : [];
   return [...both, ...checkRepeats(secrets, [...path, "secrets"])];
+}
+
+/** The other two would sign other bytes, or write the same header. */
+function checkMetaSignature({ signature, secret, secrets, passSignature }: UrlDestinationSettings, path: SettingsPath): Finding[] {
+  if (signature === undefined) return [];
+  const others = [secret !== undefined && "secret", secrets !== undefined && "secrets", passSignature && "passSignature"];
+  return others.flatMap((key) => (key === false ? [] : [{ path, message: `is given beside ${key}; give one of the two` }]));
 }
 
 function checkRepeats(secrets: readonly Secret[], path: SettingsPath): Finding[] {

@@ -11,7 +11,8 @@ export type Warn = (path: readonly (string | number)[], message: string) => void
 interface PlacedSecret {
   readonly path: readonly (string | number)[];
   readonly secret: Secret;
-  readonly use: "incoming" | "outgoing" | "token";
+  /** `app`: signs as Meta does. */
+  readonly use: "incoming" | "outgoing" | "app" | "token";
   /** Places with the same owner may share a secret: sources of one account, routes to one server. */
   readonly owner: string;
   /** Length of the key in bytes. */
@@ -19,7 +20,7 @@ interface PlacedSecret {
 }
 
 /** 128 bits, less than which can be guessed offline from one captured request. */
-const shortestIncoming = 16;
+const shortest = 16;
 /** Standard Webhooks: a secret is 24 to 64 bytes. */
 const shortestOutgoing = 24;
 
@@ -48,6 +49,11 @@ function* placesOf({ control, sources, routes }: Settings): Generator<PlacedSecr
   }
   for (const [index, { to }] of routes.entries()) {
     yield* outgoing(to, ["routes", index, "to"], "url" in to ? to.url : to.redis.fingerprint());
+    if ("url" in to && to.signature !== undefined) {
+      const { secret } = to.signature;
+      const path = ["routes", index, "to", "signature", "secret"];
+      yield { path, secret, use: "app", owner: new URL(to.url).origin, bytes: Buffer.byteLength(secret.reveal()) };
+    }
   }
 }
 
@@ -64,6 +70,7 @@ function* outgoing(to: OutgoingSecrets, path: readonly (string | number)[], plac
 
 const goodOne: Readonly<Record<PlacedSecret["use"], string>> = {
   incoming: '"openssl rand -hex 32" makes a good one',
+  app: '"openssl rand -hex 16" makes a good one, if the destination lets you choose it',
   token: '"openssl rand -hex 32" makes a good one',
   outgoing: 'echo "whsec_$(openssl rand -base64 32)" makes a good one',
 };
@@ -72,7 +79,7 @@ function weaknessOf({ secret, use, bytes }: PlacedSecret): string | null {
   const text = secret.reveal();
   if (isPlaceholder(secret)) return placeholderWarning;
   if (isExample(text)) return `is an example, which others know; ${goodOne[use]}`;
-  const least = use === "outgoing" ? shortestOutgoing : shortestIncoming;
+  const least = use === "outgoing" ? shortestOutgoing : shortest;
   const faults = [
     ...(bytes < least ? [`is shorter than ${least} bytes, and may be guessed`] : []),
     ...(use === "outgoing" && !text.startsWith("whsec_")

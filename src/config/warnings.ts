@@ -66,8 +66,12 @@ function warnAboutWords({ statuses = [], events }: Match, path: readonly (string
 function warnAboutUrl(to: UrlDestinationSettings, path: readonly (string | number)[], warn: Warn): void {
   if (isPrivateHost(to.url)) return;
   if (to.url.startsWith("http:")) warn([...path, "url"], "is http: people's data goes over the network unencrypted");
-  if (signingSecrets(to).length === 0 && !to.passSignature && Object.keys(to.headers).length === 0) {
-    warn(path, "has no secret, secrets, passSignature or headers: the destination cannot verify that requests come from the relay");
+  const isSigned = signingSecrets(to).length > 0 || to.signature !== undefined || to.passSignature;
+  if (!isSigned && Object.keys(to.headers).length === 0) {
+    warn(
+      path,
+      "has no secret, secrets, signature, passSignature or headers: the destination cannot verify that requests come from the relay",
+    );
   }
 }
 

@@ -153,7 +153,7 @@ export const payloadSchema = z.enum(["original", "enriched"]);
 export type Payload = z.infer<typeof payloadSchema>;
 
 const reservedHeader =
-  /^(host|content-length|content-type|content-encoding|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|webhook-.*|x-wamid-relay-.*)$/i;
+  /^(host|content-length|content-type|content-encoding|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|webhook-.*|x-wamid-relay-.*|x-hub-signature-256)$/i;
 /** Values are secrets and never printed, because people put `authorization` here. */
 const headersSchema = z.record(
   z
@@ -171,7 +171,7 @@ function hasCredentials(url: string): boolean {
   return parsed !== null && (parsed.username !== "" || parsed.password !== "");
 }
 
-/** A destination that is a URL. */
+/** A destination that is a URL: of a route, or of a source with `mode: proxy`. */
 export const urlDestinationSchema = commonSchema.extend({
   url: z
     .url({ protocol: /^https?$/, error: "is not an http or https URL" })
@@ -189,10 +189,22 @@ export const urlDestinationSchema = commonSchema.extend({
   tls: tlsSchema.optional().describe("Authorities and client certificate, for https and rediss."),
   allowPrivate: z.boolean().default(false).describe("Allows loopback, private and other non-public addresses."),
 });
-export type UrlDestinationSettings = z.infer<typeof urlDestinationSchema>;
+
+const metaSignatureSchema = z.strictObject({
+  preset: z.enum(["meta"]).describe("meta: X-Hub-Signature-256 over the body in ASCII, as Meta's Cloud API signs."),
+  secret: secretSchema.describe("The secret that the destination has as the app secret."),
+});
+
+/** A route's destination that is a URL. It may be an app that expects what Meta's Cloud API sends. */
+export const routeUrlSchema = urlDestinationSchema.extend({
+  signature: metaSignatureSchema
+    .optional()
+    .describe("Instead of secret: signs as Meta's Cloud API does, for apps that take Meta's webhooks."),
+});
+export type UrlDestinationSettings = z.infer<typeof routeUrlSchema>;
 
 /** The kinds of destination, each under the key that only its settings have. destinations/create.ts makes them. */
-export const destinationSchemas = { url: urlDestinationSchema, queue: queueDestinationSchema, stream: streamDestinationSchema };
+export const destinationSchemas = { url: routeUrlSchema, queue: queueDestinationSchema, stream: streamDestinationSchema };
 export type DestinationKind = keyof typeof destinationSchemas;
 export const destinationKeys = Object.keys(destinationSchemas) as DestinationKind[];
 

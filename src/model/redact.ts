@@ -33,12 +33,12 @@ export function createRedactor(settings: unknown): Redactor {
   let search = runSteps(creating(secretsIn(settings), new Map()));
 
   return {
-    text: (text) => standardSignatures(search.answer(text)),
+    text: (text) => deliverySignatures(search.answer(text)),
     bytes(bytes, more = []) {
       if (bytes.length < shortest) return bytes;
       // One character per byte, so that binary parts stay unchanged.
       const before = bytes.toString("latin1");
-      let after = standardSignatures(search.answer(before));
+      let after = deliverySignatures(search.answer(before));
       for (const value of more) if (value.length >= shortestAnywhere) after = after.replace(new RegExp(anySpelling(value), "g"), redacted);
       return after === before ? bytes : Buffer.from(after, "latin1");
     },
@@ -305,7 +305,10 @@ function anyCase(hex: string): string {
 
 const signature = /\bv1a?(?:,|%2C)(?:[A-Za-z0-9+]|\\{0,8}\/|%2[BF]|\\+u002[Bf]){43,86}(?:={1,2}|(?:%3D|\\+u003d){1,2})?/gi;
 
-/** Signatures of Standard Webhooks. With one, anyone can replay the event to the destination for some minutes. */
-function standardSignatures(text: string): string {
-  return text.includes("v1") ? text.replace(signature, redacted) : text;
+const metaSignature = /\bsha256(?:=|%3D)[0-9a-f]{64}\b/gi;
+
+/** Signatures of deliveries, as Standard Webhooks and Meta write them. With one, anyone can replay the event to the destination. */
+function deliverySignatures(text: string): string {
+  const rest = text.includes("v1") ? text.replace(signature, redacted) : text;
+  return rest.includes("sha256") ? rest.replace(metaSignature, redacted) : rest;
 }

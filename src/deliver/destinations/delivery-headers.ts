@@ -1,5 +1,5 @@
 import type { Secret } from "../../model/secret.ts";
-import { createHmacKey, decodeKey, type HmacKey } from "../../model/signature.ts";
+import { createHmacKey, createSigner, decodeKey, type HmacKey } from "../../model/signature.ts";
 import { type CommonSettings, signingSecrets, type UrlDestinationSettings } from "../settings.ts";
 import type { OutgoingDelivery } from "./destination.ts";
 
@@ -17,6 +17,8 @@ export function createDeliveryHeaders(settings: UrlDestinationSettings, version:
   if (!fixed.has("user-agent")) fixed.set("user-agent", `wamid-relay/${version}`);
   const fixedList = [...fixed].flat();
   const keys = signingSecrets(settings).map(signingKey);
+  const { signature } = settings;
+  const signAsMeta = signature && createSigner({ preset: signature.preset }, signature.secret.reveal());
 
   return (delivery, now) => {
     const timestamp = String(Math.floor(now / 1000));
@@ -38,6 +40,10 @@ export function createDeliveryHeaders(settings: UrlDestinationSettings, version:
     if (passed === null || !passed.has("webhook-id")) headers.push("webhook-id", delivery.id);
     if (passed === null || !passed.has("webhook-timestamp")) headers.push("webhook-timestamp", timestamp);
     if (keys.length > 0) headers.push("webhook-signature", signWebhook(keys, delivery.id, timestamp, delivery.body));
+    if (signAsMeta !== undefined) {
+      const { id, body } = delivery;
+      headers.push(...Object.entries(signAsMeta({ method: "POST", url: "", id, body, timestampMs: now })).flat());
+    }
     return headers;
   };
 }

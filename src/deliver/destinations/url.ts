@@ -1,6 +1,7 @@
 import { keptResponseBytes } from "../../model/delivery.ts";
 import { relayVersion } from "../../model/version.ts";
 import type { UrlDestinationSettings } from "../settings.ts";
+import { asMetaSends } from "./ascii-json.ts";
 import { type ConnectorOptions, createConnections, createConnector } from "./connections.ts";
 import { createDeliveryHeaders } from "./delivery-headers.ts";
 import { always, InFlight, type UrlDestination, type UrlOutcome } from "./destination.ts";
@@ -29,7 +30,8 @@ export function createUrlDestination(
     send(delivery, signal, maySend = always) {
       if (isClosed || signal.aborted) return Promise.resolve(neverSent);
       return new Promise((resolve) => {
-        const request = { method: "POST" as const, path, headers: headersOf(delivery, clock()), body: delivery.body };
+        const sent = settings.signature === undefined ? delivery : asMetaSends(delivery);
+        const request = { method: "POST" as const, path, headers: headersOf(sent, clock()), body: sent.body };
         const exchange = new Exchange(place, request, { signal, maySend }, (outcome) => {
           inFlight.remove(exchange);
           resolve(outcome);

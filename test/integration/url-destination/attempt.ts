@@ -2,12 +2,12 @@ import { onTestFinished } from "vitest";
 import type { ConnectorOptions } from "../../../src/deliver/destinations/connections.ts";
 import type { OutgoingDelivery, UrlDestination, UrlOutcome } from "../../../src/deliver/destinations/destination.ts";
 import { createUrlDestination } from "../../../src/deliver/destinations/url.ts";
-import { urlDestinationSchema } from "../../../src/deliver/settings.ts";
+import { routeUrlSchema } from "../../../src/deliver/settings.ts";
 import type { DeliveryId } from "../../../src/model/ids.ts";
 
 /** A destination that may reach loopback and ends with the test. */
 export function destinationTo(url: string, settings: Record<string, unknown> = {}, connector?: ConnectorOptions): UrlDestination {
-  const parsed = urlDestinationSchema.parse({ url, allowPrivate: true, ...settings });
+  const parsed = routeUrlSchema.parse({ url, allowPrivate: true, ...settings });
   const destination = createUrlDestination(parsed, Date.now, connector);
   onTestFinished(() => destination.close());
   return destination;

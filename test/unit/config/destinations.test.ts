@@ -56,6 +56,27 @@ test("settings of another kind, and what is missing or wrong in its own", () => 
   expect(faultsOf(`routes: [{ name: r, payload: enriched, to: { stream: s, ${redis}, passSignature: true } }]`)).toHaveLength(1);
 });
 
+test("a URL signs in one way, and only a route's URL signs as Meta does", () => {
+  const url = "url: 'https://x.example'";
+  const signature = "signature: { preset: meta, secret: '4c6f6e6720616e642072616e646f6d21' }";
+  const beside = (key: string) => `routes[0].to.signature: is given beside ${key}; give one of the two`;
+  expect(faults(`${url}, ${signature}`)).toEqual([]);
+  expect(faults(`${url}, ${signature}, secret: whsec_aGVsbG8=`)).toEqual([beside("secret")]);
+  expect(faults(`${url}, ${signature}, secrets: [a], passSignature: true`)).toEqual([beside("secrets"), beside("passSignature")]);
+  expect(faults(`${url}, signature: { preset: stripe }`)).toEqual([
+    "routes[0].to.signature.secret: is missing",
+    "routes[0].to.signature.preset: must be meta",
+  ]);
+  expect(faults(`${url}, headers: { X-Hub-Signature-256: x }`)).toEqual([
+    "routes[0].to.headers.X-Hub-Signature-256: is set by the relay itself",
+  ]);
+  expect(faults(`queue: q, ${redis}, ${signature}`)).toEqual([
+    "routes[0].to.signature: unknown setting here (it belongs to another kind of destination)",
+  ]);
+  const warned = warnings(parseSettings(withTo(`${url}, signature: { preset: meta, secret: short }`), "f", {}));
+  expect(warned.map(({ path }) => path).filter((path) => path.startsWith("routes[0]"))).toEqual(["routes[0].to.signature.secret"]);
+});
+
 test("a variable alone becomes the number or boolean that a queue's setting is", () => {
   const env = { N: "7", B: "true", C: "100" };
   const to =

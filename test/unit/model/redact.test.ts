@@ -136,11 +136,12 @@ test("redacts the new secrets after a reload, and the previous ones until the ne
   expect(redactor.line("first-bearer-value second-bearer-value")).toBe(`${redacted} ${redacted}`);
 });
 
-test("redacts signatures of Standard Webhooks, and values that are secret in one answer", () => {
+test("redacts signatures of deliveries, and values that are secret in one answer", () => {
   const { bytes } = createRedactor({});
   const signature = Buffer.alloc(32, 0xfb).toString("base64");
   const echo = (value: string) => bytes(Buffer.from(JSON.stringify({ value })), ["sha256=0123456789abcdef"]).toString();
-  for (const value of [`v1,${signature}`, encodeURIComponent(`v1,${signature}`), "sha256=0123456789abcdef"]) {
+  const meta = `sha256=${"0f".repeat(32)}`;
+  for (const value of [`v1,${signature}`, encodeURIComponent(`v1,${signature}`), meta, meta.toUpperCase(), "sha256=0123456789abcdef"]) {
     expect(echo(value)).toBe(JSON.stringify({ value: redacted }));
   }
 });
