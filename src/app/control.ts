@@ -27,6 +27,7 @@ interface ControlPortParts {
   /** Ends the quota stops of an account; resolves with those that were in force. */
   readonly resumeAccount: (account: string) => Promise<readonly string[]>;
   readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
+  readonly handshake: Control["handshake"];
   readonly dispatcher: { tryNow(route: string): boolean };
   readonly tryNow: Engine["tryNow"];
   readonly stopping: () => boolean;
@@ -46,7 +47,7 @@ export function chooseAccount(given: string | undefined, accounts: readonly stri
 
 /** The control API's port over the store and the dispatcher. */
 export function createControlPort(parts: ControlPortParts): Control {
-  const { store, now, settings, registered, resumeAccount, breakers, dispatcher, tryNow, stopping, release } = parts;
+  const { store, now, settings, registered, resumeAccount, breakers, handshake, dispatcher, tryNow, stopping, release } = parts;
   const routeNames = () => settings().routes.map(({ name }) => name);
   /** Of the settings, out of those that the caller is limited to. */
   const accountNames = (limited?: readonly string[]) =>
@@ -168,6 +169,7 @@ export function createControlPort(parts: ControlPortParts): Control {
       const ended = await tryNow(route);
       return (await store.resume(name)) || ended || endedHere;
     },
+    handshake,
     async resumeAccount(account) {
       const known = accountNames();
       if (!known.includes(account)) throw new RelayError("not_found", unknownName("account", account, known), known);

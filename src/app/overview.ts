@@ -5,11 +5,12 @@ import { kindOf } from "../deliver/settings.ts";
 import { noHistory, noRouteHour } from "../model/last-hour.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention, DestinationView, OverviewView } from "../model/overview.ts";
-import type { HistoryReading } from "../store/reading.ts";
+import type { HistoryReading, StoreReading } from "../store/reading.ts";
 import type { RouteBacklog } from "../store/views.ts";
 import { nextAttemptOf, type RouteFacts, routeFacts } from "./attention.ts";
 import type { Diagnosis } from "./diagnosis.ts";
 import { answerOr, createCount } from "./gauges.ts";
+import { appOf, fingerprintOf } from "./handshakes.ts";
 
 interface OverviewParts {
   readonly relay: OverviewView["relay"];
@@ -20,6 +21,7 @@ interface OverviewParts {
   /** Whether another process may have attempts in flight. */
   readonly hasOtherWorkers: () => MaybePromise<boolean>;
   readonly history: HistoryReading;
+  readonly handshakes: StoreReading["handshakes"];
 }
 
 /** How long the last hour is reused, in ms: its figures change by the minute. With many routes, reading it takes a second of a thread. */
@@ -42,6 +44,8 @@ export function createOverview(parts: OverviewParts): OverviewPort {
     const lanes = parts.lanes();
     const own = new Map(facts.routes.map((route) => [route.route, route]));
     const entries = entriesByRoute(attention);
+    const routes = settings().routes.map((route) => ({ ...route, app: appOf(route) }));
+    const done = routes.some(({ app }) => app !== null) ? await parts.handshakes?.() : undefined;
     const dead = backlog.reduce((sum, route) => sum + route.dead, 0);
     last = {
       at,
@@ -58,7 +62,7 @@ export function createOverview(parts: OverviewParts): OverviewPort {
         deliveredShare: { value: hour.deliveredShare, lastHour: hour.figures.deliveredShare },
         deadLetters: { value: dead, lastHour: hour.figures.deadLetters },
       },
-      destinations: settings().routes.map(({ name, to }) => {
+      destinations: routes.map(({ name, to, app }) => {
         const lane = lanes.get(name);
         const inFlight = hasOtherWorkers || lane === undefined ? null : lane.inFlight;
         return {
@@ -66,6 +70,7 @@ export function createOverview(parts: OverviewParts): OverviewPort {
           ...destination(own.get(name) ?? routeFacts(name), entries.get(name), at),
           ...(hour.routes.get(name) ?? noRouteHour),
           inFlight,
+          handshake: app && { doneAt: done?.get(fingerprintOf(app)) ?? null },
         };
       }),
     };

@@ -66,6 +66,7 @@ export async function createReadingApi(
     lanes: () => new Map(),
     hasOtherWorkers: () => true,
     history: read.history,
+    handshakes: read.handshakes,
   });
   addEndpoints(http, noToken, {
     ...createReadingHandlers(createReadingPort(read, inspecting), createExplaining({ read, now, breakers })),

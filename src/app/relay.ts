@@ -37,6 +37,7 @@ import { createDiagnosis } from "./diagnosis.ts";
 import { checkRole, type Role } from "./engine.ts";
 import { createExplaining } from "./explaining.ts";
 import { createCount, createGaugeReader } from "./gauges.ts";
+import { createHandshakes } from "./handshakes.ts";
 import { apiHook, badTokenHook, laneHooks, planningFailed, receiverHooks, revealedHook, storeHooks } from "./hooks.ts";
 import { createInstance, viewInstance } from "./instance.ts";
 import { createListening } from "./listening.ts";
@@ -354,6 +355,7 @@ export async function createRelay({
       hasOtherWorkers: async () =>
         (await processes()).some(({ id, role: other }) => id !== instance.instance && other !== "receive" && other !== "command"),
       history: store.browse.history,
+      handshakes: store.browse.handshakes,
     });
     addControlRoutes(http, {
       sessions: createSessions({
@@ -387,6 +389,13 @@ export async function createRelay({
         dispatcher,
         tryNow,
         registered: service.registered,
+        handshake: createHandshakes({
+          store,
+          settings: current,
+          now: clock.now,
+          challenge: () => randomInt(1e9, 1e14),
+          redact: redactor.text,
+        }),
         resumeAccount: service.resumeAccount,
         stopping: () => health.report().draining,
         release: accepting.release,

@@ -15,12 +15,14 @@ function declare(command: Command) {
   return withConfigOption(command)
     .option("--deep", "check the whole store for damage; takes longer")
     .option("--offline", "call neither destinations nor the messaging service")
+    .option("--handshake", "repeat Meta's handshake with destinations that have answered it before")
     .option("--strict", "exit with 1 on warnings too")
     .option("--json", "print {ok, checks} as JSON")
     .addHelpText(
       "after",
       `
-Sends no event and changes nothing. It calls the service once per account (GET /me).
+Sends no event. It calls the service once per account (GET /me). The relay performs Meta's handshake once with each destination
+that has a verifyToken, and stores the time. This takes a token with the scope replay.
 
 A running relay reports what its console lists as needing action, to a token with the scope read. Otherwise doctor reads the
 store by the same endpoints.
@@ -39,9 +41,12 @@ Examples:
     );
 }
 
-async function doctor({ config, envFile, deep = false, offline = false, strict = false, json = false }: Options, io: Io): Promise<void> {
+async function doctor(
+  { config, envFile, deep = false, offline = false, handshake = false, strict = false, json = false }: Options,
+  io: Io,
+): Promise<void> {
   const { runChecks } = await import("./doctor/run.ts");
-  const found = await runChecks({ config, env: io.env, envFile, deep, offline });
+  const found = await runChecks({ config, env: io.env, envFile, deep, offline, handshake });
   // Last, so that they read as one list.
   const checks = [...found.filter(({ level }) => level !== "skip"), ...found.filter(({ level }) => level === "skip")];
   const count = (of: string): number => checks.filter(({ level }) => level === of).length;

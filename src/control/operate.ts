@@ -1,6 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import {
   type AccountsView,
+  type HandshakeView,
   type InstanceView,
   type ListenerView,
   type ReloadView,
@@ -52,11 +53,15 @@ export interface ActingPort {
   replay(filter: ReplayQuery, cursor: string | null, limit: number): Promise<ReplayStep>;
   /** Whether the route's destination was stopped or paused. Throws `not_found` for a route that is not in the settings. */
   resume(route: string): Promise<boolean>;
+  /** Throws `not_found` for a route that is not in the settings, and `conflict` for one without a `verifyToken`. */
+  handshake(route: string, repeat: boolean): Promise<HandshakeView>;
   /** The quota stops that it ended. Throws `not_found` for an account that is not in the settings. */
   resumeAccount(account: string): Promise<readonly string[]>;
 }
 
-export function createActingHandlers(port: ActingPort): Pick<Handlers, "retryDelivery" | "replay" | "resumeRoute" | "resumeAccount"> {
+export function createActingHandlers(
+  port: ActingPort,
+): Pick<Handlers, "retryDelivery" | "replay" | "resumeRoute" | "performHandshake" | "resumeAccount"> {
   return {
     async retryDelivery({ id, accounts }) {
       const retried = await port.retry(id, accounts);
@@ -66,6 +71,7 @@ export function createActingHandlers(port: ActingPort): Pick<Handlers, "retryDel
     replay: ({ dryRun, cursor, limit = Number.MAX_SAFE_INTEGER, ...filter }) =>
       dryRun ? port.countReplay(filter) : port.replay(filter, cursor, limit),
     resumeRoute: async ({ route }) => ({ route, resumed: await port.resume(route) }),
+    performHandshake: ({ route, repeat }) => port.handshake(route, repeat),
     async resumeAccount({ account }) {
       const ended = await port.resumeAccount(account);
       return { account, resumed: ended.length > 0, ended };

@@ -200,6 +200,9 @@ export const routeUrlSchema = urlDestinationSchema.extend({
   signature: metaSignatureSchema
     .optional()
     .describe("Instead of secret: signs as Meta's Cloud API does, for apps that take Meta's webhooks."),
+  verifyToken: secretSchema
+    .optional()
+    .describe("The app's verify token, for Meta's handshake: doctor, the console and POST /v1/routes/:route/handshake perform it."),
 });
 export type UrlDestinationSettings = z.infer<typeof routeUrlSchema>;
 

@@ -449,6 +449,18 @@ export const resumedSchema = z
   })
   .meta({ id: "ResumedRoute", description: "A route after `resume`." });
 
+export const handshakeSchema = z
+  .object({
+    route: z.string().describe("The route."),
+    result: z
+      .enum(["done", "remembered", "failed"])
+      .describe("`remembered`: an earlier handshake with this URL and token succeeded, and none was performed now."),
+    doneAt: time.nullable().describe("When the last one succeeded; null: none has."),
+    problem: pii("text", z.string()).nullable().describe("What is wrong with the destination's answer; null unless `failed`."),
+  })
+  .meta({ id: "Handshake", description: "Meta's handshake with a route's destination." });
+export type HandshakeView = View<typeof handshakeSchema>;
+
 export const accountResumedSchema = z
   .object({
     account: z.string().describe("The account."),

@@ -67,6 +67,10 @@ const destinationSchema = z
     p50Ms: z.number().nullable().describe("Median time from receipt to delivery in the last hour; null: nothing was delivered."),
     p99Ms: z.number().nullable().describe("99th percentile of the same."),
     nextAt: time.nullable().describe("When the next attempt is made; null: now, or nothing waits, or the destination is stopped."),
+    handshake: z
+      .object({ doneAt: time.nullable().describe("When the last one with its URL and token succeeded; null: none has.") })
+      .nullable()
+      .describe("Meta's handshake with it; null: it has no `verifyToken`."),
   })
   .meta({ id: "DestinationStanding", description: "How a route's destination does." });
 export type DestinationView = View<typeof destinationSchema>;

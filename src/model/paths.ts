@@ -28,6 +28,7 @@ export const paths = {
   retryDelivery: "POST /v1/deliveries/:id/retry",
   replay: "POST /v1/replay",
   resumeRoute: "POST /v1/routes/:route/resume",
+  performHandshake: "POST /v1/routes/:route/handshake",
   resumeAccount: "POST /v1/accounts/:account/resume",
   startRun: "POST /v1/automations/:id/runs",
   audit: "GET /v1/audit",

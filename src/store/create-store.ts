@@ -34,6 +34,7 @@ import { claimOnce, isClaimed } from "./work/claims.ts";
 import { findCursor, listCursors, moveCursor } from "./work/cursors.ts";
 import { due, loadDeliveries } from "./work/due.ts";
 import { findReplay, type ReplayPlace, type ReplayStep, startOfReplay } from "./work/find-replay.ts";
+import { noteHandshake } from "./work/handshakes.ts";
 import { createAcknowledgements } from "./work/history.ts";
 import {
   beginPass,
@@ -153,6 +154,7 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
     alarmTold: (change: AlarmChange) => write(() => alarmTold(change)),
     notePass: (pass: LastPass) => write(() => notePass(pass)),
     lastPasses: () => read(lastPasses()),
+    noteHandshake: (fingerprint: string, at: number) => write(() => noteHandshake(fingerprint, at)),
     // A process that is alone keeps its observations in memory.
     noteObservations: async (observations: readonly AccountObservation[]) =>
       isAlone ? undefined : write(() => noteObservations(observations)),

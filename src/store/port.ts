@@ -290,6 +290,8 @@ interface Observations {
   /** Replaces the account's last reconciliation pass. */
   notePass(pass: LastPass): MaybePromise<void>;
   lastPasses(): MaybePromise<readonly LastPass[]>;
+  /** A destination answered a handshake right. `fingerprint`: of its URL and token. */
+  noteHandshake?(fingerprint: string, at: number): Promise<void>;
 }
 
 /** What one process observed of an account's webhooks within a few seconds. */

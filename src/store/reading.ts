@@ -53,6 +53,8 @@ export interface StoreReading {
   /** Random; stored once, with the first data. Null: no relay has opened the store yet. */
   dataId(): MaybePromise<string | null>;
   secretUses(): MaybePromise<readonly StoredSecretUse[]>;
+  /** When destinations last answered a handshake right, in unix ms, by the fingerprint of URL and token. */
+  handshakes?(): MaybePromise<ReadonlyMap<string, number>>;
   /** Routes with open or dead deliveries, or whose destination is stopped. */
   backlog(): MaybePromise<readonly RouteBacklog[]>;
   /** Always none on the embedded engine, which plans an event in the step that accepts it. */

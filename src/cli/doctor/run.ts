@@ -8,9 +8,10 @@ import { StoreMissing, StoreRefused } from "../../store/port.ts";
 import type { PostgresStorage } from "../../store/settings.ts";
 import type { ControlClient } from "../control-client.ts";
 import { CommandFailed } from "../io.ts";
-import { call, controlAddress, readStore } from "../reach-relay.ts";
+import { authorized, call, controlAddress, readStore } from "../reach-relay.ts";
 import { judgeAttention, judgeRisk } from "./attention.ts";
 import { bytesText, type Finding, fail, ok, skip, warn } from "./finding.ts";
+import { checkHandshakes } from "./handshakes.ts";
 import { checkDestinations, checkServices, judgeExpiries, type Skew } from "./network.ts";
 import { judgeProcesses, judgeVersions } from "./processes.ts";
 import { checkRelay, type OwnStore } from "./relay.ts";
@@ -26,10 +27,12 @@ interface DoctorOptions {
   readonly deep: boolean;
   /** Ask neither destinations nor the service. */
   readonly offline: boolean;
+  /** Repeat handshakes that succeeded. */
+  readonly handshake?: boolean;
 }
 
-/** Everything doctor looks at, in the order shown. Changes nothing. */
-export async function runChecks({ config, env, envFile, deep, offline }: DoctorOptions): Promise<Finding[]> {
+/** Everything doctor looks at, in the order shown. Changes nothing but the times of handshakes. */
+export async function runChecks({ config, env, envFile, deep, offline, handshake = false }: DoctorOptions): Promise<Finding[]> {
   const began = { wall: Date.now(), steady: performance.now() };
   const { settings, findings } = checkSettings(config, { env, envFile });
   if (settings === null) {
@@ -39,7 +42,7 @@ export async function runChecks({ config, env, envFile, deep, offline }: DoctorO
   const { storage } = settings;
   const store = storage.driver === "sqlite" ? await checkFile(storage.path, deep) : await checkDatabase(storage);
   const [relay, destinations, services] = await Promise.all([
-    examineRelay(settings, store, { config, envFile }),
+    examineRelay(settings, store, { config, envFile, offline, handshake }),
     offline ? { findings: [skip("destination", "--offline")], skews: [] } : checkDestinations(settings),
     offline ? [skip("service", "--offline")] : checkServices(settings),
   ]);
@@ -72,22 +75,38 @@ interface Judged {
 async function examineRelay(
   settings: Settings,
   store: StoreFindings,
-  files: { config: string; envFile?: string | undefined },
+  {
+    config,
+    envFile,
+    offline,
+    handshake,
+  }: Pick<Required<DoctorOptions>, "config" | "offline" | "handshake"> & Pick<DoctorOptions, "envFile">,
 ): Promise<Judged> {
-  const { at, client, findings } = await checkRelay(files.config, settings, store);
-  const reload = await checkReload(at, { ...files, isValid: true });
-  const judged = await judgeRelay(settings, client, store.isReadable);
+  const { at, client, findings } = await checkRelay(config, settings, store);
+  const reload = await checkReload(at, { config, envFile, isValid: true });
+  const acting = offline || at === null ? null : authorized(at, settings.control.tokens, "replay");
+  const why = offline
+    ? "--offline"
+    : at === null
+      ? "the relay performs it, and does not answer"
+      : `no token in ${config} has the scope replay for all accounts`;
+  const judged = await judgeRelay(settings, client, store.isReadable, { client: acting, why, repeat: handshake });
   return { ...judged, findings: [...findings, ...reload, ...judged.findings] };
 }
 
 /** What the relay reports, else what its store does. */
-async function judgeRelay(settings: Settings, relay: ControlClient | null, isReadable: boolean): Promise<Judged> {
+async function judgeRelay(
+  settings: Settings,
+  relay: ControlClient | null,
+  isReadable: boolean,
+  handshaking: Parameters<typeof checkHandshakes>[1],
+): Promise<Judged> {
   const nothing: Judged = { findings: judgeSecrets(settings.sources, []), newestEventAt: null };
   if (relay === null && !isReadable) return nothing;
   try {
     const client = relay ?? (await readStore(settings));
     try {
-      const { at, attention } = await call(client, "overview", "GET", "/v1/overview");
+      const { at, attention, destinations } = await call(client, "overview", "GET", "/v1/overview");
       const groups = await call(client, "deliveryGroups", "GET", "/v1/deliveries/groups");
       const secrets = await call(client, "secrets", "GET", "/v1/secrets");
       const events = await call(client, "events", "GET", "/v1/events?limit=1");
@@ -96,6 +115,7 @@ async function judgeRelay(settings: Settings, relay: ControlClient | null, isRea
         findings: [
           ...judgeBacklog(groups.data, settings.routes),
           ...judgeAttention(attention),
+          ...(await checkHandshakes(destinations, handshaking)),
           ...judgeSecrets(settings.sources, secrets.data, Date.parse(at), relay !== null),
         ],
         newestEventAt: newest === undefined ? null : Date.parse(newest.receivedAt),

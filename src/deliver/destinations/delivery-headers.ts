@@ -11,10 +11,16 @@ const notPassed =
   /^(host|content-type|content-encoding|content-length|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|x-wamid-relay-.*|webhook-attempt|webhook-replay)$/;
 const ours = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
-/** Prepares the headers that all attempts of a destination share. `version` is the relay's. */
-export function createDeliveryHeaders(settings: UrlDestinationSettings, version: string): DeliveryHeaders {
+/** The headers of the settings, and the relay's `user-agent` if they have none. */
+export function fixedHeaders(settings: Pick<UrlDestinationSettings, "headers">, version: string): Map<string, string> {
   const fixed = new Map(Object.entries(settings.headers).map(([name, value]) => [name.toLowerCase(), value.reveal()]));
   if (!fixed.has("user-agent")) fixed.set("user-agent", `wamid-relay/${version}`);
+  return fixed;
+}
+
+/** Prepares the headers that all attempts of a destination share. `version` is the relay's. */
+export function createDeliveryHeaders(settings: UrlDestinationSettings, version: string): DeliveryHeaders {
+  const fixed = fixedHeaders(settings, version);
   const fixedList = [...fixed].flat();
   const keys = signingSecrets(settings).map(signingKey);
   const { signature } = settings;

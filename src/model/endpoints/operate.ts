@@ -2,6 +2,7 @@ import { z } from "zod";
 import {
   accountResumedSchema,
   accountsSchema,
+  handshakeSchema,
   instanceSchema,
   listenersSchema,
   reconciledSchema,
@@ -125,6 +126,19 @@ export const operating = {
       200: { text: "`resumed` is false when it was neither stopped nor paused, and its breaker not open.", schema: resumedSchema },
     },
     errors: ["not_found"],
+  },
+  performHandshake: {
+    scope: "replay",
+    accounts: "whole",
+    summary: "Performs Meta's handshake with a destination that has a `verifyToken`",
+    description:
+      "Sends `GET <url>?hub.mode=subscribe&hub.challenge=…&hub.verify_token=…`. It succeeds if the destination answers 200 and the challenge. A success is stored and not repeated, because some apps delete the token with it.",
+    params: z.strictObject({ route: z.string().describe("The route's name.") }),
+    body: z
+      .strictObject({ repeat: z.boolean().default(false).describe("Performs it again although an earlier one succeeded.") })
+      .prefault({}),
+    answers: { 200: { text: "The result.", schema: handshakeSchema } },
+    errors: ["not_found", "conflict"],
   },
   resumeAccount: {
     scope: "replay",

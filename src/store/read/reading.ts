@@ -1,6 +1,7 @@
 import type { MaybePromise } from "../../model/maybe-promise.ts";
 import type { OpenPage, StoreReading } from "../reading.ts";
 import type { Work } from "../sql/ops.ts";
+import { handshakes } from "../work/handshakes.ts";
 import { dataId } from "../work/marks.ts";
 import { attemptsOf, findDelivery, listDeliveries } from "./deliveries.ts";
 import { countDeliveries, groupDeliveries } from "./delivery-groups.ts";
@@ -69,6 +70,7 @@ export function createReading({ read, until = () => Number.MAX_SAFE_INTEGER }: R
     history: { lastHour: (now) => read(readLastHour(now)) },
     dataId: () => read(dataId()),
     secretUses: () => read(secretUses()),
+    handshakes: () => read(handshakes()),
     backlog: () => read(backlog()),
     // An event is planned in the step that accepts it.
     unplanned: () => ({ events: 0, oldestAt: null }),

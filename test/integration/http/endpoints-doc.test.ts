@@ -82,7 +82,7 @@ test("the examples have the shape of real answers, which their schemas describe"
       accounts: { main: { baseUrl: service.url, apiKey: service.key } },
       routes: [
         routeTo(downstream.url, { name: "runs", match: { events: ["automation.*"], sources: ["main"] } }),
-        routeTo(downstream.url, { name: "statuses", match: { events: ["message.*"] } }),
+        routeTo(downstream.url, { name: "statuses", match: { events: ["message.*"] }, to: { verifyToken: "a-verify-token" } }),
       ],
       sources: {
         main: { account: "main", signature: { service: "acme", secrets: [webhookSecret] } },
@@ -158,6 +158,7 @@ test("the examples have the shape of real answers, which their schemas describe"
     ["POST /v1/replay", replays],
     ["POST /v1/deliveries/{id}/retry", [await post(`/v1/deliveries/${deliveries.data[0]?.id}/retry`)]],
     ["POST /v1/routes/{route}/resume", [await post("/v1/routes/statuses/resume")]],
+    ["POST /v1/routes/{route}/handshake", [await post("/v1/routes/statuses/handshake")]],
     ["POST /v1/accounts/{account}/resume", [await post("/v1/accounts/main/resume")]],
   );
 

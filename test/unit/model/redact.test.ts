@@ -141,7 +141,7 @@ test("redacts signatures of deliveries, and values that are secret in one answer
   const signature = Buffer.alloc(32, 0xfb).toString("base64");
   const echo = (value: string) => bytes(Buffer.from(JSON.stringify({ value })), ["sha256=0123456789abcdef"]).toString();
   const meta = `sha256=${"0f".repeat(32)}`;
-  for (const value of [`v1,${signature}`, encodeURIComponent(`v1,${signature}`), meta, meta.toUpperCase(), "sha256=0123456789abcdef"]) {
+  for (const value of [`v1,${signature}`, encodeURIComponent(`v1,${signature}`), meta, "sha256=0123456789abcdef"]) {
     expect(echo(value)).toBe(JSON.stringify({ value: redacted }));
   }
 });

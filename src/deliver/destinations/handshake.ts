@@ -1,0 +1,61 @@
+import { relayVersion } from "../../model/version.ts";
+import type { UrlDestinationSettings } from "../settings.ts";
+import { type ConnectorOptions, createConnections, createConnector } from "./connections.ts";
+import { fixedHeaders } from "./delivery-headers.ts";
+import { always, type UrlOutcome } from "./destination.ts";
+import { Exchange } from "./exchange.ts";
+
+/** The person who asked for it waits. */
+const longestMs = 15_000;
+/** A right answer has the length of the challenge. */
+const keep = 64;
+
+/**
+ * Meta's handshake with an app: `GET <url>?hub.mode=subscribe&hub.challenge=…&hub.verify_token=…`, which the app answers with
+ * 200 and the challenge if it knows the token. Returns what is wrong with the answer, without quoting its body, which may hold
+ * secrets; null: nothing is.
+ */
+export async function shakeHands(
+  to: UrlDestinationSettings,
+  verifyToken: string,
+  challenge: string,
+  connector: ConnectorOptions = { allowPrivate: to.allowPrivate },
+): Promise<string | null> {
+  const url = new URL(to.url);
+  const connections = createConnections(url.origin, 1, createConnector(url, { tls: to.tls, ...connector }));
+  const place = { connections, timeout: Math.min(to.timeout, longestMs), maxRetryAfter: 0, keep, clock: Date.now };
+  const request = {
+    method: "GET" as const,
+    path: handshakePath(url, verifyToken, challenge),
+    headers: [...fixedHeaders(to, relayVersion())].flat(),
+  };
+  try {
+    const sent = { signal: new AbortController().signal, maySend: always };
+    return problemOf(await new Promise<UrlOutcome>((resolve) => new Exchange(place, request, sent, resolve).start()), challenge);
+  } finally {
+    await connections.close();
+  }
+}
+
+/** The URL's own query comes first, as it is written. */
+function handshakePath({ pathname, search }: URL, verifyToken: string, challenge: string): string {
+  const own = search === "" ? "?" : `${search}&`;
+  return `${pathname}${own}hub.mode=subscribe&hub.challenge=${challenge}&hub.verify_token=${encodeURIComponent(verifyToken)}`;
+}
+
+function problemOf({ result, response, responseType }: UrlOutcome, challenge: string): string | null {
+  if (result.kind === "failed") return `no answer: ${response?.toString() ?? result.error}`;
+  const { status } = result;
+  const isChallenge = response?.toString("latin1") === challenge;
+  if (status === 200 && isChallenge) return null;
+  if (status === 200) return `it answered 200 with ${bodyText(response, responseType)} instead of the challenge`;
+  if (isChallenge) return `it answered ${status} with the challenge, which Meta takes as a refusal`;
+  if (status >= 300 && status < 400) return `it answered ${status}, a redirect, which neither Meta nor the relay follows`;
+  return `it answered ${status} instead of 200`;
+}
+
+function bodyText(response: Buffer | null, type: string | null | undefined): string {
+  if (response === null) return "no body";
+  const [media] = /^[\w.+-]{1,64}\/[\w.+-]{1,64}/.exec(type ?? "") ?? [];
+  return media === undefined ? "another body" : `another body (${media})`;
+}
