@@ -242,6 +242,7 @@ const causeTexts: Record<AttemptError, string> = {
   tls: "fails the TLS handshake",
   blocked: "has a private address, which allowPrivate does not allow",
   protocol: "sends an answer that is not HTTP",
+  rejected: "answers 2xx with a text of failIfBody",
   aborted: "did not answer before the relay stopped",
   internal: "cannot be called because of a fault of the relay",
   refused: "refuses the command",
@@ -266,7 +267,7 @@ function causeText(cause: string): string {
 
 function isRefusal(cause: string | undefined): boolean {
   const status = Number(cause);
-  return status >= 400 && status < 500 && status !== 408 && status !== 429;
+  return cause === "rejected" || (status >= 400 && status < 500 && status !== 408 && status !== 429);
 }
 
 function earliest(a: number | null, b: number | null): number | null {

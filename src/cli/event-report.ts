@@ -162,6 +162,7 @@ function listed(lines: readonly string[], count: number): string[] {
 export function attemptText(status: number | null, error: string | null): string {
   if (status !== null) return `answered ${status}`;
   if (error === null) return "accepted";
+  if (error === "rejected") return "answered 2xx, but failIfBody matches its body";
   return error === "refused" || isOutage(error as AttemptError) ? `not accepted: ${error}` : `no answer: ${error}`;
 }
 

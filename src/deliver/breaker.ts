@@ -128,7 +128,8 @@ export function createBreaker(settings: CommonSettings["breaker"], clock: () => 
  * than 408 and 429 concerns the one delivery, so it neither trips nor resets the breaker.
  */
 export function breakerVerdict(result: AttemptResult): boolean | "neutral" {
-  if (result.kind === "failed") return result.error === "aborted" || result.error === "internal" ? "neutral" : false;
+  // As a 4xx, `rejected` may concern one delivery.
+  if (result.kind === "failed") return ["aborted", "internal", "rejected"].includes(result.error) ? "neutral" : false;
   if (result.kind === "taken") return true;
   const { status } = result;
   if (status >= 200 && status < 300) return true;

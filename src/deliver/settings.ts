@@ -7,6 +7,7 @@ import { decodeKey } from "../model/signature.ts";
 import { tlsSchema } from "../model/tls.ts";
 import { durationSchema, rateSchema } from "../model/units.ts";
 import { isUnixSocket, unixSocketFault } from "../model/unix-socket.ts";
+import { type RejectionPreset, rejectionPresets } from "./destinations/rejections.ts";
 
 export const retrySchema = z.strictObject({
   schedule: z
@@ -195,6 +196,16 @@ const metaSignatureSchema = z.strictObject({
   secret: secretSchema.describe("The secret that the destination has as the app secret."),
 });
 
+const failIfBodySchema = z
+  .strictObject({
+    preset: z
+      .enum(Object.keys(rejectionPresets) as [RejectionPreset, ...RejectionPreset[]])
+      .optional()
+      .describe("An app whose texts the relay knows."),
+    contains: z.array(z.string().min(1).max(256)).min(1).max(20).optional().describe("Texts, as they stand in the body."),
+  })
+  .refine(({ preset, contains }) => preset !== undefined || contains !== undefined, "must have preset or contains");
+
 /** A route's destination that is a URL. It may be an app that expects what Meta's Cloud API sends. */
 export const routeUrlSchema = urlDestinationSchema.extend({
   signature: metaSignatureSchema
@@ -203,6 +214,11 @@ export const routeUrlSchema = urlDestinationSchema.extend({
   verifyToken: secretSchema
     .optional()
     .describe("The app's verify token, for Meta's handshake: doctor, the console and POST /v1/routes/:route/handshake perform it."),
+  failIfBody: failIfBodySchema
+    .optional()
+    .describe(
+      "Counts a 2xx answer as failed if the first 4 KiB of its body have one of these texts. For apps that answer 200 to what they drop.",
+    ),
 });
 export type UrlDestinationSettings = z.infer<typeof routeUrlSchema>;
 

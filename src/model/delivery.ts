@@ -18,10 +18,10 @@ export type AttemptResult =
 export type UrlResult = Exclude<AttemptResult, { kind: "taken" }>;
 
 /**
- * Why a URL gave no answer. `blocked`: the guard against private addresses refused it before a byte was sent; `internal`: a
- * fault of the relay, with any kind of destination.
+ * Why a URL gave no valid answer. `blocked`: the guard against private addresses refused it before a byte was sent; `rejected`:
+ * `failIfBody` matches a 2xx answer; `internal`: a fault of the relay, with any kind of destination.
  */
-const urlErrors = ["timeout", "connect", "dns", "reset", "tls", "blocked", "protocol", "aborted", "internal"] as const;
+const urlErrors = ["timeout", "connect", "dns", "reset", "tls", "blocked", "protocol", "rejected", "aborted", "internal"] as const;
 
 /**
  * Why an attempt failed without a status. For a queue or a stream: the fault of its Redis, or `refused` when Redis works and

@@ -6,6 +6,7 @@ import { type ConnectorOptions, createConnections, createConnector } from "./con
 import { createDeliveryHeaders } from "./delivery-headers.ts";
 import { always, InFlight, type UrlDestination, type UrlOutcome } from "./destination.ts";
 import { Exchange } from "./exchange.ts";
+import { createRejection } from "./rejections.ts";
 
 /**
  * A destination that is a URL: each delivery is one POST (docs/reference/event-formats.md). `clock` gives unix milliseconds.
@@ -23,6 +24,7 @@ export function createUrlDestination(
   const connections = createConnections(url.origin, settings.concurrency, createConnector(url, { tls: settings.tls, ...connector }));
   const { timeout, maxRetryAfter } = settings;
   const place = { connections, timeout, maxRetryAfter, keep, clock };
+  const rejection = createRejection(settings.failIfBody);
   const inFlight = new InFlight();
   let isClosed = false;
 
@@ -34,7 +36,7 @@ export function createUrlDestination(
         const request = { method: "POST" as const, path, headers: headersOf(sent, clock()), body: sent.body };
         const exchange = new Exchange(place, request, { signal, maySend }, (outcome) => {
           inFlight.remove(exchange);
-          resolve(outcome);
+          resolve(rejection(outcome));
         });
         inFlight.add(exchange);
         exchange.start();

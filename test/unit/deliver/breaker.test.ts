@@ -180,5 +180,5 @@ test("5xx, 3xx, 408, 429 and no answer are failures, 2xx is a success, the rest 
   expect([301, 408, 429, 500, 503, 599].map(verdict)).toEqual([false, false, false, false, false, false]);
   expect([400, 401, 404, 410, 422].map(verdict)).toEqual(["neutral", "neutral", "neutral", "neutral", "neutral"]);
   for (const error of attemptErrors)
-    expect(breakerVerdict({ kind: "failed", error })).toBe(error === "aborted" || error === "internal" ? "neutral" : false);
+    expect(breakerVerdict({ kind: "failed", error })).toBe(["aborted", "internal", "rejected"].includes(error) ? "neutral" : false);
 });
