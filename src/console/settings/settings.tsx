@@ -10,6 +10,7 @@ import { Status } from "../parts/status.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Ago, Time } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";
+import { Handshakes } from "./handshakes.tsx";
 
 const refreshMs = 10_000;
 
@@ -21,6 +22,7 @@ export function SettingsPage() {
       <Process />
       <LastReload />
       <Secrets />
+      <Handshakes />
       <Accounts />
       <Listeners />
       <InEffect />
