@@ -1,15 +1,14 @@
-import { createHash } from "node:crypto";
 import { z } from "zod";
 import type { Envelope } from "./envelope.ts";
 import {
   type AccountName,
   cutText,
+  derivedUuid,
   type EventId,
   hasIdLength,
   maxIdLength,
   type RunId,
   type SourceName,
-  uuidText,
   type Wamid,
 } from "./ids.ts";
 import { mayBeRounded, parseExact, readPath } from "./json.ts";
@@ -74,7 +73,14 @@ export type FieldPaths = z.infer<typeof fieldsSchema>;
 
 /** What an event is about: a message, a run, or nothing that is tracked. */
 export type Subject =
-  | { readonly type: "message"; readonly wamid: Wamid; readonly status: string | null; readonly errorCode: string | null }
+  | {
+      readonly type: "message";
+      readonly wamid: Wamid;
+      readonly status: string | null;
+      readonly errorCode: string | null;
+      /** What the sender of the message attached to it. */
+      readonly reference?: string;
+    }
   | { readonly type: "run"; readonly runId: RunId; readonly status: RunStatus | null; readonly error: string | null }
   | { readonly type: "none" };
 
@@ -192,12 +198,8 @@ export function polledEvent(learned: PolledStatus): ReceivedEvent {
   };
 }
 
-/** A UUID of version 8 (RFC 9562, 5.8): the first 122 bits of a SHA-256. */
 export function polledEventId(account: AccountName, messageId: string, status: string): EventId {
-  const hash = createHash("sha256").update(`wamid-relay learned\0${account}\0${messageId}\0${status}`).digest();
-  hash[6] = ((hash[6] as number) & 0x0f) | 0x80;
-  hash[8] = ((hash[8] as number) & 0x3f) | 0x80;
-  return uuidText(hash.toString("hex", 0, 16)) as EventId;
+  return derivedUuid(`wamid-relay learned\0${account}\0${messageId}\0${status}`) as EventId;
 }
 
 /** Sets the value at the first of the dotted paths. Digits in a path become keys of an object, which `readPath` reads alike. */

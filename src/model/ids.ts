@@ -83,6 +83,14 @@ export function parseDeliveryId(text: string): { eventId: EventId; routeTag: str
   return { eventId: eventId as EventId, routeTag: tag as string };
 }
 
+/** A UUID of version 8 (RFC 9562, 5.8): the first 122 bits of the SHA-256 of a text. */
+export function derivedUuid(text: string): string {
+  const hash = createHash("sha256").update(text).digest();
+  hash[6] = ((hash[6] as number) & 0x0f) | 0x80;
+  hash[8] = ((hash[8] as number) & 0x3f) | 0x80;
+  return uuidText(hash.toString("hex", 0, 16));
+}
+
 /** A UUID version 7 (RFC 9562), which grows with time, like the service's ids. */
 export function uuidv7(now: number, random: (size: number) => Buffer = randomBytes): string {
   const bytes = Buffer.alloc(16);

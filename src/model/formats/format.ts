@@ -1,0 +1,38 @@
+import type { Envelope } from "../envelope.ts";
+import type { FieldPaths, Subject } from "../event.ts";
+
+/** What an item of a signed request says: an event, or why it is none. */
+export type ItemContent =
+  | { readonly ok: true; readonly envelope: Envelope; readonly subject: Subject }
+  | { readonly ok: false; readonly error: string };
+
+/** One of the events of a signed request. */
+export interface Item {
+  /** Its own bytes: a request with this item only, which reads as the same item. */
+  readonly body: Buffer;
+  /** Ids of the business number and account that it came for, the more exact one first. They select the relay's account. */
+  readonly numbers: readonly string[];
+  readonly content: ItemContent;
+}
+
+/** What identifies an item that has no identity of its own. */
+export interface ItemPlace {
+  /** SHA-256 of the whole request, in hex. */
+  readonly digest: string;
+  /** From 0, in the order of the request. */
+  readonly place: number;
+}
+
+export interface ReadingOf {
+  readonly source: string;
+  /** Where the tracked fields are. */
+  readonly fields: FieldPaths;
+  /** Of an item that is read again from its own bytes: where it was in its request. */
+  readonly from?: ItemPlace;
+}
+
+/** How the signed bodies of one kind of sender are read. Pure, and never throws. */
+export interface Format {
+  /** The items of a body: at least one. */
+  items(body: Buffer, of: ReadingOf): readonly Item[];
+}

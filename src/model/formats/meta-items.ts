@@ -1,0 +1,178 @@
+import { codeText, type Subject } from "../event.ts";
+import { cutText, hasIdLength, maxIdLength, type Wamid } from "../ids.ts";
+import { metaItemKinds } from "./meta-kinds.ts";
+
+export type Json = Readonly<Record<string, unknown>>;
+
+/** The lists of items in a change's `value`. */
+export const lists = ["statuses", "messages", "message_echoes", "calls", "errors"] as const;
+type List = (typeof lists)[number];
+
+export const isList = (key: string): boolean => (lists as readonly string[]).includes(key);
+
+/** Where an item is in a request. Without `change` it is the entry; without `list` what the change has beside its lists. */
+export interface Place {
+  readonly entry: number;
+  readonly change?: number;
+  readonly list?: List;
+  readonly index?: number;
+  /** Place of its own contact. */
+  readonly contact?: number | undefined;
+  /** The change has other items. */
+  readonly isSplit?: boolean;
+}
+
+/** An item before it has an id. `key`: what identifies it; null: nothing does. `at`: its time, as sent. */
+export type Found =
+  | { readonly error: string }
+  | { readonly kind: string; readonly key: string | null; readonly at: unknown; readonly data: Json; readonly subject: Subject };
+
+/** The business number and account that sent it. */
+export interface About {
+  readonly phoneNumberId: string | null;
+  readonly wabaId: string | null;
+}
+
+interface ItemParts {
+  readonly field: string;
+  readonly about: About;
+  /** Names it in errors. */
+  readonly where: string;
+  readonly time: unknown;
+}
+
+export function readItem(list: List, item: unknown, parts: ItemParts): Found {
+  if (!isObject(item)) return { error: `${parts.where} is not an object` };
+  switch (list) {
+    case "statuses":
+      return item["type"] === "call" || parts.field === "calls" ? callStatus(item, parts) : status(item, parts);
+    case "messages":
+      return message(metaItemKinds.messages, item, parts);
+    case "message_echoes":
+      return message(metaItemKinds.message_echoes, item, parts);
+    case "calls":
+      return call(item, parts);
+    case "errors":
+      return {
+        kind: metaItemKinds.errors,
+        key: null,
+        at: parts.time,
+        data: { ...present({ ...parts.about }), ...firstError([item]), raw: item },
+        subject: none,
+      };
+  }
+}
+
+/** Meta's words for the relay's statuses, where they differ. The item keeps its own. */
+const statusWords: Readonly<Record<string, string>> = { played: "read" };
+
+function status(item: Json, { about, where }: ItemParts): Found {
+  const wamid = textOf(item["id"]);
+  const word = textOf(item["status"]);
+  if (wamid === null || !isId(wamid)) return { error: `${where}.id ${wamid === null ? "is missing" : "is not a message id"}` };
+  if (word === null) return { error: `${where}.status is missing` };
+  const status = cutText(Object.hasOwn(statusWords, word) ? (statusWords[word] as string) : word, maxIdLength);
+  const errors = Array.isArray(item["errors"]) ? item["errors"].filter(isObject) : [];
+  const participant = textOf(item["recipient_participant_id"]) ?? textOf(item["recipient_participant_user_id"]);
+  const { errorCode, ...reasons } = firstError(errors);
+  const reference = textOf(item["biz_opaque_callback_data"]);
+  const conversation = item["conversation"];
+  const data = {
+    wamid,
+    status,
+    ...present({ ...about }),
+    ...present({
+      recipient: textOf(item["recipient_id"]) ?? textOf(item["recipient_user_id"]),
+      participant,
+      conversationId: isObject(conversation) ? textOf(conversation["id"]) : null,
+      reference,
+      errorCode,
+    }),
+    ...reasons,
+    raw: item,
+  };
+  // Two participants of a group have one message. A message fails for each of its reasons once.
+  const key = [wamid, word, participant ?? "", word === "failed" ? (errorCode ?? "") : ""].join("\0");
+  const subject: Subject = {
+    type: "message",
+    wamid: wamid as Wamid,
+    status,
+    errorCode: errorCode ?? null,
+    ...(reference === null ? {} : { reference }),
+  };
+  return { kind: metaItemKinds.statuses, key, at: item["timestamp"], data, subject };
+}
+
+function message(kind: string, item: Json, { about }: ItemParts): Found {
+  const id = textOf(item["id"]);
+  const wamid = id !== null && isId(id) ? id : null;
+  const data = {
+    ...present({ ...about }),
+    ...present({
+      wamid,
+      type: textOf(item["type"]),
+      from: textOf(item["from"]) ?? textOf(item["from_user_id"]),
+      to: textOf(item["to"]) ?? textOf(item["to_user_id"]),
+      groupId: textOf(item["group_id"]),
+    }),
+    raw: item,
+  };
+  const subject: Subject = wamid === null ? none : { type: "message", wamid: wamid as Wamid, status: null, errorCode: null };
+  return { kind, key: wamid, at: item["timestamp"], data, subject };
+}
+
+const callKinds: Readonly<Record<string, string>> = { connect: metaItemKinds.callConnect, terminate: metaItemKinds.callTerminate };
+
+function call(item: Json, { about }: ItemParts): Found {
+  const id = textOf(item["id"]);
+  const event = textOf(item["event"]);
+  const kind = event !== null && Object.hasOwn(callKinds, event) ? (callKinds[event] as string) : metaItemKinds.callOther;
+  const data = { ...present({ ...about }), ...present({ callId: id, event }), raw: item };
+  return { kind, key: id === null ? null : `${id}\0${event ?? ""}`, at: item["timestamp"], data, subject: none };
+}
+
+function callStatus(item: Json, { about }: ItemParts): Found {
+  const id = textOf(item["id"]);
+  const word = textOf(item["status"]);
+  const data = { ...present({ ...about }), ...present({ callId: id, status: word }), raw: item };
+  return { kind: metaItemKinds.callStatus, key: id === null ? null : `${id}\0${word ?? ""}`, at: item["timestamp"], data, subject: none };
+}
+
+function firstError(errors: readonly Json[]): {
+  readonly errorCode?: string;
+  readonly errorTitle?: string;
+  readonly errorDetails?: string;
+} {
+  const [error] = errors;
+  if (error === undefined) return {};
+  const { error_data: more } = error;
+  return present({
+    errorCode: codeText(error["code"]),
+    errorTitle: textOf(error["title"]) ?? textOf(error["message"]),
+    errorDetails: isObject(more) ? textOf(more["details"]) : null,
+  });
+}
+
+/** The place of the only contact that is the item's; undefined when none is. Never guesses. */
+export function contactOf(contacts: unknown, item: unknown): number | undefined {
+  if (!Array.isArray(contacts) || !isObject(item)) return undefined;
+  const phones = [item["recipient_participant_id"], item["recipient_id"], item["from"], item["to"]].filter(isText);
+  const users = [item["recipient_participant_user_id"], item["recipient_user_id"], item["from_user_id"], item["to_user_id"]].filter(isText);
+  const own = (contact: unknown): boolean =>
+    isObject(contact) &&
+    ((isText(contact["wa_id"]) && phones.includes(contact["wa_id"])) || (isText(contact["user_id"]) && users.includes(contact["user_id"])));
+  const place = contacts.findIndex(own);
+  return place === -1 ? undefined : place;
+}
+
+export const none: Subject = { type: "none" };
+
+export const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value);
+const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
+export const textOf = (value: unknown): string | null => (isText(value) ? value : typeof value === "number" ? String(value) : null);
+const isId = (text: string): boolean => hasIdLength(text) && text.isWellFormed();
+
+/** Without members that are null. */
+export function present<T extends Readonly<Record<string, unknown>>>(members: T): { readonly [K in keyof T]?: NonNullable<T[K]> } {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null && value !== undefined)) as never;
+}

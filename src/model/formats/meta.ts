@@ -1,0 +1,182 @@
+import { isUtf8 } from "node:buffer";
+import { createHash } from "node:crypto";
+import { type Envelope, readTime } from "../envelope.ts";
+import { derivedUuid, type EventId } from "../ids.ts";
+import { otherEnvelope } from "../other-envelopes.ts";
+import type { Format, Item, ItemContent, ReadingOf } from "./format.ts";
+import { createFrames } from "./meta-frames.ts";
+import {
+  type About,
+  contactOf,
+  type Found,
+  isList,
+  isObject,
+  type Json,
+  lists,
+  none,
+  type Place,
+  present,
+  readItem,
+  textOf,
+} from "./meta-items.ts";
+import { metaKinds, otherKind } from "./meta-kinds.ts";
+
+/*
+ * Webhooks of Meta's Cloud API, and of those who pass them on:
+ *
+ *   {object, entry: [{id, time?, changes: [{field, value: {metadata, contacts, statuses[], messages[], …}}]}]}
+ *
+ * Each element of a list in `value` is an item. A field without such lists is one item.
+ */
+
+/** Most items of a request; Meta sends 1,000. */
+const mostItems = 10_000;
+
+/** Fields whose `value` has lists of items. */
+const listFields: ReadonlySet<unknown> = new Set(["messages", "calls", "message_echoes", "smb_message_echoes"]);
+/** Members of `value` that say what its items are about. */
+const shared: ReadonlySet<string> = new Set(["messaging_product", "metadata", "contacts", ...lists]);
+
+interface Part extends Place {
+  readonly numbers: readonly string[];
+  readonly content: Found;
+}
+
+export const meta: Format = { items: readMeta };
+
+function readMeta(body: Buffer, { source, from }: ReadingOf): readonly Item[] {
+  const invalid = (error: string): readonly Item[] => [{ body, numbers: [], content: { ok: false, error } }];
+  if (!isUtf8(body)) return invalid("the body is not valid UTF-8");
+  let root: unknown;
+  try {
+    root = JSON.parse(body.toString("utf8"));
+  } catch {
+    return invalid("the body is not valid JSON");
+  }
+  if (!isObject(root) || typeof root["object"] !== "string" || !Array.isArray(root["entry"])) {
+    const other = otherEnvelope(root);
+    return invalid(
+      other === undefined ? "the body is not {object, entry}" : `the body is an envelope of ${other}; this source reads Meta's`,
+    );
+  }
+  const parts: Part[] = [];
+  for (const part of partsOf(root["object"], root["entry"])) {
+    if (parts.length === mostItems) return invalid(`the body has more than ${mostItems.toLocaleString("en")} updates`);
+    parts.push(part);
+  }
+  if (parts.length === 0) return invalid("the body has no updates");
+  let digest = from?.digest;
+  const digestOfAll = (): string => (digest ??= createHash("sha256").update(body).digest("hex"));
+  const frames = parts.length === 1 ? null : createFrames(body);
+  return parts.map((part, place) => {
+    return {
+      body: frames === null ? body : frames(part),
+      numbers: part.numbers,
+      content: contentOf(part, { source, digestOfAll, place: from?.place ?? place }),
+    };
+  });
+}
+
+interface Naming {
+  readonly source: string;
+  readonly digestOfAll: () => string;
+  readonly place: number;
+}
+
+function contentOf({ content, numbers }: Part, { source, digestOfAll, place }: Naming): ItemContent {
+  if ("error" in content) return { ok: false, error: content.error };
+  const { kind, key, at, data, subject } = content;
+  const name = key ?? `${digestOfAll()}\0${place}`;
+  const id = derivedUuid(`wamid-relay meta\0${source}\0${numbers[0] ?? ""}\0${kind}\0${name}`) as EventId;
+  const envelope: Envelope = { id, event: kind, createdAt: readTime(at), data };
+  return { ok: true, envelope, subject };
+}
+
+function* partsOf(object: string, entries: readonly unknown[]): Generator<Part> {
+  for (const [entry, raw] of entries.entries()) {
+    if (!isObject(raw)) {
+      yield { entry, numbers: [], content: { error: `entry[${entry}] is not an object` } };
+      continue;
+    }
+    const { id, time, changes } = raw;
+    const account = textOf(id);
+    if (!Array.isArray(changes)) {
+      // Other products of the same app, and webhooks without values.
+      const content =
+        object === "whatsapp_business_account" && !Array.isArray(raw["changed_fields"]) ? missing(entry) : otherEntry(object, raw);
+      yield { entry, numbers: account === null ? [] : [account], content };
+      continue;
+    }
+    for (const [change, one] of changes.entries()) yield* partsOfChange({ entry, change }, one, { account, time, object });
+  }
+}
+
+const missing = (entry: number): Found => ({ error: `entry[${entry}].changes is missing` });
+
+function otherEntry(object: string, raw: Json): Found {
+  const kind = object === "whatsapp_business_account" ? "meta.changed_fields" : otherKind(object);
+  return { kind, key: null, at: raw["time"], data: { wabaId: textOf(raw["id"]), raw }, subject: none };
+}
+
+interface Around {
+  readonly account: string | null;
+  readonly time: unknown;
+  readonly object: string;
+}
+
+function* partsOfChange(place: Pick<Part, "entry" | "change">, change: unknown, around: Around): Generator<Part> {
+  const { account } = around;
+  const field = isObject(change) ? change["field"] : undefined;
+  if (!isObject(change) || typeof field !== "string" || field === "") {
+    const error = `entry[${place.entry}].changes[${place.change}] has no field`;
+    yield { ...place, numbers: account === null ? [] : [account], content: { error } };
+    return;
+  }
+  const { value } = change;
+  const metadata = isObject(value) && isObject(value["metadata"]) ? value["metadata"] : {};
+  const number = textOf(metadata["phone_number_id"]);
+  const numbers = [number, account].filter((text) => text !== null);
+  const about = { phoneNumberId: number, wabaId: account };
+  let found = 0;
+  if (isObject(value) && listFields.has(field)) {
+    for (const list of lists) {
+      const items = value[list];
+      if (!Array.isArray(items)) continue;
+      for (const [index, item] of items.entries()) {
+        found += 1;
+        const content = readItem(list, item, { field, about, where: `${list}[${index}]`, time: around.time });
+        yield { ...place, list, index, contact: contactOf(value["contacts"], item), isSplit: true, numbers, content };
+      }
+    }
+    if (found > 0) {
+      const rest = Object.fromEntries(
+        Object.entries(value).filter(([key, each]) => key !== "contacts" && !(isList(key) && Array.isArray(each))),
+      );
+      if (Object.keys(rest).every((key) => shared.has(key) && !isList(key))) return;
+      yield { ...place, isSplit: true, numbers, content: readChange(field, rest, about, around) };
+      return;
+    }
+  }
+  yield { ...place, numbers, content: readChange(field, value, about, around) };
+}
+
+/** A change as a whole, or what it has beside its lists. */
+function readChange(field: string, raw: unknown, about: About, { object, time }: Around): Found {
+  const isMeta = object === "whatsapp_business_account";
+  const named = isMeta && Object.hasOwn(metaKinds, field) ? metaKinds[field] : undefined;
+  const text = canonical(raw);
+  const key = text === null ? null : `${field}\0${String(time)}\0${createHash("sha256").update(text).digest("hex")}`;
+  const data = { ...present({ ...about }), field, raw };
+  return { kind: named ?? otherKind(isMeta ? field : `${object}.${field}`), key, at: time, data, subject: none };
+}
+
+/** JSON with the keys of every object in order: a repeated update is one event, however it was written. Null: nested too deeply. */
+function canonical(value: unknown): string | null {
+  try {
+    return JSON.stringify(value ?? null, (_key, each: unknown) =>
+      isObject(each) ? Object.fromEntries(Object.entries(each).sort(([a], [b]) => (a < b ? -1 : 1))) : each,
+    );
+  } catch {
+    return null;
+  }
+}
