@@ -8,12 +8,14 @@ import { code, paragraphs, table } from "./markdown.ts";
 // The compiler compares these words with those that the relay counts.
 
 const webhookOutcomes: Record<(typeof receiveOutcomes)[number], string> = {
-  accepted: "200: stored",
+  accepted: "200: stored; of a request with several events, at least one",
   duplicate: "200: the id is known",
-  quarantined: "202: stored, not a valid envelope",
+  unassigned: "200: stored; no account has the business number of its events",
+  handshake: "200: Meta's handshake with a right verify token",
+  quarantined: "202, from Meta 200: stored, not a valid event",
   proxied: "the destination's answer, whatever its status",
   "proxy-failed": "502, 504, or 409 for a copy whose answer is not stored",
-  refused: "401 or 429: bad signature",
+  refused: "401, 403 or 429: bad signature, or verify token",
   "too-large": "413",
   "unknown-source": "404",
   "not-post": "405",

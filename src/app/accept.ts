@@ -59,9 +59,10 @@ export function createAccepting({ store, settings, arrived, truncated, metrics, 
       const id = await store.nameRequest(request, envelope.id, event.receivedAt, source.dedupe);
       return id === envelope.id ? event : { ...event, envelope: { ...envelope, id } };
     },
-    async quarantine(body: QuarantinedBody): Promise<void> {
-      await store.quarantine(body);
-      metrics.dispositions.count(body.source, "quarantined");
+    async quarantine(body: QuarantinedBody) {
+      const stored = await store.quarantine(body);
+      if (stored.result === "quarantined") metrics.dispositions.count(body.source, body.disposition ?? "quarantined");
+      return stored;
     },
     /** Null: the body is no longer in quarantine. */
     async release(event: ReleasedEvent): Promise<AcceptOutcome | null> {

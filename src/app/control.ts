@@ -4,6 +4,7 @@ import type { RegistrationOutcome } from "../control/track.ts";
 import type { BreakerView } from "../model/breaker.ts";
 import type { Registration } from "../model/endpoints/send.ts";
 import { RelayError } from "../model/errors.ts";
+import { fieldsSchema } from "../model/event.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { unknownName } from "../model/nearest.ts";
 import type { ReplayQuery } from "../model/queries.ts";
@@ -46,6 +47,8 @@ export function chooseAccount(given: string | undefined, accounts: readonly stri
 }
 
 /** The control API's port over the store and the dispatcher. */
+const noFields = fieldsSchema.parse({});
+
 export function createControlPort(parts: ControlPortParts): Control {
   const { store, now, settings, registered, resumeAccount, breakers, handshake, dispatcher, tryNow, stopping, release } = parts;
   const routeNames = () => settings().routes.map(({ name }) => name);
@@ -53,18 +56,25 @@ export function createControlPort(parts: ControlPortParts): Control {
   const accountNames = (limited?: readonly string[]) =>
     Object.keys(settings().accounts).filter((name) => limited === undefined || limited.includes(name));
   const isRouted = (route: string) => routeNames().includes(route);
-  const releasing = createReleasing({ store, now, fieldsOf, release, stopping });
+  const releasing = createReleasing({ store, now, sourceOf, release, stopping });
   const replaying = createReplaying({ store, now, isRouted, announce: store.announce, stopping });
 
-  function fieldsOf(name: string) {
+  function sourceOf(name: string) {
     const { sources } = settings();
     const source = Object.hasOwn(sources, name) ? sources[name] : undefined;
-    return source?.kind === "events" ? source : null;
+    if (source?.kind !== "events") return null;
+    const { account } = source;
+    return source.format === "standard"
+      ? { account, format: source.format, accounts: {}, fields: source.fields }
+      : { account, format: source.format, accounts: source.accounts ?? {}, fields: noFields };
   }
+
+  const isRelease = ({ disposition }: Pick<ReplayQuery, "disposition">): boolean =>
+    disposition === "quarantined" || disposition === "unassigned";
 
   /** The port that replays events of a disposition. */
   function replayOf(query: ReplayQuery) {
-    if (query.disposition === "quarantined") return releasing;
+    if (isRelease(query)) return releasing;
     refuseQuarantineOnly(query);
     refuseUnknownRoute(query);
     return replaying;
@@ -74,8 +84,8 @@ export function createControlPort(parts: ControlPortParts): Control {
     if (route !== undefined && !isRouted(route)) throw new RelayError("not_found", unknownName("route", route, routeNames()), routeNames());
   }
 
-  async function refuseUnknownSource({ disposition, source }: ReplayQuery): Promise<void> {
-    if (disposition !== "quarantined" || source === undefined) return;
+  async function refuseUnknownSource({ source, ...query }: ReplayQuery): Promise<void> {
+    if (!isRelease(query) || source === undefined) return;
     const known = await knownSources(settings(), store.read);
     if (!known.includes(source)) throw new RelayError("not_found", unknownName("source", source, known), known);
   }
@@ -84,7 +94,7 @@ export function createControlPort(parts: ControlPortParts): Control {
   function refuseQuarantineOnly({ source, event }: ReplayQuery): void {
     if (source === undefined && event === undefined) return;
     const path = source === undefined ? "event" : "source";
-    const message = "only with disposition: quarantined";
+    const message = "only with disposition: quarantined or unassigned";
     throw new RelayError("bad_request", `${path}: ${message}`, [{ path, message }]);
   }
 

@@ -42,7 +42,8 @@ export function receiverHooks({
       refused(source);
       if (address !== null) log.warn({ source, reason, address }, "bad signature");
     },
-    quarantined: ({ source, error, body }) => log.warn({ source, error: privacy.text(error), size: body.length }, "quarantined"),
+    quarantined: ({ source, error, body, disposition = "quarantined" }) =>
+      log.warn({ source, error: privacy.text(error), size: body.length }, disposition),
     failed: (source, error) => log.error({ err: error, source }, "a webhook request failed"),
   };
 }

@@ -2,9 +2,10 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Listener, ListenFilter, ListenPort } from "../control/listen-stream.ts";
 import type { ListenerView } from "../model/answers.ts";
 import type { Clock } from "../model/clock.ts";
-import { parseEnvelope } from "../model/envelope.ts";
 import { RelayError } from "../model/errors.ts";
+import { readContent } from "../model/formats/formats.ts";
 import { compileGlobs } from "../model/glob.ts";
+import type { ListenedContent } from "../model/listen.ts";
 import { shownName } from "../model/mask.ts";
 import { seqsBetween } from "../model/seq.ts";
 import { relayVersion } from "../model/version.ts";
@@ -151,17 +152,14 @@ function compileData(where: unknown, warm: WarmConditions): NonNullable<Wanted["
   }
   const condition = () => warm.of(parsed.data);
   return ({ event, content }) => {
-    const data = dataOf(event, content().body);
+    const data = dataOf(event, content());
     return data !== null && condition()(data) === null;
   };
 }
 
 /** What routes match: the envelope's `data`, or the body of an automation request, which has no envelope. */
-function dataOf(event: string, body: Buffer): unknown {
-  if (event !== automationRequest) {
-    const parsed = parseEnvelope(body);
-    return parsed.ok ? parsed.envelope.data : null;
-  }
+function dataOf(event: string, { format, body }: Pick<ListenedContent, "format" | "body">): unknown {
+  if (event !== automationRequest) return readContent(format ?? null, body)?.data ?? null;
   try {
     return JSON.parse(body.toString("utf8"));
   } catch {

@@ -1,4 +1,5 @@
 import type { Settings } from "../config/schema.ts";
+import { accountsOf } from "../config/sources.ts";
 import { fieldsSchema, type PolledStatus, polledEvent, type ReceivedEvent } from "../model/event.ts";
 import type { Wamid } from "../model/ids.ts";
 import type { MessageState } from "../model/tracking.ts";
@@ -193,7 +194,7 @@ export function createStatusIntake({
     async submit({ wamid, source, ...found }: FoundStatus): Promise<boolean> {
       const from = source ?? sourceOf(settings(), found.account);
       const given = settings().sources[from];
-      const fields = given?.kind === "events" ? given.fields : fieldsSchema.parse({});
+      const fields = given?.kind === "events" && given.format === "standard" ? given.fields : fieldsSchema.parse({});
       const event = polledEvent({ ...found, wamid: wamid as Wamid, source: from, fields, at: now() });
       return (await accept(event)).result === "accepted";
     },
@@ -201,6 +202,6 @@ export function createStatusIntake({
 }
 
 function sourceOf({ sources }: Settings, account: string): string {
-  const found = Object.entries(sources).find(([, { kind, account: of }]) => kind === "events" && of === account);
+  const found = Object.entries(sources).find(([, source]) => source.kind === "events" && accountsOf(source).includes(account));
   return found?.[0] ?? account;
 }

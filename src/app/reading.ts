@@ -1,5 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import type { Settings } from "../config/schema.ts";
+import { placedSecrets } from "../config/sources.ts";
 import { addEndpoints } from "../control/endpoint.ts";
 import { type AuditPort, createAuditHandlers } from "../control/figures.ts";
 import { createHttp } from "../control/http.ts";
@@ -72,7 +73,7 @@ export async function createReadingApi(
     ...createReadingHandlers(createReadingPort(read, inspecting), createExplaining({ read, now, breakers })),
     ...createAuditHandlers(createAuditing({ inspecting, now, isRunning: false, sources: () => knownSources(settings, read) })),
     getOverview: () => overview.read(),
-    listSecrets: async () => ({ data: secretUsage(settings.sources, await read.secretUses()) }),
+    listSecrets: async () => ({ data: secretUsage(placedSecrets(settings), await read.secretUses()) }),
   });
   return {
     http,

@@ -3,6 +3,7 @@ import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import { keptAfterReload, type Settings } from "../config/schema.ts";
+import { placedSecrets } from "../config/sources.ts";
 import { createTokens } from "../control/auth.ts";
 import { addConsoleRoutes } from "../control/console.ts";
 import { addEndpoints } from "../control/endpoint.ts";
@@ -205,7 +206,9 @@ export async function createRelay({
     sources: inboundSources(settings),
     accepting: {
       event: (event) =>
-        event.request === undefined ? accepting.accept(event) : accepting.name(event).then((one) => accepting.accept(one)),
+        event.request === undefined || event.format !== undefined
+          ? accepting.accept(event)
+          : accepting.name(event).then((one) => accepting.accept(one)),
       quarantine: accepting.quarantine,
       proxy: async (event) => proxy.exchange(await accepting.name(event)),
     },
@@ -407,7 +410,7 @@ export async function createRelay({
           return { loadedAt: reloading.last().loadedAt, file, settings: shown };
         },
         listeners: listening.list,
-        secretUses: async () => secretUsage(settings.sources, await store.read.secretUses()),
+        secretUses: async () => secretUsage(placedSecrets(settings), await store.read.secretUses()),
         reload: () => (reread === undefined ? null : reloading.reload(reread, "api")),
         lastReload: reloading.last,
       },

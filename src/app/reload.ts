@@ -1,6 +1,7 @@
 import { changedPaths } from "../config/changes.ts";
 import { SettingsError } from "../config/fault.ts";
 import { keptAfterReload, restartParts, type Settings } from "../config/schema.ts";
+import { inboundSecrets } from "../config/sources.ts";
 import type { ReloadView } from "../model/answers.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { runInTurns, type Steps } from "../model/steps.ts";
@@ -130,12 +131,10 @@ export function createReloading({ initial, current, apply, lastUse, now, log, me
 const inUseMs = 3_600_000;
 
 function droppedSecrets(before: Settings, after: Settings, lastUse: Parts["lastUse"], now: number): ReloadView["dropped"] {
-  return Object.entries(before.sources).flatMap(([source, { signature }]) => {
-    const kept = new Set(after.sources[source]?.signature.secrets.map((secret) => secret.fingerprint()));
-    return signature.secrets.flatMap((each) => {
-      const secret = each.fingerprint();
-      const lastAt = lastUse(source, secret) ?? 0;
-      return kept.has(secret) || now - lastAt > inUseMs ? [] : [{ source, secret, lastAt }];
-    });
+  const kept = new Set(inboundSecrets(after).map(({ source, secret }) => `${source} ${secret.fingerprint()}`));
+  return inboundSecrets(before).flatMap(({ source, secret: each }) => {
+    const secret = each.fingerprint();
+    const lastAt = lastUse(source, secret) ?? 0;
+    return kept.has(`${source} ${secret}`) || now - lastAt > inUseMs ? [] : [{ source, secret, lastAt }];
   });
 }

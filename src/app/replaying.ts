@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ReplayCount, ReplayCountView, ReplayStep } from "../model/answers.ts";
-import { type Envelope, parseEnvelope } from "../model/envelope.ts";
 import { RelayError } from "../model/errors.ts";
-import { type FieldPaths, type Subject, subjectOf, unstorable } from "../model/event.ts";
+import { type FieldPaths, unstorable } from "../model/event.ts";
+import { accountOf, type FormatName, readItems } from "../model/formats/formats.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ReplayQuery } from "../model/queries.ts";
 import type { QuarantinedEvent, ReleasedEvent, ReplayCursor, Replayed, ReplayFound, Store } from "../store/port.ts";
@@ -95,28 +95,49 @@ export function createReplaying({ store, now, isRouted, announce, stopping }: Re
 interface ReleasingParts {
   readonly store: Pick<Store, "findQuarantined" | "quarantined">;
   readonly now: () => number;
-  /** The account and fields of an event source of the current settings. */
-  readonly fieldsOf: (source: string) => { readonly account: string; readonly fields: FieldPaths } | null;
+  /** An event source of the current settings. */
+  readonly sourceOf: (source: string) => ReadableSource | null;
   /** Accepts the event like a received one; null: its body is no longer in quarantine. */
   readonly release: (event: ReleasedEvent) => Promise<AcceptOutcome | null>;
   readonly stopping: () => boolean;
 }
 
-type ReadBody = { readonly ok: true; readonly envelope: Envelope } | { readonly ok: false; readonly error: string };
+/** How the bodies of a source are read, and whose their events are. */
+interface ReadableSource {
+  readonly account: string;
+  readonly format: FormatName;
+  readonly accounts: Readonly<Record<string, string>>;
+  readonly fields: FieldPaths;
+}
+
+type ReadBody = { readonly ok: true; readonly event: ReleasedEvent } | { readonly ok: false; readonly error: string };
 
 /** Releases quarantined bodies that are valid envelopes for this relay and the current settings. */
-export function createReleasing({ store, now, fieldsOf, release, stopping }: ReleasingParts) {
-  function read({ source, account, body }: QuarantinedEvent): ReadBody & { readonly fields?: FieldPaths } {
-    const known = fieldsOf(source);
+export function createReleasing({ store, now, sourceOf, release, stopping }: ReleasingParts) {
+  function read(one: QuarantinedEvent): ReadBody {
+    const { source, account, body, request = null, place = null } = one;
+    const known = sourceOf(source);
     if (known === null) return { ok: false, error: `no source "${source}" in the settings takes events` };
-    if (known.account !== account) return { ok: false, error: `the source "${source}" has another account now` };
-    const parsed = parseEnvelope(body);
-    if (!parsed.ok) return parsed;
-    const fault = unstorable({ envelope: parsed.envelope, subject: subjectIn(parsed.envelope, known.fields, body) });
-    return fault === null ? { ...parsed, fields: known.fields } : { ok: false, error: fault };
+    const format = one.format ?? (known.format === "standard" ? null : known.format);
+    const [item, ...others] = readItems({ format, source, body, request, place }, known.fields);
+    if (item === undefined || others.length > 0) return { ok: false, error: "the body has several events" };
+    const { content, numbers } = item;
+    if (!content.ok) return content;
+    const isNumbered = format !== null;
+    if (!isNumbered && known.account !== account) return { ok: false, error: `the source "${source}" has another account now` };
+    const of = isNumbered ? accountOf(known, numbers) : account;
+    if (of === null) return { ok: false, error: `no account has the number ${numbers.join(" or ")}` };
+    const fault = unstorable(content);
+    if (fault !== null) return { ok: false, error: fault };
+    const { seq, disposition: _, ...received } = one;
+    const { envelope, subject } = content;
+    // As of now, after all earlier events. The secret is not counted as used again.
+    const event = { ...received, account: of, receivedAt: now(), secret: null, envelope, subject, releaseOf: seq };
+    return { ok: true, event: format === null ? event : { ...event, format } };
   }
 
-  async function* walk({ event, ...filter }: ReplayQuery, from: ReplayCursor) {
+  async function* walk({ event, disposition, ...filter }: ReplayQuery, from: ReplayCursor) {
+    const kept = disposition === "unassigned" ? disposition : "quarantined";
     if (event !== undefined) {
       const one = await store.quarantined(event);
       const isVisible = one !== null && (filter.accounts === undefined || filter.accounts.includes(one.account));
@@ -126,7 +147,11 @@ export function createReleasing({ store, now, fieldsOf, release, stopping }: Rel
     }
     let cursor: ReplayCursor | null = from;
     while (cursor !== null && !stopping()) {
-      const step: Awaited<ReturnType<typeof store.findQuarantined>> = await store.findQuarantined(filter, cursor, stepBodies);
+      const step: Awaited<ReturnType<typeof store.findQuarantined>> = await store.findQuarantined(
+        { ...filter, disposition: kept },
+        cursor,
+        stepBodies,
+      );
       yield step;
       cursor = step.cursor;
     }
@@ -139,10 +164,10 @@ export function createReleasing({ store, now, fieldsOf, release, stopping }: Rel
       let matching = 0;
       for await (const { found } of walk(query, start(now()))) {
         for (const one of found) {
-          const envelope = read(one);
-          if (envelope.ok) matching += 1;
+          const result = read(one);
+          if (result.ok) matching += 1;
           else {
-            const reason = reasons.has(envelope.error) || reasons.size < mostReasons ? envelope.error : "other reasons";
+            const reason = reasons.has(result.error) || reasons.size < mostReasons ? result.error : "other reasons";
             reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
           }
         }
@@ -163,7 +188,7 @@ export function createReleasing({ store, now, fieldsOf, release, stopping }: Rel
           const result = read(one);
           if (!result.ok) done.invalid += 1;
           else {
-            const outcome = await release(eventOf(one, result.envelope, result.fields, now()));
+            const outcome = await release(result.event);
             if (outcome?.result === "accepted") done.replayed += 1;
             else if (outcome !== null) done.duplicates += 1;
           }
@@ -175,20 +200,6 @@ export function createReleasing({ store, now, fieldsOf, release, stopping }: Rel
       return { ...done, next: cursorText(place) };
     },
   };
-}
-
-const subjectIn = (envelope: Envelope, fields: FieldPaths | undefined, body: Buffer): Subject =>
-  fields === undefined ? { type: "none" } : subjectOf(envelope, fields, body);
-
-/** `receivedAt` is now, after all earlier events. The secret is not counted as used again. */
-function eventOf(
-  { seq, account, source, origin, headers, body }: QuarantinedEvent,
-  envelope: Envelope,
-  fields: FieldPaths | undefined,
-  at: number,
-): ReleasedEvent {
-  const subject = subjectIn(envelope, fields, body);
-  return { account, source, origin, receivedAt: at, body, headers, secret: null, envelope, subject, releaseOf: seq };
 }
 
 /** A quarantined body has no deliveries and was never parsed. */

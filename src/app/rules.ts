@@ -50,11 +50,21 @@ const noFields = fieldsSchema.parse({});
 
 /** The sources of the settings, as the receiver takes them. */
 export function inboundSources(settings: Settings): InboundSource[] {
-  return Object.entries(settings.sources).map(([name, source]) =>
-    source.kind === "events"
-      ? { name, account: source.account, kind: source.kind, mode: "ack", signature: source.signature, fields: source.fields }
-      : { name, account: source.account, kind: source.kind, mode: source.mode, signature: source.signature, fields: noFields },
-  );
+  return Object.entries(settings.sources).map(([name, source]): InboundSource => {
+    const { account, kind, signature } = source;
+    if (source.kind === "automation-request") return { name, account, kind, mode: source.mode, signature, fields: noFields };
+    if (source.format === "standard") return { name, account, kind, mode: "ack", signature, fields: source.fields };
+    const { format, accounts = {}, verifyTokens, header, pathSecrets } = source;
+    return {
+      name,
+      account,
+      kind,
+      mode: "ack",
+      signature,
+      fields: noFields,
+      several: { format, accounts, verifyTokens, header, pathSecrets },
+    };
+  });
 }
 
 /** The sources with `mode: proxy`. */

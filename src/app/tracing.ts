@@ -87,7 +87,7 @@ export function createTracing({ privacy, ...parts }: TracesParts & { readonly pr
       },
       async quarantine(body) {
         const from = body.startedAt ?? performance.now();
-        await accepting.quarantine(body);
+        const stored = await accepting.quarantine(body);
         const sender = readTraceparent(body.headers["traceparent"]);
         traces.record(traces.childOf(sender), () => ({
           name: "receive",
@@ -97,6 +97,7 @@ export function createTracing({ privacy, ...parts }: TracesParts & { readonly pr
           attributes: { "relay.account": body.account, "relay.source": body.source, "relay.outcome": "quarantined" },
           error: privacy.text(body.error),
         }));
+        return stored;
       },
       async release(event) {
         const from = performance.now();

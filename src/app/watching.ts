@@ -1,4 +1,5 @@
 import type { Settings } from "../config/schema.ts";
+import { accountsOf } from "../config/sources.ts";
 import { type AlarmChange, alarmKey } from "../model/alarm.ts";
 import { type ConditionName, conditionOf, conditions } from "../model/attention.ts";
 import type { Clock } from "../model/clock.ts";
@@ -221,10 +222,11 @@ export function createWatching({ store, settings, services, clock, supervise, lo
     },
     /** A bad signature at a source. */
     refused(source: string): void {
-      const account = settings().sources[source]?.account;
-      if (account === undefined) return;
-      if (observations === null) watch.refused(account);
-      else observations.add(account, { refused: 1 });
+      const of = settings().sources[source];
+      for (const account of of === undefined ? [] : accountsOf(of)) {
+        if (observations === null) watch.refused(account);
+        else observations.add(account, { refused: 1 });
+      }
     },
     keyRefused,
     /** A call shows that the service accepts the key. */

@@ -130,8 +130,15 @@ function checkControlPort({ port = defaultPort, control }: Readonly<Record<strin
 
 function checkSource(name: string, source: SourceInFile, parts: Parts): Finding[] {
   const path = ["sources", name];
-  const findings = checkAccount(source.account, parts.accounts, path);
+  const isMapped = source.kind === "events" && source.format === "meta" && source.accounts !== undefined;
+  const findings = isMapped && source.account === undefined ? [] : checkAccount(source.account, parts.accounts, path);
   findings.push(...checkSecrets(source, [...path, "signature", "secrets"]));
+  if (source.kind === "events" && source.format === "meta") {
+    for (const [number, account] of Object.entries(source.accounts ?? {}))
+      findings.push(...checkNames([account], parts.accounts, "account", [...path, "accounts"], number));
+    if ([source.signature, source.header, source.pathSecrets].every((check) => check === undefined))
+      findings.push({ path: [...path, "signature"], message: "is missing: a source needs signature, header or pathSecrets" });
+  }
   if (source.kind !== "automation-request") return findings;
   if (source.mode === "proxy" && source.to === undefined) {
     findings.push({ path: [...path, "to"], message: "is missing: mode proxy needs it to know where the request goes" });
@@ -157,6 +164,7 @@ function checkAccount(account: string | undefined, accounts: readonly string[], 
 }
 
 function checkSecrets({ signature }: SourceInFile, path: SettingsPath): Finding[] {
+  if (signature === undefined) return [];
   const { secretEncoding } = resolveScheme(signature);
   const findings = checkRepeats(signature.secrets, path);
   for (const [index, secret] of signature.secrets.entries()) {

@@ -114,11 +114,56 @@ const sourceSignatureSchema = signatureSettingsSchema.safeExtend({
   secrets: z.array(secretSchema).min(1).describe("Any of these may verify an event; several at once for rotation, the new one first."),
 });
 
-const eventsSourceSchema = z.strictObject({
+const formatNames = "standard: the service's envelope. meta: webhooks of Meta's Cloud API.";
+
+const standardSourceSchema = z.strictObject({
   account: name.optional().describe("The account of its events: a key of accounts. Default: the only account."),
+  format: z.literal("standard").default("standard").describe(formatNames),
   kind: z.literal("events").default("events").describe("events: webhook events. automation-request: signed requests of automation steps."),
   signature: sourceSignatureSchema.describe("How webhooks are verified."),
   fields: fieldsSchema.prefault({}).describe("Where in data the tracked fields are."),
+});
+
+const metaSignatureSchema = z.preprocess(
+  (value) =>
+    typeof value === "object" && value !== null && !["preset", "header", "service"].some((key) => key in value)
+      ? { preset: "meta", ...value }
+      : value,
+  sourceSignatureSchema,
+);
+
+const secrets = z.array(secretSchema).min(1);
+
+/** Senders that pass Meta's webhooks on have other checks. Each one that is given must pass. */
+const metaSourceSchema = z.strictObject({
+  account: name
+    .optional()
+    .describe("The account of events whose number is not in accounts. Default: the only account, unless accounts is given."),
+  format: z.literal("meta").describe(formatNames),
+  kind: z.literal("events").default("events").describe("events: webhook events. automation-request: signed requests of automation steps."),
+  accounts: z
+    .record(z.string().regex(/^\d{1,32}$/, "is not an id of digits"), name)
+    .optional()
+    .describe("The account of each business number: phone_number_id, or the id of the business account (WABA), to a key of accounts."),
+  verifyTokens: z.array(secretSchema).default([]).describe("Tokens of Meta's handshake: any of them is answered."),
+  signature: metaSignatureSchema.optional().describe("How webhooks are verified. Default: as Meta signs, with the app secret."),
+  header: z
+    .strictObject({
+      name: z
+        .string()
+        .regex(/^[A-Za-z0-9-]+$/, "is not a header name")
+        .describe("Its name."),
+      values: secrets.describe("Any of these is right."),
+    })
+    .optional()
+    .describe("A fixed header that the sender adds, such as 360dialog can."),
+  pathSecrets: secrets
+    .optional()
+    .describe("For senders that sign nothing: any of these is the last part of the URL, as in /webhooks/wa/<secret>."),
+  registerBy: z
+    .literal("callback-data")
+    .optional()
+    .describe("callback-data: a status with biz_opaque_callback_data registers its message, with it as the reference."),
 });
 
 const automationSourceSchema = z.strictObject({
@@ -147,12 +192,20 @@ const automationSourceSchema = z.strictObject({
 });
 
 export const sourceSchema = z.preprocess(
-  (value) => (typeof value === "object" && value !== null && !("kind" in value) ? { kind: "events", ...value } : value),
-  z.discriminatedUnion("kind", [eventsSourceSchema, automationSourceSchema]),
+  (value) => {
+    if (typeof value !== "object" || value === null) return value;
+    const named = "kind" in value ? value : { kind: "events", ...value };
+    return named.kind === "events" && !("format" in named) ? { format: "standard", ...named } : named;
+  },
+  z.discriminatedUnion("kind", [z.discriminatedUnion("format", [standardSourceSchema, metaSourceSchema]), automationSourceSchema]),
 );
 
 export const routeSchema = routingSchema.extend({
-  payload: payloadSchema.default("original").describe("original: the received bytes. enriched: the same with a relay object added."),
+  payload: payloadSchema
+    .default("original")
+    .describe(
+      "original: the received bytes, or of a request with several events, one with this event alone. standard: the envelope {id, event, createdAt, data}. enriched: that with a relay object added.",
+    ),
   to: destinationSchema.describe("Where its deliveries go: a url, a queue or a stream."),
   shards: z
     .number()
@@ -230,7 +283,10 @@ export function onlyAccount(accounts: readonly string[]): string | undefined {
  */
 export const settingsSchema = fileSchema.transform((file) => {
   const only = onlyAccount(Object.keys(file.accounts)) ?? "";
-  const sources = Object.entries(file.sources).map(([key, source]) => [key, { ...source, account: source.account ?? only }] as const);
+  const sources = Object.entries(file.sources).map(([key, source]) => {
+    const isMapped = source.kind === "events" && source.format === "meta" && source.accounts !== undefined;
+    return [key, { ...source, account: source.account ?? (isMapped ? "" : only) }] as const;
+  });
   return { ...file, sources: Object.fromEntries(sources) };
 });
 

@@ -2,7 +2,8 @@ import { type CommonSettings, signingSecrets } from "../deliver/settings.ts";
 import { placeholderPrefix, type Secret } from "../model/secret.ts";
 import { decodeKey, resolveScheme } from "../model/signature.ts";
 import { pathText, type SettingsPath } from "./fault.ts";
-import type { Settings } from "./schema.ts";
+import type { Settings, SourceSettings } from "./schema.ts";
+import { inboundSecrets } from "./sources.ts";
 
 /** Reports a probable mistake at a path. */
 export type Warn = (path: readonly (string | number)[], message: string) => void;
@@ -39,12 +40,12 @@ function* placesOf({ control, sources, routes }: Settings): Generator<PlacedSecr
     const path = ["control", "tokens", index, "token"];
     yield { path, secret: token, use: "token", owner: pathText(path), bytes: Buffer.byteLength(token.reveal()) };
   }
+  for (const { source: name, path, secret } of inboundSecrets({ sources })) {
+    const source = sources[name] as SourceSettings;
+    const encoding = path[2] === "signature" && source.signature !== undefined ? resolveScheme(source.signature).secretEncoding : "utf8";
+    yield { path, secret, use: "incoming", owner: source.account, bytes: decodeKey(secret.reveal(), encoding).length };
+  }
   for (const [name, source] of Object.entries(sources)) {
-    const { secretEncoding } = resolveScheme(source.signature);
-    for (const [index, secret] of source.signature.secrets.entries()) {
-      const path = ["sources", name, "signature", "secrets", index];
-      yield { path, secret, use: "incoming", owner: source.account, bytes: decodeKey(secret.reveal(), secretEncoding).length };
-    }
     if (source.kind === "automation-request" && source.to !== undefined) yield* outgoing(source.to, ["sources", name, "to"], source.to.url);
   }
   for (const [index, { to }] of routes.entries()) {

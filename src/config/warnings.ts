@@ -6,6 +6,7 @@ import { pathText } from "./fault.ts";
 import { isLoopbackHost, isPrivateHost } from "./private-address.ts";
 import type { AccountSettings, Settings } from "./schema.ts";
 import { isPlaceholder, placeholderWarning, type Warn, warnAboutSecrets } from "./secret-warnings.ts";
+import { accountsOf } from "./sources.ts";
 
 /** A valid setting that is probably a mistake. */
 export interface Warning {
@@ -23,7 +24,7 @@ export function warnings(settings: Settings): Warning[] {
   if (settings.routes.length === 0 && needsRoutes) warn(["routes"], "there are none: events are stored and go nowhere");
   if (settings.control.tokens.length === 0) warn(["control", "tokens"], "there are none: the control API refuses every request");
   for (const [name, account] of Object.entries(settings.accounts)) {
-    if (!sources.some(([, source]) => source.account === name)) warn(["accounts", name], "no source belongs to it");
+    if (!sources.some(([, source]) => accountsOf(source).includes(name))) warn(["accounts", name], "no source belongs to it");
     warnAboutService(account, ["accounts", name], warn);
   }
   for (const kept of ["events", "ignored"] as const) {

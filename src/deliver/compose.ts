@@ -1,15 +1,30 @@
 import type { StoredDelivery } from "../model/delivery.ts";
+import { rawOf, readContent } from "../model/formats/formats.ts";
 import { deliveryId } from "../model/ids.ts";
+import { asciiJson } from "../model/json.ts";
 import type { OutgoingDelivery } from "./destinations/destination.ts";
 import type { Payload } from "./settings.ts";
 
 /** Composes the outgoing delivery of a stored one. */
 export function compose(delivery: StoredDelivery, payload: Payload, passSignature: boolean): OutgoingDelivery {
-  const outgoing = composeOriginal(delivery, passSignature);
-  if (payload !== "enriched") return outgoing;
+  const original = composeOriginal(delivery, passSignature);
+  if (payload === "original") return original;
+  const outgoing = delivery.format === undefined ? original : { ...original, body: standardBody(delivery) };
+  if (payload === "standard") return outgoing;
   const part = relayPart(delivery, outgoing.id);
   const isReceived = delivery.origin === "webhook";
-  return { ...outgoing, body: isReceived ? enrich(delivery.body, part) : extend(delivery.body, part) };
+  return { ...outgoing, body: isReceived ? enrich(outgoing.body, part) : extend(delivery.body, part) };
+}
+
+/** The relay's own envelope of an event in another format, with the sender's item as it was written under `data.raw`. */
+function standardBody({ format, eventId, kind, body }: StoredDelivery): Buffer {
+  const content = readContent(format ?? null, body);
+  const raw = rawOf(format ?? null, body);
+  if (content === null || raw === null) return body;
+  const { raw: _, ...data } = content.data;
+  const text = JSON.stringify({ id: eventId, event: kind, createdAt: content.createdAt, data });
+  const open = Object.keys(data).length === 0 ? "" : ",";
+  return Buffer.from(asciiJson(`${text.slice(0, -2)}${open}"raw":${raw.toString("utf8")}}}`), "latin1");
 }
 
 /** An event that the relay made has a `relay` object already; a second one would be the same key twice. */

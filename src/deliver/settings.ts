@@ -149,8 +149,11 @@ const streamDestinationSchema = redisSchema.extend({
 });
 export type StreamDestinationSettings = z.infer<typeof streamDestinationSchema>;
 
-/** `original`: the bytes received; `enriched`: the same with a `relay` object added. */
-export const payloadSchema = z.enum(["original", "enriched"]);
+/**
+ * `original`: the bytes received; of a request with several events, a request with the event alone. `standard`: the relay's
+ * envelope, which only differs for other formats. `enriched`: that with a `relay` object added.
+ */
+export const payloadSchema = z.enum(["original", "standard", "enriched"]);
 export type Payload = z.infer<typeof payloadSchema>;
 
 const reservedHeader =

@@ -75,6 +75,8 @@ export interface StoredDelivery {
   readonly origin: Origin;
   /** Unix ms at which the event was accepted. */
   readonly receivedAt: number;
+  /** How `body` is read. Absent: `standard`. */
+  readonly format?: string;
   readonly body: Buffer;
   readonly headers: KeptHeaders;
   /** Attempts made in all, and since it was planned or last replayed. */

@@ -129,6 +129,6 @@ export function isUsualEnvelope(value: unknown): value is Envelope {
 }
 
 /** True for the envelope that the service sends instead of data over 256 KB (messaging-service-api.md, "Events", 3). */
-export function isTruncated(envelope: Envelope): boolean {
+export function isTruncated(envelope: Pick<Envelope, "data">): boolean {
   return envelope.data["truncated"] === true;
 }

@@ -36,6 +36,12 @@ interface Received {
   readonly headers: KeptHeaders;
   /** Fingerprint of the secret that verified the event; null for events that the relay made. */
   readonly secret: string | null;
+  /** How `body` is read. Absent: `standard`. */
+  readonly format?: string;
+  /** Of an item of a request with several: see `requestText`. Of an automation's request: identifies the same signed bytes. */
+  readonly request?: string;
+  /** Of such an item: where it was in the request, from 0. */
+  readonly place?: number;
   /** `performance.now()` when its request began. Not stored; only while traces are on. */
   readonly startedAt?: number;
 }
@@ -44,16 +50,18 @@ interface Received {
 export interface ReceivedEvent extends Received {
   readonly envelope: Envelope;
   readonly subject: Subject;
-  /** Of an automation's request: identifies the same signed bytes. */
-  readonly request?: string;
   /** Seq of the quarantined body that it was read from; absent when it arrived as an event. */
   readonly releaseOf?: number;
 }
 
-/** A verified body without a valid envelope. */
+/** A verified body that is kept as no event. */
 export interface QuarantinedBody extends Received {
-  /** Why the envelope is invalid. */
+  /** `unassigned`: a valid event whose business number no account has. Absent: `quarantined`. */
+  readonly disposition?: "quarantined" | "unassigned";
+  /** Why it is no event. */
   readonly error: string;
+  /** Where the format derives ids: it is stored once. */
+  readonly id?: EventId;
 }
 
 const paths = (...fallback: string[]) => z.array(z.string().min(1)).min(1).default(fallback);

@@ -87,6 +87,11 @@ export function parseExact(text: string): unknown {
   );
 }
 
+/** JSON with characters outside ASCII as `\\uXXXX`: the same value. Some receivers escape a body before they check its signature. */
+export function asciiJson(text: string): string {
+  return text.replace(/[\u0080-\uffff]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
 export function mayBeRounded(value: unknown): value is number {
   return Number.isInteger(value) && !Number.isSafeInteger(value);
 }

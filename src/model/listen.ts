@@ -18,6 +18,8 @@ export const listenedEventSchema = eventSchema
 export type ListenRow = Omit<View<typeof listenedEventSchema>, "headers" | "body">;
 
 export interface ListenedContent {
+  /** How `body` is read. Null or absent: `standard`. */
+  readonly format?: string | null;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
 }

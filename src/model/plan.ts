@@ -19,6 +19,8 @@ export interface RoutedEvent {
   readonly truncated: boolean;
   /** True while hydration reads the messages that a truncated event may be about. */
   readonly hydrating?: boolean;
+  /** False: it does not wait for a registration. */
+  readonly parks?: boolean;
 }
 
 /** What one route does with an event; `reason` names the first criterion of `match` that failed. */

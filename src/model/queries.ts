@@ -116,13 +116,13 @@ export const replayBody = z
   .strictObject({
     route: z.string().optional().describe("Only of this route."),
     disposition: z
-      .enum(["routed", "filtered", "ignored", "quarantined"])
+      .enum(["routed", "filtered", "ignored", "quarantined", "unassigned"])
       .optional()
       .describe(
-        "Only of events with this one. `filtered` and `ignored` events are routed again. `quarantined` ones are released when they are valid now, whatever `states` is.",
+        "Only of events with this one. `filtered` and `ignored` events are routed again. `quarantined` and `unassigned` ones are released when they are valid now, whatever `states` is.",
       ),
-    source: z.string().optional().describe("Only of this source. Only with `disposition: quarantined`."),
-    event: z.number().int().min(1).optional().describe("The seq of one event. Only with `disposition: quarantined`."),
+    source: z.string().optional().describe("Only of this source. Only with `disposition: quarantined` or `unassigned`."),
+    event: z.number().int().min(1).optional().describe("The seq of one event. Only with `disposition: quarantined` or `unassigned`."),
     states: z
       .array(z.enum(["waiting", "delivered", "dead"]))
       .min(1)

@@ -5,10 +5,11 @@
  *   else `ignored`.
  * - `accepted` (Redis engine only) waits for a worker, which plans it.
  *
- * A quarantined body that is read as an event later is `released`; the event has its own disposition. The stores save the
+ * An item for a business number that no account has is `unassigned`, until the number gets one.
+ * A quarantined or unassigned body that is read as an event later is `released`; the event has its own disposition. The stores save the
  * index in this list, so new ones go to the end.
  */
-export const dispositions = ["routed", "filtered", "ignored", "quarantined", "parked", "accepted", "released"] as const;
+export const dispositions = ["routed", "filtered", "ignored", "quarantined", "parked", "accepted", "released", "unassigned"] as const;
 export type Disposition = (typeof dispositions)[number];
 
 /**

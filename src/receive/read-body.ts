@@ -74,14 +74,14 @@ export type BodyResult =
   | { readonly kind: "gone" };
 
 interface BodyLimits {
-  /** Largest body, in bytes. */
+  /** Largest body, in bytes, unless a request has its own limit. */
   readonly bodyLimit: number;
   /** Bytes buffered for all incomplete bodies together. */
   readonly mostHeld: number;
 }
 
 /** Reads a request's body as raw bytes and calls `done` once. A callback rather than a promise, because every request passes here. */
-type ReadBody = (request: TakenRequest, done: (result: BodyResult) => void) => void;
+type ReadBody = (request: TakenRequest, done: (result: BodyResult) => void, bodyLimit?: number) => void;
 
 /** Overhead per piece: without it, a megabyte sent in chunks of one byte would count as one megabyte. */
 const pieceBytes = 128;
@@ -92,10 +92,10 @@ const alwaysHeld = 64 * 1024;
  * Bounds the memory of incomplete bodies, because senders are not verified yet: thousands of connections that each send
  * a megabyte and then stop would otherwise exhaust it.
  */
-export function createBodyReader({ bodyLimit, mostHeld }: BodyLimits): ReadBody {
+export function createBodyReader({ bodyLimit: usual, mostHeld }: BodyLimits): ReadBody {
   let heldByAll = 0;
 
-  return (request, done) => {
+  return (request, done, bodyLimit = usual) => {
     const declared = request.headers["content-length"];
     if (declared !== undefined && Number(declared) > bodyLimit) {
       done({ kind: "too-large" });

@@ -2,17 +2,21 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ProxiedAnswer } from "../model/delivery.ts";
 import { RelayError } from "../model/errors.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
+import type { FormatName } from "../model/formats/formats.ts";
 import { type Answer, errorAnswer, jsonAnswer, send, sendEarly } from "./answer.ts";
 import { createFailureLimit } from "./failure-limit.ts";
+import { answerHandshake } from "./handshake.ts";
 import { createBodyReader, type WebhookRequest } from "./read-body.ts";
+import type { ReceivedItem } from "./read-items.ts";
+import { createSeveral } from "./several.ts";
 import type { SignatureRefusal } from "./signature/verify.ts";
-import { createRequestVerifier, type InboundSource, type VerifiedRequest } from "./verify-request.ts";
+import { createRequestVerifier, type InboundSource, type SeveralSettings, type VerifiedRequest } from "./verify-request.ts";
 
 /** What the receiver needs of the store and of proxying. Every call rejects when nothing can be stored now. */
 interface Accepting {
   /** Resolves once the event is durable; `duplicate` when its id is stored already. */
   event(event: ReceivedEvent): Promise<{ readonly result: "accepted" | "duplicate" }>;
-  quarantine(body: QuarantinedBody): Promise<void>;
+  quarantine(body: QuarantinedBody): Promise<{ readonly result: "quarantined" | "duplicate" }>;
   /**
    * The exchange of a `mode: proxy` source: stores the request, sends it to the source's destination
    * and resolves with the answer to pass back. Rejects with a `RelayError` when there is none.
@@ -25,6 +29,8 @@ export const receiveOutcomes = [
   "accepted",
   "duplicate",
   "quarantined",
+  "unassigned",
+  "handshake",
   "proxied",
   "proxy-failed",
   "refused",
@@ -64,7 +70,7 @@ export interface ReceiverHooks {
   /** The request is over. `status` is 0 when the sender left before it got an answer. */
   ended(source: string, status: number, tookMs: number): void;
   /** `address` is null when the refusal must not be logged, because there are too many. */
-  refused(source: string, reason: SignatureRefusal, address: string | null): void;
+  refused(source: string, reason: SignatureRefusal | "wrong-verify-token", address: string | null): void;
   quarantined(body: QuarantinedBody): void;
   /** An unexpected fault; answered 500. */
   failed(source: string, error: unknown): void;
@@ -86,6 +92,7 @@ const duplicate = jsonAnswer(200, { status: "duplicate" });
 const retrySoon = ["retry-after", "1"];
 const unknownSource = errorAnswer("not_found", "unknown source");
 const postOnly = errorAnswer("method_not_allowed", "webhooks must be sent with POST", ["allow", "POST"]);
+const getOrPost = errorAnswer("method_not_allowed", "webhooks must be sent with POST", ["allow", "GET, POST"]);
 const tooLarge = errorAnswer("too_large", "the body is larger than the limit");
 const badSignature = errorAnswer("bad_signature", "the signature does not match this request");
 const overloaded = errorAnswer("overloaded", "too many requests in flight", retrySoon);
@@ -95,6 +102,9 @@ const internal = errorAnswer("internal", "internal error; see the log of the rel
 
 /** Bytes buffered for incomplete bodies: 200,000 events of the usual size, or 64 of the largest by default. */
 const roomForBodies = 64 * 1024 ** 2;
+
+/** Bytes of the largest body of a format, where the sender says it. `server.bodyLimit` may be larger. */
+const bodyLimits: Readonly<Record<FormatName, number>> = { standard: 0, meta: 4 * 1024 ** 2 };
 
 interface Endpoint {
   readonly source: InboundSource;
@@ -109,6 +119,7 @@ export function createReceiver(parts: ReceiverParts): Receiver {
   const { accepting, now, limits, hooks, arrived } = parts;
   const badSignatures = createFailureLimit(() => limits.badSignatureLimit);
   const readBody = createBodyReader({ bodyLimit: limits.bodyLimit, mostHeld: Math.max(roomForBodies, 4 * limits.bodyLimit) });
+  const several = createSeveral({ ...accepting, quarantined: hooks.quarantined });
   let endpoints = byName(parts.sources);
   let inFlight = 0;
   let isDraining = false;
@@ -119,9 +130,9 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     const query = url.indexOf("?");
     // Compared without decoding and without resolving dot segments, so a path can name one source only.
     const name = query === -1 ? url.slice(prefix.length) : url.slice(prefix.length, query);
-    const endpoint = endpoints.get(name);
+    const endpoint = endpoints.get(name) ?? underSecret(name);
     const startedAt = performance.now();
-    const label = endpoint === undefined ? "-" : name;
+    const label = endpoint?.source.name ?? "-";
     let isCounted = false;
     response.on("close", () => {
       if (isCounted) inFlight -= 1;
@@ -139,8 +150,11 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     }
     const { source } = endpoint;
     if (request.method !== "POST") {
-      hooks.received(source.name, "not-post");
-      sendEarly(request, response, postOnly);
+      if (source.several !== undefined && request.method === "GET") shakeHands(source, source.several, request, response);
+      else {
+        hooks.received(source.name, "not-post");
+        sendEarly(request, response, source.several === undefined ? postOnly : getOrPost);
+      }
       return true;
     }
     if (inFlight >= limits.maxInFlight) {
@@ -150,17 +164,21 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     }
     inFlight += 1;
     isCounted = true;
-    readBody(request, (result) => {
-      if (result.kind === "body") {
-        respond(endpoint, request, response, result.body, startedAt);
-        return;
-      }
-      hooks.received(source.name, result.kind);
-      if (result.kind === "gone") response.destroy();
-      else if (result.kind === "overloaded") sendEarly(request, response, overloaded);
-      // A body in chunks has no known end: closing tells the sender to stop.
-      else sendEarly(request, response, tooLarge, request.headers["transfer-encoding"] !== undefined);
-    });
+    readBody(
+      request,
+      (result) => {
+        if (result.kind === "body") {
+          respond(endpoint, request, response, result.body, startedAt);
+          return;
+        }
+        hooks.received(source.name, result.kind);
+        if (result.kind === "gone") response.destroy();
+        else if (result.kind === "overloaded") sendEarly(request, response, overloaded);
+        // A body in chunks has no known end: closing tells the sender to stop.
+        else sendEarly(request, response, tooLarge, request.headers["transfer-encoding"] !== undefined);
+      },
+      bodyLimitOf(source),
+    );
     return true;
   }
 
@@ -182,6 +200,7 @@ export function createReceiver(parts: ReceiverParts): Receiver {
       return;
     }
     if (verified.kind === "refused") refuse(source, verified.reason, request, response, at);
+    else if (verified.kind === "several") takeSeveral(source, verified.read, body.length, response, fail);
     else if (verified.kind === "quarantined") quarantine(source, verified.body, response, fail);
     else if (source.mode === "proxy") proxy(source, verified.event, response, fail);
     else {
@@ -193,6 +212,51 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     }
   }
 
+  /** Answers 200 whatever the items are: Meta repeats anything else for a week. */
+  function takeSeveral(
+    { name }: InboundSource,
+    read: () => readonly ReceivedItem[],
+    bytes: number,
+    response: ServerResponse,
+    fail: (error: unknown) => void,
+  ): void {
+    const stored = several.take(name, bytes, read);
+    if (stored === null) {
+      hooks.received(name, "overloaded");
+      send(response, overloaded, isDraining);
+      return;
+    }
+    stored.then((counts) => {
+      const { events, quarantined, unassigned } = counts;
+      hooks.received(name, events > 0 ? "accepted" : quarantined > 0 ? "quarantined" : unassigned > 0 ? "unassigned" : "duplicate");
+      send(response, jsonAnswer(200, { status: "accepted", ...counts }), isDraining);
+    }, fail);
+  }
+
+  function shakeHands(source: InboundSource, { verifyTokens }: SeveralSettings, request: IncomingMessage, response: ServerResponse): void {
+    const { isRight, answer } = answerHandshake(request.url ?? "", verifyTokens);
+    if (isRight) {
+      hooks.received(source.name, "handshake");
+      sendEarly(request, response, answer);
+      return;
+    }
+    const { waitSeconds, isLogged } = badSignatures.count(parts.address(request), now());
+    hooks.received(source.name, "refused");
+    hooks.refused(source.name, "wrong-verify-token", isLogged ? parts.address(request) : null);
+    sendEarly(request, response, waitSeconds === null ? answer : tooManyFailures(waitSeconds), waitSeconds !== null);
+  }
+
+  function bodyLimitOf({ several: settings }: InboundSource): number {
+    return settings === undefined ? limits.bodyLimit : Math.max(limits.bodyLimit, bodyLimits[settings.format]);
+  }
+
+  /** The source of a path with a secret behind its name. */
+  function underSecret(name: string): Endpoint | undefined {
+    const slash = name.indexOf("/");
+    const endpoint = slash === -1 ? undefined : endpoints.get(name.slice(0, slash));
+    return endpoint?.source.several?.pathSecrets === undefined ? undefined : endpoint;
+  }
+
   function refuse(source: InboundSource, reason: SignatureRefusal, request: IncomingMessage, response: ServerResponse, at: number): void {
     const address = parts.address(request);
     const { waitSeconds, isLogged } = badSignatures.count(address, at);
@@ -201,11 +265,7 @@ export function createReceiver(parts: ReceiverParts): Receiver {
       hooks.refused(source.name, reason, isLogged ? address : null);
       send(response, badSignature);
     } else {
-      send(
-        response,
-        errorAnswer("too_many_bad_signatures", "too many bad signatures from this address", ["retry-after", String(waitSeconds)]),
-        true,
-      );
+      send(response, tooManyFailures(waitSeconds), true);
     }
   }
 
@@ -258,6 +318,9 @@ export function createReceiver(parts: ReceiverParts): Receiver {
   };
 }
 
+const tooManyFailures = (waitSeconds: number): Answer =>
+  errorAnswer("too_many_bad_signatures", "too many bad signatures from this address", ["retry-after", String(waitSeconds)]);
+
 function withTrace(
   verified: VerifiedRequest,
   arrived: NonNullable<ReceiverParts["arrived"]>,
@@ -267,7 +330,18 @@ function withTrace(
   const { traceparent } = headers;
   if (verified.kind === "event") return { kind: "event", event: arrived(verified.event, traceparent, startedAt) };
   if (verified.kind === "quarantined") return { kind: "quarantined", body: arrived(verified.body, traceparent, startedAt) };
-  return verified;
+  if (verified.kind === "refused") return verified;
+  return {
+    kind: "several",
+    read: () =>
+      verified
+        .read()
+        .map((item) =>
+          item.kind === "event"
+            ? { kind: "event", event: arrived(item.event, traceparent, startedAt) }
+            : { kind: "quarantined", body: arrived(item.body, traceparent, startedAt) },
+        ),
+  };
 }
 
 /** The downstream's answer for the sender. 204 and 304 have no body, so no `content-length`. */

@@ -2,10 +2,13 @@ import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import { parseEnvelope } from "../model/envelope.ts";
 import { type FieldPaths, type QuarantinedBody, type ReceivedEvent, subjectOf } from "../model/event.ts";
+import type { FormatName } from "../model/formats/formats.ts";
 import { type EventId, uuidv7 } from "../model/ids.ts";
 import type { Secret } from "../model/secret.ts";
 import type { SignatureSettings } from "../model/signature.ts";
-import { createVerifier, type SignatureRefusal, type VerifiableRequest } from "./signature/verify.ts";
+import { createCheck, type OtherChecks } from "./check.ts";
+import { type ReceivedItem, readItems } from "./read-items.ts";
+import type { SignatureRefusal, VerifiableRequest } from "./signature/verify.ts";
 
 /** One inbound endpoint, as configured. */
 export interface InboundSource {
@@ -14,13 +17,24 @@ export interface InboundSource {
   readonly kind: "events" | "automation-request";
   /** Applies to `automation-request` only. */
   readonly mode: "ack" | "proxy";
-  readonly signature: SignatureSettings & { readonly secrets: readonly Secret[] };
+  readonly signature: (SignatureSettings & { readonly secrets: readonly Secret[] }) | undefined;
   readonly fields: FieldPaths;
+  /** Of a source whose requests may have several events. Absent: the service's own envelope. */
+  readonly several?: SeveralSettings | undefined;
+}
+
+export interface SeveralSettings extends OtherChecks {
+  readonly format: FormatName;
+  /** The account of each business number. */
+  readonly accounts: Readonly<Record<string, string>>;
+  readonly verifyTokens: readonly Secret[];
 }
 
 export type VerifiedRequest =
   | { readonly kind: "event"; readonly event: ReceivedEvent }
   | { readonly kind: "quarantined"; readonly body: QuarantinedBody }
+  /** `read` parses the body, which may be large. */
+  | { readonly kind: "several"; readonly read: () => readonly ReceivedItem[] }
   | { readonly kind: "refused"; readonly reason: SignatureRefusal };
 
 /** Event kind of an automation's request. It has no envelope, so the relay makes one. */
@@ -28,7 +42,7 @@ export const automationRequest = "automation.request";
 
 /** Turns raw requests of one source into verified events. */
 export function createRequestVerifier(source: InboundSource): (request: VerifiableRequest) => VerifiedRequest {
-  const verify = createVerifier(source.signature);
+  const verify = createCheck(source.signature, source.several);
   return (request) => {
     const { headers, body, nowMs: now } = request;
     const verified = verify(request);
@@ -43,6 +57,8 @@ export function createRequestVerifier(source: InboundSource): (request: Verifiab
       headers: verified.headers,
       secret: verified.secret,
     } as const;
+    const { several } = source;
+    if (several !== undefined) return { kind: "several", read: () => readItems(several, source, received) };
     if (source.kind === "automation-request") {
       const json = readJson(body);
       const envelope = {
@@ -65,6 +81,7 @@ export function createRequestVerifier(source: InboundSource): (request: Verifiab
         },
       };
     }
+    // As the format `standard` does, without the list of one item.
     const parsed = parseEnvelope(body);
     if (!parsed.ok) return { kind: "quarantined", body: { ...received, error: parsed.error } };
     const { envelope } = parsed;

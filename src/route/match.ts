@@ -47,7 +47,7 @@ export function compileRoute(settings: RoutingSettings, unknown: UnknownPolicy):
       if (reason !== null) return skip(reason);
     }
     if (!isUnknown) return holds && event.hydrating === true ? park : deliver;
-    return unknown === "park" ? park : ignored;
+    return unknown === "park" && event.parks !== false ? park : ignored;
   };
   return { verdictOn, ignored };
 }

@@ -19,7 +19,7 @@ import type { Held } from "./work/leases.ts";
 import { expireParked, releaseParked } from "./work/parking.ts";
 import { createPlanNumbers, type NumberedPlan } from "./work/plan-numbers.ts";
 import { holdLease, leave, type Process } from "./work/processes.ts";
-import { storeQuarantined } from "./work/quarantine.ts";
+import { type Quarantined, storeQuarantined } from "./work/quarantine.ts";
 import { type Registering, register } from "./work/register.ts";
 import { release } from "./work/release.ts";
 import { type ReplayedFound, type ReplayingFound, type Requeued, type Retrying, replay, retry } from "./work/replay.ts";
@@ -71,7 +71,7 @@ export function createCommands({ rules, writer, held }: CommandParts) {
   return {
     accept: counted<Arriving, Accepted>((batch, counts) => accept(batch, planning, counts)),
     settle: uncounted<Settling, SettledOutcome>((batch) => settle(batch, { counts: begin, held: held() })),
-    quarantine: counted<QuarantinedBody, number>(function* (batch, counts) {
+    quarantine: counted<QuarantinedBody, Quarantined>(function* (batch, counts) {
       return { outcomes: yield* storeQuarantined(batch, counts) };
     }),
     release: counted<ReleasedEvent, Accepted | null>((batch, counts) => release(batch, planning, counts)),

@@ -100,8 +100,8 @@ interface Accepting {
    * process ends before it stores the event, the next process that receives the request stores it.
    */
   nameRequest(request: string, id: EventId, now: number, forMs: number): Promise<EventId>;
-  /** Returns its seq. */
-  quarantine(body: QuarantinedBody): Promise<number>;
+  /** `duplicate`: a body with its id is stored already. */
+  quarantine(body: QuarantinedBody): Promise<{ readonly result: "quarantined" | "duplicate"; readonly seq: number }>;
   /** Settles a proxy exchange of this process. */
   settleExchange(settlement: Settlement): Promise<unknown>;
   /** Ends the exchanges of processes that died before they answered. Returns their number. */
@@ -237,6 +237,8 @@ export interface Retried {
 
 /** Which quarantined bodies to release. All given conditions must hold. */
 export interface QuarantineFilter extends Limited {
+  /** Default: `quarantined`. */
+  readonly disposition?: "quarantined" | "unassigned" | undefined;
   readonly source?: string | undefined;
   /** Unix ms of receipt, from (included) and to (not included). */
   readonly from?: number | undefined;
@@ -244,7 +246,7 @@ export interface QuarantineFilter extends Limited {
 }
 
 /** A quarantined body as it was received. */
-export interface QuarantinedEvent extends Omit<QuarantinedBody, "secret" | "error"> {
+export interface QuarantinedEvent extends Omit<QuarantinedBody, "secret" | "error" | "id"> {
   readonly seq: number;
 }
 

@@ -1,4 +1,5 @@
-import { isTruncated, parseEnvelope } from "../model/envelope.ts";
+import { isTruncated } from "../model/envelope.ts";
+import { readContent } from "../model/formats/formats.ts";
 import { maskText } from "../model/mask.ts";
 import type { DeliveryPlan, RoutedEvent, RouteVerdict } from "../model/plan.ts";
 import type { Tracking } from "../model/tracking.ts";
@@ -91,10 +92,16 @@ export function planningFault(error: unknown): string {
 /** The verdicts of an event that could not be planned. */
 export const planningFailed: readonly RouteVerdict[] = Object.freeze([]);
 
+/** Of what a format reads, only statuses wait for a registration: nobody registers messages that come in. */
+export const parking = (format: string | null, kind: string): Pick<RoutedEvent, "parks"> =>
+  format === null || kind === "message.status" ? {} : { parks: false };
+
 /** A stored event as routes match it again. */
 export interface StoredEvent {
   readonly account: string;
   readonly source: string;
+  /** Null or absent: `standard`. */
+  readonly format?: string | null;
   readonly body: Buffer;
   readonly status: string | null;
   readonly previousStatus: string | null;
@@ -105,18 +112,30 @@ export interface StoredEvent {
 
 /** The verdicts of the current routes on a stored event, with the current facts. Null: its body is not an envelope. */
 export function replan(planner: Planner, event: StoredEvent, facts: Facts): readonly RouteVerdict[] | null {
-  const parsed = parseEnvelope(event.body);
-  if (!parsed.ok) return null;
-  const { envelope } = parsed;
+  const format = event.format ?? null;
+  const content = readContent(format, event.body);
+  if (content === null) return null;
   const { account, source, status, errorCode, previousStatus, moved } = event;
   return planEvent(
     planner,
-    { event: envelope.event, account, source, status, errorCode, data: envelope.data, truncated: isTruncated(envelope) },
+    {
+      event: content.event,
+      account,
+      source,
+      status,
+      errorCode,
+      data: content.data,
+      truncated: isTruncated(content),
+      ...parking(format, content.event),
+    },
     { ...facts, previousStatus, status, errorCode, transition: moved && status !== null ? { from: previousStatus, to: status } : null },
   ).verdicts;
 }
 
 /** The verdicts on a truncated event whose hydration has ended without its message. Null: its body is not an envelope. */
-export function planTruncated(planner: Planner, event: Pick<StoredEvent, "account" | "source" | "body">): readonly RouteVerdict[] | null {
+export function planTruncated(
+  planner: Planner,
+  event: Pick<StoredEvent, "account" | "source" | "format" | "body">,
+): readonly RouteVerdict[] | null {
   return replan(planner, { ...event, status: null, errorCode: null, previousStatus: null, moved: false }, nothingTracked);
 }

@@ -112,7 +112,8 @@ export function acceptingContract(open: OpenSubject): void {
       const { envelope: _, subject: __, ...received } = anEvent();
       const body = Buffer.from([0, 0xff, 0xc3, 0x28]);
       const seqs = [];
-      for (let n = 0; n < 2; n += 1) seqs.push(await subject.store.quarantine({ ...received, body, error: "the body is not valid UTF-8" }));
+      for (let n = 0; n < 2; n += 1)
+        seqs.push((await subject.store.quarantine({ ...received, body, error: "the body is not valid UTF-8" })).seq);
       const store = await subject.reopen();
       expect(new Set(seqs).size).toBe(2);
       for (const seq of seqs) {

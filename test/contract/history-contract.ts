@@ -64,7 +64,7 @@ export function historyContract(open: OpenSubject): void {
       const { store } = await openWith(open, [{ name: "all" }]);
       const { account, source, origin, headers, secret } = anEvent();
       const body = { account, source, origin, headers, secret, receivedAt: start, error: "no", body: Buffer.from("{}") };
-      const seq = await store.quarantine(body);
+      const { seq } = await store.quarantine(body);
       expect(await totals(store, "events")).toEqual({ quarantined: 1 });
       await store.release({ ...anEvent({ wamid: "w", receivedAt: start + minute }), releaseOf: seq });
       expect(await totals(store, "events")).toEqual({ released: 1, routed: 1 });

@@ -20,7 +20,7 @@ export function oneStoreQuarantineContract(name: string, open: OpenStore, tags: 
     async function quarantine(parts: EventParts = {}): Promise<{ seq: number; event: ReleasedEvent }> {
       const event = anEvent(parts);
       const { envelope: _, subject: __, ...received } = event;
-      const [seq = 0] = await store.send(({ quarantine }) => quarantine, [{ ...received, error: "not understood" }]);
+      const [{ seq } = { seq: 0 }] = await store.send(({ quarantine }) => quarantine, [{ ...received, error: "not understood" }]);
       return { seq, event: { ...event, receivedAt: start + 10_000, secret: null, releaseOf: seq } };
     }
     const release = async (...released: readonly ReleasedEvent[]) => store.send((commands) => commands.release, released);

@@ -11,7 +11,7 @@ const keep = { events: 1_000, ignored: 1_000, deliveries: 1_000, messages: 1_000
 async function quarantine(store: ContractStore, parts: EventParts = {}): Promise<{ seq: number; event: ReleasedEvent }> {
   const event = anEvent(parts);
   const { envelope: _, subject: __, ...received } = event;
-  const seq = await store.quarantine({ ...received, error: "the relay of then did not understand it" });
+  const { seq } = await store.quarantine({ ...received, error: "the relay of then did not understand it" });
   return { seq, event: { ...event, receivedAt: start + 10_000, secret: null, releaseOf: seq } };
 }
 

@@ -97,7 +97,7 @@ export function retentionContract(open: OpenSubject): void {
     test("keeps quarantined bodies as long as events", async () => {
       const { store } = await openWith(open, []);
       const { envelope: _, subject: __, ...received } = anEvent();
-      const seq = await store.quarantine({ ...received, error: "no" });
+      const { seq } = await store.quarantine({ ...received, error: "no" });
       await accept(store, {});
       await purgeAll(store, start + 29 * day);
       expect(await store.event(seq)).not.toBeNull();

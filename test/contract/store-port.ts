@@ -17,7 +17,7 @@ type MaybePromise<T> = T | Promise<T>;
 export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "settleCovered">, Quarantine {
   readonly read: StoreReading;
   accept(event: ReceivedEvent): Promise<AcceptOutcome>;
-  quarantine(body: QuarantinedBody): Promise<number>;
+  quarantine(body: QuarantinedBody): Promise<{ readonly seq: number }>;
   nameRequest(request: string, id: EventId, now: number, forMs: number): Promise<EventId>;
   claimOnce(key: string, until: number, now: number): Promise<boolean>;
   isClaimed(key: string): MaybePromise<boolean>;

@@ -3,6 +3,7 @@ import type { VariableSources } from "../../config/env-file.ts";
 import { faultLine, SettingsError } from "../../config/fault.ts";
 import { loadSettings } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
+import { placedSecrets } from "../../config/sources.ts";
 import { warnings } from "../../config/warnings.ts";
 import type { SecretUse, SecretUseView } from "../../model/answers.ts";
 import { readPostgresUrl } from "../../model/postgres.ts";
@@ -81,7 +82,7 @@ const quietMs = 24 * 3_600_000;
 export function judgeSecrets(sources: Settings["sources"], reported: readonly SecretUse[], now = Date.now(), isRunning = false): Finding[] {
   const unixMs = (iso: string | null) => (iso === null ? null : Date.parse(iso));
   const stored = reported.map((use) => ({ ...use, firstAt: unixMs(use.firstAt), lastAt: unixMs(use.lastAt) }));
-  const uses = secretUsage(sources, stored).filter(({ place }) => place !== null);
+  const uses = secretUsage(placedSecrets({ sources }), stored).filter(({ place }) => place !== null);
   return Object.keys(sources).flatMap((source) => {
     const own = uses.filter((use) => use.source === source);
     return own.map((use, at) => {

@@ -32,6 +32,9 @@ export function findTarget(command: Command, options: TriggerOptions, kind: Sour
   const rate = checkedRate(command, options);
   const { settings } = readForLooking(options, io, ["accounts", "sources"]);
   const [name, source] = pickSource(settings, options, kind);
+  if (source.signature === undefined) {
+    throw new CommandFailed(`the source "${name}" verifies no signature: send its requests with curl`);
+  }
   const { secrets, ...signature } = source.signature;
   const own = given === undefined ? ownAddress(readPart("server", options, io)) : null;
   if (given === undefined && own === null)

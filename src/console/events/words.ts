@@ -13,6 +13,7 @@ const dispositions: Readonly<Record<RelayEventDetail["disposition"], string>> = 
   parked: "It waits for the registration of its message.",
   accepted: "It is stored and waits for a worker to plan its deliveries.",
   released: "It was released from quarantine and became an event of its own.",
+  unassigned: "No account of the settings has its business number. Once one has, it can be released.",
 };
 
 export const dispositionText = (disposition: RelayEventDetail["disposition"]): string => dispositions[disposition];

@@ -35,4 +35,6 @@ export interface ReadingOf {
 export interface Format {
   /** The items of a body: at least one. */
   items(body: Buffer, of: ReadingOf): readonly Item[];
+  /** The sender's item in the body of one item, as it was written. Absent: the whole body is. */
+  raw?(body: Buffer): Buffer | null;
 }

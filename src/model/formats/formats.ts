@@ -1,5 +1,6 @@
+import { type Envelope, parseEnvelope } from "../envelope.ts";
 import type { FieldPaths } from "../event.ts";
-import type { Format, ItemContent, ItemPlace } from "./format.ts";
+import type { Format, Item, ItemPlace } from "./format.ts";
 import { meta } from "./meta.ts";
 import { standard } from "./standard.ts";
 
@@ -18,17 +19,42 @@ export interface StoredBody {
   readonly place: number | null;
 }
 
-/** Reads an event back from what is stored. */
-export function readStored({ format, source, body, request, place }: StoredBody, fields: FieldPaths): ItemContent {
+/** Reads what is stored: one item, unless it was stored under another format. */
+export function readItems({ format, source, body, request, place }: StoredBody, fields: FieldPaths): readonly Item[] {
   const from = request === null || place === null ? {} : { from: placeOf(request, place) };
-  const items = formatOf(format).items(body, { source, fields, ...from });
-  return items.length === 1 && items[0] !== undefined ? items[0].content : { ok: false, error: "the body has several events" };
+  return formatOf(format).items(body, { source, fields, ...from });
 }
 
-export function formatOf(name: string | null): Format {
+/** The kind and data of a stored event, as routes match them. Null: its body is no event. */
+export function readContent(format: string | null, body: Buffer): Omit<Envelope, "id"> | null {
+  if (format === null) {
+    const parsed = parseEnvelope(body);
+    return parsed.ok ? parsed.envelope : null;
+  }
+  const [item] = readItems({ format, source: "", body, request: null, place: null }, noFields);
+  return item?.content.ok === true ? item.content.envelope : null;
+}
+
+const noFields: FieldPaths = { wamid: [], status: [], errorCode: [], runId: [], error: [] };
+
+/** The sender's item in a stored body, as it was written. Null: the format has none, or the body is no event. */
+export function rawOf(format: string | null, body: Buffer): Buffer | null {
+  return formatOf(format).raw?.(body) ?? null;
+}
+
+function formatOf(name: string | null): Format {
   if (name === null) return standard;
-  const known = Object.hasOwn(formats, name) ? formats[name as FormatName] : undefined;
+  const known: Format | undefined = Object.hasOwn(formats, name) ? formats[name as FormatName] : undefined;
   return known ?? { items: (body) => [{ body, numbers: [], content: { ok: false, error: `this relay has no format "${name}"` } }] };
+}
+
+/** The account of an item. Null: none has its numbers, and there is no default. */
+export function accountOf(
+  { account, accounts }: { readonly account: string; readonly accounts: Readonly<Record<string, string>> },
+  numbers: readonly string[],
+): string | null {
+  const number = numbers.find((each) => Object.hasOwn(accounts, each));
+  return number === undefined ? account || null : (accounts[number] as string);
 }
 
 /** What is kept of a request with several items: its digest, its size in bytes, and their number. */

@@ -36,6 +36,25 @@ export function createFrames(body: Buffer): (part: Place) => Buffer {
   };
 }
 
+/** The item of a request with one item: the element of a list, else the value of the change, else the entry. */
+export function itemIn(body: Buffer): Buffer | null {
+  const list = members(body, whole(body)).get("entry");
+  const entry = firstOf(body, list);
+  if (entry === undefined) return null;
+  let found = entry;
+  const change = firstOf(body, objectAt(body, entry)?.get("changes"));
+  const value = change === undefined ? undefined : objectAt(body, change)?.get("value");
+  if (value !== undefined) {
+    found = value;
+    for (const [key, slice] of objectAt(body, value) ?? []) if (isList(key)) found = firstOf(body, slice) ?? found;
+  }
+  return body.subarray(found.from, found.to);
+}
+
+const objectAt = (body: Buffer, slice: Slice) => (body[slice.from] === openObject ? members(body, slice) : undefined);
+const firstOf = (body: Buffer, slice: Slice | undefined) =>
+  slice !== undefined && body[slice.from] === openList ? elements(body, slice)[0] : undefined;
+
 /** Remembers what it found: the items of a change share their parents. */
 function createLookUp(body: Buffer) {
   const objects = new Map<number, ReadonlyMap<string, Slice>>();
@@ -55,6 +74,7 @@ function createLookUp(body: Buffer) {
 }
 
 const openList = 0x5b;
+const openObject = 0x7b;
 
 /** The object with these members, as `write` gives them; null: left out. */
 function rewrite(of: ReadonlyMap<string, Slice>, write: (key: string, slice: Slice) => Buffer | null): Buffer {

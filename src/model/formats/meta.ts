@@ -4,7 +4,7 @@ import { type Envelope, readTime } from "../envelope.ts";
 import { derivedUuid, type EventId } from "../ids.ts";
 import { otherEnvelope } from "../other-envelopes.ts";
 import type { Format, Item, ItemContent, ReadingOf } from "./format.ts";
-import { createFrames } from "./meta-frames.ts";
+import { createFrames, itemIn } from "./meta-frames.ts";
 import {
   type About,
   contactOf,
@@ -42,7 +42,16 @@ interface Part extends Place {
   readonly content: Found;
 }
 
-export const meta: Format = { items: readMeta };
+export const meta: Format = {
+  items: readMeta,
+  raw(body) {
+    try {
+      return isObject(JSON.parse(body.toString("utf8"))) ? itemIn(body) : null;
+    } catch {
+      return null;
+    }
+  },
+};
 
 function readMeta(body: Buffer, { source, from }: ReadingOf): readonly Item[] {
   const invalid = (error: string): readonly Item[] => [{ body, numbers: [], content: { ok: false, error } }];

@@ -27,7 +27,7 @@ const listed = select({
   registeredAt: s.registered_at,
 });
 type Row = NonNullable<ReturnType<typeof listed>["row"]>;
-const content = look(events, ["seq"], ["headers", "body"]);
+const content = look(events, ["seq"], ["format", "headers", "body"]);
 
 /** Most rows read for a page, and most bytes of bodies: it is made in one turn of the event loop. */
 const most = { rows: 512, bytes: 64 * 1024 };
@@ -50,7 +50,7 @@ export function* listenPage(start: number, until: number, wanted: Wanted): Work<
     const stored = contents[place];
     // Deleted by retention meanwhile.
     if (stored === undefined) return [];
-    const read: ListenedContent = { headers: unpackHeaders(stored.headers), body: stored.body };
+    const read: ListenedContent = { format: stored.format, headers: unpackHeaders(stored.headers), body: stored.body };
     return [{ ...row, content: () => read }];
   });
   return (use) => use({ ...page, events: wanted.event === null ? shown : shown.filter(wanted.event) });

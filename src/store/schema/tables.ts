@@ -8,6 +8,9 @@ import { bytes, int, small, type Table, table, text } from "./table.ts";
  * unix ms, JSON is text, and lists of words (dispositions, states) are stored as the place of the word in its list.
  */
 
+/** The condition of the index of bodies that can be released. */
+export const whereQuarantined = `disposition IN (${dispositions.indexOf("quarantined")}, ${dispositions.indexOf("unassigned")})`;
+
 /** One row for each stored body. Its disposition, plan and counts change, the rest never does. */
 export const events = table(
   "events",
@@ -53,11 +56,16 @@ export const events = table(
       error: { on: ["error_code", "seq"], where: "error_code IS NOT NULL" },
       polled: { on: ["account", "seq"], where: "origin <> 0" },
       ignored: { on: ["received_at"], where: `disposition = ${dispositions.indexOf("ignored")}` },
-      quarantined: { on: ["received_at", "seq"], where: `disposition = ${dispositions.indexOf("quarantined")}` },
+      // Retention and lists read these apart, and release both.
+      quarantined: { on: ["received_at", "seq"], where: whereQuarantined },
+      request: { on: ["request"], where: "request IS NOT NULL" },
       quarantined_list: { on: ["disposition", "seq"], where: `disposition = ${dispositions.indexOf("quarantined")}` },
     },
   },
 );
+
+/** Derived ids of events, which outlive them: senders repeat for a week. */
+export const ids = table("ids", { id: bytes, seq: int, until: int }, { key: ["id"], indexes: { until: { on: ["until"] } } });
 
 /** A list of verdicts under the first 48 bits of its SHA-256, so that nobody looks it up. */
 export const plans = table("plans", { id: int, verdicts: text }, { key: ["id"] });
@@ -273,4 +281,17 @@ export const state = table(
   { key: ["key"], indexes: { until: { on: ["until"], where: "until IS NOT NULL" } }, fillfactor: 70 },
 );
 
-export const tables: readonly Table[] = [events, plans, subjects, queue, deliveries, attempts, polls, hydrations, counters, sends, state];
+export const tables: readonly Table[] = [
+  events,
+  ids,
+  plans,
+  subjects,
+  queue,
+  deliveries,
+  attempts,
+  polls,
+  hydrations,
+  counters,
+  sends,
+  state,
+];

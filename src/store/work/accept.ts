@@ -4,18 +4,19 @@ import { countsOfTracking, minuteMs } from "../../model/history.ts";
 import { hiddenNumber } from "../../model/mask.ts";
 import type { DeliveryPlan } from "../../model/plan.ts";
 import type { Tracking } from "../../model/tracking.ts";
-import { nothingTracked, planArrival } from "../../track/planning.ts";
+import { nothingTracked, parking, planArrival } from "../../track/planning.ts";
 import { type Rules, stepSubject } from "../rules.ts";
 import { codeOf, packEventId, packHeaders } from "../schema/codes.ts";
 import type { RowOf } from "../schema/table.ts";
-import { events, plans, queue, subjects } from "../schema/tables.ts";
-import { change, find, findOrNumber, insert, look, set, together, update, type Work } from "../sql/ops.ts";
+import { events, ids, plans, queue, subjects } from "../schema/tables.ts";
+import { ask, change, find, findOrNumber, insert, look, set, together, update, type Work } from "../sql/ops.ts";
 import { type Counts, countSecret } from "./counts.ts";
+import { idRow, knownId, movedId } from "./derived-ids.ts";
 import { type Beginning, beginHydrations } from "./hydrations.ts";
 import { type Due, type Judged, laneKey, lanesToLookAt, openInLane, type Queued, queueRows } from "./plan-deliveries.ts";
 import { distinctPlans, knownPlan, type NumberedPlan, type PlanNumbers, unstoredPlans } from "./plan-numbers.ts";
 import { pollAgain } from "./polls.ts";
-import { storeQuarantined } from "./quarantine.ts";
+import { type Quarantined, storeQuarantined } from "./quarantine.ts";
 import { byKey, factsOfRow, keyOf, keyOfRun, movedColumns, moveTo, newSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
 
 /** An event to accept. `proxyRoute`: the exchange that a `mode: proxy` source makes at once; null: none. */
@@ -73,25 +74,31 @@ export function* accept(arriving: readonly Arriving[], parts: AcceptParts, count
   );
   const bodies = arriving.flatMap(({ event }, place) => {
     const error = faults[place] ?? null;
-    return error === null ? [] : [{ ...event, error }];
+    const id = event.format === undefined ? {} : { id: event.envelope.id };
+    return error === null ? [] : [{ ...event, ...id, disposition: "quarantined" as const, error }];
   });
   const accepted = outcomes.values();
   const quarantined = (yield* storeQuarantined(bodies, counts)).values();
   return {
     outcomes: faults.map((fault) =>
-      fault === null
-        ? (accepted.next().value as Accepted)
-        : { result: "accepted", seq: quarantined.next().value as number, disposition: "quarantined", due: [] },
+      fault === null ? (accepted.next().value as Accepted) : outcomeOf(quarantined.next().value as Quarantined),
     ),
     plans,
   };
 }
 
+const outcomeOf = ({ result, seq }: Quarantined): Accepted =>
+  result === "duplicate" ? { result: "duplicate", seq, conflict: false } : { result: "accepted", seq, disposition: "quarantined", due: [] };
+
 function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, counts: Counts): Work<AcceptedBatch> {
   const named = nameAll(arriving);
   const { about, keys } = named;
   // The ids come after the locks of the subjects: another receiver may have stored the event while this one waited for them.
-  const [heard, known] = yield* together([findOrNumber(heardSubject, keys), findOrNumber(knownEvent, named.ids)]);
+  const { kept, released } = yield* keptIds(arriving, named);
+  // Each that is not found takes a number.
+  const unkept = kept.size === 0 ? named.ids : named.ids.filter((_, place) => !kept.has(place));
+  const [heard, found] = yield* together([findOrNumber(heardSubject, keys), findOrNumber(knownEvent, unkept)]);
+  const known = kept.size === 0 ? found : spread(found, named.ids.length, kept);
   const { fresh, repeats } = sortOut(named, known);
 
   const tracked: Tracked[] = about.map(([key, { account, name, type }], place) => {
@@ -145,6 +152,17 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
     ),
     update(repeated, changed),
     insert(queue, queued),
+    insert(
+      ids,
+      fresh.flatMap(({ place, id, seq }) => {
+        const { event } = arriving[place] as Arriving;
+        return event.format === undefined || released.has(place) ? [] : [idRow(id, seq, event.receivedAt)];
+      }),
+    ),
+    update(
+      movedId,
+      fresh.flatMap(({ place, id, seq }) => (released.has(place) ? [{ id, seq }] : [])),
+    ),
   ]);
   const hydrating = judged.flatMap(({ hydration }) => hydration ?? []);
   if (hydrating.length > 0) yield* beginHydrations(hydrating);
@@ -167,6 +185,8 @@ interface Named {
   /** The stored ids, each once, and which one an event has. */
   readonly ids: readonly (readonly [id: Buffer, account: string])[];
   readonly idOf: readonly number[];
+  /** Places of the ids that a format derived. */
+  readonly derived: readonly number[];
   /** The subjects, sorted by key, so that two receivers lock them in one order. */
   readonly about: readonly (readonly [key: Buffer, { readonly account: string; readonly name: string; readonly type: 0 | 1 }])[];
   readonly keys: readonly (readonly [Buffer, string])[];
@@ -177,12 +197,14 @@ const subjectName = (account: string, type: 0 | 1, name: string): string => `${t
 function nameAll(arriving: readonly Arriving[]): Named {
   const byId = new Map<string, number>();
   const ids: (readonly [Buffer, string])[] = [];
-  const idOf = arriving.map(({ event: { account, envelope } }) => {
+  const derived: number[] = [];
+  const idOf = arriving.map(({ event: { account, envelope, format } }) => {
     const name = `${account}\0${envelope.id}`;
     let place = byId.get(name);
     if (place === undefined) {
       place = ids.push([packEventId(envelope.id), account]) - 1;
       byId.set(name, place);
+      if (format !== undefined) derived.push(place);
     }
     return place;
   });
@@ -198,6 +220,7 @@ function nameAll(arriving: readonly Arriving[]): Named {
   return {
     ids,
     idOf,
+    derived,
     about,
     keys: about.map(([key, { account }]) => [key, account]),
   };
@@ -213,16 +236,48 @@ interface Repeat {
   /** The places of the repeat, and of the event of this batch that it repeats; null: it repeats a stored one. */
   readonly place: number;
   readonly first: number | null;
-  readonly stored: { readonly seq: number; readonly body: Buffer } | null;
+  readonly stored: { readonly seq: number; readonly body?: Buffer } | null;
+}
+
+/**
+ * The derived ids of the batch that have an event already, by their place in `ids`. `released`: places of events that were
+ * kept as unassigned under their own id until now.
+ */
+function* keptIds(arriving: readonly Arriving[], { ids, idOf, derived }: Named) {
+  const kept = new Map<number, { readonly seq: number }>();
+  const released = new Set<number>();
+  if (derived.length === 0) return { kept, released };
+  const rows = yield* ask(
+    find(
+      knownId,
+      derived.map((place) => [(ids[place] as (typeof ids)[number])[0]]),
+    ),
+  );
+  for (const [index, row] of rows.entries()) if (row !== undefined) kept.set(derived[index] as number, row);
+  for (const [place, id] of idOf.entries()) {
+    const { releaseOf } = (arriving[place] as Arriving).event;
+    if (releaseOf === undefined || kept.get(id)?.seq !== releaseOf) continue;
+    kept.delete(id);
+    released.add(place);
+  }
+  return { kept, released };
+}
+
+type Known = { readonly seq: number; readonly body?: Buffer } | number;
+
+/** All ids in their order again: those found, and those kept. */
+function spread(found: readonly Known[], length: number, kept: ReadonlyMap<number, Known>): readonly Known[] {
+  const next = found.values();
+  return Array.from({ length }, (_, place) => kept.get(place) ?? (next.next().value as Known));
 }
 
 /** Which events are new, and which repeat a stored one or an earlier one of the batch. */
-function sortOut({ ids, idOf }: Named, known: readonly ({ seq: number; body: Buffer } | number)[]) {
+function sortOut({ ids, idOf }: Named, known: readonly Known[]) {
   const fresh: Fresh[] = [];
   const repeats: Repeat[] = [];
   const firsts = new Map<number, number>();
   for (const [place, id] of idOf.entries()) {
-    const stored = known[id] as (typeof known)[number];
+    const stored = known[id] as Known;
     const first = firsts.get(id);
     if (typeof stored !== "number") repeats.push({ place, first: null, stored });
     else if (first !== undefined) repeats.push({ place, first, stored: null });
@@ -284,7 +339,17 @@ function judge(
   const isHydrating = start?.state === "waiting";
   const status = of.type === "none" ? null : of.status;
   const errorCode = of.type === "message" ? of.errorCode : null;
-  const routed = { event: envelope.event, account, source, status, errorCode, data: envelope.data, truncated, hydrating: isHydrating };
+  const routed = {
+    event: envelope.event,
+    account,
+    source,
+    status,
+    errorCode,
+    data: envelope.data,
+    truncated,
+    hydrating: isHydrating,
+    ...parking(event.format ?? null, envelope.event),
+  };
   const plan: DeliveryPlan = planArrival(rules, { event: routed, tracking, error, isBehind: false, proxyRoute });
   const numbered = numbersOf.numberOf(plan);
   counts.add({ at: minute, account, series: "events", of: source, label: plan.disposition }, 1);
@@ -306,9 +371,9 @@ function judge(
       account,
       id,
       kind: envelope.event,
-      format: null,
-      request: null,
-      place: null,
+      format: event.format ?? null,
+      request: event.place === undefined ? null : (event.request ?? null),
+      place: event.place ?? null,
       source,
       origin: codeOf.origin[event.origin],
       received_at: receivedAt,
@@ -348,7 +413,8 @@ function repeatCounts(
     const seq = stored?.seq ?? (outcomes[first as number] as Accepted).seq;
     const row = bySeq.get(seq) ?? changed.get(seq) ?? { seq, duplicates: 0, conflicts: 0 };
     if (stored !== null) changed.set(seq, row);
-    const conflict = !(stored?.body ?? (bySeq.get(seq) as EventRow).body).equals(event.body);
+    // Its id says that it is the same, whatever the request around it had.
+    const conflict = event.format === undefined && !(stored?.body ?? (bySeq.get(seq) as EventRow).body).equals(event.body);
     row.duplicates += 1;
     if (conflict) row.conflicts += 1;
     outcomes[place] = { result: "duplicate", seq, conflict };

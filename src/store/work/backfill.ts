@@ -38,6 +38,7 @@ const columns = [
   "seq",
   "account",
   "source",
+  "format",
   "received_at",
   "body",
   "subject",

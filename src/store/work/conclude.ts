@@ -55,7 +55,7 @@ interface Open {
 }
 
 const eventColumns = [
-  ...(["seq", "account", "source", "subject", "received_at", "disposition", "plan"] as const),
+  ...(["seq", "account", "source", "format", "subject", "received_at", "disposition", "plan"] as const),
   ...(["status", "previous_status", "moved", "error_code"] as const),
 ] as const;
 const eventOf = look(events, ["seq"], eventColumns);
@@ -195,11 +195,11 @@ function createConclusion(rules: Rules) {
   };
 }
 
-type JudgedColumns = Pick<RowOf<typeof events>, "account" | "source" | "status" | "previous_status" | "error_code" | "moved">;
+type JudgedColumns = Pick<RowOf<typeof events>, "account" | "source" | "format" | "status" | "previous_status" | "error_code" | "moved">;
 
 /** A stored event, as the planner takes it. */
-export function storedEvent({ account, source, status, previous_status, error_code, moved }: JudgedColumns, body: Buffer) {
-  return { account, source, body, status, previousStatus: previous_status, errorCode: error_code, moved: moved === 1 };
+export function storedEvent({ account, source, format, status, previous_status, error_code, moved }: JudgedColumns, body: Buffer) {
+  return { account, source, format, body, status, previousStatus: previous_status, errorCode: error_code, moved: moved === 1 };
 }
 
 /**

@@ -20,7 +20,21 @@ const waiting = look(queue, ["lane", "route", "event"], ["state", "next_at", "at
 const sent = look(
   events,
   ["seq"],
-  ["account", "id", "kind", "source", "origin", "received_at", "body", "headers", "subject", "status", "previous_status", "moved"],
+  [
+    "account",
+    "id",
+    "kind",
+    "source",
+    "origin",
+    "received_at",
+    "format",
+    "body",
+    "headers",
+    "subject",
+    "status",
+    "previous_status",
+    "moved",
+  ],
 );
 const about = look(subjects, ["seq"], ["type", "name", "service_id", "reference", "metadata", "registered_at"]);
 const hydration = look(hydrations, ["event"], ["state", "more"]);
@@ -81,6 +95,7 @@ export function* loadDeliveries(route: string, keys: readonly QueueKey[]): Work<
       kind: event.kind ?? "",
       origin: origins[event.origin] ?? "webhook",
       receivedAt: event.received_at,
+      ...(event.format === null ? {} : { format: event.format }),
       body: event.body,
       headers: unpackHeaders(event.headers),
       attempts: place.attempts,

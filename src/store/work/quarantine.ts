@@ -1,43 +1,89 @@
 import { origins, type QuarantinedBody } from "../../model/event.ts";
 import { minuteMs } from "../../model/history.ts";
 import type { QuarantinedEvent, QuarantineFilter } from "../port.ts";
-import { codeOf, packHeaders, unpackHeaders } from "../schema/codes.ts";
+import { codeOf, packEventId, packHeaders, unpackHeaders } from "../schema/codes.ts";
 import type { RowOf } from "../schema/table.ts";
-import { events } from "../schema/tables.ts";
-import { ask, first, insert, numbers, rows, type Work } from "../sql/ops.ts";
+import { events, ids, whereQuarantined } from "../schema/tables.ts";
+import { ask, change, find, first, insert, numbers, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, raw, select, sql } from "../sql/sql.ts";
 import { type Counts, countSecret } from "./counts.ts";
+import { idRow, knownId } from "./derived-ids.ts";
 
 type EventRow = RowOf<typeof events>;
 
-/** Stores verified bodies without a valid envelope. Returns their seqs. The caller writes the counts. */
-export function* storeQuarantined(bodies: readonly QuarantinedBody[], counts: Counts): Work<readonly number[]> {
-  const seqs = yield* ask(numbers(events, bodies.length));
-  for (const body of bodies) {
-    const { account, source, receivedAt } = body;
-    countSecret(counts, body, "secret");
-    counts.add({ at: Math.floor(receivedAt / minuteMs), account, series: "events", of: source, label: "quarantined" }, 1);
-  }
-  yield insert(
-    events,
-    bodies.map((body, place) => rowOf(seqs[place] as number, body)),
+const repeated = change(events, [], { add: ["duplicates"] });
+
+export interface Quarantined {
+  readonly result: "quarantined" | "duplicate";
+  readonly seq: number;
+}
+
+/** Stores verified bodies that are no events, those with an id once. The caller writes the counts. */
+export function* storeQuarantined(bodies: readonly QuarantinedBody[], counts: Counts): Work<readonly Quarantined[]> {
+  const named = bodies.map(({ id }) => (id === undefined ? null : packEventId(id)));
+  const keys = named.filter((id) => id !== null);
+  const found = yield* ask(
+    find(
+      knownId,
+      keys.map((id) => [id]),
+    ),
   );
-  return seqs;
+  const known = new Map(found.flatMap((row, place) => (row === undefined ? [] : [[(keys[place] as Buffer).toString("hex"), row.seq]])));
+  const repeats = new Map<number, { readonly seq: number; duplicates: number }>();
+  // Repeats take no number: seqs have no gaps on SQLite.
+  const fresh = new Set(named.map((id, place) => id?.toString("hex") ?? place).filter((id) => typeof id === "number" || !known.has(id)));
+  const seqs = (yield* ask(numbers(events, fresh.size))).values();
+  const rows: EventRow[] = [];
+  const added: ReturnType<typeof idRow>[] = [];
+  const outcomes = bodies.map((body, place): Quarantined => {
+    const id = named[place] ?? null;
+    const earlier = id === null ? undefined : known.get(id.toString("hex"));
+    if (earlier !== undefined) {
+      countSecret(counts, body, "secretRepeats");
+      const repeat = repeats.get(earlier) ?? { seq: earlier, duplicates: 0 };
+      repeat.duplicates += 1;
+      repeats.set(earlier, repeat);
+      return { result: "duplicate", seq: earlier };
+    }
+    const seq = seqs.next().value as number;
+    const { account, source, receivedAt, disposition = "quarantined" } = body;
+    countSecret(counts, body, "secret");
+    counts.add({ at: Math.floor(receivedAt / minuteMs), account, series: "events", of: source, label: disposition }, 1);
+    rows.push(rowOf(seq, body));
+    if (id !== null) {
+      known.set(id.toString("hex"), seq);
+      added.push(idRow(id, seq, receivedAt));
+    }
+    return { result: "quarantined", seq };
+  });
+  yield* together([
+    insert(events, rows),
+    insert(ids, added),
+    update(
+      repeated,
+      [...repeats.values()].sort((a, b) => a.seq - b.seq),
+    ),
+  ]);
+  return outcomes;
 }
 
 const blank = Object.fromEntries(events.names.map((name) => [name, null])) as { [Name in keyof EventRow]: null };
 
-function rowOf(seq: number, { account, source, origin, receivedAt, secret, error, headers, body }: QuarantinedBody): EventRow {
+function rowOf(seq: number, one: QuarantinedBody): EventRow {
+  const { account, format, request, place, source, origin, receivedAt, secret, disposition = "quarantined", error, headers, body } = one;
   return {
     ...blank,
     seq,
     account,
+    format: format ?? null,
+    request: place === undefined ? null : (request ?? null),
+    place: place ?? null,
     source,
     origin: codeOf.origin[origin],
     received_at: receivedAt,
     secret,
     moved: 0,
-    disposition: codeOf.disposition.quarantined,
+    disposition: codeOf.disposition[disposition],
     duplicates: 0,
     conflicts: 0,
     fault: error.replaceAll("\0", "\ufffd"),
@@ -61,46 +107,63 @@ export interface QuarantineStep {
 
 export const startOfQuarantine = (since: number): QuarantinePlace => ({ since, receivedAt: 0, seq: 0 });
 
+type Word = NonNullable<QuarantinedEvent["disposition"]>;
+
 const e = as(events, "e");
-const body = select({
+const columns = {
   seq: e.seq,
   account: e.account,
+  format: e.format,
+  request: e.request,
+  place: e.place,
   source: e.source,
   origin: e.origin,
   receivedAt: e.received_at,
   headers: e.headers,
   body: e.body,
-});
-// In the text, because the index has only these.
-const inQuarantine = sql`e.disposition = ${raw(String(codeOf.disposition.quarantined))}`;
+};
+const body = select(columns);
+const one = select({ ...columns, disposition: e.disposition });
+const ofDisposition = (word: Word) =>
+  // In the text, because the index has only these.
+  sql`e.${raw(whereQuarantined)} AND e.disposition = ${raw(String(codeOf.disposition[word]))}`;
 
 /** The next bodies that match, out of `limit` that it reads, in the order received. */
 export function* findQuarantined(
-  { accounts, source, from = 0, to = Number.MAX_SAFE_INTEGER }: QuarantineFilter,
+  { disposition = "quarantined", accounts, source, from = 0, to = Number.MAX_SAFE_INTEGER }: QuarantineFilter,
   { since, ...last }: QuarantinePlace,
   limit: number,
 ): Work<QuarantineStep> {
   const { receivedAt, seq } = last.receivedAt < from ? { receivedAt: from, seq: 0 } : last;
   const found = yield* rows(
     body`FROM events e ${raw("INDEXED BY events_quarantined", "")}
-      WHERE ${inQuarantine} AND (e.received_at, e.seq) > (${receivedAt}, ${seq}) AND e.received_at <= ${Math.min(since, to - 1)}
+      WHERE ${ofDisposition(disposition)} AND (e.received_at, e.seq) > (${receivedAt}, ${seq}) AND e.received_at <= ${Math.min(since, to - 1)}
       ORDER BY e.received_at, e.seq LIMIT ${limit}`,
   );
   const end = found.at(-1);
   return {
     found: found
       .filter((row) => (source === undefined || row.source === source) && (accounts === undefined || accounts.includes(row.account)))
-      .map(bodyOf),
+      .map((row) => bodyOf(row, disposition)),
     place: end === undefined || found.length < limit ? null : { since, receivedAt: end.receivedAt, seq: end.seq },
   };
 }
 
-/** Null: no body with this seq is in quarantine. */
+/** Null: no body with this seq can be released. */
 export function* quarantined(seq: number): Work<QuarantinedEvent | null> {
-  const row = yield* first(body`FROM events e WHERE e.seq = ${seq} AND ${inQuarantine}`);
-  return row === null ? null : bodyOf(row);
+  const row = yield* first(one`FROM events e WHERE e.seq = ${seq} AND e.${raw(whereQuarantined)}`);
+  return row === null ? null : bodyOf(row, row.disposition === codeOf.disposition.unassigned ? "unassigned" : "quarantined");
 }
 
-function bodyOf({ origin, headers, ...row }: NonNullable<ReturnType<typeof body>["row"]>): QuarantinedEvent {
-  return { ...row, origin: origins[origin] ?? "webhook", headers: unpackHeaders(headers) };
+type BodyRow = NonNullable<ReturnType<typeof body>["row"]>;
+
+function bodyOf({ origin, headers, format, request, place, ...row }: BodyRow, disposition: Word): QuarantinedEvent {
+  return {
+    ...row,
+    disposition,
+    ...(format === null ? {} : { format }),
+    ...(request === null || place === null ? {} : { request, place }),
+    origin: origins[origin] ?? "webhook",
+    headers: unpackHeaders(headers),
+  };
 }

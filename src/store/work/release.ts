@@ -7,7 +7,8 @@ import { type Accepted, type AcceptParts, accept } from "./accept.ts";
 import { type Counts, countMoved } from "./counts.ts";
 import type { NumberedPlan } from "./plan-numbers.ts";
 
-const inQuarantine = look(events, ["seq", "disposition"], ["account", "source", "received_at"], { lock: "update" });
+const kept = look(events, ["seq"], ["account", "source", "received_at", "disposition"], { lock: "update" });
+const words = ["quarantined", "unassigned"] as const;
 const released = change(events, ["disposition", "release"]);
 
 interface ReleasedBatch {
@@ -17,7 +18,7 @@ interface ReleasedBatch {
 }
 
 /**
- * Accepts events that were read from quarantined bodies, and marks the bodies. Repeats make one event, because its id is the
+ * Accepts events that were read from quarantined or unassigned bodies, and marks the bodies. Repeats make one event, because its id is the
  * same. The caller writes the counts.
  */
 export function* release(batch: readonly ReleasedEvent[], parts: AcceptParts, counts: Counts): Work<ReleasedBatch> {
@@ -27,17 +28,21 @@ export function* release(batch: readonly ReleasedEvent[], parts: AcceptParts, co
   // Before the subjects: accepting locks no such row.
   const rows = yield* ask(
     find(
-      inQuarantine,
-      once.map(({ event: { releaseOf } }) => [releaseOf, codeOf.disposition.quarantined]),
+      kept,
+      once.map(({ event: { releaseOf } }) => [releaseOf]),
     ),
   );
-  const here = once.filter((_, index) => rows[index] !== undefined);
+  const wordOf = (index: number) => words.find((word) => codeOf.disposition[word] === rows[index]?.disposition);
+  const here = once.filter((_, index) => wordOf(index) !== undefined);
   const { outcomes, plans } = yield* accept(
     here.map(({ event }) => ({ event, proxyRoute: null })),
     parts,
     counts,
   );
-  for (const row of rows) if (row !== undefined) countMoved(counts, row, "quarantined", "released");
+  for (const [index, row] of rows.entries()) {
+    const word = wordOf(index);
+    if (row !== undefined && word !== undefined) countMoved(counts, row, word, "released");
+  }
   yield update(
     released,
     here.map(({ event }, index) => ({

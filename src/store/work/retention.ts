@@ -1,6 +1,6 @@
 import type { Purged, RetentionTimes } from "../port.ts";
 import { codeOf } from "../schema/codes.ts";
-import { attempts, deliveries, events, hydrations, polls, state, subjects } from "../schema/tables.ts";
+import { attempts, deliveries, events, hydrations, ids, polls, state, subjects } from "../schema/tables.ts";
 import { ask, find, first, lock, look, query, type Removal, removal, remove, rows, together, type Work } from "../sql/ops.ts";
 import { as, raw, select, sql, typed } from "../sql/sql.ts";
 import { purgeHours, rollUp } from "./history.ts";
@@ -10,7 +10,7 @@ import { lockSubjects, type SubjectRow } from "./subject-rows.ts";
 
 const nothing: Purged = { events: 0, deliveries: 0, messages: 0, done: false };
 
-type Phase = "ignored" | "events" | "subjects" | "state" | "minutes" | "hours" | "pages";
+type Phase = "ignored" | "events" | "subjects" | "ids" | "state" | "minutes" | "hours" | "pages";
 
 /** Where a pass is. `after`: the seq that it reached. */
 interface Place {
@@ -78,6 +78,9 @@ const step: Readonly<Record<Exclude<Phase, "pages">, StepOf>> = {
   },
   events: purgeEvents,
   subjects: purgeSubjects,
+  *ids(place, now, _, limit) {
+    return { purged: nothing, place: (yield* purgeIds(now, limit)) < limit ? startOf("state") : place };
+  },
   *state(place, now, _, limit) {
     return { purged: nothing, place: (yield* purgeState(now, limit)) < limit ? startOf("minutes") : place };
   },
@@ -94,6 +97,7 @@ const d = as(deliveries, "d");
 const a = as(attempts, "a");
 const s = as(subjects, "s");
 const t = as(state, "t");
+const i = as(ids, "i");
 
 const endedEvent = removal(events, { isLocked: true });
 const ignoredEvent = removal(events, { only: ["disposition"] });
@@ -102,6 +106,7 @@ const settledDelivery = removal(deliveries, { only: ["settled_at"] });
 const endedAttempt = removal(attempts, { isLocked: true });
 const endedSubject = removal(subjects, { isLocked: true });
 const endedPoll = removal(polls);
+const endedId = removal(ids);
 const endedState = removal(state, { only: ["until"] });
 
 const aboutSubject = look(events, ["subject"], ["seq"], { where: "subject IS NOT NULL" });
@@ -216,7 +221,7 @@ function* purgeSubjects({ after }: Place, now: number, keep: RetentionTimes, lim
       WHERE s.seq > ${after} ORDER BY s.seq LIMIT ${limit}`,
   );
   const last = walked.at(-1)?.seq ?? after;
-  const place: Place = walked.length === limit ? { phase: "subjects", after: last } : startOf("state");
+  const place: Place = walked.length === limit ? { phase: "subjects", after: last } : startOf("ids");
   const isOld = ({ registered_at, updated_at }: Pick<SubjectRow, "registered_at" | "updated_at">): boolean =>
     updated_at < now - (registered_at === null ? keep.ignored : keep.messages);
   const greatest = (yield* greatestOf(subjects))?.seq ?? 0;
@@ -251,6 +256,15 @@ function* withoutEvents(seqs: readonly number[]): Work<readonly number[]> {
     ),
   );
   return seqs.filter((_, place) => found[place] === undefined);
+}
+
+function* purgeIds(now: number, limit: number): Work<number> {
+  const ended = yield* rows(select({ id: i.id })`FROM ids i WHERE i.until < ${now} ORDER BY i.until LIMIT ${limit}`);
+  yield remove(
+    endedId,
+    ended.toSorted((a, b) => a.id.compare(b.id)),
+  );
+  return ended.length;
 }
 
 /**

@@ -74,7 +74,7 @@ test.each([
     {},
   );
   const secretUses = silentHours.flatMap((hours, n) => {
-    const secret = sources["main"]?.signature.secrets[n]?.fingerprint() as string;
+    const secret = sources["main"]?.signature?.secrets[n]?.fingerprint() as string;
     const times = { firstAt: iso(now - month), lastAt: iso(now - (hours ?? 0) * hour) };
     return hours === null ? [] : [{ source: "main", secret, place: null, events: 7, duplicates: 0, ...times }];
   });

@@ -12,6 +12,7 @@ test("prints a row for each day and source, and the sums of all", () => {
     parked: 0,
     accepted: 0,
     released: 0,
+    unassigned: 0,
     unaccounted: 0,
     duplicates: 1,
     conflicts: 0,

@@ -39,7 +39,7 @@ test("a secret that the running relay does not have is never to be given to the 
   const signature = { service: "acme", secrets: ["the-new-secret", "the-old-secret"] };
   const text = JSON.stringify({ accounts: { main: {} }, sources: { main: { account: "main", signature } } });
   const { sources } = parseSettings(text, "relay.yaml", {});
-  const [fresh, old] = sources["main"]?.signature.secrets.map((each) => each.fingerprint()) ?? [];
+  const [fresh, old] = sources["main"]?.signature?.secrets.map((each) => each.fingerprint()) ?? [];
   const now = Date.parse("2026-11-20T08:00:00Z");
   const use = { source: "main", events: 7, duplicates: 0, firstAt: "2026-11-20T07:59:00Z", lastAt: "2026-11-20T07:59:59Z" };
   const unused = { ...use, events: 0, firstAt: null, lastAt: null };

@@ -79,7 +79,7 @@ test("config check warns about secrets that were not given, and about none that 
   const secret = 'it\'s a "secret" # 100%';
   await init(withBoth, "--yes", "--webhook-secret", secret, "--api-key", "key-1", "--base-url", "https://messaging.example");
   const settings = settingsOf(withBoth);
-  expect(settings.sources["main"]?.signature.secrets.map((each) => each.reveal())).toEqual([secret]);
+  expect(settings.sources["main"]?.signature?.secrets.map((each) => each.reveal())).toEqual([secret]);
   expect(settings.accounts["main"]).toMatchObject({ baseUrl: "https://messaging.example" });
   expect(settings.accounts["main"]?.apiKey?.reveal()).toBe("key-1");
   expect(warnings(settings)).toEqual([]);
@@ -213,7 +213,7 @@ test("asks on a terminal, repeats a question after a wrong answer, and takes the
   input.write("shop\n\npostgres\npostgres://relay@db.example/relay\n");
   await running;
   const settings = settingsOf(folder);
-  expect(settings.sources["main"]?.signature.service).toBe("shop");
+  expect(settings.sources["main"]?.signature?.service).toBe("shop");
   expect(settings.routes[0]?.to).toMatchObject({ url: "http://127.0.0.1:3000/webhooks", allowPrivate: true });
   expect(envOf(folder)["POSTGRES_URL"]).toBe("postgres://relay@db.example/relay");
 });

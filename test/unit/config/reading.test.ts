@@ -33,7 +33,7 @@ test("settings for reading load without any secret, and name those that are miss
 test("a missing secret fails when it is revealed, and prints as not available", () => {
   const { settings } = parseForReading(text, "relay.yaml", { WEBHOOK_SECRET: "known" });
   expect(settings.control.tokens[1]?.token.reveal()).toBe("0123456789abcdef");
-  expect(settings.sources["main"]?.signature.secrets[0]?.reveal()).toBe("known");
+  expect(settings.sources["main"]?.signature?.secrets[0]?.reveal()).toBe("known");
   expect(() => settings.control.tokens[0]?.token.reveal()).toThrow(
     "relay.yaml:4:41 control.tokens[0].token: needs the environment variable RELAY_TOKEN, which is not set",
   );

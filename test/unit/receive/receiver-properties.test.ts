@@ -43,6 +43,7 @@ beforeAll(async () => {
       },
       async quarantine(body) {
         bodies.push(body);
+        return { result: "quarantined" };
       },
       proxy: () => Promise.reject(new Error("no source proxies")),
     },

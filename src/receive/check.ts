@@ -1,0 +1,69 @@
+import { createHash, timingSafeEqual } from "node:crypto";
+import type { Secret } from "../model/secret.ts";
+import type { SignatureSettings } from "../model/signature.ts";
+import { createVerifier, type VerifiableRequest, type Verified } from "./signature/verify.ts";
+
+/** Checks of senders that do not sign, or do more than that. */
+export interface OtherChecks {
+  readonly header?: { readonly name: string; readonly values: readonly Secret[] } | undefined;
+  /** Any of them is the last part of the path. */
+  readonly pathSecrets?: readonly Secret[] | undefined;
+}
+
+type Check = (request: VerifiableRequest) => Verified;
+
+/** Verifies requests of a source: every check of its settings must pass. Throws when a setting is contradictory. */
+export function createCheck(
+  signature: (SignatureSettings & { readonly secrets: readonly Secret[] }) | undefined,
+  { header, pathSecrets }: OtherChecks = {},
+): Check {
+  const checks: Check[] = [];
+  // Last, so that its verdict is the result.
+  if (header !== undefined) {
+    const name = header.name.toLowerCase();
+    checks.push(({ headers }) => fixed(header.values, headers[name]));
+  }
+  if (pathSecrets !== undefined) checks.push(({ url }) => fixed(pathSecrets, secretInPath(url)));
+  if (signature !== undefined) checks.push(createVerifier(signature));
+  const [only, ...others] = checks;
+  if (only === undefined) throw new Error("a source without any check");
+  if (others.length === 0) return only;
+  return (request) => {
+    let verified = only(request);
+    for (const check of others) {
+      if (!verified.ok) return verified;
+      verified = check(request);
+    }
+    return verified;
+  };
+}
+
+function fixed(secrets: readonly Secret[], given: string | readonly string[] | undefined): Verified {
+  if (given === undefined || given === "") return { ok: false, reason: "missing-signature" };
+  const found = typeof given === "string" ? isAnyOf(secrets, given) : undefined;
+  if (found === undefined) return { ok: false, reason: "no-match" };
+  return { ok: true, secret: found.fingerprint(), headers: {}, digest: noDigest };
+}
+
+const noDigest = Buffer.alloc(0);
+
+/** Which of the secrets a text is, in a time that does not depend on the text. */
+export function isAnyOf(secrets: readonly Secret[], text: string): Secret | undefined {
+  const digest = digestOf(text);
+  let found: Secret | undefined;
+  for (const secret of secrets) if (timingSafeEqual(digestOf(secret.reveal()), digest)) found = secret;
+  return found;
+}
+
+const digestOf = (text: string): Buffer => createHash("sha256").update(text).digest();
+
+/** The part of a webhook's path after the name of its source. */
+function secretInPath(url: string): string {
+  const [path = ""] = url.split("?", 1);
+  const secret = path.split("/").slice(3).join("/");
+  try {
+    return decodeURIComponent(secret);
+  } catch {
+    return secret;
+  }
+}

@@ -1,0 +1,248 @@
+import { createHmac } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { openDownstream } from "../../harness/downstream.ts";
+import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
+import { routeTo } from "../../harness/relay-settings.ts";
+import { until } from "../../harness/until.ts";
+import { createDatabase } from "../../setup/database.ts";
+
+const secret = "an app secret of Meta";
+const token = "a verify token";
+const number = "106540352242922";
+const otherNumber = "206540352242922";
+
+const source = { format: "meta", verifyTokens: [token, "the next token"], signature: { secrets: [secret, "the next secret"] } };
+
+const change = (value: object, phone = number, field = "messages") => ({
+  field,
+  value: { messaging_product: "whatsapp", metadata: { display_phone_number: "1", phone_number_id: phone }, ...value },
+});
+const requestOf = (...changes: object[]) => ({ object: "whatsapp_business_account", entry: [{ id: "102290129340398", changes }] });
+const status = (wamid: string, word: string, more: object = {}) => ({
+  id: wamid,
+  status: word,
+  timestamp: "1750263773",
+  recipient_id: "16505551234",
+  ...more,
+});
+
+async function post(relay: RelayHere, body: unknown, { path = "wa", headers = {} as Record<string, string>, key = secret } = {}) {
+  const bytes = Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
+  const signature = `sha256=${createHmac("sha256", key).update(bytes).digest("hex")}`;
+  const answer = await fetch(`${relay.url}/webhooks/${path}`, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-hub-signature-256": signature, ...headers },
+    body: bytes,
+  });
+  return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
+}
+
+const listed = async (relay: RelayHere, query = "") => {
+  const { body } = await relay.ask(`/v1/events?limit=100&reveal=true${query}`);
+  return (body as { data: Record<string, unknown>[] }).data;
+};
+
+async function storageOf(driver: string) {
+  if (driver === "sqlite") return { storage: {}, async [Symbol.asyncDispose]() {} };
+  const database = await createDatabase();
+  return {
+    storage: { driver: "postgres", url: database.url, schema: "relay", path: undefined },
+    [Symbol.asyncDispose]: () => database[Symbol.asyncDispose](),
+  };
+}
+
+describe.each(["sqlite", "postgres"])("webhooks of Meta on %s", (driver) => {
+  test("a batch becomes events, each once, and a bad item is quarantined alone", async () => {
+    await using stored = await storageOf(driver);
+    const downstream = await openDownstream();
+    const routes = [
+      routeTo(`${downstream.url}/original`, { name: "original" }),
+      { ...routeTo(`${downstream.url}/standard`, { name: "standard" }), payload: "standard" },
+      { ...routeTo(`${downstream.url}/enriched`, { name: "enriched", match: { events: ["message.status"] } }), payload: "enriched" },
+    ];
+    const relay = await startRelayHere({ settings: { storage: stored.storage, sources: { wa: source }, routes } });
+    const statuses = [
+      status("wamid.1", "read"),
+      status("wamid.1", "delivered"),
+      7,
+      status("wamid.2", "sent", { biz_opaque_callback_data: "ü" }),
+    ];
+    const messages = [{ from: "16505551234", id: "wamid.3", timestamp: "1750263774", type: "text", text: { body: "grüße 🎉" } }];
+    const batch = requestOf(
+      change({ contacts: [{ wa_id: "16505551234" }, { wa_id: "9" }], statuses, messages }),
+      change({ event: "APPROVED" }, number, "message_template_status_update"),
+    );
+
+    expect(await post(relay, batch)).toEqual({
+      status: 200,
+      body: { status: "accepted", events: 5, duplicates: 0, quarantined: 1, unassigned: 0 },
+    });
+    expect(await post(relay, batch)).toEqual({
+      status: 200,
+      body: { status: "accepted", events: 0, duplicates: 6, quarantined: 0, unassigned: 0 },
+    });
+    // The same status in another request.
+    expect((await post(relay, requestOf(change({ statuses: [statuses[0]] })))).body).toMatchObject({ events: 0, duplicates: 1 });
+
+    const events = await listed(relay);
+    expect(events.map(({ event, disposition }) => `${event} ${disposition}`).toSorted()).toEqual([
+      "message.received routed",
+      "message.status routed",
+      "message.status routed",
+      "message.status routed",
+      "null quarantined",
+      "template.status routed",
+    ]);
+    await until("all is delivered", () => downstream.arrivals.length >= 13);
+    const at = (path: string) => downstream.arrivals.filter((arrival) => arrival.path === path).map(({ body }) => JSON.parse(String(body)));
+    expect(
+      at("/original")
+        .map(({ entry }) => entry[0].changes[0].value.statuses?.[0].status ?? null)
+        .toSorted(),
+    ).toEqual(["delivered", "read", "sent", null, null].toSorted());
+    for (const { entry } of at("/original")) expect(entry[0].changes[0].value.contacts?.length ?? 1).toBe(1);
+    const standard = at("/standard").find(({ data }) => data.wamid === "wamid.2");
+    expect(standard).toMatchObject({
+      event: "message.status",
+      createdAt: "2025-06-18T16:22:53.000Z",
+      data: { status: "sent", reference: "ü", raw: statuses[3] },
+    });
+    const enriched = at("/enriched").find(({ data }) => data.wamid === "wamid.2");
+    expect(enriched).toMatchObject({ ...standard, relay: { route: "enriched", source: "wa", account: "main" } });
+    // What the relay writes is ASCII.
+    for (const { path, body } of downstream.arrivals) if (path !== "/original") expect(String(body)).toMatch(/^[\x20-\x7e]*$/);
+    const { body: audit } = await relay.ask("/v1/audit");
+    expect(audit).toMatchObject({ balanced: true, offenders: [] });
+  });
+
+  test("numbers of several customers go to their accounts, and unknown ones are kept until they are mapped", async () => {
+    await using stored = await storageOf(driver);
+    const downstream = await openDownstream();
+    const settings = (accounts: object) => ({
+      storage: stored.storage,
+      accounts: { one: {}, two: {} },
+      sources: { wa: { ...source, accounts } },
+      routes: [routeTo(downstream.url)],
+    });
+    const relay = await startRelayHere({ settings: settings({ [number]: "one" }) });
+    const batch = requestOf(
+      change({ statuses: [status("wamid.1", "sent")] }),
+      change({ statuses: [status("wamid.2", "sent")] }, otherNumber),
+    );
+    expect((await post(relay, batch)).body).toMatchObject({ events: 1, unassigned: 1 });
+    expect((await post(relay, batch)).body).toMatchObject({ events: 0, duplicates: 2, unassigned: 0 });
+    const kept = async () => (await listed(relay)).map(({ account, disposition }) => `${account} ${disposition}`).toSorted();
+    expect(await kept()).toEqual([" unassigned", "one routed"]);
+
+    const release = () => relay.ask("/v1/replay", { method: "POST", body: { disposition: "unassigned" } });
+    expect((await release()).body).toMatchObject({ replayed: 0, invalid: 1 });
+    relay.writeSettings(settings({ [number]: "two", [otherNumber]: "two" }));
+    await relay.reload();
+    expect((await release()).body).toMatchObject({ replayed: 1, invalid: 0 });
+    // A number that has another account now makes nothing new.
+    expect((await post(relay, batch)).body).toMatchObject({ events: 0, duplicates: 2 });
+    expect(await kept()).toEqual([" released", "one routed", "two routed"]);
+    await until("both are delivered", () => downstream.arrivals.length >= 2);
+    expect(downstream.arrivals.map(({ wamid }) => wamid).length).toBe(2);
+    const { body: audit } = await relay.ask("/v1/audit");
+    expect(audit).toMatchObject({ balanced: true, offenders: [] });
+  });
+
+  test("only statuses wait for a registration", async () => {
+    await using stored = await storageOf(driver);
+    const routes = [routeTo("http://127.0.0.1:9/", { match: { tracked: true } })];
+    const relay = await startRelayHere({ settings: { storage: stored.storage, sources: { wa: source }, routes } });
+    await post(relay, requestOf(change({ statuses: [status("wamid.1", "sent")], messages: [{ id: "wamid.2", from: "1" }] })));
+    expect((await listed(relay)).map(({ event, disposition }) => [event, disposition])).toEqual([
+      ["message.received", "ignored"],
+      ["message.status", "parked"],
+    ]);
+  });
+});
+
+describe("a source of Meta's", () => {
+  test("answers the handshake of any of its tokens, and no other", async () => {
+    const relay = await startRelayHere({
+      settings: { sources: { wa: source, plain: { signature: { service: "acme", secrets: ["a-secret-of-16-bytes"] } } } },
+    });
+    const ask = async (query: string, name = "wa") => {
+      const answer = await fetch(`${relay.url}/webhooks/${name}${query}`);
+      return [answer.status, answer.headers.get("content-type"), await answer.text()];
+    };
+    const query = (more: Record<string, string>) =>
+      `?${new URLSearchParams({ "hub.mode": "subscribe", "hub.challenge": "1158201444", "hub.verify_token": token, ...more })}`;
+    const right = [200, "text/plain; charset=utf-8", "1158201444"];
+    expect(await ask(query({}))).toEqual(right);
+    expect(await ask(query({ "hub.verify_token": "the next token" }))).toEqual(right);
+    for (const wrong of [
+      { "hub.verify_token": "wrong" },
+      { "hub.mode": "other" },
+      { "hub.challenge": "" },
+      { "hub.challenge": "1".repeat(300) },
+    ])
+      expect((await ask(query(wrong)))[0]).toBe(403);
+    expect((await ask(""))[0]).toBe(403);
+    expect((await ask(query({}), "plain"))[0]).toBe(405);
+    for (let n = 0; n < 30; n += 1) await ask(query({ "hub.verify_token": "wrong" }));
+    expect((await ask(query({ "hub.verify_token": "wrong" })))[0]).toBe(429);
+    expect(JSON.stringify(relay.log())).not.toContain(token);
+  });
+
+  test("refuses what no secret signed, and takes three megabytes", async () => {
+    const relay = await startRelayHere({ settings: { sources: { wa: source } } });
+    const body = requestOf(change({ statuses: [status("wamid.1", "sent")] }));
+    expect((await post(relay, body, { key: "wrong" })).status).toBe(401);
+    expect((await post(relay, body, { key: "the next secret" })).status).toBe(200);
+    const large = requestOf(
+      change({ statuses: Array.from({ length: 1_000 }, (_, n) => status(`wamid.L${n}`, "sent", { pad: "x".repeat(2_900) })) }),
+    );
+    expect((await post(relay, large)).body).toMatchObject({ events: 1_000 });
+    expect((await post(relay, Buffer.alloc(5 * 1024 ** 2, 0x20))).status).toBe(413);
+  });
+
+  test("checks a fixed header, a secret in the path, or another signature", async () => {
+    const relay = await startRelayHere({
+      settings: {
+        sources: {
+          fixed: { format: "meta", header: { name: "Authorization", values: ["Bearer of a long token"] } },
+          path: { format: "meta", pathSecrets: ["a-secret-in-a-path"] },
+          kapso: { format: "meta", signature: { header: "x-webhook-signature", secrets: [secret] } },
+          both: { format: "meta", pathSecrets: ["a-secret-in-a-path"], signature: { secrets: [secret] } },
+        },
+      },
+    });
+    let n = 0;
+    const sendTo = async (path: string, headers: Record<string, string> = {}) =>
+      (await post(relay, requestOf(change({ statuses: [status(`wamid.${n++}`, "sent")] })), { path, headers })).status;
+    expect(await sendTo("fixed")).toBe(401);
+    expect(await sendTo("fixed", { authorization: "Bearer of another token" })).toBe(401);
+    expect(await sendTo("fixed", { authorization: "Bearer of a long token" })).toBe(200);
+    expect(await sendTo("path")).toBe(401);
+    expect(await sendTo("path/wrong")).toBe(401);
+    expect(await sendTo("path/a-secret-in-a-path")).toBe(200);
+    expect(await sendTo("path/a-secret-in-a-path/more")).toBe(401);
+    expect(await sendTo("kapso")).toBe(401);
+    expect(await sendTo("both")).toBe(401);
+    expect(await sendTo("both/a-secret-in-a-path", { "x-hub-signature-256": `sha256=${"0".repeat(64)}` })).toBe(401);
+    expect(await sendTo("both/a-secret-in-a-path")).toBe(200);
+    expect(await sendTo("kapso/a-secret-in-a-path")).toBe(404);
+    expect(JSON.stringify(relay.log())).not.toContain("a-secret-in-a-path");
+    const metrics = await (await fetch(`${relay.url}/metrics`)).text();
+    expect(metrics).not.toContain("a-secret-in-a-path");
+  });
+
+  test("keeps twenty requests of three megabytes at once, or says that it cannot now", async () => {
+    const relay = await startRelayHere({ settings: { sources: { wa: source } } });
+    const pad = "x".repeat(29_000);
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, at) =>
+        post(relay, requestOf(change({ statuses: Array.from({ length: 100 }, (__, n) => status(`wamid.${at}.${n}`, "sent", { pad })) }))),
+      ),
+    );
+    const taken = answers.filter((answer) => answer.status === 200);
+    expect(taken.length).toBeGreaterThanOrEqual(10);
+    expect(answers.filter((answer) => answer.status !== 200).every((answer) => answer.status === 503)).toBe(true);
+    const { body } = await relay.ask("/v1/stats");
+    expect((body as { dispositions: { filtered: number } }).dispositions.filtered).toBe(taken.length * 100);
+  });
+});
