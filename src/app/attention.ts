@@ -93,6 +93,13 @@ function ofRelay({ now, quarantine, unplanned, storeFailure, reload }: Attention
     const what = many(events, "signed webhook is not a valid event", "signed webhooks are not valid events");
     entries.push(entry("quarantined", null, oldestAt, `${what}.`, { waiting: events, action: "release" }));
   }
+  if (quarantine.unassigned.oldestAt !== null) {
+    const { events, oldestAt } = quarantine.unassigned;
+    const what = many(events, "event is", "events are");
+    entries.push(
+      entry("unassigned", null, oldestAt, `${what} for business numbers that no account has.`, { waiting: events, action: "release" }),
+    );
+  }
   const [fault] = reload.faults;
   if (reload.result === "refused" && fault !== undefined) {
     const place = fault.path === "" ? "" : `${fault.path} `;

@@ -6,7 +6,7 @@ import type { DatabaseFacts } from "../model/database.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention } from "../model/overview.ts";
 import type { StopView } from "../service/accounts.ts";
-import type { QuarantineCount, RouteBacklog, Unplanned } from "../store/views.ts";
+import { noQuarantine, type QuarantineCount, type RouteBacklog, type Unplanned } from "../store/views.ts";
 import { type AttentionFacts, attentionOf, createNoticing, routeFacts } from "./attention.ts";
 import { answerOr } from "./gauges.ts";
 import type { Supervisor } from "./supervise.ts";
@@ -55,7 +55,7 @@ export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis>
   /** Reused while the store is unavailable. */
   let stored = {
     unplanned: { events: 0, oldestAt: null } as Unplanned,
-    quarantine: { events: 0, oldestAt: null } as QuarantineCount,
+    quarantine: noQuarantine,
     breakers: new Map() as ReadonlyMap<string, BreakerView>,
     alarms: [] as readonly Alarm[],
     stops: [] as readonly StopView[],

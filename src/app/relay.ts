@@ -31,6 +31,7 @@ import { createArrivals } from "../receive/arrivals.ts";
 import { clientAddress } from "../receive/client-address.ts";
 import { createReceiver } from "../receive/receiver.ts";
 import { secretUsage } from "../receive/signature/usage.ts";
+import { noQuarantine } from "../store/views.ts";
 import { createAccepting } from "./accept.ts";
 import { createCleanup } from "./cleanup.ts";
 import { createControlPort } from "./control.ts";
@@ -267,7 +268,7 @@ export async function createRelay({
     settings: current,
     backlog: countBacklog,
     unplanned: store.read.unplanned,
-    quarantine: createCount(clock.now, store.browse.quarantine, { events: 0, oldestAt: null }),
+    quarantine: createCount(clock.now, store.browse.quarantine, noQuarantine),
     lanes: dispatcher.states,
     breakers,
     alarms: () => (store.isShared ? store.alarmsInForce() : service.alarms()),

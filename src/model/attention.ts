@@ -34,6 +34,7 @@ export const attentionKinds = [
   "database-strained",
   "dead-letters",
   "quarantined",
+  "unassigned",
   "settings-refused",
 ] as const;
 export type AttentionKind = (typeof attentionKinds)[number];
@@ -193,6 +194,16 @@ export const conditions: Readonly<Record<ConditionName, Condition>> = {
     summary: "Signed webhooks are not valid events",
     cure: "Each one shows the reason. Correct the sender. Release them once an upgraded relay reads them.",
     command: "wamid-relay replay --disposition quarantined",
+  },
+  unassigned: {
+    kind: "unassigned",
+    severity: "warning",
+    about: "store",
+    after: 0,
+    alert: "RelayUnassigned",
+    summary: "Events came for business numbers that no account has",
+    cure: "Add the numbers to accounts of their source, reload, then release them.",
+    command: "wamid-relay replay --disposition unassigned",
   },
   "settings-refused": {
     kind: "settings-refused",

@@ -128,10 +128,14 @@ export interface RouteBacklog {
 }
 
 /** Quarantined bodies that were not released. */
+export const noQuarantine: QuarantineCount = { events: 0, oldestAt: null, unassigned: { events: 0, oldestAt: null } };
+
 export interface QuarantineCount {
   readonly events: number;
   /** When the first of them was received, in unix ms. Null: none. */
   readonly oldestAt: number | null;
+  /** Of events whose business number no account has. */
+  readonly unassigned: { readonly events: number; readonly oldestAt: number | null };
 }
 
 /** The filters that messages and runs share. */

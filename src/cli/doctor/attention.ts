@@ -20,6 +20,7 @@ const checks: Record<AttentionKind, string> = {
   "reconcile-failing": "polls",
   "dead-letters": "dead letters",
   quarantined: "quarantine",
+  unassigned: "numbers",
   "settings-refused": "reload",
 };
 

@@ -35,7 +35,7 @@ export function createEventAudit({ tally, deletedBefore, parkedSince }: EventAud
   function isEventSound({ row, facts, open, isHydrating }: Audited): boolean {
     const { seq, plan, disposition, subject } = row;
     const word = dispositions[disposition];
-    if ((word === "quarantined" || word === "released") && plan === null) {
+    if ((word === "quarantined" || word === "unassigned" || word === "released") && plan === null) {
       return rules.body(seq, word, row.isBare === 1 && (row.release !== null) === (word === "released"));
     }
     if (facts === null) return rules.withoutPlan(seq, plan);

@@ -1,5 +1,6 @@
-import { dispositions } from "../../model/states.ts";
-import { counters, deliveries, events, queue, queueState, settledState } from "../schema/tables.ts";
+import type { Disposition } from "../../model/states.ts";
+import { codeOf } from "../schema/codes.ts";
+import { counters, deliveries, events, queue, queueState, settledState, whereQuarantined } from "../schema/tables.ts";
 import { first, rows, type Work } from "../sql/ops.ts";
 import { as, raw, select, sql, typed } from "../sql/sql.ts";
 import type { QuarantineCount, RouteBacklog, StoredSecretUse } from "../views.ts";
@@ -63,12 +64,17 @@ export function* backlog(): Work<readonly RouteBacklog[]> {
 }
 
 const e = as(events, "e");
-const quarantined = raw(String(dispositions.indexOf("quarantined")));
 
 export function* quarantineCount(): Work<QuarantineCount> {
-  const counted = yield* first(
-    select({ events: count, oldestAt: typed<number | null>(sql`min(${e.received_at})`) })`FROM events e
-      ${raw("INDEXED BY events_quarantined", "")} WHERE e.disposition = ${quarantined}`,
+  const counted = yield* rows(
+    select({ disposition: e.disposition, events: count, oldestAt: typed<number | null>(sql`min(${e.received_at})`) })`FROM events e
+      ${raw("INDEXED BY events_quarantined", "")} WHERE e.${raw(whereQuarantined)} GROUP BY e.disposition`,
   );
-  return counted ?? { events: 0, oldestAt: null };
+  const of = (word: Disposition) => {
+    const { events, oldestAt } = counted.find(({ disposition }) => disposition === codeOf.disposition[word]) ?? noEvents;
+    return { events, oldestAt };
+  };
+  return { ...of("quarantined"), unassigned: of("unassigned") };
 }
+
+const noEvents = { events: 0, oldestAt: null };

@@ -1,8 +1,7 @@
 import { minuteMs } from "../../model/history.ts";
 import { lastHourFrom } from "../../model/last-hour.ts";
-import { dispositions } from "../../model/states.ts";
 import type { StoreReading } from "../reading.ts";
-import { settledState } from "../schema/tables.ts";
+import { settledState, whereQuarantined } from "../schema/tables.ts";
 import type { Db } from "./file.ts";
 import type { FileInspecting } from "./inspecting.ts";
 
@@ -47,7 +46,7 @@ function createHasMany(db: Db, few: number) {
   return {
     lists: (): boolean => lists.some((each) => each()),
     undelivered: (): boolean => undelivered.some((each) => each()),
-    quarantined: has(`events WHERE disposition = ${dispositions.indexOf("quarantined")}`),
+    quarantined: has(`events WHERE ${whereQuarantined}`),
     minutes: (from: number): boolean => minutes(Math.floor(from / minuteMs)),
   };
 }

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { type AttentionFacts, attentionOf, createNoticing, type RouteFacts } from "../../../src/app/attention.ts";
 import { attentionKinds } from "../../../src/model/attention.ts";
 import type { Attention } from "../../../src/model/overview.ts";
+import { noQuarantine } from "../../../src/store/views.ts";
 import { soundDatabase } from "../../harness/database-facts.ts";
 
 const start = Date.parse("2026-11-21T12:00:00Z");
@@ -21,7 +22,7 @@ const route = (parts: Partial<RouteFacts>): RouteFacts => ({
 const good: AttentionFacts = {
   now: start,
   routes: [route({ waiting: 3, oldestDueAt: start })],
-  quarantine: { events: 0, oldestAt: null },
+  quarantine: noQuarantine,
   unplanned: { events: 0, oldestAt: null },
   alarms: [],
   stops: [],
@@ -164,13 +165,25 @@ const faults: readonly {
   },
   {
     title: "quarantined webhooks",
-    facts: { quarantine: { events: 1, oldestAt: start - minute } },
+    facts: { quarantine: { ...noQuarantine, events: 1, oldestAt: start - minute } },
     entry: {
       kind: "quarantined",
       subject: null,
       since: start - minute,
       waiting: 1,
       text: "1 signed webhook is not a valid event. Each one shows the reason. Correct the sender. Release them once an upgraded relay reads them.",
+      action: "release",
+    },
+  },
+  {
+    title: "events of unknown numbers",
+    facts: { quarantine: { ...noQuarantine, unassigned: { events: 2, oldestAt: start - minute } } },
+    entry: {
+      kind: "unassigned",
+      subject: null,
+      since: start - minute,
+      waiting: 2,
+      text: "2 events are for business numbers that no account has. Add the numbers to accounts of their source, reload, then release them.",
       action: "release",
     },
   },

@@ -44,7 +44,12 @@ test("a source is one of its kinds", () => {
 test("keys are known at every depth, through names, lists and kinds", () => {
   expect(knownKeys([])).toContain("routes");
   expect(knownKeys(["sources", "any", "signature"])).toContain("tolerance");
-  expect(knownKeys(["sources", "any"])).toEqual(new Set(["account", "kind", "signature", "fields", "mode", "dedupe", "to"]));
+  expect(knownKeys(["sources", "any"])).toEqual(
+    new Set([
+      ...["account", "kind", "signature", "fields", "mode", "dedupe", "to"],
+      ...["format", "accounts", "verifyTokens", "header", "pathSecrets", "registerBy"],
+    ]),
+  );
   expect(knownKeys(["routes", 3, "to", "retry"])).toEqual(new Set(["schedule", "jitter"]));
   expect(knownKeys(["routes", 0, "match", "where", "$or", 1, "$not"])).toContain("$and");
   expect(knownKeys(["nothing", "here"])).toEqual(new Set());
