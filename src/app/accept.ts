@@ -7,7 +7,7 @@ import type { ReleasedEvent, Store } from "../store/port.ts";
 import type { AcceptOutcome } from "../store/rules.ts";
 
 interface AcceptingParts {
-  readonly store: Pick<Store, "accept" | "announce" | "nameRequest" | "quarantine" | "release">;
+  readonly store: Pick<Store, "accept" | "announce" | "nameRequest" | "quarantine" | "registerEach" | "release">;
   readonly settings: () => Settings;
   /** A webhook arrived: the service is not silent. */
   readonly arrived: (event: ReceivedEvent) => void;
@@ -51,6 +51,16 @@ export function createAccepting({ store, settings, arrived, truncated, metrics, 
     // With `then`: on this path, each async function costs as much as counting the event three times.
     accept: (event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> =>
       store.accept(event, proxyRoute).then((outcome) => note(event, outcome)),
+    /** Registers the message of an event with what its sender attached to it, where the source says so. */
+    async register({ source: name, account, subject, receivedAt }: ReceivedEvent): Promise<void> {
+      const source = settings().sources[name];
+      if (source?.kind !== "events" || source.format !== "meta" || source.registerBy === undefined) return;
+      if (subject.type !== "message" || subject.reference === undefined) return;
+      const { wamid, reference } = subject;
+      const [outcome] = await store.registerEach([{ account, wamid, reference }], receivedAt);
+      // A conflict keeps what is registered.
+      if (outcome !== undefined && outcome.result !== "conflict") store.announce(outcome.due);
+    },
     /** Gives a signed request the event id that the same bytes got before within `dedupe`, in any process. */
     async name(event: ReceivedEvent): Promise<ReceivedEvent> {
       const source = settings().sources[event.source];

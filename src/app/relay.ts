@@ -206,10 +206,10 @@ export async function createRelay({
   const receiver = createReceiver({
     sources: inboundSources(settings),
     accepting: {
-      event: (event) =>
-        event.request === undefined || event.format !== undefined
-          ? accepting.accept(event)
-          : accepting.name(event).then((one) => accepting.accept(one)),
+      event: (event) => {
+        if (event.format !== undefined) return accepting.register(event).then(() => accepting.accept(event));
+        return event.request === undefined ? accepting.accept(event) : accepting.name(event).then((one) => accepting.accept(one));
+      },
       quarantine: accepting.quarantine,
       proxy: async (event) => proxy.exchange(await accepting.name(event)),
     },

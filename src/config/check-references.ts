@@ -102,6 +102,7 @@ export function checkReferences(settings: unknown, valid?: Settings): Finding[] 
           ? [{ path: [...path, "to", "passSignature"], message: "could never verify: payload enriched changes the bytes that were signed" }]
           : [];
       return [
+        ...checkBytes(route, parts, path),
         ...checkNames(route.match.sources, parts.sourceNames, "source", [...path, "match", "sources"]),
         ...checkNames(route.match.accounts, parts.accounts, "account", [...path, "match", "accounts"]),
         ...signature,
@@ -120,6 +121,15 @@ export function checkReferences(settings: unknown, valid?: Settings): Finding[] 
     ),
     ...checkControlPort(entries(entries(settings)["server"])),
   ];
+}
+
+/** Signatures of requests with several events are of no use to a destination that gets one of them. */
+function checkBytes({ match, to }: RouteSettings, { sources }: Parts, path: SettingsPath): Finding[] {
+  const several = sources.flatMap(([name, source]) => (source.kind === "events" && source.format === "meta" ? [name] : []));
+  const matched = several.find((name) => match.sources === undefined || match.sources.includes(name));
+  if (!to.passSignature || matched === undefined) return [];
+  const message = `could not verify events of the source "${matched}", whose requests have several: use to.signature, or match.sources`;
+  return [{ path: [...path, "to", "passSignature"], message }];
 }
 
 /** Both would be refused at the start, and only there. */

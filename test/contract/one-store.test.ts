@@ -2,6 +2,7 @@
 import { openPostgres, openSqlite } from "./one-store.ts";
 import { oneStoreBackfillContract } from "./one-store-backfill-contract.ts";
 import { oneStoreContract } from "./one-store-contract.ts";
+import { oneStoreDerivedContract } from "./one-store-derived-contract.ts";
 import { oneStoreExchangesContract } from "./one-store-exchanges-contract.ts";
 import { oneStoreNotesContract } from "./one-store-notes-contract.ts";
 import { oneStoreParkingContract } from "./one-store-parking-contract.ts";
@@ -12,6 +13,7 @@ import { oneStoreUpkeepContract } from "./one-store-upkeep-contract.ts";
 for (const contract of [
   oneStoreContract,
   oneStoreParkingContract,
+  oneStoreDerivedContract,
   oneStoreQuarantineContract,
   oneStoreReplayContract,
   oneStoreBackfillContract,

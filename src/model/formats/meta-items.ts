@@ -98,7 +98,7 @@ function status(item: Json, { about, where }: ItemParts): Found {
     wamid: wamid as Wamid,
     status,
     errorCode: errorCode ?? null,
-    ...(reference === null ? {} : { reference }),
+    ...(reference === null || !isId(reference) || reference.includes("\0") ? {} : { reference }),
   };
   return { kind: metaItemKinds.statuses, key, at: item["timestamp"], data, subject };
 }

@@ -148,6 +148,28 @@ describe.each(["sqlite", "postgres"])("webhooks of Meta on %s", (driver) => {
     expect(audit).toMatchObject({ balanced: true, offenders: [] });
   });
 
+  test("a status registers its message by what its sender attached to it, where the source says so", async () => {
+    await using stored = await storageOf(driver);
+    const downstream = await openDownstream();
+    const relay = await startRelayHere({
+      settings: {
+        storage: stored.storage,
+        sources: { wa: { ...source, registerBy: "callback-data" }, other: source },
+        routes: [{ ...routeTo(downstream.url, { match: { tracked: true } }), payload: "enriched" }],
+      },
+    });
+    const ours = { biz_opaque_callback_data: "order-7" };
+    await post(relay, requestOf(change({ statuses: [status("wamid.1", "sent"), status("wamid.1", "delivered", ours)] })));
+    await post(relay, requestOf(change({ statuses: [status("wamid.2", "sent", ours)] })), { path: "other" });
+    await until("both statuses are delivered", () => downstream.arrivals.length >= 2);
+    for (const { body } of downstream.arrivals)
+      expect(JSON.parse(String(body))).toMatchObject({
+        data: { wamid: "wamid.1" },
+        relay: { message: { tracked: true, reference: "order-7" } },
+      });
+    expect((await listed(relay)).map(({ disposition }) => disposition).toSorted()).toEqual(["parked", "routed", "routed"]);
+  });
+
   test("only statuses wait for a registration", async () => {
     await using stored = await storageOf(driver);
     const routes = [routeTo("http://127.0.0.1:9/", { match: { tracked: true } })];

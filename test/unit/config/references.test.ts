@@ -188,6 +188,32 @@ describe("destinations", () => {
     expect(between(text("original"))).toEqual([]);
     expect(between(text("enriched"))).toEqual([expect.stringMatching(/^routes\[0\]\.to\.passSignature: could never verify/)]);
   });
+
+  test("a signature passed through cannot verify one of several events", () => {
+    const text = (match: string) => `
+accounts: { m: {} }
+sources:
+  wa: { format: meta, signature: { secrets: [a-secret-of-16-bytes] } }
+  s: { ${signature} }
+routes: [{ name: r, match: { ${match} }, to: { url: "https://a.example", passSignature: true } }]`;
+    expect(between(text(""))).toEqual([
+      expect.stringMatching(/^routes\[0\]\.to\.passSignature: could not verify events of the source "wa"/),
+    ]);
+    expect(between(text("sources: [s]"))).toEqual([]);
+  });
+
+  test("a source of Meta's needs a check, and its numbers need accounts of the file", () => {
+    const text = (wa: string) => `accounts: { m: {}, n: {} }\nsources: { wa: { format: meta, ${wa} } }`;
+    const check = "header: { name: authorization, values: [a-token-of-16-bytes] }";
+    expect(between(text("account: m"))).toEqual(["sources.wa.signature: is missing: a source needs signature, header or pathSecrets"]);
+    expect(between(text(`account: m, ${check}`))).toEqual([]);
+    expect(between(text(check))).toEqual([expect.stringMatching(/^sources\.wa\.account: is missing/)]);
+    expect(between(text(`${check}, accounts: { "106540352242922": n }`))).toEqual([]);
+    expect(between(text(`${check}, accounts: { "106540352242922": o }`))).toEqual([
+      expect.stringMatching(/^sources\.wa\.accounts\["106540352242922"\]: names no account/),
+    ]);
+    expect(between(text(`${check}, accounts: { abc: n }`))).toEqual([expect.stringMatching(/is not an id of digits/)]);
+  });
 });
 
 describe("warnings", () => {
