@@ -44,7 +44,9 @@ export interface ConsoleRelay {
 export async function startConsole(engine: Engine, breaker?: object): Promise<ConsoleRelay> {
   let status = 503;
   const downstream = await openFlakyDownstream((path) => ({ status: path === "/crm" ? status : 200 }));
-  const relay = await startRelay({ settings: { ...consoleSettings(downstream.url, allTokens, breaker), ...(await storageOf(engine)) } });
+  const relay = await startRelay({
+    settings: { ...consoleSettings(downstream.url, allTokens, breaker), ...(await storageOf(engine, { durable: true })) },
+  });
   return {
     relay,
     downstream,

@@ -107,11 +107,13 @@ function viewOf({ seq, account, id, kind, source, receivedAt, status, type, name
 
 type Ends = { readonly oldest: number; readonly newest: number; readonly oldestAt: number | null };
 
-/** Smallest and greatest seq, 0 when there are no events; `oldestAt` is when the oldest was received. */
+/** Smallest and greatest seq up to `until`, 0 when there are no events; `oldestAt` is when the oldest was received. */
 export function* listenEnds(until: number): Work<Ends> {
   const bounds = yield* boundsOf("events");
-  if (bounds === null || bounds.oldest > until) return { oldest: 0, newest: 0, oldestAt: null };
+  if (bounds === null) return { oldest: 0, newest: 0, oldestAt: null };
   const { oldest, newest } = bounds;
+  // Retention has deleted all up to `until`, where listeners stand: it must not look as if the store had lost events.
+  if (oldest > until) return { oldest: 0, newest: until, oldestAt: null };
   return { oldest, newest: Math.min(newest, until), oldestAt: (yield* firstFrom(oldest, until))?.receivedAt ?? null };
 }
 
@@ -124,7 +126,7 @@ function* firstFrom(seq: number, until: number): Work<{ readonly seq: number; re
 /** The seq before the first event received at `time` (unix ms) or later. A binary search, as events are stored in the order received. */
 export function* seqBefore(time: number, until: number): Work<number> {
   const { oldest, newest } = yield* listenEnds(until);
-  if (oldest === 0) return 0;
+  if (oldest === 0) return newest;
   let [before, last] = [oldest - 1, newest];
   while (before < last) {
     const middle = before + Math.floor((last - before) / 2) + 1;

@@ -51,9 +51,11 @@ describe.each(engines)("GET /v1/overview on %s", (engine: Engine) => {
       name: "crm",
       to: { breaker: { failures: 2, pause: "300ms", longest: "300ms" } },
     });
-    const relay = await startRelayHere({ settings: { ...(await storageOf(engine)), tracking: { unknown: "forward" }, routes: [route] } });
+    const relay = await startRelayHere({
+      settings: { ...(await storageOf(engine, { durable: true })), tracking: { unknown: "forward" }, routes: [route] },
+    });
 
-    const before = await overviewOf(relay);
+    const before = await shown(relay, "it delivers the route", ({ destinations: [crm] }) => crm?.inFlight === 0);
     expect(before).toMatchObject({ relay: { storage: engine }, attention: [], goodSince: before.relay.startedAt });
     const host = new URL(downstream.url).host;
     expect(before.destinations).toMatchObject([
@@ -85,7 +87,7 @@ describe.each(engines)("GET /v1/overview on %s", (engine: Engine) => {
     const gone = routeTo(`${downstream.url}/gone`, { name: "gone" });
     const dead = routeTo(`${downstream.url}/dead`, { name: "dead", to: { retry: { schedule: ["0s"] } } });
     const relay = await startRelayHere({
-      settings: { ...(await storageOf(engine)), tracking: { unknown: "forward" }, routes: [gone, dead] },
+      settings: { ...(await storageOf(engine, { durable: true })), tracking: { unknown: "forward" }, routes: [gone, dead] },
     });
     await postEvent(relay.webhookUrl, messages.event());
     expect((await postEvent(relay.webhookUrl, Buffer.from('{"no":"envelope"}'))).status).toBe(202);
@@ -117,7 +119,7 @@ describe.each(engines)("GET /v1/overview on %s", (engine: Engine) => {
 test("does not guess the attempts in flight of another process", async () => {
   const settings = { ...(await storageOf("postgres")), routes: [routeTo("http://127.0.0.1:9/", { name: "crm" })] };
   const relay = await startRelayHere({ settings });
-  expect((await overviewOf(relay)).destinations).toMatchObject([{ route: "crm", inFlight: 0 }]);
+  await shown(relay, "it delivers the route", ({ destinations }) => destinations[0]?.inFlight === 0);
   await startRelayHere({ role: "work", settings });
   await shown(relay, "the worker is known", ({ destinations }) => destinations[0]?.inFlight === null);
 });

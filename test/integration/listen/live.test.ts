@@ -59,7 +59,7 @@ const post = async (relay: RelayHere, count: number, status: MessageStatus = "se
 
 describe.each(engines)("GET /v1/live on %s", (engine: Engine) => {
   test("sends the overview when it changes, and events over a restart, none missing and none twice", async () => {
-    const relay = await startRelayHere({ settings: { ...(await storageOf(engine)), tracking: { unknown: "forward" } } });
+    const relay = await startRelayHere({ settings: { ...(await storageOf(engine, { durable: true })), tracking: { unknown: "forward" } } });
     const [before] = await post(relay, 1);
     const quiet = await follow(relay, "");
     const first = await follow(relay, "?tail=true");
@@ -90,7 +90,7 @@ describe.each(engines)("GET /v1/live on %s", (engine: Engine) => {
   });
 
   test("sends only the events that match", async () => {
-    const relay = await startRelayHere({ settings: { ...(await storageOf(engine)), tracking: { unknown: "forward" } } });
+    const relay = await startRelayHere({ settings: { ...(await storageOf(engine, { durable: true })), tracking: { unknown: "forward" } } });
     const failed = await follow(relay, "?tail=true&status=failed&source=main&event=message.status&disposition=filtered");
     const other = await follow(relay, "?tail=true&account=nobody");
     await until("both follow", () => failed.overviews().length > 0 && other.overviews().length > 0);

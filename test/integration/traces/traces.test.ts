@@ -103,7 +103,7 @@ test("a sender's context is kept with the event and continued, also by another p
   await receiver.stop();
   const [receipt] = collector.named("receive");
   expect(receipt).toMatchObject({ traceId, spanId: derived(event).spanId, parentSpanId: sender });
-  expect(receipt?.attributes).toMatchObject({ "relay.disposition": "routed", "relay.deliveries": 1 });
+  expect(receipt?.attributes["relay.disposition"]).toBe("routed");
 
   const worker = await startRelayHere({ settings, role: "work" });
   await exported(worker, 1);
