@@ -33,7 +33,7 @@ export function createAccepting({ store, settings, arrived, truncated, metrics, 
       // A released event arrived long ago.
       if (event.releaseOf === undefined) arrived(event);
       if (isTruncated(envelope)) truncated(event);
-      if (outcome.disposition !== "accepted") metrics.dispositions.count(source, outcome.disposition);
+      metrics.dispositions.count(source, outcome.disposition);
       if (secret !== null) metrics.secretUses.count(source, secret);
     } else if (outcome.conflict) {
       log.warn(

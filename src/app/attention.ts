@@ -6,7 +6,7 @@ import { type DatabaseFacts, databaseRisks } from "../model/database.ts";
 import type { AttemptError } from "../model/delivery.ts";
 import type { Attention } from "../model/overview.ts";
 import type { StopView } from "../service/accounts.ts";
-import type { QuarantineCount, RouteBacklog, Unplanned } from "../store/views.ts";
+import type { QuarantineCount, RouteBacklog } from "../store/views.ts";
 
 /** A route of the settings. */
 export interface RouteFacts extends RouteBacklog {
@@ -22,7 +22,6 @@ export interface AttentionFacts {
   readonly now: number;
   readonly routes: readonly RouteFacts[];
   readonly quarantine: QuarantineCount;
-  readonly unplanned: Unplanned;
   readonly alarms: readonly Alarm[];
   readonly stops: readonly StopView[];
   /** Why the store cannot write; null: it can. */
@@ -42,7 +41,6 @@ const failingForMs = 60_000;
 /** Fewer failures in a row may be the fault of single deliveries. `atOnce` are not, however fast they came. */
 const failuresInRow = { least: 3, atOnce: 10 };
 const overdueMs = 600_000;
-const unplannedMs = 60_000;
 /** A shorter pause ends before anybody could act. */
 const longPauseMs = 60_000;
 /** The service blocks an address for a minute; a longer block means that calls with a bad key go on. */
@@ -78,15 +76,11 @@ function entry(
   return { kind, severity, subject, since, waiting: null, nextAt: null, text, action: null, ...more };
 }
 
-function ofRelay({ now, quarantine, unplanned, storeFailure, reload }: AttentionFacts, noticed: Noticed): Attention[] {
+function ofRelay({ quarantine, storeFailure, reload }: AttentionFacts, noticed: Noticed): Attention[] {
   const entries: Attention[] = [];
   if (storeFailure !== null) {
     const text = `The relay cannot store events and answers webhooks with 503: ${storeFailure}.`;
     entries.push(entry("store-failing", null, noticed("store"), text));
-  }
-  if (unplanned.oldestAt !== null && now - unplanned.oldestAt > unplannedMs) {
-    const text = `${many(unplanned.events, "event waits", "events wait")} for a worker.`;
-    entries.push(entry("unplanned", null, unplanned.oldestAt, text, { waiting: unplanned.events }));
   }
   if (quarantine.oldestAt !== null) {
     const { events, oldestAt } = quarantine;

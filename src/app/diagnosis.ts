@@ -6,7 +6,7 @@ import type { DatabaseFacts } from "../model/database.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention } from "../model/overview.ts";
 import type { StopView } from "../service/accounts.ts";
-import { noQuarantine, type QuarantineCount, type RouteBacklog, type Unplanned } from "../store/views.ts";
+import { noQuarantine, type QuarantineCount, type RouteBacklog } from "../store/views.ts";
 import { type AttentionFacts, attentionOf, createNoticing, routeFacts } from "./attention.ts";
 import { answerOr } from "./gauges.ts";
 import type { Supervisor } from "./supervise.ts";
@@ -19,7 +19,6 @@ export interface DiagnosisParts {
   readonly supervise: Supervisor["supervise"] | null;
   readonly settings: () => Pick<Settings, "accounts" | "routes">;
   readonly backlog: () => MaybePromise<readonly RouteBacklog[]>;
-  readonly unplanned: () => MaybePromise<Unplanned>;
   readonly quarantine: () => MaybePromise<QuarantineCount>;
   readonly lanes: () => ReadonlyMap<string, LaneState>;
   /** Of the routes of the settings. */
@@ -54,7 +53,6 @@ export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis>
   let wasGood = true;
   /** Reused while the store is unavailable. */
   let stored = {
-    unplanned: { events: 0, oldestAt: null } as Unplanned,
     quarantine: noQuarantine,
     breakers: new Map() as ReadonlyMap<string, BreakerView>,
     alarms: [] as readonly Alarm[],
@@ -65,8 +63,7 @@ export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis>
 
   async function diagnose(): Promise<Diagnosis> {
     const counted = await parts.backlog();
-    const [unplanned, quarantine, breakers, alarms, stops, unreachable, database] = await Promise.all([
-      answerOr(parts.unplanned, stored.unplanned),
+    const [quarantine, breakers, alarms, stops, unreachable, database] = await Promise.all([
       answerOr(parts.quarantine, stored.quarantine),
       answerOr(parts.breakers, stored.breakers),
       answerOr(parts.alarms, stored.alarms),
@@ -74,7 +71,7 @@ export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis>
       answerOr(parts.unreachable, stored.unreachable),
       answerOr(parts.database, stored.database),
     ]);
-    stored = { unplanned, quarantine, breakers, alarms, stops, unreachable, database };
+    stored = { quarantine, breakers, alarms, stops, unreachable, database };
     const { accounts, routes } = settings();
     const lanes = parts.lanes();
     const backlog = new Map(counted.map((entry) => [entry.route, entry]));
@@ -85,7 +82,6 @@ export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis>
         return routeFacts(name, backlog.get(name), breakers.get(name), failing, slow);
       }),
       quarantine,
-      unplanned,
       alarms: alarms.filter(({ account }) => account !== null && Object.hasOwn(accounts, account)),
       stops,
       storeFailure: parts.storeFailure(),

@@ -10,7 +10,7 @@ import type { Plan } from "../service/settings.ts";
 import { type Store, type StoreHooks, StoreRefused } from "../store/port.ts";
 import type { Presence } from "../store/postgres/presence.ts";
 import type { Inspecting, StoreReading } from "../store/reading.ts";
-import type { PlannedSome, Rules } from "../store/rules.ts";
+import type { Rules } from "../store/rules.ts";
 import type { StorageSettings } from "../store/settings.ts";
 
 /**
@@ -37,8 +37,6 @@ export interface Engine {
   readonly store: Store;
   /** The time of all processes that share the store. */
   readonly clock: Clock;
-  /** Only of a store that processes share. */
-  readonly backlog?: PlanningBacklog;
   /** Divides the caps of an account, where processes share the store. */
   readonly budgets?: (account: string, baseUrl: string) => Budgets;
   /** How deliveries are queued, what is stored of their destinations, and which routes this process delivers. */
@@ -54,16 +52,6 @@ export interface Engine {
 
 /** The stored breakers of routes, by route name. */
 export type BreakersOf = (routes: readonly LaneSettings[]) => MaybePromise<ReadonlyMap<string, BreakerView>>;
-
-/** Accepted events that no process has tracked and planned yet, in the order of acceptance. */
-export interface PlanningBacklog {
-  /** Plans some, the oldest first; `at` is unix ms. */
-  planSome(at: number): Promise<PlannedSome>;
-  /** The oldest event. Null: none. */
-  next(): Promise<string | null>;
-  /** Calls `wake` when some process should plan events. Returns the unsubscribe function. */
-  onWaiting(wake: () => void): () => void;
-}
 
 export interface OpenOptions {
   /** `command`: a command that uses the store for a moment. */

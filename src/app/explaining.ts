@@ -1,4 +1,4 @@
-import type { DeliveryStory, EventStory, Explained, ExplainPort, Story } from "../control/reading.ts";
+import type { DeliveryStory, EventStory, ExplainPort, Story } from "../control/reading.ts";
 import type { NextStep } from "../model/answers.ts";
 import type { BreakerView } from "../model/breaker.ts";
 import { isProxyRoute } from "../model/delivery.ts";
@@ -6,7 +6,7 @@ import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ExplainQuery } from "../model/queries.ts";
 
 import type { StoreReading } from "../store/reading.ts";
-import type { DeliveryView, EventDetail, WaitingEvent } from "../store/views.ts";
+import type { DeliveryView, EventDetail } from "../store/views.ts";
 
 interface ExplainingParts {
   readonly read: Pick<StoreReading, "events" | "deliveries" | "messages" | "runs" | "stories">;
@@ -65,10 +65,8 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
   async function eventStory(seq: number): Promise<StoredStory | null> {
     const event = await read.events.get(seq);
     if (event === null) return null;
-    const ahead = event.disposition === "accepted" ? await read.stories.ahead(seq) : null;
-    const waits = ahead === null ? null : { since: event.receivedAt, ahead };
     const deliveries = await read.deliveries.list({ event: seq, limit: 1000 });
-    return { event, waits, deliveries: await Promise.all(deliveries.toReversed().map(deliveryStory)) };
+    return { event, deliveries: await Promise.all(deliveries.toReversed().map(deliveryStory)) };
   }
 
   async function eventsOf(seqs: readonly number[]): Promise<StoredStory[]> {
@@ -76,48 +74,17 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
     return stories.filter((story) => story !== null);
   }
 
-  /** `waiting`: seqs of matching unplanned events, smallest first. */
-  async function withEvents(
-    type: "message" | "run",
-    account: string,
-    key: string,
-    { after = 0, limit }: ExplainQuery,
-    waiting: readonly number[] = [],
-  ): Promise<EventPage> {
-    const planned = await read.stories.eventsOf(type, account, key, after, limit + 1);
-    const seqs = [...new Set([...planned, ...waiting])].sort((a, b) => a - b);
+  async function withEvents(type: "message" | "run", account: string, key: string, { after = 0, limit }: ExplainQuery): Promise<EventPage> {
+    const seqs = await read.stories.eventsOf(type, account, key, after, limit + 1);
     const shown = seqs.slice(0, limit);
     return { events: await eventsOf(shown), next: seqs.length > limit ? (shown.at(-1) ?? null) : null };
   }
 
-  async function messagesNamed(query: ExplainQuery): Promise<Explained> {
-    const { name, after = 0 } = query;
-    const isOfAccount = isOf(query);
-    const known = (await read.messages.find(name, query)).filter(isOfAccount).slice(0, mostStories);
-    const wamids = new Set([name, ...known.map(({ wamid }) => wamid)]);
-    const { events, unseen } = await read.stories.waitingOf([...wamids], { after, before: Number.MAX_SAFE_INTEGER });
-    const waiting = Map.groupBy(events.filter(isOfAccount), ({ account, wamid }) => nameOf(account, wamid));
-    // Again: a message whose first events were planned between the first lookup and this search is in neither result.
-    const found = (await read.messages.find(name, query)).filter(isOfAccount).slice(0, mostStories);
-    const stories = found.map(async (message): Promise<Story> => {
-      const { account, wamid } = message;
-      const seqs = waiting.get(nameOf(account, wamid))?.map(({ seq }) => seq);
-      return { message, run: null, ...(await withEvents("message", account, wamid, query, seqs)) };
-    });
-    for (const { account, wamid } of found) waiting.delete(nameOf(account, wamid));
-    const unknown = [...waiting.values()].map((some) => unknownStory(some, query));
-    return { stories: (await Promise.all([...stories, ...unknown])).filter((story) => story !== null), unseen };
-  }
-
-  /** The story of a message that has no planned event yet. */
-  async function unknownStory(events: readonly WaitingEvent[], query: ExplainQuery): Promise<Story | null> {
-    const [first] = events;
-    if (first === undefined || first.wamid !== query.name) return null;
-    const seqs = events.map(({ seq }) => seq);
-    const told = await withEvents("message", first.account, first.wamid, query, seqs);
-    const [story] = told.events;
-    // Which may be meanwhile.
-    return story === undefined ? null : { ...(await aboutOf(story.event)), ...told };
+  async function messagesNamed(query: ExplainQuery): Promise<Story[]> {
+    const found = (await read.messages.find(query.name, query)).filter(isOf(query)).slice(0, mostStories);
+    return Promise.all(
+      found.map(async (message) => ({ message, run: null, ...(await withEvents("message", message.account, message.wamid, query)) })),
+    );
   }
 
   async function runsNamed(query: ExplainQuery): Promise<Story[]> {
@@ -161,14 +128,12 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
   return {
     async explain(query) {
       const { as } = query;
-      if (as === "event") return { stories: await eventsNamed(query), unseen: 0 };
+      if (as === "event") return eventsNamed(query);
       if (as === "message") return messagesNamed(query);
-      if (as === "run") return { stories: await runsNamed(query), unseen: 0 };
+      if (as === "run") return runsNamed(query);
       const events = await eventsNamed(query);
-      if (events.length > 0) return { stories: events, unseen: 0 };
       // Messages and runs may share a reference.
-      const { stories, unseen } = await messagesNamed(query);
-      return { stories: [...stories, ...(await runsNamed(query))], unseen };
+      return events.length > 0 ? events : [...(await messagesNamed(query)), ...(await runsNamed(query))];
     },
   };
 }
@@ -178,6 +143,3 @@ function isOf({ account, accounts }: Pick<ExplainQuery, "account" | "accounts">)
   return (one: { readonly account: string }): boolean =>
     (account === undefined || one.account === account) && (accounts === undefined || accounts.includes(one.account));
 }
-
-/** Account names have no colon. */
-const nameOf = (account: string, wamid: string): string => `${account}:${wamid}`;

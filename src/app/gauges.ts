@@ -8,12 +8,11 @@ import { type CallCap, callPriorities } from "../service/admission.ts";
 import { stopReasons } from "../service/limits/account.ts";
 import type { LimiterState } from "../service/limits/limiter.ts";
 import { StoreUnavailable } from "../store/port.ts";
-import type { RouteBacklog, Unplanned } from "../store/views.ts";
+import type { RouteBacklog } from "../store/views.ts";
 
 interface GaugeParts {
   readonly now: () => number;
   readonly backlog: () => MaybePromise<readonly RouteBacklog[]>;
-  readonly unplanned: () => MaybePromise<Unplanned>;
   readonly lanes: () => ReadonlyMap<string, LaneState>;
   /** Of the routes of the settings. */
   readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
@@ -66,12 +65,9 @@ export async function answerOr<T>(read: () => MaybePromise<T>, last: T): Promise
 
 /** Reads the gauges, including those of routes that have a backlog but are not in the settings. */
 export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
-  let unplanned: Unplanned = { events: 0, oldestAt: null };
-
   return async () => {
     const now = parts.now();
     const counted = await parts.backlog();
-    unplanned = await answerOr(parts.unplanned, unplanned);
     const [attention, listeners, breakers] = await Promise.all([
       parts.attention(),
       answerOr(parts.listeners, []),
@@ -96,7 +92,7 @@ export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
       };
     });
     const services = [...parts.limiters()].map(([account, state]) => serviceGauges(account, state, now));
-    return { attention, routes, services, listeners, unplanned, requestsInFlight: parts.inFlight(), storing: parts.storing(), now };
+    return { attention, routes, services, listeners, requestsInFlight: parts.inFlight(), storing: parts.storing(), now };
   };
 }
 

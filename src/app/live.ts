@@ -25,8 +25,6 @@ const mostBehind = 5_000;
 /** Matching rows in one page. A listener that has more than `mostWaiting` to come gets only the newest of them. */
 const pageRows = 50;
 const mostWaiting = 500;
-/** Over Redis an accepted event is shown once it is planned, or after this long. */
-const plannedWithinMs = 2_000;
 
 /** Reads stored events once for all listeners of `GET /v1/live`. */
 export function createLive({ read, onStored, overview, clock, slice }: LiveParts): LivePort {
@@ -44,7 +42,7 @@ export function createLive({ read, onStored, overview, clock, slice }: LiveParts
 
   /** Oldest first. */
   async function rowsBetween(after: number, last: number): Promise<LiveRow[]> {
-    const { events } = await slice(() => read.events.list({ after, before: last + 1, limit: last - after }));
+    const events = await slice(() => read.events.list({ after, before: last + 1, limit: last - after }));
     if (events.length === 0) return [];
     const counts = await slice(() => read.deliveries.counts(events.map(({ seq }) => seq)));
     return events.map((event) => ({ ...event, ...(counts.get(event.seq) ?? noDeliveries) })).toReversed();
@@ -72,13 +70,8 @@ export function createLive({ read, onStored, overview, clock, slice }: LiveParts
     const target = isFiltered ? last : Math.min(last, begin + pageRows);
     while (through < target) {
       const end = Math.min(last, through + windowSeqs);
-      const rows = await rowsBetween(through, end);
-      const unplanned = rows.findIndex(({ disposition, receivedAt }) => {
-        return disposition === "accepted" && clock.now() - receivedAt < plannedWithinMs;
-      });
-      kept.push(...(unplanned === -1 ? rows : rows.slice(0, unplanned)));
-      through = rows[unplanned] === undefined ? end : rows[unplanned].seq - 1;
-      if (unplanned !== -1) break;
+      kept.push(...(await rowsBetween(through, end)));
+      through = end;
     }
     const dropped = kept.splice(0, Math.max(0, kept.length - mostKept)).at(-1);
     from = dropped?.seq ?? from;

@@ -48,7 +48,6 @@ export async function createReadingApi(
       supervise: null,
       settings: () => settings,
       backlog: () => read.backlog(),
-      unplanned: () => read.unplanned(),
       quarantine: () => read.quarantine(),
       lanes: () => new Map(),
       breakers,
@@ -111,8 +110,8 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
       // The events of a few messages are indexed.
       const isIndexed = filter.about !== undefined && filter.about.phone === undefined && filter.about.reference === undefined;
       if (filter.wamid !== undefined || isIndexed) {
-        const { events: data, unseen } = await read.events.list(filter);
-        return { data: await withCounts(data), next: data.length < limit ? null : (data.at(-1)?.seq ?? null), unseen };
+        const data = await read.events.list(filter);
+        return { data: await withCounts(data), next: data.length < limit ? null : (data.at(-1)?.seq ?? null) };
       }
       const { found, reached } = await walkBack({
         before: filter.before ?? null,
@@ -121,10 +120,10 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
         bounds: read.events.bounds,
         // Windows are read for `from`, too.
         isIndexed: from === undefined && (filter.errorCode !== undefined || filter.disposition === "quarantined"),
-        read: async (after, before, most) => (await read.events.list({ ...filter, after, before, limit: most })).events,
+        read: (after, before, most) => read.events.list({ ...filter, after, before, limit: most }),
         isPast: (after, before) => isReceivedBefore(from, after, before),
       });
-      return { data: await withCounts(found), next: found.length >= limit ? (found.at(-1)?.seq ?? null) : reached, unseen: 0 };
+      return { data: await withCounts(found), next: found.length >= limit ? (found.at(-1)?.seq ?? null) : reached };
     },
     async findEvents(id) {
       const events = await Promise.all((await seqsNamed(read, id)).map((seq) => read.events.get(seq)));

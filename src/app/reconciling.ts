@@ -15,7 +15,6 @@ import { type BudgetFacts, isFaultStop } from "../reconcile/port.ts";
 import { type AccountSummary, createReconciler, type ReconcilerHooks } from "../reconcile/reconciler.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
 import { type Store, StoreUnavailable } from "../store/port.ts";
-import type { StoreReading } from "../store/reading.ts";
 import type { CallUsage } from "./call-usage.ts";
 import { createPolledService, type Polling, type StatusIntake } from "./polling.ts";
 
@@ -23,9 +22,7 @@ import type { Watching } from "./watching.ts";
 
 export interface ReconcilingParts {
   readonly settings: () => Settings;
-  readonly store: Pick<Store, "claimPolls" | "settlePolls" | "countPolls" | "holdLease" | "notePass" | "lastPasses"> & {
-    readonly read: Pick<StoreReading, "unplanned">;
-  };
+  readonly store: Pick<Store, "claimPolls" | "settlePolls" | "countPolls" | "holdLease" | "notePass" | "lastPasses">;
   readonly services: ServiceAccounts;
   readonly usage: CallUsage;
   readonly intake: StatusIntake;
@@ -61,7 +58,7 @@ export function createReconciling(parts: ReconcilingParts) {
       },
     },
     budget: usage.facts,
-    isOurs: async (account) => (await isCaughtUp()) && store.holdLease(`reconcile ${account}`, leaseMs),
+    isOurs: (account) => store.holdLease(`reconcile ${account}`, leaseMs),
     hooks: passHooks(log, metrics, (summary) => void notePass(summary).catch(() => {})),
   });
 
@@ -72,12 +69,6 @@ export function createReconciling(parts: ReconcilingParts) {
     const before = (await store.lastPasses()).find(({ account }) => account === summary.account);
     const endedAt = clock.now();
     await store.notePass({ ...summary, endedAt, ...unreachable(summary, before, endedAt) });
-  }
-
-  /** False while events wait to be planned that may end the silence of a message: polling for them would waste calls. */
-  async function isCaughtUp(): Promise<boolean> {
-    const { oldestAt } = await store.read.unplanned();
-    return oldestAt === null || oldestAt > clock.now() - settings().reconcile.after;
   }
 
   function accountsOf({ account, accounts: limited }: OfAccounts): readonly string[] {

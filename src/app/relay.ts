@@ -47,7 +47,6 @@ import { createLive } from "./live.ts";
 import { openStore, storeName } from "./open-store.ts";
 import { createOverview } from "./overview.ts";
 import { perSettings } from "./per-settings.ts";
-import { startPlanning } from "./planning.ts";
 import { createAuditing, knownSources } from "./reading.ts";
 import { createReloading, type RereadSettings } from "./reload.ts";
 import { createRules, inboundSources, proxiedSources } from "./rules.ts";
@@ -133,7 +132,6 @@ export async function createRelay({
   const {
     store,
     clock,
-    backlog,
     lanes,
     budgets,
     breakersOf,
@@ -234,7 +232,6 @@ export async function createRelay({
   const readGauges = createGaugeReader({
     now: clock.now,
     backlog: countBacklog,
-    unplanned: store.read.unplanned,
     lanes: dispatcher.states,
     breakers,
     limiters: service.limiters,
@@ -267,7 +264,6 @@ export async function createRelay({
     supervise: dispatch ? supervise : null,
     settings: current,
     backlog: countBacklog,
-    unplanned: store.read.unplanned,
     quarantine: createCount(clock.now, store.browse.quarantine, noQuarantine),
     lanes: dispatcher.states,
     breakers,
@@ -418,10 +414,6 @@ export async function createRelay({
     });
   }
 
-  const endPlanning =
-    works && backlog !== undefined
-      ? startPlanning({ backlog, announce: store.announce, metrics, clock, supervise, log, privacy, planned: tracing?.planned })
-      : async () => {};
   if (works && settings.storage.driver === "sqlite") {
     const { startBackups } = await import("./backups.ts");
     backups = startBackups({ settings: current, path: settings.storage.path, clock, supervise, log, metrics: metrics.backup });
@@ -440,7 +432,6 @@ export async function createRelay({
     });
     try {
       await Promise.all([
-        endPlanning(),
         endTasks(),
         ...[...webServers].map((each) => each.close()),
         service.close(shutdownTimeout),

@@ -36,10 +36,10 @@ export function createReplaying({ store, now, isRouted, announce, stopping }: Re
   /** Settled deliveries, or those that unrouted events would get from a backfill. */
   function stepsOf({ disposition, ...filter }: ReplayQuery): Steps {
     if (disposition === "filtered" || disposition === "ignored") {
-      const unplanned = { ...filter, disposition };
+      const unrouted = { ...filter, disposition };
       return {
-        find: (cursor, limit) => store.findBackfill(unplanned, cursor, limit),
-        replay: (found) => store.backfill([...new Set(found.map(({ event }) => event))], unplanned, now()),
+        find: (cursor, limit) => store.findBackfill(unrouted, cursor, limit),
+        replay: (found) => store.backfill([...new Set(found.map(({ event }) => event))], unrouted, now()),
       };
     }
     return {

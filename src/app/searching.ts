@@ -72,7 +72,6 @@ async function eventsOfSubject(read: Reads, key: string): Promise<Pick<EventFilt
 }
 
 async function eventsNamed(read: Reads, q: string, wholeOnly: boolean, most: number): Promise<Pick<EventFilter, "wamid" | "about">> {
-  // Also finds unplanned events, whose message is not stored yet.
   if (q.startsWith("wamid.") || parseMask("wamid", q) !== null) return { wamid: await wamidOf(read, q) };
   const delivery = await read.deliveries.find(q);
   const seqs = delivery === null ? await seqsNamed(read, q) : [delivery.event];

@@ -8,7 +8,7 @@ import type { QuarantinedBody, ReceivedEvent, Subject } from "../model/event.ts"
 import type { HydrationPass } from "../model/hydration.ts";
 import type { Privacy } from "../observe/logger.ts";
 import { createTraces, readTraceparent, type TracesParts, traceparentOf } from "../observe/traces.ts";
-import type { AcceptOutcome, Planned } from "../store/rules.ts";
+import type { AcceptOutcome } from "../store/rules.ts";
 import type { Accepting } from "./accept.ts";
 import type { Polling } from "./polling.ts";
 
@@ -106,28 +106,6 @@ export function createTracing({ privacy, ...parts }: TracesParts & { readonly pr
         return outcome;
       },
     }),
-
-    /** An event that another process accepted was planned here. */
-    planned({ account, eventId, kind, headers, seq, source, disposition, fault, due }: Planned, tookMs: number): void {
-      if (eventId === null) return;
-      const root = traces.rootOf({ account, eventId, headers });
-      traces.record(traces.childOf(root), () => ({
-        name: "plan",
-        kind: SpanKind.INTERNAL,
-        parent: root,
-        tookMs,
-        attributes: {
-          "relay.account": account,
-          "relay.source": source,
-          "relay.event": privacy.id("event", eventId),
-          ...(kind === null ? {} : { "relay.kind": privacy.kind(kind) }),
-          "relay.seq": seq,
-          "relay.disposition": disposition,
-          "relay.deliveries": due.length,
-        },
-        ...(fault === null ? {} : { error: privacy.text(fault) }),
-      }));
-    },
 
     attempts: (hooks: LaneHooks): LaneHooks => ({
       ...hooks,

@@ -88,7 +88,7 @@ async function untilDone(client: ControlClient, path: string, isJson: boolean, i
   }
 }
 
-const eventWords = ["received", "routed", "filtered", "ignored", "quarantined", "released", "parked", "accepted", "unaccounted"] as const;
+const eventWords = ["received", "routed", "filtered", "ignored", "quarantined", "released", "parked", "unaccounted"] as const;
 const deliveryWords = ["planned", "delivered", "dead", "waiting", "held", "deleted", "unaccounted"] as const;
 
 /** Two tables whose rows must add up: events received, and deliveries planned. */
@@ -108,9 +108,6 @@ export function auditLines({ days, events, routes, deliveries, gone }: Audit): s
       [...routes.map((route) => [route.route, ...states(route)]), ["all", ...states(deliveries)]],
     ),
     "",
-    ...(events.accepted === 0
-      ? []
-      : [`${withCommas(events.accepted)} events are accepted and wait for a process with role work (or both) to plan them`]),
     ...(gone.deleted === 0 ? [] : [`${withCommas(gone.deleted)} more events were received before, and retention deleted them`]),
   ];
 }

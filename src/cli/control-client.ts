@@ -65,27 +65,21 @@ export function readAnswer<Name extends AnswerName>(name: Name, json: unknown): 
 /** Most rows of one page of the API. */
 const largestPage = 1000;
 
-/**
- * Reads pages until there are `limit` rows, or no more. `next` is for `--before`, null when nothing is left; `unseen` is the number
- * of oldest unplanned events that a search by wamid did not cover.
- */
+/** Reads pages until there are `limit` rows, or no more. `next` is for `--before`, null when nothing is left. */
 export async function readPages<Name extends "events" | "deliveries">(
   client: Pick<ControlClient, "request">,
   name: Name,
   query: Readonly<Record<string, string | undefined>>,
   limit: number,
-): Promise<Answer<Name> & { readonly unseen: number }> {
+): Promise<Answer<Name>> {
   const data: unknown[] = [];
   let before = query["before"];
-  let unseen = 0;
   for (;;) {
     const parameters = { ...query, before, limit: String(Math.min(largestPage, limit - data.length)) };
     const given = Object.entries(parameters).filter((entry): entry is [string, string] => entry[1] !== undefined);
     const page = await call(client, name, "GET", `/v1/${name}?${new URLSearchParams(given)}`);
-    // Earlier pages count too: this page continued with older events.
-    if ("unseen" in page) unseen = Math.max(unseen, page.unseen);
     data.push(...page.data);
-    if (page.next === null || data.length >= limit) return { data, next: page.next, unseen } as Answer<Name> & { unseen: number };
+    if (page.next === null || data.length >= limit) return { data, next: page.next } as Answer<Name>;
     before = String(page.next);
   }
 }

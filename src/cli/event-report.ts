@@ -9,9 +9,6 @@ type Hydration = NonNullable<EventDetail["hydration"]>;
 /** Most lines of a downstream's answer that are shown. */
 const responseLines = 5;
 
-/** The process that plans accepted events. */
-export const planner = "a process with role work (or both)";
-
 /** Everything about one event, for a person. */
 export function eventLines(event: EventDetail, isMasked: boolean): string[] {
   const { subject } = event;
@@ -26,7 +23,6 @@ export function eventLines(event: EventDetail, isMasked: boolean): string[] {
     ...(event.fault === null ? [] : [field("why", event.fault)]),
     ...(event.releasedAs === null ? [] : [field("released as", `event ${event.releasedAs}`)]),
     ...(event.releasedFrom === null ? [] : [field("released from", `quarantine, event ${event.releasedFrom}`)]),
-    ...(event.disposition === "accepted" ? [field("waits for", `${planner} to plan it`)] : []),
     ...(event.parkedUntil === null ? [] : [field("parked until", utc(event.parkedUntil))]),
     "",
     heading("received"),
@@ -54,7 +50,7 @@ export function eventLines(event: EventDetail, isMasked: boolean): string[] {
     "",
     ...(event.hydration === null ? [] : hydrationLines(event.hydration)),
     heading("routes"),
-    ...(event.routes.length === 0 ? [event.disposition === "accepted" ? "  not planned yet" : "  none"] : event.routes.map(verdictLine)),
+    ...(event.routes.length === 0 ? ["  none"] : event.routes.map(verdictLine)),
     "",
     heading("deliveries"),
     ...(event.deliveries.length === 0 ? ["  none"] : event.deliveries.flatMap(deliveryLines)),
@@ -64,10 +60,9 @@ export function eventLines(event: EventDetail, isMasked: boolean): string[] {
   ];
 }
 
-export function movement(event: Pick<EventDetail, "status" | "previousStatus" | "transition" | "disposition">): string {
-  const { status, previousStatus, transition, disposition } = event;
+export function movement(event: Pick<EventDetail, "status" | "previousStatus" | "transition">): string {
+  const { status, previousStatus, transition } = event;
   const before = previousStatus ?? "unknown";
-  if (disposition === "accepted") return `${status === null ? "" : `${status}; `}tracked once it is planned`;
   if (status === null) return previousStatus === null ? "none" : `stays ${before}`;
   return transition ? `${before} → ${status} (a transition)` : `stays ${before}, although ${status} was reported (no transition)`;
 }
@@ -164,9 +159,4 @@ export function attemptText(status: number | null, error: string | null): string
   if (error === null) return "accepted";
   if (error === "rejected") return "answered 2xx, but failIfBody matches its body";
   return error === "refused" || isOutage(error as AttemptError) ? `not accepted: ${error}` : `no answer: ${error}`;
-}
-
-/** Printed when more events wait to be planned than a search by wamid covers. */
-export function unseenLine(count: number): string {
-  return `not searched: the oldest ${count} events that wait to be planned; some may be about this message`;
 }

@@ -38,7 +38,7 @@ function declareList(command: Command) {
     .option("--limit <count>", "most rows", count, 50)
     .option("--before <seq>", "only events before this one: next of the previous page", count)
     .option("--show-pii", "show wamids in clear; they contain people's phone numbers")
-    .option("--json", "print {data, next, unseen} as JSON; next is for --before, null at the end")
+    .option("--json", "print {data, next} as JSON; next is for --before, null at the end")
     .addHelpText(
       "after",
       `
@@ -101,11 +101,7 @@ Examples:
 /** Prints the events that match, newest first. */
 async function listEvents(command: Command, options: ListOptions, io: Io): Promise<void> {
   const { event, source, account, status, disposition, errorCode, wamid, subject, query: q, before, limit } = options;
-  const [{ shownAnswer }, { unseenLine }, { readPages, timeFilter, withRelay }] = await Promise.all([
-    import("./answers.ts"),
-    import("./event-report.ts"),
-    import("./reach-relay.ts"),
-  ]);
+  const [{ shownAnswer }, { readPages, timeFilter, withRelay }] = await Promise.all([import("./answers.ts"), import("./reach-relay.ts")]);
   const query = {
     event,
     source,
@@ -140,10 +136,9 @@ async function listEvents(command: Command, options: ListOptions, io: Io): Promi
     each.id ?? each.fault ?? "",
   ]);
   const head = ["RECEIVED (UTC)", "SEQ", "EVENT", "STATUS", "DISPOSITION", "DELIVERIES", "ABOUT", "ID"];
-  print(io, options, { data: found.data, next: found.next, unseen: found.unseen }, () => tableLines(head, rows));
+  print(io, options, { data: found.data, next: found.next }, () => tableLines(head, rows));
   if (options.json === true) return;
   if (found.next !== null) io.err(`there are older ones: --before ${found.next}, or a greater --limit`);
-  if (found.unseen > 0) io.err(unseenLine(found.unseen));
 }
 
 /** The settled ones first: `3 delivered, 1 waiting`. */

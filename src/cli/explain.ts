@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { giveUpText } from "../model/words.ts";
 import type { Answer } from "./answers.ts";
 import type { ControlClient } from "./control-client.ts";
-import { attemptText, movement, planner, unseenLine, verdictLine } from "./event-report.ts";
+import { attemptText, movement, verdictLine } from "./event-report.ts";
 import type { Io } from "./io.ts";
 import { choice, count, givenArgument, withRelayOptions } from "./options.ts";
 import { counted, print, privacyOf, timeText } from "./output.ts";
@@ -27,7 +27,7 @@ function declare(command: Command) {
     .option("--limit <count>", "most events of each message", count, 50)
     .option("--after <seq>", "only events after this one: the last of the previous page", count)
     .option("--show-pii", "show wamids, phone numbers and what was registered in clear")
-    .option("--json", "print {data, unseen} as JSON, one entry for each message, run or event of the name")
+    .option("--json", "print {data} as JSON, one entry for each message, run or event of the name")
     .addHelpText(
       "after",
       `
@@ -57,11 +57,10 @@ async function explain(command: Command, name: string, options: Options, io: Io)
     return shownAnswer("explained", answer, privacyOf(options.showPii, client, io));
   };
   // Only the running relay knows whether a circuit breaker is open.
-  const { data, unseen } = await withRelay(command, options, io, "read", read);
-  print(io, options, { data, unseen }, () => data.flatMap((story, index) => [...(index > 0 ? [""] : []), ...storyLines(story)]));
+  const { data } = await withRelay(command, options, io, "read", read);
+  print(io, options, { data }, () => data.flatMap((story, index) => [...(index > 0 ? [""] : []), ...storyLines(story)]));
   if (options.json === true) return;
   for (const { next } of data) if (next !== null) io.err(`there are later events: --after ${next}, or a greater --limit`);
-  if (unseen > 0) io.err(unseenLine(unseen));
 }
 
 /** A story for a person, in the order in which it happened. Times are UTC. */
@@ -80,14 +79,7 @@ function headLines({ message, run, events }: Story): string[] {
   const tracked = message ?? run;
   if (tracked === null) {
     const [event] = events;
-    // Its message is known once it is planned.
-    const subject = event?.disposition === "accepted" ? event.subject : null;
-    if (event !== undefined && subject !== null && events.length > 1) {
-      return [`${subject.type} ${subject.key} of account ${event.account}, not tracked yet`];
-    }
-    const about = subject === null ? "no message or run" : `${subject.type} ${subject.key}, not tracked yet`;
-    const id = event?.id ?? "(quarantined: no id)";
-    return [`event ${id}, about ${about}`];
+    return [`event ${event?.id ?? "(quarantined: no id)"}, about no message or run`];
   }
   const key = message !== null ? message.wamid : (run?.runId ?? "");
   const times = Object.entries(tracked.times)
@@ -139,18 +131,13 @@ function eventLines(event: EventStory): string[] {
   ];
 }
 
-function fate({ disposition, fault, parkedUntil, waits, routes, releasedAs }: EventStory): string {
+function fate({ disposition, fault, parkedUntil, routes, releasedAs }: EventStory): string {
   if (releasedAs !== null) return `released as event ${releasedAs}; it was quarantined: ${fault ?? ""}`;
   if (fault !== null) return `${disposition}: ${fault}`;
   if (parkedUntil !== null) return `${disposition}, parked until ${timeText(parkedUntil)}: released when it is registered by then`;
-  if (disposition === "accepted") return `accepted; waits for ${planner} to plan it${waits === null ? "" : turnText(waits)}`;
   if (disposition === "ignored") return "ignored: its message was not registered";
   if (routes.length === 0) return `${disposition}: there were no routes`;
   return disposition;
-}
-
-function turnText({ since, ahead }: NonNullable<EventStory["waits"]>): string {
-  return `, since ${timeText(since)}, ${ahead === 0 ? "and is next" : `${ahead} before it`}`;
 }
 
 function hydrationLines({ state, reason, polled, found, foundCount, unknown, candidates }: NonNullable<EventStory["hydration"]>): string[] {

@@ -65,7 +65,7 @@ export interface DeliveryStory extends Omit<EventStoryView["deliveries"][number]
   readonly attemptHistory: readonly AttemptView[];
 }
 
-export interface EventStory extends Pick<EventStoryView, "waits"> {
+export interface EventStory {
   readonly event: EventDetail;
   readonly deliveries: readonly DeliveryStory[];
 }
@@ -75,15 +75,9 @@ export interface Story extends Omit<View<typeof explainedSchema>["data"][number]
   readonly events: readonly EventStory[];
 }
 
-export interface Explained {
-  /** Several when accounts, or messages with one reference, share the name; none when nothing has it. */
-  readonly stories: readonly Story[];
-  /** Number of oldest unplanned events that were not searched. */
-  readonly unseen: number;
-}
-
 export interface ExplainPort {
-  explain(query: ExplainQuery): Promise<Explained>;
+  /** Several when accounts, or messages with one reference, share the name; none when nothing has it. */
+  explain(query: ExplainQuery): Promise<readonly Story[]>;
 }
 
 type ReadingName =
@@ -133,10 +127,10 @@ export function createReadingHandlers(port: Reading, explaining: ExplainPort): P
     search: ({ q, accounts }, { request }) => lookUp(request, { names: [q] }, (wholeOnly) => port.search(q, wholeOnly, accounts), isSome),
     getStats: () => port.stats(),
     async explain(query, { request }) {
-      const isFound = ({ stories }: Explained) => stories.length > 0;
-      const { stories, unseen } = await lookUp(request, { names: [query.name] }, () => explaining.explain(query), isFound);
-      if (stories.length === 0) throw new RelayError("not_found", notFoundText(unseen));
-      return { data: stories.map((each) => ({ ...each, events: each.events.map(eventStory) })), unseen };
+      const isFound = ({ length }: readonly Story[]) => length > 0;
+      const stories = await lookUp(request, { names: [query.name] }, () => explaining.explain(query), isFound);
+      if (!isFound(stories)) throw new RelayError("not_found", "not found: no event, message or run has this id, wamid or reference");
+      return { data: stories.map((each) => ({ ...each, events: each.events.map(eventStory) })) };
     },
   };
 }
@@ -172,14 +166,9 @@ function onlyOne<T>(found: readonly T[], what: "event" | "message", name: (one: 
   throw new RelayError("bad_request", message, found.map(name));
 }
 
-function notFoundText(unseen: number): string {
-  const nothing = "not found: no event, message or run has this id, wamid or reference";
-  return unseen === 0 ? nothing : `${nothing}; not searched: the oldest ${unseen} events that wait to be planned`;
-}
-
-function eventStory({ event, waits, deliveries }: EventStory): EventStoryView {
+function eventStory({ event, deliveries }: EventStory): EventStoryView {
   const viewOf = (delivery: DeliveryStory) => ({ ...delivery, attemptHistory: delivery.attemptHistory.map(attemptOf) });
-  return { ...event, waits, routes: routesOf(event), deliveries: deliveries.map(viewOf) };
+  return { ...event, routes: routesOf(event), deliveries: deliveries.map(viewOf) };
 }
 
 function attemptOf(view: AttemptView): View<typeof attemptSchema> {

@@ -72,8 +72,8 @@ export function createDispatcher(routes: readonly LaneSettings[], { leases: leas
 
   return {
     /** Deliveries that were planned or released; `at` is unix ms. */
-    offer(due: readonly { readonly route: string; readonly event: number; readonly at: number; readonly lane?: number }[]): void {
-      for (const { route, event, at, lane = 0 } of due) {
+    offer(due: readonly { readonly route: string; readonly event: number; readonly at: number; readonly lane: number }[]): void {
+      for (const { route, event, at, lane } of due) {
         const of = sharded.get(route) ?? 1;
         const name = of === 1 ? route : leaseName(route, { number: shardOf(lane, of), of });
         lanes.get(name)?.lane.offer({ lane, event, at });

@@ -77,13 +77,12 @@ export type ListedEventView = View<typeof listedEventSchema>;
 export type DeliveryCounts = Pick<ListedEventView, "deliveries" | "cause">;
 export type RelayEvent = z.infer<typeof listedEventSchema>;
 
-const unseen = count.describe("Number of oldest unplanned events that a search by wamid did not cover.");
 /** `next` of a page. */
 export const nextSeq = seq.nullable().describe("`before` of the next page; null at the end.");
 const nextText = text.describe("`before` of the next page; null at the end.");
 
 export const eventPageSchema = z
-  .object({ data: z.array(listedEventSchema).describe("Newest first."), next: nextSeq, unseen })
+  .object({ data: z.array(listedEventSchema).describe("Newest first."), next: nextSeq })
   .meta({ id: "EventPage", description: "One page of events." });
 
 const hydrationSchema = z
@@ -292,10 +291,6 @@ const eventStorySchema = eventSchema
   .extend({
     hydration: hydrationSchema.nullable().describe("Hydration of a truncated event; null for all others."),
     routes: verdictsSchema,
-    waits: z
-      .object({ since: time.describe("When it was received."), ahead: count.describe("Number of events planned before it.") })
-      .nullable()
-      .describe("Place in the queue of an event that is not planned yet; null once it is."),
     deliveries: z
       .array(
         deliverySchema
@@ -312,7 +307,7 @@ const eventStorySchema = eventSchema
 
 export const storySchema = z
   .object({
-    message: messageSchema.nullable().describe("The message; null for runs and single events, and while none of its events is planned."),
+    message: messageSchema.nullable().describe("The message; null for runs and single events."),
     run: runSchema.nullable().describe("The run; null for messages and single events."),
     events: z.array(eventStorySchema).describe("Oldest first."),
     next: seq.nullable().describe("`after` of the next page; null at the end."),
@@ -321,10 +316,7 @@ export const storySchema = z
 export type RelayStory = z.infer<typeof storySchema>;
 
 export const explainedSchema = z
-  .object({
-    data: z.array(storySchema).describe("Several stories when accounts, or messages with one reference, share the name."),
-    unseen,
-  })
+  .object({ data: z.array(storySchema).describe("Several stories when accounts, or messages with one reference, share the name.") })
   .meta({ id: "Stories", description: "The stories of everything that has the name." });
 export type RelayExplained = z.infer<typeof explainedSchema>;
 

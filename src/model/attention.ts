@@ -23,7 +23,6 @@ interface Condition {
 export const attentionKinds = [
   "store-failing",
   "database-unsafe",
-  "unplanned",
   "no-webhooks",
   "destination-stopped",
   "destination-failing",
@@ -51,15 +50,6 @@ export const conditions: Readonly<Record<ConditionName, Condition>> = {
     alert: "RelayCannotStore",
     summary: "A relay cannot store events",
     cure: "Repair the store. The relay then continues by itself.",
-  },
-  unplanned: {
-    kind: "unplanned",
-    severity: "error",
-    about: "store",
-    after: 60,
-    alert: "RelayPlanningBehind",
-    summary: "Events wait to be planned",
-    cure: "Start a process with the role work or both, or add one if there are too few.",
   },
   "no-webhooks": {
     kind: "no-webhooks",

@@ -1,2 +1,2 @@
-/** The embedded engine has it at once, the Redis engine later. */
+/** SQLite has it at once, PostgreSQL later. */
 export type MaybePromise<T> = T | Promise<T>;

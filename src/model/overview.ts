@@ -17,7 +17,6 @@ const attentionSchema = z
 | \`store-failing\` | null | events cannot be stored | |
 | \`database-unsafe\` | null | with \`driver: postgres\`: a crash of the server may lose acknowledged events |  |
 | | | a failover may (a warning) | |
-| \`unplanned\` | null | an accepted event waits over a minute for a worker (\`driver: redis\` only) | |
 | \`no-webhooks\` | account | messages were sent and their webhooks do not arrive | |
 | \`destination-stopped\` | route | the destination answered 410, until you resume it | \`resume\` |
 | \`destination-failing\` | route | the breaker is not closed, or attempts failed in a row: ten, or three over a minute | \`retry\` |

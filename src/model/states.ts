@@ -1,15 +1,12 @@
 /**
- * The result of routing an event. Two are not final:
- *
- * - `parked` becomes `routed` when the wamid is registered in time, `filtered` if its reference or metadata do not match,
- *   else `ignored`.
- * - `accepted` (Redis engine only) waits for a worker, which plans it.
+ * The result of routing an event. `parked` is not final: it becomes `routed` when the wamid is registered in time,
+ * `filtered` if its reference or metadata do not match, else `ignored`.
  *
  * An item for a business number that no account has is `unassigned`, until the number gets one.
  * A quarantined or unassigned body that is read as an event later is `released`; the event has its own disposition. The stores save the
  * index in this list, so new ones go to the end.
  */
-export const dispositions = ["routed", "filtered", "ignored", "quarantined", "parked", "accepted", "released", "unassigned"] as const;
+export const dispositions = ["routed", "filtered", "ignored", "quarantined", "parked", "released", "unassigned"] as const;
 export type Disposition = (typeof dispositions)[number];
 
 /**

@@ -33,12 +33,6 @@ export interface Gauges {
   readonly services: readonly ServiceGauges[];
   /** How many events each listener is behind. */
   readonly listeners: readonly { readonly listener: string; readonly behind: number }[];
-  /** Events that no worker has planned yet. */
-  readonly unplanned: {
-    readonly events: number;
-    /** Unix ms at which the first of them was received; null: there are none. */
-    readonly oldestAt: number | null;
-  };
   readonly requestsInFlight: number;
   readonly storing: boolean;
   readonly now: number;
@@ -120,7 +114,7 @@ export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>
       "source",
       "outcome",
     ]),
-    dispositions: tally("relay_events_total", "Planned events by their first disposition. released counts bodies that left quarantine.", [
+    dispositions: tally("relay_events_total", "Events by their first disposition. released counts bodies that left quarantine.", [
       "source",
       "disposition",
     ]),
@@ -220,12 +214,6 @@ export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>
   );
 
   const up = {
-    unplanned: gauge("relay_unplanned_events", "Accepted events that no worker has planned yet. Always 0 with SQLite.", "max"),
-    unplannedOldest: gauge(
-      "relay_unplanned_oldest_seconds",
-      "Age of the oldest accepted event that no worker has planned. 0: none.",
-      "max",
-    ),
     inFlight: gauge(
       "relay_webhook_requests_in_flight",
       "Webhook requests in flight. At server.maxInFlight the relay answers others with 503.",
@@ -327,13 +315,11 @@ export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>
     contentType: registry.contentType,
     /** The text that Prometheus scrapes. */
     async text(): Promise<string> {
-      const { attention, routes, services, listeners, unplanned, requestsInFlight, storing, now } = await read();
+      const { attention, routes, services, listeners, requestsInFlight, storing, now } = await read();
       observeAttention(attention);
       observeRoutes(routes, now);
       observeAccounts(services);
       observeListeners(listeners);
-      up.unplanned.set(unplanned.events);
-      up.unplannedOldest.set(secondsBetween(unplanned.oldestAt, now));
       up.inFlight.set(requestsInFlight);
       up.storing.set(Number(storing));
       const texts: string[] = [];

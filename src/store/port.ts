@@ -90,9 +90,8 @@ export interface Store
 
 interface Accepting {
   /**
-   * Dedupes, stores, tracks and plans an event in one step. The caller announces the due deliveries. On a shared store an
-   * event about a message is only deduped and stored; it is `accepted` until a worker plans it. `proxyRoute`: the exchange
-   * that a `mode: proxy` source makes at once, recorded as a delivery that no dispatcher picks up.
+   * Dedupes, stores, tracks and plans an event in one step. The caller announces the due deliveries. `proxyRoute`: the
+   * exchange that a `mode: proxy` source makes at once, recorded as a delivery that no dispatcher picks up.
    */
   accept(event: ReceivedEvent, proxyRoute?: string | null): Promise<AcceptOutcome>;
   /**

@@ -16,7 +16,7 @@ import type {
   DeliveryView,
   EventDetail,
   EventFilter,
-  EventsListed,
+  EventView,
   GroupFilter,
   Held,
   MessageFilter,
@@ -27,10 +27,7 @@ import type {
   RunFilter,
   RunView,
   SeqBounds,
-  SeqRange,
   StoredSecretUse,
-  Unplanned,
-  WaitingEvents,
 } from "./views.ts";
 
 export type { AuditProgress } from "../model/audit.ts";
@@ -57,13 +54,12 @@ export interface StoreReading {
   handshakes?(): MaybePromise<ReadonlyMap<string, number>>;
   /** Routes with open or dead deliveries, or whose destination is stopped. */
   backlog(): MaybePromise<readonly RouteBacklog[]>;
-  /** Always none on the embedded engine, which plans an event in the step that accepts it. */
-  unplanned(): MaybePromise<Unplanned>;
   quarantine(): MaybePromise<QuarantineCount>;
 }
 
 export interface EventReading {
-  list(filter: EventFilter): MaybePromise<EventsListed>;
+  /** Newest first. */
+  list(filter: EventFilter): MaybePromise<readonly EventView[]>;
   get(seq: number): MaybePromise<EventDetail | null>;
   bounds(): MaybePromise<SeqBounds>;
   /** When the last event between two seqs (exclusive) was received, in unix ms. Null: no events. */
@@ -104,15 +100,8 @@ export interface RunReading {
 
 /** The reads of `explain` beside the views of events, messages and deliveries. */
 export interface StoryReading {
-  /** Seqs of the events about a message or run, oldest first. Most unplanned events are only in `waitingOf`. */
+  /** Seqs of the events about a message or run, oldest first. */
   eventsOf(type: "message" | "run", account: string, key: string, after: number, limit: number): MaybePromise<readonly number[]>;
-  /**
-   * Unplanned events about messages of these wamids, of any account. Call it before `eventsOf`: an event that is planned
-   * in between is then in both. In the other order it is in neither.
-   */
-  waitingOf(wamids: readonly string[], range: SeqRange): MaybePromise<WaitingEvents>;
-  /** How many events are planned before this one. Null: it is planned. */
-  ahead(event: number): MaybePromise<number | null>;
   /** What a held delivery waits for; null when it is not held any more. */
   held(event: number, route: string): MaybePromise<Held | null>;
   /** Why a route's destination is stopped; null when it is not. */

@@ -24,38 +24,14 @@ export interface DueDelivery {
   readonly route: string;
   readonly event: number;
   readonly at: number;
-  /** By which it is loaded and settled. Absent: of a former engine. */
-  readonly lane?: number;
+  /** By which it is loaded and settled. */
+  readonly lane: number;
 }
 
-/** The disposition is `accepted` while the event waits for a worker to plan it. */
 export type AcceptOutcome =
   | { readonly result: "accepted"; readonly seq: number; readonly disposition: string; readonly due: readonly DueDelivery[] }
   /** `conflict`: the id is known with other bytes. */
   | { readonly result: "duplicate"; readonly seq: number; readonly conflict: boolean };
-
-/** The result of planning an accepted event. */
-export interface Planned {
-  readonly seq: number;
-  readonly account: string;
-  readonly source: string;
-  readonly eventId: string | null;
-  readonly kind: string | null;
-  readonly headers: Readonly<Record<string, string>> | null;
-  readonly disposition: string;
-  /** Why planning failed. Such an event is set aside. */
-  readonly fault: string | null;
-  readonly due: readonly DueDelivery[];
-}
-
-export interface PlannedSome {
-  /** Planned by this process, in order. */
-  readonly planned: readonly Planned[];
-  /** Seqs removed from the list because their rows are missing or unreadable. */
-  readonly lost: readonly string[];
-  /** `others`: other processes planned everything that was read. */
-  readonly left: "none" | "some" | "others";
-}
 
 export type Registered =
   | { readonly result: "created" | "known"; readonly due: readonly DueDelivery[] }

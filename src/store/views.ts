@@ -1,4 +1,4 @@
-import type { attemptSchema, DeliveryCounts, EventView, eventPageSchema, HydrationView } from "../model/answers.ts";
+import type { attemptSchema, DeliveryCounts, EventView, HydrationView } from "../model/answers.ts";
 import type { DeliveryState } from "../model/delivery.ts";
 
 import type { Disposition, KeptVerdict } from "../model/plan.ts";
@@ -39,42 +39,12 @@ export function releaseView(disposition: Disposition | undefined, release: numbe
   return disposition === "released" ? { releasedAs: release, releasedFrom: null } : { releasedAs: null, releasedFrom: release };
 }
 
-/** Newest first; with the fields of a page beside its events. */
-export type EventsListed = Omit<View<typeof eventPageSchema>, "data" | "next"> & { readonly events: readonly EventView[] };
-
 export interface EventDetail extends EventView {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
   readonly verdicts: readonly KeptVerdict[];
   /** Null unless it was truncated. */
   readonly hydration: HydrationView | null;
-}
-
-/** Stored events that no worker has tracked and planned yet. */
-export interface Unplanned {
-  readonly events: number;
-  /** When the first of them was received, in unix ms. Null: none. */
-  readonly oldestAt: number | null;
-}
-
-/** Seqs, both ends exclusive. */
-export interface SeqRange {
-  readonly after: number;
-  readonly before: number;
-}
-
-/** An unplanned event about a message. */
-export interface WaitingEvent {
-  readonly seq: number;
-  readonly account: string;
-  readonly wamid: string;
-}
-
-export interface WaitingEvents {
-  /** In the order in which they will be planned. */
-  readonly events: readonly WaitingEvent[];
-  /** Number of oldest unplanned events that were not searched. */
-  readonly unseen: number;
 }
 
 /** Filters of a delivery's event. */

@@ -85,7 +85,7 @@ function unnumbered<V extends { readonly seq: number }>({ seq: _, ...view }: V):
 
 /** Everything a reader says of a store that no question is needed for; times and seqs as they are, numbers of messages left out. */
 export async function wholeOf(read: StoreReading): Promise<object> {
-  const { events } = await read.events.list({ limit: 1_000 });
+  const events = await read.events.list({ limit: 1_000 });
   const details = await Promise.all(events.map(({ seq }) => read.events.get(seq)));
   const deliveries = await read.deliveries.list({ limit: 1_000 });
   const messages = (await read.messages.list(everything)).map(unnumbered);
@@ -129,9 +129,6 @@ export async function wholeOf(read: StoreReading): Promise<object> {
     secretUses: sorted(await read.secretUses()),
     backlog: sorted(await read.backlog()),
     quarantine: await read.quarantine(),
-    unplanned: await read.unplanned(),
-    waiting: await read.stories.waitingOf(["wamid.0", "wamid.1"], everything),
-    ahead: await read.stories.ahead(events.at(-1)?.seq ?? 1),
   };
 }
 

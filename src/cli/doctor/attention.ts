@@ -10,7 +10,6 @@ const checks: Record<AttentionKind, string> = {
   "store-failing": "store",
   "database-unsafe": "postgres durability",
   "database-strained": "postgres",
-  unplanned: "planning",
   "no-webhooks": "webhooks",
   "destination-stopped": "destination",
   "destination-failing": "destination",

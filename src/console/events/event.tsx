@@ -223,9 +223,9 @@ function FactOf({ name, children }: { name: string; children: ComponentChildren 
   );
 }
 
-function movement({ status, previousStatus, transition, disposition }: RelayEventDetail): ComponentChildren {
+function movement({ status, previousStatus, transition }: RelayEventDetail): ComponentChildren {
   if (status === null) return previousStatus === null ? <span class="dim">none</span> : <Status word={previousStatus} />;
-  if (disposition === "accepted" || (!transition && previousStatus === null)) return <Status word={status} />;
+  if (!transition && previousStatus === null) return <Status word={status} />;
   if (!transition) {
     return (
       <>

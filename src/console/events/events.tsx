@@ -36,7 +36,7 @@ export function Events() {
   );
 }
 
-const dispositions: readonly Disposition[] = ["routed", "filtered", "ignored", "parked", "quarantined", "accepted", "released"];
+const dispositions: readonly Disposition[] = ["routed", "filtered", "ignored", "parked", "quarantined", "released"];
 const rules: Rules = { disposition: dispositions, from: isTime, to: isTime, before: isSeq };
 
 const columns: readonly Column<RelayEvent>[] = [
@@ -115,9 +115,6 @@ function EventList() {
       </Filters>
       <Problem text={problem} retry={reload} />
       <Loading isLoading={isLoading && data === null} />
-      {data !== null && data.unseen > 0 && (
-        <p class="dim">The {plural(data.unseen, "oldest unplanned event")} could not be searched. Search again in a moment.</p>
-      )}
       {!isSearch && <Waiting state={tail.state} show={tail.show} />}
       {data !== null &&
         (rows.length > 0 ? (

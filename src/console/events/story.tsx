@@ -27,7 +27,7 @@ export function EventStories({ events, retry }: { events: RelayStory["events"]; 
               <Time at={receivedAt} />
               <span class="dim">
                 {originText(origin)}
-                {status !== null && !transition && disposition !== "accepted" && " · changed no status"}
+                {status !== null && !transition && " · changed no status"}
                 {duplicates > 0 && ` · received ${duplicates + 1} times`}
               </span>
             </div>

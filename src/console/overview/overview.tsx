@@ -113,8 +113,6 @@ function rowsOf({ kind, subject }: Attention): string {
       return path("/deliveries", { state: "quarantined" });
     case "no-webhooks":
       return path("/events", { account: subject });
-    case "unplanned":
-      return path("/events", { disposition: "accepted" });
     default:
       return "/settings";
   }

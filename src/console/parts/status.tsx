@@ -18,7 +18,6 @@ const tones: Readonly<Record<string, Tone>> = {
   ignored: "quiet",
   quarantined: "attention",
   parked: "open",
-  accepted: "open",
   released: "quiet",
   // Deliveries
   waiting: "open",

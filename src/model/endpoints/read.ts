@@ -62,8 +62,7 @@ ${seriesTable}`,
     scope: "read",
     accounts: "narrowed",
     summary: "Events, without their bodies",
-    description:
-      "Give at most one of `wamid`, `subject` and `q`. `unseen` is 0 unless the query has a `wamid` and too many events are unplanned to search all of them. It counts the oldest ones, which were not searched.",
+    description: "Give at most one of `wamid`, `subject` and `q`.",
     query: eventQuery,
     answers: { 200: { text: "The events that meet every condition.", schema: eventPageSchema } },
     errors: ["too_many_guesses"],
@@ -151,8 +150,7 @@ ${seriesTable}`,
     scope: "read",
     accounts: "narrowed",
     summary: "The whole story of an event, message or run, without bodies",
-    description:
-      "`data` has a story for each message, run or event that has the name. `unseen` is 0 unless too many events are unplanned to search all of them. It counts the oldest ones, which were not searched.",
+    description: "`data` has a story for each message, run or event that has the name.",
     params: z.strictObject({
       name: z
         .string()

@@ -5,7 +5,7 @@ import { type Disposition, dispositions } from "../../model/plan.ts";
 const dayMs = 86_400_000;
 
 function noEvents(): EventSums {
-  const words = { routed: 0, filtered: 0, ignored: 0, quarantined: 0, parked: 0, accepted: 0, released: 0, unassigned: 0 };
+  const words = { routed: 0, filtered: 0, ignored: 0, quarantined: 0, parked: 0, released: 0, unassigned: 0 };
   return { received: 0, ...words, unaccounted: 0, duplicates: 0, conflicts: 0 };
 }
 

@@ -7,15 +7,7 @@ import { codeOf, packEventId, unpackEventId, unpackHeaders } from "../schema/cod
 import { events, never, plans, queueState, subjects, whereParked } from "../schema/tables.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
 import { allOf, as, hexOf, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
-import {
-  type EventDetail,
-  type EventFields,
-  type EventFilter,
-  type EventsAbout,
-  type EventsListed,
-  type EventView,
-  releaseView,
-} from "../views.ts";
+import { type EventDetail, type EventFields, type EventFilter, type EventsAbout, type EventView, releaseView } from "../views.ts";
 import { keyOf, keyOfRun } from "../work/subject-rows.ts";
 import { type Conditions, conditionsOf } from "./conditions.ts";
 import { readHydration } from "./hydrations.ts";
@@ -76,14 +68,14 @@ const conditions: Conditions<EventFields> = {
 const mostMasked = 100;
 
 /** Newest first. Without a name, error code or quarantine in it, the filter is compared with each event of its range. */
-export function* listEvents(filter: EventFilter): Work<EventsListed> {
+export function* listEvents(filter: EventFilter): Work<EventView[]> {
   const { about, wamid, disposition, after = 0, before = Number.MAX_SAFE_INTEGER, limit } = filter;
   const lists: number[][] = [];
   if (wamid !== undefined) lists.push(yield* eventsOfSubjects(yield* messagesOf(wamid)));
   const isIndexed = about !== undefined && about.phone === undefined && about.reference === undefined;
   const subjects = about === undefined ? [] : yield* subjectsOf(about);
   if (isIndexed) lists.push([...about.seqs, ...(yield* eventsOfSubjects(subjects))]);
-  if (lists.some((seqs) => seqs.length === 0)) return { events: [], unseen: 0 };
+  if (lists.some((seqs) => seqs.length === 0)) return [];
 
   const any = about === undefined || isIndexed ? null : anyOf(about, subjects);
   const isListed = disposition === "quarantined" && lists.length === 0;
@@ -99,7 +91,7 @@ export function* listEvents(filter: EventFilter): Work<EventsListed> {
       )} ORDER BY e.seq DESC LIMIT ${most}`,
     );
   const found = yield* readMatching(before, limit, read, any?.fits);
-  return { events: found.map(viewOf), unseen: 0 };
+  return found.map(viewOf);
 }
 
 function* messagesOf(wamid: string): Work<number[]> {

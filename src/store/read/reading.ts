@@ -57,8 +57,6 @@ export function createReading({ read, until = () => Number.MAX_SAFE_INTEGER }: R
     },
     stories: {
       eventsOf: (...subject) => read(eventsOf(...subject)),
-      waitingOf: () => ({ events: [], unseen: 0 }),
-      ahead: () => null,
       held: (event, route) => read(heldBehind(event, route)),
       stopReason: (route) => read(stopReason(route)),
     },
@@ -72,8 +70,6 @@ export function createReading({ read, until = () => Number.MAX_SAFE_INTEGER }: R
     secretUses: () => read(secretUses()),
     handshakes: () => read(handshakes()),
     backlog: () => read(backlog()),
-    // An event is planned in the step that accepts it.
-    unplanned: () => ({ events: 0, oldestAt: null }),
     quarantine: () => read(quarantineCount()),
   } satisfies StoreReading;
 }

@@ -102,14 +102,12 @@ test("backlog: the sum, and what waits for routes that are not in the settings",
 test("what needs action is listed in the words of the relay, with the command that helps", () => {
   const entry = (kind: AttentionKind, severity: "error" | "warning", subject: string | null) => ({ kind, severity, subject, text: kind });
   const found = judgeAttention([
-    entry("unplanned", "error", null),
     entry("destination-stopped", "error", "crm"),
     entry("destination-failing", "warning", "crm"),
     entry("dead-letters", "warning", "crm"),
     entry("settings-refused", "warning", null),
   ]);
   expect(found.map(({ check, level, message, todo }) => [check, level, message, todo])).toEqual([
-    ["planning", "fail", "unplanned", undefined],
     ["destination", "fail", "destination-stopped", "wamid-relay resume crm"],
     ["destination", "warn", "destination-failing", undefined],
     ["dead letters", "warn", "dead-letters", "wamid-relay replay --route crm"],

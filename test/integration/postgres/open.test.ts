@@ -88,7 +88,7 @@ test("a process hears of what another one stored and made due, and of routes tha
   expect(await two.opened.horizon()).toBe(1);
   await one.store.resume("crm");
   await until("it is told of the route", () => heard.length === 2);
-  one.store.announce(Array.from({ length: 500 }, (_, event) => ({ route: "log", event, at: 0 })));
+  one.store.announce(Array.from({ length: 500 }, (_, event) => ({ route: "log", event, at: 0, lane: 0 })));
   await until("many are one route", () => heard.length === 3);
   expect(heard.slice(1)).toEqual(["crm", "log"]);
 });

@@ -42,7 +42,6 @@ function setUp(main: Record<string, unknown>) {
     createGaugeReader({
       now: Date.now,
       backlog: () => [],
-      unplanned: () => ({ events: 0, oldestAt: null }),
       lanes: () => new Map(),
       breakers: () => new Map(),
       limiters: services.limiters,

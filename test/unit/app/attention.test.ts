@@ -23,7 +23,6 @@ const good: AttentionFacts = {
   now: start,
   routes: [route({ waiting: 3, oldestDueAt: start })],
   quarantine: noQuarantine,
-  unplanned: { events: 0, oldestAt: null },
   alarms: [],
   stops: [],
   storeFailure: null,
@@ -227,11 +226,6 @@ const faults: readonly {
       text: "The last reload was refused: routes[0].to is required. The previous settings stay in effect. Correct the file, then reload.",
     },
   },
-  {
-    title: "events that no worker plans",
-    facts: { unplanned: { events: 120, oldestAt: start - 2 * minute } },
-    entry: { kind: "unplanned", since: start - 2 * minute, waiting: 120 },
-  },
 ];
 
 test("lists nothing while all is well", () => {
@@ -272,7 +266,6 @@ const quiet: readonly (readonly [string, Partial<AttentionFacts>])[] = [
   ["a quota that may be renewed", { stops: [{ ...quota, until: new Date(start).toISOString() }] }],
   ["an address blocked for a minute", { stops: [{ ...quota, reason: "blocked" }] }],
   ["a pass without an answer of the service", { unreachable: [{ account: "main", since: start }] }],
-  ["events planned within a minute", { unplanned: { events: 9_000, oldestAt: start - minute } }],
 ];
 
 test.each(quiet)("does not list %s", (_, facts) => {

@@ -12,10 +12,9 @@ const start = Date.parse("2026-11-21T12:00:00Z");
 
 /** A store of events with the seqs 1, 2, …; each third one has failed. Counts how many rows were read. */
 function storeOf(count: number) {
-  const store = { newest: count, reads: 0, isDown: false, unplannedFrom: Number.POSITIVE_INFINITY, wake: () => {} };
+  const store = { newest: count, reads: 0, isDown: false, wake: () => {} };
   const row = (seq: number) =>
-    ({ seq, status: seq % 3 === 0 ? "failed" : "sent", receivedAt: start, ...planned(seq) }) as unknown as LiveRow;
-  const planned = (seq: number) => ({ disposition: seq >= store.unplannedFrom ? "accepted" : "routed" });
+    ({ seq, status: seq % 3 === 0 ? "failed" : "sent", receivedAt: start, disposition: "routed" }) as unknown as LiveRow;
   const read = {
     events: {
       bounds: () => {
@@ -25,7 +24,7 @@ function storeOf(count: number) {
       list: ({ after = 0, before = 0 }) => {
         const seqs = Array.from({ length: before - after - 1 }, (_, n) => before - 1 - n);
         store.reads += seqs.length;
-        return { events: seqs.map(row), unseen: 0 };
+        return seqs.map(row);
       },
     },
     deliveries: { counts: () => new Map() },
@@ -158,19 +157,6 @@ test("reads again for one that is behind, and skips when it is too far behind", 
   await clock.advance(11_000);
   await live.next(20_000, all);
   expect(await live.next(1, every)).toMatchObject({ rows: [], skipped: 19_999, through: 20_000 });
-});
-
-test("waits for events that are not planned, but not for long", async () => {
-  const { store, live, clock } = liveOver(0);
-  store.newest = 4;
-  store.unplannedFrom = 3;
-  const first = await live.next(0, all);
-  expect(seqsOf(first)).toEqual([1, 2]);
-  expect(await live.next(first.through, all)).toMatchObject({ rows: [], through: 2, more: true });
-  store.unplannedFrom = 4;
-  expect(seqsOf(await live.next(2, all))).toEqual([3]);
-  await clock.advance(2_000);
-  expect(seqsOf(await live.next(3, all))).toEqual([4]);
 });
 
 test("continues at the end of a store that lost events", async () => {

@@ -169,7 +169,7 @@ test("metadata, times of unknown statuses and names inside stories are masked", 
   };
   const masked = maskAnswer(messageSchema, message);
   expect(masked).toMatchObject({ reference: "order of [phone]", metadata: { "[phone]": "[phone]", shop: "Center" } });
-  const stories = maskAnswer(explainedSchema, { data: [{ message, run: null, events: [], next: null }], unseen: 0 });
+  const stories = maskAnswer(explainedSchema, { data: [{ message, run: null, events: [], next: null }] });
   expect(stories.data[0]?.message).toEqual(masked);
   for (const text of [JSON.stringify(masked), JSON.stringify(stories)]) expect(text).not.toMatch(/wamid\.|2345/);
 });
