@@ -1,10 +1,9 @@
-import { readdirSync, readFileSync } from "node:fs";
 import { startPostgres } from "../test/setup/postgres.ts";
 import { startRedis } from "../test/setup/redis.ts";
 import { measureDelivery } from "./delivery/measure-delivery.ts";
 import { wamidsOf } from "./events.ts";
 import { numberFlag, readFlags } from "./flags.ts";
-import { processorSeconds } from "./load/measure.ts";
+import { familySeconds, processorSeconds } from "./load/measure.ts";
 import { describeMachine, lookAtMachine } from "./machine.ts";
 import { startChild } from "./process/start-child.ts";
 import { type Relay, type RelayOptions, startRelay } from "./process/start-relay.ts";
@@ -160,22 +159,4 @@ async function startSide(name: SideName, options: RelayOptions, parts: AsyncDisp
   parts.defer(() => server.stop());
   const relay = await start({ settings: { storage: { driver: "postgres", url: server.url } } });
   return { relay, database: () => familySeconds(server.pid) };
-}
-
-/** Of a process and its children, those that have ended included. */
-function familySeconds(parent: number): number {
-  let ticks = 0;
-  for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
-    try {
-      const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-      // From the third field of proc(5) on: state, parent, …, its time (14, 15), that of its ended children (16, 17).
-      const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-      const own = Number(fields[11]) + Number(fields[12]);
-      if (Number(pid) === parent) ticks += own + Number(fields[13]) + Number(fields[14]);
-      else if (Number(fields[1]) === parent) ticks += own;
-    } catch {
-      // It has ended meanwhile.
-    }
-  }
-  return ticks / 100;
 }

@@ -15,6 +15,8 @@ export interface BuildOptions {
   /** The route of all deliveries. */
   readonly route: string;
   readonly events: number;
+  /** The last messages, whose events wait. Default: 3,000, due tomorrow. */
+  readonly waiting?: { readonly messages: number; readonly dueAt: number };
   readonly say: (line: string) => void;
 }
 
@@ -36,9 +38,9 @@ const deliveredAfterMs = 40;
 
 /**
  * Fills a store's file with events as the relay would leave them, by SQL alone. Of each 20 messages (three events each) one is ignored and one filtered; one in 500 is dead after three
- * attempts; one event in 10,007 is quarantined; the last 300 messages are parked, and the 3,000 before them wait.
+ * attempts; one event in 10,007 is quarantined; the last 300 messages are parked, and those before them wait.
  */
-export function buildFile({ path, route, events, say }: BuildOptions): BuiltFile {
+export function buildFile({ path, route, events, waiting = { messages: 3_000, dueAt: Date.now() + dayMs }, say }: BuildOptions): BuiltFile {
   const db = new Database(path);
   try {
     db.pragma("synchronous = OFF");
@@ -64,6 +66,8 @@ export function buildFile({ path, route, events, say }: BuildOptions): BuiltFile
       source,
       secret: new Secret(secret).fingerprint(),
       route,
+      waiting: waiting.messages,
+      dueAt: waiting.dueAt,
       deliver: plan("deliver"),
       untracked: plan("skip", "untracked"),
       filtered: plan("skip", "event"),
@@ -136,7 +140,7 @@ const makeFates = `
   INSERT INTO made SELECT seq, message, CASE
     WHEN seq % 10007 = 0 THEN 6
     WHEN message > @lastMessage - 300 THEN 4
-    WHEN message > @lastMessage - 3300 THEN 5
+    WHEN message > @lastMessage - 300 - @waiting THEN 5
     WHEN message % 20 = 0 THEN 1
     WHEN message % 20 = 1 THEN 2
     WHEN message % 500 = 3 THEN 3
@@ -166,7 +170,7 @@ const makeQueue = `
   INSERT INTO queue (lane, route, event, account, state, next_at, attempts, spent, replays)
   SELECT message, @route, seq, @account,
     CASE WHEN fate = 4 THEN ${queueState.parked} WHEN seq % 3 = 1 THEN ${queueState.waiting} ELSE ${queueState.held} END,
-    CASE WHEN fate = 4 THEN @now + 3600000 WHEN seq % 3 = 1 THEN @now + 86400000 ELSE ${never} END, 0, 0, 0
+    CASE WHEN fate = 4 THEN @now + 3600000 WHEN seq % 3 = 1 THEN @dueAt ELSE ${never} END, 0, 0, 0
   FROM made WHERE fate IN (4, 5) ORDER BY message, seq`;
 
 const makeDeliveries = `

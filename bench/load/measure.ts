@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 
 /** Times in milliseconds. */
 export interface Latency {
@@ -30,6 +30,24 @@ export function processorSeconds(pid: number): number | null {
   } catch {
     return null;
   }
+}
+
+/** Seconds of processor time of a process and its children, those that have ended included. */
+export function familySeconds(parent: number): number {
+  let ticks = 0;
+  for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+    try {
+      const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
+      // From the third field of proc(5) on: state, parent, …, its time (14, 15), that of its ended children (16, 17).
+      const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+      const own = Number(fields[11]) + Number(fields[12]);
+      if (Number(pid) === parent) ticks += own + Number(fields[13]) + Number(fields[14]);
+      else if (Number(fields[1]) === parent) ticks += own;
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+  return ticks / 100;
 }
 
 /** Seconds that a process's main thread was ready to run and had no processor, because others had it; null where /proc does not tell. */

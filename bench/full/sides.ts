@@ -1,0 +1,182 @@
+import { hash, randomUUID } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createReadyQueue } from "../../src/deliver/ready-queue.ts";
+import type { StoredDelivery } from "../../src/model/delivery.ts";
+import { type Lease, leaseTimes } from "../../src/model/route-lease.ts";
+import { systemClock } from "../../src/model/system-clock.ts";
+import { openPostgresStore } from "../../src/store/postgres/open.ts";
+import { openSqliteStore } from "../../src/store/sqlite/open.ts";
+import { anEvent, rulesFor } from "../../test/contract/store-events.ts";
+import { startPostgres } from "../../test/setup/postgres.ts";
+import { buildFile } from "../audit/build-file.ts";
+import { account } from "../events.ts";
+import { familySeconds } from "../load/measure.ts";
+import { fillPostgres } from "./fill-postgres.ts";
+
+/** What is in a store before it is measured. */
+export interface Stored {
+  readonly events: number;
+  /** Of them, those that wait to be delivered. */
+  readonly waiting: number;
+}
+
+/** A store under test, opened as the relay opens it. */
+export interface FullSide {
+  /** Accepts the next events of this side at once. */
+  accept(count: number): Promise<void>;
+  /** Delivers so many events as a lane of the relay does, to a destination that answers at once. */
+  deliver(count: number): Promise<void>;
+  /** Seconds of processor time that the database has used in processes of its own. */
+  databaseSeconds(): number;
+  /** Of the PostgreSQL; null on SQLite. */
+  readonly postgres: { readonly url: string; horizon(): Promise<number> } | null;
+}
+
+type Say = (line: string) => void;
+type Store = Pick<ReturnType<typeof openSqliteStore>, "accept" | "settle"> & Parameters<typeof createReadyQueue>[2]["store"];
+
+const route = "tracked";
+const rules = rulesFor([{ name: route, order: "message" }], { unknown: "forward" });
+/** Deliveries in flight. */
+const concurrency = 64;
+const hooks = {
+  committed() {},
+  failed(error: unknown) {
+    throw error;
+  },
+};
+const stopReason = () => null;
+
+export async function startSqliteSide(stored: Stored, stack: AsyncDisposableStack, say: Say): Promise<FullSide> {
+  const folder = await mkdtemp(join(tmpdir(), "wamid-relay-full-"));
+  stack.defer(() => rm(folder, { recursive: true }));
+  const path = join(folder, "relay.db");
+  if (stored.events > 0) {
+    await openSqliteStore(path, rules, hooks).close();
+    // In order of their receipt, as those that come.
+    const waiting = { messages: Math.ceil(stored.waiting / 3), dueAt: Date.now() - 3_600_000 };
+    buildFile({ path, route, events: stored.events, waiting, say });
+  }
+  const store = openSqliteStore(path, rules, hooks);
+  stack.defer(() => store.close());
+  return { ...createSide({ ...store, stopReason }, false, stack), databaseSeconds: () => 0, postgres: null };
+}
+
+export async function startPostgresSide(stored: Stored, stack: AsyncDisposableStack, say: Say): Promise<FullSide> {
+  const server = await startPostgres({ durable: true, tcp: true });
+  stack.defer(() => server.stop());
+  const { url } = server;
+  const held = new Map<string, Lease>();
+  const open = () => {
+    const presence = { id: randomUUID(), role: "both", host: "bench", pid: process.pid, version: "bench" } as const;
+    return openPostgresStore({ url, schema: "relay" }, { rules, hooks, presence, held: () => held });
+  };
+  if (stored.events > 0) {
+    await (await open()).store.close();
+    await fillPostgres({ url, route, ...stored, say });
+  }
+  const { store, horizon } = await open();
+  stack.defer(() => store.close());
+  const worker = randomUUID();
+  await store.leases.beat(worker, [route], leaseTimes.deadAfterMs);
+  for (const [name, lease] of await store.leases.take(worker, [route], leaseTimes.deadAfterMs)) held.set(name, lease);
+  return {
+    ...createSide({ ...store, stopReason }, true, stack),
+    databaseSeconds: () => familySeconds(server.pid),
+    postgres: { url, horizon },
+  };
+}
+
+function createSide(store: Store, isShared: boolean, stack: AsyncDisposableStack): Pick<FullSide, "accept" | "deliver"> {
+  let accepted = 0;
+  let inFlight = 0;
+  let wake = (): void => {};
+  const lane = {
+    wake: () => wake(),
+    failed: hooks.failed,
+    room: () => concurrency - inFlight,
+    mostAhead: () => concurrency,
+  };
+  const queue = createReadyQueue(route, lane, { store, clock: systemClock, isShared, stopped: null });
+  stack.defer(() => queue.close());
+
+  async function send(delivery: StoredDelivery): Promise<void> {
+    const at = Date.now();
+    await queue.settle({
+      route,
+      event: delivery.event,
+      at,
+      receivedAt: delivery.receivedAt,
+      attempt: {
+        number: delivery.attempts + 1,
+        at,
+        tookMs: 1,
+        result: { kind: "answered", status: 200, retryAfterMs: null },
+        response: null,
+      },
+      settled: { to: "delivered" },
+    });
+    inFlight -= 1;
+  }
+
+  return {
+    async accept(count) {
+      const outcomes = await Promise.all(Array.from({ length: count }, () => store.accept(eventOf(accepted++))));
+      const due = outcomes.flatMap((outcome) => {
+        if (outcome.result !== "accepted" || outcome.disposition !== "routed") throw new Error("an event was not accepted and routed");
+        return outcome.due;
+      });
+      for (const { event, at, lane: own } of due) if (own !== undefined) queue.offer({ event, at, lane: own });
+    },
+    deliver(count) {
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      let [started, settled] = [0, 0];
+      function go(): void {
+        queue.look(() => {
+          while (started < count && inFlight < concurrency && queue.peek(Date.now()) !== null) {
+            const delivery = queue.peek(Date.now()) as StoredDelivery;
+            queue.start();
+            started += 1;
+            inFlight += 1;
+            send(delivery).then(() => {
+              settled += 1;
+              if (settled === count) resolve();
+              else lane.wake();
+            }, reject);
+          }
+        });
+      }
+      let isWoken = false;
+      // Once in a turn, as the relay's lanes are.
+      wake = () => {
+        if (isWoken) return;
+        isWoken = true;
+        setImmediate(() => {
+          isWoken = false;
+          go();
+        });
+      };
+      lane.wake();
+      return promise.finally(() => {
+        wake = () => {};
+      });
+    },
+  };
+}
+
+/** Three for each message. Ids grow with time, as those of the service do. */
+function eventOf(number: number) {
+  const now = Date.now();
+  const time = now.toString(16).padStart(12, "0");
+  const message = hash("sha256", String(Math.floor(number / 3)));
+  return anEvent({
+    id: `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`,
+    account,
+    wamid: `wamid.${Buffer.from(`\x1d\x18\x0d549115550${message.slice(0, 28)}`).toString("base64")}`,
+    status: ["sent", "delivered", "read"][number % 3] as string,
+    receivedAt: now,
+    data: { conversation: "c".repeat(120) },
+  });
+}
