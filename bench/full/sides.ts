@@ -2,15 +2,13 @@ import { hash, randomUUID } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createReadyQueue } from "../../src/deliver/ready-queue.ts";
-import type { StoredDelivery } from "../../src/model/delivery.ts";
 import { type Lease, leaseTimes } from "../../src/model/route-lease.ts";
-import { systemClock } from "../../src/model/system-clock.ts";
 import { openPostgresStore } from "../../src/store/postgres/open.ts";
 import { openSqliteStore } from "../../src/store/sqlite/open.ts";
 import { anEvent, rulesFor } from "../../test/contract/store-events.ts";
 import { startPostgres } from "../../test/setup/postgres.ts";
 import { buildFile } from "../audit/build-file.ts";
+import { createPortLane, type PortLaneParts, placesOf } from "../delivery/port-lane.ts";
 import { account } from "../events.ts";
 import { familySeconds } from "../load/measure.ts";
 import { fillPostgres } from "./fill-postgres.ts";
@@ -35,19 +33,16 @@ export interface FullSide {
 }
 
 type Say = (line: string) => void;
-type Store = Pick<ReturnType<typeof openSqliteStore>, "accept" | "settle"> & Parameters<typeof createReadyQueue>[2]["store"];
+type Store = Pick<ReturnType<typeof openSqliteStore>, "accept"> & PortLaneParts["store"];
 
 const route = "tracked";
 const rules = rulesFor([{ name: route, order: "message" }], { unknown: "forward" });
-/** Deliveries in flight. */
-const concurrency = 64;
 const hooks = {
   committed() {},
   failed(error: unknown) {
     throw error;
   },
 };
-const stopReason = () => null;
 
 export async function startSqliteSide(stored: Stored, stack: AsyncDisposableStack, say: Say): Promise<FullSide> {
   const folder = await mkdtemp(join(tmpdir(), "wamid-relay-full-"));
@@ -61,7 +56,7 @@ export async function startSqliteSide(stored: Stored, stack: AsyncDisposableStac
   }
   const store = openSqliteStore(path, rules, hooks);
   stack.defer(() => store.close());
-  return { ...createSide({ ...store, stopReason }, false, stack), databaseSeconds: () => 0, postgres: null };
+  return { ...createSide(store, false, stack), databaseSeconds: () => 0, postgres: null };
 }
 
 export async function startPostgresSide(stored: Stored, stack: AsyncDisposableStack, say: Say): Promise<FullSide> {
@@ -83,7 +78,7 @@ export async function startPostgresSide(stored: Stored, stack: AsyncDisposableSt
   await store.leases.beat(worker, [route], leaseTimes.deadAfterMs);
   for (const [name, lease] of await store.leases.take(worker, [route], leaseTimes.deadAfterMs)) held.set(name, lease);
   return {
-    ...createSide({ ...store, stopReason }, true, stack),
+    ...createSide(store, true, stack),
     databaseSeconds: () => familySeconds(server.pid),
     postgres: { url, horizon },
   };
@@ -91,78 +86,17 @@ export async function startPostgresSide(stored: Stored, stack: AsyncDisposableSt
 
 function createSide(store: Store, isShared: boolean, stack: AsyncDisposableStack): Pick<FullSide, "accept" | "deliver"> {
   let accepted = 0;
-  let inFlight = 0;
-  let wake = (): void => {};
-  const lane = {
-    wake: () => wake(),
-    failed: hooks.failed,
-    room: () => concurrency - inFlight,
-    mostAhead: () => concurrency,
-  };
-  const queue = createReadyQueue(route, lane, { store, clock: systemClock, isShared, stopped: null });
-  stack.defer(() => queue.close());
-
-  async function send(delivery: StoredDelivery): Promise<void> {
-    const at = Date.now();
-    await queue.settle({
-      route,
-      event: delivery.event,
-      at,
-      receivedAt: delivery.receivedAt,
-      attempt: {
-        number: delivery.attempts + 1,
-        at,
-        tookMs: 1,
-        result: { kind: "answered", status: 200, retryAfterMs: null },
-        response: null,
-      },
-      settled: { to: "delivered" },
-    });
-    inFlight -= 1;
-  }
-
+  const lane = createPortLane({ route, store, isShared });
+  stack.defer(() => lane.close());
   return {
     async accept(count) {
       const outcomes = await Promise.all(Array.from({ length: count }, () => store.accept(eventOf(accepted++))));
-      const due = outcomes.flatMap((outcome) => {
+      for (const outcome of outcomes) {
         if (outcome.result !== "accepted" || outcome.disposition !== "routed") throw new Error("an event was not accepted and routed");
-        return outcome.due;
-      });
-      for (const { event, at, lane: own } of due) if (own !== undefined) queue.offer({ event, at, lane: own });
-    },
-    deliver(count) {
-      const { promise, resolve, reject } = Promise.withResolvers<void>();
-      let [started, settled] = [0, 0];
-      function go(): void {
-        queue.look(() => {
-          while (started < count && inFlight < concurrency && queue.peek(Date.now()) !== null) {
-            const delivery = queue.peek(Date.now()) as StoredDelivery;
-            queue.start();
-            started += 1;
-            inFlight += 1;
-            send(delivery).then(() => {
-              settled += 1;
-              if (settled === count) resolve();
-              else lane.wake();
-            }, reject);
-          }
-        });
+        for (const place of placesOf(outcome.due)) lane.offer(place);
       }
-      let isWoken = false;
-      // Once in a turn, as the relay's lanes are.
-      wake = () => {
-        if (isWoken) return;
-        isWoken = true;
-        setImmediate(() => {
-          isWoken = false;
-          go();
-        });
-      };
-      lane.wake();
-      return promise.finally(() => {
-        wake = () => {};
-      });
     },
+    deliver: lane.deliver,
   };
 }
 
