@@ -37,12 +37,12 @@ export function createHandshakes({ store, settings, now, challenge, redact }: Ha
 
   async function perform(route: string, app: App, repeat: boolean): Promise<HandshakeView> {
     const fingerprint = fingerprintOf(app);
-    const known = (await store.read.handshakes?.())?.get(fingerprint) ?? null;
+    const known = (await store.read.handshakes()).get(fingerprint) ?? null;
     if (known !== null && !repeat) return { route, result: "remembered", doneAt: known, problem: null };
     const problem = await shakeHands(app, app.verifyToken.reveal(), String(challenge()));
     if (problem !== null) return { route, result: "failed", doneAt: known, problem: redact(problem) };
     const doneAt = now();
-    await store.noteHandshake?.(fingerprint, doneAt);
+    await store.noteHandshake(fingerprint, doneAt);
     return { route, result: "done", doneAt, problem: null };
   }
 

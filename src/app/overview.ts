@@ -45,7 +45,7 @@ export function createOverview(parts: OverviewParts): OverviewPort {
     const own = new Map(facts.routes.map((route) => [route.route, route]));
     const entries = entriesByRoute(attention);
     const routes = settings().routes.map((route) => ({ ...route, app: appOf(route) }));
-    const done = routes.some(({ app }) => app !== null) ? await parts.handshakes?.() : undefined;
+    const done = routes.some(({ app }) => app !== null) ? await parts.handshakes() : null;
     const dead = backlog.reduce((sum, route) => sum + route.dead, 0);
     last = {
       at,

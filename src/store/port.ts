@@ -292,7 +292,7 @@ interface Observations {
   notePass(pass: LastPass): MaybePromise<void>;
   lastPasses(): MaybePromise<readonly LastPass[]>;
   /** A destination answered a handshake right. `fingerprint`: of its URL and token. */
-  noteHandshake?(fingerprint: string, at: number): Promise<void>;
+  noteHandshake(fingerprint: string, at: number): Promise<void>;
 }
 
 /** What one process observed of an account's webhooks within a few seconds. */

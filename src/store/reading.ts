@@ -51,7 +51,7 @@ export interface StoreReading {
   dataId(): MaybePromise<string | null>;
   secretUses(): MaybePromise<readonly StoredSecretUse[]>;
   /** When destinations last answered a handshake right, in unix ms, by the fingerprint of URL and token. */
-  handshakes?(): MaybePromise<ReadonlyMap<string, number>>;
+  handshakes(): MaybePromise<ReadonlyMap<string, number>>;
   /** Routes with open or dead deliveries, or whose destination is stopped. */
   backlog(): MaybePromise<readonly RouteBacklog[]>;
   quarantine(): MaybePromise<QuarantineCount>;

@@ -2,9 +2,9 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import type { RelayOverview } from "../../../src/model/overview.ts";
+import { engines, storageOf } from "../../harness/engines.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
-import { createDatabase } from "../../setup/database.ts";
 import { runOn } from "../cli/run-cli.ts";
 
 const verifyToken = "a-verify-token-of-the-app";
@@ -33,37 +33,32 @@ const shake = async (relay: RelayHere, body?: unknown, route = "typebot") =>
 const shown = async (relay: RelayHere) =>
   ((await relay.ask("/v1/overview")).body as RelayOverview).destinations.map(({ handshake }) => handshake);
 
-test.each(["sqlite", "postgres"])(
-  "a handshake that succeeded is stored, and repeated only on request or with another token (%s)",
-  async (engine) => {
-    const app = await openApp();
-    await using database = engine === "postgres" ? await createDatabase() : null;
-    const storage = database === null ? {} : { storage: { driver: "postgres", url: database.url, schema: "relay", path: undefined } };
-    const relay = await startRelayHere({ settings: { ...storage, routes: routesOf(app.url) } });
-    expect(await shown(relay)).toEqual([{ doneAt: null }, null]);
-    const [first, second] = await Promise.all([shake(relay), shake(relay)]);
-    expect(first).toEqual({ route: "typebot", result: "done", doneAt: expect.any(String), problem: null });
-    expect(second).toEqual(first);
-    const { doneAt } = first as { doneAt: string };
+test.each(engines)("a handshake that succeeded is stored, and repeated only on request or with another token (%s)", async (engine) => {
+  const app = await openApp();
+  const storage = await storageOf(engine);
+  const relay = await startRelayHere({ settings: { ...storage, routes: routesOf(app.url) } });
+  expect(await shown(relay)).toEqual([{ doneAt: null }, null]);
+  const [first, second] = await Promise.all([shake(relay), shake(relay)]);
+  expect(first).toEqual({ route: "typebot", result: "done", doneAt: expect.any(String), problem: null });
+  expect(second).toEqual(first);
+  const { doneAt } = first as { doneAt: string };
 
-    await relay.stop();
-    await relay.start();
-    expect(await shake(relay)).toEqual({ route: "typebot", result: "remembered", doneAt, problem: null });
-    expect(await shown(relay)).toEqual([{ doneAt }, null]);
-    expect(app.requests).toBe(1);
+  await relay.stop();
+  await relay.start();
+  expect(await shake(relay)).toEqual({ route: "typebot", result: "remembered", doneAt, problem: null });
+  expect(await shown(relay)).toEqual([{ doneAt }, null]);
+  expect(app.requests).toBe(1);
 
-    const problem = "it answered 401 instead of 200";
-    expect(await shake(relay, { repeat: true })).toEqual({ route: "typebot", result: "failed", doneAt, problem });
-    expect(await shown(relay)).toEqual([{ doneAt }, null]);
-    app.tokens.add("another-token");
-    relay.writeSettings({ ...storage, routes: routesOf(app.url, "another-token") });
-    await relay.reload();
-    expect(await shake(relay)).toMatchObject({ result: "done" });
-    expect(app.requests).toBe(3);
-    expect(JSON.stringify(relay.log())).not.toContain(verifyToken);
-    await relay.stop();
-  },
-);
+  const problem = "it answered 401 instead of 200";
+  expect(await shake(relay, { repeat: true })).toEqual({ route: "typebot", result: "failed", doneAt, problem });
+  expect(await shown(relay)).toEqual([{ doneAt }, null]);
+  app.tokens.add("another-token");
+  relay.writeSettings({ ...storage, routes: routesOf(app.url, "another-token") });
+  await relay.reload();
+  expect(await shake(relay)).toMatchObject({ result: "done" });
+  expect(app.requests).toBe(3);
+  expect(JSON.stringify(relay.log())).not.toContain(verifyToken);
+});
 
 test("only a route with a verify token has a handshake", async () => {
   const relay = await startRelayHere({ settings: { routes: routesOf("http://127.0.0.1:9/") } });

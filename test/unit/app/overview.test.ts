@@ -27,7 +27,7 @@ test("reads each entry of the attention list once, however many routes there are
     lanes: () => new Map(),
     hasOtherWorkers: () => false,
     history: { lastHour: async () => noHistory } as never,
-    handshakes: undefined,
+    handshakes: () => new Map(),
   });
   const { destinations } = await overview.read();
   // The first entry of a route is shown.
