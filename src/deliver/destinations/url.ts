@@ -1,7 +1,7 @@
 import { keptResponseBytes } from "../../model/delivery.ts";
 import { relayVersion } from "../../model/version.ts";
 import type { UrlDestinationSettings } from "../settings.ts";
-import { asMetaSends } from "./ascii-json.ts";
+import { asMetaSends } from "./as-meta-sends.ts";
 import { type ConnectorOptions, createConnections, createConnector } from "./connections.ts";
 import { createDeliveryHeaders } from "./delivery-headers.ts";
 import { always, InFlight, type UrlDestination, type UrlOutcome } from "./destination.ts";

@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { asciiJson } from "../../../src/deliver/destinations/ascii-json.ts";
+import { asciiBody } from "../../../src/deliver/destinations/as-meta-sends.ts";
 import { attempt, delivery, destinationTo } from "./attempt.ts";
 import { startHttp } from "./downstream.ts";
 
@@ -51,12 +51,12 @@ test("any JSON keeps its value in ASCII, and bytes that are ASCII or no JSON sta
   fc.assert(
     fc.property(fc.json({ stringUnit: "binary" }), (json) => {
       const body = Buffer.from(json.toWellFormed());
-      const ascii = asciiJson(body);
+      const ascii = asciiBody(body);
       expect(ascii.every((byte) => byte < 0x80)).toBe(true);
       expect(JSON.parse(ascii.toString())).toEqual(JSON.parse(body.toString()));
     }),
   );
   for (const body of [Buffer.from('{"a":"\\u00E4"}'), Buffer.from("ñ is not JSON"), Buffer.from([0x22, 0xff, 0x22])]) {
-    expect(asciiJson(body)).toBe(body);
+    expect(asciiBody(body)).toBe(body);
   }
 });

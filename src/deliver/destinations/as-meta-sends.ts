@@ -1,4 +1,5 @@
 import { isAscii, isUtf8 } from "node:buffer";
+import { asciiJson } from "../../model/json.ts";
 import type { OutgoingDelivery } from "./destination.ts";
 
 /**
@@ -6,14 +7,11 @@ import type { OutgoingDelivery } from "./destination.ts";
  * body before they verify its signature.
  */
 export function asMetaSends(delivery: OutgoingDelivery): OutgoingDelivery {
-  return { ...delivery, body: asciiJson(delivery.body), contentType: "application/json" };
+  return { ...delivery, body: asciiBody(delivery.body), contentType: "application/json" };
 }
 
-/**
- * JSON with each character outside ASCII as `\uXXXX` in lower-case hex, as Meta writes it, and every other byte unchanged. A body
- * that is not JSON stays as it is.
- */
-export function asciiJson(body: Buffer): Buffer {
+/** A body in JSON with every character outside ASCII escaped, and the other bytes unchanged. A body that is not JSON stays as it is. */
+export function asciiBody(body: Buffer): Buffer {
   if (isAscii(body) || !isUtf8(body)) return body;
   const text = body.toString("utf8");
   try {
@@ -21,8 +19,5 @@ export function asciiJson(body: Buffer): Buffer {
   } catch {
     return body;
   }
-  return Buffer.from(
-    text.replace(/[^\0-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`),
-    "latin1",
-  );
+  return Buffer.from(asciiJson(text), "latin1");
 }
