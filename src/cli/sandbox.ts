@@ -14,6 +14,9 @@ type Options = OptionsOf<typeof declare>;
 function declare(command: Command) {
   return typed(command)
     .option("--port <port>", "listen on this port (0: any free one)", port, 4010)
+    .addOption(
+      choice("--format <format>", "whose webhooks to post: the service's, or those of Meta's Cloud API", ["standard", "meta"], "standard"),
+    )
     .option("--host <address>", "listen on this address; /sandbox has no key", "127.0.0.1")
     .addOption(
       choice("--plan <plan>", "the account's plan (default: escala, or as in the state file)", ["trial", "growth", "escala", "enterprise"]),
@@ -22,11 +25,15 @@ function declare(command: Command) {
     .option("--seed <text>", "the same seed gives the same statuses (default: others each time)")
     .option("--state <file>", "store everything in this SQLite file (default: memory only)")
     .option("--unlimited", "no caps per minute and no monthly quotas")
-    .option("--webhook <url>", `post events to this URL; may be repeated (default: the relay at ${usualWebhook})`, webhook)
+    .option("--webhook <url>", `post events to this URL; may be repeated (default: the relay at ${usualWebhooks.standard})`, webhook)
     .option("--no-webhook", "add no URL for events; those of the state file stay")
     .option("--key <text>", "the API key (default: the environment variable SANDBOX_KEY, or a new one)")
     .option("--secret <text>", "the secret that signs events (default: the environment variable SANDBOX_SECRET, or a new one)")
     .option("--service <name>", "the service's short name: events are signed in x-<name>-signature", "acme")
+    .option("--verify-token <text>", "meta: what the handshake shows (default: SANDBOX_VERIFY_TOKEN, or made from the secret)")
+    .option("--number <id>", "meta: a phone_number_id of the account; may be repeated (default: one, made up)", list)
+    .option("--batch <updates>", "meta: gather so many updates for a request, for 1 s at most", batch)
+    .option("--meta <fault:share>", `meta: ${metaFaults.join(", ")}; may be repeated`, metaFault)
     .option("--duplicate <share>", "post this share of events twice", share)
     .option("--reorder <share>", "let later events overtake this share", share)
     .option("--delay <share>", "post this share of events 5 s late", share)
@@ -46,13 +53,17 @@ Runs until SIGINT or SIGTERM. /sandbox controls customers, settings, clock and f
 Examples:
   wamid-relay sandbox
   wamid-relay sandbox --state data/sandbox.db
+  wamid-relay sandbox --format meta --batch 100 --meta early:0.1 --meta group:0.1
   wamid-relay sandbox --speed 20 --duplicate 0.1 --reorder 0.1 --fail 502:0.05
   curl -d '{"text": "hola"}' http://127.0.0.1:4010/sandbox/customers/+5491155551234/messages`,
     );
 }
 
-/** Default webhook URL of a relay on this machine. */
-const usualWebhook = "http://127.0.0.1:8080/webhooks/main";
+/** Default webhook URLs of a relay on this machine. */
+const usualWebhooks = { standard: "http://127.0.0.1:8080/webhooks/main", meta: "http://127.0.0.1:8080/webhooks/wa" } as const;
+
+/** Shares of what Meta's webhooks do (docs/contributing/sandbox.md). */
+const metaFaults = ["skip", "early", "group", "username", "call", "unknown"] as const;
 
 /** Faults that replace the answer to an API call. */
 const answers = ["500", "502", "429", "hang", "reset", "malformed"] as const;
@@ -67,6 +78,24 @@ function share(text: string): number {
   const number = Number(text);
   if (text.trim() === "" || !(number >= 0 && number <= 1)) throw new InvalidArgumentError("It must be a share from 0 to 1, such as 0.1.");
   return number;
+}
+
+/** `early:0.1`; may be repeated. */
+function metaFault(text: string, before: Readonly<Record<string, number>> = {}): Record<string, number> {
+  const [fault = "", part = "", ...rest] = text.split(":");
+  if (!metaFaults.some((known) => known === fault) || rest.length > 0) {
+    throw new InvalidArgumentError(`It must be one of ${metaFaults.join(", ")}, and a share after a colon, such as early:0.1.`);
+  }
+  return { ...before, [fault]: share(part) };
+}
+
+function batch(text: string): number {
+  if (!/^[1-9]\d{0,3}$/.test(text) || Number(text) > 1_000) throw new InvalidArgumentError("It must be a number from 1 to 1000.");
+  return Number(text);
+}
+
+function list(text: string, before: readonly string[] = []): string[] {
+  return [...before, text];
 }
 
 function port(text: string): number {
@@ -100,7 +129,7 @@ async function playService(command: Command, options: Options, io: Io): Promise<
     import("../sandbox/start-sandbox.ts"),
     import("../config/private-address.ts"),
   ]);
-  const { json = false, quiet = false, service } = options;
+  const { json = false, quiet = false } = options;
   const origin = `http://${options.host.includes(":") ? `[${options.host}]` : options.host}`;
   if (!URL.canParse(origin) || !isLoopbackHost(origin)) {
     io.err(`warning: --host ${options.host} lets others in: /sandbox has no key, and whoever reaches it may do anything with the sandbox`);
@@ -120,7 +149,7 @@ async function playService(command: Command, options: Options, io: Io): Promise<
   });
   await using _ = running;
   const stopped = stopSignal();
-  const ready = readyOf(running, service);
+  const ready = readyOf(running, options);
   if (json) io.out(JSON.stringify({ at: new Date().toISOString(), what: "ready", ...ready }));
   else for (const line of readyLines(ready, isLoopbackHost)) line.split("\n").forEach(io.out);
   early.forEach(print);
@@ -129,9 +158,10 @@ async function playService(command: Command, options: Options, io: Io): Promise<
 }
 
 function settingsOf(options: Options, io: Io) {
-  const { plan, seed, state, unlimited = false, webhook: webhooks, host, service } = options;
+  const { plan, seed, state, unlimited = false, webhook: webhooks, host, service, format } = options;
   const key = options.key ?? io.env["SANDBOX_KEY"];
   const secret = options.secret ?? io.env["SANDBOX_SECRET"];
+  const verifyToken = options.verifyToken ?? io.env["SANDBOX_VERIFY_TOKEN"];
   const { duplicate, reorder, delay, drop, truncate, wrongSignature } = options;
   return {
     host,
@@ -139,18 +169,21 @@ function settingsOf(options: Options, io: Io) {
     port: options.port,
     speed: options.speed,
     isUnlimited: unlimited,
-    webhooks: webhooks === false ? [] : (webhooks ?? usualWebhooks(plan)).map((url) => ({ url })),
+    webhooks: webhooks === false ? [] : (webhooks ?? webhooksOf(plan, format)).map((url) => ({ url })),
     faults: {
       events: defined({ duplicate, reorder, delay, drop, truncate, wrongSignature }),
       api: [...(options.fail ?? [])],
+      meta: defined({ ...options.meta, batch: options.batch }),
     },
-    ...defined({ plan: plan as "escala" | undefined, seed, file: state, key, secret }),
+    format,
+    phoneNumberIds: [...(options.number ?? [])],
+    ...defined({ plan: plan as "escala" | undefined, seed, file: state, key, secret, verifyToken }),
   };
 }
 
 /** A plan without the API has no webhooks. */
-function usualWebhooks(plan: string | undefined): readonly string[] {
-  return plan === "trial" || plan === "growth" ? [] : [usualWebhook];
+function webhooksOf(plan: string | undefined, format: Options["format"]): readonly string[] {
+  return plan === "trial" || plan === "growth" ? [] : [usualWebhooks[format]];
 }
 
 /** Keys whose value was not given left out. */
@@ -169,8 +202,8 @@ function optionFault(command: Command, error: unknown): unknown {
 
 type Ready = ReturnType<typeof readyOf>;
 
-function readyOf(sandbox: Sandbox, service: string) {
-  const { url, apiUrl, key, secret, phoneNumberId } = sandbox;
+function readyOf(sandbox: Sandbox, { service, format }: Options) {
+  const { url, apiUrl, key, secret, verifyToken, phoneNumberId } = sandbox;
   const template = sandbox.templates().find(({ variables, status }) => variables.length === 0 && status === "approved");
   return {
     url,
@@ -181,13 +214,17 @@ function readyOf(sandbox: Sandbox, service: string) {
     plan: sandbox.plan(),
     webhooks: sandbox.webhooks().map((webhook) => webhook.url),
     phoneNumberId,
+    format,
+    verifyToken,
     /** Of a template without variables. */
     templateId: template?.id ?? null,
+    template: template === undefined ? null : { name: template.metaName, language: { code: template.language } },
   };
 }
 
 /** What a person needs to know to begin. */
 function readyLines(ready: Ready, isLoopbackHost: (url: string) => boolean): string[] {
+  if (ready.format === "meta") return metaLines(ready);
   const { url, apiUrl, key, secret, service, plan, webhooks, templateId } = ready;
   const body = templateId === null ? { text: "Hola" } : { template: { id: templateId } };
   return [
@@ -196,7 +233,7 @@ function readyLines(ready: Ready, isLoopbackHost: (url: string) => boolean): str
     `  API root   ${apiUrl}`,
     `  key        ${key}`,
     `  secret     ${secret}  (signs events, in the header x-${service}-signature)`,
-    ...(webhooks.length === 0 ? ["  events go  nowhere"] : webhooks.map((webhook) => `  events go  to ${webhook}`)),
+    ...goingLines(webhooks),
     "",
     "A first message (numbers with a fixed outcome: docs/contributing/sandbox.md):",
     "",
@@ -205,7 +242,38 @@ function readyLines(ready: Ready, isLoopbackHost: (url: string) => boolean): str
     "",
     "Settings of a relay for it, in an empty folder:",
     "",
-    `  ${initCommand(ready, webhooks.find(isLoopbackHost) ?? usualWebhook)}`,
+    `  ${initCommand(ready, webhooks.find(isLoopbackHost) ?? usualWebhooks.standard)}`,
+    "",
+  ];
+}
+
+function goingLines(webhooks: readonly string[]): string[] {
+  return webhooks.length === 0 ? ["  events go  nowhere"] : webhooks.map((webhook) => `  events go  to ${webhook}`);
+}
+
+/** The same, with Meta's words for it. */
+function metaLines({ url, key, secret, verifyToken, phoneNumberId, webhooks, template }: Ready): string[] {
+  const content = template === null ? { text: { body: "Hola" } } : { type: "template", template };
+  const body = { messaging_product: "whatsapp", to: "5491155551234", ...content, biz_opaque_callback_data: "order-1" };
+  const source = `{ format: meta, account: main, verifyTokens: [${JSON.stringify(verifyToken)}], signature: { secrets: [${JSON.stringify(secret)}] } }`;
+  return [
+    `Sandbox of Meta's Cloud API at ${url}. Ctrl-C stops it.`,
+    "",
+    `  token           ${key}`,
+    `  app secret      ${secret}  (signs webhooks, in the header x-hub-signature-256)`,
+    `  verify token    ${verifyToken}`,
+    `  phone number id ${phoneNumberId}`,
+    ...goingLines(webhooks),
+    "",
+    "A first message (numbers with a fixed outcome: docs/contributing/sandbox.md):",
+    "",
+    `  curl ${url}/v24.0/${phoneNumberId}/messages -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' \\`,
+    `    -d '${JSON.stringify(body)}'`,
+    "",
+    "The source of a relay for it:",
+    "",
+    "  sources:",
+    `    wa: ${source}`,
     "",
   ];
 }
@@ -234,6 +302,8 @@ function textOf(happening: Happening): string {
       return `run      ${happening.run.id} ${happening.run.status}${happening.run.error === null ? "" : `: ${happening.run.error}`}`;
     case "refused":
       return `refused  ${happening.method} ${happening.path} ${happening.status} ${shortened(happening.error)}`;
+    case "handshake":
+      return `callback ${happening.url} ${happening.isVerified ? "verified" : `not verified: ${happening.reason}; it is tried every second`}`;
     case "failed":
       return `failed   the sandbox itself: ${happening.error instanceof Error ? happening.error.stack : String(happening.error)}`;
   }

@@ -22,6 +22,8 @@ import type { Posting, Publisher } from "./events/port.ts";
 import { createLimits } from "./limits/limits.ts";
 import { createMessaging } from "./messaging/messaging.ts";
 import type { Messaging } from "./messaging/port.ts";
+import type { Callbacks } from "./meta/callbacks.ts";
+import { addGraphRoutes } from "./meta/graph-routes.ts";
 import type { Random } from "./random.ts";
 import type { MessageRecord, Plan } from "./world/records.ts";
 import type { World } from "./world/world.ts";
@@ -42,6 +44,8 @@ export interface AssemblyParts {
   /** Told of every fault of the sandbox's own. */
   readonly failed: (error: unknown) => void;
   readonly onPost: ((post: ObservedPost) => void) | undefined;
+  /** Null: the webhooks are the service's own. */
+  readonly callbacks: Callbacks | null;
 }
 
 /** The service, put together on a world: not listening yet. */
@@ -56,7 +60,7 @@ export interface Service {
 }
 
 export function assemble(parts: AssemblyParts): Service {
-  const { world, clock, baseClock, ids, random, speed, isUnlimited, faults, failed, onPost } = parts;
+  const { world, clock, baseClock, ids, random, speed, isUnlimited, faults, failed, onPost, callbacks } = parts;
   const limits = createLimits({ world, clock, isUnlimited });
   const events = createEvents({
     world,
@@ -69,8 +73,10 @@ export function assemble(parts: AssemblyParts): Service {
     speed,
     onError: failed,
     onPost,
+    meta: callbacks === null ? undefined : () => faults.get().meta,
   });
   const { posting } = events;
+  const answerAfter = events.meta?.early.before;
   const publisher: Publisher = {
     ...events.publisher,
     messageStatus(message) {
@@ -84,6 +90,7 @@ export function assemble(parts: AssemblyParts): Service {
 
   const customerWrites: Service["customerWrites"] = (account, from) => {
     const message = messaging.receive(account, from);
+    publisher.messageReceived(message);
     const conversation = world.conversations.of(account, message.conversationId);
     if (conversation !== undefined) automations.customerWrote(account, conversation, message);
     return message;
@@ -96,7 +103,7 @@ export function assemble(parts: AssemblyParts): Service {
     failed,
     faults: () => faults.get().api,
     routes(api) {
-      addMessagesRoutes(api, { world, messaging });
+      addMessagesRoutes(api, { world, messaging, answerAfter });
       addTemplatesRoutes(api, { world });
       addContactsRoutes(api, { world, messaging });
       addCampaignsRoutes(api, { world });
@@ -104,6 +111,7 @@ export function assemble(parts: AssemblyParts): Service {
       addRunsRoutes(api, { world, automations });
     },
   });
+  if (answerAfter !== undefined) addGraphRoutes(app, { world, limits, random, faults: () => faults.get().api, messaging, answerAfter });
   addHookRoutes(app, { world, limits, automations });
   addMcpRoutes(app, { world, clock, messaging, isUnlimited });
   addControlRoutes(app, {
@@ -117,6 +125,7 @@ export function assemble(parts: AssemblyParts): Service {
     posting,
     forgetBlocks: limits.forgetBlocks,
     hookPath,
+    meta: events.meta?.publisher ?? null,
   });
   return {
     app,
@@ -129,6 +138,8 @@ export function assemble(parts: AssemblyParts): Service {
       posting.resume();
     },
     async close() {
+      callbacks?.close();
+      events.meta?.publisher.flush();
       await app.close();
       await automations.close();
       await posting.close();

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { mostUpdates } from "./meta/request-body.ts";
 
 const share = z.number().min(0).max(1);
 const ms = z.number().int().min(0);
@@ -23,6 +24,26 @@ export const eventFaultsSchema = z.strictObject({
 });
 export type EventFaults = z.infer<typeof eventFaultsSchema>;
 
+/** What Meta's webhooks do beside that, with the format `meta`. Shares are of messages, of people for `username`. */
+export const metaFaultsSchema = z.strictObject({
+  /** A request is posted once it has so many updates, or `batchMs` after its first. */
+  batch: z.number().int().min(1).max(mostUpdates).default(1),
+  batchMs: ms.default(1_000),
+  /** `delivered` is not reported when `read` follows. */
+  skip: share.default(0),
+  /** The first status is posted before the send is answered. */
+  early: share.default(0),
+  /** The message went to a group of three: each status is reported once for each. */
+  group: share.default(0),
+  /** The person has a username, and no phone number is reported. */
+  username: share.default(0),
+  /** A call, with its events and statuses, is reported beside `sent`. */
+  call: share.default(0),
+  /** An unknown key is in the status, and an unknown field is beside it. */
+  unknown: share.default(0),
+});
+export type MetaFaults = z.infer<typeof metaFaultsSchema>;
+
 /** What a call to the API meets instead of its answer. */
 export const apiFaultSchema = z.strictObject({
   answer: z.union([z.literal(500), z.literal(502), z.literal(429), z.literal("hang"), z.literal("reset"), z.literal("malformed")]),
@@ -40,5 +61,9 @@ export const apiFaultSchema = z.strictObject({
 });
 export type ApiFaultSettings = z.infer<typeof apiFaultSchema>;
 
-export const faultsSchema = z.strictObject({ events: eventFaultsSchema.prefault({}), api: z.array(apiFaultSchema).default([]) });
+export const faultsSchema = z.strictObject({
+  events: eventFaultsSchema.prefault({}),
+  api: z.array(apiFaultSchema).default([]),
+  meta: metaFaultsSchema.prefault({}),
+});
 export type FaultSettings = z.infer<typeof faultsSchema>;

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from "fastify";
+import type { Handshake } from "./meta/callbacks.ts";
 import type { DeliveryRecord, MessageRecord, RunRecord } from "./world/records.ts";
 import type { Journal } from "./world/table.ts";
 import type { World } from "./world/world.ts";
@@ -17,6 +18,8 @@ export type Happening =
     }
   | { readonly what: "run"; readonly run: RunRecord }
   | { readonly what: "refused"; readonly method: string; readonly path: string; readonly status: number; readonly error: string }
+  /** Meta's handshake with a callback URL. */
+  | ({ readonly what: "handshake" } & Handshake)
   /** The sandbox's own failure: a bug. */
   | { readonly what: "failed"; readonly error: unknown };
 

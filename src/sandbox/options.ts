@@ -21,10 +21,14 @@ export const webhookOptionsSchema = z.strictObject({
   events: eventKinds.default(["*"]),
   secret: z.string().min(1).optional(),
   signature: signatureSettingsSchema.optional(),
+  /** Meta's format only; not given: the sandbox's own. */
+  verifyToken: z.string().min(1).optional(),
 });
 
 /** What `startSandbox` takes, beside a clock and a listener. */
 export const sandboxOptionsSchema = z.strictObject({
+  /** `meta`: webhooks, handshake and sends are those of Meta's Cloud API, beside the service's API. */
+  format: z.enum(["standard", "meta"]).default("standard"),
   /** 0: any free port. */
   port: z.number().int().min(0).max(65535).default(0),
   /** `/sandbox` has no key: everybody who reaches this address may do anything with the sandbox. */
@@ -50,6 +54,10 @@ export const sandboxOptionsSchema = z.strictObject({
   key: keyText.optional(),
   /** Signs what is posted to webhook URLs that have no secret of their own; not given: made up. */
   secret: z.string().min(1).optional(),
+  /** Meta's format: what the handshake shows to callback URLs; not given: made from the secret. */
+  verifyToken: z.string().min(1).optional(),
+  /** Ids of numbers that `main` has; not given: one, made up. */
+  phoneNumberIds: z.array(z.string().regex(/^[0-9]{1,32}$/, "must be digits")).default([]),
   /** Path of the SQLite file to remember everything in; not given: memory only. */
   file: z.string().min(1).optional(),
 });

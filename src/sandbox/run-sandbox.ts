@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { Clock } from "../model/clock.ts";
@@ -9,6 +10,7 @@ import type { FaultBox } from "./control/parts.ts";
 import type { FaultSettings } from "./faults.ts";
 import { type Happening, reportChanges, reportRefusals } from "./happenings.ts";
 import { type Memory, openMemory } from "./memory.ts";
+import { createCallbacks } from "./meta/callbacks.ts";
 import { type SandboxOptions, sandboxOptionsSchema } from "./options.ts";
 import { createHandle, type Sandbox } from "./sandbox.ts";
 import { SandboxRefused } from "./sandbox-refused.ts";
@@ -42,16 +44,25 @@ async function startOn(
   onPost: SandboxOptions["onPost"],
 ): Promise<Sandbox> {
   const { world, clock, clockControls, ids, random, secret, formerSecret, file } = memory;
-  const { plan, key, webhooks, service, speed, isUnlimited, host, port } = settings;
-  const setup = createAccountSetup({ world, now: clock.now, ids, service, secret: () => secret });
-  if (world.accounts.size === 0) seedWorld({ world, setup, ids, now: clock.now, plan: plan ?? "escala", key });
+  const { format, plan, key, webhooks, phoneNumberIds, service, speed, isUnlimited, host, port } = settings;
+  for (const { meta } of world.webhooks.all()) {
+    if ((meta === undefined) === (format === "meta"))
+      throw new SandboxRefused(`the state file has webhooks of another format than ${format}`);
+  }
+  const verifyToken = format === "meta" ? (settings.verifyToken ?? tokenFrom(secret)) : null;
+  const setup = createAccountSetup({ world, now: clock.now, ids, service, secret: () => secret, verifyToken });
+  if (world.accounts.size === 0) seedWorld({ world, setup, ids, now: clock.now, plan: plan ?? "escala", key, phoneNumberIds });
   try {
-    setUpAgain({ world, setup, plan, key, webhooks, secret, formerSecret });
+    setUpAgain({ world, setup, plan, key, webhooks, phoneNumberIds, secret, formerSecret });
   } catch (error) {
     throw error instanceof ApiFault ? new SandboxRefused(`webhooks: ${(error.body as { error: string }).error}`) : error;
   }
 
   const faults = createFaultBox(settings.faults);
+  const callbacks =
+    format === "meta"
+      ? createCallbacks({ world, baseClock, random, report: (handshake) => report({ what: "handshake", ...handshake }) })
+      : null;
   let url = "";
   const assembled = assemble({
     world,
@@ -68,6 +79,7 @@ async function startOn(
     url: () => url,
     failed: (error) => report({ what: "failed", error }),
     onPost,
+    callbacks,
   });
   const { app, posting } = assembled;
   // An answer means that its changes are in the file.
@@ -80,11 +92,13 @@ async function startOn(
     throw error;
   }
   assembled.resume();
+  if (callbacks !== null) await Promise.all([...world.webhooks.all()].map(callbacks.verifySoon));
   return createHandle({
     world,
     url,
     key,
     secret,
+    verifyToken,
     clock: clockControls,
     setup,
     faults,
@@ -96,6 +110,11 @@ async function startOn(
       memory.close();
     },
   });
+}
+
+/** The same after a restart with the same state file. */
+function tokenFrom(secret: string): string {
+  return createHash("sha256").update(`verify token\0${secret}`).digest("hex").slice(0, 32);
 }
 
 /** Without a listener, the sandbox still reports its own failures. */

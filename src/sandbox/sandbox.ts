@@ -4,8 +4,8 @@ import type { AccountSetup } from "./control/account-setup.ts";
 import type { ClockControls, FaultBox } from "./control/parts.ts";
 import type { Posting } from "./events/port.ts";
 import { faultsSchema } from "./faults.ts";
+import { mainAccount } from "./main-account.ts";
 import { webhookOptionsSchema } from "./options.ts";
-import { mainAccount } from "./seed-world.ts";
 import type {
   AccountRecord,
   AutomationRecord,
@@ -35,6 +35,8 @@ export interface Sandbox extends AsyncDisposable {
   readonly key: string;
   /** Signs the events of webhook URLs that have no secret of their own. */
   readonly secret: string;
+  /** What Meta's handshake shows; null: the format is not `meta`. */
+  readonly verifyToken: string | null;
   readonly phoneNumberId: string;
   /** Time as the sandbox has it: `advance(ms)` makes lives go on, windows close and quotas renew, in order. */
   readonly clock: ClockControls;
@@ -68,6 +70,7 @@ export interface SandboxParts {
   /** Not given: the first that is valid. */
   readonly key: string | undefined;
   readonly secret: string;
+  readonly verifyToken: string | null;
   readonly clock: ClockControls;
   readonly setup: AccountSetup;
   readonly faults: FaultBox;
@@ -78,7 +81,7 @@ export interface SandboxParts {
 }
 
 export function createHandle(parts: SandboxParts): Sandbox {
-  const { world, url, secret, clock, setup, faults, posting } = parts;
+  const { world, url, secret, verifyToken, clock, setup, faults, posting } = parts;
   const apiUrl = `${url}/api/v1`;
   const account = world.accounts.get(mainAccount) as AccountRecord;
   const key = parts.key ?? world.keys.list(mainAccount).find(({ revokedAt }) => revokedAt === null)?.key ?? "";
@@ -92,6 +95,7 @@ export function createHandle(parts: SandboxParts): Sandbox {
     apiUrl,
     key,
     secret,
+    verifyToken,
     phoneNumberId: account.numbers[0]?.phoneNumberId ?? "",
     clock,
     call: (method, path, body) => ask(method, `${apiUrl}${path}`, { authorization: `Bearer ${key}` }, body),

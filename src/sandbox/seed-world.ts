@@ -1,12 +1,10 @@
 import type { z } from "zod";
 import type { AccountSetup } from "./control/account-setup.ts";
 import { newTemplate } from "./control/new-template.ts";
+import { mainAccount } from "./main-account.ts";
 import type { webhookOptionsSchema } from "./options.ts";
 import type { AccountRecord, Plan, TemplateRecord } from "./world/records.ts";
 import type { World } from "./world/world.ts";
-
-/** The account of which everything is set up at the first start. */
-export const mainAccount = "main";
 
 /** What a new sandbox has: an account with a key and a connected number, three approved templates, two automations. */
 export function seedWorld(parts: {
@@ -16,9 +14,10 @@ export function seedWorld(parts: {
   readonly now: () => number;
   readonly plan: Plan;
   readonly key: string | undefined;
+  readonly phoneNumberIds: readonly string[];
 }): AccountRecord {
-  const { world, setup, ids, now, plan, key } = parts;
-  const account = setup.addAccount(mainAccount, plan, null);
+  const { world, setup, ids, now, plan, key, phoneNumberIds } = parts;
+  const account = setup.addAccount(mainAccount, plan, null, phoneNumberIds[0]);
   setup.giveKey(account, "first", key);
   const [welcome] = templates.map((order) => {
     const template = newTemplate({ id: ids(), account: account.id, createdAt: now() }, { ...usual, ...order });
@@ -48,11 +47,12 @@ export function setUpAgain(parts: {
   readonly plan: Plan | undefined;
   readonly key: string | undefined;
   readonly webhooks: readonly z.output<typeof webhookOptionsSchema>[];
+  readonly phoneNumberIds: readonly string[];
   /** The sandbox's own secret, and the one that it takes the place of. */
   readonly secret: string;
   readonly formerSecret: string;
 }): void {
-  const { world, setup, plan, key, webhooks, secret, formerSecret } = parts;
+  const { world, setup, plan, key, webhooks, phoneNumberIds, secret, formerSecret } = parts;
   const account = world.accounts.get(mainAccount) as AccountRecord;
   if (plan !== undefined && plan !== account.plan) {
     account.plan = plan;
@@ -63,6 +63,9 @@ export function setUpAgain(parts: {
     known.revokedAt = null;
     world.keys.put(known);
   } else if (key !== undefined && known === undefined) setup.giveKey(account, "given", key);
+  for (const id of phoneNumberIds) {
+    if (!account.numbers.some(({ phoneNumberId }) => phoneNumberId === id)) setup.addNumber(account, id);
+  }
   for (const webhook of world.webhooks.all()) {
     if (webhook.secret !== formerSecret || secret === formerSecret) continue;
     webhook.secret = secret;

@@ -4,6 +4,10 @@ import type { Caller, Limits } from "../limits/port.ts";
 /** The API root, below which all keys and limits hold ("Conventions", messaging-service-api.md). */
 export const apiRoot = "/api/v1";
 
+/** Meta's path for sends. Only the format `meta` has it. */
+export const graphMessages = "/:version(^v[0-9]+[.][0-9]+$)/:phoneNumberId/messages";
+const sendPaths: readonly unknown[] = [`${apiRoot}/messages`, graphMessages];
+
 /** Who calls: the account and the key that the gate let in. To be asked inside the API's routes only. */
 export function callerOf(request: FastifyRequest): Caller {
   const caller = request.getDecorator<Caller | null>("caller");
@@ -31,7 +35,7 @@ export function letIn(limits: Limits, request: FastifyRequest): Caller {
   return caller;
 }
 
-/** Only what reaches `POST /messages` itself counts against the cap of messages. */
+/** Only what reaches an endpoint for sends itself counts against the cap of messages. */
 function isSend(request: FastifyRequest): boolean {
-  return request.method === "POST" && request.routeOptions.url === `${apiRoot}/messages`;
+  return request.method === "POST" && sendPaths.includes(request.routeOptions.url);
 }

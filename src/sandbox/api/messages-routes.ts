@@ -10,14 +10,17 @@ import { callerOf } from "./gate.ts";
 interface Parts {
   readonly world: World;
   readonly messaging: Pick<Messaging, "send">;
+  /** Awaited before a send is answered. Not given: nothing is. */
+  readonly answerAfter?: ((message: MessageRecord) => Promise<void>) | undefined;
 }
 
 /** `POST /messages` and `GET /messages/{id}`. */
-export function addMessagesRoutes(app: FastifyInstance, { world, messaging }: Parts): void {
-  app.post("/messages", (request, reply) => {
+export function addMessagesRoutes(app: FastifyInstance, { world, messaging, answerAfter }: Parts): void {
+  app.post("/messages", async (request, reply) => {
     const { account } = callerOf(request);
     const message = messaging.send(account.id, checked(outgoingBodySchema, request.body), "api");
     const { id, wamid, status, conversationId } = message;
+    await answerAfter?.(message);
     return reply.code(201).send({ id, wamid, status, conversationId });
   });
   app.get<{ Params: { id: string } }>("/messages/:id", (request, reply) => {

@@ -14,13 +14,15 @@ export function createAccountSetup(parts: {
   readonly ids: () => string;
   readonly service: string;
   readonly secret: () => string;
+  /** Of callback URLs; null: URLs are not Meta's. */
+  readonly verifyToken: string | null;
 }) {
-  const { world, now, ids, service, secret } = parts;
+  const { world, now, ids, service, secret, verifyToken } = parts;
   const owned = (account: string) => ({ id: ids(), account, createdAt: now() });
 
   return {
     /** With a connected number, and no key. */
-    addAccount(name: string, plan: Plan, contactLimit: number | null): AccountRecord {
+    addAccount(name: string, plan: Plan, contactLimit: number | null, phoneNumberId?: string): AccountRecord {
       const account: AccountRecord = {
         id: name,
         account: name,
@@ -31,7 +33,7 @@ export function createAccountSetup(parts: {
         numbers: [],
         usage: { month: "", apiCalls: 0, webhookDeliveries: 0, automationSteps: 0, automationRequests: 0 },
       };
-      this.addNumber(account);
+      this.addNumber(account, phoneNumberId);
       return account;
     },
     addNumber(account: AccountRecord, phoneNumberId = digits(15)): SendingNumber {
@@ -59,6 +61,7 @@ export function createAccountSetup(parts: {
         readonly events: readonly string[];
         readonly secret?: string | undefined;
         readonly signature?: SignatureSettings | undefined;
+        readonly verifyToken?: string | undefined;
       },
     ): WebhookRecord {
       mustFit(account, "webhookUrls", world.webhooks.list(account.id).length, limitsOf(account.plan).urls, "URLs de webhook");
@@ -67,8 +70,9 @@ export function createAccountSetup(parts: {
         url: order.url,
         events: [...order.events],
         secret: order.secret ?? secret(),
-        signature: order.signature ?? { service },
+        signature: order.signature ?? (verifyToken === null ? { service } : { preset: "meta" }),
         isEnabled: true,
+        ...(verifyToken === null ? {} : { meta: { verifyToken: order.verifyToken ?? verifyToken, isVerified: false } }),
       };
       world.webhooks.put(record);
       return record;

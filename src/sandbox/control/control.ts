@@ -3,6 +3,7 @@ import { bodyLimits, parseWithin } from "../../model/json.ts";
 import { addAccountRoutes } from "./account-routes.ts";
 import { addFlowRoutes } from "./flow-routes.ts";
 import { addMessageRoutes } from "./message-routes.ts";
+import { addMetaRoutes } from "./meta-routes.ts";
 import type { ControlParts } from "./parts.ts";
 import { addPeopleRoutes } from "./people-routes.ts";
 import { answerOf, Refusal } from "./refusal.ts";
@@ -35,6 +36,7 @@ export function addControlRoutes(app: FastifyInstance, parts: ControlParts): voi
     addTemplateRoutes(scope, parts);
     addMessageRoutes(scope, parts);
     addFlowRoutes(scope, parts);
+    if (parts.meta !== null) addMetaRoutes(scope, { world: parts.world, meta: parts.meta });
   });
   // Of its own: what the service says of unknown paths is about its API.
   void app.register(

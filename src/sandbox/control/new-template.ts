@@ -1,3 +1,4 @@
+import { wabaIdOf } from "../main-account.ts";
 import type { TemplateRecord, TemplateVariable } from "../world/records.ts";
 
 /** What a caller gives of a template; the rest is made up. */
@@ -15,11 +16,9 @@ export interface TemplateOrder {
   readonly status: TemplateRecord["status"];
 }
 
-/** Id of the business account at the network provider: the sandbox's choice, the same for all accounts. */
-const wabaId = "102290129340398";
-
 export function newTemplate(owned: Pick<TemplateRecord, "id" | "account" | "createdAt">, order: TemplateOrder): TemplateRecord {
   const { name, language, category, body, status } = order;
+  const wabaId = wabaIdOf(owned.account);
   return { ...owned, name, metaName: metaNameOf(name), language, category, wabaId, body, variables: order.variables.map(whole), status };
 }
 

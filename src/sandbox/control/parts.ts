@@ -4,6 +4,8 @@ import type { Posting, Publisher } from "../events/port.ts";
 import type { FaultSettings } from "../faults.ts";
 import type { Limits } from "../limits/port.ts";
 import type { Messaging } from "../messaging/port.ts";
+import type { Callbacks } from "../meta/callbacks.ts";
+import type { MetaPublisher } from "../meta/publisher.ts";
 import type { AutomationRecord, MessageRecord, Plan } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 import type { AccountSetup } from "./account-setup.ts";
@@ -45,4 +47,7 @@ export interface ControlParts {
   /** Where an automation's incoming webhook is, as a path. */
   readonly hookPath: (automation: AutomationRecord) => string;
   readonly defaultPlan: Plan;
+  /** Null: the webhooks are the service's own. */
+  readonly callbacks: Callbacks | null;
+  readonly meta: Pick<MetaPublisher, "request"> | null;
 }

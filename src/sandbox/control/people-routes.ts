@@ -7,7 +7,7 @@ import { found, read } from "./refusal.ts";
 import { accountOf, params } from "./request.ts";
 
 const text = z.string().min(1).max(4096);
-const customerWord = z.strictObject({ text, name: z.string().max(200).optional() });
+const customerWord = z.strictObject({ text, name: z.string().max(200).optional(), phoneNumberId: z.string().optional() });
 const colleagueReply = z.strictObject({ phone: z.string(), text });
 const contactFacts = z.strictObject({ name: z.string().max(200).optional(), attributes: z.record(z.string(), z.string()).optional() });
 

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { eventKinds, webhookOptionsSchema, webhookUrl } from "../options.ts";
 import { newSecret } from "./account-setup.ts";
 import type { ControlParts } from "./parts.ts";
-import { found, read } from "./refusal.ts";
+import { found, Refusal, read } from "./refusal.ts";
 import { accountOf, params } from "./request.ts";
 
 const webhookChange = z.strictObject({
@@ -15,11 +15,19 @@ const rotation = z.strictObject({ secret: z.string().min(1).optional() });
 const newApp = z.strictObject({ name: z.string().min(1).max(200) });
 
 /** Webhook URLs, and the AI apps connected over MCP. */
-export function addWebhookRoutes(app: FastifyInstance, { world, setup, posting }: ControlParts): void {
+export function addWebhookRoutes(app: FastifyInstance, { world, setup, posting, callbacks }: ControlParts): void {
   app.get("/sandbox/webhooks", (request) => ({ data: world.webhooks.list(accountOf(world, request).id) }));
-  app.post("/sandbox/webhooks", (request, reply) => {
+  app.post("/sandbox/webhooks", async (request, reply) => {
     const order = read(webhookOptionsSchema, request.body);
-    const { id, url, events, secret } = setup.addWebhook(accountOf(world, request), { ...order, secret: order.secret ?? newSecret() });
+    // An app of Meta has one secret.
+    const own = order.secret ?? (callbacks === null ? newSecret() : undefined);
+    const webhook = setup.addWebhook(accountOf(world, request), { ...order, secret: own });
+    const { id, url, events, secret } = webhook;
+    const failure = (await callbacks?.verify(webhook))?.reason ?? null;
+    if (failure !== null) {
+      world.webhooks.delete(id);
+      throw new Refusal(400, `the handshake with ${url} failed: ${failure}`);
+    }
     reply.code(201);
     return { id, url, events, secret };
   });
@@ -43,6 +51,7 @@ export function addWebhookRoutes(app: FastifyInstance, { world, setup, posting }
     posting.webhookChanged(id);
     reply.code(204).send();
   });
+  if (callbacks !== null) app.post("/sandbox/webhooks/:id/verify", (request) => callbacks.verify(webhookOf(request)));
   app.post("/sandbox/webhooks/:id/rotate", (request) => {
     const webhook = webhookOf(request);
     webhook.secret = read(rotation, request.body).secret ?? newSecret();

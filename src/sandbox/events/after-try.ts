@@ -10,12 +10,27 @@ export type Answer =
 export interface EventRetry {
   /** Wait after the first failure, after the second, …; after the last of them one more failure is the end. */
   readonly waitsMs: readonly number[];
+  /** Whether an answer with this status is a success. */
+  readonly isTaken: (status: number) => boolean;
   /** `Retry-After` makes a wait longer, up to this. */
   readonly longestMs: number;
 }
 
 /** "Events", 6: the retry schedule is not shown; this one is the sandbox's choice. */
-export const usualEventRetry: EventRetry = { waitsMs: [1_000, 5_000, 30_000, 120_000, 600_000], longestMs: 600_000 };
+export const usualEventRetry: EventRetry = {
+  waitsMs: [1_000, 5_000, 30_000, 120_000, 600_000],
+  longestMs: 600_000,
+  isTaken: (status) => status >= 200 && status <= 299,
+};
+
+const minute = 60_000;
+const hour = 60 * minute;
+/** Meta takes nothing but 200 for a success, and repeats for 7 days. The times between are the sandbox's choice. */
+export const metaRetry: EventRetry = {
+  waitsMs: [1_000, 5_000, 30_000, 2 * minute, 10 * minute, hour, 3 * hour, 8 * hour, ...Array<number>(13).fill(12 * hour)],
+  longestMs: 0,
+  isTaken: (status) => status === 200,
+};
 
 /** What becomes of a delivery. */
 export type AfterTry =
@@ -25,11 +40,11 @@ export type AfterTry =
   | { readonly status: "waiting"; readonly waitMs: number; readonly reason: string };
 
 /**
- * Decides after try number `tries` (1 for the first). Every answer but 2xx is a failure, redirects too, and
+ * Decides after try number `tries` (1 for the first). Every other answer is a failure, redirects too, and
  * every failure is tried again: the sandbox's choice. `now` in unix milliseconds of the receiver's time.
  */
 export function afterTry(answer: Exclude<Answer, { kind: "cut" }>, tries: number, retry: EventRetry, speed: number, now: number): AfterTry {
-  if (answer.kind === "answered" && answer.status >= 200 && answer.status <= 299) return { status: "delivered" };
+  if (answer.kind === "answered" && retry.isTaken(answer.status)) return { status: "delivered" };
   const reason = answer.kind === "answered" ? `answered ${answer.status}` : answer.reason;
   const planned = retry.waitsMs[tries - 1];
   if (planned === undefined) return { status: "failed", reason: `${reason}; given up after ${tries} ${tries === 1 ? "try" : "tries"}` };

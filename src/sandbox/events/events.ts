@@ -1,15 +1,17 @@
 import type { Clock } from "../../model/clock.ts";
-import type { EventFaults } from "../faults.ts";
+import type { EventFaults, MetaFaults } from "../faults.ts";
 import type { Limits } from "../limits/port.ts";
+import { createEarlyStatuses, type EarlyStatuses } from "../meta/early-statuses.ts";
+import { createMetaPublisher, type MetaPublisher } from "../meta/publisher.ts";
 import type { Random } from "../random.ts";
 import type { World } from "../world/world.ts";
-import { type EventRetry, usualEventRetry } from "./after-try.ts";
+import { type EventRetry, metaRetry, usualEventRetry } from "./after-try.ts";
 import { createFaultDraw } from "./delivery-faults.ts";
 import { type ObservedPost, observePosts } from "./observed-posts.ts";
 import type { Posting, Publisher } from "./port.ts";
 import { createPoster } from "./poster.ts";
 import { createPosting } from "./posting.ts";
-import { createPublisher } from "./publisher.ts";
+import { createEmit, createPublisher } from "./publisher.ts";
 
 export interface EventsSettings {
   readonly world: World;
@@ -31,6 +33,8 @@ export interface EventsSettings {
   readonly mostWaiting?: number;
   /** Receives unforeseen errors, because nothing here throws into the publisher. */
   readonly onError?: (error: unknown) => void;
+  /** Given: the webhooks are those of Meta's Cloud API, with these faults. */
+  readonly meta?: (() => MetaFaults) | undefined;
   /** Told of every post as it ends. */
   readonly onPost?: ((post: ObservedPost) => void) | undefined;
 }
@@ -38,14 +42,34 @@ export interface EventsSettings {
 /** Posts in flight to one URL. */
 const atOnce = 64;
 
-/** Signed events and their way to webhook URLs (messaging-service-api.md, "Events"). */
-export function createEvents(settings: EventsSettings): { readonly publisher: Publisher; readonly posting: Posting } {
-  const { baseClock, faults, retry = usualEventRetry, timeoutMs = 10_000, mostWaiting = 100_000, onError = () => {}, onPost } = settings;
+/** Of the format `meta` only. */
+export interface MetaEvents {
+  readonly publisher: MetaPublisher;
+  readonly early: EarlyStatuses;
+}
+
+/** Signed events and their way to webhook URLs (messaging-service-api.md, "Events"), or Meta's webhooks. */
+export function createEvents(settings: EventsSettings): {
+  readonly publisher: Publisher;
+  readonly posting: Posting;
+  readonly meta: MetaEvents | null;
+} {
+  const { world, ids, limits, speed, baseClock, faults, meta, timeoutMs = 10_000, mostWaiting = 100_000, onError = () => {} } = settings;
+  const { retry = meta === undefined ? usualEventRetry : metaRetry } = settings;
   const random = settings.random.fork("events");
   const draw = createFaultDraw(random);
-  const bare = createPoster({ baseClock, timeoutMs, connections: atOnce });
-  const poster = onPost === undefined ? bare : observePosts(bare, onPost);
+  const early = meta === undefined ? null : createEarlyStatuses({ baseClock, faults: meta });
+  const onPost = (post: ObservedPost): void => {
+    early?.posted(post.body);
+    settings.onPost?.(post);
+  };
+  const poster = observePosts(createPoster({ baseClock, timeoutMs, connections: atOnce }), onPost);
   const posting = createPosting({ ...settings, random, poster, retry, atOnce, mostWaiting, onError });
-  const publisher = createPublisher({ ...settings, posting, onError, drawFaults: () => draw(faults()) });
-  return { publisher, posting };
+  // Bodies of Meta's are neither truncated nor replaced: a wrong item is in the middle of a request.
+  const drawFaults = () => ({ ...draw(faults()), ...(meta === undefined ? {} : { truncate: false, malformed: null }) });
+  const emit = createEmit({ world, ids, limits, posting, drawFaults });
+  if (meta === undefined || early === null) return { publisher: createPublisher({ ...settings, emit, onError }), posting, meta: null };
+  const malformed = () => faults().malformed;
+  const publisher = createMetaPublisher({ ...settings, faults: meta, malformed, speed, emit, onError });
+  return { publisher, posting, meta: { publisher, early } };
 }

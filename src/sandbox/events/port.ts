@@ -4,6 +4,8 @@ import type { MessageRecord } from "../world/records.ts";
 export interface Publisher {
   /** The status of a sent message changed. */
   messageStatus(message: MessageRecord): void;
+  /** A customer wrote. The document shows no event for it; Meta has one. */
+  messageReceived(message: MessageRecord): void;
   automationCompleted(account: string, runId: string): void;
   automationFailed(account: string, runId: string, error: string): void;
   /** Any other kind, or other data: for what the document does not show. Without `about`, `wamid` and `runId` of `data` say what it is about. */

@@ -4,6 +4,7 @@ import type { Clock } from "../../model/clock.ts";
 import { takingContinue } from "../../model/interim-answers.ts";
 import { lookupFunction } from "../../model/name-lookup.ts";
 import { createSigner } from "../../model/signature.ts";
+import { signAsMeta } from "../meta/sign.ts";
 import type { WebhookRecord } from "../world/records.ts";
 import type { Answer } from "./after-try.ts";
 import { Exchange } from "./exchange.ts";
@@ -64,7 +65,7 @@ export function createPoster({ baseClock, timeoutMs, connections }: PosterSettin
     const { id, url, secret, signature } = webhook;
     const known = places.get(id);
     if (known !== undefined && known.url === url && known.secret === secret && known.signature === signature) return known;
-    const sign = createSigner(signature, secret);
+    const sign = webhook.meta !== undefined && signature.preset === "meta" ? signAsMeta(secret) : createSigner(signature, secret);
     const { origin, pathname, search } = new URL(url);
     const isSameOrigin = known?.origin === origin;
     const pool = isSameOrigin

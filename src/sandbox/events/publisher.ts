@@ -13,19 +13,17 @@ import type { Publisher } from "./port.ts";
 import type { DeliveryPosting } from "./posting.ts";
 import { isSubscribed } from "./subscriptions.ts";
 
-export interface PublisherSettings {
+export interface EmitSettings {
   readonly world: World;
-  readonly clock: Clock;
   readonly ids: () => string;
   readonly limits: Pick<Limits, "spend">;
   /** The faults of the next delivery. */
   readonly drawFaults: () => DeliveryFaults;
   readonly posting: Pick<DeliveryPosting, "add" | "hasRoom">;
-  readonly onError: (error: unknown) => void;
 }
 
-/** Makes events, and a delivery of each for every webhook URL that is subscribed to its kind. Never throws. */
-export function createPublisher({ world, clock, ids, limits, drawFaults, posting, onError }: PublisherSettings): Publisher {
+/** Stores events, and makes a delivery of each for every webhook URL that is subscribed to its kind. */
+export function createEmit({ world, ids, limits, drawFaults, posting }: EmitSettings): (record: EventRecord) => void {
   const deliver = (account: AccountRecord, webhook: WebhookRecord, event: EventRecord): void => {
     const faults = drawFaults();
     const dropped = (): string | null => {
@@ -50,6 +48,27 @@ export function createPublisher({ world, clock, ids, limits, drawFaults, posting
     world.deliveries.put(delivery);
     if (reason === null) posting.add(pendingPostOf(delivery, event, faults));
   };
+  return (record) => {
+    world.events.put(record);
+    const owner = world.accounts.get(record.account);
+    // Webhooks are of the plans escala and enterprise ("What the service does").
+    if (owner === undefined || !plans[owner.plan].api) return;
+    for (const webhook of world.webhooks.list(record.account)) {
+      const isOn = webhook.isEnabled && webhook.meta?.isVerified !== false;
+      if (isOn && isSubscribed(webhook.events, record.event)) deliver(owner, webhook, record);
+    }
+  };
+}
+
+export interface PublisherSettings {
+  readonly clock: Clock;
+  readonly ids: () => string;
+  readonly emit: (record: EventRecord) => void;
+  readonly onError: (error: unknown) => void;
+}
+
+/** Makes the service's events. Never throws. */
+export function createPublisher({ clock, ids, emit, onError }: PublisherSettings): Publisher {
   const publish: Publisher["publish"] = (account, event, data, about = {}) => {
     try {
       const createdAt = clock.now();
@@ -57,14 +76,7 @@ export function createPublisher({ world, clock, ids, limits, drawFaults, posting
       const body = eventBody({ id: id as EventId, event, createdAt: new Date(createdAt).toISOString() }, data);
       const wamid = about.wamid ?? textOf(data["wamid"]);
       const runId = about.runId ?? textOf(data["runId"]);
-      const record = { id, account, createdAt, event, wamid, runId, body };
-      world.events.put(record);
-      const owner = world.accounts.get(account);
-      // Webhooks are of the plans escala and enterprise ("What the service does").
-      if (owner === undefined || !plans[owner.plan].api) return;
-      for (const webhook of world.webhooks.list(account)) {
-        if (webhook.isEnabled && isSubscribed(webhook.events, event)) deliver(owner, webhook, record);
-      }
+      emit({ id, account, createdAt, event, wamid, runId, body });
     } catch (error) {
       onError(error);
     }
@@ -76,6 +88,7 @@ export function createPublisher({ world, clock, ids, limits, drawFaults, posting
       const data = messageStatusData(wamid, status, messageStatuses[status].error ? errorCode : undefined);
       publish(account, "message.status", data, { wamid });
     },
+    messageReceived() {},
     automationCompleted: (account, runId) => publish(account, "automation.completed", automationCompletedData(runId), { runId }),
     automationFailed: (account, runId, error) => publish(account, "automation.failed", automationFailedData(runId, error), { runId }),
   };

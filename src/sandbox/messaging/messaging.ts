@@ -12,7 +12,7 @@ import { createLives } from "./lives.ts";
 import { requirePhone } from "./phone.ts";
 import type { Messaging, OutgoingMessage } from "./port.ts";
 import { createProvider } from "./provider.ts";
-import { conversationNotFound, messageNotFound, notOurStatus, windowClosed } from "./refusals.ts";
+import { conversationNotFound, messageNotFound, noSuchNumber, notOurStatus, windowClosed } from "./refusals.ts";
 import { sendingNumber } from "./sending-number.ts";
 import { fillTemplate } from "./template-text.ts";
 import { templateToSend } from "./templates.ts";
@@ -34,6 +34,7 @@ type Content = Pick<MessageRecord, "text" | "templateId">;
 const longestRealPhone = 15;
 /** The code of a message that is moved to `failed` without one: the document has it present whenever a message failed. */
 const unnamedFailure = 131000;
+const windowClosedCode = 131047;
 
 export function createMessaging({ world, clock, ids, random, speed, publisher }: Parts): Messaging {
   const totals = createCampaignTotals(world);
@@ -48,18 +49,19 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
     if (account === undefined) throw new Error(`there is no account ${name}`);
     return account;
   };
+  const isTooLate = (to: Contact | null) => to === null || !isWindowOpen(to.conversation, clock.now());
   /** The text as the customer will see it; 404 or 409 when it may not be sent. */
-  const contentOf = (account: string, { text, template }: OutgoingMessage, to: Contact | null): Content => {
+  const contentOf = (account: string, { text, template, failsLater }: OutgoingMessage, to: Contact | null): Content => {
     if (template !== undefined) {
       const found = templateToSend(world, account, template.id);
       return { text: fillTemplate(found, template.variables ?? {}, to?.contact ?? null), templateId: found.id };
     }
-    if (to === null || !isWindowOpen(to.conversation, clock.now())) throw windowClosed();
+    if (failsLater !== true && isTooLate(to)) throw windowClosed();
     return { text: text as string, templateId: null };
   };
   const record = (
     { contact, conversation }: Contact,
-    about: Content & Pick<MessageRecord, "origin" | "phoneNumberId" | "status" | "campaignId">,
+    about: Content & Pick<MessageRecord, "origin" | "phoneNumberId" | "status" | "campaignId" | "reference">,
   ): MessageRecord => ({
     id: ids(),
     account: contact.account,
@@ -80,6 +82,8 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
     const content = contentOf(account, message, known);
     if (known === null) contacts.admitOne(account);
     provider.accept(account, phone);
+    const life = planLife(phone, { now: clock.now(), random: lifeRandom, speed });
+    const willFail = content.templateId === null && isTooLate(known);
     // Nothing refuses it from here on: what was refused created nothing.
     const sent = record(known ?? contacts.create(account, phone), {
       ...content,
@@ -87,8 +91,9 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
       phoneNumberId,
       status: "pending",
       campaignId: message.campaignId ?? null,
+      ...(message.reference === undefined ? {} : { reference: message.reference }),
     });
-    sent.future = planLife(phone, { now: clock.now(), random: lifeRandom, speed });
+    sent.future = willFail ? life.slice(0, 1).map(({ at }) => ({ at, status: "failed", errorCode: windowClosedCode })) : life;
     world.messages.put(sent);
     totals.messaged(sent);
     lives.follow(sent);
@@ -96,15 +101,16 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
   };
   return {
     send,
-    receive(account, { phone: text, name, text: body }) {
+    receive(account, { phone: text, name, text: body, phoneNumberId: wanted }) {
       const phone = requirePhone(text);
       const { numbers } = accountOf(account);
+      if (wanted !== undefined && !numbers.some((number) => number.phoneNumberId === wanted)) throw noSuchNumber();
       // A customer who writes becomes a contact whatever the limit: it "applies only" to POST /contacts and messaging.
       const from = contacts.find(account, phone) ?? contacts.create(account, phone);
       if (name !== undefined && from.contact.name === null) contacts.update(from.contact, { name });
       from.conversation.customerWroteAt = clock.now();
       world.conversations.put(from.conversation);
-      const phoneNumberId = (numbers.find(({ isConnected }) => isConnected) ?? numbers[0])?.phoneNumberId ?? "";
+      const phoneNumberId = wanted ?? (numbers.find(({ isConnected }) => isConnected) ?? numbers[0])?.phoneNumberId ?? "";
       const content = { text: body, templateId: null, campaignId: null };
       const received = record(from, { ...content, origin: "customer", phoneNumberId, status: "received" });
       world.messages.put(received);

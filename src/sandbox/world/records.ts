@@ -58,6 +58,8 @@ export interface WebhookRecord extends Owned {
   secret: string;
   signature: SignatureSettings;
   isEnabled: boolean;
+  /** A callback URL of Meta's; not there: a URL of the service. */
+  meta?: { readonly verifyToken: string; isVerified: boolean };
 }
 
 /** An AI app connected over MCP. */
@@ -125,6 +127,8 @@ export interface MessageRecord extends Owned {
   readonly text: string;
   readonly templateId: string | null;
   readonly campaignId: string | null;
+  /** `biz_opaque_callback_data` of the send. */
+  readonly reference?: string;
   status: MessageStatus;
   errorCode?: string | number;
   statusAt: number;

@@ -119,6 +119,7 @@ export function createScene(options: { speed?: number; plan?: Plan; base?: Manua
   const publisher: Publisher = {
     messageStatus: never,
     publish: never,
+    messageReceived: never,
     automationCompleted: (_, runId) => void published.push({ event: "completed", runId }),
     automationFailed: (_, runId, error) => void published.push({ event: "failed", runId, error }),
   };

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Wamid } from "../../../../src/model/ids.ts";
 import { noFaults } from "../../../../src/sandbox/events/delivery-faults.ts";
 import type { PendingPost } from "../../../../src/sandbox/events/pending-post.ts";
-import { createPublisher } from "../../../../src/sandbox/events/publisher.ts";
+import { createEmit, createPublisher } from "../../../../src/sandbox/events/publisher.ts";
 import type { MessageRecord, Plan } from "../../../../src/sandbox/world/records.ts";
 import { createWorld } from "../../../../src/sandbox/world/world.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
@@ -19,15 +19,15 @@ function createSubject({ plan = "escala" as Plan, left = 1_000, drop = false, ro
   const spent: string[] = [];
   const errors: unknown[] = [];
   let made = 0;
-  const publisher = createPublisher({
+  const ids = () => `id-${String(++made).padStart(4, "0")}`;
+  const emit = createEmit({
     world,
-    clock,
-    ids: () => `id-${String(++made).padStart(4, "0")}`,
+    ids,
     limits: { spend: (_, what) => spent.push(what) <= left },
     drawFaults: () => ({ ...noFaults, drop }),
     posting: { add: (post) => void added.push(post), hasRoom: () => room },
-    onError: (error) => void errors.push(error),
   });
+  const publisher = createPublisher({ clock, ids, emit, onError: (error) => void errors.push(error) });
   return {
     world,
     publisher,

@@ -37,6 +37,7 @@ export function createService({ seed = 1, speed = 1, world = createWorld({ chang
     automationCompleted: nothing,
     automationFailed: nothing,
     publish: nothing,
+    messageReceived: nothing,
   };
   const messaging = createMessaging({ world, clock, ids, random, speed, publisher });
   const account = world.accounts.get("main") ?? addAccount(world, "main");

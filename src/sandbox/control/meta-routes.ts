@@ -1,0 +1,54 @@
+import type { FastifyInstance } from "fastify";
+import { z } from "zod";
+import { wabaIdOf } from "../main-account.ts";
+import type { MetaPublisher } from "../meta/publisher.ts";
+import { mostBytes, mostUpdates, requestBody } from "../meta/request-body.ts";
+import { type Update, userIdOf, waIdOf } from "../meta/update.ts";
+import { createRandom } from "../random.ts";
+import { createPhones, createWamids } from "../wamids.ts";
+import type { World } from "../world/world.ts";
+import { read } from "./refusal.ts";
+
+const newRequest = z.strictObject({
+  updates: z.number().int().min(1).max(mostUpdates).default(mostUpdates),
+  /** Texts of inbound messages fill it up. */
+  bytes: z.number().int().min(0).max(mostBytes).default(0),
+  seed: z.string().default("requests"),
+});
+
+/** Requests of any size, about people and messages that are nowhere else. The same order gives the same updates. */
+export function addMetaRoutes(
+  app: FastifyInstance,
+  { world, meta }: { readonly world: World; readonly meta: Pick<MetaPublisher, "request"> },
+): void {
+  app.post("/sandbox/meta/requests", (request, reply) => {
+    const { updates: count, bytes, seed } = read(newRequest, request.body);
+    const updates = madeUp(world, count, seed, 0);
+    const missing = Math.max(0, bytes - requestBody(updates).length);
+    const { id, body } = meta.request(missing === 0 ? updates : madeUp(world, count, seed, Math.floor(missing / Math.ceil(count / 2))));
+    reply.code(201);
+    return { id, updates: count, bytes: body.length };
+  });
+}
+
+/** Inbound messages and statuses in turn, spread over all numbers; `padding`: characters added to each inbound text. */
+function madeUp(world: World, count: number, seed: string, padding: number): Update[] {
+  const random = createRandom(seed);
+  const phone = createPhones(random.fork("phones"));
+  const wamid = createWamids(random.fork("wamids"));
+  const numbers = [...world.accounts.all()].flatMap(({ id, numbers: own }) => own.map((number) => ({ number, wabaId: wabaIdOf(id) })));
+  const timestamp = String(Math.floor(Date.UTC(2026, 0, 1) / 1000));
+  return Array.from({ length: count }, (_, place) => {
+    const own = phone();
+    const id = wamid(own);
+    const user = userIdOf(`+${own}`);
+    const common = { field: "messages", ...(numbers[place % numbers.length] as (typeof numbers)[number]), wamid: null };
+    const contact = { profile: { name: `Zoë ${place}` }, wa_id: waIdOf(own), user_id: user };
+    if (place % 2 === 0) {
+      const text = { body: `Größe ${place} / €${"x".repeat(padding)}` };
+      return { ...common, list: "messages", contact, item: { from: own, from_user_id: user, id, timestamp, type: "text", text } };
+    }
+    const status = random.pick(["sent", "delivered", "read"]);
+    return { ...common, list: "statuses", contact, item: { id, status, timestamp, recipient_id: own, recipient_user_id: user } };
+  });
+}

@@ -1,0 +1,79 @@
+import type { Clock } from "../../model/clock.ts";
+import type { Random } from "../random.ts";
+import type { WebhookRecord } from "../world/records.ts";
+import type { World } from "../world/world.ts";
+
+/** How a handshake ended. */
+export interface Handshake {
+  readonly url: string;
+  readonly isVerified: boolean;
+  /** Null: it succeeded. */
+  readonly reason: string | null;
+}
+
+const timeoutMs = 10_000;
+/** Meta tries once, when the URL is saved. The sandbox tries again, so that a receiver may start after it. */
+const againMs = 1_000;
+
+export type Callbacks = ReturnType<typeof createCallbacks>;
+
+/** Meta's handshake with callback URLs. Nothing is posted to a URL before it succeeded. */
+export function createCallbacks(parts: {
+  readonly world: World;
+  readonly baseClock: Clock;
+  readonly random: Random;
+  readonly report: (handshake: Handshake) => void;
+}) {
+  const { world, baseClock, report } = parts;
+  const random = parts.random.fork("challenges");
+  const closing = new AbortController();
+
+  const verify = async (webhook: WebhookRecord): Promise<Handshake> => {
+    const { url, meta } = webhook;
+    // A positive integer: some receivers parse it.
+    const reason = await ask(url, meta?.verifyToken ?? "", String(10 ** 9 + random.below(10 ** 9)), closing.signal);
+    const isVerified = reason === null;
+    if (meta !== undefined && meta.isVerified !== isVerified) {
+      meta.isVerified = isVerified;
+      if (world.webhooks.get(webhook.id) !== undefined) world.webhooks.put(webhook);
+    }
+    return { url, isVerified, reason };
+  };
+  const again = (webhook: WebhookRecord): void => {
+    baseClock.after(againMs, async () => {
+      if (closing.signal.aborted || world.webhooks.get(webhook.id) !== webhook || webhook.meta?.isVerified === true) return;
+      const handshake = await verify(webhook);
+      if (handshake.isVerified) report(handshake);
+      else again(webhook);
+    });
+  };
+  return {
+    verify,
+    /** Tries once, and then until it succeeds; resolves after the first try. */
+    async verifySoon(webhook: WebhookRecord): Promise<void> {
+      if (webhook.meta === undefined || webhook.meta.isVerified) return;
+      const handshake = await verify(webhook);
+      if (closing.signal.aborted) return;
+      report(handshake);
+      if (!handshake.isVerified) again(webhook);
+    },
+    close: () => closing.abort(),
+  };
+}
+
+/** Why the handshake failed; null: it succeeded. */
+async function ask(url: string, token: string, challenge: string, signal: AbortSignal): Promise<string | null> {
+  const asked = new URL(url);
+  asked.searchParams.append("hub.mode", "subscribe");
+  asked.searchParams.append("hub.challenge", challenge);
+  asked.searchParams.append("hub.verify_token", token);
+  try {
+    const answer = await fetch(asked, { redirect: "manual", signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]) });
+    const body = await answer.text();
+    if (answer.status !== 200) return `answered ${answer.status}`;
+    return body === challenge ? null : "the answer is not the challenge";
+  } catch (error) {
+    const { cause, message } = error as Error & { cause?: { code?: string } };
+    return cause?.code ?? message;
+  }
+}

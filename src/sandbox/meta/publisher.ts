@@ -1,0 +1,108 @@
+import type { Clock } from "../../model/clock.ts";
+import { isSentByWebhook } from "../../model/statuses.ts";
+import type { Publisher } from "../events/port.ts";
+import type { MetaFaults } from "../faults.ts";
+import { mainAccount, wabaIdOf } from "../main-account.ts";
+import type { EventRecord, MessageRecord } from "../world/records.ts";
+import type { World } from "../world/world.ts";
+import { type MessageFacts, receivedUpdate, statusUpdates } from "./message-updates.ts";
+import { mostUpdates, requestBody } from "./request-body.ts";
+import { isStruck, type Json, type Update } from "./update.ts";
+
+export interface MetaPublisherSettings {
+  readonly world: World;
+  readonly clock: Clock;
+  readonly ids: () => string;
+  readonly faults: () => MetaFaults;
+  /** Share of the requests with an item of a wrong type. */
+  readonly malformed: () => number;
+  /** Divides how long updates wait for others. */
+  readonly speed: number;
+  readonly emit: (record: EventRecord) => void;
+  readonly onError: (error: unknown) => void;
+}
+
+export interface MetaPublisher extends Publisher {
+  /** Posts one request with these updates. */
+  request(updates: readonly Update[]): EventRecord;
+  /** Posts what still waits for others. */
+  flush(): void;
+}
+
+/** Gathers updates into requests. All accounts' updates go to the URLs of `main`: an app of Meta has one callback. */
+export function createMetaPublisher(settings: MetaPublisherSettings): MetaPublisher {
+  const { world, clock, ids, faults, malformed, speed, emit, onError } = settings;
+  let gathered: Update[] = [];
+  let cancel: (() => void) | null = null;
+
+  const request = (updates: readonly Update[]): EventRecord => {
+    const wamids = new Set(updates.map(({ wamid }) => wamid));
+    const [wamid = null] = wamids;
+    const record = {
+      id: ids(),
+      account: mainAccount,
+      createdAt: clock.now(),
+      event: [...new Set(updates.map(({ field }) => field))].join(","),
+      // Meta keeps no order, except that requests about one message seldom overtake each other.
+      wamid: wamids.size === 1 ? wamid : null,
+      runId: null,
+      body: requestBody(withWrongItem(updates, malformed())),
+    };
+    emit(record);
+    return record;
+  };
+  const flush = (): void => {
+    cancel?.();
+    cancel = null;
+    const all = gathered;
+    gathered = [];
+    for (let from = 0; from < all.length; from += mostUpdates) request(all.slice(from, from + mostUpdates));
+  };
+  const add = (updates: readonly Update[]): void => {
+    const { batch, batchMs } = faults();
+    gathered.push(...updates);
+    if (gathered.length >= batch) flush();
+    else if (gathered.length > 0) cancel ??= clock.after(batchMs / speed, flush);
+  };
+  const guarded = (work: () => void): void => {
+    try {
+      work();
+    } catch (error) {
+      onError(error);
+    }
+  };
+  const factsOf = (message: MessageRecord): MessageFacts | null => {
+    const number = world.accounts.get(message.account)?.numbers.find(({ phoneNumberId }) => phoneNumberId === message.phoneNumberId);
+    if (number === undefined) return null;
+    return { message, number, wabaId: wabaIdOf(message.account), contact: world.contacts.get(message.contactId), now: clock.now() };
+  };
+  return {
+    request,
+    flush,
+    messageStatus: (message) =>
+      guarded(() => {
+        const facts = isSentByWebhook(message.status) ? factsOf(message) : null;
+        if (facts !== null) add(statusUpdates(facts, faults()));
+      }),
+    messageReceived: (message) =>
+      guarded(() => {
+        const facts = factsOf(message);
+        if (facts !== null) add([receivedUpdate(facts, faults())]);
+      }),
+    // Meta has no automations.
+    automationCompleted() {},
+    automationFailed() {},
+    publish: (account, field, value) =>
+      guarded(() => add([{ field, list: null, wabaId: wabaIdOf(account), wamid: null, value, time: clock.now() }])),
+  };
+}
+
+/** The updates; for this share of requests, with a wrong item in the middle. */
+function withWrongItem(updates: readonly Update[], share: number): readonly Update[] {
+  const [first] = updates;
+  if (first === undefined || first.list === null) return updates;
+  const { id, status } = first.item as Json;
+  if (!isStruck("malformed", `${id}/${status}`, share)) return updates;
+  const middle = Math.ceil(updates.length / 2);
+  return [...updates.slice(0, middle), { ...first, list: "statuses", contact: null, item: 7 }, ...updates.slice(middle)];
+}

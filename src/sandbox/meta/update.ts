@@ -1,0 +1,37 @@
+import { createRandom } from "../random.ts";
+import type { SendingNumber } from "../world/records.ts";
+
+export type Json = Readonly<Record<string, unknown>>;
+
+/** One thing that Meta reports: an element of a list in `value`, or a whole `value`. */
+export type Update = {
+  readonly field: string;
+  readonly wabaId: string;
+  /** Set when a status of this message is among it. */
+  readonly wamid: string | null;
+} & (
+  | {
+      readonly list: "statuses" | "messages" | "calls";
+      readonly item: unknown;
+      readonly number: SendingNumber;
+      readonly contact: Json | null;
+    }
+  | { readonly list: null; readonly value: unknown; readonly time: number }
+);
+
+/** Chance by name: what happens to one message or person does not shift what happens to another. */
+export function isStruck(fault: string, subject: string, share: number): boolean {
+  return share > 0 && createRandom(`${fault}/${subject}`).chance(share);
+}
+
+/** So many decimal digits, the same for the same name; the first is not 0. */
+export function digitsOf(name: string, count: number): string {
+  const random = createRandom(name);
+  return Array.from({ length: count }, (_, place) => (place === 0 ? 1 + random.below(9) : random.below(10))).join("");
+}
+
+/** As Meta writes numbers: digits only. */
+export const waIdOf = (phone: string): string => phone.replace(/^\+/, "");
+
+/** The business-scoped user id of the person with this phone. */
+export const userIdOf = (phone: string): string => `AR.${digitsOf(`user/${phone}`, 16)}`;

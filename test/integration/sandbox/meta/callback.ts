@@ -1,0 +1,87 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+
+export type Json = Readonly<Record<string, unknown>>;
+
+export interface Item {
+  readonly wabaId: unknown;
+  readonly field: unknown;
+  readonly phoneNumberId: unknown;
+  readonly list: string;
+  readonly item: Json;
+  readonly contacts: readonly Json[];
+}
+
+export interface CallbackPost {
+  readonly body: Buffer;
+  readonly isSigned: boolean;
+  readonly answered: number;
+  readonly items: readonly Item[];
+}
+
+/** A receiver of Meta's webhooks: does the handshake, checks signatures, and reads all items of each request. */
+export async function openCallback({ appSecret = "app secret", verifyToken = "verify token" } = {}) {
+  const posts: CallbackPost[] = [];
+  const handshakes: { readonly query: Readonly<Record<string, string>>; readonly answered: number }[] = [];
+  let answer: (post: number) => number = () => 200;
+  const server = createServer(async (request, response) => {
+    const url = new URL(request.url ?? "", "http://callback");
+    const body = Buffer.concat(await request.toArray());
+    if (request.method === "GET") {
+      const isRight = url.searchParams.get("hub.mode") === "subscribe" && url.searchParams.get("hub.verify_token") === verifyToken;
+      const answered = isRight ? 200 : 403;
+      handshakes.push({ query: Object.fromEntries(url.searchParams), answered });
+      response.writeHead(answered, { "content-type": "text/plain" }).end(isRight ? url.searchParams.get("hub.challenge") : "");
+      return;
+    }
+    const right = Buffer.from(`sha256=${createHmac("sha256", appSecret).update(body).digest("hex")}`);
+    const given = Buffer.from(String(request.headers["x-hub-signature-256"]));
+    const isSigned = given.length === right.length && timingSafeEqual(given, right);
+    const answered = isSigned ? answer(posts.length + 1) : 401;
+    posts.push({ body, isSigned, answered, items: itemsOf(JSON.parse(body.toString("utf8"))) });
+    response.writeHead(answered).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/webhooks/wa`,
+    appSecret,
+    verifyToken,
+    posts,
+    handshakes,
+    /** Items of the requests that were answered 200. */
+    taken: () => posts.filter(({ answered }) => answered === 200).flatMap(({ items }) => items),
+    /** Statuses of messages among them, as `wamid status`. */
+    statuses: (): string[] =>
+      posts
+        .filter(({ answered }) => answered === 200)
+        .flatMap(({ items }) => items)
+        .filter(({ field, list }) => field === "messages" && list === "statuses")
+        .map(({ item }) => `${item["id"]} ${item["status"]}`),
+    /** Decides the status of each post that is rightly signed; the first is 1. */
+    answerWith(next: (post: number) => number): void {
+      answer = next;
+    },
+    async [Symbol.asyncDispose](): Promise<void> {
+      server.closeAllConnections();
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+    },
+  };
+}
+
+interface Root {
+  readonly entry: readonly { readonly id: unknown; readonly changes: readonly { readonly field: unknown; readonly value: Json }[] }[];
+}
+
+function itemsOf({ entry }: Root): Item[] {
+  return entry.flatMap(({ id, changes }) =>
+    changes.flatMap(({ field, value }) => {
+      const { phone_number_id: phoneNumberId } = (value["metadata"] ?? {}) as Json;
+      const contacts = (value["contacts"] ?? []) as readonly Json[];
+      const about = { wabaId: id, field, phoneNumberId, contacts };
+      const lists = ["statuses", "messages", "calls"].filter((list) => Array.isArray(value[list]));
+      if (lists.length === 0) return [{ ...about, list: "", item: value }];
+      return lists.flatMap((list) => (value[list] as readonly Json[]).map((item) => ({ ...about, list, item })));
+    }),
+  );
+}

@@ -1,0 +1,240 @@
+import { expect, test } from "vitest";
+import { type Sandbox, type SandboxOptions, startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
+import { longestWaitMs, until } from "../../../harness/until.ts";
+import { openCallback } from "./callback.ts";
+
+type Callback = Awaited<ReturnType<typeof openCallback>>;
+
+const startFor = (callback: Callback, options: SandboxOptions = {}) =>
+  startSandbox({
+    format: "meta",
+    secret: callback.appSecret,
+    verifyToken: callback.verifyToken,
+    webhooks: [{ url: callback.url }],
+    seed: "1",
+    isUnlimited: true,
+    ...options,
+  });
+
+async function graph(sandbox: Sandbox, body: object, { key = sandbox.key, number = sandbox.phoneNumberId } = {}) {
+  const answer = await fetch(`${sandbox.url}/v24.0/${number}/messages`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify({ messaging_product: "whatsapp", ...body }),
+  });
+  return { status: answer.status, body: (await answer.json()) as { messages: { id: string }[]; error: Record<string, unknown> } };
+}
+
+const welcome = { type: "template", template: { name: "bienvenida", language: { code: "es_AR" } } };
+
+/** Sends to each, and lets their lives go on to the end. */
+async function sendAll(sandbox: Sandbox, phones: readonly string[]): Promise<string[]> {
+  const wamids: string[] = [];
+  for (const to of phones) wamids.push((await graph(sandbox, { to, ...welcome })).body.messages[0]?.id ?? "");
+  await live(sandbox);
+  return wamids;
+}
+
+async function live(sandbox: Sandbox): Promise<void> {
+  // In steps: what waits for a post's answer comes later than that.
+  for (let step = 0; step < 20; step += 1) {
+    sandbox.clock.advance(10_000);
+    await sandbox.idle(longestWaitMs);
+  }
+}
+
+const people = (count: number) => Array.from({ length: count }, (_, place) => `54911555${String(5_000 + place)}`);
+
+test("shakes hands, sends by the Graph API, and posts signed statuses", async () => {
+  await using callback = await openCallback();
+  await using sandbox = await startFor(callback);
+  expect(callback.handshakes).toEqual([
+    {
+      query: { "hub.mode": "subscribe", "hub.challenge": expect.stringMatching(/^[1-9]\d{9}$/), "hub.verify_token": callback.verifyToken },
+      answered: 200,
+    },
+  ]);
+  const { status, body } = await graph(sandbox, { to: "5491155550001", ...welcome, biz_opaque_callback_data: "order/1" });
+  expect(status).toBe(200);
+  expect(body).toEqual({
+    messaging_product: "whatsapp",
+    contacts: [{ input: "5491155550001", wa_id: "5491155550001" }],
+    messages: [{ id: expect.stringMatching(/^wamid\./), message_status: "accepted" }],
+  });
+  const wamid = body.messages[0]?.id;
+  await live(sandbox);
+  expect(callback.statuses()).toEqual([`${wamid} sent`, `${wamid} delivered`]);
+  expect(callback.taken()[0]).toEqual({
+    wabaId: "102290129340398",
+    field: "messages",
+    phoneNumberId: sandbox.phoneNumberId,
+    list: "statuses",
+    contacts: [{ profile: { name: "José Muñoz" }, wa_id: "5491155550001", user_id: expect.stringMatching(/^AR\.\d{16}$/) }],
+    item: {
+      id: wamid,
+      status: "sent",
+      timestamp: expect.stringMatching(/^\d{10}$/),
+      recipient_id: "5491155550001",
+      recipient_user_id: expect.stringMatching(/^AR\.\d{16}$/),
+      biz_opaque_callback_data: "order/1",
+      pricing: { billable: true, pricing_model: "PMP", type: "regular", category: "utility" },
+    },
+  });
+  // ASCII, with slashes escaped: what was signed are these bytes.
+  const text = callback.posts[0]?.body.toString("latin1") ?? "";
+  expect(text).toContain("Jos\\u00e9 Mu\\u00f1oz");
+  expect(text).toContain("order\\/1");
+  expect(text).toMatch(/^[ -~]*$/);
+});
+
+test("posts nothing to a URL before its handshake succeeded, and refuses to save one that fails", async () => {
+  await using callback = await openCallback();
+  await using sandbox = await startFor(callback, { verifyToken: "another" });
+  expect(callback.handshakes.map(({ answered }) => answered)).toEqual([403]);
+  await sendAll(sandbox, people(1));
+  expect(callback.posts).toEqual([]);
+  const refused = await sandbox.control("POST", "/webhooks", { url: `${callback.url}/two` });
+  expect([refused.status, refused.body]).toEqual([400, { error: expect.stringContaining("the handshake with") }]);
+  const saved = await sandbox.control("POST", "/webhooks", { url: `${callback.url}/three`, verifyToken: callback.verifyToken });
+  expect(saved.status).toBe(201);
+  expect(sandbox.webhooks().map(({ url, meta }) => [url, meta?.isVerified])).toEqual([
+    [callback.url, false],
+    [`${callback.url}/three`, true],
+  ]);
+  await sendAll(sandbox, people(1));
+  expect(callback.statuses().length).toBeGreaterThan(1);
+});
+
+test("repeats a request until it is answered exactly 200", async () => {
+  await using callback = await openCallback();
+  await using sandbox = await startFor(callback);
+  const answers = [204, 202, 503, 302];
+  callback.answerWith((post) => answers[post - 1] ?? 200);
+  const wamid = (await graph(sandbox, { to: "5491155550003", ...welcome })).body.messages[0]?.id;
+  await until("it is answered 200", () => {
+    sandbox.clock.advance(60_000);
+    return callback.statuses().length > 0;
+  });
+  expect(callback.posts.map(({ answered }) => answered)).toEqual([...answers, 200]);
+  expect(new Set(callback.posts.map(({ body }) => body.toString())).size).toBe(1);
+  expect(callback.statuses()).toEqual([`${wamid} sent`]);
+});
+
+test("gathers updates of several numbers into one request", async () => {
+  await using callback = await openCallback();
+  const phoneNumberIds = ["106540352242922", "106540352242923"];
+  await using sandbox = await startFor(callback, { phoneNumberIds, faults: { meta: { batch: 1_000 } } });
+  sandbox.clock.freeze();
+  const other = (await sandbox.control("POST", "/accounts", { name: "other" })).body as { key: string; phoneNumberId: string };
+  for (const number of phoneNumberIds) await graph(sandbox, { to: "5491155550003", ...welcome }, { number });
+  await sandbox.control("POST", "/customers/+5491155550001/messages", { text: "¿Hola?", phoneNumberId: phoneNumberIds[1] });
+  await sandbox.control("POST", "/customers/+5491155550001/messages?account=other", { text: "Hola" });
+  sandbox.clock.advance(1_000);
+  await sandbox.idle(longestWaitMs);
+  expect(callback.posts.length).toBeLessThan(4);
+  sandbox.clock.advance(5_000);
+  await sandbox.idle(longestWaitMs);
+  const seen = callback
+    .taken()
+    .map(({ wabaId, phoneNumberId, list, item }) => [wabaId, phoneNumberId, list, item["status"] ?? item["text"]]);
+  const waba = "102290129340398";
+  expect(seen.sort()).toEqual(
+    [
+      [waba, phoneNumberIds[0], "statuses", "sent"],
+      [waba, phoneNumberIds[1], "messages", { body: "¿Hola?" }],
+      [waba, phoneNumberIds[1], "statuses", "sent"],
+      [expect.stringMatching(/^\d{15}$/), other.phoneNumberId, "messages", { body: "Hola" }],
+    ].sort(),
+  );
+});
+
+test("posts the first status before it answers the send", async () => {
+  await using callback = await openCallback();
+  await using sandbox = await startFor(callback, { speed: 100, faults: { meta: { early: 1 } } });
+  const { body } = await graph(sandbox, { to: "5491155550003", ...welcome });
+  expect(callback.statuses()).toEqual([`${body.messages[0]?.id} sent`]);
+  const own = await sandbox.call("POST", "/messages", { to: "+5491155560003", template: { id: sandbox.templates()[0]?.id } });
+  expect(callback.statuses()[1]).toBe(`${(own.body as { wamid: string }).wamid} sent`);
+});
+
+test("leaves delivered out, reports participants, calls and unknown fields, and people without a phone", async () => {
+  await using callback = await openCallback();
+  const meta = { skip: 0.5, group: 0.3, username: 0.3, call: 0.3, unknown: 0.3 };
+  await using sandbox = await startFor(callback, { faults: { meta, events: { malformed: 0.1, duplicate: 0.2 } } });
+  await sendAll(sandbox, people(40));
+  const items = callback.taken();
+  const statuses = items.filter(({ field, list, item }) => field === "messages" && list === "statuses" && typeof item === "object");
+  const byWamid = Map.groupBy(statuses, ({ item }) => item["id"]);
+  const words = [...byWamid.values()].map((all) => [...new Set(all.map(({ item }) => item["status"]))].join(" "));
+  expect(words).toContain("sent read");
+  expect(words).toContain("sent delivered read");
+  const participants = [...byWamid.values()].map(
+    (all) => new Set(all.map(({ item }) => item["recipient_participant_id"]).filter((id) => id !== undefined)).size,
+  );
+  expect(new Set(participants)).toEqual(new Set([0, 3]));
+  expect(statuses.some(({ item }) => item["recipient_id"] === undefined && item["recipient_user_id"] !== undefined)).toBe(true);
+  const calls = items.filter(({ field }) => field === "calls");
+  expect(new Set(calls.map(({ list, item }) => `${list} ${item["event"] ?? item["status"]}`))).toEqual(
+    new Set(["statuses RINGING", "statuses ACCEPTED", "calls connect", "calls terminate"]),
+  );
+  expect(items.some(({ field }) => field === "future_updates")).toBe(true);
+  expect(statuses.some(({ item }) => item["future_key"] !== undefined)).toBe(true);
+  expect(items.some(({ item }) => typeof item === "number")).toBe(true);
+  expect(callback.posts.length).toBeGreaterThan(new Set(callback.posts.map(({ body }) => body.toString())).size);
+});
+
+test("the same seed gives the same items", async () => {
+  const run = async () => {
+    await using callback = await openCallback();
+    const meta = { skip: 0.5, group: 0.3, username: 0.3, call: 0.3, unknown: 0.3 };
+    await using sandbox = await startFor(callback, { phoneNumberIds: ["106540352242922"], faults: { meta, events: { malformed: 0.1 } } });
+    await sendAll(sandbox, people(10));
+    return callback
+      .taken()
+      .map(({ field, item }) => [field, typeof item === "number" ? item : [item["id"], item["status"], item["recipient_id"]]]);
+  };
+  const [one, again] = [await run(), await run()];
+  expect(one.length).toBeGreaterThan(10);
+  expect(again.sort()).toEqual(one.sort());
+});
+
+test("posts any field, and requests of a thousand updates and 3 MB", async () => {
+  await using callback = await openCallback();
+  await using sandbox = await startFor(callback);
+  const value = { event: "APPROVED", message_template_id: 594425479261596 };
+  await sandbox.control("POST", "/events", { event: "message_template_status_update", data: value });
+  await sandbox.idle(longestWaitMs);
+  expect(callback.taken()).toMatchObject([{ field: "message_template_status_update", item: value }]);
+  const made = await sandbox.control("POST", "/meta/requests", { updates: 1_000, bytes: 3_000_000 });
+  expect(made.status).toBe(201);
+  await sandbox.idle(longestWaitMs);
+  const last = callback.posts.at(-1);
+  expect([last?.isSigned, last?.items.length]).toEqual([true, 1_000]);
+  expect(last?.body.length).toBeGreaterThan(2_990_000);
+  expect(last?.body.length).toBeLessThanOrEqual(3_000_000);
+});
+
+test("answers a send as Meta does when it is wrong, and fails late outside the window", async () => {
+  await using callback = await openCallback();
+  await using sandbox = await startFor(callback);
+  const codeOf = async (...order: Parameters<typeof graph>) => {
+    const { status, body } = await graph(...order);
+    return [status, body.error["code"]];
+  };
+  expect(await codeOf(sandbox, { to: "5491155550001", ...welcome }, { key: "wrong-key" })).toEqual([401, 190]);
+  expect(await codeOf(sandbox, { to: "5491155550001", ...welcome }, { number: "1" })).toEqual([400, 100]);
+  expect(await codeOf(sandbox, { to: "5491155550001" })).toEqual([400, 100]);
+  expect(await codeOf(sandbox, { to: "none", ...welcome })).toEqual([400, 131009]);
+  expect(await codeOf(sandbox, { to: "5491155550001", type: "template", template: { name: "none", language: { code: "es" } } })).toEqual([
+    404, 132001,
+  ]);
+  expect(await codeOf(sandbox, { to: "5491155550005", ...welcome })).toEqual([400, 131042]);
+  sandbox.setFaults({ api: [{ answer: 429, times: 1 }] });
+  expect(await codeOf(sandbox, { to: "5491155550001", ...welcome })).toEqual([429, 130429]);
+  const late = await graph(sandbox, { to: "5491155550001", type: "text", text: { body: "Hola" } });
+  expect(late.status).toBe(200);
+  expect(await graph(sandbox, { status: "read", message_id: "wamid.x" })).toEqual({ status: 200, body: { success: true } });
+  await live(sandbox);
+  expect(callback.statuses()).toEqual([`${late.body.messages[0]?.id} failed`]);
+  expect(callback.taken()[0]?.item["errors"]).toMatchObject([{ code: 131047, title: "Re-engagement message" }]);
+});
