@@ -12,6 +12,7 @@ import { runHere } from "../../harness/run-here.ts";
 import { readyLine, spawnSandbox } from "../../harness/sandbox-process.ts";
 import { until } from "../../harness/until.ts";
 import { freePort } from "../../setup/free-port.ts";
+import { openCallback } from "../sandbox/meta/callback.ts";
 
 const run = promisify(execFile);
 
@@ -181,4 +182,26 @@ test("exits with 1 and one line on errors, and with 2 on wrong usage", async () 
   ]) {
     expect((await runHere(["sandbox", ...args])).code, args.join(" ")).toBe(2);
   }
+});
+
+test("with --format meta, prints a curl command and a source that fit Meta's Cloud API", async () => {
+  await using callback = await openCallback();
+  const sandbox = spawnSandbox(
+    ["--port", "0", "--speed", "50", "--format", "meta", "--number", "106540352242922", "--meta", "early:0.5", "--batch", "2"].concat([
+      "--webhook",
+      callback.url,
+    ]),
+    { env: { SANDBOX_SECRET: callback.appSecret, SANDBOX_VERIFY_TOKEN: callback.verifyToken } },
+  );
+  await until("it is ready", () => sandbox.lines.some((line) => line.includes("wa: {")));
+  await until("the callback is verified", () => sandbox.lines.some((line) => line.endsWith(`callback ${callback.url} verified`)));
+  const text = sandbox.lines.join("\n");
+  expect(text).toContain('wa: { format: meta, account: main, verifyTokens: ["verify token"], signature: { secrets: ["app secret"] } }');
+  const curl = /^ {2}(curl [\s\S]*?'\{.*\}')$/m.exec(text)?.[1] ?? "";
+  const { stdout } = await run("bash", ["-c", `${curl.replace("curl ", "curl -s ")}`]);
+  const { messages } = JSON.parse(stdout) as { messages: { id: string }[] };
+  await until("the first status is posted", () => callback.statuses().includes(`${messages[0]?.id} sent`));
+  expect(callback.taken()[0]).toMatchObject({ phoneNumberId: "106540352242922", item: { biz_opaque_callback_data: "order-1" } });
+  expect(await runHere(["sandbox", "--meta", "dance:1"])).toMatchObject({ code: 2, err: expect.stringContaining("skip, early") });
+  expect(await runHere(["sandbox", "--batch", "1001"])).toMatchObject({ code: 2 });
 });

@@ -34,7 +34,7 @@ const called = new Set<string>();
 let sandbox: Sandbox;
 let routes: readonly string[];
 
-async function control(method: string, path: string, body?: unknown): Promise<Answer> {
+async function control(method: string, path: string, body?: unknown, of: Sandbox = sandbox): Promise<Answer> {
   const [bare = ""] = path.split("?");
   const parts = `/sandbox${bare}`.split("/");
   const route = routes.find((known) => {
@@ -43,7 +43,7 @@ async function control(method: string, path: string, body?: unknown): Promise<An
     return verb === method && others.length === parts.length && others.every((part, at) => part.startsWith("{") || part === parts[at]);
   });
   if (route !== undefined) called.add(route);
-  return sandbox.control(method, path, body);
+  return of.control(method, path, body);
 }
 
 /** The parts of answers that what follows needs; what they hold besides is for the tests to say. */
@@ -340,6 +340,16 @@ test("what is no JSON is 400, whatever the content type; curl's own is taken as 
   const bad = await post("{", "application/json");
   expect([bad.status, await bad.json()]).toEqual([400, { error: "the body is not valid JSON" }]);
   expect((await fetch(`${sandbox.url}/sandbox/nothing`)).status).toBe(404);
+});
+
+test("endpoints of the format meta: the handshake again, and a request of any size", async () => {
+  await using meta = await startSandbox({ format: "meta", webhooks: [{ url: sandbox.url }] });
+  const [webhook] = meta.webhooks();
+  const verified = await control("POST", `/webhooks/${webhook?.id}/verify`, undefined, meta);
+  expect(verified.body).toEqual({ url: sandbox.url, isVerified: false, reason: "answered 404" });
+  const made = await control("POST", "/meta/requests", { updates: 7 }, meta);
+  expect(made).toMatchObject({ status: 201, body: { updates: 7, bytes: expect.any(Number) } });
+  expect((await control("POST", "/meta/requests", { updates: 1_001 }, meta)).status).toBe(400);
 });
 
 test("every endpoint of the page was called here", () => {
