@@ -1,7 +1,8 @@
 import { type Command, InvalidArgumentError } from "commander";
-import type { Happening, Sandbox } from "../sandbox/start-sandbox.ts";
+import type { Happening } from "../sandbox/start-sandbox.ts";
 import { CommandFailed, type Io, printable, stopSignal } from "./io.ts";
 import { choice, httpUrl } from "./options.ts";
+import { readyLines, readyOf, type SandboxFormat, usualWebhooks } from "./sandbox/ready.ts";
 import { type OptionsOf, typed } from "./typed.ts";
 
 /** Adds `sandbox`: simulates the messaging service on this machine until a signal stops it. */
@@ -58,9 +59,6 @@ Examples:
   curl -d '{"text": "hola"}' http://127.0.0.1:4010/sandbox/customers/+5491155551234/messages`,
     );
 }
-
-/** Default webhook URLs of a relay on this machine. */
-const usualWebhooks = { standard: "http://127.0.0.1:8080/webhooks/main", meta: "http://127.0.0.1:8080/webhooks/wa" } as const;
 
 /** Shares of what Meta's webhooks do (docs/contributing/sandbox.md). */
 const metaFaults = ["skip", "early", "group", "username", "call", "unknown"] as const;
@@ -182,7 +180,7 @@ function settingsOf(options: Options, io: Io) {
 }
 
 /** A plan without the API has no webhooks. */
-function webhooksOf(plan: string | undefined, format: Options["format"]): readonly string[] {
+function webhooksOf(plan: string | undefined, format: SandboxFormat): readonly string[] {
   return plan === "trial" || plan === "growth" ? [] : [usualWebhooks[format]];
 }
 
@@ -198,84 +196,6 @@ function optionFault(command: Command, error: unknown): unknown {
   const { name, issues } = error as { name?: string; issues?: { path: PropertyKey[]; message: string }[] };
   if (name !== "ZodError" || issues === undefined) return error;
   return command.error(`error: ${issues.map(({ path, message }) => `--${path.map(String).join(".")}: ${message}`).join("; ")}`);
-}
-
-type Ready = ReturnType<typeof readyOf>;
-
-function readyOf(sandbox: Sandbox, { service, format }: Options) {
-  const { url, apiUrl, key, secret, verifyToken, phoneNumberId } = sandbox;
-  const template = sandbox.templates().find(({ variables, status }) => variables.length === 0 && status === "approved");
-  return {
-    url,
-    apiUrl,
-    key,
-    secret,
-    service,
-    plan: sandbox.plan(),
-    webhooks: sandbox.webhooks().map((webhook) => webhook.url),
-    phoneNumberId,
-    format,
-    verifyToken,
-    /** Of a template without variables. */
-    templateId: template?.id ?? null,
-    template: template === undefined ? null : { name: template.metaName, language: { code: template.language } },
-  };
-}
-
-/** What a person needs to know to begin. */
-function readyLines(ready: Ready, isLoopbackHost: (url: string) => boolean): string[] {
-  if (ready.format === "meta") return metaLines(ready);
-  const { url, apiUrl, key, secret, service, plan, webhooks, templateId } = ready;
-  const body = templateId === null ? { text: "Hola" } : { template: { id: templateId } };
-  return [
-    `Sandbox of the messaging service at ${url} (plan ${plan}). Ctrl-C stops it.`,
-    "",
-    `  API root   ${apiUrl}`,
-    `  key        ${key}`,
-    `  secret     ${secret}  (signs events, in the header x-${service}-signature)`,
-    ...goingLines(webhooks),
-    "",
-    "A first message (numbers with a fixed outcome: docs/contributing/sandbox.md):",
-    "",
-    `  curl ${apiUrl}/messages -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' \\`,
-    `    -d '${JSON.stringify({ to: "+5491155551234", ...body })}'`,
-    "",
-    "Settings of a relay for it, in an empty folder:",
-    "",
-    `  ${initCommand(ready, webhooks.find(isLoopbackHost) ?? usualWebhooks.standard)}`,
-    "",
-  ];
-}
-
-function goingLines(webhooks: readonly string[]): string[] {
-  return webhooks.length === 0 ? ["  events go  nowhere"] : webhooks.map((webhook) => `  events go  to ${webhook}`);
-}
-
-/** The same, with Meta's words for it. */
-function metaLines({ url, key, secret, verifyToken, phoneNumberId, webhooks, template }: Ready): string[] {
-  const content = template === null ? { text: { body: "Hola" } } : { type: "template", template };
-  const body = { messaging_product: "whatsapp", to: "5491155551234", ...content, biz_opaque_callback_data: "order-1" };
-  const source = `{ format: meta, account: main, verifyTokens: [${JSON.stringify(verifyToken)}], signature: { secrets: [${JSON.stringify(secret)}] } }`;
-  return [
-    `Sandbox of Meta's Cloud API at ${url}. Ctrl-C stops it.`,
-    "",
-    `  token           ${key}`,
-    `  app secret      ${secret}  (signs webhooks, in the header x-hub-signature-256)`,
-    `  verify token    ${verifyToken}`,
-    `  phone number id ${phoneNumberId}`,
-    ...goingLines(webhooks),
-    "",
-    "A first message (numbers with a fixed outcome: docs/contributing/sandbox.md):",
-    "",
-    `  curl ${url}/v24.0/${phoneNumberId}/messages -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' \\`,
-    `    -d '${JSON.stringify(body)}'`,
-    "",
-    "The source of a relay for it:",
-    "",
-    "  sources:",
-    `    wa: ${source}`,
-    "",
-  ];
 }
 
 /** One line for something that happened. Phones are in clear: the people are made up. */
@@ -311,23 +231,4 @@ function textOf(happening: Happening): string {
 
 function shortened(text: string): string {
   return text.length > 100 ? `${text.slice(0, 99)}…` : text;
-}
-
-/** Writes settings of a relay that has the sandbox as its messaging service, and listens where the sandbox posts. */
-function initCommand({ url, key, secret, service }: Ready, webhook: string): string {
-  const { port } = new URL(webhook);
-  const options = {
-    "base-url": url,
-    "service-name": service,
-    "api-key": key,
-    "webhook-secret": secret,
-    downstream: "http://127.0.0.1:3000/events",
-    ...(port === "8080" ? {} : { port: port || "80" }),
-  };
-  const words = Object.entries(options).map(([name, value]) => `--${name} ${inShell(value)}`);
-  return ["wamid-relay init --yes", ...words].join(" \\\n    ");
-}
-
-function inShell(text: string): string {
-  return /^[\w./:@+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

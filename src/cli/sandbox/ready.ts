@@ -1,0 +1,104 @@
+import type { Sandbox } from "../../sandbox/start-sandbox.ts";
+
+export type SandboxFormat = "standard" | "meta";
+
+/** Default webhook URLs of a relay on this machine. */
+export const usualWebhooks = { standard: "http://127.0.0.1:8080/webhooks/main", meta: "http://127.0.0.1:8080/webhooks/wa" } as const;
+
+type Ready = ReturnType<typeof readyOf>;
+
+/** What a client of the sandbox needs to know. */
+export function readyOf(sandbox: Sandbox, { service, format }: { readonly service: string; readonly format: SandboxFormat }) {
+  const { url, apiUrl, key, secret, verifyToken, phoneNumberId } = sandbox;
+  const template = sandbox.templates().find(({ variables, status }) => variables.length === 0 && status === "approved");
+  return {
+    url,
+    apiUrl,
+    key,
+    secret,
+    service,
+    plan: sandbox.plan(),
+    webhooks: sandbox.webhooks().map((webhook) => webhook.url),
+    phoneNumberId,
+    format,
+    verifyToken,
+    /** Of a template without variables. */
+    templateId: template?.id ?? null,
+    template: template === undefined ? null : { name: template.metaName, language: { code: template.language } },
+  };
+}
+
+/** What a person needs to know to begin. */
+export function readyLines(ready: Ready, isLoopbackHost: (url: string) => boolean): string[] {
+  if (ready.format === "meta") return metaLines(ready);
+  const { url, apiUrl, key, secret, service, plan, webhooks, templateId } = ready;
+  const body = templateId === null ? { text: "Hola" } : { template: { id: templateId } };
+  return [
+    `Sandbox of the messaging service at ${url} (plan ${plan}). Ctrl-C stops it.`,
+    "",
+    `  API root   ${apiUrl}`,
+    `  key        ${key}`,
+    `  secret     ${secret}  (signs events, in the header x-${service}-signature)`,
+    ...goingLines(webhooks),
+    "",
+    "A first message (numbers with a fixed outcome: docs/contributing/sandbox.md):",
+    "",
+    `  curl ${apiUrl}/messages -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' \\`,
+    `    -d '${JSON.stringify({ to: "+5491155551234", ...body })}'`,
+    "",
+    "Settings of a relay for it, in an empty folder:",
+    "",
+    `  ${initCommand(ready, webhooks.find(isLoopbackHost) ?? usualWebhooks.standard)}`,
+    "",
+  ];
+}
+
+function goingLines(webhooks: readonly string[]): string[] {
+  return webhooks.length === 0 ? ["  events go  nowhere"] : webhooks.map((webhook) => `  events go  to ${webhook}`);
+}
+
+/** The same, with Meta's words for it. */
+function metaLines({ url, key, secret, verifyToken, phoneNumberId, webhooks, template }: Ready): string[] {
+  const content = template === null ? { text: { body: "Hola" } } : { type: "template", template };
+  const body = { messaging_product: "whatsapp", to: "5491155551234", ...content, biz_opaque_callback_data: "order-1" };
+  const source = `{ format: meta, account: main, verifyTokens: [${JSON.stringify(verifyToken)}], signature: { secrets: [${JSON.stringify(secret)}] } }`;
+  return [
+    `Sandbox of Meta's Cloud API at ${url}. Ctrl-C stops it.`,
+    "",
+    `  token           ${key}`,
+    `  app secret      ${secret}  (signs webhooks, in the header x-hub-signature-256)`,
+    `  verify token    ${verifyToken}`,
+    `  phone number id ${phoneNumberId}`,
+    ...goingLines(webhooks),
+    "",
+    "A first message (numbers with a fixed outcome: docs/contributing/sandbox.md):",
+    "",
+    `  curl ${url}/v24.0/${phoneNumberId}/messages -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' \\`,
+    `    -d '${JSON.stringify(body)}'`,
+    "",
+    "The source of a relay for it:",
+    "",
+    "  sources:",
+    `    wa: ${source}`,
+    "",
+  ];
+}
+
+/** Writes settings of a relay that has the sandbox as its messaging service, and listens where the sandbox posts. */
+function initCommand({ url, key, secret, service }: Ready, webhook: string): string {
+  const { port } = new URL(webhook);
+  const options = {
+    "base-url": url,
+    "service-name": service,
+    "api-key": key,
+    "webhook-secret": secret,
+    downstream: "http://127.0.0.1:3000/events",
+    ...(port === "8080" ? {} : { port: port || "80" }),
+  };
+  const words = Object.entries(options).map(([name, value]) => `--${name} ${inShell(value)}`);
+  return ["wamid-relay init --yes", ...words].join(" \\\n    ");
+}
+
+function inShell(text: string): string {
+  return /^[\w./:@+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
