@@ -1,4 +1,5 @@
 import type { FastifyInstance } from "fastify";
+import type { Agent } from "undici";
 import type { ListenTls } from "../model/tls.ts";
 import { type Answer, type AnswerName, parseAnswer } from "./answers.ts";
 import { CommandFailed } from "./io.ts";
@@ -202,9 +203,9 @@ function tlsHint(code: string, { ca }: ListenTls): string {
 }
 
 /** Node's own `fetch` takes no TLS settings. */
-async function ownFetch(tls: ListenTls): Promise<typeof fetch> {
+export async function ownFetch(tls: ListenTls | undefined, options: Agent.Options = {}): Promise<typeof fetch> {
   const [undici, { ownPortOptions }] = await Promise.all([import("undici"), import("../model/tls.ts")]);
-  const dispatcher = new undici.Agent({ allowH2: false, connect: ownPortOptions(tls) });
+  const dispatcher = new undici.Agent({ allowH2: false, ...(tls && { connect: ownPortOptions(tls) }), ...options });
   return ((url: string, init: RequestInit) => undici.fetch(url, { ...(init as object), dispatcher })) as typeof fetch;
 }
 

@@ -13,8 +13,6 @@ type Options = OptionsOf<typeof declare>;
 
 function declare(command: Command) {
   return withRelayOptions(command)
-    .option("--token-file <file>", "with --relay: a file that holds the token; read again for each connection")
-    .option("--token <text>", "with --relay: the token itself (other users of this machine can see it)")
     .option("--forward-to <url>", "post events to this URL, or to source=URL those of one source; may be repeated", several, [])
     .option("--no-forward", "only show events")
     .option("--allow-remote", "let --forward-to name another machine")

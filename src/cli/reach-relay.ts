@@ -33,7 +33,8 @@ export async function withRelay<T>(
   use: (client: ControlClient) => Promise<T>,
   subject: Subject = "store",
 ): Promise<T> {
-  const client = remoteRelay(command, options, io) ?? (await ownRelay(options, io, scope, subject));
+  const remote = remoteAddress(command, options, io);
+  const client = remote === null ? await ownRelay(options, io, scope, subject) : connectRelay(remote, remote.token);
   try {
     return await use(client);
   } finally {
@@ -130,7 +131,12 @@ export function noToken(config: string, scope: Scope, url: string, missing: read
   return `${why}, or use --relay ${url} with --token-env`;
 }
 
-function remoteRelay(command: Command, { relay, tokenEnv }: RelayOptions, io: Io): ControlClient | null {
+/** The relay at `--relay` and its token; null: the option was not given. */
+export function remoteAddress(
+  command: Command,
+  { relay, tokenEnv }: RelayOptions,
+  io: Io,
+): { readonly url: string; readonly token: string } | null {
   if (relay === undefined) return null;
   const url = relayUrl(command, relay);
   const token = io.env[tokenEnv];
@@ -138,7 +144,7 @@ function remoteRelay(command: Command, { relay, tokenEnv }: RelayOptions, io: Io
     command.error(`error: the environment variable ${tokenEnv} is not set (--token-env names another)`);
   if (!/^[\x21-\x7e]+$/.test(token))
     throw new CommandFailed(`the environment variable ${tokenEnv} holds no token: it has characters that none has`);
-  return connectRelay({ url: url.href.replace(/\/+$/, "") }, token);
+  return { url: url.href.replace(/[?#].*$/, "").replace(/\/+$/, ""), token };
 }
 
 interface OpenOrder {

@@ -3,10 +3,9 @@ import type { UrlDestination } from "../../deliver/destinations/destination.ts";
 import { createUrlDestination } from "../../deliver/destinations/url.ts";
 import { urlDestinationSchema } from "../../deliver/settings.ts";
 import { growingWait, withJitter } from "../../model/backoff.ts";
-import type { Clock } from "../../model/clock.ts";
+import { type Clock, pause } from "../../model/clock.ts";
 import type { DeliveryId } from "../../model/ids.ts";
 import { webUrl } from "../options.ts";
-import { waitFor } from "./follow.ts";
 import type { ListenedEvent } from "./wire.ts";
 
 interface ForwarderParts {
@@ -50,7 +49,7 @@ export function createForwarder(parts: ForwarderParts) {
       if ((failure !== shown || isLast) && !quit.aborted) parts.onAnswer(event, url, outcome, !isLast);
       shown = failure;
       if (isLast) return false;
-      await waitFor(clock, withJitter(growingWait(failures, retry.firstMs, retry.longestMs), random()), quit);
+      await pause(clock, withJitter(growingWait(failures, retry.firstMs, retry.longestMs), random()), quit).catch(() => {});
     }
   }
 

@@ -1,41 +1,20 @@
-import { readFileSync } from "node:fs";
 import type { Command } from "commander";
-import { Agent } from "undici";
-import { ownPortOptions } from "../../model/tls.ts";
+import { type Connection, connect, type RelayClientError } from "../../client/connection.ts";
 import { durationSchema } from "../../model/units.ts";
-import { connectRelay, proxyHint, type Reachable } from "../control-client.ts";
+import { ownFetch, proxyHint, type Reachable } from "../control-client.ts";
 import { CommandFailed, type Io } from "../io.ts";
-import { checkedOption, type RelayOptions, relayUrl, type SettingsOptions, time } from "../options.ts";
-import { controlAddress, noToken, tokensWith } from "../reach-relay.ts";
-import type { Opened } from "./follow.ts";
+import { checkedOption, type RelayOptions, type SettingsOptions, time } from "../options.ts";
+import { controlAddress, noToken, remoteAddress, tokensWith } from "../reach-relay.ts";
 
 export interface RelayAddress extends Reachable {
-  /** Read again for each connection, so that a new token counts. Throws {@link CommandFailed} when there is none. */
+  /** Read again for each request, so that a new token counts. Throws {@link CommandFailed} when there is none. */
   token(): string;
 }
 
-type AddressOptions = RelayOptions & { readonly tokenFile?: string | undefined; readonly token?: string | undefined };
-
-/** The relay at `--relay`, with the token given, or the one of the settings, with its first token that may listen. */
-export async function relayAddress(command: Command, options: AddressOptions, io: Io): Promise<RelayAddress> {
-  const { relay, tokenEnv, tokenFile, token } = options;
-  if (relay === undefined) return ownRelay(options, io);
-  const url = relayUrl(command, relay);
-  const read = (): string => {
-    if (token !== undefined) return token;
-    if (tokenFile !== undefined) return fileText(tokenFile);
-    return io.env[tokenEnv] ?? "";
-  };
-  if (token === undefined && tokenFile === undefined && read() === "")
-    command.error(`error: the environment variable ${tokenEnv} is not set (--token-env names another, --token-file a file)`);
-  const checked = (): string => {
-    const text = read();
-    if (!/^[\x21-\x7e]+$/.test(text))
-      throw new CommandFailed("what was given as the token is none: it is empty, or has characters that none has");
-    return text;
-  };
-  checked();
-  return { url: url.href.replace(/[?#].*$/, "").replace(/\/+$/, ""), token: checked };
+/** The relay at `--relay`, or the one of the settings, with its first token that may listen. */
+export async function relayAddress(command: Command, options: RelayOptions, io: Io): Promise<RelayAddress> {
+  const remote = remoteAddress(command, options, io);
+  return remote === null ? ownRelay(options, io) : { url: remote.url, token: () => remote.token };
 }
 
 /** With `--relay` no settings are read, nor what reads them loaded. */
@@ -49,73 +28,40 @@ async function ownRelay({ config, envFile }: SettingsOptions, io: Io): Promise<R
     if (found === undefined) throw new CommandFailed(noToken(config, "listen", at.url, missingTokens));
     return found.token.reveal();
   };
-  token();
   return { ...at, token };
-}
-
-function fileText(path: string): string {
-  try {
-    return readFileSync(path, "utf8").trim();
-  } catch (error) {
-    throw new CommandFailed(`the token's file cannot be read: ${(error as Error).message}`);
-  }
 }
 
 /** Longest wait for a connection, and for the first bytes of an answer. */
 const timeoutMs = 20_000;
 
-/**
- * Opens `GET /v1/listen`, on a connection of its own: one that was cut somewhere on the way is not used again. The body
- * is read only as fast as it is taken. Rejects with the connection's error.
- */
-export async function openStream(relay: RelayAddress, query: URLSearchParams, after: number | null, signal: AbortSignal): Promise<Opened> {
-  const agent = new Agent({
-    allowH2: false,
-    connect: { ...(relay.tls && ownPortOptions(relay.tls)), timeout: timeoutMs },
-    headersTimeout: timeoutMs,
-    // Silence is the watchdog's, which knows of sleep.
-    bodyTimeout: 0,
+/** Each request has a connection of its own: one that was cut somewhere on the way is not used again. */
+export async function connectListener(relay: RelayAddress): Promise<Connection> {
+  // Silence is the follower's, which knows of sleep.
+  const fetching = await ownFetch(relay.tls, { pipelining: 0, bodyTimeout: 0, connectTimeout: timeoutMs });
+  return connect({
+    url: relay.url,
+    token: relay.token(),
+    timeoutMs,
+    fetch: (url, init) => fetching(url, { ...init, headers: { ...init?.headers, authorization: `Bearer ${relay.token()}` } }),
   });
-  const close = (): void => void agent.destroy().catch(() => {});
-  try {
-    const { statusCode, headers, body } = await agent.request({
-      origin: relay.url,
-      path: `${new URL(relay.url).pathname.replace(/\/$/, "")}/v1/listen?${query}`,
-      method: "GET",
-      headers: {
-        accept: "text/event-stream",
-        authorization: `Bearer ${relay.token()}`,
-        ...(after === null ? {} : { "last-event-id": String(after) }),
-      },
-      signal,
-    });
-    if (statusCode === 200 && String(headers["content-type"]).startsWith("text/event-stream")) return { ok: true, body, close };
-    const text = await body.text().catch(() => "");
-    close();
-    return refused(relay.url, statusCode, text, Number(headers["retry-after"]));
-  } catch (error) {
-    close();
-    throw error;
-  }
 }
 
-function refused(url: string, status: number, text: string, retryAfter: number): Opened {
-  const message = errorOf(text);
-  const why =
-    message === null
-      ? `what answers at ${url} is no wamid-relay that can be listened to (status ${status})${proxyHint(status)}`
-      : `the relay says: ${message}`;
-  // A relay that starts, or a proxy before it, answers 5xx.
-  return { ok: false, why, retryAfterMs: Number.isFinite(retryAfter) ? retryAfter * 1000 : null, lasting: status < 500 && status !== 429 };
-}
+const faults: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "nothing listens there",
+  ECONNRESET: "the connection was reset",
+  UND_ERR_SOCKET: "the connection was closed",
+  ENOTFOUND: "its name is not known",
+  EAI_AGAIN: "its name cannot be looked up now",
+};
 
-function errorOf(text: string): string | null {
-  try {
-    const { error } = JSON.parse(text) as { error?: unknown };
-    return typeof error === "string" ? error : null;
-  } catch {
-    return null;
-  }
+/** Why a connection failed, for people. */
+export function reasonOf({ message, code, status, cause }: RelayClientError): string {
+  if (code === "bad_answer") return `${message} (status ${status})${proxyHint(status)}`;
+  if (code !== "no_answer") return `the relay says: ${message}`;
+  // Fetch fails with an error whose cause is that of the connection.
+  const { cause: inner = cause } = (cause ?? {}) as { cause?: unknown };
+  const fault = (inner ?? {}) as { code?: unknown; message?: unknown };
+  return faults[String(fault.code)] ?? (inner instanceof CommandFailed ? inner.message : message);
 }
 
 /** Pause between two updates: each is a commit at the relay. */
@@ -161,11 +107,6 @@ export function createCursor(parts: { store(seq: number): Promise<void>; wait(ms
       if (known < wanted) await once();
     },
   };
-}
-
-export async function storeCursor(relay: RelayAddress, name: string, seq: number): Promise<void> {
-  const { status } = await connectRelay(relay, relay.token(), 10_000).request("POST", `/v1/listen/cursors/${name}`, { seq });
-  if (status >= 300) throw new CommandFailed(`the relay does not keep the cursor (status ${status})`);
 }
 
 /** `--since`: a duration in ms, or a time in ISO 8601. */

@@ -1,11 +1,12 @@
-import type { Clock } from "../../model/clock.ts";
+import { RelayClientError } from "../../client/connection.ts";
+import { follow, sleepAware } from "../../client/follow.ts";
+import { type Clock, pause } from "../../model/clock.ts";
 import { seqsBetween } from "../../model/seq.ts";
-import type { Io } from "../io.ts";
-import { follow, waitFor } from "./follow.ts";
+import { CommandFailed, type Io } from "../io.ts";
 import { createForwarder, type Targets } from "./forward.ts";
-import { createCursor, openStream, type RelayAddress, storeCursor } from "./relay.ts";
+import { connectListener, createCursor, type RelayAddress, reasonOf } from "./relay.ts";
 import { answerLine, eventJson, eventLine, gapLine, helloLines, maskedEvent, waitingLine } from "./screen.ts";
-import type { ListenedEvent } from "./wire.ts";
+import { type Gap, type Hello, type ListenedEvent, readListened } from "./wire.ts";
 
 interface ListenRun {
   readonly relay: RelayAddress;
@@ -31,7 +32,10 @@ const lastWordsMs = 2_000;
 
 /** Listens until `stop` resolves. Throws CommandFailed when the relay permanently refuses the first connection. */
 export async function runListen(io: Io, run: ListenRun): Promise<void> {
-  const { relay, targets, query, as, isJson, showPii, clock, random } = run;
+  const { relay, targets, query, as, isJson, showPii, random } = run;
+  const clock = sleepAware(run.clock);
+  const connection = await connectListener(relay);
+  const waitFor = (ms: number, signal: AbortSignal): Promise<void> => pause(clock, ms, signal).catch(() => {});
   const shown = (event: ListenedEvent): ListenedEvent => (showPii ? event : maskedEvent(event));
   const quitting = new AbortController();
   const over = new AbortController();
@@ -39,6 +43,7 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
 
   let place = 0;
   let isFirst = true;
+  let shownGap = 0;
   /** The last disconnect reason printed: a long outage is reported once. */
   let lastReason = "";
 
@@ -47,8 +52,8 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
     as === null
       ? null
       : createCursor({
-          store: (seq) => storeCursor(relay, as, seq),
-          wait: (ms) => waitFor(clock, ms, over.signal),
+          store: (seq) => connection.json("POST", `/v1/listen/cursors/${as}`, { seq }),
+          wait: (ms) => waitFor(ms, over.signal),
           over: quitting.signal,
         });
 
@@ -80,44 +85,68 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
     },
   });
 
-  const following = follow(
-    {
-      open: (after, signal) => openStream(relay, query, after, signal),
-      async take(event: ListenedEvent) {
-        await forwarder.take(event);
-        done(event.seq);
-      },
-      onHello(hello) {
-        place = hello.reset ? hello.after : Math.max(place, hello.after);
-        const behind = seqsBetween(place, hello.newest);
-        if (isJson) json({ type: "hello", relay: hello.relay, after: hello.after, newest: hello.newest, reset: hello.reset });
-        else if (isFirst || hello.reset) for (const line of helloLines(hello, { url: relay.url, since: run.since })) io.err(line);
-        else io.err(`live again${behind === 0 ? "" : `, ${behind.toLocaleString("en-US")} events behind`}`);
-        isFirst = false;
-      },
-      onGap(gap) {
-        if (isJson) json({ type: "gap", from: gap.from, to: gap.to, count: gap.count });
-        else io.out(gapLine(gap));
-      },
-      onPlace: ({ seq }) => done(seq),
-      onState(state) {
-        if (isJson) json({ type: "state", ...state, state: state.is });
-        else if (state.is === "waiting" && state.why !== lastReason) io.err(waitingLine(state));
-        if (state.is === "waiting") lastReason = state.why;
-        else if (state.is === "live") lastReason = "";
-      },
-      clock,
+  function greet(hello: Hello): void {
+    place = hello.reset ? hello.after : Math.max(place, hello.after);
+    const behind = seqsBetween(place, hello.newest);
+    if (isJson) {
+      json({ type: "hello", relay: hello.relay, after: hello.after, newest: hello.newest, reset: hello.reset });
+      json({ type: "state", state: "live" });
+    } else if (isFirst || hello.reset) for (const line of helloLines(hello, { url: relay.url, since: run.since })) io.err(line);
+    else io.err(`live again${behind === 0 ? "" : `, ${behind.toLocaleString("en-US")} events behind`}`);
+    isFirst = false;
+    lastReason = "";
+  }
+
+  function showGap(gap: Gap): void {
+    // A reconnect repeats it until a later event was taken.
+    if (gap.to <= shownGap) return;
+    shownGap = gap.to;
+    if (isJson) json({ type: "gap", from: gap.from, to: gap.to, count: gap.count });
+    else io.out(gapLine(gap));
+  }
+
+  function showLoss(error: RelayClientError, ms: number): void {
+    const why = reasonOf(error);
+    if (isJson) json({ type: "state", state: "waiting", why, ms });
+    else if (why !== lastReason) io.err(waitingLine(why, ms));
+    lastReason = why;
+  }
+
+  async function followRelay(): Promise<void> {
+    const steps = follow({
+      open: (lastEventId, signal) =>
+        connection.stream(`/v1/listen?${query}`, lastEventId === null ? {} : { "last-event-id": lastEventId }, signal),
+      read: readListened,
+      isPatient: true,
+      signal: quitting.signal,
+      clock: run.clock,
       random,
-    },
-    quitting.signal,
-  );
+    });
+    for await (const step of steps) {
+      if (step.kind === "connecting" && isJson) json({ type: "state", state: "connecting" });
+      if (step.kind === "lost") showLoss(step.error, step.retryInMs);
+      if (step.kind !== "message" || step.message === null) continue;
+      const { kind, data } = step.message;
+      if (kind === "hello") greet(data);
+      else if (kind === "gap") showGap(data);
+      else if (data.seq > place) {
+        if (kind === "event") await forwarder.take(data);
+        done(data.seq);
+      }
+    }
+  }
+
+  const following = followRelay().catch((error: unknown) => {
+    if (error instanceof RelayClientError) throw new CommandFailed(reasonOf(error));
+    if (!quitting.signal.aborted) throw error;
+  });
 
   try {
     const ended = new Promise<void>((resolve) => {
-      quitting.signal.addEventListener("abort", () => void waitFor(clock, lastWordsMs, over.signal).then(resolve));
+      quitting.signal.addEventListener("abort", () => void waitFor(lastWordsMs, over.signal).then(resolve));
     });
     await Promise.race([following, ended]);
-    if (cursor !== null) await Promise.race([cursor.flush(), waitFor(clock, lastWordsMs, over.signal)]);
+    if (cursor !== null) await Promise.race([cursor.flush(), waitFor(lastWordsMs, over.signal)]);
   } finally {
     over.abort();
     await targets?.close();

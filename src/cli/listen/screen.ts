@@ -1,7 +1,6 @@
 import { maskText, maskWamid, screenId } from "../../model/mask.ts";
 import { seqsBetween } from "../../model/seq.ts";
 import { printable } from "../io.ts";
-import type { StreamState } from "./follow.ts";
 import type { PostOutcome } from "./forward.ts";
 import type { Gap, Hello, ListenedEvent } from "./wire.ts";
 
@@ -46,7 +45,7 @@ export function helloLines(hello: Hello, place: { readonly url: string; readonly
   return lines;
 }
 
-export function waitingLine({ why, ms }: Extract<StreamState, { is: "waiting" }>): string {
+export function waitingLine(why: string, ms: number): string {
   return `reconnecting in ${Math.ceil(ms / 1000)} s because ${printable(why)}`;
 }
 

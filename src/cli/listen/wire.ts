@@ -1,68 +1,57 @@
-import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { z } from "zod";
+import { RelayClientError } from "../../client/connection.ts";
+import { lost, type StreamMessage } from "../../client/follow.ts";
 import { listenedEventSchema } from "../../model/listen.ts";
 
-const helloSchema = z.looseObject({
-  relay: z.string(),
-  after: z.number().int(),
-  newest: z.number().int(),
-  reset: z.boolean(),
-  keptFrom: z.string().nullable(),
-});
-const eventSchema = listenedEventSchema.extend({ body: listenedEventSchema.shape.body.transform((text) => Buffer.from(text, "base64")) });
-const gapSchema = z.looseObject({ from: z.number().int(), to: z.number().int(), count: z.number().int() });
-const placeSchema = z.looseObject({ seq: z.number().int(), newest: z.number().int() });
+const schemas = {
+  hello: z.looseObject({
+    relay: z.string(),
+    after: z.number().int(),
+    newest: z.number().int(),
+    reset: z.boolean(),
+    keptFrom: z.string().nullable(),
+  }),
+  event: listenedEventSchema.extend({ body: listenedEventSchema.shape.body.transform((text) => Buffer.from(text, "base64")) }),
+  gap: z.looseObject({ from: z.number().int(), to: z.number().int(), count: z.number().int() }),
+  /** Everything up to `seq` is done with, or not wanted. */
+  at: z.looseObject({ seq: z.number().int(), newest: z.number().int() }),
+  bye: z.object({ reason: z.string() }),
+};
+type Kind = keyof typeof schemas;
 
-const byeSchema = z.object({ reason: z.string() });
+export type Hello = z.infer<typeof schemas.hello>;
+export type ListenedEvent = z.infer<typeof schemas.event>;
+export type Gap = z.infer<typeof schemas.gap>;
 
-export type Hello = z.infer<typeof helloSchema>;
-export type ListenedEvent = z.infer<typeof eventSchema>;
-export type Gap = z.infer<typeof gapSchema>;
-export type Place = z.infer<typeof placeSchema>;
+type Listened = { readonly [K in Exclude<Kind, "bye">]: { readonly kind: K; readonly data: z.infer<(typeof schemas)[K]> } }[Exclude<
+  Kind,
+  "bye"
+>];
 
-type StreamMessage =
-  | ({ readonly kind: "hello" } & Hello)
-  | { readonly kind: "event"; readonly event: ListenedEvent }
-  | ({ readonly kind: "gap" } & Gap)
-  | ({ readonly kind: "at" } & Place)
-  | { readonly kind: "bye"; readonly reason: string }
-  /** Of a later version, and nothing to this one. */
-  | { readonly kind: "other" };
-
-/** Parses a message of `GET /v1/listen` (docs/how-to/develop-with-production-events.md). Throws when it is not one. */
-function parseMessage({ event, data }: EventSourceMessage): StreamMessage {
-  if (event === "hello") return { kind: "hello", ...read(helloSchema, data) };
-  if (event === "event") return { kind: "event", event: read(eventSchema, data) };
-  if (event === "gap") return { kind: "gap", ...read(gapSchema, data) };
-  if (event === "at") return { kind: "at", ...read(placeSchema, data) };
-  if (event === "bye") return { kind: "bye", ...read(byeSchema, data) };
-  return { kind: "other" };
+/**
+ * Parses the messages of one `GET /v1/listen` (docs/how-to/develop-with-production-events.md). Null: of a later version. Throws
+ * for what is not a relay's, and for its end.
+ */
+export function readListened({ event = "", data }: StreamMessage): Listened | null {
+  if (!Object.hasOwn(schemas, event)) {
+    // A relay names each of its messages.
+    if (event === "") throw notOfRelay();
+    return null;
+  }
+  const kind = event as Kind;
+  const message = parsed(kind, data);
+  if (kind === "bye") throw lost((message as { reason: string }).reason);
+  return { kind, data: message } as Listened;
 }
 
-function read<T extends z.ZodType>(schema: T, data: string): z.infer<T> {
+function parsed(kind: Kind, data: string): unknown {
   try {
-    return schema.parse(JSON.parse(data));
+    return schemas[kind].parse(JSON.parse(data));
   } catch {
-    throw new Error("the stream is not that of a wamid-relay");
+    throw notOfRelay();
   }
 }
 
-/** An event's body is at most 64 MiB (`server.bodyLimit`), a third more as base64. */
-const longestMessage = 100 * 1024 * 1024;
-
-/** Reads a stream of bytes: each call gives the messages that are complete with this chunk. Throws for a stream that is not a relay's. */
-export function createStreamReader(longest = longestMessage): (chunk: Uint8Array) => Iterable<StreamMessage> {
-  const decoder = new TextDecoder();
-  const complete: EventSourceMessage[] = [];
-  const parser = createParser({
-    maxBufferSize: longest,
-    onEvent: (message) => complete.push(message),
-    onError(error) {
-      if (error.type === "max-buffer-size-exceeded") throw new Error("a message of the stream is too long");
-    },
-  });
-  return function* (chunk) {
-    parser.feed(decoder.decode(chunk, { stream: true }));
-    for (const message of complete.splice(0)) yield parseMessage(message);
-  };
+function notOfRelay(): RelayClientError {
+  return new RelayClientError("the stream is not that of a wamid-relay", { status: 200, code: "bad_answer" });
 }

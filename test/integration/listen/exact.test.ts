@@ -175,8 +175,8 @@ test("exits with 2 on wrong usage and with 1 when the relay refuses", async () =
     [["--where", "{"], 2, "must be JSON"],
     [["--as", "ana maria"], 2, "must be a name"],
     [["--where", '{"a":{"$what":1}}'], 1, "is not an operator"],
-    [["--token", "not-a-known-token-at-all"], 1, "unknown token"],
-    [["--token-file", "/nowhere/token"], 1, "the token's file cannot be read"],
+    [["--token-env", "WRONG"], 1, "unknown token"],
+    [["--token-env", "NOT_SET_HERE"], 2, "the environment variable NOT_SET_HERE is not set"],
   ];
   for (const [args, code, told] of cases) {
     const said: string[] = [];
@@ -184,7 +184,7 @@ test("exits with 2 on wrong usage and with 1 when the relay refuses", async () =
       out: (line) => void said.push(line),
       err: (line) => void said.push(line),
       isTerminal: false,
-      env: { RELAY_TOKEN: relayToken },
+      env: { RELAY_TOKEN: relayToken, WRONG: "not-a-known-token-at-all" },
       readStdin: async () => Buffer.alloc(0),
     };
     expect([args, await main(["listen", "--relay", relay.url, ...args], io)]).toEqual([args, code]);

@@ -66,8 +66,8 @@ export async function standsAt(relay: Pick<AnyRelay, "ask">, name: string, seq: 
 
 let lastStarted: Promise<unknown> = Promise.resolve();
 
-/** The same command in the test's own process: for what it hears and does, where no process is needed to prove it. */
-export function startListenHere(relayUrl: string, args: readonly string[]): Omit<ListenProcess, "kill9"> {
+/** The same command in the test's own process, without a URL for the relay of the settings: for what it hears and does, where no process is needed to prove it. */
+export function startListenHere(relayUrl: string | null, args: readonly string[]): Omit<ListenProcess, "kill9"> {
   let out = "";
   let err = "";
   const io: Io = {
@@ -86,7 +86,7 @@ export function startListenHere(relayUrl: string, args: readonly string[]): Omit
   // What it does at SIGTERM is told from the others' by starting one after the other.
   const started = lastStarted.then(async () => {
     const before = process.listeners("SIGTERM");
-    main(["listen", "--relay", relayUrl, ...args], io)
+    main(["listen", ...(relayUrl === null ? [] : ["--relay", relayUrl]), ...args], io)
       .then(resolve, reject)
       .finally(() => {
         isOver = true;

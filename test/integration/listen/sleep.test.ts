@@ -1,7 +1,7 @@
 // Slow: it waits real time for a silent connection.
 import { expect, onTestFinished, test } from "vitest";
-import { follow, type StreamState } from "../../../src/cli/listen/follow.ts";
-import { openStream } from "../../../src/cli/listen/relay.ts";
+import type { Io } from "../../../src/cli/io.ts";
+import { runListen } from "../../../src/cli/listen/run.ts";
 import type { Clock } from "../../../src/model/clock.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
@@ -28,28 +28,43 @@ function sleepingClock(): Clock & { sleep(ms: number): void } {
   };
 }
 
+interface Line {
+  readonly type: string;
+  readonly id?: string;
+  readonly state?: string;
+  readonly why?: string;
+}
+
 async function listener(relayUrl: string, clock: Clock) {
-  const taken: string[] = [];
-  const states: StreamState[] = [];
-  const quit = new AbortController();
-  const following = follow(
-    {
-      open: (after, signal) => openStream({ url: relayUrl, token: () => relayToken }, new URLSearchParams(), after, signal),
-      take: async ({ id }) => void taken.push(id),
-      onHello: () => {},
-      onGap: () => {},
-      onPlace: () => {},
-      onState: (state) => void states.push(state),
-      clock,
-      random: () => 0.5,
-    },
-    quit.signal,
-  );
-  onTestFinished(async () => {
-    quit.abort();
-    await following;
+  const lines: Line[] = [];
+  const { promise: stop, resolve: quit } = Promise.withResolvers<void>();
+  const io: Io = {
+    out: (line) => void lines.push(JSON.parse(line) as Line),
+    err: () => {},
+    isTerminal: false,
+    env: {},
+    readStdin: async () => Buffer.alloc(0),
+  };
+  const listening = runListen(io, {
+    relay: { url: relayUrl, token: () => relayToken },
+    targets: null,
+    query: new URLSearchParams(),
+    as: null,
+    since: null,
+    maxAttempts: null,
+    isJson: true,
+    showPii: true,
+    clock,
+    random: () => 0.5,
+    stop,
   });
-  await until("it is live", () => states.at(-1)?.is === "live");
+  onTestFinished(async () => {
+    quit();
+    await listening;
+  });
+  const taken = () => lines.flatMap(({ type, id }) => (type === "event" ? [id] : []));
+  const states = () => lines.flatMap(({ type, state, why }) => (type === "state" ? [why ?? state] : []));
+  await until("it is live", () => states().at(-1) === "live");
   return { taken, states };
 }
 
@@ -70,24 +85,18 @@ test("after 24 hours of sleep it detects the dead connection and receives every 
   const clock = sleepingClock();
   const { taken, states } = await listener(proxy.url, clock);
   const ids = await post(relay, 3);
-  await until("they came", () => taken.length === 3);
+  await until("they came", () => taken().length === 3);
   // Nothing says that it is dead: neither end hears of it.
   proxy.freeze();
   ids.push(...(await post(relay, 40)));
   await relay.kill9();
   await relay.start();
   ids.push(...(await post(relay, 10)));
-  expect(taken.length).toBe(3);
+  expect(taken().length).toBe(3);
   clock.sleep(24 * hour);
-  await until("what was missed came", () => taken.length === ids.length);
-  expect(taken).toEqual(ids);
-  expect(states.map((state) => (state.is === "waiting" ? state.why : state.is))).toEqual([
-    "connecting",
-    "live",
-    "no data came for 45 s",
-    "connecting",
-    "live",
-  ]);
+  await until("what was missed came", () => taken().length === ids.length);
+  expect(taken()).toEqual(ids);
+  expect(states()).toEqual(["connecting", "live", "no data came for 45 s", "connecting", "live"]);
 });
 
 test("keeps a silent connection until the timeout, also when the clock is set back", { tags: ["slow"] }, async () => {
@@ -98,9 +107,9 @@ test("keeps a silent connection until the timeout, also when the clock is set ba
   clock.sleep(-5 * hour);
   clock.sleep(20_000);
   await new Promise((resolve) => setTimeout(resolve, 2_500));
-  expect(states.at(-1)?.is).toBe("live");
+  expect(states().at(-1)).toBe("live");
   const ids = await post(relay, 2);
-  await until("they came", () => taken.length === 2);
-  expect(taken).toEqual(ids);
+  await until("they came", () => taken().length === 2);
+  expect(taken()).toEqual(ids);
   expect(proxy.connections()).toBe(1);
 });

@@ -41,7 +41,7 @@ test("JSON has headers and body only with --show-pii", () => {
 });
 
 test("reports gaps, another store, a start before the oldest event, and why it reconnects", () => {
-  expect(waitingLine({ is: "waiting", why: "nothing listens there", ms: 2_400 })).toBe("reconnecting in 3 s because nothing listens there");
+  expect(waitingLine("nothing listens there", 2_400)).toBe("reconnecting in 3 s because nothing listens there");
   expect(gapLine({ from: 3, to: 9, count: 1_234 })).toBe(
     "!!! 1,234 events are gone: retention deleted them before they could be listened to (seq 3 to 9)",
   );
