@@ -1,6 +1,7 @@
 import type { ListenedEvent, ListenPage } from "../model/listen.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Limited } from "../model/queries.ts";
+import { message, type StreamEnds, type StreamPort, wakeUp } from "./sse.ts";
 
 /** Fields that are not set match every event. */
 export interface ListenFilter extends Limited {
@@ -22,12 +23,6 @@ export interface Listener {
   readonly name: string | null;
   /** Everything up to this seq was written to the connection. */
   readonly position: () => number;
-}
-
-export interface StreamPort {
-  /** Calls `wake` for each event stored from now on, until the returned function is called. */
-  onStored(wake: () => void): () => void;
-  after(ms: number, run: () => void): () => void;
 }
 
 /** Times are unix ms. */
@@ -61,19 +56,13 @@ const heartbeatMs = 15_000;
 /** A listener with few matches gets its position this often at most, so that a reconnect need not search again. */
 const positionEveryMs = 1_000;
 
-interface ListenStreamParts {
+interface ListenStreamParts extends StreamEnds {
   readonly port: ListenPort;
   readonly read: ReadPage;
   readonly start: Start;
   readonly texts: EventTexts;
   /** Called as the position moves. */
   readonly moved: (seq: number) => void;
-  /** Whether the token is still valid: tokens can change while a listener is connected. */
-  readonly allowed: () => Promise<boolean>;
-  /** The relay is stopping: a `bye` is sent. */
-  readonly stopping: AbortSignal;
-  /** The listener disconnected. */
-  readonly gone: AbortSignal;
 }
 
 /**
@@ -159,43 +148,6 @@ export async function* listenStream({
 function joined(before: ListenPage["missing"], next: ListenPage["missing"]): ListenPage["missing"] {
   if (before === null || next === null) return before ?? next;
   return { from: before.from, to: next.to, count: before.count + next.count };
-}
-
-/** Done at the first event stored after its creation, or when a signal is aborted. Create it before reading, to miss none. */
-export function wakeUp(port: StreamPort, signals: readonly AbortSignal[]) {
-  let done = signals.some((signal) => signal.aborted);
-  let notify = (): void => {};
-  const wake = (): void => {
-    done = true;
-    notify();
-  };
-  const leave = port.onStored(wake);
-  for (const signal of signals) signal.addEventListener("abort", wake);
-  return {
-    isDone: () => done,
-    /** Resolves when it is done, or after `ms`. */
-    within: (ms: number): Promise<void> =>
-      new Promise((resolve) => {
-        if (done) {
-          resolve();
-          return;
-        }
-        const cancel = port.after(ms, resolve);
-        notify = () => {
-          cancel();
-          resolve();
-        };
-      }),
-    end(): void {
-      leave();
-      for (const signal of signals) signal.removeEventListener("abort", wake);
-    },
-  };
-}
-
-/** A server-sent event; `id` null: without one. */
-export function message(event: string, data: unknown, id: number | null): string {
-  return `${id === null ? "" : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
 interface EventTexts {

@@ -1,4 +1,3 @@
-import { Readable } from "node:stream";
 import type { FastifyInstance } from "fastify";
 import type { ListenQuery } from "../model/endpoints/stream.ts";
 import { RelayError } from "../model/errors.ts";
@@ -6,62 +5,35 @@ import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Limited } from "../model/queries.ts";
 import type { Handlers } from "./endpoint.ts";
 import { createEventTexts, type ListenFilter, type ListenPort, listenStream, type Start } from "./listen-stream.ts";
-
-/** Bytes buffered for a connection, beside the page being written. */
-const bufferedBytes = 64 * 1024;
-/** While stopping, for a reader that does not take even the `bye`. */
-const byeWithinMs = 500;
+import { createStreams, noRoom } from "./sse.ts";
 
 /** Registers the end of the streams with `app`. */
 export function createListenHandlers(app: FastifyInstance, port: ListenPort): Pick<Handlers, "listen" | "moveCursor"> {
-  const stopping = new AbortController();
-  const open = new Set<Readable>();
+  const streams = createStreams(app, port);
   const texts = createEventTexts();
-  // Open answers would keep the server from closing.
-  app.addHook("preClose", async () => {
-    stopping.abort();
-    port.after(byeWithinMs, () => {
-      for (const stream of open) stream.destroy();
-    });
-  });
-
-  const listen: Handlers["listen"] = async (query, { request, reply, isAllowed }) => {
+  const listen: Handlers["listen"] = async (query, context) => {
     // The listeners of all tokens share the cursors.
     if (query.as !== undefined && query.accounts !== undefined)
       throw new RelayError("forbidden", "as: the token is limited to accounts, and names are those of the whole relay; use after");
     const read = port.open(filterOf(query));
     const start = await startOf(query, query["last-event-id"], port);
-    if (stopping.signal.aborted) throw new RelayError("shutting_down", "the relay is stopping", undefined, { retryAfterMs: 5_000 });
-
-    let position = start.after;
-    const leave = port.enter({ name: query.as ?? null, position: () => position });
-    if (leave === null) {
-      throw new RelayError("too_many_listeners", "the relay has no room for another listener", undefined, { retryAfterMs: 30_000 });
-    }
-    const gone = new AbortController();
-    reply.raw.once("close", () => {
-      gone.abort();
-      leave();
-      open.delete(stream);
-      if (open.size === 0) texts.clear();
-    });
     // Set the cursor now: events from here on are for this name, even if the connection is cut before the first one.
     if (query.as !== undefined) await remember(query.as, start.after).catch(() => {});
-    request.raw.socket.setNoDelay?.(true);
+    streams.refuseWhileStopping();
+    let position = start.after;
+    const leave = port.enter({ name: query.as ?? null, position: () => position });
+    if (leave === null) throw noRoom();
     const moved = (seq: number): void => {
       position = seq;
     };
-    const stream = Readable.from(
-      listenStream({ port, read, start, texts, moved, allowed: isAllowed, stopping: stopping.signal, gone: gone.signal }),
-      {
-        objectMode: false,
-        highWaterMark: bufferedBytes,
+    return streams.send(
+      context,
+      (ends) => listenStream({ port, read, start, texts, moved, ...ends }),
+      () => {
+        leave();
+        if (streams.size() === 0) texts.clear();
       },
     );
-    open.add(stream);
-    return reply
-      .headers({ "content-type": "text/event-stream", "cache-control": "no-store, no-transform", "x-accel-buffering": "no" })
-      .send(stream);
   };
 
   async function remember(name: string, seq: number): Promise<void> {

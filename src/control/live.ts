@@ -1,13 +1,11 @@
-import { Readable } from "node:stream";
 import type { FastifyInstance } from "fastify";
 import type { z } from "zod";
 import { type ListedEventView, listedEventSchema } from "../model/answers.ts";
-import { RelayError } from "../model/errors.ts";
 import { type OverviewView, overviewSchema } from "../model/overview.ts";
 import type { Limited, liveQuery } from "../model/queries.ts";
 import { maskAnswer, toAnswer } from "../model/view.ts";
 import type { Handlers } from "./endpoint.ts";
-import { message, type StreamPort, wakeUp } from "./listen-stream.ts";
+import { createStreams, message, noRoom, type StreamEnds, type StreamPort, wakeUp } from "./sse.ts";
 
 export type LiveRow = ListedEventView;
 /** Null: every event. */
@@ -38,56 +36,20 @@ type LiveFilter = Omit<z.infer<typeof liveQuery>, "tail">;
 
 /** Each costs a connection and a message; more mean a client that does not close its connections. */
 const mostConnections = 100;
-/** Bytes buffered for a connection, beside the message being written. */
-const bufferedBytes = 64 * 1024;
-/** While stopping, for a reader that does not take even the `bye`. */
-const byeWithinMs = 500;
-
 /** Registers the end of the streams with `app`. */
 export function createLiveHandlers(app: FastifyInstance, port: LivePort): Pick<Handlers, "live"> {
-  const stopping = new AbortController();
-  const open = new Set<Readable>();
+  const streams = createStreams(app, port);
   const texts = createTexts();
-  // Open answers would keep the server from closing.
-  app.addHook("preClose", async () => {
-    stopping.abort();
-    port.after(byeWithinMs, () => {
-      for (const stream of open) stream.destroy();
-    });
-  });
-
-  const live: Handlers["live"] = async ({ tail = false, "last-event-id": lastId, ...filter }, { request, reply, isAllowed }) => {
-    const start = tail ? await startOf(lastId, port) : null;
-    if (stopping.signal.aborted) throw new RelayError("shutting_down", "the relay is stopping", undefined, { retryAfterMs: 5_000 });
-    if (open.size >= mostConnections) {
-      throw new RelayError("too_many_listeners", "the relay has no room for another listener", undefined, { retryAfterMs: 30_000 });
-    }
-    const gone = new AbortController();
-    reply.raw.once("close", () => {
-      gone.abort();
-      open.delete(stream);
-    });
-    request.raw.socket.setNoDelay?.(true);
-    const stream = Readable.from(
-      liveStream({
-        port,
-        start,
-        matches: matcherOf(filter),
-        hasOverview: filter.accounts === undefined,
-        texts,
-        isMasked: () => request.isMasked,
-        allowed: isAllowed,
-        stopping: stopping.signal,
-        gone: gone.signal,
-      }),
-      { objectMode: false, highWaterMark: bufferedBytes },
-    );
-    open.add(stream);
-    return reply
-      .headers({ "content-type": "text/event-stream", "cache-control": "no-store, no-transform", "x-accel-buffering": "no" })
-      .send(stream);
+  return {
+    async live({ tail = false, "last-event-id": lastId, ...filter }, context) {
+      const start = tail ? await startOf(lastId, port) : null;
+      streams.refuseWhileStopping();
+      if (streams.size() >= mostConnections) throw noRoom();
+      const isMasked = () => context.request.isMasked;
+      const parts = { port, start, matches: matcherOf(filter), hasOverview: filter.accounts === undefined, texts, isMasked };
+      return streams.send(context, (ends) => liveStream({ ...parts, ...ends }));
+    },
   };
-  return { live };
 }
 
 /** A store that lost events continues with smaller seqs. */
@@ -102,7 +64,7 @@ function matcherOf({ accounts, ...filter }: LiveFilter & Limited): Matches {
   return (row) => (accounts === undefined || accounts.includes(row.account)) && wanted.every(([field, value]) => row[field] === value);
 }
 
-interface LiveStreamParts {
+interface LiveStreamParts extends StreamEnds {
   readonly port: LivePort;
   /** The seq after which events are sent; null: none are. */
   readonly start: number | null;
@@ -112,12 +74,6 @@ interface LiveStreamParts {
   readonly hasOverview?: boolean;
   /** Whether events are sent with personal data masked, as of the last `allowed`. */
   readonly isMasked: () => boolean;
-  /** Whether the token or session is still valid. */
-  readonly allowed: () => Promise<boolean>;
-  /** The relay is stopping. */
-  readonly stopping: AbortSignal;
-  /** The client disconnected. */
-  readonly gone: AbortSignal;
 }
 
 /** In its place, so that a client notices a dead connection. */

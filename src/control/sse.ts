@@ -1,0 +1,108 @@
+import { Readable } from "node:stream";
+import type { FastifyInstance, FastifyReply } from "fastify";
+import { RelayError } from "../model/errors.ts";
+import type { Context } from "./endpoint.ts";
+
+/** Bytes buffered for a connection, beside the message being written. */
+const bufferedBytes = 64 * 1024;
+/** While stopping, for a reader that does not take even the `bye`. */
+const byeWithinMs = 500;
+
+export interface StreamPort {
+  /** Calls `wake` for each event stored from now on, until the returned function is called. */
+  onStored(wake: () => void): () => void;
+  after(ms: number, run: () => void): () => void;
+}
+
+/** What ends a stream. */
+export interface StreamEnds {
+  /** Whether the token or session is still valid: tokens can change while a client is connected. */
+  readonly allowed: () => Promise<boolean>;
+  /** The relay is stopping: a `bye` is sent. */
+  readonly stopping: AbortSignal;
+  /** The client disconnected. */
+  readonly gone: AbortSignal;
+}
+
+/** The open streams of one endpoint. They end before `app` closes, which they would keep from it. */
+export function createStreams(app: FastifyInstance, port: Pick<StreamPort, "after">) {
+  const stopping = new AbortController();
+  const open = new Set<Readable>();
+  app.addHook("preClose", async () => {
+    stopping.abort();
+    port.after(byeWithinMs, () => {
+      for (const stream of open) stream.destroy();
+    });
+  });
+  return {
+    size: () => open.size,
+    /** Answers with a stream. `closed` is called when the client has disconnected. */
+    send(
+      { request, reply, isAllowed }: Context,
+      streamOf: (ends: StreamEnds) => AsyncIterable<string>,
+      closed: () => void = () => {},
+    ): FastifyReply {
+      const gone = new AbortController();
+      const ends = { allowed: isAllowed, stopping: stopping.signal, gone: gone.signal };
+      const stream = Readable.from(streamOf(ends), { objectMode: false, highWaterMark: bufferedBytes });
+      open.add(stream);
+      const end = (): void => {
+        gone.abort();
+        open.delete(stream);
+        closed();
+      };
+      // A client that has disconnected already emits no more events.
+      if (request.raw.socket.destroyed) end();
+      else reply.raw.once("close", end);
+      request.raw.socket.setNoDelay?.(true);
+      return reply
+        .headers({ "content-type": "text/event-stream", "cache-control": "no-store, no-transform", "x-accel-buffering": "no" })
+        .send(stream);
+    },
+    /** Throws `shutting_down`. */
+    refuseWhileStopping(): void {
+      if (stopping.signal.aborted) throw new RelayError("shutting_down", "the relay is stopping", undefined, { retryAfterMs: 5_000 });
+    },
+  };
+}
+
+export function noRoom(): RelayError {
+  return new RelayError("too_many_listeners", "the relay has no room for another listener", undefined, { retryAfterMs: 30_000 });
+}
+
+/** Done at the first event stored after its creation, or when a signal is aborted. Create it before reading, to miss none. */
+export function wakeUp(port: StreamPort, signals: readonly AbortSignal[]) {
+  let done = signals.some((signal) => signal.aborted);
+  let notify = (): void => {};
+  const wake = (): void => {
+    done = true;
+    notify();
+  };
+  const leave = port.onStored(wake);
+  for (const signal of signals) signal.addEventListener("abort", wake);
+  return {
+    isDone: () => done,
+    /** Resolves when it is done, or after `ms`. */
+    within: (ms: number): Promise<void> =>
+      new Promise((resolve) => {
+        if (done) {
+          resolve();
+          return;
+        }
+        const cancel = port.after(ms, resolve);
+        notify = () => {
+          cancel();
+          resolve();
+        };
+      }),
+    end(): void {
+      leave();
+      for (const signal of signals) signal.removeEventListener("abort", wake);
+    },
+  };
+}
+
+/** A server-sent event; `id` null: without one. */
+export function message(event: string, data: unknown, id: number | null): string {
+  return `${id === null ? "" : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
+}
