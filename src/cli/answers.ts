@@ -27,8 +27,6 @@ import {
 } from "../model/answers.ts";
 import { auditProgressSchema, auditSchema } from "../model/audit.ts";
 import { overviewSchema } from "../model/overview.ts";
-import { maskForScreen } from "../model/view.ts";
-import type { Privacy } from "./output.ts";
 
 /** The relay's answers that commands read. */
 const answers = {
@@ -75,9 +73,4 @@ export function parseAnswer<Name extends AnswerName>(name: Name, json: unknown):
   if (parsed.success) return { data: parsed.data as Answer<Name> };
   const [issue] = parsed.error.issues;
   return { fault: `${issue?.path.map(String).join(".")}: ${issue?.message}` };
-}
-
-/** An answer as a command prints it: without `--show-pii`, every field is masked that its schema marks. */
-export function shownAnswer<Name extends AnswerName>(name: Name, answer: Answer<Name>, { showPii, isRelaysMask }: Privacy): Answer<Name> {
-  return showPii || isRelaysMask ? answer : (maskForScreen(answers[name], answer) as Answer<Name>);
 }

@@ -1,6 +1,5 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { AuditReport, Offender } from "../model/audit.ts";
-import { screenId } from "../model/mask.ts";
 import type { Answer } from "./answers.ts";
 import type { ControlClient } from "./control-client.ts";
 import type { Io } from "./io.ts";
@@ -127,7 +126,7 @@ export function offenderLines({ broken, offenders }: Verdict): string[] {
   const lines = offenders.map(({ rule, event, eventId, route, what }) => {
     named.set(rule, (named.get(rule) ?? 0) + 1);
     const who = [
-      event === null ? null : `event ${event}${eventId === null ? "" : ` (${screenId("event", eventId)})`}`,
+      event === null ? null : `event ${event}${eventId === null ? "" : ` (${eventId})`}`,
       route === null ? null : `route ${route}`,
     ].filter((part) => part !== null);
     return `${rule}: ${[...who, what].join(": ")}`;

@@ -21,8 +21,6 @@ export interface ControlClient {
   request(method: "GET" | "POST", path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<ControlAnswer>;
   /** The relay's address, without a slash at the end; none when the command opened the store itself. */
   readonly url?: string;
-  /** Whether the relay masked an answer, because the token lacks the scope `pii`. */
-  isMasked?(): boolean;
   /** True when the command opened the store itself, because no relay runs. */
   readonly isStore?: true;
   close(): Promise<void>;
@@ -98,22 +96,24 @@ interface RawAnswer {
   /** The content type. */
   readonly type: string;
   readonly isReplayed: boolean;
-  readonly isMasked: boolean;
   readonly text: string;
 }
 type Exchange = (method: string, path: string, headers: Record<string, string>, body: string | undefined) => Promise<RawAnswer>;
 
 /** Connects to a relay over HTTP. */
 export function connectRelay(at: Reachable, token: string | null, withinMs = answerWithinMs): ControlClient {
-  let isMasked = false;
   const { url } = at;
-  const exchange = fetcher(at, withinMs);
-  const noting: Exchange = async (...request) => {
-    const answer = await exchange(...request);
-    isMasked ||= answer.isMasked;
-    return answer;
-  };
-  return { url, request: requester(noting, token, url), isMasked: () => isMasked, close: async () => {} };
+  return { url, request: requester(fetcher(at, withinMs), token, url), close: async () => {} };
+}
+
+/** Reads personal data in clear, which the relay allows with the scope `pii` only. */
+export function revealing(client: ControlClient): ControlClient {
+  return { ...client, request: (method, path, ...rest) => client.request(method, withReveal(path, true), ...rest) };
+}
+
+function withReveal(path: string, reveal: boolean): string {
+  if (!path.startsWith("/v1/") || /[?&]reveal=/.test(path)) return path;
+  return `${path}${path.includes("?") ? "&" : "?"}reveal=${reveal}`;
 }
 
 /** The documented proxies answer 404 to everything except webhooks and health checks. */
@@ -130,7 +130,7 @@ function requester(exchange: Exchange, token: string | null, url: string): Contr
       ...(token === null ? {} : { authorization: `Bearer ${token}` }),
       ...(body === undefined ? {} : { "content-type": isLines ? ndjson : "application/json" }),
     };
-    const answer = await exchange(method, path, headers, isLines ? body : JSON.stringify(body));
+    const answer = await exchange(method, withReveal(path, false), headers, isLines ? body : JSON.stringify(body));
     const json = parsedBody(answer);
     if (typeof json === "object" && json !== null) return { status: answer.status, json, isReplayed: answer.isReplayed };
     const { status } = answer;
@@ -170,7 +170,7 @@ function injector(http: FastifyInstance): Exchange {
   return async (method, url, headers, payload) => {
     const answer = await http.inject({ method: method as "GET", url, headers, ...(payload === undefined ? {} : { payload }) });
     const isReplayed = answer.headers[replayedHeader] === "true";
-    return { status: answer.statusCode, type: String(answer.headers["content-type"]), isReplayed, isMasked: false, text: answer.body };
+    return { status: answer.statusCode, type: String(answer.headers["content-type"]), isReplayed, text: answer.body };
   };
 }
 
@@ -222,8 +222,7 @@ function fetcher(at: Reachable, withinMs = answerWithinMs): Exchange {
         signal: AbortSignal.timeout(withinMs),
       });
       const isReplayed = answer.headers.get(replayedHeader) === "true";
-      const isMasked = answer.headers.has("x-wamid-relay-masked");
-      return { status: answer.status, type: answer.headers.get("content-type") ?? "", isReplayed, isMasked, text: await answer.text() };
+      return { status: answer.status, type: answer.headers.get("content-type") ?? "", isReplayed, text: await answer.text() };
     } catch (error) {
       throw new Unreachable(at, faultCode(error, withinMs));
     }

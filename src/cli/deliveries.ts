@@ -3,7 +3,7 @@ import { deliveryStates } from "../model/states.ts";
 import type { Answer } from "./answers.ts";
 import type { Io } from "./io.ts";
 import { choice, count, withRelayOptions, withTimeOptions } from "./options.ts";
-import { print, privacyOf, tableLines, timeText } from "./output.ts";
+import { print, tableLines, timeText } from "./output.ts";
 import type { OptionsOf } from "./typed.ts";
 
 /** Adds `deliveries list` and `deliveries groups`. */
@@ -86,12 +86,10 @@ function openReason({ state, cause }: Pick<Answer<"delivery">, "state" | "cause"
 
 /** Prints the deliveries that match, those of the newest events first. */
 async function listDeliveries(command: Command, options: OptionsOf<typeof declareList>, io: Io): Promise<void> {
-  const [{ shownAnswer }, { readPages, timeFilter, withRelay }] = await Promise.all([import("./answers.ts"), import("./reach-relay.ts")]);
+  const { readPages, timeFilter, withRelay } = await import("./reach-relay.ts");
   const { route, state, cause, errorCode, before, limit } = options;
   const query = { route, state, cause, errorCode, ...timeFilter(command, options, Date.now()), before };
-  const found = await withRelay(command, options, io, "read", async (client) =>
-    shownAnswer("deliveries", await readPages(client, "deliveries", query, limit), privacyOf(options.showPii, client, io)),
-  );
+  const found = await withRelay(command, options, io, "read", async (client) => readPages(client, "deliveries", query, limit));
   if (found.data.length === 0 && found.next === null && route !== undefined) {
     const { hintLines } = await import("./hints.ts");
     for (const line of await hintLines({ routes: [route] }, options, io)) io.err(line);

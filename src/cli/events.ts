@@ -7,7 +7,7 @@ import { type DeliveryState, dispositions } from "../model/states.ts";
 import type { Answer } from "./answers.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { choice, count, givenArgument, ownFixtures, withRelayOptions, withTimeOptions } from "./options.ts";
-import { print, privacyOf, tableLines, timeText } from "./output.ts";
+import { print, tableLines, timeText } from "./output.ts";
 import type { OptionsOf } from "./typed.ts";
 
 /** Adds `events list`, `events show` and `events save`. */
@@ -101,7 +101,7 @@ Examples:
 /** Prints the events that match, newest first. */
 async function listEvents(command: Command, options: ListOptions, io: Io): Promise<void> {
   const { event, source, account, status, disposition, errorCode, wamid, subject, query: q, before, limit } = options;
-  const [{ shownAnswer }, { readPages, timeFilter, withRelay }] = await Promise.all([import("./answers.ts"), import("./reach-relay.ts")]);
+  const { readPages, timeFilter, withRelay } = await import("./reach-relay.ts");
   const query = {
     event,
     source,
@@ -115,9 +115,7 @@ async function listEvents(command: Command, options: ListOptions, io: Io): Promi
     before: before?.toString(),
     ...timeFilter(command, options, Date.now()),
   };
-  const found = await withRelay(command, options, io, "read", async (client) =>
-    shownAnswer("events", await readPages(client, "events", query, limit), privacyOf(options.showPii, client, io)),
-  );
+  const found = await withRelay(command, options, io, "read", (client) => readPages(client, "events", query, limit));
   if (found.data.length === 0 && found.next === null) {
     const { hintLines } = await import("./hints.ts");
     const several = (word: string | undefined) => (word === undefined ? [] : [word]);
@@ -149,45 +147,29 @@ function deliveriesText(counts: Answer<"events">["data"][number]["deliveries"]):
 
 /** Prints all about one event, or its body as it was received. */
 async function showEvent(command: Command, id: string, options: ShowOptions, io: Io): Promise<void> {
-  const { event, isMasked } = await readEvent(command, id, options, io);
   if (options.body === true) {
-    refuseMasked(isMasked);
+    const event = await readEvent(command, id, { ...options, showPii: true }, io);
     process.stdout.write(Buffer.from(event.body, "base64"));
     return;
   }
-  const [{ shownAnswer }, { eventLines }] = await Promise.all([import("./answers.ts"), import("./event-report.ts")]);
-  const privacy = privacyOf(options.showPii, { isMasked: () => isMasked }, io);
-  const shown = shownAnswer("eventDetail", event, privacy);
-  // Masked, they are not the bytes that came.
-  const answer = privacy.showPii || isMasked ? shown : { ...shown, body: null };
-  print(io, options, answer, () => eventLines(shown, isMasked || !privacy.showPii));
+  const event = await readEvent(command, id, options, io);
+  const { eventLines } = await import("./event-report.ts");
+  print(io, options, event, () => eventLines(event, options.showPii !== true));
 }
 
-interface ReadEvent {
-  readonly event: Answer<"eventDetail">;
-  /** The relay masked it. */
-  readonly isMasked: boolean;
-}
-
-async function readEvent(command: Command, id: string, options: ShowOptions | SaveOptions, io: Io): Promise<ReadEvent> {
+async function readEvent(command: Command, id: string, options: ShowOptions, io: Io): Promise<Answer<"eventDetail">> {
   const { call, withRelay } = await import("./reach-relay.ts");
   const query = options.account === undefined ? "" : `?${new URLSearchParams({ account: options.account })}`;
-  return withRelay(command, options, io, "read", async (client) => {
-    const event = await call(client, "eventDetail", "GET", `/v1/events/${encodeURIComponent(id)}${query}`);
-    return { event, isMasked: client.isMasked?.() === true };
-  });
-}
-
-function refuseMasked(isMasked: boolean): void {
-  if (isMasked) throw new CommandFailed("the token lacks the scope pii, so the relay masks the body");
+  return withRelay(command, options, io, "read", (client) =>
+    call(client, "eventDetail", "GET", `/v1/events/${encodeURIComponent(id)}${query}`),
+  );
 }
 
 /** Writes a captured event as a fixture without personal data. */
 async function saveEvent(command: Command, id: string, options: SaveOptions, io: Io): Promise<void> {
   if (options.salt === "") command.error("error: --salt is empty");
   if (options.out === "-" && options.json === true) command.error("error: --out - and --json both want standard output");
-  const { event, isMasked } = await readEvent(command, id, options, io);
-  refuseMasked(isMasked);
+  const event = await readEvent(command, id, { ...options, showPii: true }, io);
   const { anonymise } = await import("../sandbox/fixtures/anonymise/anonymise.ts");
   const wamids = event.subject?.type === "message" ? [event.subject.key] : [];
   const { text, replaced } = anonymise(jsonOf(event), { salt: options.salt ?? randomBytes(16).toString("hex"), wamids });

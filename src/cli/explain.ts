@@ -5,7 +5,7 @@ import type { ControlClient } from "./control-client.ts";
 import { attemptText, movement, verdictLine } from "./event-report.ts";
 import type { Io } from "./io.ts";
 import { choice, count, givenArgument, withRelayOptions } from "./options.ts";
-import { counted, print, privacyOf, timeText } from "./output.ts";
+import { counted, print, timeText } from "./output.ts";
 import type { OptionsOf } from "./typed.ts";
 
 type Story = Answer<"story">;
@@ -44,7 +44,7 @@ Examples:
 
 /** Prints the whole story of each message, run or event of this name. */
 async function explain(command: Command, name: string, options: Options, io: Io): Promise<void> {
-  const [{ shownAnswer }, { call, withRelay }] = await Promise.all([import("./answers.ts"), import("./reach-relay.ts")]);
+  const { call, withRelay } = await import("./reach-relay.ts");
   const { as, account, after, limit } = options;
   const query = new URLSearchParams({
     limit: String(limit),
@@ -52,10 +52,7 @@ async function explain(command: Command, name: string, options: Options, io: Io)
     ...(account === undefined ? {} : { account }),
     ...(after === undefined ? {} : { after: String(after) }),
   });
-  const read = async (client: ControlClient) => {
-    const answer = await call(client, "explained", "GET", `/v1/explain/${encodeURIComponent(name)}?${query}`);
-    return shownAnswer("explained", answer, privacyOf(options.showPii, client, io));
-  };
+  const read = (client: ControlClient) => call(client, "explained", "GET", `/v1/explain/${encodeURIComponent(name)}?${query}`);
   // Only the running relay knows whether a circuit breaker is open.
   const { data } = await withRelay(command, options, io, "read", read);
   print(io, options, { data }, () => data.flatMap((story, index) => [...(index > 0 ? [""] : []), ...storyLines(story)]));

@@ -1,4 +1,3 @@
-import { maskText } from "../model/mask.ts";
 import { type Io, printable } from "./io.ts";
 
 /** Prints a value as JSON with `--json`, else as lines for people. */
@@ -36,27 +35,6 @@ export function withCommas(value: number): string {
 /** `2026-11-20 08:00:00.123`, in UTC, as tables show times; empty for null. */
 export function timeText(iso: string | null): string {
   return iso === null ? "" : iso.replace("T", " ").replace("Z", "");
-}
-
-/** How a command shows personal data. */
-export interface Privacy {
-  /** `--show-pii`. */
-  readonly showPii: boolean;
-  /** The relay masked already, because the token lacks the scope `pii`: masking a mask would give another one. */
-  readonly isRelaysMask: boolean;
-}
-
-/** `--show-pii` or not. `client`: what the data was read from; when its token cannot see personal data, the command says why. */
-export function privacyOf(showPii: boolean | undefined, client?: { isMasked?(): boolean }, io?: Pick<Io, "err">): Privacy {
-  const isRelaysMask = client?.isMasked?.() === true;
-  if (isRelaysMask && showPii === true)
-    io?.err("wamid-relay: the token lacks the scope pii, so the relay masks wamids, phone numbers and bodies");
-  return { showPii: showPii === true, isRelaysMask };
-}
-
-/** Text from outside for a terminal. */
-export function privateText(text: string, { showPii }: Pick<Privacy, "showPii">): string {
-  return showPii ? text : maskText(text);
 }
 
 /** `1 route`, `2 routes`; also the entries of an object. */

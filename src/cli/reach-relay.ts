@@ -11,6 +11,7 @@ import {
   probeWithinMs,
   type Reachable,
   readAnswer,
+  revealing,
 } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { checkedOption, type RelayOptions, relayUrl, type TimeOptions } from "./options.ts";
@@ -36,7 +37,7 @@ export async function withRelay<T>(
   const remote = remoteAddress(command, options, io);
   const client = remote === null ? await ownRelay(options, io, scope, subject) : connectRelay(remote, remote.token);
   try {
-    return await use(client);
+    return await use(options.showPii === true ? revealing(client) : client);
   } finally {
     await client.close();
   }
@@ -99,7 +100,6 @@ export function authorized(at: Reachable, tokens: readonly TokenSettings[], scop
   const clients = usable.map(({ token }) => connectRelay(at, token.reveal()));
   return {
     url: at.url,
-    isMasked: () => clients.some((client) => client.isMasked?.() === true),
     async request(method, path, body, headers) {
       let answer: ControlAnswer | undefined;
       // The process may not know a token that the file has since.

@@ -2,11 +2,10 @@ import type { Command } from "commander";
 import type { Answer } from "./answers.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { givenArgument, withRelayOptions } from "./options.ts";
-import { print, privacyOf, privateText } from "./output.ts";
+import { print } from "./output.ts";
 import type { OptionsOf } from "./typed.ts";
 
 type Retried = Answer<"retried">;
-const masked = privacyOf(false);
 type Outcome = { readonly id: string; readonly done: Retried } | { readonly id: string; readonly error: string };
 
 /** Adds `retry`: dead letters, or any other deliveries, by id. Exit code 1 when one of them could not be. */
@@ -38,16 +37,15 @@ Examples:
 }
 
 async function retryDeliveries(command: Command, ids: readonly string[], options: Options, io: Io) {
-  const [{ shownAnswer }, { expectDone, readAnswer, withRelay }] = await Promise.all([import("./answers.ts"), import("./reach-relay.ts")]);
+  const { expectDone, readAnswer, withRelay } = await import("./reach-relay.ts");
   const outcomes = await withRelay(command, options, io, "replay", async (client) => {
     const each: Outcome[] = [];
     for (const id of ids) {
       const answer = await client.request("POST", `/v1/deliveries/${encodeURIComponent(id)}/retry`);
       // A delivery that cannot be retried is no reason to leave the others; a token without the scope is.
       const { error } = answer.json as { error?: unknown };
-      if ((answer.status === 404 || answer.status === 409) && typeof error === "string")
-        each.push({ id, error: privateText(error, masked) });
-      else each.push({ id, done: shownAnswer("retried", readAnswer("retried", expectDone(answer)), masked) });
+      if ((answer.status === 404 || answer.status === 409) && typeof error === "string") each.push({ id, error });
+      else each.push({ id, done: readAnswer("retried", expectDone(answer)) });
     }
     return each;
   });

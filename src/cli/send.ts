@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import type { ControlAnswer, ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { pairs, withRelayOptions } from "./options.ts";
-import { print, privacyOf, privateText } from "./output.ts";
+import { print } from "./output.ts";
 import type { OptionsOf } from "./typed.ts";
 
 /** Adds `send`: one message, once per key. */
@@ -26,7 +26,7 @@ function declare(command: Command) {
     .option("--metadata <key=value>", "your own data, for routes and payload: enriched; may be repeated", pairs("name=value"), {})
     .option("--resend-unknown", "send again although the outcome of an earlier call under this key is unknown")
     .option("--show-pii", "show the wamid, which contains the phone")
-    .option("--json", "print the relay's answer as JSON, the wamid in clear")
+    .option("--json", "print the relay's answer as JSON")
     .addHelpText(
       "after",
       `
@@ -61,10 +61,7 @@ async function sendMessage(command: Command, options: Options, io: Io): Promise<
     ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
   };
 
-  const [{ parseAnswer, shownAnswer }, { expectDone, readAnswer, withRelay }] = await Promise.all([
-    import("./answers.ts"),
-    import("./reach-relay.ts"),
-  ]);
+  const [{ parseAnswer }, { expectDone, readAnswer, withRelay }] = await Promise.all([import("./answers.ts"), import("./reach-relay.ts")]);
   /** `--resend-unknown` is about a call before this command: an outcome that this very call leaves unknown is not sent again. */
   async function send(client: ControlClient): Promise<ControlAnswer> {
     const headers = { "idempotency-key": key };
@@ -73,25 +70,17 @@ async function sendMessage(command: Command, options: Options, io: Io): Promise<
     if (options.resendUnknown !== true || !("data" in unknown) || unknown.data.details.justNow) return answer;
     return client.request("POST", `/v1/messages?resend=${unknown.data.details.resend}`, body, headers);
   }
-  let answering: Parameters<typeof send>[0] | undefined;
-  const sending = (client: ControlClient) => {
-    answering = client;
-    return send(client);
-  };
-  const answer = await withRelay(command, options, io, "send", sending, "service").catch((error: unknown) => {
+  const answer = await withRelay(command, options, io, "send", send, "service").catch((error: unknown) => {
     // With the key, the same command does not send twice.
     if (error instanceof CommandFailed && options.key === undefined) throw new CommandFailed(`${error.message} (the key was ${key})`);
     throw error;
   });
-  const privacy = privacyOf(options.showPii, answering, io);
   if ("data" in parseAnswer("unknownOutcome", answer.json)) {
     const { error } = answer.json as { error?: unknown };
-    throw new CommandFailed(
-      `${privateText(String(error), privacy)}; to send it again: the same command with --key ${key} --resend-unknown`,
-    );
+    throw new CommandFailed(`${String(error)}; to send it again: the same command with --key ${key} --resend-unknown`);
   }
-  const sent = shownAnswer("sent", readAnswer("sent", expectDone(answer)), privacy);
-  print(io, options, answer.json, () => [
+  const sent = readAnswer("sent", expectDone(answer));
+  print(io, options, sent, () => [
     `${answer.isReplayed ? "already sent" : "sent"}  ${sent.wamid}  id ${sent.id ?? "unknown"}  key ${sent.idempotencyKey}`,
   ]);
   if (!sent.stored) io.err("wamid-relay: it was sent, but the relay cannot store it now; keep its id, and do not send it again");

@@ -1,11 +1,10 @@
 import type { Command } from "commander";
 import type { Line } from "../control/split-lines.ts";
-import { maskWamid } from "../model/mask.ts";
 import type { Answer } from "./answers.ts";
 import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { pairs, time, withRelayOptions } from "./options.ts";
-import { print, privateText } from "./output.ts";
+import { print } from "./output.ts";
 import { createProgressBar, speedText } from "./progress.ts";
 import { type OptionsOf, optionOf } from "./typed.ts";
 
@@ -68,8 +67,6 @@ async function trackOne(command: Command, options: Options, io: Io): Promise<voi
   };
   const { expectDone, readAnswer, withRelay } = await import("./reach-relay.ts");
   const answer = await withRelay(command, options, io, "track", (client) => client.request("POST", "/v1/messages/track", registration));
-  if (answer.status === 409)
-    throw new CommandFailed(privateText((answer.json as { error: string }).error, { showPii: options.showPii === true }));
   const { created, known } = readAnswer("registered", expectDone(answer));
   print(io, options, { created, known }, () => [created === 1 ? "registered" : "was registered already; what was new has been added"]);
 }
@@ -78,16 +75,12 @@ async function trackOne(command: Command, options: Options, io: Io): Promise<voi
 async function trackFile(command: Command, path: string, options: Options, io: Io): Promise<void> {
   const [{ openRegistrationFile }, { withRelay }] = await Promise.all([import("./track-file.ts"), import("./reach-relay.ts")]);
   const file = openRegistrationFile(path);
-  const privacy = { showPii: options.showPii === true };
   const startedAt = performance.now();
   const bar = createProgressBar(io, options.json === true);
   const sums = await withRelay(command, options, io, "track", (client) =>
     trackLines(client, file.lines, (soFar, refused) => {
       if (refused.length > 0) bar.leave();
-      for (const { line, wamid, error } of refused) {
-        const whose = wamid === null ? "" : `${privacy.showPii ? wamid : maskWamid(wamid)}: `;
-        io.err(`line ${line}: ${whose}${privateText(error, privacy)}`);
-      }
+      for (const { line, wamid, error } of refused) io.err(`line ${line}: ${wamid === null ? "" : `${wamid}: `}${error}`);
       const part = file.size === null ? null : file.read() / Math.max(1, file.size);
       bar.show(part, speedText(soFar.lines, "lines", performance.now() - startedAt, soFar.conflict + soFar.invalid, "refused"));
     }),

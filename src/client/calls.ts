@@ -31,7 +31,8 @@ export function call<Name extends EndpointName>(
     return encodeURIComponent(String(value));
   });
   if (method === "GET") return connection.json(method, path + queryOf(rest));
-  return connection.json(method, path, Object.keys(rest).length === 0 ? undefined : rest);
+  const { reveal, ...body } = rest;
+  return connection.json(method, path + queryOf({ reveal }), Object.keys(body).length === 0 ? undefined : body);
 }
 
 /** Has a method for each endpoint that is one request, by its name. */

@@ -4,6 +4,7 @@ import type { AnswerView, Endpoint, Request } from "../model/endpoint.ts";
 import { type Endpoints, type NamedEndpoint, named } from "../model/endpoints/table.ts";
 import { RelayError } from "../model/errors.ts";
 import { issueText } from "../model/issue-text.ts";
+import { type Known, knownIn } from "../model/mask.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { suggestion } from "../model/nearest.ts";
 import type { EndpointName } from "../model/paths.ts";
@@ -18,6 +19,8 @@ declare module "fastify" {
   interface FastifyRequest {
     /** Whether the answer masks personal data. Errors are masked until the caller is known. */
     isMasked: boolean;
+    /** What the answer is about, as received bytes or parsed: its texts may repeat the names in it. Null: nothing. */
+    about: readonly unknown[] | null;
   }
 }
 
@@ -65,11 +68,24 @@ export function refuseUnreadableBody({ routeOptions: { config }, headers }: Fast
 }
 
 /** Without a caller, a command reads the store itself: the operator of this machine. */
-function isMaskedFor({ caller }: FastifyRequest, reveal: boolean): boolean {
-  if (caller === null) return false;
+function isMaskedFor({ caller }: FastifyRequest, reveal: boolean | undefined): boolean {
+  if (caller === null) return reveal === false;
   const mayRead = caller.token.scopes.includes("pii");
-  if (reveal && !mayRead) throw new RelayError("forbidden", `the token "${caller.token.name}" lacks the scope pii`);
-  return !mayRead || (caller.session !== null && !reveal);
+  if (reveal === true && !mayRead) throw new RelayError("forbidden", `the token "${caller.token.name}" lacks the scope pii`);
+  return reveal === false || !mayRead || (caller.session !== null && reveal !== true);
+}
+
+/** What the texts of an answer or error may say of people. */
+export function knownTo({ about }: FastifyRequest): Known | null {
+  return about === null ? null : knownIn(about.map((each) => (each instanceof Uint8Array ? jsonIn(each) : each)));
+}
+
+function jsonIn(body: Uint8Array): unknown {
+  try {
+    return JSON.parse(Buffer.from(body).toString("utf8"));
+  } catch {
+    return null;
+  }
 }
 
 /** Aborted when the client disconnects before the answer is sent. */
@@ -111,15 +127,19 @@ export function addEndpoint<E extends NamedEndpoint>(app: FastifyInstance, allow
     handler: async (request, reply) => {
       // A chunked body has no length that says so earlier.
       if (body === undefined && request.body !== undefined) throw unexpectedBody();
-      const { reveal = false, ...asked }: Record<string, unknown> = parse(query ?? noQuery, withoutNul(request.query), "query parameter");
-      request.isMasked = isMaskedFor(request, reveal === true);
+      const { reveal, ...asked }: Record<string, unknown> & { readonly reveal?: boolean } = parse(
+        query ?? noQuery,
+        withoutNul(request.query),
+        "query parameter",
+      );
+      request.isMasked = isMaskedFor(request, reveal);
       const accounts = request.caller?.token.accounts;
       const isAllowed = async (): Promise<boolean> => {
         try {
           await check(request);
           if (String(request.caller?.token.accounts) !== String(accounts))
             throw new RelayError("forbidden", "the token has other accounts");
-          request.isMasked = isMaskedFor(request, reveal === true);
+          request.isMasked = isMaskedFor(request, reveal);
           return true;
         } catch {
           request.isMasked = true;
@@ -144,7 +164,7 @@ export function addEndpoint<E extends NamedEndpoint>(app: FastifyInstance, allow
       if (!request.isMasked) await isAllowed();
       if (!request.isMasked) return answer;
       reply.header(maskedHeader, "true");
-      return maskAnswer(schema, answer);
+      return maskAnswer(schema, answer, knownTo(request));
     },
   });
 }

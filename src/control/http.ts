@@ -7,7 +7,7 @@ import { challengeOf, type ErrorCode, errorCodes, RelayError } from "../model/er
 import { maxIdLength } from "../model/ids.ts";
 import { parseBody } from "../model/json.ts";
 import { maskValue } from "../model/mask.ts";
-import { refuseUnexpectedBody, refuseUnreadableBody } from "./endpoint.ts";
+import { knownTo, refuseUnexpectedBody, refuseUnreadableBody } from "./endpoint.ts";
 
 declare module "fastify" {
   interface FastifyInstance {
@@ -80,6 +80,7 @@ export function createHttp(
   app.decorate("reportFault", failed);
   app.decorateRequest("caller", null);
   app.decorateRequest("isMasked", true);
+  app.decorateRequest("about", null);
 
   const paths = new Map<string, { readonly pattern: RegExp; readonly methods: string[] }>();
   app.addHook("onRoute", ({ url, method }) => {
@@ -128,7 +129,7 @@ export function createHttp(
       if (challenge !== null) reply.header("www-authenticate", challenge);
       if (error.code === "too_many_bad_tokens") reply.header("connection", "close");
       const body = error.toBody();
-      void reply.code(error.status).send(request.isMasked ? maskValue(body, null) : body);
+      void reply.code(error.status).send(request.isMasked ? maskValue(body, null, knownTo(request)) : body);
       return;
     }
     if (error instanceof Error && error.name === "StoreUnavailable") {

@@ -102,6 +102,7 @@ export function createReadingHandlers(port: Reading, explaining: ExplainPort): P
         seq,
         account: of,
       }));
+      request.about = [event.body];
       const deliveries = await port.deliveriesOf(event.seq);
       return {
         ...event,
@@ -130,6 +131,7 @@ export function createReadingHandlers(port: Reading, explaining: ExplainPort): P
       const isFound = ({ length }: readonly Story[]) => length > 0;
       const stories = await lookUp(request, { names: [query.name] }, () => explaining.explain(query), isFound);
       if (!isFound(stories)) throw new RelayError("not_found", "not found: no event, message or run has this id, wamid or reference");
+      request.about = stories.flatMap(({ events }) => events.map(({ event }) => event.body));
       return { data: stories.map((each) => ({ ...each, events: each.events.map(eventStory) })) };
     },
   };

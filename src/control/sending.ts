@@ -36,12 +36,14 @@ export function createSendingHandlers(sending: SendingPort): Pick<Handlers, "sen
   return {
     async sendMessage({ resend = 0, maxWait, "idempotency-key": key = null, ...message }, { request, reply }) {
       if (key === null && resend > 0) throw new RelayError("bad_request", "resend needs the Idempotency-Key that it is about");
+      request.about = [message.to, message.text, message.template?.variables, message.metadata];
       const { answer, replayed, stored } = await sending.sendMessage({ ...message, key, resend }, callerOf(request, reply, maxWait));
       if (replayed) reply.header("idempotent-replayed", "true");
       reply.code(stored ? 201 : 202);
       return { ...(answer as Omit<View<typeof sentMessageSchema>, "stored">), stored };
     },
     async startRun({ id: automation, resend = 0, maxWait, ...run }, { request, reply }) {
+      request.about = [{ name: run.name }, run.phone, run.data, run.metadata];
       const { answer, replayed, stored } = await sending.startRun({ ...run, automation, resend }, callerOf(request, reply, maxWait));
       reply.code(!stored ? 202 : replayed ? 200 : 201);
       return { ...(answer as Omit<View<typeof startedRunSchema>, "created" | "stored">), created: !replayed, stored };

@@ -1,11 +1,11 @@
 import { Readable } from "node:stream";
 import { setImmediate as yieldToLoop } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
-import type { TrackedLine, TrackSums } from "../model/answers.ts";
+import { type TrackedLine, type TrackSums, trackedLineSchema } from "../model/answers.ts";
 import { type Registration, registration } from "../model/endpoints/send.ts";
 import { type ErrorCode, RelayError } from "../model/errors.ts";
 import { lineLimits, parseWithin } from "../model/json.ts";
-import { maskValue } from "../model/mask.ts";
+import { maskAnswer } from "../model/view.ts";
 import type { Allow } from "./auth.ts";
 import { addEndpoints, type Handlers, parse } from "./endpoint.ts";
 import { isBlank, type Line, linesIn } from "./split-lines.ts";
@@ -52,11 +52,9 @@ export function addTrackRoute(app: FastifyInstance, port: TrackPort, allow: Allo
   const trackMessages: Handlers["trackMessages"] = async ({ body, accounts }, { request, reply }) => {
     if (!(body instanceof Uint8Array)) return port.register(body, accounts);
     const report = registerLines(Buffer.from(body.buffer, body.byteOffset, body.byteLength), {
-      async registerEach(registrations) {
-        const outcomes = await port.registerEach(registrations, accounts);
-        // A conflict quotes what is stored.
-        return request.isMasked ? (maskValue(outcomes, null) as RegistrationOutcome[]) : outcomes;
-      },
+      registerEach: (registrations) => port.registerEach(registrations, accounts),
+      // A conflict quotes what is stored.
+      shown: (line) => (request.isMasked ? maskAnswer(trackedLineSchema, line) : line),
       isStopping: () => isStopping,
       failed: (error) => app.reportFault(error, request.id),
     });
@@ -81,6 +79,8 @@ const batchLines = 200;
 
 interface RegisterLinesParts {
   readonly registerEach: (registrations: readonly Registration[]) => Promise<RegistrationOutcome[]>;
+  /** The line as the caller may read it. */
+  readonly shown: (line: TrackedLine) => TrackedLine;
   readonly isStopping: () => boolean;
   /** Called with an unexpected error; the report then ends with `internal`. */
   readonly failed: (error: unknown) => void;
@@ -93,7 +93,7 @@ interface RegisterLinesParts {
  */
 export async function* registerLines(
   body: Uint8Array,
-  { registerEach, isStopping, failed }: RegisterLinesParts,
+  { registerEach, shown, isStopping, failed }: RegisterLinesParts,
 ): AsyncGenerator<string, void> {
   const sums: TrackSums = { lines: 0, created: 0, known: 0, conflict: 0, invalid: 0 };
 
@@ -113,7 +113,7 @@ export async function* registerLines(
           : { result: "invalid" as const, error: each.error, ...(each.details === undefined ? {} : { details: each.details }) };
       sums.lines += 1;
       sums[result] += 1;
-      report += `${JSON.stringify({ line, wamid: each.wamid, result, ...more } satisfies TrackedLine)}\n`;
+      report += `${JSON.stringify(shown({ line, wamid: each.wamid, result, ...more }))}\n`;
     }
     return report;
   }

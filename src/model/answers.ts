@@ -13,6 +13,8 @@ import { pii, time, type View } from "./view.ts";
 const text = z.string().nullable();
 /** Text that may hold a wamid or phone number, because the service, a destination or an application wrote it. */
 const foreignText = pii("text", text);
+/** A word of the service, such as a status. */
+const foreignWord = pii("word", text);
 export const count = z.int().min(0);
 const seq = z.int().min(0);
 
@@ -41,10 +43,10 @@ export const eventSchema = z
     )
       .nullable()
       .describe("The message or run that the event is about; null when it names none."),
-    status: foreignText.describe("The status that the event reports."),
-    previousStatus: foreignText.describe("The status of the message or run before the event."),
+    status: foreignWord.describe("The status that the event reports."),
+    previousStatus: foreignWord.describe("The status of the message or run before the event."),
     transition: z.boolean().describe("Whether the event moved its message or run to a new status."),
-    errorCode: foreignText.describe("The error code that the event reports."),
+    errorCode: foreignWord.describe("The error code that the event reports."),
     disposition: z.enum(dispositions).describe("The one outcome of routing the event."),
     parkedUntil: time.nullable().describe("When parking ends; null when the event is not parked."),
     duplicates: count.describe("How often the id was received again."),
@@ -96,7 +98,7 @@ const hydrationSchema = z
           id: pii("event", z.string()).describe("Event id of the change."),
           seq: seq.describe("Seq of the change's event."),
           wamid: pii("wamid", text).describe("The message that changed."),
-          status: foreignText.describe("Its new status."),
+          status: foreignWord.describe("Its new status."),
         }),
       )
       .describe("The changes found, as the events that they became; the first hundred."),
@@ -216,10 +218,10 @@ export type Retried = z.infer<typeof retriedSchema>;
 
 const trackedFields = {
   reference: foreignText.describe("Your own reference, from the registration."),
-  metadata: pii("json", z.record(z.string(), z.unknown())).nullable().describe("Your metadata, from the registration."),
-  status: foreignText.describe("The current status; null before the first event."),
+  metadata: pii("metadata", z.record(z.string(), z.unknown())).nullable().describe("Your metadata, from the registration."),
+  status: foreignWord.describe("The current status; null before the first event."),
 };
-const times = z.record(pii("text", z.string()), time).describe("When each status was first seen.");
+const times = z.record(pii("word", z.string()), time).describe("When each status was first seen.");
 const updatedAt = time.describe("When it changed last.");
 
 export const messageSchema = z
@@ -229,7 +231,7 @@ export const messageSchema = z
     id: pii("message", text).describe("The service's message id."),
     conversationId: pii("message", text).describe("The service's conversation id."),
     ...trackedFields,
-    errorCode: foreignText.describe("Why it failed; null when it did not."),
+    errorCode: foreignWord.describe("Why it failed; null when it did not."),
     times,
     sentAt: time.nullable().describe("When it was sent, according to its registration."),
     registeredAt: time.nullable().describe("When it was registered; null when it was only seen."),
@@ -248,7 +250,7 @@ export const runSchema = z
     account: z.string().describe("Its account."),
     runId: pii("run", z.string()).describe("The service's run id."),
     ...trackedFields,
-    error: foreignText.describe("Why it failed; null when it did not."),
+    error: foreignWord.describe("Why it failed; null when it did not."),
     times,
     registeredAt: time.nullable().describe("When it was started through the relay; null when it was only seen."),
     updatedAt,
@@ -624,7 +626,7 @@ export const sentMessageSchema = z
     idempotencyKey: pii("text", z.string()).describe("The key of the request, or the one that the relay made."),
     id: pii("message", text).describe("The service's message id; null when its answer has none."),
     wamid: pii("wamid", z.string()).describe("Its wamid."),
-    status: pii("text", z.string()).describe("Its status in the service's answer."),
+    status: pii("word", z.string()).describe("Its status in the service's answer."),
     conversationId: pii("message", text).describe("The service's conversation id."),
     reference: foreignText.describe("The reference of the request."),
     stored,

@@ -21,7 +21,7 @@ export interface Endpoint {
   readonly description?: string;
   /** Names every parameter of the path. */
   readonly params?: z.ZodObject;
-  /** A strict object. Without one, every query parameter is refused. With `reveal` if an answer has personal data. */
+  /** A strict object. Without one, every query parameter but `reveal` is refused. */
   readonly query?: z.ZodObject;
   /** Names in lower case, as in Node. */
   readonly headers?: z.ZodObject;
@@ -60,7 +60,7 @@ type Parsed<S> = [S] extends [never] ? unknown : z.output<S>;
 export type Request<E> = Parsed<Part<E, "params">> &
   Parsed<Part<E, "headers">> &
   (E extends { readonly accounts: "narrowed" } ? Limited : unknown) &
-  Omit<Parsed<Part<E, "query">>, "reveal"> &
+  Parsed<Part<E, "query">> &
   (E extends { readonly lines: string } ? { readonly body: Parsed<Part<E, "body">> | Uint8Array } : Parsed<Part<E, "body">>);
 
 type SchemaOf<E> = E extends { readonly answers: infer Answers } ? Part<Answers[keyof Answers], "schema"> : never;
@@ -90,6 +90,11 @@ export type Given<S> = [S] extends [never]
       : S extends z.ZodType
         ? z.input<S>
         : never;
-export type GivenRequest<E> = Given<Part<E, "params">> & Given<Part<E, "query">> & Given<Part<E, "body">>;
+export type GivenRequest<E> = Given<Part<E, "params">> & Given<Part<E, "query">> & Given<Part<E, "body">> & Revealing<E>;
+type Revealing<E> = E extends { readonly open: true }
+  ? unknown
+  : [SchemaOf<E>] extends [never]
+    ? unknown
+    : { reveal?: boolean | undefined };
 /** What a client gets. */
 export type GivenAnswer<E> = z.output<SchemaOf<E>>;

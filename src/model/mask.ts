@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { isCanonicalUuid, parseDeliveryId } from "./ids.ts";
+import { anySpelling } from "./redact.ts";
 
 /** The kind of a masked id, as a prefix of its hash. */
 export type IdSort = "wamid" | "message" | "event" | "run" | "delivery" | "automation" | "kind" | "listener";
@@ -56,6 +57,16 @@ export function shownDeliveryId(id: string): string {
   return groups !== null && !hasPhone(groups.slice(1).join("-")) ? id : maskDeliveryId(id);
 }
 
+/** An id in a masked answer. A sender can write a phone number into a UUID, but then every tenth random UUID would be masked. */
+export function answeredId(sort: IdSort, id: string): string {
+  return uuid.test(id) ? id : maskId(sort, id);
+}
+
+/** Like {@link answeredId}. */
+export function answeredDeliveryId(id: string): string {
+  return uuidDelivery.test(id) ? id : maskDeliveryId(id);
+}
+
 /** `delivery:`, the digits of the event's masked id, and the part that stands for account and route. */
 function maskDeliveryId(id: string): string {
   const parsed = parseDeliveryId(id);
@@ -88,13 +99,22 @@ const plainText =
 /** Replaces a masked wamid, a UUID or a time until the phones are masked, because all have digits. */
 const keptPlace = "\ue000";
 const plainPlace = "\ue001";
+const knownPlace = "\ue002";
 
-/** Replaces wamids and phone-like numbers in text such as a destination's answer or an error, also in base64. */
-export function maskText(text: string): string {
+/** Replaces wamids and phone-like numbers in text such as a destination's answer or an error, also in base64; and what is known. */
+export function maskText(text: string, known: Known | null = null): string {
   const wamids: string[] = [];
   const plain: string[] = [];
-  return text
-    .replace(/[\ue000\ue001]/g, "\ufffd")
+  const hidden: string[] = [];
+  const unknown = text.replace(/[\ue000-\ue002]/g, "\ufffd");
+  const rest =
+    known === null
+      ? unknown
+      : unknown.replace(known.pattern, (found) => {
+          hidden.push(known.wamids.has(found) ? maskWamid(found) : "[text]");
+          return knownPlace;
+        });
+  return rest
     .replace(plainText, (found) => {
       plain.push(isoTime.test(found) || !hasPhone(found) ? found : "[uuid]");
       return plainPlace;
@@ -106,7 +126,8 @@ export function maskText(text: string): string {
     })
     .replace(phoneText, (found) => (isPhone(found) ? "[phone]" : found))
     .replaceAll(keptPlace, () => wamids.shift() ?? "")
-    .replaceAll(plainPlace, () => plain.shift() ?? "");
+    .replaceAll(plainPlace, () => plain.shift() ?? "")
+    .replaceAll(knownPlace, () => hidden.shift() ?? "");
 }
 
 /** Whether `word`, or a part that starts up to three characters later, is base64 of a wamid or phone number. */
@@ -117,16 +138,6 @@ function hidesPerson(word: string): boolean {
     if (decoded.match(phoneText)?.some(isPhone) === true) return true;
   }
   return false;
-}
-
-/** An id for an operator's terminal, masked only when it has a phone number or wamid, because commands take the others. */
-export function screenId(sort: IdSort, id: string): string {
-  return uuid.test(id) ? id : shownName(sort, id);
-}
-
-export function screenDeliveryId(id: string): string {
-  const parsed = parseDeliveryId(id);
-  return parsed === null || screenId("event", parsed.eventId) === parsed.eventId ? id : maskDeliveryId(id);
 }
 
 /**
@@ -176,15 +187,21 @@ function isSignature(text: string, key: string): boolean {
 }
 
 /** A JSON value, each text by itself: UUIDs and times, which look like phone numbers inside a text, stay readable. */
-export function maskValue(value: unknown, wamid: string | null): unknown {
+export function maskValue(value: unknown, wamid: string | null, known: Known | null = null): unknown {
   return maskEach(value, (text, key) =>
-    text === wamid ? maskWamid(text) : isCanonicalUuid(text) || isoTime.test(text) || isSignature(text, key) ? text : maskText(text),
+    text === wamid ? maskWamid(text) : isCanonicalUuid(text) || isoTime.test(text) || isSignature(text, key) ? text : maskText(text, known),
   );
 }
 
 /** Keys whose values are words of the service. Under any other key, a word may be a name or a message. */
 const wordKey = /(event|status|state|type|kind|code|category|language|direction|channel|currency|id)$/i;
-const longestWord = 64;
+const hasFormOfWord = (text: string): boolean => text.length <= 64 && /^[\w.:-]*$/.test(text);
+const isWord = (text: string, key: string): boolean => wordKey.test(key) && hasFormOfWord(text);
+
+/** A word of the service, such as a status. In its place a sender may write a text, of which only the length stays. */
+export function maskWord(word: string): string {
+  return hasFormOfWord(word) ? maskText(word) : `[text, ${word.length} characters]`;
+}
 
 /**
  * The text of a received body. Numbers, times and words of the service stay; wamids and phone numbers are masked; any
@@ -197,15 +214,17 @@ export function maskBody(text: string, wamid: string | null): string {
   } catch {
     return `[body, ${text.length} characters]`;
   }
-  return JSON.stringify(
-    maskEach(value, (each, key) => {
-      if (each === wamid) return maskWamid(each);
-      if (isoTime.test(each) || (uuid.test(each) && (/id$/i.test(key) || !hasPhone(each)))) return each;
-      const isWord = each.length <= longestWord && wordKey.test(key) && /^[\w.:-]*$/.test(each);
-      const shown = maskText(each);
-      return isWord || /^(\[\w+\]|wamid:[0-9a-f]{12})$/.test(shown) ? shown : `[text, ${each.length} characters]`;
-    }),
-  );
+  return JSON.stringify(maskWritten(value, wamid));
+}
+
+/** The same for parsed JSON. */
+export function maskWritten(value: unknown, wamid: string | null): unknown {
+  return maskEach(value, (each, key) => {
+    if (each === wamid) return maskWamid(each);
+    if (isoTime.test(each) || (uuid.test(each) && (/id$/i.test(key) || !hasPhone(each)))) return each;
+    const shown = maskText(each);
+    return isWord(each, key) || /^(\[\w+\]|wamid:[0-9a-f]{12})$/.test(shown) ? shown : `[text, ${each.length} characters]`;
+  });
 }
 
 function maskEach(value: unknown, mask: (text: string, key: string) => string, key = ""): unknown {
@@ -214,5 +233,44 @@ function maskEach(value: unknown, mask: (text: string, key: string) => string, k
   if (typeof value === "number") return key === "seq" || maskText(String(value)) === String(value) ? value : "[phone]";
   if (Array.isArray(value)) return value.map((item) => maskEach(item, mask, key));
   if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, item]) => [maskText(name), maskEach(item, mask, name)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([name, item]) => [
+      maskText(name),
+      // An application may write names of people there. Of a conflict, a key has a path: `metadata.team`.
+      /^metadata\b/.test(name) ? maskWritten(item, null) : maskEach(item, mask, name),
+    ]),
+  );
+}
+
+/** What bodies say of people, to be masked in other texts about the same events. */
+export interface Known {
+  readonly pattern: RegExp;
+  readonly wamids: ReadonlySet<string>;
+}
+
+/** Longer texts are not looked for: an error or an answer repeats a name, not a letter. */
+const longestKnown = 100;
+const mostKnown = 500;
+
+/** The names and short texts in parsed bodies, as {@link maskBody} hides them; null: there are none. */
+export function knownIn(bodies: Iterable<unknown>): Known | null {
+  const texts = new Set<string>();
+  const wamids = new Set<string>();
+  const add = (text: string, fewest: number): void => {
+    if (text.length >= fewest && text.length <= longestKnown && texts.size < mostKnown) texts.add(text);
+  };
+  const note = (text: string, key: string): string => {
+    const isWamid = /wamid$/i.test(key);
+    if (isWamid) wamids.add(text);
+    // Found by its form, it keeps its own mask.
+    if (/^wamid\./i.test(text) || isoTime.test(text) || isCanonicalUuid(text) || (!isWamid && isWord(text, key))) return text;
+    const isName = /name$/i.test(key);
+    add(text.trim(), isName ? 2 : 3);
+    if (isName) for (const word of text.split(/\s+/)) add(word, 3);
+    return text;
+  };
+  for (const body of bodies) maskEach(body, note);
+  if (texts.size === 0) return null;
+  const spellings = [...texts].toSorted((a, b) => b.length - a.length).map(anySpelling);
+  return { pattern: new RegExp(`(?<![A-Za-z0-9])(?:${spellings.join("|")})(?![A-Za-z0-9])`, "gi"), wamids };
 }

@@ -38,15 +38,15 @@ const phoneEnd = z.string().regex(new RegExp(`^\\d{${fewestPhoneDigits},15}$`), 
 const limit = wholeNumber.min(1).max(1000).default(50).describe("Most rows of one page.");
 const nextOfBefore = "`next` of the previous page.";
 const before = wholeNumber.min(1).optional().describe(nextOfBefore);
-/** Of a reading endpoint whose answer has personal data. */
-const reveal = flag
+/** At every endpoint that answers a known caller with JSON (endpoints/table.ts). */
+export const reveal = flag
   .optional()
-  .describe("`true`: in clear. Needs the scope `pii`, and writes a line to the log. A bearer token with `pii` always reads in clear.");
+  .describe(
+    "`true`: personal data in clear. Needs the scope `pii`, and writes a line to the log. `false`: masked. Default: clear for a bearer token with `pii`, else masked.",
+  );
 
-export const revealQuery = z.strictObject({ reveal });
 export const accountQuery = z.strictObject({
   account: z.string().optional().describe("Selects among several accounts that have it."),
-  reveal,
 });
 
 /** Filters of events that the list and the live stream share. */
@@ -74,9 +74,8 @@ export const eventQuery = z.strictObject({
   to: givenTime.optional().describe("Received before this time."),
   before,
   limit,
-  reveal,
 });
-export type EventQuery = Omit<z.infer<typeof eventQuery>, "reveal"> & Limited;
+export type EventQuery = z.infer<typeof eventQuery> & Limited;
 
 export const liveQuery = z.strictObject({ tail: flag.optional().describe("`true`: also events as they are stored."), ...eventFilters });
 
@@ -105,9 +104,8 @@ export const deliveryQuery = z.strictObject({
     .optional()
     .describe(nextOfBefore),
   limit,
-  reveal,
 });
-export type DeliveryQuery = Omit<z.infer<typeof deliveryQuery>, "reveal"> & Limited;
+export type DeliveryQuery = z.infer<typeof deliveryQuery> & Limited;
 
 export const groupQuery = deliveryQuery.pick({ route: true, state: true, errorCode: true, from: true, to: true });
 export type GroupQuery = z.infer<typeof groupQuery> & Limited;
@@ -168,9 +166,8 @@ export const messageQuery = z.strictObject({
   phone: phoneEnd
     .optional()
     .describe("Only with a phone number in the wamid that ends with these digits, at least four. Without `pii`: exactly this number."),
-  reveal,
 });
-export type MessageQuery = Omit<z.infer<typeof messageQuery>, "reveal"> & Limited;
+export type MessageQuery = z.infer<typeof messageQuery> & Limited;
 
 export const runQuery = z.strictObject({
   ...subjectFilters,
@@ -180,9 +177,8 @@ export const runQuery = z.strictObject({
     .min(1)
     .optional()
     .describe("Only with this run id, masked or not, or with a reference that begins so. Without `pii`: whole names."),
-  reveal,
 });
-export type RunQuery = Omit<z.infer<typeof runQuery>, "reveal"> & Limited;
+export type RunQuery = z.infer<typeof runQuery> & Limited;
 
 export const searchQuery = z.strictObject({
   q: z
@@ -193,7 +189,6 @@ export const searchQuery = z.strictObject({
     .describe(
       "An id, masked or not, a seq, the beginning of a reference, or the last digits of a phone number, at least four. Without `pii`: whole names.",
     ),
-  reveal,
 });
 
 export const explainQuery = z.strictObject({
@@ -201,9 +196,8 @@ export const explainQuery = z.strictObject({
   account: z.string().optional().describe("Selects among several accounts that have it."),
   after: wholeNumber.min(0).optional().describe("Only events with a greater seq: `next` of the previous page."),
   limit: wholeNumber.min(1).max(200).default(50).describe("Most events of each story."),
-  reveal,
 });
-export type ExplainQuery = Omit<z.infer<typeof explainQuery>, "reveal"> & Limited & { readonly name: string };
+export type ExplainQuery = z.infer<typeof explainQuery> & Limited & { readonly name: string };
 
 export const seriesQuery = z.strictObject({
   name: z.enum(seriesNames).describe("The series."),
@@ -216,7 +210,6 @@ export const seriesQuery = z.strictObject({
     .describe("Default: `minute` up to 24 hours, `hour` up to 31 days, else `day`. Days begin at midnight UTC."),
   source: z.string().optional().describe("Only this source, for series of sources."),
   route: z.string().optional().describe("Only this route, for series of routes."),
-  reveal,
 });
 
 export const qualityQuery = z.strictObject({
@@ -224,7 +217,6 @@ export const qualityQuery = z.strictObject({
   to: givenTime.optional().describe("Statuses received before this time. Default: now."),
   route: z.string().optional().describe("Only events for this route."),
   reference: z.string().min(1).max(maxIdLength).optional().describe("Only messages whose reference begins with it."),
-  reveal,
 });
 
 export const auditQuery = z.strictObject({
@@ -232,5 +224,4 @@ export const auditQuery = z.strictObject({
   to: givenTime.optional().describe("Received before this time."),
   source: z.string().optional().describe("Only from this source."),
   wait: z.coerce.number<number>().min(0).max(30).default(10).describe("Seconds to wait for the report."),
-  reveal,
 });

@@ -274,7 +274,7 @@ function base64Cores(secret: string): string[] {
 }
 
 /** A pattern for `text` with any of its characters percent-encoded, or escaped in JSON (also twice) or HTML. */
-function anySpelling(text: string): string {
+export function anySpelling(text: string): string {
   return Array.from(text, (character) => {
     if (/[A-Za-z0-9]/.test(character)) return character;
     const utf8 = [...Buffer.from(character, "utf8")];

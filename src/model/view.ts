@@ -1,5 +1,16 @@
 import { z } from "zod";
-import { maskBody, maskText, maskValue, maskWamid, screenDeliveryId, screenId, shownDeliveryId, shownId, shownKind } from "./mask.ts";
+import {
+  answeredDeliveryId,
+  answeredId,
+  type Known,
+  maskBody,
+  maskText,
+  maskValue,
+  maskWamid,
+  maskWord,
+  maskWritten,
+  shownKind,
+} from "./mask.ts";
 
 /** A time: ISO 8601 in UTC. */
 export const time = z.stringFormat("date-time", (text) => !Number.isNaN(Date.parse(text)));
@@ -26,7 +37,7 @@ type ViewOfShape<Shape> = { readonly [Key in keyof Shape as Shape[Key] extends z
 
 /** The answer for a view. Fields that the schema does not have are left out. */
 export function toAnswer<Schema extends z.ZodType>(schema: Schema, view: View<Schema>): z.infer<Schema> {
-  return answers(schema)(view, undefined) as z.infer<Schema>;
+  return answers(schema)(view, undefined, null) as z.infer<Schema>;
 }
 
 type Personal =
@@ -36,46 +47,50 @@ type Personal =
   | "event"
   | "delivery"
   | "kind"
+  | "word"
   | "text"
   | "response"
   | "json"
+  | "metadata"
   | "subject"
   | "hit"
   | "body"
   | "bytes";
 
-/** How {@link maskAnswer} masks a field. `id` and `delivery`: the forms of log lines, or those for an operator's terminal (mask.ts). */
-const masksWith = (id: typeof shownId, delivery: typeof shownDeliveryId): Record<Personal, Write> => ({
+/** How {@link maskAnswer} masks a field. */
+const masks: Record<Personal, Write> = {
   wamid: (text) => maskWamid(text as string),
-  message: (text) => id("message", text as string),
-  run: (text) => id("run", text as string),
-  event: (text) => id("event", text as string),
-  delivery: (text) => delivery(text as string),
+  message: (text) => answeredId("message", text as string),
+  run: (text) => answeredId("run", text as string),
+  event: (text) => answeredId("event", text as string),
+  delivery: (text) => answeredDeliveryId(text as string),
   kind: (word) => shownKind(word as string),
-  text: (text) => maskText(text as string),
+  word: (word) => maskWord(word as string),
+  text: (text, _, known) => maskText(text as string, known),
   /** A stream answers with the id of its entry, whose digits are a time. */
-  response(text, owner) {
+  response(text, owner, known) {
     const { status, error } = owner as { status: number | null; error: string | null };
-    return status === null && error === null && /^\d+-\d+$/.test(text as string) ? text : maskText(text as string);
+    return status === null && error === null && /^\d+-\d+$/.test(text as string) ? text : maskText(text as string, known);
   },
   /** A parsed JSON value, key by key. */
-  json: (value, owner) => maskValue(value, wamidOf(owner)),
+  json: (value, owner, known) => maskValue(value, wamidOf(owner), known),
+  metadata: (value, owner) => maskWritten(value, wamidOf(owner)),
   /** `{type, key}`. */
   subject: (subject) => {
     const { type, key, ...rest } = subject as { type: string; key: string };
-    return { type, key: type === "message" ? maskWamid(key) : id("run", key), ...rest };
+    return { type, key: type === "message" ? maskWamid(key) : answeredId("run", key), ...rest };
   },
   /** The id of what `kind` beside it says. A body in quarantine has its seq for an id. */
-  hit(text, owner) {
+  hit(text, owner, known) {
     const { kind, seq } = owner as { kind: "message" | "run" | "event" | "delivery"; seq: number | null };
-    return text === String(seq) ? text : this[kind === "message" ? "wamid" : kind](text, owner);
+    return text === String(seq) ? text : masks[kind === "message" ? "wamid" : kind](text, owner, known);
   },
   /** A received body as text. */
   body: (text, owner) => maskBody(text as string, wamidOf(owner)),
   /** The same bytes in base64. */
   bytes: (bytes, owner) =>
     Buffer.from(maskBody(Buffer.from(bytes as string, "base64").toString("utf8"), wamidOf(owner))).toString("base64"),
-});
+};
 
 /** Where `x-pii` of a field's metadata says how the field is masked. The OpenAPI document shows it. */
 const mark = "x-pii";
@@ -97,14 +112,9 @@ function wamidOf(owner: unknown): string | null {
   return subject?.type === "message" && typeof subject.key === "string" ? subject.key : null;
 }
 
-/** The same answer with every marked field masked. */
-export function maskAnswer<Schema extends z.ZodType>(schema: Schema, answer: z.infer<Schema>): z.infer<Schema> {
-  return masked(schema)(answer, undefined) as z.infer<Schema>;
-}
-
-/** The same for an operator's terminal: ids without a phone number or wamid stay, because commands take them. */
-export function maskForScreen<Schema extends z.ZodType>(schema: Schema, answer: z.infer<Schema>): z.infer<Schema> {
-  return maskedForScreen(schema)(answer, undefined) as z.infer<Schema>;
+/** The same answer with every marked field masked. `known`: what its texts may say of people. */
+export function maskAnswer<Schema extends z.ZodType>(schema: Schema, answer: z.infer<Schema>, known: Known | null = null): z.infer<Schema> {
+  return masked(schema)(answer, undefined, known) as z.infer<Schema>;
 }
 
 /** Whether an answer has a marked field. */
@@ -112,22 +122,17 @@ export function holdsPii(schema: z.core.$ZodType): boolean {
   return masked(schema) !== asItIs;
 }
 
-/** `owner`: the object that has the value as a field. */
-type Write = (value: unknown, owner: unknown) => unknown;
+/** `owner`: the object that has the value as a field. `known`: what is masked in texts, too. */
+type Write = (value: unknown, owner: unknown, known: Known | null) => unknown;
 type Writer = (schema: z.core.$ZodType) => Write;
 const asItIs: Write = (value) => value;
 
 const isoTime: Write = (ms) => new Date(ms as number).toISOString();
 const answers = createWriters((schema) => (schema === time ? isoTime : undefined), "pick");
-const masked = createMasking(masksWith(shownId, shownDeliveryId));
-const maskedForScreen = createMasking(masksWith(screenId, screenDeliveryId));
-
-function createMasking(masks: Record<Personal, Write>): Writer {
-  return createWriters((schema) => {
-    const kind = piiOf(schema);
-    return kind && ((value, owner) => (value === null || value === undefined ? value : masks[kind](value, owner)));
-  }, "keep");
-}
+const masked = createWriters((schema) => {
+  const kind = piiOf(schema);
+  return kind && ((value, owner, known) => (value === null || value === undefined ? value : masks[kind](value, owner, known)));
+}, "keep");
 
 /**
  * A writer for each schema, made once: looking into the schema for each of a thousand rows takes a tenth of a second.
@@ -153,26 +158,30 @@ function within(schema: z.core.$ZodType, writerOf: Writer, others: "pick" | "kee
     const fields = Object.entries(schema.shape).map(([key, field]) => [key, writerOf(field as z.core.$ZodType)] as const);
     const written = others === "pick" ? fields : fields.filter(([, write]) => write !== asItIs);
     if (others === "keep" && written.length === 0) return asItIs;
-    return (value) => {
+    return (value, _, known) => {
       const from = value as Record<string, unknown>;
       const answer: Record<string, unknown> = others === "pick" ? {} : { ...from };
-      for (const [key, write] of written) if (Object.hasOwn(from, key)) answer[key] = write(from[key], from);
+      for (const [key, write] of written) if (Object.hasOwn(from, key)) answer[key] = write(from[key], from, known);
       return answer;
     };
   }
   if (schema instanceof z.ZodNullable || schema instanceof z.ZodExactOptional || schema instanceof z.ZodOptional) {
     const write = writerOf(schema.unwrap());
-    return write === asItIs ? asItIs : (value, owner) => (value === null || value === undefined ? value : write(value, owner));
+    return write === asItIs
+      ? asItIs
+      : (value, owner, known) => (value === null || value === undefined ? value : write(value, owner, known));
   }
   if (schema instanceof z.ZodArray) {
     const write = writerOf(schema.element);
-    return write === asItIs ? asItIs : (value, owner) => (value as unknown[]).map((item) => write(item, owner));
+    return write === asItIs ? asItIs : (value, owner, known) => (value as unknown[]).map((item) => write(item, owner, known));
   }
   if (schema instanceof z.ZodRecord) {
     const [writeKey, write] = [writerOf(schema.keyType), writerOf(schema.valueType)];
     if (write === asItIs && writeKey === asItIs) return asItIs;
-    return (value, owner) =>
-      Object.fromEntries(Object.entries(value as object).map(([key, item]) => [writeKey(key, owner) as string, write(item, owner)]));
+    return (value, owner, known) =>
+      Object.fromEntries(
+        Object.entries(value as object).map(([key, item]) => [writeKey(key, owner, known) as string, write(item, owner, known)]),
+      );
   }
   if (schema instanceof z.ZodUnion) {
     const options = schema.options.map((option) => [option as z.ZodType, writerOf(option)] as const);
@@ -180,7 +189,7 @@ function within(schema: z.core.$ZodType, writerOf: Writer, others: "pick" | "kee
     // A view has times in unix ms, which no option accepts: its fields select the option.
     const isOf = (option: z.ZodType, value: unknown): boolean =>
       others === "keep" ? option.safeParse(value).success : option instanceof z.ZodObject && hasFields(option, value);
-    return (value, owner) => (options.find(([option]) => isOf(option, value)) ?? options[0])?.[1](value, owner);
+    return (value, owner, known) => (options.find(([option]) => isOf(option, value)) ?? options[0])?.[1](value, owner, known);
   }
   return asItIs;
 }

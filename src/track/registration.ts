@@ -112,14 +112,11 @@ export function joinFacts(
 
 /** `index`: the place in a list of registrations of the one that conflicts. */
 export function conflictError(conflicts: Conflicts, index?: number): RelayError {
-  const each = Object.entries(conflicts).map(([name, { stored, given }]) => `${name} (${shown(stored)}, not ${shown(given)})`);
+  // Metadata may name people, and can be large: `details` has it in full.
+  const each = Object.entries(conflicts).map(([name, { stored, given }]) =>
+    name.startsWith("metadata") ? name : `${name} (${JSON.stringify(stored)}, not ${JSON.stringify(given)})`,
+  );
   const where = index === undefined ? "" : `; it is number ${index + 1} of the list, of which nothing was registered`;
   const details = index === undefined ? conflicts : { ...conflicts, index };
   return new RelayError("conflict", `this wamid is registered with another ${each.join(" and another ")}${where}`, details);
-}
-
-/** Metadata can be large. `details` has it in full. */
-function shown(value: unknown): string {
-  const text = JSON.stringify(value) ?? "nothing";
-  return text.length <= 100 ? text : `${text.slice(0, 99)}…`;
 }

@@ -1,4 +1,4 @@
-import { maskText, maskWamid, screenId } from "../../model/mask.ts";
+import { maskText, maskWamid, shownName } from "../../model/mask.ts";
 import { seqsBetween } from "../../model/seq.ts";
 import { printable } from "../io.ts";
 import type { PostOutcome } from "./forward.ts";
@@ -54,10 +54,10 @@ export function maskedEvent(event: ListenedEvent): ListenedEvent {
   const { id, status, subject } = event;
   return {
     ...event,
-    id: screenId("event", id),
+    id: shownName("event", id),
     event: maskText(event.event),
     status: status === null ? null : maskText(status),
-    subject: subject && { ...subject, key: subject.type === "message" ? maskWamid(subject.key) : screenId("run", subject.key) },
+    subject: subject && { ...subject, key: subject.type === "message" ? maskWamid(subject.key) : shownName("run", subject.key) },
   };
 }
 

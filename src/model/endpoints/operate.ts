@@ -16,7 +16,7 @@ import {
   settingsViewSchema,
 } from "../answers.ts";
 import { healthSchema, readinessSchema } from "../probes.ts";
-import { givenTime, replayBody, revealQuery } from "../queries.ts";
+import { givenTime, replayBody } from "../queries.ts";
 
 const openApiSchema = z
   .looseObject({
@@ -170,7 +170,6 @@ export const operating = {
     accounts: "narrowed",
     summary: "The accounts, with their stops, budget and last reconciliation pass",
     description: "With several processes, `lastPass` is the last one of any process.",
-    query: revealQuery,
     answers: { 200: { text: "The accounts.", schema: accountsSchema } },
   },
 } as const;

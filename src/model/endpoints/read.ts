@@ -22,7 +22,6 @@ import {
   groupQuery,
   messageQuery,
   qualityQuery,
-  revealQuery,
   runQuery,
   searchQuery,
   seriesQuery,
@@ -36,7 +35,6 @@ export const reading = {
     accounts: "whole",
     summary: "What needs action, the figures of the last hour, and the state of each destination",
     description: "`GET /v1/live` sends it whenever it changes. Counts of deliveries are at most five seconds old.",
-    query: revealQuery,
     answers: { 200: { text: "The facts of this moment.", schema: overviewSchema } },
   },
   getSeries: {

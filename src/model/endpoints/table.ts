@@ -1,5 +1,7 @@
+import { z } from "zod";
 import type { Endpoint, EndpointOf } from "../endpoint.ts";
 import { type EndpointName, paths } from "../paths.ts";
+import { reveal } from "../queries.ts";
 import { operating } from "./operate.ts";
 import { reading } from "./read.ts";
 import { sending } from "./send.ts";
@@ -21,7 +23,10 @@ export interface NamedEndpoint extends Endpoint {
 
 export function named(name: EndpointName): NamedEndpoint {
   const [method, path] = paths[name].split(" ") as ["GET" | "POST", string];
-  return { ...(endpoints[name] as Endpoint), name, method, path };
+  const endpoint: Endpoint = endpoints[name];
+  const isJson = Object.values(endpoint.answers).some(({ schema }) => schema !== undefined);
+  const query = endpoint.open !== true && isJson ? (endpoint.query ?? z.strictObject({})).extend({ reveal }) : endpoint.query;
+  return { ...endpoint, ...(query === undefined ? {} : { query }), name, method, path };
 }
 
 export const allEndpoints: readonly NamedEndpoint[] = (Object.keys(paths) as EndpointName[]).map(named);

@@ -186,7 +186,7 @@ describe("events show", () => {
   test("--body prints the exact bytes, and --json is valid and masks phones unless told otherwise", async () => {
     expect((await runProcessOn(relay, "events", "show", "2", "--body")).out).toBe(bodyOf(failed).toString("utf8"));
     const masked = await runOn(relay, "events", "show", "2", "--json");
-    expect(jsonOf<{ body: string | null }>(masked).body).toBeNull();
+    expect(Buffer.from(jsonOf<{ body: string }>(masked).body, "base64").toString()).toBe(jsonOf<{ text: string }>(masked).text);
     expect(masked.out).not.toContain(phone.slice(1));
     expect(masked.out).not.toContain("\u202e");
     const clear = jsonOf<{ body: string; text: string }>(await runRemote(relay, "events", "show", "2", "--json", "--show-pii"));

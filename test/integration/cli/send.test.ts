@@ -29,7 +29,7 @@ test("sends through a running relay or the store, and sends a key once over both
   expect(first.out).not.toContain(message?.wamid);
   await relay.stop();
 
-  const again = await sendByProcess("--text", "Hola", "--key", "k", "--reference", "order-1", "--json");
+  const again = await sendByProcess("--text", "Hola", "--key", "k", "--reference", "order-1", "--json", "--show-pii");
   expect(again).toMatchObject({ code: 0, err: "" });
   expect(JSON.parse(again.out)).toMatchObject({ id: message?.id, wamid: message?.wamid, reference: "order-1" });
   const here = await send("--text", "Hola", "--key", "k", "--reference", "order-1");

@@ -4,7 +4,7 @@ import { createAllow, createTokens } from "../../../src/control/auth.ts";
 import { addEndpoint, addEndpoints } from "../../../src/control/endpoint.ts";
 import { createHttp } from "../../../src/control/http.ts";
 import { type Claims, createSessionCheck, createSessionHandlers, createSessions } from "../../../src/control/session.ts";
-import { revealQuery } from "../../../src/model/queries.ts";
+import { reveal } from "../../../src/model/queries.ts";
 import { Secret } from "../../../src/model/secret.ts";
 import { pii } from "../../../src/model/view.ts";
 
@@ -53,7 +53,7 @@ function processOf(world: World) {
     accounts: "none",
     summary: "",
     params: z.strictObject({ name: z.string() }),
-    query: revealQuery,
+    query: z.strictObject({ reveal }),
     answers: { 200: { text: "", schema } },
   } as const;
   addEndpoint(http, allow, thing, async () => ({ wamid }));

@@ -12,7 +12,12 @@ function run(
   stop = new AbortController().signal,
 ) {
   const faults: unknown[] = [];
-  const report = registerLines(body, { registerEach, isStopping: () => stop.aborted, failed: (error) => void faults.push(error) });
+  const report = registerLines(body, {
+    registerEach,
+    shown: (line) => line,
+    isStopping: () => stop.aborted,
+    failed: (error) => void faults.push(error),
+  });
   return { report, faults };
 }
 

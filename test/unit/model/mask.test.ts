@@ -1,19 +1,8 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { deliveryId, type EventId, routeTag, uuidv7 } from "../../../src/model/ids.ts";
-import {
-  maskBody,
-  maskId,
-  maskText,
-  maskValue,
-  screenDeliveryId,
-  screenId,
-  shownDeliveryId,
-  shownId,
-  shownKind,
-  shownName,
-} from "../../../src/model/mask.ts";
+import { knownIn, maskBody, maskId, maskText, maskValue, shownDeliveryId, shownId, shownKind, shownName } from "../../../src/model/mask.ts";
 import { hostileId, phone, traces } from "../../harness/personal.ts";
 
 const uuid = "01998d3e-7c1a-7000-8000-00000000002a";
@@ -57,8 +46,6 @@ test("hides phone numbers and wamids in ids, delivery ids and kinds", () => {
           shownKind(each),
           shownName("listener", each),
           shownDeliveryId(deliveryId("main", each as EventId, "crm")),
-          screenId("event", each),
-          screenDeliveryId(deliveryId("main", each as EventId, "crm")),
         ].join("\n");
         for (const trace of [...traces(each), ...traces(number)]) {
           if (each !== number && !each.includes(trace)) continue;
@@ -70,9 +57,41 @@ test("hides phone numbers and wamids in ids, delivery ids and kinds", () => {
   );
 });
 
-test("keeps ids without a phone number readable on a terminal", () => {
-  for (const id of ["evt_1", "e-7", "order:1234", uuid]) expect(screenId("event", id)).toBe(id);
-  expect(screenDeliveryId(deliveryId("main", "evt_1" as EventId, "crm"))).toBe(deliveryId("main", "evt_1" as EventId, "crm"));
+describe("texts about an event", () => {
+  const known = knownIn([
+    {
+      data: {
+        wamid: "opaque-1",
+        profile: { name: "Ximena Muñoz Li" },
+        text: { body: 'call "me"' },
+        to: "555-123",
+        status: "sent",
+        language: "es",
+        createdAt: "2026-11-20T08:00:00Z",
+      },
+    },
+  ]);
+
+  test.each([
+    ["no contact Ximena Muñoz Li", "no contact [text]"],
+    ["XIMENA is unknown, as is Muñoz", "[text] is unknown, as is [text]"],
+    ["Maximena, Munozes, Lisa", "Maximena, Munozes, Lisa"],
+    ["name=Ximena%20Mu%C3%B1oz+Li&to=555-123", "name=[text]&to=[text]"],
+    ['{"name":"Ximena Mu\\u00f1oz Li","body":"call \\"me\\""}', '{"name":"[text]","body":"[text]"}'],
+    ["opaque-1 was sent at 2026-11-20T08:00:00.000Z", `${maskId("wamid", "opaque-1")} was sent at 2026-11-20T08:00:00.000Z`],
+  ])("hide what its body says: %s", (text, shown) => {
+    expect(maskText(text, known)).toBe(shown);
+  });
+
+  test("stay as they are when the body says nothing of people", () => {
+    expect(knownIn([{ id: "e-1", event: "message.status", data: { status: "sent", wamid: "wamid.HBgNNTQ5" } }, null, "a"])).toBeNull();
+  });
+
+  test("cost little for a body with many long texts", () => {
+    const large = knownIn([Array.from({ length: 100_000 }, (_, n) => `Name ${n} of many`), "x".repeat(1e6)]);
+    expect(large?.pattern.source.length).toBeLessThan(500_000);
+    expect(maskText("Name 7 of many", large)).toBe("[text]");
+  });
 });
 
 test("masks phone numbers and wamids in free text, also in base64 and percent-encoding", () => {

@@ -86,8 +86,6 @@ test("the error is short whatever the values are, and says which of a list it is
   const { message, details, code } = conflictError(conflicts, 16);
   expect(code).toBe("conflict");
   expect(message.length).toBeLessThan(300);
-  expect(message).toMatch(
-    /^this wamid is registered with another metadata\.note \("x+…, not {"deep":\[1\]}\); it is number 17 of the list/,
-  );
+  expect(message).toMatch(/^this wamid is registered with another metadata\.note; it is number 17 of the list/);
   expect(details).toEqual({ ...conflicts, index: 16 });
 });
