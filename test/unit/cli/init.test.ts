@@ -6,11 +6,13 @@ import { parseEnv } from "node:util";
 import { Command } from "commander";
 import { Webhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
-import { afterAll, expect, test } from "vitest";
-import { build, runInit, schemaOf } from "../../../src/cli/init.ts";
+import { afterAll, describe, expect, test } from "vitest";
+import { schemaOf } from "../../../src/cli/init/files.ts";
+import { build, runInit } from "../../../src/cli/init.ts";
 import type { Io } from "../../../src/cli/io.ts";
 import { loadSettings } from "../../../src/config/load.ts";
 import { warnings } from "../../../src/config/warnings.ts";
+import type { UrlDestinationSettings } from "../../../src/deliver/settings.ts";
 import { type Ran, runHere } from "../../harness/run-here.ts";
 import { until } from "../../harness/until.ts";
 
@@ -93,6 +95,45 @@ test("takes the service's secrets from the environment", async () => {
   expect(envOf(folder)).toMatchObject(given);
 });
 
+describe("with --provider meta", () => {
+  test("writes a source for Meta's Cloud API, and prints the verify token", async () => {
+    const folder = newFolder();
+    const downstream = "https://app.example/hooks";
+    const { out } = await runHere(["init", "--provider", "meta", "--dir", folder, "--downstream", downstream], {
+      META_APP_SECRET: "app-secret-of-the-test",
+      MESSAGING_API_KEY: "of another service",
+    });
+    const { META_VERIFY_TOKEN: token, DOWNSTREAM_SECRET: secret, MESSAGING_API_KEY: key } = envOf(folder);
+    expect(token).toMatch(/^[0-9a-f]{32}$/);
+    expect(key).toBeUndefined();
+    expect(out).toContain(`Verify token   ${token}\n`);
+    expect(out).toContain("/webhooks/wa\n");
+    expect(out).toContain("trigger meta.status");
+    const settings = settingsOf(folder);
+    expect(warnings(settings)).toEqual([]);
+    expect(settings.sources["wa"]).toMatchObject({ format: "meta", account: "main", signature: { preset: "meta" } });
+    expect(settings.sources["wa"]?.signature?.secrets.map((each) => each.reveal())).toEqual(["app-secret-of-the-test"]);
+    const to = settings.routes[0]?.to as UrlDestinationSettings;
+    expect([to.url, to.signature?.secret.reveal()]).toEqual([downstream, secret]);
+  });
+
+  test("the app secret is a placeholder until it is given", async () => {
+    const folder = newFolder();
+    const { out } = await init(folder, "--provider", "meta", "--yes", "--json");
+    expect(JSON.parse(out)).toMatchObject({ placeholders: ["META_APP_SECRET"], verifyToken: envOf(folder)["META_VERIFY_TOKEN"] });
+    expect(warnings(settingsOf(folder)).map(({ path }) => path)).toEqual(["sources.wa.signature.secrets[0]"]);
+  });
+
+  test("asks for no service name", async () => {
+    const folder = newFolder();
+    const { input, shown, run } = onTerminal(folder);
+    input.write("meta\n\n\n");
+    await run({});
+    expect(shown()).not.toContain("Short name");
+    expect(settingsOf(folder).sources["wa"]).toMatchObject({ format: "meta" });
+  });
+});
+
 test("storage postgres keeps the address out of the settings file", async () => {
   const folder = newFolder();
   await init(folder, "--yes", "--postgres-url", "postgres://user:pa%23ss@db.example:5432/relay");
@@ -168,6 +209,9 @@ test.each([
   [["--storage", "sqlite", "--postgres-url", "postgres://r@h/d", "--yes"], "--postgres-url is for --storage postgres"],
   [["--postgres-url", "postgres://h", "--yes"], "It must be a URL such as postgres://"],
   [["--webhook-secret", "", "--yes"], "one line of text"],
+  [["--provider", "meta"], "give --downstream, or --yes"],
+  [["--provider", "meta", "--service-name", "acme", "--yes"], "--service-name is for --provider standard"],
+  [["--app-secret", "a", "--yes"], "--app-secret is for --provider meta"],
 ])("refuses %j without a terminal as wrong usage", async (args, message) => {
   const folder = newFolder();
   const { code, out, err } = await init(folder, ...args);
@@ -205,6 +249,8 @@ test("asks on a terminal, repeats a question after a wrong answer, and takes the
   const folder = newFolder();
   const { input, shown, run } = onTerminal(folder);
   const running = run({});
+  await until("it asks for the provider", () => shown().includes("Provider: standard"));
+  input.write("\n");
   await until("it asks for the name", () => shown().includes("Short name"));
   input.write("my service\n");
   await until("it asks again", () => shown().split("Short name").length === 3);
@@ -224,13 +270,13 @@ test("asks only for what the options leave out", async () => {
   input.write("\n");
   await run({ serviceName: "shop", downstream: "https://app.example/" });
   expect(shown()).toContain("Storage");
-  expect(shown()).not.toMatch(/Short name|Downstream/);
+  expect(shown()).not.toMatch(/Provider|Short name|Downstream/);
 });
 
 test("writes nothing when the input ends before the last answer", async () => {
   const folder = newFolder();
   const { input, run } = onTerminal(folder);
-  input.end("shop\n");
+  input.end("standard\nshop\n");
   await expect(run({})).rejects.toThrow("nothing was written");
   expect(existsSync(folder)).toBe(false);
 });
