@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { NotARequest, parseRawRequest } from "../../../src/cli/verify.ts";
+import { NotARequest, parseRawRequest } from "../../../src/cli/verify/captured.ts";
 
 const head = "POST /webhooks/main?a=1 HTTP/1.1\r\nHost: relay.example\r\nX-Twice: a\r\nx-twice:b \r\n";
 
