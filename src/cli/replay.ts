@@ -26,12 +26,12 @@ function declare(command: Command) {
     .addOption(
       choice(
         "--disposition <word>",
-        "of events with this disposition: filtered and ignored ones are judged anew, quarantined ones released",
-        ["routed", "filtered", "ignored", "quarantined"],
+        "of events with this disposition: filtered and ignored ones are judged anew, quarantined and unassigned ones released",
+        ["routed", "filtered", "ignored", "quarantined", "unassigned"],
       ),
     )
-    .option("--source <name>", "with --disposition quarantined: received by this source")
-    .option("--event <seq>", "with --disposition quarantined: only this seq", count)
+    .option("--source <name>", "with --disposition quarantined or unassigned: received by this source")
+    .option("--event <seq>", "with --disposition quarantined or unassigned: only this seq", count)
     .option("--error-code <code>", "whose event has this error code, such as 131026");
   return withTimeOptions(filtered)
     .option("--rate <rate>", "most deliveries per time, such as 50/s or 300/m")
@@ -50,6 +50,7 @@ Effects of the options:
   --disposition filtered     routes the events again by the routes of now; no route gets an event twice
   --disposition ignored      the same, for messages that were registered too late
   --disposition quarantined  releases events that are valid now; the others stay with their reason
+  --disposition unassigned   releases events whose business number has an account now
 
 Not sent:
   deliveries of routes that are not in the settings   counted and reported
@@ -81,7 +82,7 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
   const filter: Filter = { ...filterOf(options), ...timeFilter(command, options, Date.now()) };
   await withRelay(command, options, io, "replay", async (client) => {
     const counted = await call(client, "replayCount", "POST", "/v1/replay", { ...filter, dryRun: true });
-    for (const line of remarks(counted)) io.err(line);
+    for (const line of remarks(counted, options)) io.err(line);
     const cursor = options.resume ?? null;
     if (options.dryRun === true || (counted.matching === 0 && cursor === null)) {
       print(io, options, { ...counted, replayed: 0 }, () => countLines(counted, options));
@@ -124,14 +125,14 @@ function filterOf(options: Options): Filter {
   };
 }
 
-function isRelease({ disposition }: Options): boolean {
-  return disposition === "quarantined";
+/** The word for events that are released. Null: deliveries are sent again. */
+function releasedBy({ disposition }: Options): "quarantined" | "unassigned" | null {
+  return disposition === "quarantined" || disposition === "unassigned" ? disposition : null;
 }
 
 function doneText(replayed: number, matching: number, options: Options): string {
-  return isRelease(options)
-    ? `${replayed} of ${matching} quarantined events were released`
-    : `${replayed} of ${matching} deliveries go out again`;
+  const kept = releasedBy(options);
+  return kept === null ? `${replayed} of ${matching} deliveries go out again` : `${replayed} of ${matching} ${kept} events were released`;
 }
 
 function leftText(replayed: number, matching: number, place: string | null, options: Options): string {
@@ -140,16 +141,18 @@ function leftText(replayed: number, matching: number, place: string | null, opti
 }
 
 function countLines({ matching, routes }: Answer<"replayCount">, options: Options): string[] {
-  if (isRelease(options)) return [`${matching} quarantined events are valid now and can be released`];
+  const kept = releasedBy(options);
+  if (kept !== null) return [`${matching} ${kept} events are valid now and can be released`];
   return [
     `${matching} ${matching === 1 ? "delivery matches" : "deliveries match"}${matching === 0 ? "" : ":"}`,
     ...routes.map((entry) => `  ${entry.route}: ${entry.matching}`),
   ];
 }
 
-function remarks({ routes, notSent, invalid = [] }: Answer<"replayCount">): string[] {
+function remarks({ routes, notSent, invalid = [] }: Answer<"replayCount">, { disposition }: Options): string[] {
+  const still = disposition === "unassigned" ? "unassigned" : "in quarantine";
   return [
-    ...invalid.map(({ reason, events }) => `note: ${events} stay in quarantine: ${reason}`),
+    ...invalid.map(({ reason, events }) => `note: ${events} stay ${still}: ${reason}`),
     ...routes
       .filter(({ stopped }) => stopped !== null)
       .map(({ route }) => `warning: the destination of ${route} is stopped; start it with: wamid-relay resume ${route}`),
@@ -169,9 +172,11 @@ async function confirm({ matching }: Answer<"replayCount">, options: Options): P
       : state === "dead"
         ? ""
         : ", delivered ones among them,";
-  const what = isRelease(options)
-    ? `${matching} quarantined events would be released and go to the routes`
-    : `${matching} deliveries${kind} would go out again`;
+  const kept = releasedBy(options);
+  const what =
+    kept === null
+      ? `${matching} deliveries${kind} would go out again`
+      : `${matching} ${kept} events would be released and go to the routes`;
   if (!process.stdin.isTTY || !process.stderr.isTTY) throw new CommandFailed(`${what}; add --yes to do it`);
   const { createInterface } = await import("node:readline/promises");
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
@@ -179,7 +184,7 @@ async function confirm({ matching }: Answer<"replayCount">, options: Options): P
   const closed = new Promise<string>((resolve) => terminal.once("close", () => resolve("")));
   const answer = await Promise.race([terminal.question(`${what}. Do it? [y/N] `), closed]);
   terminal.close();
-  if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailed(isRelease(options) ? "nothing was released" : "nothing was sent");
+  if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailed(kept === null ? "nothing was sent" : "nothing was released");
 }
 
 type Filter = Readonly<Record<string, unknown>>;
