@@ -8,6 +8,7 @@ import { alertRules, alertTests } from "./alerts.ts";
 import { commandsPage } from "./commands.ts";
 import { endpointsPage } from "./endpoints.ts";
 import { errorsPage } from "./errors.ts";
+import { formatsPage } from "./formats.ts";
 import { metricsPage } from "./metrics.ts";
 import { settingsPage } from "./settings.ts";
 
@@ -15,6 +16,7 @@ const files: Readonly<Record<string, () => string | Promise<string>>> = {
   "docs/reference/commands.md": commandsPage,
   "docs/reference/endpoints.md": endpointsPage,
   "docs/reference/errors.md": errorsPage,
+  "docs/reference/event-formats.md": formatsPage,
   "docs/reference/metrics.md": metricsPage,
   "docs/reference/settings.md": settingsPage,
   "deploy/prometheus/wamid-relay.rules.yaml": alertRules,

@@ -3,9 +3,12 @@ import { expect, test } from "vitest";
 import { compose } from "../../../src/deliver/compose.ts";
 import type { StoredDelivery } from "../../../src/model/delivery.ts";
 import { isTruncated, parseEnvelopeText } from "../../../src/model/envelope.ts";
+import { formats } from "../../../src/model/formats/formats.ts";
 
 const page = readFileSync(new URL("../../../docs/reference/event-formats.md", import.meta.url), "utf8");
-const [received = "", enriched = "", truncated = ""] = [...page.matchAll(/^```json\n(.*?)^```/gms)].map(([, text = ""]) => text);
+const [received = "", enriched = "", truncated = "", request = "", standard = ""] = [...page.matchAll(/^```json\n(.*?)^```/gms)].map(
+  ([, text = ""]) => text,
+);
 
 test("the envelopes of docs/reference/event-formats.md are valid, the second one truncated", () => {
   const envelopes = [received, truncated].map(parseEnvelopeText);
@@ -37,4 +40,56 @@ test("the enriched example is what the relay makes of the first one", () => {
   } as unknown as StoredDelivery;
   const { body } = compose(delivery, "enriched", false);
   expect(JSON.parse(enriched)).toEqual(JSON.parse(body.toString("utf8")));
+});
+
+test("the envelope of Meta's example is what the relay makes of the request before it", () => {
+  const [item, ...others] = formats.meta.items(Buffer.from(request), { source: "wa", fields: settingsFields });
+  if (item?.content.ok !== true) throw new Error("the request is no event");
+  expect(others).toEqual([]);
+  const { id: eventId, event: kind } = item.content.envelope;
+  const delivery = { account: "main", route: "crm", format: "meta", eventId, kind, body: item.body, headers: {}, attempts: 0 };
+  const { body } = compose(delivery as unknown as StoredDelivery, "standard", false);
+  expect(JSON.parse(standard)).toEqual(JSON.parse(body.toString("utf8")));
+});
+
+const settingsFields = { wamid: [], status: [], errorCode: [], runId: [], error: [] };
+
+test("the table of Meta's data names what the items of each kind have", () => {
+  const item = { id: "wamid.1", timestamp: "1750263773" };
+  const change = (field: string, value: object) => ({ field, value: { metadata: { phone_number_id: "1" }, ...value } });
+  const errors = [{ code: 1, title: "a", error_data: { details: "b" } }];
+  const of = (field: string, value: object) => {
+    const body = Buffer.from(
+      JSON.stringify({ object: "whatsapp_business_account", entry: [{ id: "2", changes: [change(field, value)] }] }),
+    );
+    const [{ content } = { content: { ok: false as const, error: "" } }] = formats.meta.items(body, {
+      source: "wa",
+      fields: settingsFields,
+    });
+    if (!content.ok) throw new Error(content.error);
+    return { kind: content.envelope.event, names: Object.keys(content.envelope.data) };
+  };
+  const status = {
+    ...item,
+    status: "failed",
+    recipient_id: "3",
+    recipient_participant_id: "4",
+    conversation: { id: "5" },
+    biz_opaque_callback_data: "6",
+    errors,
+  };
+  const message = { ...item, type: "text", from: "3", to: "4", group_id: "5" };
+  const all = [
+    of("messages", { statuses: [status] }),
+    of("messages", { messages: [message] }),
+    of("calls", { calls: [{ ...item, event: "connect" }] }),
+    of("messages", { errors }),
+    of("flows", {}),
+  ];
+  const [table = ""] = page.slice(page.indexOf("| events | have in `data`")).split("\n\n");
+  const rows = table.split("\n").map((row) => row.split("|"));
+  for (const { kind, names } of all) {
+    const own = rows.find(([, cell = ""]) => cell.includes(`\`${kind.startsWith("call.") ? "call.*" : kind}\``)) ?? rows.at(-1);
+    for (const name of names) expect(`${rows[2]?.[2]} ${own?.[2]}`, kind).toContain(`\`${name}\``);
+  }
 });
