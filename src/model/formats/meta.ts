@@ -1,7 +1,7 @@
-import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import { type Envelope, readTime } from "../envelope.ts";
 import { derivedUuid, type EventId } from "../ids.ts";
+import { bodyLimits, parseWithin } from "../json.ts";
 import { otherEnvelope } from "../other-envelopes.ts";
 import type { Format, Item, ItemContent, ReadingOf } from "./format.ts";
 import { createFrames, itemIn } from "./meta-frames.ts";
@@ -55,13 +55,9 @@ export const meta: Format = {
 
 function readMeta(body: Buffer, { source, from }: ReadingOf): readonly Item[] {
   const invalid = (error: string): readonly Item[] => [{ body, numbers: [], content: { ok: false, error } }];
-  if (!isUtf8(body)) return invalid("the body is not valid UTF-8");
-  let root: unknown;
-  try {
-    root = JSON.parse(body.toString("utf8"));
-  } catch {
-    return invalid("the body is not valid JSON");
-  }
+  const parsed = parseWithin(body, bodyLimits);
+  if ("fault" in parsed) return invalid(`the body ${parsed.fault}`);
+  const root = parsed.value;
   if (!isObject(root) || typeof root["object"] !== "string" || !Array.isArray(root["entry"])) {
     const other = otherEnvelope(root);
     return invalid(
@@ -173,19 +169,14 @@ function* partsOfChange(place: Pick<Part, "entry" | "change">, change: unknown, 
 function readChange(field: string, raw: unknown, about: About, { object, time }: Around): Found {
   const isMeta = object === "whatsapp_business_account";
   const named = isMeta && Object.hasOwn(metaKinds, field) ? metaKinds[field] : undefined;
-  const text = canonical(raw);
-  const key = text === null ? null : `${field}\0${String(time)}\0${createHash("sha256").update(text).digest("hex")}`;
+  const key = `${field}\0${String(time)}\0${createHash("sha256").update(canonical(raw)).digest("hex")}`;
   const data = { ...present({ ...about }), field, raw };
   return { kind: named ?? otherKind(isMeta ? field : `${object}.${field}`), key, at: time, data, subject: none };
 }
 
-/** JSON with the keys of every object in order: a repeated update is one event, however it was written. Null: nested too deeply. */
-function canonical(value: unknown): string | null {
-  try {
-    return JSON.stringify(value ?? null, (_key, each: unknown) =>
-      isObject(each) ? Object.fromEntries(Object.entries(each).sort(([a], [b]) => (a < b ? -1 : 1))) : each,
-    );
-  } catch {
-    return null;
-  }
+/** JSON with the keys of every object in order: a repeated update is one event, however it was written. */
+function canonical(value: unknown): string {
+  return JSON.stringify(value ?? null, (_key, each: unknown) =>
+    isObject(each) ? Object.fromEntries(Object.entries(each).sort(([a], [b]) => (a < b ? -1 : 1))) : each,
+  );
 }

@@ -136,19 +136,17 @@ describe("Meta's webhooks", () => {
     ["not JSON", "hello", "the body is not valid JSON"],
     ["another sender's", '{"id":1}', "the body is not {object, entry}"],
     ["nothing in it", '{"object":"whatsapp_business_account","entry":[]}', "the body has no updates"],
-    ["a million entries", `{"object":"x","entry":[${"{},".repeat(1_000_000)}{}]}`, "the body has more than 10,000 updates"],
+    ["a million entries", `{"object":"x","entry":[${"{},".repeat(1_000_000)}{}]}`, "the body has more than 250,000 values"],
+    ["too many updates", `{"object":"x","entry":[${"7,".repeat(10_000)}7]}`, "the body has more than 10,000 updates"],
+    [
+      "a hundred thousand levels",
+      `{"object":"x","entry":[{"changes":[{"field":"flows","value":${"[".repeat(100_000)}${"]".repeat(100_000)}}]}]}`,
+      "the body is nested more than 32 levels deep",
+    ],
     ["invalid UTF-8", Buffer.from([0x7b, 0xff, 0x7d]), "the body is not valid UTF-8"],
   ])("keeps a body with %s whole, with the reason", (_name, text, error) => {
     const body = Buffer.from(text);
     expect(read(body)).toEqual([{ body, numbers: [], content: { ok: false, error } }]);
-  });
-
-  it("reads a body nested a hundred thousand levels deep", () => {
-    const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
-    const items = read(
-      Buffer.from(`{"object":"whatsapp_business_account","entry":[{"id":"1","changes":[{"field":"flows","value":${deep}}]},7]}`),
-    );
-    expect(items.map(({ content }) => content.ok)).toEqual([true, false]);
   });
 
   it("reads each item again from its own bytes", () => {
