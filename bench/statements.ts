@@ -110,7 +110,7 @@ async function work(): Promise<void> {
     await store.registerEach(registrations.slice(0, 50), now);
     await deliver();
     await store.nameRequest(`request-${from}`, `event-${from}` as EventId, now, 60_000);
-    await store.claimOnce(`claim-${from}`, now + 60_000, now);
+    await store.claimOnce(`claim-${from}`, now + 60_000);
     await store.moveCursor("cursor", from, now);
     await store.releaseParked(now, 100);
     await store.expireParked(now, 100);

@@ -11,7 +11,6 @@ import type { ReplayQuery } from "../model/queries.ts";
 import type { ReleasedEvent, Store } from "../store/port.ts";
 import type { AcceptOutcome } from "../store/rules.ts";
 import { conflictError, type MessageRegistration } from "../track/registration.ts";
-import type { Engine } from "./engine.ts";
 import { createReadingPort, knownSources } from "./reading.ts";
 import { createReleasing, createReplaying } from "./replaying.ts";
 
@@ -30,7 +29,6 @@ interface ControlPortParts {
   readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
   readonly handshake: Control["handshake"];
   readonly dispatcher: { tryNow(route: string): boolean };
-  readonly tryNow: Engine["tryNow"];
   readonly stopping: () => boolean;
   readonly release: (event: ReleasedEvent) => Promise<AcceptOutcome | null>;
 }
@@ -50,7 +48,7 @@ export function chooseAccount(given: string | undefined, accounts: readonly stri
 const noFields = fieldsSchema.parse({});
 
 export function createControlPort(parts: ControlPortParts): Control {
-  const { store, now, settings, registered, resumeAccount, breakers, handshake, dispatcher, tryNow, stopping, release } = parts;
+  const { store, now, settings, registered, resumeAccount, breakers, handshake, dispatcher, stopping, release } = parts;
   const routeNames = () => settings().routes.map(({ name }) => name);
   /** Of the settings, out of those that the caller is limited to. */
   const accountNames = (limited?: readonly string[]) =>
@@ -172,11 +170,10 @@ export function createControlPort(parts: ControlPortParts): Control {
       });
     },
     async resume(name) {
-      const route = settings().routes.find((each) => each.name === name);
-      if (route === undefined) throw new RelayError("not_found", unknownName("route", name, routeNames()), routeNames());
+      if (!isRouted(name)) throw new RelayError("not_found", unknownName("route", name, routeNames()), routeNames());
       // The lane before the store, in the order in which a pause is stored: a later pause is kept.
       const endedHere = dispatcher.tryNow(name);
-      const ended = await tryNow(route);
+      const ended = await store.endPause(name, now());
       return (await store.resume(name)) || ended || endedHere;
     },
     handshake,

@@ -1,9 +1,8 @@
 import type { DispatcherParts } from "../deliver/dispatcher.ts";
-import type { LaneSettings } from "../deliver/settings.ts";
-import type { BreakerView } from "../model/breaker.ts";
 import type { Budgets } from "../model/budget.ts";
 import type { Clock } from "../model/clock.ts";
 import type { DatabaseFacts } from "../model/database.ts";
+import type { RouteNotes } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { StopView } from "../service/accounts.ts";
 import type { Plan } from "../service/settings.ts";
@@ -41,17 +40,11 @@ export interface Engine {
   readonly budgets?: (account: string, baseUrl: string) => Budgets;
   /** How deliveries are queued, what is stored of their destinations, and which routes this process delivers. */
   readonly lanes: Pick<DispatcherParts, "queueOf" | "notesOf" | "leases">;
-  readonly breakersOf: BreakersOf;
   /** The processes that use the store now, where processes share it. */
   readonly processes?: () => Promise<readonly Presence[]>;
   /** Of PostgreSQL. */
   readonly database?: () => Promise<DatabaseFacts>;
-  /** Ends the stored pause of a route's destination, and the time that a stored breaker stays open; true when there was either. */
-  tryNow(route: LaneSettings): Promise<boolean>;
 }
-
-/** The stored breakers of routes, by route name. */
-export type BreakersOf = (routes: readonly LaneSettings[]) => MaybePromise<ReadonlyMap<string, BreakerView>>;
 
 export interface OpenOptions {
   /** `command`: a command that uses the store for a moment. */
@@ -70,7 +63,7 @@ export interface ReadingEngine {
   readonly inspecting: Inspecting;
   /** The time of those relays, in unix ms. */
   now(): number;
-  readonly breakersOf: BreakersOf;
+  notesOf(routes: readonly string[]): MaybePromise<readonly RouteNotes[]>;
   /** The quota stops of an account, where processes share them. */
   readonly quotaStops?: (account: string, baseUrl: string, plan: Plan) => Promise<readonly StopView[]>;
   /** The processes that use it now, where processes share it. */

@@ -6,8 +6,7 @@ import { type Clock, createElapsed } from "../model/clock.ts";
 import type { RouteNotes } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Lease, LeaseStore } from "../model/route-lease.ts";
-import type { BreakersOf, Engine } from "./engine.ts";
-import { storedBreakers } from "./stored-breakers.ts";
+import type { Engine } from "./engine.ts";
 
 /** What lanes need of the store, on either database. */
 interface QueueStore extends Omit<DeliveryStore, "stopReason"> {
@@ -46,11 +45,6 @@ export function leasedLanes({ store, clock, worker, held, failed }: LeasedParts)
     ...lanesOf(store, clock, true),
     leases: (lanes) => createRouteLeases(lanes, { worker, store: store.leases, clock, elapsed, held, failed }),
   };
-}
-
-/** What is stored of the breakers of routes. The process that delivers a route knows more. */
-export function breakersIn({ notesOf }: Pick<QueueStore, "notesOf">, now: () => number): BreakersOf {
-  return (routes) => then(notesOf(routes.map(({ name }) => name)), (notes) => storedBreakers(routes, notes, now()));
 }
 
 /** What follows from an answer: at once where the store answers at once. */

@@ -11,7 +11,7 @@ import type { Work } from "../store/sql/ops.ts";
 import { storedStops } from "../store/work/budgets.ts";
 import { notesOf } from "../store/work/route-notes.ts";
 import type { Engine, OpenOptions, ReadingEngine } from "./engine.ts";
-import { breakersIn, leasedLanes } from "./lanes.ts";
+import { leasedLanes } from "./lanes.ts";
 
 export const postgresSettings = ({ url, schema, tls }: PostgresStorage) => ({ url: url.reveal(), schema, tls });
 
@@ -28,11 +28,9 @@ export async function openPostgres(
     store: opened.store,
     clock,
     lanes: leasedLanes({ store: opened.store, clock, worker: instance, held, failed: hooks.failed }),
-    breakersOf: breakersIn(opened.store, clock.now),
     processes,
     database: opened.facts,
     budgets: (account, baseUrl) => ({ step: (request) => opened.store.stepBudget(budgetPlace(account, baseUrl), request) }),
-    tryNow: ({ name }) => opened.store.endPause(name, clock.now()),
   };
 }
 
@@ -43,7 +41,7 @@ export async function openPostgresForReading(storage: PostgresStorage): Promise<
     read: reading,
     inspecting,
     now: clock.now,
-    breakersOf: breakersIn({ notesOf: (routes) => read(notesOf(routes)) }, clock.now),
+    notesOf: (routes) => read(notesOf(routes)),
     quotaStops: storedQuotaStops(read),
     processes,
     database: facts,

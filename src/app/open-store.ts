@@ -1,10 +1,8 @@
 import { systemClock } from "../model/system-clock.ts";
 import { postgresName, type StorageSettings } from "../store/settings.ts";
-import type { StoreReader } from "../store/sqlite/reader.ts";
 import { notesOf } from "../store/work/route-notes.ts";
-import type { BreakersOf, Engine, OpenOptions, ReadingEngine } from "./engine.ts";
-import { breakersIn, lanesOf } from "./lanes.ts";
-import { storedBreakers } from "./stored-breakers.ts";
+import type { Engine, OpenOptions, ReadingEngine } from "./engine.ts";
+import { lanesOf } from "./lanes.ts";
 
 /** Opens the store of the settings, and loads only its engine. Throws `StoreRefused` when that fails. */
 export async function openStore(storage: StorageSettings, options: OpenOptions): Promise<Engine> {
@@ -19,8 +17,6 @@ export async function openStore(storage: StorageSettings, options: OpenOptions):
     store,
     clock,
     lanes: lanesOf(store, clock),
-    breakersOf: breakersIn(store, clock.now),
-    tryNow: ({ name }) => store.endPause(name, clock.now()),
   };
 }
 
@@ -32,12 +28,8 @@ export async function openStoreForReading(storage: StorageSettings): Promise<Rea
   }
   const { openReader } = await import("../store/sqlite/reader.ts");
   const { read, look, inspecting, close } = openReader(storage.path);
-  const { now } = systemClock;
-  return { read, inspecting, now, breakersOf: (routes) => breakersInFile({ look }, routes, now()), close };
+  return { read, inspecting, now: systemClock.now, notesOf: (routes) => look(notesOf(routes)), close };
 }
-
-export const breakersInFile = ({ look }: Pick<StoreReader, "look">, routes: Parameters<BreakersOf>[0], now: number) =>
-  storedBreakers(routes, look(notesOf(routes.map(({ name }) => name))), now);
 
 /** Where the store is, for people. */
 export function storeName(storage: StorageSettings): string {

@@ -19,6 +19,7 @@ import { createInstance } from "./instance.ts";
 import { openStoreForReading } from "./open-store.ts";
 import { createOverview } from "./overview.ts";
 import { createSearching, createTrackedPort, mostIndexed, resolveEvents, seqsNamed } from "./searching.ts";
+import { storedBreakers } from "./stored-breakers.ts";
 import { walkBack } from "./walk-back.ts";
 
 /** The settings that reading needs. */
@@ -33,8 +34,8 @@ export async function createReadingApi(
   failed: (error: unknown) => void,
 ): Promise<{ readonly http: FastifyInstance; close(): Promise<void> }> {
   const { storage, routes, accounts } = settings;
-  const { read, inspecting, now, breakersOf, quotaStops, database = () => null, close } = await openStoreForReading(storage);
-  const breakers = () => breakersOf(routes);
+  const { read, inspecting, now, notesOf, quotaStops, database = () => null, close } = await openStoreForReading(storage);
+  const breakers = () => storedBreakers(routes, notesOf, now());
   const http = createHttp(null, failed);
   const noToken = () => async () => {};
   const { instance, version, startedAt } = createInstance(now());
@@ -149,7 +150,7 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
         isPast: (after, before) => isReceivedBefore(from, after, before),
       });
       const last = found.length >= filter.limit ? found.at(-1) : undefined;
-      const next = last !== undefined ? await read.deliveries.placeOf(last) : reached === null ? null : { event: reached, route: "" };
+      const next = last ?? (reached === null ? null : { event: reached, route: "" });
       return { data: found, next: next === null ? null : `${next.event}.${next.route}` };
     },
     async groupDeliveries(filter) {

@@ -51,6 +51,7 @@ import { createAuditing, knownSources } from "./reading.ts";
 import { createReloading, type RereadSettings } from "./reload.ts";
 import { createRules, inboundSources, proxiedSources } from "./rules.ts";
 import { createServiceSide } from "./service.ts";
+import { storedBreakers } from "./stored-breakers.ts";
 import { createSupervisor, type Supervised, type Supervisor } from "./supervise.ts";
 import type { Tracing } from "./tracing.ts";
 import { endLeftExchanges, startUpkeep } from "./upkeep.ts";
@@ -134,8 +135,6 @@ export async function createRelay({
     clock,
     lanes,
     budgets,
-    breakersOf,
-    tryNow,
     processes = () => [],
     database = () => null,
   } = await openStore(settings.storage, {
@@ -221,7 +220,7 @@ export async function createRelay({
 
   /** Of the routes of the settings. */
   async function breakers(): Promise<ReadonlyMap<string, BreakerView>> {
-    const stored = await breakersOf(settings.routes);
+    const stored = await storedBreakers(settings.routes, store.notesOf, clock.now());
     const own = [...dispatcher.states()].map(([name, { breaker, failing, pausedUntil, openUntil }]) => {
       return [name, { state: breaker, pausedUntil, openUntil, failingSince: failing?.since ?? null, failing }] as const;
     });
@@ -387,7 +386,6 @@ export async function createRelay({
         settings: current,
         breakers,
         dispatcher,
-        tryNow,
         registered: service.registered,
         handshake: createHandshakes({
           store,

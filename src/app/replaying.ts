@@ -192,7 +192,7 @@ export function createReleasing({ store, now, sourceOf, release, stopping }: Rel
             if (outcome?.result === "accepted") done.replayed += 1;
             else if (outcome !== null) done.duplicates += 1;
           }
-          place = { since: place.since, event: one.seq, route: one.receivedAt };
+          place = { since: place.since, event: one.seq, lane: one.receivedAt, route: "" };
         }
         if (cursor === null) return { ...done, next: null };
         place = cursor;
@@ -211,7 +211,7 @@ function refuseOthers({ route, errorCode }: ReplayQuery): void {
 }
 
 function start(since: number): ReplayCursor {
-  return { since, event: 0, route: 0 };
+  return { since, event: 0, lane: 0, route: "" };
 }
 
 function parseCursor(text: string): ReplayCursor {
@@ -220,6 +220,6 @@ function parseCursor(text: string): ReplayCursor {
 }
 
 /** The route comes last: it is a name and may have dots. */
-function cursorText({ since, event, lane = 0, route }: ReplayCursor): string {
+function cursorText({ since, event, lane, route }: ReplayCursor): string {
   return `${since}.${event}.${lane}.${route}`;
 }

@@ -2,13 +2,15 @@ import { pausedUntil } from "../deliver/session.ts";
 import { breakerName, type LaneSettings } from "../deliver/settings.ts";
 import type { BreakerView } from "../model/breaker.ts";
 import type { RouteNotes } from "../model/delivery.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 
-/** The breakers of routes by what the store has of them, which a relay noted with its attempts. */
-export function storedBreakers(
+/** What is stored of the breakers of routes, by route. The process that delivers a route knows more. */
+export async function storedBreakers(
   routes: readonly LaneSettings[],
-  notes: readonly RouteNotes[],
+  notesOf: (routes: readonly string[]) => MaybePromise<readonly RouteNotes[]>,
   now: number,
-): ReadonlyMap<string, BreakerView> {
+): Promise<ReadonlyMap<string, BreakerView>> {
+  const notes = await notesOf(routes.map(({ name }) => name));
   return new Map(routes.map((route, place) => [route.name, breakerView(route, notes[place], now)]));
 }
 

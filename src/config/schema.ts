@@ -318,8 +318,3 @@ function renewed<Port extends { readonly tls?: ListenTls | undefined }>(port: Po
   const isSameKind = port.tls !== undefined && tls !== undefined && (port.tls.ca === undefined) === (tls.ca === undefined);
   return isSameKind ? { ...port, tls } : port;
 }
-
-/** Whether a change at this path of the settings needs a restart. */
-export function needsRestart(path: string): boolean {
-  return restartParts.some((part) => path.startsWith(`${part}.`)) && !/^server\.(control\.)?tls\./.test(path);
-}

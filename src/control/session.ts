@@ -22,7 +22,7 @@ const ownValue = "console";
 /** Marks that all processes share. */
 export interface Claims {
   /** True for the first call with a key, on any process; false for the others, at least until `until`. Times are unix ms. */
-  claimOnce(key: string, until: number, now: number): Promise<boolean>;
+  claimOnce(key: string, until: number): Promise<boolean>;
   isClaimed(key: string): MaybePromise<boolean>;
 }
 
@@ -73,7 +73,7 @@ export function createSessions({ tokens, claims, now, nonce }: SessionsParts) {
       return session === null || (await claims.isClaimed(`session:${session.id}`)) ? null : session;
     },
     async end({ id, expiresAt }: Session): Promise<void> {
-      await claims.claimOnce(`session:${id}`, expiresAt, now());
+      await claims.claimOnce(`session:${id}`, expiresAt);
     },
     createCode(token: KnownToken): { readonly code: string; readonly expiresAt: number } {
       const expiresAt = now() + codeMs;
@@ -83,7 +83,7 @@ export function createSessions({ tokens, claims, now, nonce }: SessionsParts) {
     async useCode(code: string): Promise<KnownToken | null> {
       const found = verify("c", code);
       if (found === null) return null;
-      const isFirst = await claims.claimOnce(`code:${found.id}`, found.expiresAt, now());
+      const isFirst = await claims.claimOnce(`code:${found.id}`, found.expiresAt);
       return isFirst ? found.token : null;
     },
   };

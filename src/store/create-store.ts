@@ -33,7 +33,7 @@ import { stepBudget } from "./work/budgets.ts";
 import { claimOnce, isClaimed } from "./work/claims.ts";
 import { findCursor, listCursors, moveCursor } from "./work/cursors.ts";
 import { due, loadDeliveries } from "./work/due.ts";
-import { findReplay, type ReplayPlace, type ReplayStep, startOfReplay } from "./work/find-replay.ts";
+import { findReplay, type ReplayStep, startOfReplay } from "./work/find-replay.ts";
 import { noteHandshake } from "./work/handshakes.ts";
 import { createAcknowledgements } from "./work/history.ts";
 import {
@@ -96,10 +96,10 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
       then(read(findReplay(filter, placeOf(cursor), now, limit)), foundOf),
     findBackfill: (filter: BackfillFilter, cursor: ReplayCursor, limit: number) =>
       then(read(findBackfill(filter, placeOf(cursor), limit, rules)), foundOf),
-    findQuarantined: (filter: QuarantineFilter, { since, event, route }: ReplayCursor, limit: number) =>
-      then(read(findQuarantined(filter, { since, receivedAt: Number(route), seq: event }, limit)), ({ found, place }) => ({
+    findQuarantined: (filter: QuarantineFilter, { since, event, lane }: ReplayCursor, limit: number) =>
+      then(read(findQuarantined(filter, { since, receivedAt: lane, seq: event }, limit)), ({ found, place }) => ({
         found,
-        cursor: place === null ? null : { since: place.since, event: place.seq, route: place.receivedAt },
+        cursor: place === null ? null : { since: place.since, event: place.seq, lane: place.receivedAt, route: "" },
       })),
     quarantined: (seq: number) => read(quarantined(seq)),
     // Queue.
@@ -146,7 +146,7 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
     findCursor: (name: string) => read(findCursor(name)),
     listCursors: () => read(listCursors()),
     moveCursor: (name: string, seq: number, at: number) => write(() => moveCursor(name, seq, at)),
-    claimOnce: (key: string, until: number, _now: number) => write(() => claimOnce(key, until)),
+    claimOnce: (key: string, until: number) => write(() => claimOnce(key, until)),
     isClaimed: (key: string) => read(isClaimed(key)),
     alarmsInForce: () => read(alarmsInForce()),
     noteAlarm: (change: AlarmChange) => write(() => commands.noteAlarm(change)),
@@ -183,8 +183,8 @@ function then<A, B>(answer: MaybePromise<A>, next: (answer: A) => B): MaybePromi
 }
 
 /** A walk begins before all rows: with the event 0. */
-function placeOf({ since, event, route, lane = 0 }: ReplayCursor): ReplayPlace {
-  return event === 0 ? startOfReplay(since) : { since, event, lane, route: String(route) };
+function placeOf(cursor: ReplayCursor): ReplayCursor {
+  return cursor.event === 0 ? startOfReplay(cursor.since) : cursor;
 }
 
 const foundOf = ({ found, place }: ReplayStep): ReplayFound => ({ found, cursor: place });

@@ -1,5 +1,5 @@
 import type { Alarm, AlarmChange } from "../model/alarm.ts";
-import type { DeliveryState, Settlement } from "../model/delivery.ts";
+import type { DeliveryState, RouteNotes, Settlement } from "../model/delivery.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { GaugeSample } from "../model/history.ts";
 import type { EventId } from "../model/ids.ts";
@@ -130,7 +130,7 @@ interface HistoryWriting {
 /** Marks of what must happen once, such as the use of a one-time code. All processes share them. */
 interface Claims {
   /** True for the first call with a key; false for the others, at least until `until`. */
-  claimOnce(key: string, until: number, now: number): Promise<boolean>;
+  claimOnce(key: string, until: number): Promise<boolean>;
   isClaimed(key: string): MaybePromise<boolean>;
 }
 
@@ -174,6 +174,10 @@ export interface Purged {
 interface Replays {
   /** Starts a stopped destination again and wakes its dispatchers. False: it was not stopped. */
   resume(route: string): Promise<boolean>;
+  /** Ends the pause of a route's destination, and the time that its breaker stays open; true when there was either. */
+  endPause(route: string, now: number): Promise<boolean>;
+  /** What is noted of routes with their attempts, in their order. */
+  notesOf(routes: readonly string[]): MaybePromise<readonly RouteNotes[]>;
   /** Retries one delivery: a settled one waits again, a waiting one goes out at once. Null: not found. */
   retry(event: number, route: string, at: number): Promise<Retried | null>;
   /** The next deliveries that match, out of `limit` that it reads, and the new cursor. Writes nothing. */
@@ -213,8 +217,8 @@ export interface BackfillFilter extends Limited {
 export interface ReplayCursor {
   readonly since: number;
   readonly event: number;
-  readonly route: number | string;
-  readonly lane?: number;
+  readonly lane: number;
+  readonly route: string;
 }
 
 export interface ReplayFound {

@@ -12,7 +12,6 @@ import type {
   DeliveryCounts,
   DeliveryFilter,
   DeliveryGroupView,
-  DeliveryPlace,
   DeliveryView,
   EventDetail,
   EventFilter,
@@ -71,8 +70,6 @@ export interface EventReading {
 export interface DeliveryReading {
   /** Newest events first. */
   list(filter: DeliveryFilter): MaybePromise<readonly DeliveryView[]>;
-  /** The position of a delivery in the list. The next page begins before it. */
-  placeOf(delivery: { readonly event: number; readonly route: string }): MaybePromise<DeliveryPlace>;
   attempts(delivery: { readonly event: number; readonly route: string }): MaybePromise<readonly AttemptView[]>;
   /** Also by its masked id. */
   find(id: string): MaybePromise<DeliveryView | null>;

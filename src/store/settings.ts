@@ -53,4 +53,3 @@ export const backupSchema = z.strictObject({
   folder: z.string().min(1).default("data/backups").describe("Where backups are written. The relay creates it. Each relay needs its own."),
   keep: z.number().int().min(1).max(1000).default(7).describe("Number of newest backups that stay."),
 });
-export type BackupSettings = z.infer<typeof backupSchema>;

@@ -55,7 +55,7 @@ export type OfDelivery = Omit<DeliveryQuery, keyof OfEvent | "state" | "before" 
 export interface DeliveryFilter extends OfEvent, OfDelivery, Pick<DeliveryQuery, "state"> {
   /** Seq of one event. */
   readonly event?: number | undefined;
-  /** Only deliveries after this place in the list, see `placeOf`. */
+  /** Only deliveries after this place in the list. */
   readonly before?: DeliveryPlace | undefined;
   /** Only deliveries of events with a greater seq. */
   readonly after?: number | undefined;
@@ -64,10 +64,10 @@ export interface DeliveryFilter extends OfEvent, OfDelivery, Pick<DeliveryQuery,
 
 export type GroupFilter = GroupQuery;
 
-/** A place in the list of deliveries: an event's seq, and its route as the store orders them (empty: past all routes of the event). */
+/** A place in the list of deliveries: an event's seq, and its route; an empty one is past all routes of the event. */
 export interface DeliveryPlace {
   readonly event: number;
-  readonly route: number | string;
+  readonly route: string;
 }
 
 /** With the bytes of the response. */

@@ -167,7 +167,7 @@ async function allPages(read: StoreReading, filter: Partial<DeliveryFilter>, lim
     found.push(...page);
     const last = page.at(-1);
     if (last === undefined || page.length < limit) return found;
-    before = await read.deliveries.placeOf(last);
+    before = last;
   }
 }
 

@@ -170,7 +170,7 @@ async function walked(
   act: (found: ReplayFound) => Promise<{ replayed: number; due: readonly unknown[] }>,
 ): Promise<{ replayed: number; due: unknown[] }> {
   const sum = { replayed: 0, due: [] as unknown[] };
-  for (let cursor: ReplayCursor | null = { since, event: 0, route: 0 }; cursor !== null; ) {
+  for (let cursor: ReplayCursor | null = { since, event: 0, lane: 0, route: "" }; cursor !== null; ) {
     const found: ReplayFound = await look(cursor);
     const { replayed, due } = await act(found);
     sum.replayed += replayed;

@@ -46,7 +46,7 @@ export function contractOf({ store, read, snapshot }: ContractParts): ContractSt
     },
     async replay(filter: ReplayFilter, at: number, afterStep?: (due: readonly DueDelivery[]) => Promise<void>) {
       const all = { replayed: 0, due: [] as DueDelivery[] };
-      let cursor: ReplayCursor | null = { since: at, event: 0, route: 0 };
+      let cursor: ReplayCursor | null = { since: at, event: 0, lane: 0, route: "" };
       while (cursor !== null) {
         const step: ReplayFound = await store.findReplay(filter, cursor, at, 3);
         const done = await store.replay(step.found, filter.states, at);
@@ -60,7 +60,7 @@ export function contractOf({ store, read, snapshot }: ContractParts): ContractSt
     async replayFiltered(at: number) {
       const filter = { disposition: "filtered" } as const;
       const all = { replayed: 0, due: [] as DueDelivery[] };
-      let cursor: ReplayCursor | null = { since: at, event: 0, route: 0 };
+      let cursor: ReplayCursor | null = { since: at, event: 0, lane: 0, route: "" };
       while (cursor !== null) {
         const step: ReplayFound = await store.findBackfill(filter, cursor, 3);
         const done = await store.backfill([...new Set(step.found.map(({ event }) => event))], filter, at);

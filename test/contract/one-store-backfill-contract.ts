@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { BackfillFilter } from "../../src/store/port.ts";
+import type { BackfillFilter, ReplayCursor } from "../../src/store/port.ts";
 import type { Rules } from "../../src/store/rules.ts";
 import { codeOf } from "../../src/store/schema/codes.ts";
 import { counters, events, plans, queue, queueState } from "../../src/store/schema/tables.ts";
 import { findBackfill } from "../../src/store/work/backfill.ts";
-import { type ReplayPlace, type ReplayStep, startOfReplay } from "../../src/store/work/find-replay.ts";
+import { type ReplayStep, startOfReplay } from "../../src/store/work/find-replay.ts";
 import type { Due } from "../../src/store/work/plan-deliveries.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
 import { anEvent, type EventParts, type RouteParts, rulesFor, start } from "./store-events.ts";
@@ -49,7 +49,7 @@ export function oneStoreBackfillContract(name: string, open: OpenStore, tags: st
     async function backfill(filter: Partial<BackfillFilter> = {}, at = start) {
       const whole: BackfillFilter = { disposition: "filtered", ...filter };
       const all = { found: 0, replayed: 0, due: [] as Due[] };
-      let place: ReplayPlace | null = startOfReplay(at);
+      let place: ReplayCursor | null = startOfReplay(at);
       while (place !== null) {
         const step: ReplayStep = await store.read(findBackfill(whole, place, 3, rules));
         const some = step.found.map(({ event }) => event);

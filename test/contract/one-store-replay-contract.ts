@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { ReplayFilter } from "../../src/store/port.ts";
+import type { ReplayCursor, ReplayFilter } from "../../src/store/port.ts";
 import { attempts, deliveries, queue, queueState } from "../../src/store/schema/tables.ts";
 import type { QueuedDelivery } from "../../src/store/work/due.ts";
-import { findReplay, type ReplayPlace, type ReplayStep, startOfReplay } from "../../src/store/work/find-replay.ts";
+import { findReplay, type ReplayStep, startOfReplay } from "../../src/store/work/find-replay.ts";
 import type { Due } from "../../src/store/work/plan-deliveries.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
 import { anEvent, type EventParts, rulesFor, start } from "./store-events.ts";
@@ -30,7 +30,7 @@ export function oneStoreReplayContract(name: string, open: OpenStore, tags: stri
 
     async function replay(filter: ReplayFilter, at: number, afterStep?: (due: readonly Due[]) => Promise<void>) {
       const all = { replayed: 0, due: [] as Due[] };
-      let place: ReplayPlace | null = startOfReplay(at);
+      let place: ReplayCursor | null = startOfReplay(at);
       while (place !== null) {
         const step: ReplayStep = await store.read(findReplay(filter, place, at, 3));
         const [done = { replayed: 0, due: [] }] = await store.send(

@@ -17,7 +17,7 @@ async function quarantine(store: ContractStore, parts: EventParts = {}): Promise
 
 async function walk(store: ContractStore, filter: QuarantineFilter, limit: number): Promise<number[]> {
   const seqs: number[] = [];
-  let cursor: ReplayCursor | null = { since: start + 60_000, event: 0, route: 0 };
+  let cursor: ReplayCursor | null = { since: start + 60_000, event: 0, lane: 0, route: "" };
   while (cursor !== null) {
     const step: Awaited<ReturnType<typeof store.findQuarantined>> = await store.findQuarantined(filter, cursor, limit);
     seqs.push(...step.found.map(({ seq }) => seq));

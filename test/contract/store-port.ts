@@ -19,7 +19,7 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
   accept(event: ReceivedEvent): Promise<AcceptOutcome>;
   quarantine(body: QuarantinedBody): Promise<{ readonly seq: number }>;
   nameRequest(request: string, id: EventId, now: number, forMs: number): Promise<EventId>;
-  claimOnce(key: string, until: number, now: number): Promise<boolean>;
+  claimOnce(key: string, until: number): Promise<boolean>;
   isClaimed(key: string): MaybePromise<boolean>;
   /** Rejects, with nothing written, when one of them contradicts what is stored. */
   register(

@@ -41,7 +41,7 @@ interface Range {
 /** Newest events first. */
 export function* listDeliveries(filter: DeliveryFilter): Work<DeliveryView[]> {
   const { event, state, before, limit } = filter;
-  const end = before === undefined ? { event: Number.MAX_SAFE_INTEGER, route: "" } : { event: before.event, route: String(before.route) };
+  const end = before ?? { event: Number.MAX_SAFE_INTEGER, route: "" };
   const range: Range =
     event === undefined
       ? { after: filter.after ?? 0, before: end, limit }

@@ -39,7 +39,6 @@ export function createReading({ read, until = () => Number.MAX_SAFE_INTEGER }: R
     },
     deliveries: {
       list: (filter) => read(listDeliveries(filter)),
-      placeOf: ({ event, route }) => ({ event, route }),
       attempts: (delivery) => read(attemptsOf(delivery)),
       find: (id) => read(findDelivery(id)),
       groups: (filter) => read(groupDeliveries(filter)),

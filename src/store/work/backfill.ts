@@ -1,7 +1,7 @@
 import type { RouteVerdict } from "../../model/plan.ts";
 import { addVerdicts } from "../../track/backfill.ts";
 import { nothingTracked, replan } from "../../track/planning.ts";
-import type { BackfillFilter, Replayed } from "../port.ts";
+import type { BackfillFilter, Replayed, ReplayCursor } from "../port.ts";
 import type { Rules } from "../rules.ts";
 import { codeOf } from "../schema/codes.ts";
 import type { RowOf } from "../schema/table.ts";
@@ -11,7 +11,7 @@ import { as, select } from "../sql/sql.ts";
 import type { AcceptParts } from "./accept.ts";
 import { storedEvent } from "./conclude.ts";
 import { type Counts, countMoved } from "./counts.ts";
-import type { ReplayPlace, ReplayStep } from "./find-replay.ts";
+import type { ReplayStep } from "./find-replay.ts";
 import { type Due, laneKey, lanesToLookAt, openInLane, type Queued, queueRows } from "./plan-deliveries.ts";
 import { distinctPlans, knownPlan, type NumberedPlan, unstoredPlans } from "./plan-numbers.ts";
 import { factsOfRow, findSubjects, lockSubjects, type SubjectRow } from "./subject-rows.ts";
@@ -65,7 +65,7 @@ const walked = select({
 });
 
 /** The deliveries that the next matching events would get, out of `limit` events that it reads, in the order of acceptance. */
-export function* findBackfill(filter: BackfillFilter, place: ReplayPlace, limit: number, rules: Rules): Work<ReplayStep> {
+export function* findBackfill(filter: BackfillFilter, place: ReplayCursor, limit: number, rules: Rules): Work<ReplayStep> {
   const read = yield* rows(walked`FROM events e WHERE e.seq > ${place.event} ORDER BY e.seq LIMIT ${limit}`);
   const { accounts, disposition, errorCode, from = 0, to = Number.MAX_SAFE_INTEGER } = filter;
   const matching = read.filter(

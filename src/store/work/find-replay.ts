@@ -1,23 +1,15 @@
-import type { ReplayFilter, ReplayFound } from "../port.ts";
+import type { ReplayCursor, ReplayFilter, ReplayFound } from "../port.ts";
 import { deliveries, events, never, queue, queueState, settledState } from "../schema/tables.ts";
 import { ask, find, look, rows, type Work } from "../sql/ops.ts";
 import { as, raw, select } from "../sql/sql.ts";
 
-/** The last row that a walk passed. It began at `since` (unix ms), so it skips what settled later. */
-export interface ReplayPlace {
-  readonly since: number;
-  readonly lane: number;
-  readonly route: string;
-  readonly event: number;
-}
-
 export interface ReplayStep {
   readonly found: ReplayFound["found"];
   /** Null when the walk is over. */
-  readonly place: ReplayPlace | null;
+  readonly place: ReplayCursor | null;
 }
 
-export const startOfReplay = (since: number): ReplayPlace => ({ since, lane: never, route: "", event: 0 });
+export const startOfReplay = (since: number): ReplayCursor => ({ since, lane: never, route: "", event: 0 });
 
 interface Walked {
   readonly lane: number;
@@ -45,7 +37,7 @@ const settled = select({
 const event = look(events, ["seq"], ["received_at", "error_code"]);
 
 /** One pass. Each step reads `limit` rows, matching or not, and goes only forward, so that it meets no delivery twice. */
-export function* findReplay(filter: ReplayFilter, place: ReplayPlace, now: number, limit: number): Work<ReplayStep> {
+export function* findReplay(filter: ReplayFilter, place: ReplayCursor, now: number, limit: number): Work<ReplayStep> {
   const isOfWaiting = filter.states.includes("waiting");
   const walked = isOfWaiting ? yield* walkQueue(place, limit) : yield* walkSettled(filter, place, limit);
   const stored = codesOf(filter, isOfWaiting);
@@ -71,7 +63,7 @@ function codesOf({ states }: ReplayFilter, isOfWaiting: boolean): readonly numbe
 }
 
 /** Along the key, because the time of a waiting delivery changes. Backwards: of unordered ones the oldest event comes first. */
-function walkQueue({ lane, route, event }: ReplayPlace, limit: number): Work<readonly Walked[]> {
+function walkQueue({ lane, route, event }: ReplayCursor, limit: number): Work<readonly Walked[]> {
   return rows(
     open`FROM queue q WHERE (q.lane, q.route, q.event) < (${lane}, ${route}, ${event})
       ORDER BY q.lane DESC, q.route DESC, q.event DESC LIMIT ${limit}`,
@@ -79,7 +71,7 @@ function walkQueue({ lane, route, event }: ReplayPlace, limit: number): Work<rea
 }
 
 /** Dead deliveries have an index by route. All others are read in the order of acceptance. */
-function walkSettled({ states }: ReplayFilter, { route, event }: ReplayPlace, limit: number): Work<readonly Walked[]> {
+function walkSettled({ states }: ReplayFilter, { route, event }: ReplayCursor, limit: number): Work<readonly Walked[]> {
   if (states.every((state) => state === "dead"))
     return rows(
       settled`FROM deliveries d ${raw("INDEXED BY deliveries_dead", "")}

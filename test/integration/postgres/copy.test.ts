@@ -34,7 +34,7 @@ async function filledFile(): Promise<string> {
   const store = openSqliteStore(path, rules, hooks);
   for (let n = 0; n < 300; n += 1) await store.accept({ ...anEvent({ wamid: `wamid.${n % 70}` }), body: Buffer.alloc(n * 20, n) });
   await store.register([{ account: "main", wamid: "wamid.3", id: "msg_3", reference: "vip", metadata: { a: "ä\u2028" } }], start);
-  await store.claimOnce("once", start + 1_000, start);
+  await store.claimOnce("once", start + 1_000);
   const { account, source, origin } = anEvent();
   await store.quarantine({
     account,

@@ -135,7 +135,7 @@ test("processes that move one cursor and claim one key agree", async () => {
   const { one, other, opened } = two;
   await Promise.all([5, 9, 7].flatMap((seq) => [one.moveCursor("crm", seq, start), other.moveCursor("crm", seq - 1, start)]));
   expect(await one.findCursor("crm")).toBe(9);
-  const claims = await Promise.all([one, other, one, other].map((store) => store.claimOnce("code:a", start + 1, start)));
+  const claims = await Promise.all([one, other, one, other].map((store) => store.claimOnce("code:a", start + 1)));
   expect(claims.filter((isFirst) => isFirst)).toHaveLength(1);
   expect((await opened.rows(state)).map(({ key }) => key)).toEqual(["claim/code:a", "cursor/crm"]);
 });
