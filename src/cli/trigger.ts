@@ -4,7 +4,7 @@ import { print } from "./output.ts";
 import { declare, type TriggerOptions } from "./trigger/options.ts";
 
 /** Options that a scenario sets itself. */
-const ofFixturesOnly = ["set", "wamid", "keepIds", "truncated", "duplicate", "shuffle"] as const;
+const ofFixturesOnly = ["set", "wamid", "phoneNumberId", "keepIds", "truncated", "duplicate", "shuffle"] as const;
 
 /** Adds `trigger`: signed sample events from fixtures, and whole scenarios. Exit code 1 when an answer is not the expected. */
 export function build(command: Command, io: Io): void {

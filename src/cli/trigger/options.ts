@@ -15,6 +15,7 @@ export function declare(command: Command) {
     .option("--fixtures <dir>", "look for fixtures here first (default: fixtures, if it exists)")
     .option("--set <path=value>", "put this value at this path of the body, as JSON if it is JSON, else as text; may be repeated", set)
     .option("--wamid <wamid>", "all events are about this message (default: each about its own)")
+    .option("--phone-number-id <id>", "of meta.…: the number it is for (default: the first in the source's accounts, or the fixture's)")
     .option("--keep-ids", "keep the id, time, wamid and run id of the fixture")
     .option("--truncated", "send it truncated, as the service does above 256 KB")
     .option("--count <number>", "number of events, or of messages of a scenario (default: 1, or the scenario's)", count)
@@ -34,6 +35,7 @@ Examples:
   wamid-relay trigger --list
   wamid-relay trigger message.status --set data.status=failed --set data.errorCode=131047
   wamid-relay trigger message.status --count 1000 --rate 200/s --duplicate 0.1 --shuffle
+  wamid-relay trigger meta.status.failed --wamid wamid.HBgNNTQ5MTE1NTU1MDEwMBUCABEYEjNFQjBD
   wamid-relay trigger scenario campaign-burst
   wamid-relay trigger message.received --url http://localhost:3000/hook`,
     );

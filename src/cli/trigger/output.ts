@@ -1,4 +1,5 @@
 import { maskWamid } from "../../model/mask.ts";
+import { describeFixture } from "../../sandbox/fixtures/fixture.ts";
 import { noEnvelope, requestKind } from "../../sandbox/fixtures/fixture-posts.ts";
 import type { Post } from "../../sandbox/traffic/post.ts";
 import type { PostResult } from "../../sandbox/traffic/post-result.ts";
@@ -63,8 +64,8 @@ export function postLine(post: Post, result: PostResult, fault: string | null, s
 
 function statusWord(post: Post): string {
   try {
-    const { status } = (JSON.parse(post.body.toString("utf8")) as { data: { status?: unknown } }).data;
-    return typeof status === "string" ? ` ${printable(status)}` : "";
+    const { status } = describeFixture("", post.body.toString("utf8"));
+    return status === null ? "" : ` ${printable(status)}`;
   } catch {
     return "";
   }

@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { unknownName } from "../../model/nearest.ts";
 import { systemClock } from "../../model/system-clock.ts";
 import { ownPortOptions } from "../../model/tls.ts";
-import { describeFixture, type Fixture, FixtureRefused, truncatedFixture } from "../../sandbox/fixtures/fixture.ts";
+import { describeFixture, type Fixture, FixtureRefused, truncatedFixture, withPhoneNumberId } from "../../sandbox/fixtures/fixture.ts";
 import { builtInFixtures, findFixture, fixtureNames } from "../../sandbox/fixtures/fixture-files.ts";
 import { fixturePosts } from "../../sandbox/fixtures/fixture-posts.ts";
 import { createJudge } from "../../sandbox/fixtures/judge-answers.ts";
@@ -29,9 +29,10 @@ const usualConcurrency = 16;
 
 /** Posts events made from one fixture. Throws {@link CommandFailed} when there is no such fixture or target. */
 export async function triggerEvents(command: Command, name: string, options: TriggerOptions, io: Io): Promise<Triggered> {
-  const fixture = preparedFixture(name, options);
+  const found = chosenFixture(name, options);
   // The source is not known yet: a fixture without an envelope that is named so is the request of an automation.
-  const target = findTarget(command, options, fixture.event === null && isRequest(name) ? "automation-request" : "events", io);
+  const target = findTarget(command, options, found.event === null && isRequest(name) ? "automation-request" : found.format, io);
+  const fixture = preparedFixture(found, target, options);
   const { count = 1, wamid, keepIds = false, shuffle = false, duplicate = 0 } = options;
   const seed = options.seed ?? randomBytes(6).toString("hex");
   const posts = fixturePosts({
@@ -44,6 +45,7 @@ export async function triggerEvents(command: Command, name: string, options: Tri
     keepIds,
     fixed: new Set((options.set ?? []).map(({ path }) => path)),
     isRequest: target.kind === "automation-request",
+    source: target.source,
     ...(wamid === undefined ? {} : { wamid }),
   });
   const isOrdered = wamid !== undefined || keepIds;
@@ -72,7 +74,7 @@ export async function triggerScenario(command: Command, name: string, options: T
   if (scenario.registersLate === true && options.url !== undefined) {
     command.error(`error: ${name} registers messages, so it needs the relay of the settings and not --url`);
   }
-  const target = findTarget(command, options, "events", io);
+  const target = findTarget(command, options, "standard", io);
   const seed = options.seed ?? randomBytes(6).toString("hex");
   const more = { concurrency: options.concurrency ?? scenario.concurrency, known: false, total: null, showsWamids: true };
   if (scenario.rotatesSecrets === true && target.secrets.length === 1) {
@@ -119,17 +121,32 @@ async function run(
   return { url: target.url, seed, tookMs: Math.round(performance.now() - startedAt), stopped: stop.signal.aborted, ...notes.outcome() };
 }
 
-/** The fixture with what the options change in it. */
-function preparedFixture(name: string, { fixtures, truncated = false, set = [] }: TriggerOptions): Fixture {
+function chosenFixture(name: string, { fixtures }: TriggerOptions): Fixture {
   const folders = fixtureFolders(fixtures);
-  try {
-    const found = findFixture(name, folders);
-    if (found === null) throw new CommandFailed(unknownName("event", name, [...fixtureNames(folders).keys()]));
-    const base = truncated ? truncatedFixture(found) : found;
+  const found = refusable(() => findFixture(name, folders));
+  if (found === null) throw new CommandFailed(unknownName("event", name, [...fixtureNames(folders).keys()]));
+  return found;
+}
+
+/** The fixture with what the options and the source change in it. */
+function preparedFixture(
+  found: Fixture,
+  target: Target,
+  { truncated = false, set = [], phoneNumberId = target.phoneNumberId }: TriggerOptions,
+): Fixture {
+  return refusable(() => {
+    const numbered = phoneNumberId === undefined ? found : withPhoneNumberId(found, phoneNumberId);
+    const base = truncated ? truncatedFixture(numbered) : numbered;
     return describeFixture(
-      name,
+      found.name,
       set.reduce((text, { path, given }) => setPath(text, path, valueText(given)), base.text),
     );
+  });
+}
+
+function refusable<T>(read: () => T): T {
+  try {
+    return read();
   } catch (error) {
     if (error instanceof PathRefused) throw new CommandFailed(`--set: ${error.message}`);
     if (error instanceof FixtureRefused) throw new CommandFailed(error.message);

@@ -10,6 +10,9 @@ import { checkedRate, ownAddress } from "../reach-relay.ts";
 import { readForLooking, readPart } from "../settings-option.ts";
 import type { TriggerOptions } from "./options.ts";
 
+/** What a source takes: automations' requests, or events in a format. */
+type SourceKind = "automation-request" | "standard" | "meta";
+
 /** Where posts go, how they are signed, and how fast. */
 export interface Target {
   readonly url: string;
@@ -18,8 +21,11 @@ export interface Target {
   readonly signature: SignatureSettings;
   /** The newest first. */
   readonly secrets: readonly [string, ...string[]];
+  readonly source: string;
   readonly account: string;
-  readonly kind: SourceSettings["kind"];
+  readonly kind: SourceKind;
+  /** The first of Meta's numbers that the source maps to accounts. */
+  readonly phoneNumberId: string | undefined;
   /** Posts per second. */
   readonly rate: number | undefined;
   /** False where what answers need not speak as a relay does: another URL, or the downstream behind a proxying source. */
@@ -27,13 +33,14 @@ export interface Target {
 }
 
 /** Throws {@link CommandFailed} for what cannot be a target; wrong usage ends in `command.error`. */
-export function findTarget(command: Command, options: TriggerOptions, kind: SourceSettings["kind"], io: Io): Target {
+export function findTarget(command: Command, options: TriggerOptions, kind: SourceKind, io: Io): Target {
   const { url: given } = options;
   const rate = checkedRate(command, options);
   const { settings } = readForLooking(options, io, ["accounts", "sources"]);
   const [name, source] = pickSource(settings, options, kind);
-  if (source.signature === undefined) {
-    throw new CommandFailed(`the source "${name}" verifies no signature: send its requests with curl`);
+  const isMeta = source.kind === "events" && source.format === "meta";
+  if (source.signature === undefined || (isMeta && (source.header ?? source.pathSecrets) !== undefined)) {
+    throw new CommandFailed(`the source "${name}" verifies more or less than a signature: send its requests with curl`);
   }
   const { secrets, ...signature } = source.signature;
   const own = given === undefined ? ownAddress(readPart("server", options, io)) : null;
@@ -47,8 +54,10 @@ export function findTarget(command: Command, options: TriggerOptions, kind: Sour
     tls: own?.tls,
     signature,
     secrets: revealed(secrets),
+    source: name,
     account: source.account,
-    kind: source.kind,
+    kind: kindOf(source),
+    phoneNumberId: isMeta ? Object.keys(source.accounts ?? {})[0] : undefined,
     rate,
     isRelay: given === undefined && !(source.kind === "automation-request" && source.mode === "proxy"),
   };
@@ -62,14 +71,17 @@ function revealed(secrets: readonly Secret[]): [string, ...string[]] {
   throw new CommandFailed(`this command cannot read the source's secret: ${why}. Run it with the relay's user and variables`);
 }
 
-function pickSource({ sources }: Settings, { config, source }: TriggerOptions, kind: SourceSettings["kind"]): [string, SourceSettings] {
+const kindOf = (source: SourceSettings): SourceKind => (source.kind === "events" ? source.format : source.kind);
+
+function pickSource({ sources }: Settings, { config, source }: TriggerOptions, kind: SourceKind): [string, SourceSettings] {
   if (source !== undefined) {
     const found = sources[source];
     if (found === undefined) throw new CommandFailed(`${config}: ${unknownName("source", source, Object.keys(sources))}`);
     return [source, found];
   }
-  const [first, ...others] = Object.entries(sources).filter(([, each]) => each.kind === kind);
-  if (first === undefined) throw new CommandFailed(`${config} has no source of the kind ${kind}`);
+  const [first, ...others] = Object.entries(sources).filter(([, each]) => kindOf(each) === kind);
+  if (first === undefined)
+    throw new CommandFailed(`${config} has no source ${kind === "automation-request" ? "of the kind" : "with format:"} ${kind}`);
   if (others.length > 0) throw new CommandFailed(`say which with --source: ${[first, ...others].map(([name]) => name).join(", ")}`);
   return first;
 }

@@ -24,12 +24,20 @@ export function readAnswer(status: number, body: string): Answer | null {
   if (status === 401 || status === 429) return "unauthorized";
   if (status !== 200 && status !== 202) return null;
   try {
-    const said = (JSON.parse(body) as { status?: unknown } | null)?.status;
+    const { status: said, ...counts } = (JSON.parse(body) as Readonly<Record<string, unknown>> | null) ?? {};
     if (status === 202) return said === "quarantined" ? said : null;
+    if (said === "accepted" && "events" in counts) return wordOf(counts);
     return said === "accepted" || said === "duplicate" ? said : null;
   } catch {
     return null;
   }
+}
+
+/** For a request with several items: what came of the most important of them. */
+function wordOf(counts: Readonly<Record<string, unknown>>): Answer | null {
+  const words = { events: "accepted", quarantined: "quarantined", unassigned: "unassigned", duplicates: "duplicate" } as const;
+  const found = Object.entries(words).find(([key]) => Number(counts[key]) > 0);
+  return found?.[1] ?? null;
 }
 
 export interface SenderSummary {
@@ -39,6 +47,7 @@ export interface SenderSummary {
   readonly accepted: number;
   readonly duplicate: number;
   readonly quarantined: number;
+  readonly unassigned: number;
   readonly unauthorized: number;
   /** Other answers by HTTP status. */
   readonly otherStatuses: Readonly<Record<number, number>>;
@@ -53,7 +62,7 @@ export interface SenderCounts {
 }
 
 export function createSenderCounts(): SenderCounts {
-  const byAnswer: Record<Answer, number> = { accepted: 0, duplicate: 0, quarantined: 0, unauthorized: 0 };
+  const byAnswer: Record<Answer, number> = { accepted: 0, duplicate: 0, quarantined: 0, unassigned: 0, unauthorized: 0 };
   const otherStatuses: Record<number, number> = {};
   const bySort = Object.fromEntries(postSorts.map((sort) => [sort, 0])) as Record<Post["sort"], number>;
   let posts = 0;

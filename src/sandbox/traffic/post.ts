@@ -14,7 +14,7 @@ export const postSorts = [
 export type PostSort = (typeof postSorts)[number];
 
 /** The relay's answers to a post that was received (DESIGN.md, "receive"). */
-export const answers = ["accepted", "duplicate", "quarantined", "unauthorized"] as const;
+export const answers = ["accepted", "duplicate", "quarantined", "unassigned", "unauthorized"] as const;
 export type Answer = (typeof answers)[number];
 
 /**

@@ -42,6 +42,7 @@ beforeAll(async () => {
     settings: {
       sources: {
         main: { account: "main", signature: signature(webhookSecret, oldSecret) },
+        wa: { format: "meta", accounts: { "206540352242922": "main" }, signature: { secrets: ["an app secret of Meta"] } },
         flows: { account: "main", kind: "automation-request", mode: "ack", signature: signature("ats_of-the-harness") },
       },
     },
@@ -129,6 +130,36 @@ describe("one event to the relay of the settings", () => {
   test("expects quarantine for what is not an envelope", async () => {
     writeFileSync(join(folder, "broken-envelope.json"), '{"id":7}');
     expect((await triggered("broken-envelope", "--fixtures", folder)).answers).toEqual({ quarantined: 1 });
+  });
+});
+
+describe("a request of Meta's to the source with its format", () => {
+  test.each([
+    ["meta.status", { event: "message.status", status: "delivered" }],
+    ["meta.status.failed", { event: "message.status", status: "failed", errorCode: "131026" }],
+    ["meta.message", { event: "message.received" }],
+    ["meta.batch", { event: "message.status", status: "delivered" }],
+  ])("%s is stored as its events, for a number of the source", async (name, stored) => {
+    const { url, unexpected, answers, events } = await triggered(name);
+    expect([url, unexpected, answers]).toEqual([`${relay.url}/webhooks/wa`, 0, { accepted: 1 }]);
+    expect(await shown(events[0]?.id)).toMatchObject({ ...stored, source: "wa", account: "main" });
+  });
+
+  test("each is accepted once, and its copies are duplicates", async () => {
+    const { answers } = await triggered(..."meta.batch --count 5 --duplicate 2 --shuffle".split(" "));
+    expect(answers).toEqual({ accepted: 5, duplicate: 10 });
+  });
+
+  test("--wamid and --set change it", async () => {
+    const wamid = "wamid.HBgNNTQ5MTE1NTU1MDE5Nw==";
+    const set = "entry.0.changes.0.value.statuses.0.status=read";
+    const { events } = await triggered("meta.status", "--wamid", wamid, "--set", set);
+    expect(await shown(events[0]?.id)).toMatchObject({ status: "read", subject: { key: wamid } });
+  });
+
+  test("for a number that no account has is unassigned, which is not expected", async () => {
+    const { code, out } = await trigger("meta.status", "--phone-number-id", "306540352242922");
+    expect([code, out]).toEqual([1, expect.stringContaining("accepted expected, got unassigned")]);
   });
 });
 
@@ -268,7 +299,7 @@ describe("wrong usage", () => {
   test.each([
     [["no-such-event"], 'unknown event "no-such-event" (there are: automation-request, '],
     [["scenario", "no-such"], 'unknown scenario "no-such" (there are: campaign-burst, '],
-    [["message.status", "--source", "none"], 'unknown source "none" (there are: main, flows)'],
+    [["message.status", "--source", "none"], 'unknown source "none" (there are: main, wa, flows)'],
     [["message.status", "--fixtures", "/nowhere"], "there is no folder /nowhere"],
   ])("%j is exit code 1", async (args, told) => {
     const { code, out, err } = await runOn(relay, "trigger", ...args);
