@@ -35,6 +35,7 @@ function declare(command: Command) {
     .option("--base-url <url>", "the service's base URL, to send messages and poll statuses", httpUrl)
     .option("--webhook-secret <text>", "the service's webhook secret (default: the environment variable WEBHOOK_SECRET)", secretText)
     .option("--app-secret <text>", "with --provider meta: the app secret (default: the environment variable META_APP_SECRET)", secretText)
+    .option("--verify-token <text>", "with --provider meta: the verify token (default: a random one)", secretText)
     .option("--api-key <text>", "the service's API key (default: the environment variable MESSAGING_API_KEY)", secretText)
     .option("--dir <folder>", "write the files to this folder", givenArgument, ".")
     .option("-y, --yes", "ask nothing, use the defaults")
@@ -48,7 +49,7 @@ into environment variables: other users of the machine can see options.
 Variables in .env:
   RELAY_TOKEN                         a random token, 64 hex digits
   DOWNSTREAM_SECRET                   a random secret, for Standard Webhooks (whsec_ and base64) or signatures as Meta's
-  META_VERIFY_TOKEN                   with --provider meta: a random token for Meta's dashboard
+  META_VERIFY_TOKEN                   with --provider meta: a token for Meta's dashboard
   WEBHOOK_SECRET, META_APP_SECRET,
   MESSAGING_API_KEY                   yours, or a placeholder that config check, serve and doctor warn about
   POSTGRES_URL                        with --storage postgres
@@ -135,7 +136,7 @@ export async function runInit(command: Command, options: Options, io: Io, termin
   const placeholder = () => `${placeholderPrefix}${random(16)}`;
   const { port, baseUrl } = options;
   const isCallable = baseUrl !== undefined || apiKey !== undefined;
-  const verifyToken = isMeta ? random(16) : null;
+  const verifyToken = isMeta ? (options.verifyToken ?? random(16)) : null;
   const variables: Variable[] = [
     [secretName, inboundSecret ?? placeholder(), about],
     ...(verifyToken === null ? [] : [["META_VERIFY_TOKEN", verifyToken, "Verify token for the dashboard of the app at Meta."] as const]),
@@ -212,11 +213,12 @@ function givenVariable(io: Io, name: string): string | undefined {
 /** Asks for what the options leave out. Without a terminal, what has no option is wrong usage. */
 async function answersOf(command: Command, options: Options, terminal: Terminal): Promise<Answers> {
   if (options.postgresUrl !== undefined && options.storage === "sqlite") command.error("error: --postgres-url is for --storage postgres");
-  const { serviceName: given, baseUrl, apiKey, webhookSecret, appSecret } = options;
+  const { serviceName: given, baseUrl, apiKey, webhookSecret, appSecret, verifyToken } = options;
   const ofServices = { "--service-name": given, "--base-url": baseUrl, "--api-key": apiKey, "--webhook-secret": webhookSecret };
   const ofService = Object.entries(ofServices).find(([, value]) => value !== undefined)?.[0];
   if (options.provider === "meta" && ofService !== undefined) command.error(`error: ${ofService} is for --provider standard`);
-  if (options.provider !== "meta" && appSecret !== undefined) command.error("error: --app-secret is for --provider meta");
+  const ofMeta = Object.entries({ "--app-secret": appSecret, "--verify-token": verifyToken }).find(([, value]) => value !== undefined)?.[0];
+  if (options.provider !== "meta" && ofMeta !== undefined) command.error(`error: ${ofMeta} is for --provider meta`);
   const storage = options.storage ?? (options.postgresUrl === undefined ? undefined : "postgres");
   const isAsking = options.yes !== true && terminal.isTerminal === true;
   if (!isAsking && options.yes !== true) {

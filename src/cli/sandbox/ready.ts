@@ -30,7 +30,8 @@ export function readyOf(sandbox: Sandbox, { service, format }: { readonly servic
 
 /** What a person needs to know to begin. */
 export function readyLines(ready: Ready, isLoopbackHost: (url: string) => boolean): string[] {
-  if (ready.format === "meta") return metaLines(ready);
+  const relay = ready.webhooks.find(isLoopbackHost) ?? usualWebhooks[ready.format];
+  if (ready.format === "meta") return metaLines(ready, relay);
   const { url, apiUrl, key, secret, service, plan, webhooks, templateId } = ready;
   const body = templateId === null ? { text: "Hola" } : { template: { id: templateId } };
   return [
@@ -48,7 +49,7 @@ export function readyLines(ready: Ready, isLoopbackHost: (url: string) => boolea
     "",
     "Settings of a relay for it, in an empty folder:",
     "",
-    `  ${initCommand(ready, webhooks.find(isLoopbackHost) ?? usualWebhooks.standard)}`,
+    `  ${initCommand(ready, relay)}`,
     "",
   ];
 }
@@ -58,10 +59,10 @@ function goingLines(webhooks: readonly string[]): string[] {
 }
 
 /** The same, with Meta's words for it. */
-function metaLines({ url, key, secret, verifyToken, phoneNumberId, webhooks, template }: Ready): string[] {
+function metaLines(ready: Ready, relay: string): string[] {
+  const { url, key, secret, verifyToken, phoneNumberId, webhooks, template } = ready;
   const content = template === null ? { text: { body: "Hola" } } : { type: "template", template };
   const body = { messaging_product: "whatsapp", to: "5491155551234", ...content, biz_opaque_callback_data: "order-1" };
-  const source = `{ format: meta, account: main, verifyTokens: [${JSON.stringify(verifyToken)}], signature: { secrets: [${JSON.stringify(secret)}] } }`;
   return [
     `Sandbox of Meta's Cloud API at ${url}. Ctrl-C stops it.`,
     "",
@@ -76,22 +77,19 @@ function metaLines({ url, key, secret, verifyToken, phoneNumberId, webhooks, tem
     `  curl ${url}/v24.0/${phoneNumberId}/messages -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' \\`,
     `    -d '${JSON.stringify(body)}'`,
     "",
-    "The source of a relay for it:",
+    "Settings of a relay for it, in an empty folder:",
     "",
-    "  sources:",
-    `    wa: ${source}`,
+    `  ${initCommand(ready, relay)}`,
     "",
   ];
 }
 
 /** Writes settings of a relay that has the sandbox as its messaging service, and listens where the sandbox posts. */
-function initCommand({ url, key, secret, service }: Ready, webhook: string): string {
+function initCommand({ url, key, secret, service, format, verifyToken }: Ready, webhook: string): string {
   const { port } = new URL(webhook);
+  const ofService = { "base-url": url, "service-name": service, "api-key": key, "webhook-secret": secret };
   const options = {
-    "base-url": url,
-    "service-name": service,
-    "api-key": key,
-    "webhook-secret": secret,
+    ...(format === "meta" ? { provider: format, "app-secret": secret, "verify-token": verifyToken ?? "" } : ofService),
     downstream: "http://127.0.0.1:3000/events",
     ...(port === "8080" ? {} : { port: port || "80" }),
   };

@@ -184,7 +184,7 @@ test("exits with 1 and one line on errors, and with 2 on wrong usage", async () 
   }
 });
 
-test("with --format meta, prints a curl command and a source that fit Meta's Cloud API", async () => {
+test("with --format meta, prints a curl command and an init command that fit Meta's Cloud API", async () => {
   await using callback = await openCallback();
   const sandbox = spawnSandbox(
     ["--port", "0", "--speed", "50", "--format", "meta", "--number", "106540352242922", "--meta", "early:0.5", "--batch", "2"].concat([
@@ -193,10 +193,12 @@ test("with --format meta, prints a curl command and a source that fit Meta's Clo
     ]),
     { env: { SANDBOX_SECRET: callback.appSecret, SANDBOX_VERIFY_TOKEN: callback.verifyToken } },
   );
-  await until("it is ready", () => sandbox.lines.some((line) => line.includes("wa: {")));
+  await until("it is ready", () => sandbox.lines.some((line) => line.includes("init --yes")));
   await until("the callback is verified", () => sandbox.lines.some((line) => line.endsWith(`callback ${callback.url} verified`)));
   const text = sandbox.lines.join("\n");
-  expect(text).toContain('wa: { format: meta, account: main, verifyTokens: ["verify token"], signature: { secrets: ["app secret"] } }');
+  expect(text).toMatch(
+    / init --yes \\\s+--provider meta \\\s+--app-secret 'app secret' \\\s+--verify-token 'verify token' \\\s+--downstream /,
+  );
   const curl = /^ {2}(curl [\s\S]*?'\{.*\}')$/m.exec(text)?.[1] ?? "";
   const { stdout } = await run("bash", ["-c", `${curl.replace("curl ", "curl -s ")}`]);
   const { messages } = JSON.parse(stdout) as { messages: { id: string }[] };

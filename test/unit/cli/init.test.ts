@@ -119,8 +119,9 @@ describe("with --provider meta", () => {
 
   test("the app secret is a placeholder until it is given", async () => {
     const folder = newFolder();
-    const { out } = await init(folder, "--provider", "meta", "--yes", "--json");
-    expect(JSON.parse(out)).toMatchObject({ placeholders: ["META_APP_SECRET"], verifyToken: envOf(folder)["META_VERIFY_TOKEN"] });
+    const { out } = await init(folder, "--provider", "meta", "--yes", "--json", "--verify-token", "a token");
+    expect(JSON.parse(out)).toMatchObject({ placeholders: ["META_APP_SECRET"], verifyToken: "a token" });
+    expect(envOf(folder)["META_VERIFY_TOKEN"]).toBe("a token");
     expect(warnings(settingsOf(folder)).map(({ path }) => path)).toEqual(["sources.wa.signature.secrets[0]"]);
   });
 
