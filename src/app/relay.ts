@@ -55,6 +55,7 @@ import { storedBreakers } from "./stored-breakers.ts";
 import { createSupervisor, type Supervised, type Supervisor } from "./supervise.ts";
 import type { Tracing } from "./tracing.ts";
 import { endLeftExchanges, startUpkeep } from "./upkeep.ts";
+import { inForce } from "./watching.ts";
 import { createWebServer, type ListenAddress, type WebhookHandler, type WebServer } from "./web-server.ts";
 
 export interface RelayOptions {
@@ -266,7 +267,7 @@ export async function createRelay({
     quarantine: createCount(clock.now, store.browse.quarantine, noQuarantine),
     lanes: dispatcher.states,
     breakers,
-    alarms: () => (store.isShared ? store.alarmsInForce() : service.alarms()),
+    alarms: async () => (store.isShared ? inForce(await store.alarms()) : service.alarms()),
     // A console asks every second.
     database: createCount<DatabaseFacts | null>(clock.now, database, null, { least: 10_000, most: 10_000, times: 1 }),
     stops: service.stops,

@@ -1,11 +1,11 @@
 import type { Settings } from "../config/schema.ts";
 import { accountsOf } from "../config/sources.ts";
-import { type AlarmChange, alarmKey } from "../model/alarm.ts";
+import { type Alarm, type AlarmName, alarmKey, type StoredAlarm } from "../model/alarm.ts";
 import { type ConditionName, conditionOf, conditions } from "../model/attention.ts";
 import type { Clock } from "../model/clock.ts";
 import { isTruncated } from "../model/envelope.ts";
 import type { ReceivedEvent } from "../model/event.ts";
-import { alertBody, createAlarms, postAlert } from "../observe/health.ts";
+import { alertBody, postAlert } from "../observe/health.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { PollFault } from "../reconcile/port.ts";
@@ -18,10 +18,7 @@ import { createObservations } from "./observations.ts";
 import type { Supervised, Supervisor } from "./supervise.ts";
 
 export interface WatchingParts {
-  readonly store: Pick<
-    Store,
-    "isShared" | "holdLease" | "read" | "noteObservations" | "observations" | "alarmsInForce" | "noteAlarm" | "untoldAlarms" | "alarmTold"
-  >;
+  readonly store: Pick<Store, "isShared" | "holdLease" | "read" | "noteObservations" | "observations" | "alarms" | "keepAlarm">;
   readonly settings: () => Settings;
   readonly services: Pick<ServiceAccounts, "limiters">;
   readonly clock: Clock;
@@ -48,30 +45,36 @@ export function createWatching({ store, settings, services, clock, supervise, lo
   let isLeader = !store.isShared;
   const tasks: Supervised[] = [];
 
-  const reports = createAlarmReports({ store, settings, now, log });
-  /** Changes that the store does not have yet. */
-  let unstored: AlarmChange[] = [];
-  const alarms = createAlarms((change) => {
-    unstored.push(change);
-    if (!store.isShared) void reportChanges();
-  });
+  const changes = createAlarmChanges({ store, settings, now, log });
   const holding = createNoticing(now);
+  /** What this process sees of accounts, by key: `silence`, `key` and `polls`. */
+  const raised = new Map<string, Alarm>();
   /** Accounts whose key alarm an earlier process raised: here no call has shown yet whether it still holds. */
   const inherited = new Set<string>();
+  /** Returns whether that is new. */
+  const raise = (alarm: Alarm): boolean => {
+    const key = alarmKey(alarm);
+    const isNew = !raised.has(key);
+    if (isNew) raised.set(key, alarm);
+    return isNew;
+  };
+  const lower = (name: AlarmName): boolean => raised.delete(alarmKey(name));
+  const wakeIf = (isNew: boolean): void => {
+    if (isNew) for (const task of tasks) task.wake();
+  };
 
   const watch = createSilenceWatch({
     now,
     after: windowMs,
     quotaUsedUp: (account) => services.limiters().get(account)?.stops.quota != null,
-    began: (silence) => alarms.began({ alarm: "silence", account: silence.account, route: null, since: silence.since, ...textOf(silence) }),
-    ended: ({ account }) => alarms.ended({ alarm: "silence", account, route: null }),
+    began: (silence) => void raise({ alarm: "silence", account: silence.account, route: null, since: silence.since, ...textOf(silence) }),
+    ended: ({ account }) => void lower({ alarm: "silence", account, route: null }),
     missed,
   });
 
   /** Stores the observations of this process. The leader then judges those of all processes. */
   async function lookTogether(shared: NonNullable<typeof observations>): Promise<number> {
     await shared.flush();
-    await reports.settle();
     if (!(await store.holdLease("alarms", leaseMs))) {
       isLeader = false;
       for (const account of Object.keys(settings().accounts)) metrics().reconcile.silence.set({ account }, 0);
@@ -92,59 +95,33 @@ export function createWatching({ store, settings, services, clock, supervise, lo
     // The first call only refreshes what a new leader knows of keys.
     if (isNew) services.limiters();
     else lookAtKeys();
-    await lookAtConditions();
-    await reportChanges();
+    await changes.become(await conditionsInForce());
     return lookEveryMs;
   }
 
   /** Of a process with a store of its own. */
-  function startAlone(): void {
-    const name = "watching over webhooks";
-    const look = (): number => {
-      lookForSilence();
-      lookAtKeys();
-      return lookEveryMs;
-    };
-    const lookFurther = async (): Promise<number> => {
-      await lookAtConditions();
-      await reports.settle();
-      return lookEveryMs;
-    };
-    tasks.push(supervise({ name, firstMs: lookEveryMs, run: look }), supervise({ name: "the alarms", firstMs: 0, run: lookFurther }));
+  async function lookAlone(): Promise<number> {
+    lookForSilence();
+    lookAtKeys();
+    await changes.become(await conditionsInForce());
+    return lookEveryMs;
   }
 
-  /** Stores each change, so that a process that ends leaves what is not reported yet to the next one. */
-  async function reportChanges(): Promise<void> {
-    for (let [change] = unstored; change !== undefined; [change] = unstored) {
-      if (store.isShared) {
-        const isOurs = await store.noteAlarm(change);
-        unstored.shift();
-        if (isOurs) reports.report(change);
-      } else {
-        unstored.shift();
-        // Reported although it cannot be stored: this may be the alarm about that.
-        await Promise.resolve(store.noteAlarm(change)).catch(() => {});
-        reports.report(change);
-      }
-    }
-  }
-
-  /** Continues with the alarms that the leader before stored, and makes the reports that it did not make. */
+  /** Continues with the alarms that the leader before stored. */
   async function takeOver(): Promise<void> {
-    const known = settings().accounts;
-    const unreported = await store.untoldAlarms();
-    const inForce = (await store.alarmsInForce()).filter(({ account }) => account === null || Object.hasOwn(known, account));
-    // The beginning of an alarm before its end.
-    for (const change of unreported.toSorted((a, b) => a.state.localeCompare(b.state))) reports.report(change);
-    unstored = [];
-    alarms.adopt(inForce);
-    watch.adopt(inForce.flatMap((alarm) => (alarm.alarm === "silence" ? [alarm] : [])));
-    if (!store.isShared) for (const alarm of inForce) if (alarm.alarm === "key") inherited.add(alarm.account);
+    const accounts = settings().accounts;
+    const stored = (await changes.load()).filter(({ account }) => account !== null && Object.hasOwn(accounts, account));
+    raised.clear();
+    for (const alarm of stored) if (!(alarm.alarm in conditions)) raise(alarm);
+    watch.adopt(stored.flatMap((alarm) => (alarm.alarm === "silence" ? [alarm] : [])));
+    if (!store.isShared) for (const alarm of stored) if (alarm.alarm === "key") inherited.add(alarm.account);
   }
 
-  /** What needs action becomes an alarm once it lasts, unless another alarm stands for it. */
-  async function lookAtConditions(): Promise<void> {
+  /** What needs action is an alarm once it lasts, unless an alarm of the account stands for it. */
+  async function conditionsInForce(): Promise<ReadonlyMap<string, Alarm>> {
     const { attention } = await diagnose();
+    const before = new Map(changes.inForce().map((alarm) => [alarmKey(alarm), alarm]));
+    const alarms = new Map(raised);
     holding.look((noticed) => {
       const current = new Set<string>();
       for (const entry of attention) {
@@ -154,15 +131,17 @@ export function createWatching({ store, settings, services, clock, supervise, lo
         const key = alarmKey({ alarm: name, account, route });
         current.add(key);
         const older = olderNames[name];
-        const stands = older !== undefined && account !== null && alarms.has({ alarm: older, account, route: null });
-        if (stands || now() - noticed(key) < after * 1000) continue;
-        alarms.began({ alarm: name, account, route, since: entry.since, text: entry.text, causes: [] });
+        const olderKey = older === undefined ? "" : alarmKey({ alarm: older, account, route: null });
+        // Also the one that ends now: the diagnosis still has it.
+        const stands = raised.has(olderKey) || before.has(olderKey);
+        const lasts = !stands && now() - noticed(key) >= after * 1000;
+        const alarm = before.get(key) ?? (lasts ? { alarm: name, account, route, since: entry.since, text: entry.text, causes: [] } : null);
+        if (alarm !== null) alarms.set(key, alarm);
       }
-      for (const alarm of alarms.list()) {
-        const key = alarmKey(alarm);
-        if (alarm.alarm in conditions && !current.has(key) && now() - noticed(`no ${key}`) >= overAfterMs) alarms.ended(alarm);
-      }
+      for (const [key, alarm] of before)
+        if (alarm.alarm in conditions && !current.has(key) && now() - noticed(`no ${key}`) < overAfterMs) alarms.set(key, alarm);
     });
+    return alarms;
   }
 
   function lookForSilence(): void {
@@ -175,21 +154,21 @@ export function createWatching({ store, settings, services, clock, supervise, lo
 
   function lookAtKeys(): void {
     for (const [account, { stops }] of services.limiters()) {
-      if (stops.unauthenticated !== null) keyRefused(account);
-      else if (!inherited.has(account)) alarms.ended({ alarm: "key", account, route: null });
+      if (stops.unauthenticated !== null) raiseKey(account);
+      else if (!inherited.has(account)) lower({ alarm: "key", account, route: null });
     }
   }
 
-  function keyRefused(account: string): void {
-    if (!isLeader) return;
+  function raiseKey(account: string): boolean {
+    if (!isLeader) return false;
     const text = "the service refuses the API key: missing, misspelled or revoked";
     inherited.delete(account);
-    alarms.began({ alarm: "key", account, route: null, since: now(), text, causes: [] });
+    return raise({ alarm: "key", account, route: null, since: now(), text, causes: [] });
   }
 
-  function setPollAlarm(account: string, text: PollNews): void {
-    if (text === null) alarms.ended({ alarm: "polls", account, route: null });
-    else alarms.began({ alarm: "polls", account, route: null, since: now(), text, causes: [] });
+  function setPollAlarm(account: string, text: PollNews): boolean {
+    if (text === null) return lower({ alarm: "polls", account, route: null });
+    return raise({ alarm: "polls", account, route: null, since: now(), text, causes: [] });
   }
 
   return {
@@ -199,7 +178,7 @@ export function createWatching({ store, settings, services, clock, supervise, lo
         return;
       }
       await takeOver();
-      startAlone();
+      tasks.push(supervise({ name: "watching over webhooks", firstMs: 0, run: lookAlone }));
     },
     arrived({ account, origin, subject, envelope }: ReceivedEvent): void {
       if (origin !== "webhook") return;
@@ -228,38 +207,56 @@ export function createWatching({ store, settings, services, clock, supervise, lo
         else observations.add(account, { refused: 1 });
       }
     },
-    keyRefused,
+    keyRefused: (account: string): void => wakeIf(raiseKey(account)),
     /** A call shows that the service accepts the key. */
     keyWorked: (account: string): void => void inherited.delete(account),
     /** The last poll of an account found a message (null), or showed a fault of all its polls. */
     polled(account: string, fault: PollFault | null): void {
       metrics().reconcile.faulty.set({ account }, fault === null ? 0 : 1);
       const text = fault === null ? null : `${faultTexts[fault.reason]} (${fault.detail})`;
-      if (observations === null) setPollAlarm(account, text);
+      if (observations === null) wakeIf(setPollAlarm(account, text));
       else observations.add(account, { polls: text });
     },
-    alarms: () => (isLeader ? alarms.list() : []),
+    alarms: () => (isLeader ? changes.inForce() : []),
     async close(): Promise<void> {
       await Promise.all(tasks.map((task) => task.close()));
       // The other processes get the last observations.
       await observations?.flush().catch(() => {});
-      await reports.close();
     },
   };
 }
 
-interface ReportParts extends Pick<WatchingParts, "settings" | "log"> {
-  readonly store: Pick<Store, "alarmTold">;
+export function inForce(stored: Iterable<StoredAlarm>): readonly Alarm[] {
+  return [...stored].flatMap(({ state, alarm }) => (state === "began" ? [alarm] : []));
+}
+
+interface ChangesParts extends Pick<WatchingParts, "settings" | "log"> {
+  readonly store: Pick<Store, "isShared" | "alarms" | "keepAlarm">;
   readonly now: () => number;
 }
 
-/** Reports each change of an alarm: one line in the log, and one post to `silence.alertUrl`. */
-function createAlarmReports({ store, settings, now, log }: ReportParts) {
-  const inFlight = new Set<Promise<void>>();
-  /** Reported, and not yet marked so in the store. */
-  const unmarked = new Set<AlarmChange>();
+/**
+ * The alarms as they are stored. A change is stored, reported by a line in the log and one post to `silence.alertUrl`, and
+ * marked as reported. The next leader reports what is not marked.
+ */
+function createAlarmChanges({ store, settings, now, log }: ChangesParts) {
+  const stored = new Map<string, StoredAlarm>();
+  /** Reported here, while the mark may not be stored yet. */
+  const reported = new WeakSet<StoredAlarm>();
 
-  async function post(change: AlarmChange): Promise<void> {
+  async function keep(change: StoredAlarm, next: StoredAlarm | null): Promise<void> {
+    const key = alarmKey(change.alarm);
+    try {
+      await store.keepAlarm(change.alarm, next);
+    } catch (error) {
+      // A store of its own may be what the alarm is about.
+      if (store.isShared) throw error;
+    }
+    if (next === null) stored.delete(key);
+    else stored.set(key, next);
+  }
+
+  async function post(change: StoredAlarm): Promise<void> {
     const { alertUrl } = settings().silence;
     if (alertUrl === undefined) return;
     const { alarm, account, route } = change.alarm;
@@ -268,34 +265,41 @@ function createAlarmReports({ store, settings, now, log }: ReportParts) {
     });
   }
 
-  /** Without the mark, the next leader would report the change again. */
-  async function settle(): Promise<void> {
-    for (const change of unmarked) {
-      await store.alarmTold(change);
-      unmarked.delete(change);
+  async function report(change: StoredAlarm): Promise<void> {
+    const { state, alarm } = change;
+    const { account, route, causes } = alarm;
+    if (!reported.has(change)) {
+      if (state === "began") log.error({ alarm: alarm.alarm, account, route, causes }, alarm.text);
+      else log.info({ alarm: alarm.alarm, account, route, tookMs: now() - alarm.since }, `over: ${alarm.text}`);
+      await post(change);
+      reported.add(change);
     }
+    await keep(change, state === "ended" ? null : { ...change, isReported: true });
+  }
+
+  async function make(change: StoredAlarm): Promise<void> {
+    await keep(change, change);
+    await report(change);
   }
 
   return {
-    report(change: AlarmChange): void {
-      const { state, alarm } = change;
-      const { account, route, causes } = alarm;
-      if (state === "began") log.error({ alarm: alarm.alarm, account, route, causes }, alarm.text);
-      else log.info({ alarm: alarm.alarm, account, route, tookMs: now() - alarm.since }, `over: ${alarm.text}`);
-      const done = post(change)
-        .then(() => {
-          unmarked.add(change);
-          return settle();
-        })
-        // The next look tries again.
-        .catch(() => {});
-      inFlight.add(done);
-      void done.then(() => inFlight.delete(done));
+    /** Reads the alarms of the leader before. Returns those in force. */
+    async load(): Promise<readonly Alarm[]> {
+      const read = await store.alarms();
+      stored.clear();
+      for (const each of read) stored.set(alarmKey(each.alarm), each);
+      return inForce(read);
     },
-    settle,
-    /** Resolves once all posts were made. */
-    async close(): Promise<void> {
-      await Promise.all(inFlight);
+    inForce: () => inForce(stored.values()),
+    /** Makes `alarms`, by key, those in force. */
+    async become(alarms: ReadonlyMap<string, Alarm>): Promise<void> {
+      await Promise.all([...stored.values()].filter(({ isReported }) => !isReported).map(report));
+      const ended = inForce(stored.values()).filter((alarm) => !alarms.has(alarmKey(alarm)));
+      const began = [...alarms].filter(([key]) => !stored.has(key)).map(([, alarm]) => alarm);
+      await Promise.all([
+        ...ended.map((alarm) => make({ state: "ended", alarm, isReported: false })),
+        ...began.map((alarm) => make({ state: "began", alarm, isReported: false })),
+      ]);
     },
   };
 }

@@ -30,6 +30,11 @@ export interface AlarmChange {
   readonly alarm: Alarm;
 }
 
+/** The last change of an alarm. An end is kept until it is reported. */
+export interface StoredAlarm extends AlarmChange {
+  readonly isReported: boolean;
+}
+
 export type AlarmName = Pick<Alarm, "alarm" | "account" | "route">;
 
 /** Names an alarm among those in force. */

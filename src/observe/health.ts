@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
-import { type Alarm, type AlarmChange, type AlarmName, alarmKey } from "../model/alarm.ts";
+import type { Alarm, AlarmChange } from "../model/alarm.ts";
 import { lookupFunction } from "../model/name-lookup.ts";
 
 /** Whether the relay is ready, and if not, why. */
@@ -34,42 +34,6 @@ export function createHealth(): Health {
 
 /** With times as ISO 8601. */
 type AlarmView = Omit<Alarm, "since"> & { readonly since: string };
-
-interface Alarms {
-  /** Has no effect while the alarm is in force. */
-  began(alarm: Alarm): void;
-  ended(alarm: AlarmName): void;
-  /** Replaces the alarms in force with those of another process, without reporting changes. */
-  adopt(alarms: readonly Alarm[]): void;
-  has(alarm: AlarmName): boolean;
-  list(): readonly Alarm[];
-}
-
-/** The alarms in force; each change is reported once. */
-export function createAlarms(changed: (change: AlarmChange) => void): Alarms {
-  const inForce = new Map<string, Alarm>();
-  return {
-    began(alarm) {
-      const key = alarmKey(alarm);
-      if (inForce.has(key)) return;
-      inForce.set(key, alarm);
-      changed({ state: "began", alarm });
-    },
-    ended(ended) {
-      const key = alarmKey(ended);
-      const alarm = inForce.get(key);
-      if (alarm === undefined) return;
-      inForce.delete(key);
-      changed({ state: "ended", alarm });
-    },
-    adopt(alarms) {
-      inForce.clear();
-      for (const alarm of alarms) inForce.set(alarmKey(alarm), alarm);
-    },
-    has: (alarm) => inForce.has(alarmKey(alarm)),
-    list: () => [...inForce.values()],
-  };
-}
 
 /** The body posted to the alert URL. */
 export function alertBody({ state, alarm }: AlarmChange, now: number): string {

@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import type { AlarmChange } from "../model/alarm.ts";
 import type { Settlement } from "../model/delivery.ts";
 import type { QuarantinedBody } from "../model/event.ts";
 import type { Covering, HydrationEnd } from "../model/hydration.ts";
@@ -9,7 +8,6 @@ import type { ReleasedEvent } from "./port.ts";
 import type { DueDelivery, Registered, Rules } from "./rules.ts";
 import type { Work } from "./sql/ops.ts";
 import { type Accepted, type Arriving, accept } from "./work/accept.ts";
-import { noteAlarm } from "./work/alarms.ts";
 import { type Backfilled, type Backfilling, backfill } from "./work/backfill.ts";
 import { type Batches, each } from "./work/batches.ts";
 import { type Counts, createCounting } from "./work/counts.ts";
@@ -96,7 +94,6 @@ export function createCommands({ rules, writer, held }: CommandParts) {
     beginSend: uncounted<Beginning, StoredSend | null>((batch) => beginSends(batch, process)),
     settleSend: uncounted<Ending, readonly DueDelivery[]>((batch) => settleSends(batch, process, parking)),
     forgetSends: (before: number, limit: number) => forgetSends(before, limit, process),
-    noteAlarm: (change: AlarmChange) => noteAlarm(change, process),
     holdLease: (name: string, forMs: number) => holdLease(name, forMs, process),
     leave: () => leave(process),
     isAlone: process.isAlone,

@@ -1,4 +1,4 @@
-import type { AlarmChange } from "../model/alarm.ts";
+import type { AlarmName, StoredAlarm } from "../model/alarm.ts";
 import type { BudgetRequest } from "../model/budget.ts";
 import type { DueRange, QueueKey, Settlement, Settling } from "../model/delivery.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
@@ -26,7 +26,7 @@ import { createReading } from "./read/reading.ts";
 import { type Rules, sumRegistered } from "./rules.ts";
 import type { CallCount, RecentCall } from "./service-port.ts";
 import type { Work } from "./sql/ops.ts";
-import { alarmsInForce, alarmTold, untoldAlarms } from "./work/alarms.ts";
+import { alarms, keepAlarm } from "./work/alarms.ts";
 import { findBackfill } from "./work/backfill.ts";
 import { each } from "./work/batches.ts";
 import { stepBudget } from "./work/budgets.ts";
@@ -148,10 +148,8 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
     moveCursor: (name: string, seq: number, at: number) => write(() => moveCursor(name, seq, at)),
     claimOnce: (key: string, until: number) => write(() => claimOnce(key, until)),
     isClaimed: (key: string) => read(isClaimed(key)),
-    alarmsInForce: () => read(alarmsInForce()),
-    noteAlarm: (change: AlarmChange) => write(() => commands.noteAlarm(change)),
-    untoldAlarms: () => read(untoldAlarms()),
-    alarmTold: (change: AlarmChange) => write(() => alarmTold(change)),
+    alarms: () => read(alarms()),
+    keepAlarm: (name: AlarmName, alarm: StoredAlarm | null) => write(() => keepAlarm(name, alarm)),
     notePass: (pass: LastPass) => write(() => notePass(pass)),
     lastPasses: () => read(lastPasses()),
     noteHandshake: (fingerprint: string, at: number) => write(() => noteHandshake(fingerprint, at)),

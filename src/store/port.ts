@@ -1,4 +1,4 @@
-import type { Alarm, AlarmChange } from "../model/alarm.ts";
+import type { AlarmName, StoredAlarm } from "../model/alarm.ts";
 import type { DeliveryState, RouteNotes, Settlement } from "../model/delivery.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { GaugeSample } from "../model/history.ts";
@@ -285,13 +285,10 @@ interface Observations {
   noteObservations(observations: readonly AccountObservation[]): Promise<void>;
   /** The observations after a place. Null: after the time `from`. */
   observations(place: string | null, from: number): MaybePromise<ObservationsRead>;
-  /** Alarms that a process reported and that have not ended. */
-  alarmsInForce(): MaybePromise<readonly Alarm[]>;
-  /** Whether this process alone reports the change. It calls `alarmTold` when it has. */
-  noteAlarm(change: AlarmChange): MaybePromise<boolean>;
-  /** Changes that no process has reported yet: the one that noted them may have died. */
-  untoldAlarms(): MaybePromise<readonly AlarmChange[]>;
-  alarmTold(change: AlarmChange): MaybePromise<void>;
+  /** Those in force, and those whose end is not reported yet: the process that noted it may have died. */
+  alarms(): MaybePromise<readonly StoredAlarm[]>;
+  /** Null: its end was reported. */
+  keepAlarm(name: AlarmName, alarm: StoredAlarm | null): MaybePromise<void>;
   /** Replaces the account's last reconciliation pass. */
   notePass(pass: LastPass): MaybePromise<void>;
   lastPasses(): MaybePromise<readonly LastPass[]>;

@@ -98,16 +98,19 @@ export function oneStoreNotesContract(name: string, open: OpenStore, tags: strin
       expect([await port.findCursor("c0"), await port.findCursor("c1")]).toEqual([null, 1]);
     });
 
-    test("alarms are in force until they end, and a change waits until it is reported", async () => {
+    test("keeps the last change of each alarm until its end is reported", async () => {
       const port = storeOn(store, rules);
-      const change = (state: "began" | "ended") =>
-        ({ state, alarm: { alarm: "key", account: "main", route: null, since: start, text: "", causes: [] } }) as const;
-      expect(await port.noteAlarm(change("began"))).toBe(true);
-      expect([await port.alarmsInForce(), await port.untoldAlarms()]).toEqual([[change("began").alarm], [change("began")]]);
-      await port.alarmTold(change("began"));
-      expect(await port.noteAlarm(change("ended"))).toBe(true);
-      expect([await port.alarmsInForce(), await port.untoldAlarms()]).toEqual([[], [change("ended")]]);
-      await port.alarmTold(change("ended"));
+      const alarm = { alarm: "key", account: "main", route: null, since: start, text: "x".repeat(4_000), causes: ["a cause"] } as const;
+      const other = { ...alarm, account: "shop" };
+      const began = { state: "began", alarm, isReported: false } as const;
+      await port.keepAlarm(alarm, began);
+      await port.keepAlarm(other, { ...began, alarm: other });
+      expect(await port.alarms()).toEqual([began, { ...began, alarm: other }]);
+      const ended = { ...began, state: "ended" } as const;
+      await port.keepAlarm(alarm, ended);
+      await port.keepAlarm(other, null);
+      expect(await port.alarms()).toEqual([ended]);
+      await port.keepAlarm(alarm, null);
       expect(await store.rows(state)).toEqual([]);
     });
 

@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import type { AlarmChange } from "../../../src/model/alarm.ts";
 import type { SendKey } from "../../../src/model/send.ts";
 import type { AccountObservation } from "../../../src/store/port.ts";
 import { state, subjects } from "../../../src/store/schema/tables.ts";
@@ -82,27 +81,6 @@ test("a leader lease has one holder, until it is released or expires", async () 
   await expire(opened);
   expect(await holder.holdLease("retention", 60_000)).toBe(true);
   expect(await second.holdLease("retention", 60_000)).toBe(false);
-});
-
-test("one of two processes reports a change of an alarm, also when it retries after a lost answer", async () => {
-  await using two = await openTwo();
-  const { one, other } = two;
-  const change = (state: "began" | "ended", since: number): AlarmChange => ({
-    state,
-    alarm: { alarm: "silence", account: "main", route: null, since, text: "none".repeat(1_000), causes: ["url"] },
-  });
-  const noted = await Promise.all([one.noteAlarm(change("began", 1)), other.noteAlarm(change("began", 1))]);
-  expect(noted.filter((isOurs) => isOurs)).toHaveLength(1);
-  const [reporter, second] = noted[0] ? [one, other] : [other, one];
-  expect(await reporter.noteAlarm(change("began", 1))).toBe(true);
-  expect(await second.noteAlarm(change("began", 2))).toBe(false);
-  expect(await second.alarmsInForce()).toEqual([change("began", 1).alarm]);
-  expect(await second.untoldAlarms()).toEqual([change("began", 1)]);
-  await second.alarmTold(change("began", 1));
-  expect(await reporter.noteAlarm(change("began", 1))).toBe(false);
-  expect(await second.noteAlarm(change("ended", 1))).toBe(true);
-  expect(await reporter.noteAlarm(change("ended", 1))).toBe(false);
-  expect([await one.alarmsInForce(), await one.untoldAlarms()]).toEqual([[], [change("ended", 1)]]);
 });
 
 const seen = (at: number): AccountObservation => ({ account: "main", at, events: 1, truncated: 0, refused: 0, registered: 0, missed: 0 });

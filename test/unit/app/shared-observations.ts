@@ -1,4 +1,4 @@
-import { type Alarm, type AlarmChange, alarmKey } from "../../../src/model/alarm.ts";
+import { type AlarmName, alarmKey, type StoredAlarm } from "../../../src/model/alarm.ts";
 import type { Clock } from "../../../src/model/clock.ts";
 import { type AccountObservation, StoreUnavailable } from "../../../src/store/port.ts";
 import type { EventDetail } from "../../../src/store/views.ts";
@@ -10,9 +10,7 @@ export function createSharedStore(clock: Clock) {
   /** By wamid. */
   const told = new Map<string, Pick<EventDetail, "origin" | "status">[]>();
   const all: Pick<EventDetail, "origin" | "status">[] = [];
-  const alarms = new Map<string, Alarm>();
-  /** Changes that nobody has told of yet, with who is to. */
-  const untold = new Map<string, string>();
+  const alarms = new Map<string, StoredAlarm>();
   let isAway = false;
 
   function here(): void {
@@ -28,7 +26,7 @@ export function createSharedStore(clock: Clock) {
     away(is: boolean): void {
       isAway = is;
     },
-    untold: () => [...untold.keys()],
+    untold: () => [...alarms.values()].filter(({ isReported }) => !isReported),
     holderOf: (name: string): string | null => leases.get(name)?.holder ?? null,
     /** Its store as one process has it. */
     of: (holder: string) => ({
@@ -49,26 +47,14 @@ export function createSharedStore(clock: Clock) {
         const observations = place === null ? noted.filter(({ at }) => at > from) : noted.slice(Number(place));
         return { observations, place: String(noted.length) };
       },
-      async alarmsInForce() {
+      async alarms() {
         here();
         return [...alarms.values()];
       },
-      async noteAlarm(change: AlarmChange) {
+      async keepAlarm(name: AlarmName, alarm: StoredAlarm | null) {
         here();
-        const { state, alarm } = change;
-        const name = alarmKey(alarm);
-        const isNew = state === "ended" ? alarms.delete(name) : !alarms.has(name);
-        if (state === "began" && isNew) alarms.set(name, alarm);
-        if (isNew) untold.set(JSON.stringify(change), holder);
-        return untold.get(JSON.stringify(change)) === holder;
-      },
-      async untoldAlarms() {
-        here();
-        return [...untold.keys()].map((json) => JSON.parse(json) as AlarmChange);
-      },
-      async alarmTold(change: AlarmChange) {
-        here();
-        untold.delete(JSON.stringify(change));
+        if (alarm === null) alarms.delete(alarmKey(name));
+        else alarms.set(alarmKey(name), alarm);
       },
       read: {
         stories: {

@@ -84,7 +84,7 @@ async function open() {
     second: process(shared.of("second") as unknown as Store),
     /** The first one ends as it has noted the next change, before it posts. */
     diesAsItNotes(): void {
-      whereItDies = "noteAlarm";
+      whereItDies = "keepAlarm";
     },
     /** The first one ends while the next post of its is under way. */
     diesAsItPosts(): void {
