@@ -4,7 +4,8 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { createRules, inboundSources } from "../../src/app/rules.ts";
 import { parseSettings } from "../../src/config/load.ts";
-import { createRequestVerifier, type InboundSource } from "../../src/receive/verify-request.ts";
+import type { InboundSource } from "../../src/receive/inbound-source.ts";
+import { createRequestVerifier } from "../../src/receive/verify-request.ts";
 import { openSqliteStore, type SqliteStore } from "../../src/store/sqlite/open.ts";
 import { account, secret, source } from "../events.ts";
 

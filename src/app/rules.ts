@@ -2,7 +2,7 @@ import type { Settings } from "../config/schema.ts";
 import type { ProxiedSource } from "../deliver/proxy.ts";
 import { startOf } from "../hydrate/candidates.ts";
 import { fieldsSchema } from "../model/event.ts";
-import type { InboundSource } from "../receive/verify-request.ts";
+import type { InboundSource } from "../receive/inbound-source.ts";
 import { createPlanner, type Planner } from "../route/plan.ts";
 import { isCallable } from "../service/accounts.ts";
 import type { Rules } from "../store/rules.ts";

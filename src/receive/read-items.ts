@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import { accountOf, formats, requestText } from "../model/formats/formats.ts";
 import { derivedUuid, type EventId } from "../model/ids.ts";
-import type { InboundSource, SeveralSettings } from "./verify-request.ts";
+import type { InboundSource, SeveralSettings } from "./inbound-source.ts";
 
 /** An item of a request: an event, or a body that is kept as none. */
 export type ReceivedItem =

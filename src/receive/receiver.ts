@@ -6,11 +6,12 @@ import type { FormatName } from "../model/formats/formats.ts";
 import { type Answer, errorAnswer, jsonAnswer, send, sendEarly } from "./answer.ts";
 import { createFailureLimit } from "./failure-limit.ts";
 import { answerHandshake } from "./handshake.ts";
+import type { InboundSource, SeveralSettings } from "./inbound-source.ts";
 import { createBodyReader, type WebhookRequest } from "./read-body.ts";
 import type { ReceivedItem } from "./read-items.ts";
 import { createSeveral } from "./several.ts";
 import type { SignatureRefusal } from "./signature/verify.ts";
-import { createRequestVerifier, type InboundSource, type SeveralSettings, type VerifiedRequest } from "./verify-request.ts";
+import { createRequestVerifier, type VerifiedRequest } from "./verify-request.ts";
 
 /** What the receiver needs of the store and of proxying. Every call rejects when nothing can be stored now. */
 interface Accepting {

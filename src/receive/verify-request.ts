@@ -1,34 +1,12 @@
 import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import { parseEnvelope } from "../model/envelope.ts";
-import { type FieldPaths, type QuarantinedBody, type ReceivedEvent, subjectOf } from "../model/event.ts";
-import type { FormatName } from "../model/formats/formats.ts";
+import { type QuarantinedBody, type ReceivedEvent, subjectOf } from "../model/event.ts";
 import { type EventId, uuidv7 } from "../model/ids.ts";
-import type { Secret } from "../model/secret.ts";
-import type { SignatureSettings } from "../model/signature.ts";
-import { createCheck, type OtherChecks } from "./check.ts";
+import { createCheck } from "./check.ts";
+import type { InboundSource } from "./inbound-source.ts";
 import { type ReceivedItem, readItems } from "./read-items.ts";
 import type { SignatureRefusal, VerifiableRequest } from "./signature/verify.ts";
-
-/** One inbound endpoint, as configured. */
-export interface InboundSource {
-  readonly name: string;
-  readonly account: string;
-  readonly kind: "events" | "automation-request";
-  /** Applies to `automation-request` only. */
-  readonly mode: "ack" | "proxy";
-  readonly signature: (SignatureSettings & { readonly secrets: readonly Secret[] }) | undefined;
-  readonly fields: FieldPaths;
-  /** Of a source whose requests may have several events. Absent: the service's own envelope. */
-  readonly several?: SeveralSettings | undefined;
-}
-
-export interface SeveralSettings extends OtherChecks {
-  readonly format: FormatName;
-  /** The account of each business number. */
-  readonly accounts: Readonly<Record<string, string>>;
-  readonly verifyTokens: readonly Secret[];
-}
 
 export type VerifiedRequest =
   | { readonly kind: "event"; readonly event: ReceivedEvent }

@@ -1,7 +1,7 @@
 import type { RouteVerdict } from "../../model/plan.ts";
 import { addVerdicts } from "../../track/backfill.ts";
 import { nothingTracked, replan } from "../../track/planning.ts";
-import type { BackfillFilter, Replayed, ReplayCursor } from "../port.ts";
+import type { BackfillFilter, ReplayCursor, Replayed } from "../port.ts";
 import type { Rules } from "../rules.ts";
 import { codeOf } from "../schema/codes.ts";
 import type { RowOf } from "../schema/table.ts";

@@ -6,9 +6,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { errorCodes } from "../../../src/model/errors.ts";
 import { fieldsSchema, type QuarantinedBody, type ReceivedEvent } from "../../../src/model/event.ts";
 import { Secret } from "../../../src/model/secret.ts";
+import type { InboundSource } from "../../../src/receive/inbound-source.ts";
 import { WebhookRequest } from "../../../src/receive/read-body.ts";
 import { createReceiver, type Receiver } from "../../../src/receive/receiver.ts";
-import type { InboundSource } from "../../../src/receive/verify-request.ts";
 import { longestWaitMs, until } from "../../harness/until.ts";
 
 const secret = "property-secret";
