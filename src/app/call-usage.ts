@@ -7,7 +7,7 @@ import { quotaDay, quotaMonth } from "../service/renewal.ts";
 import { type Store, StoreUnavailable } from "../store/port.ts";
 import type { Supervisor } from "./supervise.ts";
 
-export interface CallUsageParts {
+interface CallUsageParts {
   readonly store: Pick<Store, "serviceCalls" | "addServiceCalls">;
   readonly clock: Pick<Clock, "now">;
   readonly supervise: Supervisor["supervise"];

@@ -11,7 +11,7 @@ import { type AttentionFacts, attentionOf, createNoticing, routeFacts } from "./
 import { answerOr } from "./gauges.ts";
 import type { Supervisor } from "./supervise.ts";
 
-export interface DiagnosisParts {
+interface DiagnosisParts {
   /** When the process started, in unix ms. */
   readonly startedAt: number;
   readonly now: () => number;

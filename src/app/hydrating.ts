@@ -41,8 +41,6 @@ const leaseMs = 15_000;
 /** While all polls of an account are faulty, one call checks again after this. */
 const faultyMs = 5 * 60_000;
 
-export type Hydrating = ReturnType<typeof createHydrating>;
-
 /** Hydration, connected to the store, the service's clients, and the intake of the statuses that it finds. */
 export function createHydrating(parts: HydratingParts) {
   const { settings, store, services, clock, supervise, random, log, metrics, intake, polling, mayPoll, scheduled, passed } = parts;

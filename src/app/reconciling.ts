@@ -20,7 +20,7 @@ import { createPolledService, type Polling, type StatusIntake } from "./polling.
 
 import type { Watching } from "./watching.ts";
 
-export interface ReconcilingParts {
+interface ReconcilingParts {
   readonly settings: () => Settings;
   readonly store: Pick<Store, "claimPolls" | "settlePolls" | "countPolls" | "holdLease" | "notePass" | "lastPasses">;
   readonly services: ServiceAccounts;

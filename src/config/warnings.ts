@@ -81,7 +81,7 @@ function warnAboutRedis(to: Exclude<DestinationSettings, UrlDestinationSettings>
     warn([...path, "stream"], "has no maxLength beside it: it grows until Redis is full, unless something else trims it");
   }
   const place = readRedisUrl(to.redis.reveal());
-  const host = place?.hosts[0]?.host ?? "";
+  const host = place?.host ?? "";
   // A name of one part, such as a container's, is in the local network.
   const isFar = host.includes(".") || host.includes(":");
   if (place?.tls === false && isFar && !isPrivateHost(`http://${host.includes(":") ? `[${host}]` : host}/`)) {

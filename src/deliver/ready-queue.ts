@@ -4,11 +4,11 @@ import type { MaybePromise } from "../model/maybe-promise.ts";
 import { leaseName, type Shard, wholeRoute } from "../model/route-lease.ts";
 import type { DeliveryStore, QueueLane } from "./queue-ports.ts";
 
-export type ReadyQueue = ReturnType<typeof createReadyQueue>;
+type ReadyQueue = ReturnType<typeof createReadyQueue>;
 /** `stopped`: why the destination is stopped when the queue begins. */
 export type QueueOf = (route: string, lane: QueueLane, stopped: string | null, shard: Shard) => ReadyQueue;
 
-export interface ReadyQueueParts {
+interface ReadyQueueParts {
   readonly store: DeliveryStore;
   readonly clock: Clock;
   /** Other processes write to the store, and may not reach this one with what they report. */

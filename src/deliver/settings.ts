@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { readRedisUrl, redisUrlSchema } from "../model/redis.ts";
+import { redisUrlSchema } from "../model/redis.ts";
 import { type Shard, wholeRoute } from "../model/route-lease.ts";
 import { Secret, secretSchema } from "../model/secret.ts";
 import { decodeKey } from "../model/signature.ts";
@@ -77,9 +77,7 @@ export function signingSecrets({ secret, secrets = [] }: Pick<CommonSettings, "s
 
 /** Settings that queues and streams have in common. */
 const redisSchema = commonSchema.extend({
-  redis: redisUrlSchema
-    .refine((url) => (readRedisUrl(url.reveal())?.hosts.length ?? 1) === 1, "names several hosts; a destination is one")
-    .describe("The Redis: redis://user:password@host:port/db, or rediss:// with TLS. Its address may be private."),
+  redis: redisUrlSchema.describe("The Redis: redis://user:password@host:port/db, or rediss:// with TLS. Its address may be private."),
   timeout: timeoutSchema
     .prefault("5s")
     .describe("Longest time of one attempt, 100ms to 5m. An attempt that timed out may still have succeeded."),

@@ -1,5 +1,4 @@
 import { readPostgresUrl } from "./postgres.ts";
-import { readRedisUrl } from "./redis.ts";
 import { Secret } from "./secret.ts";
 import { runSteps, type Steps } from "./steps.ts";
 
@@ -83,9 +82,6 @@ function partsOfSecret(text: string): string[] {
 
 /** The password of a URL, and query values such as that of `token=`. */
 function partsOfUrl(text: string): string[] {
-  // A Redis URL may have several hosts, which URL.parse refuses.
-  const redis = readRedisUrl(text);
-  if (redis !== null) return [redis.password];
   const postgres = readPostgresUrl(text);
   if (postgres !== null) return [postgres.password, encodeURIComponent(postgres.password)];
   const url = URL.parse(text);

@@ -3,8 +3,8 @@ import { secretSchema } from "./secret.ts";
 /** The address of a Redis and its credentials. Never print it as a whole (see {@link redisPlaceText}). */
 export interface RedisPlace {
   readonly tls: boolean;
-  /** One server; or any number of nodes of a Cluster or of Sentinels, of which one must answer. */
-  readonly hosts: readonly RedisHost[];
+  readonly host: string;
+  readonly port: number;
   /** Empty: the user `default`. */
   readonly username: string;
   /** Empty: none. */
@@ -12,46 +12,33 @@ export interface RedisPlace {
   readonly db: number;
 }
 
-export interface RedisHost {
-  readonly host: string;
-  readonly port: number;
-}
-
-const form = /^(rediss?):\/\/(?:([^@/?#]*)@)?([^@/?#]+)(?:\/(\d{1,4})?)?$/;
-const hostForm = /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::(\d{1,5}))?$/;
+const form = /^(rediss?):\/\/(?:([^@/?#]*)@)?(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::(\d{1,5}))?(?:\/(\d{1,4})?)?$/;
 
 /**
- * Reads `redis://user:password@host:port/db`, or `rediss://` for TLS, with hosts separated by commas. User and password are
- * percent-encoded. Null when the text is no such URL.
+ * Reads `redis://user:password@host:port/db`, or `rediss://` for TLS. User and password are percent-encoded. Null
+ * when the text is no such URL.
  */
 export function readRedisUrl(text: string): RedisPlace | null {
   const match = form.exec(text);
   if (match === null) return null;
-  const [, scheme, credentials = "", hostsText = "", db = "0"] = match;
-  const hosts: RedisHost[] = [];
-  for (const hostText of hostsText.split(",")) {
-    const found = hostForm.exec(hostText);
-    if (found === null) return null;
-    const port = Number(found[3] ?? 6379);
-    if (port < 1 || port > 65535) return null;
-    hosts.push({ host: found[1] ?? found[2] ?? "", port });
-  }
+  const [, scheme, credentials = "", ipv6, name = "", portText = "6379", db = "0"] = match;
+  const port = Number(portText);
+  if (port < 1 || port > 65535) return null;
   try {
     const colon = credentials.indexOf(":");
     const username = decodeURIComponent(colon === -1 ? credentials : credentials.slice(0, colon));
     const password = colon === -1 ? "" : decodeURIComponent(credentials.slice(colon + 1));
     // Redis has no users without a password; it was probably forgotten.
     if (username !== "" && password === "") return null;
-    return { tls: scheme === "rediss", hosts, username, password, db: Number(db) };
+    return { tls: scheme === "rediss", host: ipv6 ?? name, port, username, password, db: Number(db) };
   } catch {
     return null;
   }
 }
 
 /** For display: `redis://host:6379/0`, without user and password. */
-export function redisPlaceText({ tls, hosts, db }: RedisPlace): string {
-  const names = hosts.map(({ host, port }) => `${host.includes(":") ? `[${host}]` : host}:${port}`);
-  return `${tls ? "rediss" : "redis"}://${names.join(",")}/${db}`;
+export function redisPlaceText({ tls, host, port, db }: RedisPlace): string {
+  return `${tls ? "rediss" : "redis"}://${host.includes(":") ? `[${host}]` : host}:${port}/${db}`;
 }
 
 /** A secret as a whole, because it has a password. */
@@ -122,9 +109,8 @@ const answered: Readonly<Record<string, { readonly kind: RedisFaultKind; readonl
   NOREPLICAS: { kind: "replicas", message: "Redis has too few replicas connected (min-replicas-to-write)" },
 };
 
-const unsent = /enableOfflineQueue|Failed to refresh slots cache|None of startup nodes/;
-const closed =
-  /^Connection is closed|Too many Cluster redirections|max retries per request|Command aborted due to connection close|Socket closed/i;
+const unsent = /enableOfflineQueue/;
+const closed = /^Connection is closed|max retries per request|Command aborted due to connection close|Socket closed/i;
 /** A name does not resolve: EAI_AGAIN from the system's lookup, the others from the relay's. */
 const noAddress = ["ENOTFOUND", "EAI_AGAIN", "ENODATA", "ETIMEOUT", "ESERVFAIL", "EREFUSED"];
 const noConnection = new Set(["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "EADDRNOTAVAIL", ...noAddress]);
@@ -133,19 +119,12 @@ const brokenConnection = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
 /** The fault of Redis that made a client throw `error`; null for others, such as an invalid command or a bug of the relay. */
 export function redisFaultOf(error: unknown): RedisFault | null {
   if (!(error instanceof Error)) return null;
-  const { message, name, code, previousErrors, lastNodeError } = error as Error & {
-    code?: unknown;
-    previousErrors?: unknown;
-    lastNodeError?: unknown;
-  };
-  // A transaction refused while it was queued, and a Cluster without any node that answers.
+  const { message, name, code, previousErrors } = error as Error & { code?: unknown; previousErrors?: unknown };
+  // A transaction refused while it was queued.
   if (message.startsWith("EXECABORT") && Array.isArray(previousErrors)) return redisFaultOf(previousErrors[0]);
-  if (lastNodeError instanceof Error) return redisFaultOf(lastNodeError) ?? fault("unreachable", "no node of the Redis Cluster answers");
 
-  // The last of several tries; an earlier one may have been executed.
-  const lastTry = /^Too many Cluster redirections\. Last error: \w+: ([A-Z]+) /.exec(message)?.[1];
-  const known = answered[lastTry ?? /^[A-Z]+/.exec(message)?.[0] ?? ""];
-  if (known !== undefined) return { ...known, mayBeDone: lastTry !== undefined };
+  const known = answered[/^[A-Z]+/.exec(message)?.[0] ?? ""];
+  if (known !== undefined) return { ...known, mayBeDone: false };
   if (/max number of clients/i.test(message)) return fault("clients", "Redis has as many clients as it allows (maxclients)");
   if (/^ERR.*(?:operation not permitted|invalid password|without any password|only be called when)/i.test(message)) {
     return fault("credentials", "Redis refuses the user or the password");

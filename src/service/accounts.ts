@@ -59,7 +59,7 @@ export interface ServiceAccounts {
   close(withinMs: number): Promise<void>;
 }
 
-export interface ServiceAccountsParts {
+interface ServiceAccountsParts {
   readonly clock: Clock;
   readonly random: () => number;
   /** Calls of the last minutes, including those of a process that ended. */

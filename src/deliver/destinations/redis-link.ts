@@ -111,8 +111,7 @@ async function connect(url: string, tlsSettings: TlsSettings | undefined): Promi
   const { AbstractConnector, Redis } = await import("ioredis");
   const place = readRedisUrl(url);
   if (place === null) throw new RangeError("not a Redis URL");
-  const { hosts, tls: isTls } = place;
-  const { host = "", port = 0 } = hosts[0] ?? {};
+  const { host, port, tls: isTls } = place;
   const to = { host, port, lookup: lookupFunction() };
 
   /** ioredis' own connector accepts no lookup without TLS, and would block a thread for each name that does not resolve. */

@@ -1,5 +1,4 @@
 import type { AuditRule } from "../../model/audit.ts";
-import { deliveryStates } from "../../model/delivery.ts";
 import type { Disposition, KeptVerdict } from "../../model/plan.ts";
 import type { Tally } from "./tally.ts";
 
@@ -64,37 +63,6 @@ export function createRowRules<Key extends string | number>(tally: Tally<Key>, p
     missingDelivery: (event: number, route: Key): false =>
       offends("delivery missing", event, route, "was to be delivered, and there is no delivery"),
   };
-}
-
-interface DeliveryFacts {
-  readonly state: number;
-  readonly attempts: number;
-  readonly isOrdered: boolean;
-  readonly hasNextAt: boolean;
-  readonly hasSettledAt: boolean;
-  readonly hasReason: boolean;
-}
-
-/** Why the state of a delivery contradicts its columns. Null: it does not. */
-export function deliveryFault(facts: DeliveryFacts, isProxied: boolean): string | null {
-  const { state, attempts, isOrdered, hasNextAt, hasSettledAt, hasReason } = facts;
-  switch (deliveryStates[state]) {
-    case "waiting":
-      if (hasSettledAt) return "waits, and is settled";
-      // A proxy exchange settles its own delivery.
-      return hasNextAt || isProxied ? null : "waits for no time";
-    case "held":
-      if (!isOrdered) return "is held, and nothing orders it";
-      return hasNextAt || hasSettledAt ? "is held, and has a time" : null;
-    case "delivered":
-      if (!hasSettledAt || hasNextAt) return "is delivered, and its times say otherwise";
-      return attempts === 0 ? "is delivered without an attempt" : null;
-    case "dead":
-      if (!hasSettledAt || hasNextAt) return "is dead, and its times say otherwise";
-      return hasReason ? null : "is dead for no reason";
-    default:
-      return `has the unknown state ${state}`;
-  }
 }
 
 /**

@@ -29,8 +29,6 @@ interface NoticeParts {
   send(payload: string): Promise<unknown>;
 }
 
-export type Notices = ReturnType<typeof createNotices>;
-
 /** Wakes the listeners of this process at once, and those of the others after the commit, over a connection of its own. */
 export function createNotices({ id, isOwn, send }: NoticeParts) {
   const ownStart = JSON.stringify({ i: id }).slice(0, -1);

@@ -49,9 +49,6 @@ const hasCode = (error: unknown, prefixes: readonly string[]): boolean => {
   return typeof code === "string" && prefixes.some((prefix) => code === prefix || code.startsWith(`${prefix}_`));
 };
 
-/** True for any error of SQLite. */
-export const isSqliteFault = (error: unknown): boolean => hasCode(error, ["SQLITE"]);
-
 /** True for faults of the disk or file, which affect every write. False for faults of one write. */
 export const isStorageFault = (error: unknown): boolean => hasCode(error, storageFaults);
 

@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { createGaugeReader } from "../../../src/app/gauges.ts";
 import { limiterHooks } from "../../../src/app/hooks.ts";
+import { createServiceCalls } from "../../../src/app/sending.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import { systemClock } from "../../../src/model/system-clock.ts";
 import { createLogger } from "../../../src/observe/logger.ts";
@@ -169,4 +170,24 @@ test("closing ends waiting calls, and waits for answers until its deadline", asy
   await closed;
   await expect(hanging).rejects.toMatchObject({ kind: "network", outcome: "unknown", failure: { code: "closed" } });
   expect(services.client("main")).toBeNull();
+});
+
+test("without a part of the caps, nothing is called, and a send is answered store_unavailable", async () => {
+  const service = await openService();
+  const services = createServiceAccounts(accounts({ baseUrl: service.url, apiKey: "good-key" }), {
+    clock: systemClock,
+    random: () => 0.5,
+    recent: () => [],
+    budgets: () => ({ step: () => Promise.reject(new Error("the store is unavailable")) }),
+    isTemporary: () => false,
+    hooks: () => ({}),
+  });
+  onTestFinished(() => services.close(200));
+  const calls = createServiceCalls(services, Date.now);
+  const steps = { signal: new AbortController().signal, starting: async () => {}, repeating: async () => {} };
+  expect(await calls.sendMessage("main", { to: "+541", text: "hola" }, steps)).toMatchObject({
+    type: "not-done",
+    error: { code: "store_unavailable", retryAfterMs: 1_000 },
+  });
+  expect(service.keys).toEqual([]);
 });

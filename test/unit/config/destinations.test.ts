@@ -49,7 +49,7 @@ test("settings of another kind, and what is missing or wrong in its own", () => 
     "routes[0].to.jobOptions.attempts: must be at least 1",
     "routes[0].to.jobOptions.backoff.type: must be one of fixed, exponential",
   ]);
-  expect(faults("stream: s, redis: 'redis://a,b'")).toEqual(["routes[0].to.redis: names several hosts; a destination is one"]);
+  expect(faults("stream: s, redis: 'redis://a,b'")).toEqual([expect.stringMatching(/^routes\[0\]\.to\.redis: is not a Redis URL/)]);
   expect(faults("stream: s, redis: '${R}'", { R: "http://secret-host" }).join()).toMatch(/is not a Redis URL/);
   expect(faults("stream: s, redis: '${R}'", { R: "http://secret-host" }).join()).not.toContain("secret-host");
   expect(faults(`stream: s, ${redis}, passSignature: true`)).toEqual([]);

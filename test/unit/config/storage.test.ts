@@ -29,9 +29,9 @@ test.each([
 });
 
 test.each([
-  ["redis://localhost", { tls: false, hosts: [{ host: "localhost", port: 6379 }], username: "", password: "", db: 0 }],
-  [url, { tls: false, hosts: [{ host: "redis.internal", port: 6380 }], username: "app", password: "s3cr/t", db: 2 }],
-  ["rediss://:p%40ss@[::1]:7000/", { tls: true, hosts: [{ host: "::1", port: 7000 }], username: "", password: "p@ss", db: 0 }],
+  ["redis://localhost", { tls: false, host: "localhost", port: 6379, username: "", password: "", db: 0 }],
+  [url, { tls: false, host: "redis.internal", port: 6380, username: "app", password: "s3cr/t", db: 2 }],
+  ["rediss://:p%40ss@[::1]:7000/", { tls: true, host: "::1", port: 7000, username: "", password: "p@ss", db: 0 }],
 ])("%s is read", (text, place) => {
   expect(readRedisUrl(text)).toEqual(place);
   expect(redisPlaceText(place)).not.toMatch(/s3cr|p@ss/);
@@ -48,7 +48,7 @@ test.each([
   "redis://user@a",
   "redis://a?x=1",
   "redis://:p%zz@a",
-  "redis://a,",
+  "redis://a,b",
 ])("%j is no Redis URL", (text) => expect(readRedisUrl(text)).toBeNull());
 
 const database = "postgres://app:s3cr%2Ft@db.internal:6432/relay?sslmode=require";

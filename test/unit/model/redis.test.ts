@@ -16,8 +16,6 @@ test.each([
   [reply("NOREPLICAS Not enough good replicas to write."), "replicas", false],
   [reply("CLUSTERDOWN Hash slot not served"), "cluster", false],
   [reply("MOVED 3999 127.0.0.1:6381"), "cluster", false],
-  [new Error("Too many Cluster redirections. Last error: ReplyError: TRYAGAIN Multiple keys request during rehashing"), "cluster", true],
-  [new Error("Too many Cluster redirections. Last error: Error: Connection is closed."), "unreachable", true],
   [reply("NOAUTH HELLO must be called with the client already authenticated, otherwise …"), "credentials", false],
   [reply("WRONGPASS invalid username-password pair or user is disabled."), "credentials", false],
   [reply("NOPERM this user has no permissions to run the 'set' command"), "credentials", false],
