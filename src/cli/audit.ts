@@ -87,7 +87,7 @@ async function untilDone(client: ControlClient, path: string, isJson: boolean, i
   }
 }
 
-const eventWords = ["received", "routed", "filtered", "ignored", "quarantined", "released", "parked", "unaccounted"] as const;
+const eventWords = ["received", "routed", "filtered", "ignored", "quarantined", "released", "parked", "unassigned", "unaccounted"] as const;
 const deliveryWords = ["planned", "delivered", "dead", "waiting", "held", "deleted", "unaccounted"] as const;
 
 /** Two tables whose rows must add up: events received, and deliveries planned. */
