@@ -50,7 +50,8 @@ const accepted = '{"status":"accepted","events":1,"duplicates":0,"quarantined":0
 test("the steps of connect-meta.md perform the handshake, and bring a signed status to its destination", async () => {
   const page = read("connect-meta");
   const downstream = await openDownstream();
-  const relay = await startRelayHere({ settings: settingsIn(blocksOf(page, "yaml")[0] ?? "", downstream.url) });
+  const parts = blocksOf(page, "yaml").map((block) => settingsIn(block, downstream.url));
+  const relay = await startRelayHere({ settings: Object.assign({}, ...parts) });
   const steps = blocksOf(page, "sh").find((text) => text.includes("hub.mode")) ?? "";
   expect(await bash(relay, steps)).toBe(`1158201444${accepted}`);
   await until("the destination got it", () => downstream.arrivals.length === 1);
