@@ -1,14 +1,11 @@
 import { type Command, InvalidArgumentError } from "commander";
-import type { AuditReport, Offender } from "../model/audit.ts";
-import type { Answer } from "./answers.ts";
-import type { ControlClient } from "./control-client.ts";
+import type { AuditProgress, AuditReport, Offender, RelayAudit } from "../model/audit.ts";
 import type { Io } from "./io.ts";
 import { withRelayOptions, withTimeOptions } from "./options.ts";
 import { print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 import { type OptionsOf, optionOf } from "./typed.ts";
 
-type Audit = Answer<"audit">;
 /** What a report of the relay and one of this process have in common. */
 type Verdict = Pick<AuditReport, "balanced" | "rows" | "tookMs"> & {
   readonly broken: Readonly<Record<string, number>>;
@@ -64,34 +61,23 @@ async function audit(command: Command, options: Options, io: Io): Promise<void> 
   const { day: from, source, json } = options;
   const times =
     from === undefined ? timeFilter(command, options, Date.now()) : { from, to: new Date(Date.parse(from) + dayMs).toISOString() };
-  const query = new URLSearchParams({ ...times, ...(source === undefined ? {} : { source }), wait: String(waitSeconds) });
-  const report = await withRelay(command, options, io, "read", (client) => untilDone(client, `/v1/audit?${query}`, json === true, io));
+  const bar = createProgressBar(io, json === true);
+  const onProgress = ({ checked, of }: AuditProgress) =>
+    bar.show(of === 0 ? 0 : checked / of, `${withCommas(checked)} of ${withCommas(of)} events`);
+  const range = { ...times, source, wait: waitSeconds };
+  const report = await withRelay(command, options, io, "read", (client) => client.audit(range, { onProgress }));
+  bar.end();
   print(io, options, report, () => [...auditLines(report), verdictLine(report)]);
   if (report.balanced) return;
   for (const line of offenderLines(report)) io.err(line);
   process.exitCode = 1;
 }
 
-async function untilDone(client: ControlClient, path: string, isJson: boolean, io: Io): Promise<Audit> {
-  const { expectDone, readAnswer } = await import("./reach-relay.ts");
-  const bar = createProgressBar(io, isJson);
-  for (;;) {
-    const answer = await client.request("GET", path);
-    const json = expectDone(answer);
-    if (answer.status !== 202) {
-      bar.end();
-      return readAnswer("audit", json);
-    }
-    const { checked, of } = readAnswer("auditProgress", json);
-    bar.show(of === 0 ? 0 : checked / of, `${withCommas(checked)} of ${withCommas(of)} events`);
-  }
-}
-
 const eventWords = ["received", "routed", "filtered", "ignored", "quarantined", "released", "parked", "unassigned", "unaccounted"] as const;
 const deliveryWords = ["planned", "delivered", "dead", "waiting", "held", "deleted", "unaccounted"] as const;
 
 /** Two tables whose rows must add up: events received, and deliveries planned. */
-export function auditLines({ days, events, routes, deliveries, gone }: Audit): string[] {
+export function auditLines({ days, events, routes, deliveries, gone }: RelayAudit): string[] {
   const cells = (sums: Readonly<Record<(typeof eventWords)[number] | "duplicates", number>>) =>
     [...eventWords, "duplicates" as const].map((word) => withCommas(sums[word]));
   const states = (sums: Readonly<Record<(typeof deliveryWords)[number], number>>) => deliveryWords.map((word) => withCommas(sums[word]));

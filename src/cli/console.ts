@@ -22,11 +22,11 @@ Examples:
   RELAY_TOKEN=… wamid-relay console --relay http://127.0.0.1:9090`,
     )
     .action(async (options) => {
-      const { call, withRelay } = await import("./reach-relay.ts");
+      const { withRelay } = await import("./reach-relay.ts");
       const open = async (client: ControlClient) => {
         // Refused here, a token without the scope read gives a clear error instead of an empty console.
-        await call(client, "instance", "GET", "/v1/instance");
-        return { ...(await call(client, "sessionCode", "POST", "/v1/session/code")), base: client.url ?? "" };
+        await client.getInstance();
+        return { ...(await client.createSessionCode()), base: client.url };
       };
       const { code, expiresAt, base } = await withRelay(command, options, io, "read", open, "process");
       const url = `${base}/console/#code=${code}`;

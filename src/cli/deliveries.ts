@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from "commander";
+import type { RelayDelivery } from "../client/relay-client.ts";
 import { deliveryStates } from "../model/states.ts";
-import type { Answer } from "./answers.ts";
 import type { Io } from "./io.ts";
 import { choice, count, withRelayOptions, withTimeOptions } from "./options.ts";
 import { print, tableLines, timeText } from "./output.ts";
@@ -54,13 +54,10 @@ Examples:
 
 /** Prints the groups, largest first. */
 async function groupDeliveries(command: Command, options: OptionsOf<typeof declareGroups>, io: Io): Promise<void> {
-  const { call, timeFilter, withRelay } = await import("./reach-relay.ts");
+  const { timeFilter, withRelay } = await import("./reach-relay.ts");
   const { route, state, errorCode, json } = options;
-  const given = { route, state, errorCode, ...timeFilter(command, options, Date.now()) };
-  const query = new URLSearchParams(Object.entries(given).filter((pair): pair is [string, string] => pair[1] !== undefined));
-  const found = await withRelay(command, options, io, "read", (client) =>
-    call(client, "deliveryGroups", "GET", `/v1/deliveries/groups?${query}`),
-  );
+  const filter = { route, state, errorCode, ...timeFilter(command, options, Date.now()) };
+  const found = await withRelay(command, options, io, "read", (client) => client.groupDeliveries(filter));
   if (found.data.length === 0 && json !== true) io.err("no undelivered delivery matches");
   const rows = found.data.map((each) => [
     each.route,
@@ -79,7 +76,7 @@ function place(text: string): string {
 }
 
 /** Why a delivery is still open; null: nothing has failed yet, or it is settled. */
-function openReason({ state, cause }: Pick<Answer<"delivery">, "state" | "cause">): string | null {
+function openReason({ state, cause }: Pick<RelayDelivery, "state" | "cause">): string | null {
   if (state === "held") return "behind an earlier delivery of its message";
   return state === "waiting" ? cause : null;
 }
@@ -88,8 +85,10 @@ function openReason({ state, cause }: Pick<Answer<"delivery">, "state" | "cause"
 async function listDeliveries(command: Command, options: OptionsOf<typeof declareList>, io: Io): Promise<void> {
   const { readPages, timeFilter, withRelay } = await import("./reach-relay.ts");
   const { route, state, cause, errorCode, before, limit } = options;
-  const query = { route, state, cause, errorCode, ...timeFilter(command, options, Date.now()), before };
-  const found = await withRelay(command, options, io, "read", async (client) => readPages(client, "deliveries", query, limit));
+  const filter = { route, state, cause, errorCode, ...timeFilter(command, options, Date.now()) };
+  const found = await withRelay(command, options, io, "read", (client) =>
+    readPages((place) => client.listDeliveries({ ...filter, ...place }), limit, before),
+  );
   if (found.data.length === 0 && found.next === null && route !== undefined) {
     const { hintLines } = await import("./hints.ts");
     for (const line of await hintLines({ routes: [route] }, options, io)) io.err(line);
@@ -104,6 +103,6 @@ async function listDeliveries(command: Command, options: OptionsOf<typeof declar
     each.reason ?? openReason(each) ?? "",
   ]);
   const head = ["EVENT", "ROUTE", "STATE", "ATTEMPTS", "NEXT OR SETTLED (UTC)", "ID", "REASON"];
-  print(io, options, { data: found.data, next: found.next }, () => tableLines(head, rows));
+  print(io, options, found, () => tableLines(head, rows));
   if (found.next !== null && options.json !== true) io.err(`there are more: --before ${found.next}, or a greater --limit`);
 }

@@ -1,9 +1,9 @@
+import type { RelayDelivery, RelayEventDetail } from "../client/relay-client.ts";
 import { type AttemptError, isOutage } from "../model/delivery.ts";
 import { giveUpText, verdictText } from "../model/words.ts";
-import type { Answer } from "./answers.ts";
 import { counted, timeText } from "./output.ts";
 
-type EventDetail = Answer<"eventDetail">;
+type EventDetail = RelayEventDetail;
 type Hydration = NonNullable<EventDetail["hydration"]>;
 
 /** Most lines of a downstream's answer that are shown. */
@@ -85,7 +85,7 @@ function deliveryLines(delivery: EventDetail["deliveries"][number]): string[] {
   ];
 }
 
-function deliveryState({ state, reason, nextAt, settledAt }: Answer<"delivery">): string {
+function deliveryState({ state, reason, nextAt, settledAt }: RelayDelivery): string {
   if (state === "waiting") return nextAt === null ? "waiting" : `waiting, next attempt ${utc(nextAt)}`;
   if (state === "held") return "held behind an earlier delivery of its message";
   return `${state} ${settledAt === null ? "" : utc(settledAt)}${reason === null ? "" : `: ${reason}`}`;

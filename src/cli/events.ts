@@ -3,8 +3,8 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { brotliDecompressSync, gunzipSync, inflateSync } from "node:zlib";
 import type { Command } from "commander";
+import type { AnswerOf, RelayEventDetail } from "../client/relay-client.ts";
 import { type DeliveryState, dispositions } from "../model/states.ts";
-import type { Answer } from "./answers.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { choice, count, givenArgument, ownFixtures, withRelayOptions, withTimeOptions } from "./options.ts";
 import { print, tableLines, timeText } from "./output.ts";
@@ -102,20 +102,10 @@ Examples:
 async function listEvents(command: Command, options: ListOptions, io: Io): Promise<void> {
   const { event, source, account, status, disposition, errorCode, wamid, subject, query: q, before, limit } = options;
   const { readPages, timeFilter, withRelay } = await import("./reach-relay.ts");
-  const query = {
-    event,
-    source,
-    account,
-    status,
-    disposition,
-    errorCode,
-    wamid,
-    subject,
-    q,
-    before: before?.toString(),
-    ...timeFilter(command, options, Date.now()),
-  };
-  const found = await withRelay(command, options, io, "read", (client) => readPages(client, "events", query, limit));
+  const filter = { event, source, account, status, disposition, errorCode, wamid, subject, q, ...timeFilter(command, options, Date.now()) };
+  const found = await withRelay(command, options, io, "read", (client) =>
+    readPages((place) => client.listEvents({ ...filter, ...place }), limit, before),
+  );
   if (found.data.length === 0 && found.next === null) {
     const { hintLines } = await import("./hints.ts");
     const several = (word: string | undefined) => (word === undefined ? [] : [word]);
@@ -134,13 +124,13 @@ async function listEvents(command: Command, options: ListOptions, io: Io): Promi
     each.id ?? each.fault ?? "",
   ]);
   const head = ["RECEIVED (UTC)", "SEQ", "EVENT", "STATUS", "DISPOSITION", "DELIVERIES", "ABOUT", "ID"];
-  print(io, options, { data: found.data, next: found.next }, () => tableLines(head, rows));
+  print(io, options, found, () => tableLines(head, rows));
   if (options.json === true) return;
   if (found.next !== null) io.err(`there are older ones: --before ${found.next}, or a greater --limit`);
 }
 
 /** The settled ones first: `3 delivered, 1 waiting`. */
-function deliveriesText(counts: Answer<"events">["data"][number]["deliveries"]): string {
+function deliveriesText(counts: AnswerOf<"listEvents">["data"][number]["deliveries"]): string {
   const states = ["delivered", "dead", "waiting", "held"] as const satisfies readonly DeliveryState[];
   return states.flatMap((state) => (counts[state] === undefined ? [] : [`${counts[state]} ${state}`])).join(", ");
 }
@@ -157,12 +147,9 @@ async function showEvent(command: Command, id: string, options: ShowOptions, io:
   print(io, options, event, () => eventLines(event, options.showPii !== true));
 }
 
-async function readEvent(command: Command, id: string, options: ShowOptions, io: Io): Promise<Answer<"eventDetail">> {
-  const { call, withRelay } = await import("./reach-relay.ts");
-  const query = options.account === undefined ? "" : `?${new URLSearchParams({ account: options.account })}`;
-  return withRelay(command, options, io, "read", (client) =>
-    call(client, "eventDetail", "GET", `/v1/events/${encodeURIComponent(id)}${query}`),
-  );
+async function readEvent(command: Command, id: string, options: ShowOptions, io: Io): Promise<RelayEventDetail> {
+  const { withRelay } = await import("./reach-relay.ts");
+  return withRelay(command, options, io, "read", (client) => client.getEvent({ id, account: options.account }));
 }
 
 /** Writes a captured event as a fixture without personal data. */
@@ -192,7 +179,7 @@ async function saveEvent(command: Command, id: string, options: SaveOptions, io:
 }
 
 /** Names can be found in JSON only, by their keys. */
-function jsonOf(event: Answer<"eventDetail">): string {
+function jsonOf(event: RelayEventDetail): string {
   let text = decodedText(event);
   try {
     if (text !== null) JSON.parse(text);
@@ -213,7 +200,7 @@ const decoders: Readonly<Record<string, (body: Buffer) => Buffer>> = {
 };
 
 /** A fixture has no headers, so the body of a compressed request is saved as the text it stands for. */
-function decodedText({ headers, body, text }: Answer<"eventDetail">): string | null {
+function decodedText({ headers, body, text }: RelayEventDetail): string | null {
   const decode = decoders[headers["content-encoding"]?.trim().toLowerCase() ?? ""];
   if (decode === undefined) return text;
   try {
@@ -224,7 +211,7 @@ function decodedText({ headers, body, text }: Answer<"eventDetail">): string | n
 }
 
 /** Kinds come from outside: nothing of them leads out of the folder. */
-function fileName({ event, status }: Answer<"eventDetail">): string {
+function fileName({ event, status }: RelayEventDetail): string {
   const name = [event ?? "event", ...(status === null ? [] : [status])].join(".");
   return name.replace(/[^A-Za-z0-9._-]/g, "-").replace(/^\.+/, "") || "event";
 }

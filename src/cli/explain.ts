@@ -1,14 +1,13 @@
 import type { Command } from "commander";
+import type { RelayStory } from "../client/relay-client.ts";
 import { giveUpText } from "../model/words.ts";
-import type { Answer } from "./answers.ts";
-import type { ControlClient } from "./control-client.ts";
 import { attemptText, movement, verdictLine } from "./event-report.ts";
 import type { Io } from "./io.ts";
 import { choice, count, givenArgument, withRelayOptions } from "./options.ts";
 import { counted, print, timeText } from "./output.ts";
 import type { OptionsOf } from "./typed.ts";
 
-type Story = Answer<"story">;
+type Story = RelayStory;
 type EventStory = Story["events"][number];
 type DeliveryStory = EventStory["deliveries"][number];
 
@@ -44,17 +43,10 @@ Examples:
 
 /** Prints the whole story of each message, run or event of this name. */
 async function explain(command: Command, name: string, options: Options, io: Io): Promise<void> {
-  const { call, withRelay } = await import("./reach-relay.ts");
+  const { withRelay } = await import("./reach-relay.ts");
   const { as, account, after, limit } = options;
-  const query = new URLSearchParams({
-    limit: String(limit),
-    ...(as === undefined ? {} : { as }),
-    ...(account === undefined ? {} : { account }),
-    ...(after === undefined ? {} : { after: String(after) }),
-  });
-  const read = (client: ControlClient) => call(client, "explained", "GET", `/v1/explain/${encodeURIComponent(name)}?${query}`);
   // Only the running relay knows whether a circuit breaker is open.
-  const { data } = await withRelay(command, options, io, "read", read);
+  const { data } = await withRelay(command, options, io, "read", (client) => client.explain({ name, as, account, after, limit }));
   print(io, options, { data }, () => data.flatMap((story, index) => [...(index > 0 ? [""] : []), ...storyLines(story)]));
   if (options.json === true) return;
   for (const { next } of data) if (next !== null) io.err(`there are later events: --after ${next}, or a greater --limit`);

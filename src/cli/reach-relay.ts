@@ -1,23 +1,14 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { ReadingSettings } from "../app/reading.ts";
+import { RelayClientError } from "../client/connection.ts";
 import type { Scope, Settings, TokenSettings } from "../config/schema.ts";
 import { durationSchema, rateSchema } from "../model/units.ts";
-import {
-  type ControlAnswer,
-  type ControlClient,
-  connectRelay,
-  injected,
-  probeListener,
-  probeWithinMs,
-  type Reachable,
-  readAnswer,
-  revealing,
-} from "./control-client.ts";
+import { type ControlClient, connectRelay, failureOf, injected, probeListener, probeWithinMs, type Reachable } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { checkedOption, type RelayOptions, relayUrl, type TimeOptions } from "./options.ts";
 
 // Commands load both with one import.
-export { call, expectDone, probeListener, readAnswer, readPages } from "./control-client.ts";
+export { failureOf, probeListener, readPages } from "./control-client.ts";
 
 /** What a command works on. Where no relay runs, `store` opens the store, `service` also calls the service, and `process` fails. */
 type Subject = "store" | "service" | "process";
@@ -35,11 +26,16 @@ export async function withRelay<T>(
   subject: Subject = "store",
 ): Promise<T> {
   const remote = remoteAddress(command, options, io);
-  const client = remote === null ? await ownRelay(options, io, scope, subject) : connectRelay(remote, remote.token);
+  const reveal = options.showPii === true;
   try {
-    return await use(options.showPii === true ? revealing(client) : client);
-  } finally {
-    await client.close();
+    const client = remote === null ? await ownRelay(options, io, scope, subject) : connectRelay(remote, [remote.token], reveal);
+    try {
+      return await use(client);
+    } finally {
+      await client.close();
+    }
+  } catch (error) {
+    throw failureOf(error);
   }
 }
 
@@ -52,7 +48,7 @@ async function ownRelay(options: RelayOptions, io: Io, scope: Scope, subject: Su
   const found = await findRelay(server, storage);
   if (found.at !== null) {
     const { tokens = [], missingTokens = [] } = parts ?? {};
-    const client = authorized(found.at, tokens, scope);
+    const client = authorized(found.at, tokens, scope, options.showPii);
     if (client !== null && (await servesStore(client, storage))) return client;
     const { isVisible } = await import("./store-here.ts");
     // A file can be read beside its relay, and any number of processes write into a database.
@@ -94,32 +90,23 @@ export function tokensWith(scope: Scope, tokens: readonly TokenSettings[]): read
 }
 
 /** A client with the tokens that have the scope, those with `pii` first. Null: there is none. */
-export function authorized(at: Reachable, tokens: readonly TokenSettings[], scope: Scope): ControlClient | null {
+export function authorized(at: Reachable, tokens: readonly TokenSettings[], scope: Scope, reveal?: boolean): ControlClient | null {
   const usable = tokensWith(scope, tokens).toSorted((a, b) => Number(b.scopes.includes("pii")) - Number(a.scopes.includes("pii")));
-  if (usable.length === 0) return null;
-  const clients = usable.map(({ token }) => connectRelay(at, token.reveal()));
-  return {
-    url: at.url,
-    async request(method, path, body, headers) {
-      let answer: ControlAnswer | undefined;
-      // The process may not know a token that the file has since.
-      for (const client of clients) {
-        answer = await client.request(method, path, body, headers);
-        if (answer.status !== 401) break;
-      }
-      return answer as ControlAnswer;
-    },
-    close: async () => {},
-  };
+  const texts = usable.map(({ token }) => token.reveal());
+  return texts.length === 0 ? null : connectRelay(at, texts, reveal);
 }
 
 /** False: the process has no control API, or uses another database. Of a file, the process that answers was compared already. */
 async function servesStore(client: ControlClient, storage: Settings["storage"] | null): Promise<boolean> {
   if (storage === null || storage.driver === "sqlite") return true;
-  const { status, json } = await client.request("GET", "/v1/instance");
-  if (status !== 200) return false;
-  const { storePlace } = await import("../app/instance.ts");
-  return readAnswer("instance", json).store.place === storePlace(storage);
+  try {
+    const { store } = await client.getInstance();
+    const { storePlace } = await import("../app/instance.ts");
+    return store.place === storePlace(storage);
+  } catch (error) {
+    if (error instanceof RelayClientError && error.status > 0) return false;
+    throw error;
+  }
 }
 
 /** Why no token of the settings can be used. `missing`: those that this command cannot read. */
@@ -164,29 +151,21 @@ async function openStore({ storage, scope, calls, found: { at, why } }: OpenOrde
   const holder = at === null ? await holderOf(storage) : null;
   if (holder !== null && storage.driver === "sqlite")
     throw new CommandFailed(`${storage.path} is in use by ${holder}; ${why}: give the relay's address with --relay`);
-  if (scope === "read") return readStore(await settingsForLooking(storage, options, io));
-  const { http, token, close } = await openForWriting(await settingsForWriting(options, io, calls), scope, calls);
-  return { isStore: true, request: injected(http, token, storage.driver), close };
+  if (scope === "read") return readStore(await settingsForLooking(storage, options, io), options.showPii);
+  return injected({ ...(await openForWriting(await settingsForWriting(options, io, calls), scope, calls)), reveal: options.showPii });
 }
 
 /** A client that reads the store in this process, beside relays that may use it. */
-export async function readStore(settings: ReadingSettings): Promise<ControlClient> {
-  const { openForReading } = await import("./store-here.ts");
+export async function readStore(settings: ReadingSettings, reveal?: boolean): Promise<ControlClient> {
+  const [{ openForReading }, { storeName }] = await Promise.all([import("./store-here.ts"), import("../app/open-store.ts")]);
   let fault: Error | null = null;
   const { http, close } = await openForReading(settings, (error) => {
     fault = error;
   });
-  const request = injected(http, null, settings.storage.driver);
-  return {
-    isStore: true,
-    async request(...given) {
-      const answer = await request(...given);
-      if (fault === null) return answer;
-      const { storeName } = await import("../app/open-store.ts");
-      throw new CommandFailed(`${storeName(settings.storage)} cannot be read: ${(fault as Error).message}`);
-    },
-    close,
+  const refuse = (): void => {
+    if (fault !== null) throw new CommandFailed(`${storeName(settings.storage)} cannot be read: ${fault.message}`);
   };
+  return injected({ http, close, reveal, refuse });
 }
 
 /** Only `storage` must be without faults. Other faults are a note. */

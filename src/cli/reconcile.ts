@@ -1,14 +1,11 @@
 import type { Command } from "commander";
-import type { Answer } from "./answers.ts";
+import type { AccountPlan, AccountReconciled } from "../client/relay-client.ts";
 import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { withRelayOptions } from "./options.ts";
 import { print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 import { type OptionsOf, optionOf } from "./typed.ts";
-
-type Plan = Answer<"reconcilePlan">;
-type Polled = Answer<"reconciled">["accounts"][number];
 
 /** Adds `reconcile`: one pass over the messages whose status went quiet. */
 export function build(command: Command, io: Io): void {
@@ -46,53 +43,40 @@ const leftCode = 3;
 
 /** One pass, with its progress and result. */
 async function reconcile(command: Command, options: Options, io: Io): Promise<void> {
-  const { call, withRelay } = await import("./reach-relay.ts");
-  const filter = options.account === undefined ? {} : { account: options.account };
+  const { withRelay } = await import("./reach-relay.ts");
+  const { account, json, quiet } = options;
   const reconcileOn = async (client: ControlClient): Promise<void> => {
-    const plan = await call(client, "reconcilePlan", "POST", "/v1/reconcile", { ...filter, dryRun: true });
+    const plan = await client.planReconcile({ account });
     if (plan.accounts.length === 0) throw new CommandFailed("no account can be polled: none has baseUrl and apiKey in the settings");
     if (options.dryRun === true) {
       print(io, options, plan, () => planLines(plan.accounts));
       for (const line of remarks(plan.accounts)) io.err(line);
       return;
     }
-    const accounts = await runPass(client, filter, plan, options.json === true || options.quiet === true, io);
+    const total = plan.accounts.reduce((sum, { wouldPoll }) => sum + wouldPoll, 0);
+    const bar = createProgressBar(io, json === true || quiet === true);
+    const onProgress = (polled: number) =>
+      bar.show(total === 0 ? 1 : polled / total, `${withCommas(polled)} of ${withCommas(total)} polled`);
+    const accounts = await client.reconcile({ account, dueBy: plan.dueBy }, { onProgress });
+    bar.end();
     const code = exitCodeOf(accounts);
     if (code !== 0) process.exitCode = code;
     if (options.quiet === true && code !== 1) return;
     print(io, options, { accounts }, () => summaryLines(accounts));
     for (const line of remarks(accounts)) io.err(line);
     const changed = accounts.reduce((sum, each) => sum + each.changed, 0);
-    if (client.isStore === true && changed > 0) io.err("note: no relay runs; what was found goes out when one is started");
+    if (client.isStore && changed > 0) io.err("note: no relay runs; what was found goes out when one is started");
   };
   await withRelay(command, options, io, "replay", reconcileOn, "service");
 }
 
-async function runPass(client: ControlClient, filter: object, plan: Plan, hidesProgress: boolean, io: Io): Promise<Polled[]> {
-  const { call } = await import("./reach-relay.ts");
-  const total = plan.accounts.reduce((sum, { wouldPoll }) => sum + wouldPoll, 0);
-  const bar = createProgressBar(io, hidesProgress);
-  const sums = new Map<string, Polled>();
-  for (;;) {
-    const step = await call(client, "reconciled", "POST", "/v1/reconcile", { ...filter, dueBy: plan.dueBy });
-    for (const each of step.accounts) sums.set(each.account, addUp(sums.get(each.account), each));
-    const accounts = [...sums.values()];
-    if (!step.more) {
-      bar.end();
-      return accounts;
-    }
-    const polled = accounts.reduce((sum, each) => sum + each.polled, 0);
-    bar.show(total === 0 ? 1 : polled / total, `${withCommas(polled)} of ${withCommas(total)} polled`);
-  }
-}
-
-function exitCodeOf(accounts: readonly Polled[]): number {
+function exitCodeOf(accounts: readonly AccountReconciled[]): number {
   const reasons = accounts.map(({ stopped }) => stopped?.reason ?? null);
   if (reasons.some((reason) => reason !== null && reason !== "quota")) return 1;
   return reasons.includes("quota") || accounts.some(({ postponed }) => postponed > 0) ? leftCode : 0;
 }
 
-function summaryLines(accounts: readonly Polled[]): string[] {
+function summaryLines(accounts: readonly AccountReconciled[]): string[] {
   return tableLines(
     ["account", "polled", "changed", "unchanged", "missing", "failed", "postponed"],
     accounts.map(({ account, polled, changed, unchanged, missing, failed, postponed }) => [
@@ -102,7 +86,7 @@ function summaryLines(accounts: readonly Polled[]): string[] {
   );
 }
 
-function planLines(accounts: readonly Plan["accounts"][number][]): string[] {
+function planLines(accounts: readonly AccountPlan[]): string[] {
   return tableLines(
     ["account", "due", "would poll", "postponed"],
     accounts.map(({ account, due, wouldPoll, postponed }) => [account, atLeast(due), String(wouldPoll), atLeast(postponed)]),
@@ -127,7 +111,7 @@ function atLeast(count: number): string {
 }
 
 /** Notes for the user, a line each. */
-function remarks(accounts: readonly (Polled | Plan["accounts"][number])[]): string[] {
+function remarks(accounts: readonly (AccountReconciled | AccountPlan)[]): string[] {
   return accounts.flatMap(({ account: name, stopped, postponed, lastsUntil, unpollable }) => {
     const account = name;
     const until = stopped?.until == null ? "" : ` until ${stopped.until}`;
@@ -144,11 +128,4 @@ function remarks(accounts: readonly (Polled | Plan["accounts"][number])[]): stri
       ...(unpollable === 0 ? [] : [`${account}: ${atLeast(unpollable)} open messages are known by wamid alone and cannot be polled`]),
     ];
   });
-}
-
-/** Merges two steps of a pass over one account: counts add up, the rest is as in the later step. */
-function addUp(before: Polled | undefined, step: Polled): Polled {
-  if (before === undefined) return step;
-  const counts = ["polled", "changed", "unchanged", "missing", "failed"] as const;
-  return { ...step, ...Object.fromEntries(counts.map((name) => [name, before[name] + step[name]])) };
 }

@@ -1,12 +1,10 @@
 import type { Command } from "commander";
-import type { Answer } from "./answers.ts";
+import type { RelayClientError, Reload } from "../client/relay-client.ts";
 import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
 import type { OptionsOf } from "./typed.ts";
-
-type Reload = Answer<"reload">;
 
 /** Adds `reload`. Exit code 1 when the relay refused the settings. */
 export function build(command: Command, io: Io): void {
@@ -33,13 +31,10 @@ Examples:
 }
 
 async function reload(command: Command, options: Options, io: Io): Promise<void> {
-  const { expectDone, readAnswer, withRelay } = await import("./reach-relay.ts");
-  const { parseAnswer } = await import("./answers.ts");
+  const { withRelay } = await import("./reach-relay.ts");
   const isStatus = options.status === true;
-  const ask = (client: ControlClient) => client.request(isStatus ? "GET" : "POST", "/v1/reload");
-  const answer = await withRelay(command, options, io, isStatus ? "read" : "replay", ask, "process");
-  const refused = parseAnswer("refusedReload", answer.json);
-  const report = "data" in refused ? refused.data.details : readAnswer("reload", expectDone(answer));
+  const ask = (client: ControlClient): Promise<Reload> => (isStatus ? client.getReload() : client.reloadSettings().catch(refusedReport));
+  const report = await withRelay(command, options, io, isStatus ? "read" : "replay", ask, "process");
   print(io, options, report, () => linesOf(report, isStatus));
   for (const name of report.overridden) {
     io.err(`warning: ${name} of the env file has no effect: the process environment has another value, which wins`);
@@ -52,6 +47,13 @@ async function reload(command: Command, options: Options, io: Io): Promise<void>
   const faults = report.faults.map(({ path, message, source }) => `${source}${path === "" ? "" : ` ${path}`}: ${message}`);
   const heading = `the settings were not reloaded${isStatus ? ` at ${report.at}` : ""}; those of ${report.loadedAt} stay in effect:`;
   throw new CommandFailed([heading, ...faults].join("\n"));
+}
+
+/** The relay keeps its settings, and reports why. */
+function refusedReport(error: unknown): Reload {
+  const { code, details } = error as Partial<RelayClientError>;
+  if (code === "settings_refused") return details as Reload;
+  throw error;
 }
 
 const triggers: Readonly<Record<Reload["trigger"], string>> = { start: "the start", signal: "SIGHUP", api: "POST /v1/reload" };

@@ -1,7 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { type Command, InvalidArgumentError } from "commander";
-import type { Answer } from "./answers.ts";
-import type { ControlClient } from "./control-client.ts";
+import type { ReplayCount, ReplayFilter } from "../client/relay-client.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
 import { choice, count, withRelayOptions, withTimeOptions } from "./options.ts";
 import { print } from "./output.ts";
@@ -77,11 +76,11 @@ function place(text: string): string {
 /** Counts the matching deliveries, asks for confirmation where needed, and sends them again. */
 async function replay(command: Command, options: Options, io: Io): Promise<void> {
   const { state } = options;
-  const { call, checkedRate, timeFilter, withRelay } = await import("./reach-relay.ts");
+  const { checkedRate, failureOf, timeFilter, withRelay } = await import("./reach-relay.ts");
   const rate = checkedRate(command, options) ?? null;
-  const filter: Filter = { ...filterOf(options), ...timeFilter(command, options, Date.now()) };
+  const filter = { ...filterOf(options), ...timeFilter(command, options, Date.now()) };
   await withRelay(command, options, io, "replay", async (client) => {
-    const counted = await call(client, "replayCount", "POST", "/v1/replay", { ...filter, dryRun: true });
+    const counted = await client.countReplay(filter);
     for (const line of remarks(counted, options)) io.err(line);
     const cursor = options.resume ?? null;
     if (options.dryRun === true || (counted.matching === 0 && cursor === null)) {
@@ -97,14 +96,19 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
     const stopped = new AbortController();
     void stopSignal().then(() => stopped.abort());
     try {
-      for await (const step of replaySteps(client, filter, cursor, rate, stopped.signal)) {
+      const limit = rate === null ? callLimit : Math.max(1, Math.min(callLimit, Math.round((rate * paceMs) / 1000)));
+      const startedAt = performance.now();
+      for await (const step of client.replaySteps(filter, { cursor, limit, signal: stopped.signal })) {
         ({ replayed, cursor: place } = step);
         bar.show(matching === 0 ? 1 : Math.min(1, replayed / matching), `${replayed} of ${matching}`);
+        const early = rate === null || place === null ? 0 : (replayed / rate) * 1000 - (performance.now() - startedAt);
+        if (early > 0) await wait(early, null, { signal: stopped.signal }).catch(() => {});
       }
     } catch (error) {
       bar.end();
-      if (error instanceof CommandFailed) throw new CommandFailed(`${error.message}; ${leftText(replayed, matching, place, options)}`);
-      throw error;
+      const failure = failureOf(error);
+      if (failure instanceof CommandFailed) throw new CommandFailed(`${failure.message}; ${leftText(replayed, matching, place, options)}`);
+      throw failure;
     }
     bar.end();
     if (place !== null) throw new CommandFailed(`stopped; ${leftText(replayed, matching, place, options)}`);
@@ -112,7 +116,7 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
   });
 }
 
-function filterOf(options: Options): Filter {
+function filterOf(options: Options): ReplayFilter {
   const { route, state, disposition, cause, errorCode, source, event } = options;
   return {
     states: state === "any" ? ["dead", "delivered"] : [state],
@@ -140,7 +144,7 @@ function leftText(replayed: number, matching: number, place: string | null, opti
   return `${doneText(replayed, matching, options)}; ${where}`;
 }
 
-function countLines({ matching, routes }: Answer<"replayCount">, options: Options): string[] {
+function countLines({ matching, routes }: ReplayCount, options: Options): string[] {
   const kept = releasedBy(options);
   if (kept !== null) return [`${matching} ${kept} events are valid now and can be released`];
   return [
@@ -149,7 +153,7 @@ function countLines({ matching, routes }: Answer<"replayCount">, options: Option
   ];
 }
 
-function remarks({ routes, notSent, invalid = [] }: Answer<"replayCount">, { disposition }: Options): string[] {
+function remarks({ routes, notSent, invalid = [] }: ReplayCount, { disposition }: Options): string[] {
   const still = disposition === "unassigned" ? "unassigned" : "in quarantine";
   return [
     ...invalid.map(({ reason, events }) => `note: ${events} stay ${still}: ${reason}`),
@@ -164,7 +168,7 @@ function remarks({ routes, notSent, invalid = [] }: Answer<"replayCount">, { dis
   ];
 }
 
-async function confirm({ matching }: Answer<"replayCount">, options: Options): Promise<void> {
+async function confirm({ matching }: ReplayCount, options: Options): Promise<void> {
   const { state, disposition } = options;
   const kind =
     disposition === "ignored" || disposition === "filtered"
@@ -187,31 +191,7 @@ async function confirm({ matching }: Answer<"replayCount">, options: Options): P
   if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailed(kept === null ? "nothing was sent" : "nothing was released");
 }
 
-type Filter = Readonly<Record<string, unknown>>;
-
 /** Deliveries of one call: progress can be shown after each. */
 const callLimit = 5_000;
 /** With a rate, a call takes what is due in this time. */
 const paceMs = 500;
-
-/**
- * Replays until all is done, or until `stop` aborts and the call in flight is done. `rate`: deliveries a second; null: as fast as
- * possible. Yields after each call how many went out, and where the next one begins (null: all is done).
- */
-async function* replaySteps(client: ControlClient, filter: Filter, from: string | null, rate: number | null, stop: AbortSignal) {
-  const { call } = await import("./reach-relay.ts");
-  const limit = rate === null ? callLimit : Math.max(1, Math.min(callLimit, Math.round((rate * paceMs) / 1000)));
-  const startedAt = performance.now();
-  let replayed = 0;
-  let cursor = from;
-  do {
-    const step = await call(client, "replayed", "POST", "/v1/replay", { ...filter, cursor, limit });
-    replayed += step.replayed;
-    // A relay that is stopping answers at once without progress.
-    if (step.next !== null && step.next === cursor) throw new CommandFailed("the relay is stopping");
-    cursor = step.next;
-    yield { replayed, cursor };
-    const early = rate === null || cursor === null ? 0 : (replayed / rate) * 1000 - (performance.now() - startedAt);
-    if (early > 0) await wait(early, null, { signal: stop }).catch(() => {});
-  } while (cursor !== null && !stop.aborted);
-}

@@ -29,17 +29,17 @@ Examples:
       if (route === undefined && options.account === undefined)
         command.error("error: missing required argument 'route', or --account <name>");
       if (route !== undefined && options.account !== undefined) command.error("error: give either a route or --account, not both");
-      const { call, withRelay } = await import("./reach-relay.ts");
+      const { withRelay } = await import("./reach-relay.ts");
       const { account } = options;
       const resume = async (client: ControlClient): Promise<void> => {
         if (account !== undefined) {
-          const { resumed, ended } = await call(client, "accountResumed", "POST", `/v1/accounts/${encodeURIComponent(account)}/resume`);
+          const { resumed, ended } = await client.resumeAccount({ account });
           print(io, options, { account, resumed, ended }, () => [
             resumed ? `${account}: called again (was stopped: ${ended.join(", ")})` : `${account}: was not stopped`,
           ]);
           return;
         }
-        const { resumed } = await call(client, "resumed", "POST", `/v1/routes/${encodeURIComponent(route ?? "")}/resume`);
+        const { resumed } = await client.resumeRoute({ route: route ?? "" });
         print(io, options, { route, resumed }, () => [
           `${route}: ${resumed ? "started again" : "was neither stopped nor paused, and its breaker was not open"}`,
         ]);

@@ -1,12 +1,11 @@
 import type { Command } from "commander";
-import type { Answer } from "./answers.ts";
+import type { Retried } from "../client/relay-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { givenArgument, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
 import type { OptionsOf } from "./typed.ts";
 
-type Retried = Answer<"retried">;
-type Outcome = { readonly id: string; readonly done: Retried } | { readonly id: string; readonly error: string };
+type Outcome = Retried | { readonly id: string; readonly error: string };
 
 /** Adds `retry`: dead letters, or any other deliveries, by id. Exit code 1 when one of them could not be. */
 export function build(command: Command, io: Io): void {
@@ -37,19 +36,20 @@ Examples:
 }
 
 async function retryDeliveries(command: Command, ids: readonly string[], options: Options, io: Io) {
-  const { expectDone, readAnswer, withRelay } = await import("./reach-relay.ts");
-  const outcomes = await withRelay(command, options, io, "replay", async (client) => {
+  const [{ withRelay }, { RelayClientError }] = await Promise.all([import("./reach-relay.ts"), import("../client/connection.ts")]);
+  const data = await withRelay(command, options, io, "replay", async (client) => {
     const each: Outcome[] = [];
     for (const id of ids) {
-      const answer = await client.request("POST", `/v1/deliveries/${encodeURIComponent(id)}/retry`);
-      // A delivery that cannot be retried is no reason to leave the others; a token without the scope is.
-      const { error } = answer.json as { error?: unknown };
-      if ((answer.status === 404 || answer.status === 409) && typeof error === "string") each.push({ id, error });
-      else each.push({ id, done: readAnswer("retried", expectDone(answer)) });
+      try {
+        each.push(await client.retryDelivery({ id }));
+      } catch (error) {
+        // A delivery that cannot be retried is no reason to leave the others; a token without the scope is.
+        if (!(error instanceof RelayClientError && (error.status === 404 || error.status === 409))) throw error;
+        each.push({ id, error: error.message });
+      }
     }
     return each;
   });
-  const data = outcomes.map((each) => ("done" in each ? each.done : each));
   print(io, options, { data }, () => data.flatMap((each) => ("error" in each ? [] : [retriedLine(each)])));
   const failed = data.flatMap((each) => ("error" in each ? [`${each.id}: ${each.error}`] : []));
   if (failed.length > 0) throw new CommandFailed(failed.join("\n"));

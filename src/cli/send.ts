@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
-import type { Command } from "commander";
-import type { ControlAnswer, ControlClient } from "./control-client.ts";
+import { type Command, InvalidArgumentError } from "commander";
+import type { RelayClientError, SentMessage } from "../client/relay-client.ts";
+import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { pairs, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
@@ -21,7 +22,7 @@ function declare(command: Command) {
     .option("--var <name=value>", "a variable of the template; may be repeated", pairs("name=value"), {})
     .option("--account <name>", "the account that sends; required if there are several")
     .option("--from <id>", "network id of the sending number, when several are connected")
-    .option("--key <text>", "idempotency key (default: a new one, which is printed)")
+    .option("--key <text>", "idempotency key (default: a new one, which is printed)", idempotencyKey)
     .option("--reference <text>", "your own reference, such as an order number")
     .option("--metadata <key=value>", "your own data, for routes and payload: enriched; may be repeated", pairs("name=value"), {})
     .option("--resend-unknown", "send again although the outcome of an earlier call under this key is unknown")
@@ -61,27 +62,38 @@ async function sendMessage(command: Command, options: Options, io: Io): Promise<
     ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
   };
 
-  const [{ parseAnswer }, { expectDone, readAnswer, withRelay }] = await Promise.all([import("./answers.ts"), import("./reach-relay.ts")]);
-  /** `--resend-unknown` is about a call before this command: an outcome that this very call leaves unknown is not sent again. */
-  async function send(client: ControlClient): Promise<ControlAnswer> {
-    const headers = { "idempotency-key": key };
-    const answer = await client.request("POST", "/v1/messages", body, headers);
-    const unknown = parseAnswer("unknownOutcome", answer.json);
-    if (options.resendUnknown !== true || !("data" in unknown) || unknown.data.details.justNow) return answer;
-    return client.request("POST", `/v1/messages?resend=${unknown.data.details.resend}`, body, headers);
-  }
-  const answer = await withRelay(command, options, io, "send", send, "service").catch((error: unknown) => {
-    // With the key, the same command does not send twice.
-    if (error instanceof CommandFailed && options.key === undefined) throw new CommandFailed(`${error.message} (the key was ${key})`);
-    throw error;
-  });
-  if ("data" in parseAnswer("unknownOutcome", answer.json)) {
-    const { error } = answer.json as { error?: unknown };
-    throw new CommandFailed(`${String(error)}; to send it again: the same command with --key ${key} --resend-unknown`);
-  }
-  const sent = readAnswer("sent", expectDone(answer));
+  const [{ failureOf, withRelay }, { RelayClientError }] = await Promise.all([
+    import("./reach-relay.ts"),
+    import("../client/connection.ts"),
+  ]);
+  const isUnknown = (error: unknown): error is RelayClientError => error instanceof RelayClientError && error.code === "outcome_unknown";
+  const send = async (client: ControlClient): Promise<SentMessage> => {
+    try {
+      return await client.send(body, { idempotencyKey: key }).catch((error: unknown) => {
+        if (options.resendUnknown !== true || !isUnknown(error)) throw error;
+        // The option is about a call before this command: an outcome that this very call leaves unknown is not sent again.
+        const { resend, justNow } = error.details as { resend: number; justNow: boolean };
+        if (justNow) throw error;
+        return client.send(body, { idempotencyKey: key, resend });
+      });
+    } catch (error) {
+      if (isUnknown(error))
+        throw new CommandFailed(`${error.message}; to send it again: the same command with --key ${key} --resend-unknown`);
+      const failure = failureOf(error);
+      // With the key, the same command does not send twice.
+      if (error instanceof RelayClientError && error.code === "no_answer" && options.key === undefined)
+        throw new CommandFailed(`${(failure as Error).message} (the key was ${key})`);
+      throw failure;
+    }
+  };
+  const { replayed, ...sent } = await withRelay(command, options, io, "send", send, "service");
   print(io, options, sent, () => [
-    `${answer.isReplayed ? "already sent" : "sent"}  ${sent.wamid}  id ${sent.id ?? "unknown"}  key ${sent.idempotencyKey}`,
+    `${replayed ? "already sent" : "sent"}  ${sent.wamid}  id ${sent.id ?? "unknown"}  key ${sent.idempotencyKey}`,
   ]);
   if (!sent.stored) io.err("wamid-relay: it was sent, but the relay cannot store it now; keep its id, and do not send it again");
+}
+
+function idempotencyKey(text: string): string {
+  if (!/^[\x20-\x7e]{1,256}$/.test(text)) throw new InvalidArgumentError("It must be 1 to 256 characters of plain ASCII.");
+  return text;
 }

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
+import type { TrackEnd, TrackedLine, TrackSums } from "../client/relay-client.ts";
 import type { Line } from "../control/split-lines.ts";
-import type { Answer } from "./answers.ts";
 import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { pairs, time, withRelayOptions } from "./options.ts";
@@ -65,9 +65,9 @@ async function trackOne(command: Command, options: Options, io: Io): Promise<voi
     sentAt,
     ...(Object.keys(given).length === 0 ? {} : { metadata: given }),
   };
-  const { expectDone, readAnswer, withRelay } = await import("./reach-relay.ts");
-  const answer = await withRelay(command, options, io, "track", (client) => client.request("POST", "/v1/messages/track", registration));
-  const { created, known } = readAnswer("registered", expectDone(answer));
+  const { withRelay } = await import("./reach-relay.ts");
+  const { result } = await withRelay(command, options, io, "track", (client) => client.track(registration));
+  const [created, known] = result === "created" ? [1, 0] : [0, 1];
   print(io, options, { created, known }, () => [created === 1 ? "registered" : "was registered already; what was new has been added"]);
 }
 
@@ -90,14 +90,6 @@ async function trackFile(command: Command, path: string, options: Options, io: I
     `${lines} lines: ${created} registered, ${known} registered already, ${conflict} in conflict, ${invalid} invalid`,
   ]);
   if (conflict + invalid > 0) throw new CommandFailed(`${conflict + invalid} of ${lines} lines were refused`);
-}
-
-interface TrackSums {
-  readonly lines: number;
-  readonly created: number;
-  readonly known: number;
-  readonly conflict: number;
-  readonly invalid: number;
 }
 
 interface RefusedLine {
@@ -149,24 +141,19 @@ async function trackLines(
   return sums;
 }
 
-type Report = Answer<"registeredLine">[] & { stopped?: { line: number; error: string } };
+type Report = TrackedLine[] & { stopped?: { line: number; error: string } };
 
 /** The report on these lines, with their numbers in the file. */
 async function post(client: ControlClient, given: readonly { readonly line: number; readonly text: string }[]): Promise<Report> {
-  const { expectDone, readAnswer } = await import("./reach-relay.ts");
-  const first = given[0]?.line ?? 1;
-  const answer = await client.request("POST", "/v1/messages/track", given.map(({ text }) => `${text}\n`).join("")).catch((error) => {
-    throw error instanceof CommandFailed ? new CommandFailed(stoppedText(first, error.message), { cause: error }) : error;
+  const [{ failureOf }, { RelayClientError }] = await Promise.all([import("./reach-relay.ts"), import("../client/connection.ts")]);
+  const all = await client.trackLines(given.map(({ text }) => `${text}\n`).join("")).catch((error: unknown) => {
+    const failure = failureOf(error);
+    const isTemporary = error instanceof RelayClientError && (error.status === 0 || error.status === 503);
+    throw isTemporary && failure instanceof CommandFailed ? new CommandFailed(stoppedText(given[0]?.line ?? 1, failure.message)) : failure;
   });
-  if (answer.status === 503)
-    throw new CommandFailed(stoppedText(first, (answer.json as { error?: string }).error ?? "the relay answered 503"));
-  const all = expectDone(answer) as unknown[];
   const numberOf = (line: number) => given[line - 1]?.line ?? 0;
-  const report: Report = all.slice(0, -1).map((each) => {
-    const read = readAnswer("registeredLine", each);
-    return { ...read, line: numberOf(read.line) };
-  });
-  const last = readAnswer("lastLine", all.at(-1));
+  const report: Report = (all.slice(0, -1) as TrackedLine[]).map((each) => ({ ...each, line: numberOf(each.line) }));
+  const last = all.at(-1) as TrackEnd;
   if (last.stoppedAt !== undefined) report.stopped = { line: numberOf(last.stoppedAt), error: last.error ?? "it was stopped" };
   return report;
 }

@@ -142,7 +142,10 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
         if (!answer.ok) throw refusal(base.origin, answer, await answer.text());
         const isStream = answer.headers.get("content-type")?.startsWith("text/event-stream") === true;
         if (isStream && answer.body !== null) return answer.body;
-        throw new RelayClientError(`what answers at ${base.origin} is no wamid-relay`, { status: answer.status, code: "bad_answer" });
+        throw new RelayClientError(`what answers at ${base.origin} is no wamid-relay (status ${answer.status})`, {
+          status: answer.status,
+          code: "bad_answer",
+        });
       } catch (error) {
         throw error instanceof RelayClientError ? error : noAnswer(error, 0, late.signal.aborted);
       } finally {
@@ -171,7 +174,11 @@ function refusal(origin: string, { status, headers }: Response, text: string): R
   } catch {
     // Reported below.
   }
-  return new RelayClientError(`${origin} answered ${status}, and not as a wamid-relay would`, { status, code: "bad_answer", retryAfterMs });
+  return new RelayClientError(`what answers at ${origin} is no wamid-relay (status ${status})`, {
+    status,
+    code: "bad_answer",
+    retryAfterMs,
+  });
 }
 
 /** With its question mark; empty when no value is given. */

@@ -1,5 +1,4 @@
 import type {
-  AccountPlan,
   AccountReconciled,
   RelayDelivery,
   RelayEvent,
@@ -7,12 +6,13 @@ import type {
   RelayRun,
   ReplayCount,
   StartedRun,
+  TrackEnd,
   TrackedLine,
   TrackSums,
 } from "../model/answers.ts";
 import type { RelayAudit } from "../model/audit.ts";
 import { systemClock } from "../model/system-clock.ts";
-import { Calls, call, type RequestOf } from "./calls.ts";
+import { type AnswerOf, Calls, call, type RequestOf } from "./calls.ts";
 import { type Connection, connect, queryOf, type RelayClientOptions } from "./connection.ts";
 import { followLive, type LiveMessage } from "./live.ts";
 import { type SentMessage, sendMessage, startRun, trackAll } from "./messages.ts";
@@ -25,11 +25,13 @@ import type {
   MessageRegistration,
   ReconcileFilter,
   ReplayFilter,
+  ReplayProgress,
+  ReplayStepOptions,
   RunOrder,
   SendOptions,
   StepOptions,
 } from "./requests.ts";
-import { audit, readPages, reconcile, replay } from "./steps.ts";
+import { audit, readPages, reconcile, replay, replaySteps } from "./steps.ts";
 
 export type {
   AccountPlan,
@@ -56,6 +58,7 @@ export type {
   SecretUse,
   SessionCode,
   StartedRun,
+  TrackEnd,
   TrackedLine,
   TrackSums,
 } from "../model/answers.ts";
@@ -69,6 +72,9 @@ export { RelayClientError, type RelayClientErrorCode, type RelayClientOptions } 
 export type { LiveMessage } from "./live.ts";
 export type { SentMessage } from "./messages.ts";
 export type * from "./requests.ts";
+
+/** What a pass would poll. */
+export type ReconcilePlan = Exclude<AnswerOf<"reconcile">, { more: boolean }>;
 
 /**
  * A relay's control API (docs/reference/endpoints.md), over the global `fetch`: Node 20 or later, and browsers. Has a method for
@@ -97,6 +103,11 @@ export class RelayClient extends Calls {
    */
   trackAll(messages: Iterable<MessageRegistration> | AsyncIterable<MessageRegistration>): AsyncGenerator<TrackedLine, TrackSums> {
     return trackAll(this.#connection, messages);
+  }
+
+  /** Posts NDJSON once; returns the lines of the report, the last of which has the sums. Scope `track`. */
+  trackLines(lines: string): Promise<(TrackedLine | TrackEnd)[]> {
+    return this.#connection.lines("/v1/messages/track", lines);
   }
 
   /**
@@ -164,14 +175,19 @@ export class RelayClient extends Calls {
     return replay(this.#connection, filter, options);
   }
 
-  /** What `reconcile` would poll; polls nothing. */
-  async planReconcile(filter: ReconcileFilter = {}): Promise<AccountPlan[]> {
-    return (await call(this.#connection, "reconcile", { ...filter, dryRun: true })).accounts as AccountPlan[];
+  /** `replay` request by request: after each, how many went out so far and the cursor of the next. */
+  replaySteps(filter: ReplayFilter = {}, options: ReplayStepOptions = {}): AsyncGenerator<ReplayProgress, void> {
+    return replaySteps(this.#connection, filter, options);
   }
 
-  /** Polls every message that is due now, in as many calls as it takes; returns the results by account. */
-  reconcile(filter: ReconcileFilter = {}): Promise<AccountReconciled[]> {
-    return reconcile(this.#connection, filter);
+  /** What `reconcile` would poll; polls nothing. */
+  async planReconcile(filter: ReconcileFilter = {}): Promise<ReconcilePlan> {
+    return (await call(this.#connection, "reconcile", { ...filter, dryRun: true })) as ReconcilePlan;
+  }
+
+  /** Polls every message that is due, in as many calls as it takes; returns the results by account. */
+  reconcile(filter: ReconcileFilter = {}, options: StepOptions = {}): Promise<AccountReconciled[]> {
+    return reconcile(this.#connection, filter, options);
   }
 }
 

@@ -10,10 +10,10 @@ export type RunOrder = Given<typeof runBody>;
 
 /** Of all rows of a list: `limit` is the most rows in total. Default: all that match. */
 export type FilterOf<Name extends "listEvents" | "listDeliveries" | "listMessages" | "listRuns"> = Omit<RequestOf<Name>, "before">;
-export type AuditRange = Omit<RequestOf<"audit">, "wait">;
+export type AuditRange = RequestOf<"audit">;
 export type ReplayFilter = Omit<RequestOf<"replay">, "dryRun" | "cursor" | "limit">;
-/** `account`: this one only. Default: every account that can be polled. */
-export type ReconcileFilter = Pick<RequestOf<"reconcile">, "account">;
+/** `account`: this one only. Default: every account that can be polled. `dueBy`: that of the plan. Default: now. */
+export type ReconcileFilter = Pick<RequestOf<"reconcile">, "account" | "dueBy">;
 
 /** Of work that takes several requests. */
 export interface StepOptions {
@@ -21,6 +21,20 @@ export interface StepOptions {
   onProgress?: ((done: number) => void) | undefined;
   /** No further request is made once it is aborted; what is done stays done. */
   signal?: AbortSignal | undefined;
+}
+
+export interface ReplayStepOptions {
+  /** Where to begin: the `cursor` of an earlier step. */
+  cursor?: string | null | undefined;
+  /** Most deliveries of one request. */
+  limit?: number | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+export interface ReplayProgress {
+  readonly replayed: number;
+  /** Null: all is done. */
+  readonly cursor: string | null;
 }
 
 export interface AuditOptions {

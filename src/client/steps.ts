@@ -2,27 +2,48 @@ import type { AccountReconciled } from "../model/answers.ts";
 import type { AuditProgress, RelayAudit } from "../model/audit.ts";
 import { type AnswerOf, call } from "./calls.ts";
 import { type Connection, RelayClientError } from "./connection.ts";
-import type { AuditOptions, AuditRange, FilterOf, ReconcileFilter, ReplayFilter, StepOptions } from "./requests.ts";
+import type {
+  AuditOptions,
+  AuditRange,
+  FilterOf,
+  ReconcileFilter,
+  ReplayFilter,
+  ReplayProgress,
+  ReplayStepOptions,
+  StepOptions,
+} from "./requests.ts";
 
-/** Each request continues where the one before ended, until nothing is left or `signal` is aborted. */
+/**
+ * Replays in as many requests as it takes, until nothing is left or `signal` is aborted. Yields after each how many went out so
+ * far, and where the next one begins; null: all is done.
+ */
+export async function* replaySteps(
+  connection: Connection,
+  filter: ReplayFilter,
+  { cursor: from = null, limit, signal }: ReplayStepOptions,
+): AsyncGenerator<ReplayProgress, void> {
+  let replayed = 0;
+  let cursor = from;
+  do {
+    const step = (await call(connection, "replay", { ...filter, cursor, limit })) as Extract<AnswerOf<"replay">, { replayed: number }>;
+    replayed += step.replayed;
+    // A stopping relay answers at once and does nothing.
+    if (step.next !== null && step.next === cursor)
+      throw new RelayClientError("the relay is stopping", { status: 200, code: "shutting_down", details: { replayed } });
+    cursor = step.next;
+    yield { replayed, cursor };
+  } while (cursor !== null && signal?.aborted !== true);
+}
+
 export async function replay(
   connection: Connection,
   filter: ReplayFilter,
   { onProgress, signal }: StepOptions,
 ): Promise<{ replayed: number; complete: boolean }> {
-  let replayed = 0;
-  let cursor: string | null = null;
-  while (signal?.aborted !== true) {
-    const step = (await call(connection, "replay", { ...filter, cursor })) as Extract<AnswerOf<"replay">, { replayed: number }>;
-    replayed += step.replayed;
-    onProgress?.(replayed);
-    if (step.next === null) return { replayed, complete: true };
-    // A stopping relay answers at once and does nothing.
-    if (step.next === cursor)
-      throw new RelayClientError("the relay is stopping", { status: 200, code: "shutting_down", details: { replayed } });
-    cursor = step.next;
-  }
-  return { replayed, complete: false };
+  let last: ReplayProgress = { replayed: 0, cursor: "" };
+  if (signal?.aborted === true) return { replayed: 0, complete: false };
+  for await (last of replaySteps(connection, filter, { signal })) onProgress?.(last.replayed);
+  return { replayed: last.replayed, complete: last.cursor === null };
 }
 
 /** Each answer of 202 means that the audit goes on. */
@@ -35,14 +56,20 @@ export async function audit(connection: Connection, range: AuditRange, { onProgr
   }
 }
 
-export async function reconcile(connection: Connection, filter: ReconcileFilter): Promise<AccountReconciled[]> {
+export async function reconcile(
+  connection: Connection,
+  filter: ReconcileFilter,
+  { onProgress, signal }: StepOptions,
+): Promise<AccountReconciled[]> {
   const sums = new Map<string, AccountReconciled>();
-  let dueBy: string | null = null;
+  let { dueBy = null } = filter;
   for (;;) {
     const step = (await call(connection, "reconcile", { ...filter, dueBy })) as Extract<AnswerOf<"reconcile">, { more: boolean }>;
     for (const each of step.accounts) sums.set(each.account, addUp(sums.get(each.account), each));
-    if (!step.more) return [...sums.values()];
-    dueBy = step.dueBy;
+    const accounts = [...sums.values()];
+    if (!step.more || signal?.aborted === true) return accounts;
+    onProgress?.(accounts.reduce((sum, { polled }) => sum + polled, 0));
+    ({ dueBy } = step);
   }
 }
 
@@ -53,22 +80,35 @@ function addUp(before: AccountReconciled | undefined, step: AccountReconciled): 
   return { ...step, ...Object.fromEntries(counts.map((name) => [name, before[name] + step[name]])) };
 }
 
-const largestPage = 500;
+const largestPage = 1000;
 
-/** Reads page after page, as the items are consumed, up to `limit` items. */
+/** The pages of a list, as they are consumed, up to `limit` rows, from `before` on. */
+export async function* pagesOf<
+  Next extends string | number,
+  Page extends { readonly data: readonly unknown[]; readonly next: Next | null },
+>(
+  list: (place: { readonly before: Next | undefined; readonly limit: number }) => Promise<Page>,
+  limit = Number.POSITIVE_INFINITY,
+  before?: Next,
+): AsyncGenerator<Page, void> {
+  let next = before;
+  for (let left = limit; left > 0; ) {
+    const page = await list({ before: next, limit: Math.min(largestPage, left) });
+    yield page;
+    if (page.next === null) return;
+    left -= page.data.length;
+    next = page.next;
+  }
+}
+
+/** Reads page after page, as the rows are consumed, up to `limit` rows. */
 export async function* readPages<Name extends "listEvents" | "listDeliveries" | "listMessages" | "listRuns">(
   connection: Connection,
   name: Name,
   filter: FilterOf<Name>,
-  limit = Number.POSITIVE_INFINITY,
+  limit?: number,
 ): AsyncGenerator<AnswerOf<Name>["data"][number], void> {
-  let left = limit;
-  let before: string | number | undefined;
-  while (left > 0) {
-    const { data, next } = await call(connection, name, { ...filter, before, limit: Math.min(largestPage, left) });
-    yield* data.slice(0, left);
-    left -= data.length;
-    if (next === null) return;
-    before = next;
-  }
+  const list = (place: object): Promise<{ data: AnswerOf<Name>["data"]; next: string | number | null }> =>
+    call(connection, name, { ...filter, ...place });
+  for await (const { data } of pagesOf(list, limit)) yield* data;
 }

@@ -1,10 +1,10 @@
+import type { AnswerOf } from "../../client/relay-client.ts";
 import { type AttentionKind, about, conditionOf, conditions } from "../../model/attention.ts";
 import type { DatabaseRisk } from "../../model/database.ts";
-import type { Answer } from "../answers.ts";
 import { type Finding, ok } from "./finding.ts";
 
 /** An entry of the console's list. */
-type Entry = Pick<Answer<"overview">["attention"][number], "kind" | "severity" | "subject" | "text">;
+type Entry = Pick<AnswerOf<"getOverview">["attention"][number], "kind" | "severity" | "subject" | "text">;
 
 const checks: Record<AttentionKind, string> = {
   "store-failing": "store",

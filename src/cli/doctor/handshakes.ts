@@ -1,11 +1,10 @@
-import type { Answer } from "../answers.ts";
-import type { ControlClient } from "../control-client.ts";
+import type { AnswerOf } from "../../client/relay-client.ts";
+import { type ControlClient, failureOf } from "../control-client.ts";
 import { CommandFailed } from "../io.ts";
-import { call } from "../reach-relay.ts";
 import { type Finding, fail, ok, skip } from "./finding.ts";
 
 /** A route as the overview shows it. */
-type Destination = Pick<Answer<"overview">["destinations"][number], "route" | "handshake">;
+type Destination = Pick<AnswerOf<"getOverview">["destinations"][number], "route" | "handshake">;
 
 interface HandshakeParts {
   /** Of the relay, which performs the handshakes, with the scope `replay`. Null: see `why`. */
@@ -31,12 +30,13 @@ async function checkHandshake(route: string, doneAt: string | null, { client, wh
   if (client === null) return skip(check, `${route}: ${why}`);
   const todo = `correct to.url and to.verifyToken of ${route}, and see whether the app runs`;
   try {
-    const answer = await call(client, "handshake", "POST", `/v1/routes/${encodeURIComponent(route)}/handshake`, { repeat });
+    const answer = await client.performHandshake({ route, repeat });
     if (answer.problem === null) return ok(check, `${route}: done on ${answer.doneAt}`);
     const before = answer.doneAt === null ? "" : `; it succeeded on ${answer.doneAt}, and the app may take its token only once`;
     return fail(check, `${route}: ${answer.problem}${before}`, todo);
   } catch (error) {
-    if (!(error instanceof CommandFailed)) throw error;
-    return fail(check, `${route}: ${error.message}`, todo);
+    const failure = failureOf(error);
+    if (!(failure instanceof CommandFailed)) throw failure;
+    return fail(check, `${route}: ${failure.message}`, todo);
   }
 }

@@ -1,7 +1,16 @@
 import { storePlace } from "../../app/instance.ts";
+import { RelayClientError } from "../../client/connection.ts";
 import type { Settings } from "../../config/schema.ts";
 import { relayVersion } from "../../model/version.ts";
-import { type ControlClient, connectRelay, type Listener, probeListener, probeWithinMs, type Reachable } from "../control-client.ts";
+import {
+  type ControlClient,
+  failureOf,
+  type Listener,
+  probeListener,
+  probeWithinMs,
+  type Reachable,
+  readReadiness,
+} from "../control-client.ts";
 import { CommandFailed } from "../io.ts";
 import { authorized, controlAddress } from "../reach-relay.ts";
 import { type Finding, fail, ok, skip, warn } from "./finding.ts";
@@ -83,9 +92,9 @@ export function judgeIdentity(url: string, { instance, version }: Answering, { s
 async function checkReadiness(at: Reachable, { instance }: Answering): Promise<Finding> {
   const { url } = at;
   const check = "relay";
-  const { status, json } = await connectRelay(at, null).request("GET", "/readyz");
+  const { status, json } = await readReadiness(at);
   if (status === 200) return ok(check, `ready at ${url} (instance ${instance})`);
-  const { reason, draining } = json as { reason?: unknown; draining?: unknown };
+  const { reason, draining } = json;
   if (draining === true) return warn(check, `is stopping (${url})`, "wait for its end, or start it again");
   const why = typeof reason === "string" ? reason : `status ${status}`;
   return fail(check, `not ready at ${url}: ${why}`, "it answers 503 until that is repaired");
@@ -102,9 +111,12 @@ export function judgeVersion(running: string, own: string): Finding {
 
 /** Why the relay does not answer `/v1` with these tokens; null: it does. */
 async function refusal(client: ControlClient, config: string): Promise<string | null> {
-  const { status, json } = await client.request("GET", "/v1/instance");
-  if (status === 200) return null;
-  if (status === 404) return "a process with the role work has no control API; give doctor the port of one that receives";
-  const { error } = json as { error?: unknown };
-  return `the relay refuses the tokens of ${config} (${status}: ${String(error)}); if you changed them, reload the relay`;
+  try {
+    await client.getInstance();
+    return null;
+  } catch (error) {
+    if (!(error instanceof RelayClientError) || error.status === 0) throw failureOf(error);
+    if (error.status === 404) return "a process with the role work has no control API; give doctor the port of one that receives";
+    return `the relay refuses the tokens of ${config} (${error.status}: ${error.message}); if you changed them, reload the relay`;
+  }
 }

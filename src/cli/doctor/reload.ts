@@ -1,7 +1,7 @@
 import { statSync } from "node:fs";
 import { z } from "zod";
 import { envFilePath } from "../../config/env-file.ts";
-import { connectRelay, type Reachable } from "../control-client.ts";
+import { type Reachable, readReadiness } from "../control-client.ts";
 import { CommandFailed } from "../io.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
 
@@ -25,8 +25,8 @@ interface SettingsFiles {
 export async function checkReload(at: Reachable | null, files: SettingsFiles): Promise<Finding[]> {
   if (at === null) return [];
   try {
-    const { json } = await connectRelay(at, null).request("GET", "/readyz");
-    const status = statusSchema.safeParse((json as { settings?: unknown }).settings);
+    const { json } = await readReadiness(at);
+    const status = statusSchema.safeParse(json["settings"]);
     return status.success ? [judgeReload(status.data, files, changedFile(files, Date.parse(status.data.loadedAt)))] : [];
   } catch (error) {
     if (error instanceof CommandFailed) return [];

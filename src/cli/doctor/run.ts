@@ -8,7 +8,7 @@ import { StoreMissing, StoreRefused } from "../../store/port.ts";
 import type { PostgresStorage } from "../../store/settings.ts";
 import type { ControlClient } from "../control-client.ts";
 import { CommandFailed } from "../io.ts";
-import { authorized, call, controlAddress, readStore } from "../reach-relay.ts";
+import { authorized, controlAddress, failureOf, readStore } from "../reach-relay.ts";
 import { judgeAttention, judgeRisk } from "./attention.ts";
 import { bytesText, type Finding, fail, ok, skip, warn } from "./finding.ts";
 import { checkHandshakes } from "./handshakes.ts";
@@ -106,10 +106,10 @@ async function judgeRelay(
   try {
     const client = relay ?? (await readStore(settings));
     try {
-      const { at, attention, destinations } = await call(client, "overview", "GET", "/v1/overview");
-      const groups = await call(client, "deliveryGroups", "GET", "/v1/deliveries/groups");
-      const secrets = await call(client, "secrets", "GET", "/v1/secrets");
-      const events = await call(client, "events", "GET", "/v1/events?limit=1");
+      const { at, attention, destinations } = await client.getOverview();
+      const groups = await client.groupDeliveries();
+      const secrets = await client.listSecrets();
+      const events = await client.listEvents({ limit: 1 });
       const [newest] = events.data;
       return {
         findings: [
@@ -124,8 +124,9 @@ async function judgeRelay(
       await client.close();
     }
   } catch (error) {
-    if (!(error instanceof CommandFailed)) throw error;
-    return { ...nothing, findings: [fail("attention", error.message, "see the log of the relay; doctor --deep checks a file")] };
+    const failure = failureOf(error);
+    if (!(failure instanceof CommandFailed)) throw failure;
+    return { ...nothing, findings: [fail("attention", failure.message, "see the log of the relay; doctor --deep checks a file")] };
   }
 }
 

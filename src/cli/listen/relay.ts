@@ -1,7 +1,7 @@
 import type { Command } from "commander";
-import { type Connection, connect, type RelayClientError } from "../../client/connection.ts";
+import { type Connection, connect } from "../../client/connection.ts";
 import { durationSchema } from "../../model/units.ts";
-import { ownFetch, proxyHint, type Reachable } from "../control-client.ts";
+import { fetchOf, type Reachable } from "../control-client.ts";
 import { CommandFailed, type Io } from "../io.ts";
 import { checkedOption, type RelayOptions, type SettingsOptions, time } from "../options.ts";
 import { controlAddress, noToken, remoteAddress, tokensWith } from "../reach-relay.ts";
@@ -35,33 +35,15 @@ async function ownRelay({ config, envFile }: SettingsOptions, io: Io): Promise<R
 const timeoutMs = 20_000;
 
 /** Each request has a connection of its own: one that was cut somewhere on the way is not used again. */
-export async function connectListener(relay: RelayAddress): Promise<Connection> {
+export function connectListener(relay: RelayAddress): Connection {
   // Silence is the follower's, which knows of sleep.
-  const fetching = await ownFetch(relay.tls, { pipelining: 0, bodyTimeout: 0, connectTimeout: timeoutMs });
+  const fetching = fetchOf(relay, { pipelining: 0, bodyTimeout: 0, connectTimeout: timeoutMs });
   return connect({
     url: relay.url,
     token: relay.token(),
     timeoutMs,
-    fetch: (url, init) => fetching(url, { ...init, headers: { ...init?.headers, authorization: `Bearer ${relay.token()}` } }),
+    fetch: (url, init) => fetching(String(url), { ...init, headers: { ...init?.headers, authorization: `Bearer ${relay.token()}` } }),
   });
-}
-
-const faults: Readonly<Record<string, string>> = {
-  ECONNREFUSED: "nothing listens there",
-  ECONNRESET: "the connection was reset",
-  UND_ERR_SOCKET: "the connection was closed",
-  ENOTFOUND: "its name is not known",
-  EAI_AGAIN: "its name cannot be looked up now",
-};
-
-/** Why a connection failed, for people. */
-export function reasonOf({ message, code, status, cause }: RelayClientError): string {
-  if (code === "bad_answer") return `${message} (status ${status})${proxyHint(status)}`;
-  if (code !== "no_answer") return `the relay says: ${message}`;
-  // Fetch fails with an error whose cause is that of the connection.
-  const { cause: inner = cause } = (cause ?? {}) as { cause?: unknown };
-  const fault = (inner ?? {}) as { code?: unknown; message?: unknown };
-  return faults[String(fault.code)] ?? (inner instanceof CommandFailed ? inner.message : message);
 }
 
 /** Pause between two updates: each is a commit at the relay. */

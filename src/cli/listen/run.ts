@@ -1,10 +1,11 @@
-import { RelayClientError } from "../../client/connection.ts";
+import type { RelayClientError } from "../../client/connection.ts";
 import { follow, sleepAware } from "../../client/follow.ts";
 import { type Clock, pause } from "../../model/clock.ts";
 import { seqsBetween } from "../../model/seq.ts";
-import { CommandFailed, type Io } from "../io.ts";
+import { failureOf } from "../control-client.ts";
+import type { Io } from "../io.ts";
 import { createForwarder, type Targets } from "./forward.ts";
-import { connectListener, createCursor, type RelayAddress, reasonOf } from "./relay.ts";
+import { connectListener, createCursor, type RelayAddress } from "./relay.ts";
 import { answerLine, eventJson, eventLine, gapLine, helloLines, maskedEvent, waitingLine } from "./screen.ts";
 import { type Gap, type Hello, type ListenedEvent, readListened } from "./wire.ts";
 
@@ -34,7 +35,7 @@ const lastWordsMs = 2_000;
 export async function runListen(io: Io, run: ListenRun): Promise<void> {
   const { relay, targets, query, as, isJson, showPii, random } = run;
   const clock = sleepAware(run.clock);
-  const connection = await connectListener(relay);
+  const connection = connectListener(relay);
   const waitFor = (ms: number, signal: AbortSignal): Promise<void> => pause(clock, ms, signal).catch(() => {});
   const shown = (event: ListenedEvent): ListenedEvent => (showPii ? event : maskedEvent(event));
   const quitting = new AbortController();
@@ -106,7 +107,7 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
   }
 
   function showLoss(error: RelayClientError, ms: number): void {
-    const why = reasonOf(error);
+    const why = (failureOf(error) as Error).message;
     if (isJson) json({ type: "state", state: "waiting", why, ms });
     else if (why !== lastReason) io.err(waitingLine(why, ms));
     lastReason = why;
@@ -137,8 +138,7 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
   }
 
   const following = followRelay().catch((error: unknown) => {
-    if (error instanceof RelayClientError) throw new CommandFailed(reasonOf(error));
-    if (!quitting.signal.aborted) throw error;
+    if (!quitting.signal.aborted) throw failureOf(error);
   });
 
   try {

@@ -18,7 +18,7 @@ import type { ControlClient } from "../control-client.ts";
 import { CommandFailed, type Io, interruptible } from "../io.ts";
 import { ownFixtures } from "../options.ts";
 import { tableLines } from "../output.ts";
-import { call, withRelay } from "../reach-relay.ts";
+import { withRelay } from "../reach-relay.ts";
 import type { TriggerOptions } from "./options.ts";
 import { createOutcomeNotes, createTriggerShow, type OutcomeNotes } from "./output.ts";
 import { findTarget, type Target } from "./target.ts";
@@ -197,8 +197,8 @@ async function runPosts(posts: Iterable<Post>, { target, concurrency, onResult, 
 async function register(client: ControlClient, { target, notes }: Posting, posts: readonly Post[]): Promise<void> {
   let created = 0;
   for (const [at, { subject }] of posts.entries()) {
-    const body = { account: target.account, wamid: subject.wamid, reference: `trigger-${at + 1}` };
-    created += (await call(client, "registered", "POST", "/v1/messages/track", body)).created;
+    const body = { account: target.account, wamid: subject.wamid ?? "", reference: `trigger-${at + 1}` };
+    if ((await client.track(body)).result === "created") created += 1;
   }
   if (created !== posts.length) notes.fault(`registration: ${posts.length} new messages expected, ${created} were`);
 }

@@ -229,7 +229,7 @@ test("prints one line for an unknown token, another server, and no server", asyn
   expect(wrong).toEqual({ code: 1, out: "", err: "wamid-relay: the relay does not know the token: unknown token\n" });
   const stranger = await runHere(["events", "list", "--relay", downstream.url], { RELAY_TOKEN: "some-other-token-000" });
   expect([stranger.code, stranger.out]).toEqual([1, ""]);
-  expect(stranger.err).toMatch(/^wamid-relay: what answers at \S+ is no wamid-relay \(status 200 to GET \/v1\/events\)\n$/);
+  expect(stranger.err).toMatch(/^wamid-relay: what answers at \S+ is no wamid-relay\n$/);
   const free = `http://127.0.0.1:${await freePort()}`;
   const nobody = await runHere(["events", "list", "--relay", free], { RELAY_TOKEN: "some-other-token-000" });
   expect(nobody).toEqual({ code: 1, out: "", err: `wamid-relay: no answer from ${free} (ECONNREFUSED)\n` });

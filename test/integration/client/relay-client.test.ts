@@ -95,10 +95,10 @@ test("pages through events on demand", async () => {
   });
   const client = new RelayClient({ url: `${url}/relay/`, token: "t" });
   expect((await all(client.events())).map(({ seq }) => seq)).toEqual(Array.from({ length: 1_200 }, (_, n) => 1_200 - n));
-  expect(asked).toEqual(["/relay/v1/events?limit=500", "/relay/v1/events?before=701&limit=500", "/relay/v1/events?before=201&limit=500"]);
+  expect(asked).toEqual(["/relay/v1/events?limit=1000", "/relay/v1/events?before=201&limit=1000"]);
   asked.length = 0;
   for await (const { seq } of client.deliveries({ route: "a&b" }) as AsyncIterable<{ seq?: number }>) if (seq === 1_199) break;
-  expect(asked).toEqual(["/relay/v1/deliveries?route=a%26b&limit=500"]);
+  expect(asked).toEqual(["/relay/v1/deliveries?route=a%26b&limit=1000"]);
 });
 
 test("trackAll: registers thousands from a generator, and yields results in order and the sums", async () => {

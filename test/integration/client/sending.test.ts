@@ -101,7 +101,7 @@ test("reconcile polls everything due; secrets returns what each has verified", a
   const client = clientOf(relay);
   const sentAt = new Date(Date.now() - 90_000);
   for (const n of [1, 2]) await client.track({ account: "main", wamid: `w${n}`, id: `0199aa10-0000-7000-8000-00000000000${n}`, sentAt });
-  expect(await client.planReconcile()).toMatchObject([{ account: "main", due: 2, wouldPoll: 2, stopped: null }]);
+  expect(await client.planReconcile()).toMatchObject({ accounts: [{ account: "main", due: 2, wouldPoll: 2, stopped: null }] });
   expect(await client.reconcile({ account: "main" })).toMatchObject([
     { account: "main", polled: 2, missing: 2, changed: 0, stopped: null },
   ]);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { Answer } from "../../../src/cli/answers.ts";
 import { auditLines } from "../../../src/cli/audit.ts";
+import type { AnswerOf } from "../../../src/client/relay-client.ts";
 
 test("prints a row for each day and source, and the sums of all", () => {
   const events = {
@@ -18,7 +18,7 @@ test("prints a row for each day and source, and the sums of all", () => {
     conflicts: 0,
   };
   const deliveries = { planned: 2, waiting: 0, held: 0, delivered: 2, dead: 0, deleted: 0, unaccounted: 0 };
-  const report: Answer<"audit"> = {
+  const report: AnswerOf<"audit"> = {
     balanced: true,
     at: "2026-11-22T00:00:00.000Z",
     tookMs: 1,

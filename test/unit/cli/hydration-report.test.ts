@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { Answer } from "../../../src/cli/answers.ts";
+import type { AnswerOf } from "../../../src/client/relay-client.ts";
 
-type ShownHydration = NonNullable<Answer<"eventDetail">["hydration"]>;
+type ShownHydration = NonNullable<AnswerOf<"getEvent">["hydration"]>;
 
 import { hydrationLines } from "../../../src/cli/event-report.ts";
 

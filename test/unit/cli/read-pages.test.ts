@@ -1,24 +1,20 @@
 import { expect, test } from "vitest";
 import { readPages } from "../../../src/cli/reach-relay.ts";
 
-const client = (pages: readonly object[]) => {
-  const asked: string[] = [];
-  const left = [...pages];
-  return {
-    asked,
-    async request(_method: string, path: string) {
-      asked.push(path);
-      return { status: 200, json: left.shift(), isReplayed: false };
-    },
-  };
-};
-const read = (pages: readonly object[]) => readPages(client(pages), "events", {}, 9);
-
-test("reads on after an empty page until there are no more", async () => {
-  const pages = [
-    { data: [], next: 5 },
-    { data: [], next: 1 },
-    { data: [], next: null },
-  ];
-  expect(await read(pages)).toEqual({ data: [], next: null });
+test("reads on after an empty page until there are no more, or enough", async () => {
+  const asked: (number | undefined)[] = [];
+  const read = (limit: number) =>
+    readPages(
+      async ({ before }: { before: number | undefined }) => {
+        asked.push(before);
+        const [data, next] = before === undefined ? [[], 5] : before === 5 ? [["a", "b"], 1] : [["c"], null];
+        return { data, next };
+      },
+      limit,
+      undefined,
+    );
+  expect(await read(9)).toEqual({ data: ["a", "b", "c"], next: null });
+  expect(asked.splice(0)).toEqual([undefined, 5, 1]);
+  expect(await read(2)).toEqual({ data: ["a", "b"], next: 1 });
+  expect(asked).toEqual([undefined, 5]);
 });

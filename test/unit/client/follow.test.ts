@@ -1,3 +1,5 @@
+// Loaded here, so that the follower, which loads it on demand, waits for no disk while the manual clock goes on.
+import "eventsource-parser";
 import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { RelayClientError } from "../../../src/client/connection.ts";
