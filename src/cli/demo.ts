@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import type { DemoConsole, DemoResult } from "./demo/run.ts";
 import { type Io, interruptible } from "./io.ts";
-import { count } from "./options.ts";
+import { choice, count } from "./options.ts";
 import { print } from "./output.ts";
 import { type OptionsOf, typed } from "./typed.ts";
 
@@ -16,6 +16,7 @@ export function build(command: Command, io: Io): void {
 
 function declare(command: Command) {
   return typed(command)
+    .addOption(choice("--format <format>", "whose webhooks: the service's, or those of Meta's Cloud API", ["standard", "meta"], "standard"))
     .option("--seed <text>", "another seed gives other people and other faults", "demo")
     .option("--messages <count>", "messages sent through the client", count, 600)
     .option("--rate <sends>", "sends per second", count, 150)
@@ -30,12 +31,13 @@ downstream differ; the folder is kept.
 
 Examples:
   wamid-relay demo
+  wamid-relay demo --format meta
   wamid-relay demo --seed another --json`,
     );
 }
 
 async function demo(
-  { seed, messages, rate, keep = false, stay: mustStay = false, json = false }: OptionsOf<typeof declare>,
+  { format, seed, messages, rate, keep = false, stay: mustStay = false, json = false }: OptionsOf<typeof declare>,
   io: Io,
 ): Promise<void> {
   const [{ consoleLines, runDemo, summaryLines, whatNext }, { createProgress }] = await Promise.all([
@@ -62,7 +64,7 @@ async function demo(
   };
   const stays = mustStay || (io.isTerminal && !json);
   try {
-    const result = await runDemo({ seed, messages, rate, folder, env: io.env, signal, progress, ...(stays ? { stay } : {}) });
+    const result = await runDemo({ format, seed, messages, rate, folder, env: io.env, signal, progress, ...(stays ? { stay } : {}) });
     if (!stays) report(result);
   } catch (error) {
     if (!signal.aborted) throw error;

@@ -56,6 +56,15 @@ test("the demo exits, its sums match, and it leaves no files or processes", asyn
   expect(readdirSync(temporary)).toEqual([]);
 });
 
+test("with --format meta, its sums match, too", { tags: ["slow"] }, async () => {
+  const { printed, exited } = startDemo("--format", "meta", "--messages", "200", "--json");
+  const [code] = await exited;
+  expect(printed.err).toBe("");
+  const { ok, checks } = JSON.parse(printed.out) as { ok: boolean; checks: { what: string; seen: Record<string, number> }[] };
+  expect(checks.filter(({ seen }) => Object.values(seen).some((count) => count > 100)).length).toBeGreaterThan(5);
+  expect([ok, code]).toEqual([true, 0]);
+});
+
 test("Ctrl-C stops the demo, its relay and the sandbox, and removes its folder", { tags: ["slow"] }, async () => {
   const running = startDemo();
   const { child, printed, exited } = running;

@@ -65,11 +65,11 @@ export function auditCheck({ balanced, events, deliveries, offenders }: RelayAud
   return { what: "audit of the relay", seen, ok: balanced };
 }
 
-function same(what: string, seen: Record<string, number>): Check {
+export function same(what: string, seen: Record<string, number>): Check {
   return { what, seen, ok: new Set(Object.values(seen)).size === 1 };
 }
 
-function none(what: string, seen: Record<string, number>): Check {
+export function none(what: string, seen: Record<string, number>): Check {
   return { what, seen, ok: Object.values(seen).every((count) => count === 0) };
 }
 
@@ -196,7 +196,7 @@ function readEvent(body: Buffer): Pick<PostedEvent, "wamid" | "status" | "isTrun
 }
 
 /** The first accepted arrival of each delivery on one path, in order. */
-function takenOn(path: string, arrivals: readonly Arrival[]): Arrival[] {
+export function takenOn(path: string, arrivals: readonly Arrival[]): Arrival[] {
   const known = new Set<string>();
   return arrivals.filter(({ path: at, deliveryId, answered }) => {
     if (at !== path || answered !== 200 || known.has(deliveryId)) return false;
@@ -206,7 +206,7 @@ function takenOn(path: string, arrivals: readonly Arrival[]): Arrival[] {
 }
 
 /** The transitions of tracked messages that the downstream received. */
-function statusesReported(arrivals: readonly Arrival[]) {
+export function statusesReported(arrivals: readonly Arrival[]) {
   const last = new Map<string, MessageStatus>();
   const lastOf = (wamid: string): MessageStatus => last.get(wamid) ?? "pending";
   let backwards = 0;

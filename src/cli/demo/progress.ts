@@ -24,7 +24,7 @@ const rows = [
   ["posted", "posts of events by the service"],
   ["accepted", "events stored, each once"],
   ["duplicate", "known event ids"],
-  ["quarantined", "rightly signed, but no envelope"],
+  ["quarantined", "rightly signed, but no event"],
   ["refused", "wrongly signed"],
   ["delivered", "deliveries the downstream took"],
   ["retried", "attempts it refused; they come again"],
@@ -108,7 +108,8 @@ export function startWatch(options: {
         const stats = await client.getStats();
         const isLast = stats.deliveries.waiting + stats.deliveries.held + stats.dispositions.parked === 0 || Date.now() > end;
         show(stats, isLast);
-        if (isLast) return stats;
+        // Deliveries that settled during this count may be missing from it.
+        if (isLast) return await client.getStats();
       }
     },
     async stop(): Promise<void> {

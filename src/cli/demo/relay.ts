@@ -98,27 +98,44 @@ export const statusesPath = "/statuses";
 /** The statuses that the route to `answeredPath` takes. */
 const answeredStatuses = ["delivered", "read"] as const;
 
+export const metaVerifyToken = "demo-verify-token";
+
 /** Names of the environment variables that hold the demo's secrets. */
 export const secretNames = { webhook: "DEMO_WEBHOOK_SECRET", token: "DEMO_RELAY_TOKEN", answered: "DEMO_ANSWERED_SECRET" } as const;
 
-/**
- * The settings file of the demo; the secrets come through the environment, as on a server. Retries and the breaker's pause are short, so that a failing
- * downstream and its recovery fit into seconds; everything else is as in production.
- */
-export function demoSettings(places: { readonly port: number; readonly databasePath: string; readonly downstreamUrl: string }): string {
-  const { port, databasePath, downstreamUrl } = places;
-  const destination = (path: string, more = "") => `
+interface Places {
+  readonly port: number;
+  readonly databasePath: string;
+  readonly downstreamUrl: string;
+}
+
+/** The settings but for sources and routes. */
+function settingsHead({ port, databasePath }: Places): string {
+  return `server: { host: 127.0.0.1, port: ${port}, shutdownTimeout: 3s }
+storage: { path: ${JSON.stringify(databasePath)} }
+control: { tokens: [{ name: demo, token: "\${${secretNames.token}}", scopes: [read, track, replay, pii] }] }
+accounts: { main: {} }
+`;
+}
+
+const destinationIn =
+  ({ downstreamUrl }: Places) =>
+  (path: string, more = "") =>
+    `
     to:
       url: ${JSON.stringify(downstreamUrl + path)}
       allowPrivate: true${more}
       timeout: 2s
       retry: { schedule: [0s, 300ms, 600ms, 1s, 1s, 1s, 1s, 1s, 1s, 1s, 1s, 1s] }
       breaker: { failures: 5, pause: 500ms, longest: 1s }`;
-  return `server: { host: 127.0.0.1, port: ${port}, shutdownTimeout: 3s }
-storage: { path: ${JSON.stringify(databasePath)} }
-control: { tokens: [{ name: demo, token: "\${${secretNames.token}}", scopes: [read, track, replay, pii] }] }
-accounts: { main: {} }
-sources:
+
+/**
+ * The settings file of the demo; the secrets come through the environment, as on a server. Retries and the breaker's pause are short, so that a failing
+ * downstream and its recovery fit into seconds; everything else is as in production.
+ */
+export function demoSettings(places: Places): string {
+  const destination = destinationIn(places);
+  return `${settingsHead(places)}sources:
   main: { account: main, kind: events, signature: { service: acme, secrets: ["\${${secretNames.webhook}}"] } }
 tracking: { unknown: park, parkFor: 4s }
 routes:
@@ -130,6 +147,26 @@ routes:
     match: { events: [message.status], statuses: [failed], tracked: true }
     emit: transitions
     payload: enriched${destination(failuresPath)}
+  - name: statuses
+    match: { events: [message.status], tracked: true }
+    emit: transitions
+    payload: enriched${destination(statusesPath)}
+`;
+}
+
+/** The same for Meta's webhooks: one consumer gets them as Meta sends them, the other the status of each message. */
+export function metaDemoSettings(places: Places): string {
+  const destination = destinationIn(places);
+  const asMeta = `\n      signature: { preset: meta, secret: "\${${secretNames.answered}}" }`;
+  return `${settingsHead(places)}sources:
+  wa:
+    format: meta
+    verifyTokens: ["${metaVerifyToken}"]
+    signature: { secrets: ["\${${secretNames.webhook}}"] }
+    registerBy: callback-data
+routes:
+  - name: everything
+    match: { events: ["*"] }${destination(everythingPath, asMeta)}
   - name: statuses
     match: { events: [message.status], tracked: true }
     emit: transitions

@@ -1,25 +1,19 @@
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { createCleanup } from "../../app/cleanup.ts";
 import { RelayClient } from "../../client/relay-client.ts";
 import { type Downstream, type Failure, startDownstream } from "../../sandbox/downstream/downstream.ts";
-import type { Sandbox } from "../../sandbox/start-sandbox.ts";
-import type { ServiceClient } from "../../service/client.ts";
-import type { Receipt } from "../../service/endpoints.ts";
 import { withCommas } from "../output.ts";
-import { auditCheck, type Check, checkSums, createPostLog, expectedOf, type ServiceRecords } from "./checks.ts";
+import { auditCheck, type Check } from "./checks.ts";
+import { playMeta } from "./meta.ts";
+import { playService } from "./play-service.ts";
 import { type DemoCounts, type Progress, startWatch } from "./progress.ts";
-import { answeredPath, createRegistration, demoSettings, freePort, secretNames, startRelay } from "./relay.ts";
-import { createSender, isOver, isRejected, type People, peopleOf, sendAll, setScene, startCampaign, startService } from "./service.ts";
+import { answeredPath, demoSettings, everythingPath, freePort, metaDemoSettings, secretNames, startRelay } from "./relay.ts";
+import type { Amounts } from "./stage.ts";
 
-interface DemoOptions {
-  readonly seed: string;
-  /** Messages sent through the client; a campaign and automation runs come on top. */
-  readonly messages: number;
-  /** Sends per second. */
-  readonly rate: number;
+interface DemoOptions extends Amounts {
+  readonly format: "standard" | "meta";
   /** An empty folder for the settings, the database and the relay's log. */
   readonly folder: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -44,24 +38,29 @@ export interface DemoConsole {
   readonly token: string;
 }
 
-/** How long lives may go on after the last send, and the last deliveries after that, in milliseconds. */
-const liveWithinMs = 60_000;
+/** How long the last deliveries may take, in milliseconds. */
 const settleWithinMs = 60_000;
+
+const plays = {
+  standard: { settings: demoSettings, play: playService, signed: (secret: string) => ({ secrets: { [answeredPath]: secret } }) },
+  meta: { settings: metaDemoSettings, play: playMeta, signed: (secret: string) => ({ appSecrets: { [everythingPath]: secret } }) },
+};
 
 /**
  * Service, client, relay and downstream in one go: sends through the client, and their statuses back through the relay.
  * Everything it started has ended when it returns or throws. Throws CommandFailed when the relay does not start or ends
  * by itself.
  */
-export async function runDemo({ seed, messages, rate, folder, env, signal: stop, progress, stay }: DemoOptions): Promise<DemoResult> {
+export async function runDemo({ format, folder, env, signal: stop, progress, stay, ...amounts }: DemoOptions): Promise<DemoResult> {
   await using parts = createCleanup();
+  const { settings, play, signed } = plays[format];
   const secrets = { webhook: randomText(), token: randomText(), answered: `whsec_${randomBytes(24).toString("base64")}` };
-  const downstream = parts.adopt(await startDownstream({ secrets: { [answeredPath]: secrets.answered } }), (one) => one.close());
+  const downstream = parts.adopt(await startDownstream(signed(secrets.answered)), (one) => one.close());
 
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const settingsPath = join(folder, "relay.yaml");
-  writeFileSync(settingsPath, demoSettings({ port, databasePath: join(folder, "relay.db"), downstreamUrl: downstream.url }));
+  writeFileSync(settingsPath, settings({ port, databasePath: join(folder, "relay.db"), downstreamUrl: downstream.url }));
   const secretEnv = {
     [secretNames.webhook]: secrets.webhook,
     [secretNames.token]: secrets.token,
@@ -74,73 +73,33 @@ export async function runDemo({ seed, messages, rate, folder, env, signal: stop,
   const signal = AbortSignal.any([stop, relay.ended]);
   const control = new RelayClient({ url, token: secrets.token, signal });
 
-  const people = peopleOf(seed, { recipients: messages, strangers: Math.ceil(messages / 2), guests: Math.ceil(messages / 20) });
-  const log = createPostLog();
-  const registration = createRegistration(control);
-  const sandbox = parts.adopt(
-    await startService({ seed, webhookUrl: `${url}/webhooks/main`, secret: secrets.webhook, onPost: log.note }),
-    (one) => one.close(),
-  );
-  await setScene(sandbox, people);
-  const sender = parts.adopt(createSender(sandbox, rate), (one) => one.close());
-  progress.say(`service ${sandbox.url}, relay ${url}, downstream ${downstream.url}, settings and data in ${folder}`);
-
-  const began = Date.now();
-  const sent = () => registration.wamids.size;
-  const watch = parts.adopt(startWatch({ client: control, downstream, progress, began, sent, log, signal }), (one) => one.stop());
-  parts.defer(scheduleTroubles(downstream, watch.setDownstream));
-  await startCampaign(sandbox, people.strangers);
-  const onReceipt = ({ wamid }: Receipt) => registration.accepted(wamid);
-  const receipts = await sendAll({ sender, sandbox, people, rate, signal, onReceipt });
-  await lived(sandbox, people, signal);
-  await registration.finish();
-
-  const service: ServiceRecords = { messages: sandbox.messages(), events: sandbox.events() };
-  const tracked = registration.wamids;
-  const { untold } = expectedOf(service, log, (wamid) => tracked.has(wamid));
-  const polled = await readStatuses(
-    receipts.filter(({ wamid }) => untold.has(wamid)),
-    sender,
-    signal,
-  );
-  const stats = await watch.settled(settleWithinMs);
-  const planned = people.recipients.filter(({ phone }) => !isRejected(phone)).length;
-  const sums = checkSums({
-    client: { planned, messages: receipts.length },
-    service,
-    log,
-    tracked,
-    polled,
-    stats,
-    inConsole: (await control.getQuality()).sent,
+  let began = Date.now();
+  const { counts, checks } = await play({
+    ...amounts,
+    url,
+    secret: secrets.webhook,
+    control,
     downstream,
+    signal,
+    adopt: parts.adopt,
+    begin({ service, sent, log }) {
+      progress.say(`service ${service}, relay ${url}, downstream ${downstream.url}, settings and data in ${folder}`);
+      began = Date.now();
+      const watch = parts.adopt(startWatch({ client: control, downstream, progress, began, sent, log, signal }), (one) => one.stop());
+      parts.defer(scheduleTroubles(downstream, watch.setDownstream));
+      return async () => {
+        const stats = await watch.settled(settleWithinMs);
+        return { stats, counts: watch.counts(stats) };
+      };
+    },
   });
-  const checks = [...sums, auditCheck(await control.audit())];
-  const result = { tookMs: Date.now() - began, counts: watch.counts(stats), checks };
+  const result = { tookMs: Date.now() - began, counts, checks: [...checks, auditCheck(await control.audit())] };
   if (stay !== undefined) {
     const page = `${url}/console/`;
     const { code } = await control.createSessionCode();
     await stay(result, { url: page, link: `${page}#code=${code}`, token: secrets.token }, signal);
   }
   return result;
-}
-
-/** Waits until the service is idle. After a timeout the sums show the difference. */
-async function lived(sandbox: Sandbox, people: People, signal: AbortSignal): Promise<void> {
-  const isIdle = () =>
-    sandbox.idle(200).then(
-      () => true,
-      () => false,
-    );
-  for (const end = Date.now() + liveWithinMs; Date.now() < end; await sleep(200, undefined, { signal })) {
-    if (isOver(sandbox, people) && (await isIdle())) return;
-  }
-}
-
-/** Reads what a truncated event leaves out: "the receiver then reads … through the API" (messaging-service-api.md, "Events", 3). */
-async function readStatuses(receipts: readonly Receipt[], sender: ServiceClient, signal: AbortSignal): Promise<Map<string, string>> {
-  const answers = await Promise.all(receipts.map(({ id }) => sender.getMessage(id ?? "", { signal })));
-  return new Map(answers.map(({ wamid, status }) => [wamid, status]));
 }
 
 const randomText = () => randomBytes(24).toString("base64url");

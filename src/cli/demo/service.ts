@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { Secret } from "../../model/secret.ts";
 import { systemClock } from "../../model/system-clock.ts";
 import { createRandom, type Random } from "../../sandbox/random.ts";
@@ -10,7 +11,7 @@ import { ServiceError } from "../../service/errors.ts";
 import { createLimiter } from "../../service/limits/limiter.ts";
 
 /** Message lifecycles of a minute take three seconds. */
-const speed = 20;
+export const speed = 20;
 
 /** Faults of event posts, as shares of all posts. */
 const faults = { duplicate: 0.12, reorder: 0.12, truncate: 0.01, wrongSignature: 0.01, malformed: 0.015 };
@@ -45,13 +46,28 @@ export async function startCampaign(sandbox: Sandbox, strangers: readonly string
 }
 
 /** Whether every message and run is in its final state. */
-export function isOver(sandbox: Sandbox, people: People): boolean {
+function isOver(sandbox: Sandbox, people: People): boolean {
   const messages = sandbox.messages();
   return (
     messages.filter(({ origin }) => origin === "campaign").length === people.strangers.length &&
     messages.every(({ future }) => future.length === 0) &&
     sandbox.runs().every(({ status }) => status !== "running")
   );
+}
+
+/** How long lives may go on after the last send, in milliseconds. */
+const liveWithinMs = 60_000;
+
+/** Waits until the service is idle. After a timeout the sums show the difference. */
+export async function lived(sandbox: Sandbox, people: People, signal: AbortSignal): Promise<void> {
+  const isIdle = () =>
+    sandbox.idle(200).then(
+      () => true,
+      () => false,
+    );
+  for (const end = Date.now() + liveWithinMs; Date.now() < end; await sleep(200, undefined, { signal })) {
+    if (isOver(sandbox, people) && (await isIdle())) return;
+  }
 }
 
 /** A recipient of a message. */

@@ -1,5 +1,6 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { verifyAsMeta } from "../meta/sign.ts";
 import { type Arrival, type ArrivalCounts, createArrivalLog } from "./arrivals.ts";
 import { verifyStandardWebhook } from "./standard-webhooks.ts";
 
@@ -15,6 +16,8 @@ export interface DownstreamSettings {
   readonly keepArrivals?: boolean;
   /** Standard Webhooks secrets by path: deliveries there are checked. */
   readonly secrets?: Readonly<Record<string, string>>;
+  /** The same with app secrets: deliveries there are signed as by Meta. */
+  readonly appSecrets?: Readonly<Record<string, string>>;
 }
 
 export interface Downstream {
@@ -35,18 +38,23 @@ const anyPath = "*";
 
 /** A small receiver of deliveries, for tests and the demo: keeps what came, and fails on request. */
 export async function startDownstream(settings: DownstreamSettings = {}): Promise<Downstream> {
-  const { port = 0, keepBodies = true, keepArrivals = true, secrets = {} } = settings;
+  const { port = 0, keepBodies = true, keepArrivals = true, secrets = {}, appSecrets = {} } = settings;
   const log = createArrivalLog({ keepArrivals });
   const failures = new Map<string, Failure>();
   const hanging = new Set<ServerResponse>();
   let number = 0;
 
+  const verdictOn = (path: string, headers: IncomingHttpHeaders, body: Buffer): Arrival["signature"] => {
+    const { [path]: secret } = secrets;
+    const { [path]: appSecret } = appSecrets;
+    if (secret !== undefined) return verifyStandardWebhook(headers, body, secret);
+    return appSecret === undefined ? "unchecked" : verifyAsMeta(headers, body, appSecret);
+  };
   const take = (request: IncomingMessage, response: ServerResponse, body: Buffer): void => {
     const path = new URL(request.url ?? "/", "http://downstream").pathname;
     const failure = failures.get(path) ?? failures.get(anyPath);
     const id = request.headers["webhook-id"];
     const deliveryId = typeof id === "string" ? id : "";
-    const secret = secrets[path];
     number += 1;
     log.note({
       number,
@@ -55,7 +63,7 @@ export async function startDownstream(settings: DownstreamSettings = {}): Promis
       attempt: log.begin(deliveryId),
       ...readSubject(body),
       answered: failure === undefined ? 200 : typeof failure === "object" ? failure.status : null,
-      signature: secret === undefined ? "unchecked" : verifyStandardWebhook(request.headers, body, secret),
+      signature: verdictOn(path, request.headers, body),
       body: keepBodies ? body : null,
     });
     if (failure === undefined) response.writeHead(200, { "content-type": "text/plain" }).end("ok");

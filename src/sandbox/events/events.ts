@@ -71,5 +71,16 @@ export function createEvents(settings: EventsSettings): {
   if (meta === undefined || early === null) return { publisher: createPublisher({ ...settings, emit, onError }), posting, meta: null };
   const malformed = () => faults().malformed;
   const publisher = createMetaPublisher({ ...settings, faults: meta, malformed, speed, emit, onError });
-  return { publisher, posting, meta: { publisher, early } };
+  return {
+    publisher,
+    posting: {
+      ...posting,
+      waiting: () => posting.waiting() + publisher.gathered(),
+      idle() {
+        publisher.flush();
+        return posting.idle();
+      },
+    },
+    meta: { publisher, early },
+  };
 }

@@ -82,7 +82,8 @@ function callUpdates(facts: MessageFacts, faults: MetaFaults): Update[] {
 
 /** A field that no receiver knows yet. */
 function unknownUpdate({ message, wabaId, now }: MessageFacts): Update {
-  return { field: "future_updates", list: null, wabaId, wamid: null, time: now, value: { event: "CHANGED", about: message.id } };
+  const value = { event: "CHANGED", about: `${message.id}/${message.status}` };
+  return { field: "future_updates", list: null, wabaId, wamid: null, time: now, value };
 }
 
 function personOf({ message, contact }: MessageFacts, faults: MetaFaults): { readonly hasPhone: boolean; readonly contact: Json } {

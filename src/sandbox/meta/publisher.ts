@@ -25,7 +25,9 @@ export interface MetaPublisherSettings {
 export interface MetaPublisher extends Publisher {
   /** Posts one request with these updates. */
   request(updates: readonly Update[]): EventRecord;
-  /** Posts what still waits for others. */
+  /** Updates that wait for others. */
+  gathered(): number;
+  /** Posts them now. */
   flush(): void;
 }
 
@@ -78,6 +80,7 @@ export function createMetaPublisher(settings: MetaPublisherSettings): MetaPublis
   };
   return {
     request,
+    gathered: () => gathered.length,
     flush,
     messageStatus: (message) =>
       guarded(() => {

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { createPostLog } from "../../../src/cli/demo/checks.ts";
 import { createProgress, type DemoCounts } from "../../../src/cli/demo/progress.ts";
-import { createRegistration, demoSettings, secretNames } from "../../../src/cli/demo/relay.ts";
+import { createRegistration, demoSettings, metaDemoSettings, secretNames } from "../../../src/cli/demo/relay.ts";
 import { troubles } from "../../../src/cli/demo/run.ts";
 import { isRejected, peopleOf } from "../../../src/cli/demo/service.ts";
 import type { Io } from "../../../src/cli/io.ts";
@@ -58,6 +58,17 @@ test("the demo's settings are valid, and its troubles end with recovery", () => 
   expect(settings.routes.map(({ name }) => name)).toEqual(["everything", "answered", "failures", "statuses"]);
   expect(settings.routes.find(({ name }) => name === "answered")?.to.secret?.reveal()).toBe("secret-text");
   expect(troubles.at(-1)?.failure).toBeNull();
+});
+
+test("the settings of the demo of Meta's webhooks are valid", () => {
+  const text = metaDemoSettings({ port: 8080, databasePath: "/tmp/relay.db", downstreamUrl: "http://127.0.0.1:9000" });
+  const filled = Object.values(secretNames).reduce((yaml, name) => yaml.replace(`\${${name}}`, "secret-text"), text);
+  const settings = settingsSchema.parse(parse(filled));
+  expect(settings.routes.map(({ name, payload }) => [name, payload])).toEqual([
+    ["everything", "original"],
+    ["statuses", "enriched"],
+  ]);
+  expect(settings.sources["wa"]).toMatchObject({ format: "meta", registerBy: "callback-data" });
 });
 
 test("registers each message once, in order, and throws what a registration threw", async () => {

@@ -1,17 +1,10 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { type RequestItem, readRequest } from "../../../../src/sandbox/meta/read-request.ts";
 
-export type Json = Readonly<Record<string, unknown>>;
-
-export interface Item {
-  readonly wabaId: unknown;
-  readonly field: unknown;
-  readonly phoneNumberId: unknown;
-  readonly list: string;
-  readonly item: Json;
-  readonly contacts: readonly Json[];
-}
+/** Items of an unknown shape: tests look at single members. */
+export type Item = Omit<RequestItem, "item"> & { readonly item: Readonly<Record<string, unknown>> };
 
 export interface CallbackPost {
   readonly body: Buffer;
@@ -39,7 +32,7 @@ export async function openCallback({ appSecret = "app secret", verifyToken = "ve
     const given = Buffer.from(String(request.headers["x-hub-signature-256"]));
     const isSigned = given.length === right.length && timingSafeEqual(given, right);
     const answered = isSigned ? answer(posts.length + 1) : 401;
-    posts.push({ body, isSigned, answered, items: itemsOf(JSON.parse(body.toString("utf8"))) });
+    posts.push({ body, isSigned, answered, items: readRequest(body) as Item[] });
     response.writeHead(answered).end();
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -67,21 +60,4 @@ export async function openCallback({ appSecret = "app secret", verifyToken = "ve
       await new Promise<void>((resolve) => server.close(() => resolve()));
     },
   };
-}
-
-interface Root {
-  readonly entry: readonly { readonly id: unknown; readonly changes: readonly { readonly field: unknown; readonly value: Json }[] }[];
-}
-
-function itemsOf({ entry }: Root): Item[] {
-  return entry.flatMap(({ id, changes }) =>
-    changes.flatMap(({ field, value }) => {
-      const { phone_number_id: phoneNumberId } = (value["metadata"] ?? {}) as Json;
-      const contacts = (value["contacts"] ?? []) as readonly Json[];
-      const about = { wabaId: id, field, phoneNumberId, contacts };
-      const lists = ["statuses", "messages", "calls"].filter((list) => Array.isArray(value[list]));
-      if (lists.length === 0) return [{ ...about, list: "", item: value }];
-      return lists.flatMap((list) => (value[list] as readonly Json[]).map((item) => ({ ...about, list, item })));
-    }),
-  );
 }

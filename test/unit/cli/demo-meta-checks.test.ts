@@ -1,0 +1,135 @@
+import { expect, test } from "vitest";
+import { checkMetaSums, createMetaPostLog } from "../../../src/cli/demo/meta-checks.ts";
+import { everythingPath, statusesPath } from "../../../src/cli/demo/relay.ts";
+import type { Arrival } from "../../../src/sandbox/downstream/arrivals.ts";
+import { requestBody } from "../../../src/sandbox/meta/request-body.ts";
+import type { Update } from "../../../src/sandbox/meta/update.ts";
+
+const number = { phoneNumberId: "106540352242922", phone: "+541155550000", isConnected: true };
+const statusOf = (wamid: string, status: string): Update => {
+  const item = { id: wamid, status, timestamp: "1767225600", recipient_id: "5491155551234" };
+  return { field: "messages", list: "statuses", wabaId: "1", wamid, number, contact: { wa_id: "5491155551234" }, item };
+};
+const bytes = (...updates: Update[]) => Buffer.from(requestBody(updates));
+const wrong: Update = { ...(statusOf("x", "sent") as Update & { list: "statuses" }), item: 7 };
+
+function arrival(path: string, deliveryId: string, body: Buffer, wamid: string | null = null): Arrival {
+  return { number: 1, path, deliveryId, attempt: 1, eventId: null, wamid, answered: 200, signature: "valid", body };
+}
+
+const transition = (wamid: string, status: string, reference: string) =>
+  arrival(
+    statusesPath,
+    `${wamid} ${status}`,
+    Buffer.from(JSON.stringify({ data: { wamid, status }, relay: { message: { reference } } })),
+    wamid,
+  );
+
+/** One request with two statuses and a wrong item, posted twice, and what the downstream gets of it. */
+function rightOutcome() {
+  const log = createMetaPostLog();
+  const body = bytes(statusOf("a/b", "sent"), wrong, statusOf("a/b", "read"));
+  const post = { url: "http://relay", eventId: "r1", body, sort: "event" as const, answered: 200, began: 1, ended: 2 };
+  log.note({ ...post, sort: "wrongly-signed", answered: 401 });
+  log.note(post);
+  log.note(post);
+  const arrivals = [
+    arrival(everythingPath, "d1", bytes(statusOf("a/b", "sent"))),
+    arrival(everythingPath, "d2", bytes(statusOf("a/b", "read"))),
+    transition("a/b", "sent", "order-1"),
+    transition("a/b", "read", "order-1"),
+  ];
+  return {
+    planned: 1,
+    sent: new Map([["a/b", "order-1"]]),
+    service: [
+      { wamid: "a/b", origin: "api", status: "read" },
+      { wamid: "c", origin: "customer", status: "received" },
+    ],
+    log,
+    stats: {
+      duplicates: 3,
+      dispositions: { routed: 2, filtered: 0, ignored: 0, parked: 0, quarantined: 1 },
+      deliveries: { waiting: 0, held: 0, delivered: 4, dead: 0 },
+    },
+    arrivals,
+    badSignatures: 0,
+  };
+}
+
+function mismatches({ arrivals, badSignatures, ...outcome }: ReturnType<typeof rightOutcome>): string[] {
+  const counts = (path?: string) => {
+    const here = arrivals.filter((one) => path === undefined || one.path === path).length;
+    return { arrivals: here, taken: here, duplicates: 0, failed: 0, badSignatures, withoutId: 0 };
+  };
+  const checks = checkMetaSums({ ...outcome, downstream: { arrivals, counts } });
+  expect(checks).toHaveLength(7);
+  return checks.filter(({ ok }) => !ok).map(({ what }) => what);
+}
+
+test("all sums match when nothing was lost, duplicated or changed", () => {
+  const outcome = rightOutcome();
+  expect(mismatches(outcome)).toEqual([]);
+  expect(outcome.log.counts).toEqual({ posts: 3, refused: 1 });
+});
+
+test.each<[string, (outcome: ReturnType<typeof rightOutcome>) => void, readonly string[]]>([
+  ["a send without an answer", (one) => one.sent.clear(), ["messages sent", "messages with a status, known by their reference"]],
+  ["another reference", (one) => one.sent.set("a/b", "order-2"), ["messages with a status, known by their reference"]],
+  [
+    "an update stored twice",
+    (one) => {
+      one.stats.dispositions.routed += 1;
+    },
+    ["updates posted, each stored and delivered once"],
+  ],
+  [
+    "one update delivered in place of another",
+    (one) => {
+      one.arrivals[1] = { ...(one.arrivals[0] as Arrival), deliveryId: "d2" };
+    },
+    ["updates posted, each stored and delivered once"],
+  ],
+  [
+    "a good item quarantined",
+    (one) => {
+      one.stats.dispositions.quarantined += 1;
+    },
+    ["wrong items, each quarantined alone"],
+  ],
+  [
+    "a delivery that the relay does not know",
+    (one) => {
+      one.stats.deliveries.delivered -= 1;
+    },
+    ["deliveries"],
+  ],
+  [
+    "another last status",
+    (one) => void one.service.splice(0, 1, { wamid: "a/b", origin: "api", status: "delivered" }),
+    ["last status of each message"],
+  ],
+  [
+    "a bad signature",
+    (one) => {
+      one.badSignatures = 1;
+    },
+    ["faults at the downstream"],
+  ],
+  [
+    "slashes written in another way",
+    (one) => {
+      one.arrivals[0] = arrival(everythingPath, "d1", Buffer.from(bytes(statusOf("a/b", "sent")).toString().replace("\\/", "/")));
+    },
+    ["faults at the downstream"],
+  ],
+  [
+    "statuses in another order",
+    (one) => void one.arrivals.push(...one.arrivals.splice(2, 1)),
+    ["last status of each message", "faults at the downstream"],
+  ],
+])("%s is a mismatch", (_what, change, expected) => {
+  const outcome = rightOutcome();
+  change(outcome);
+  expect(mismatches(outcome)).toEqual(expected);
+});
