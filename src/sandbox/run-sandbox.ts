@@ -103,6 +103,7 @@ async function startOn(
     setup,
     faults,
     customerWrites: assembled.customerWrites,
+    webhookAdded: (webhook) => void callbacks?.verifySoon(webhook),
     posting,
     after: baseClock.after,
     async close() {

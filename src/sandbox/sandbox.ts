@@ -46,6 +46,7 @@ export interface Sandbox extends AsyncDisposable {
   control(method: string, path: string, body?: unknown): Promise<Answer>;
   /** A customer writes to the account: the 24-hour window opens. */
   customerWrites(phone: string, text: string, name?: string): MessageRecord;
+  /** Of the format `meta`, it is posted to once its handshake succeeded. */
   addWebhook(order: z.input<typeof webhookOptionsSchema>): WebhookRecord;
   /** Replaces all faults; without any, there are none. */
   setFaults(faults?: z.input<typeof faultsSchema>): void;
@@ -76,6 +77,7 @@ export interface SandboxParts {
   readonly faults: FaultBox;
   readonly posting: Pick<Posting, "idle" | "waiting">;
   customerWrites: Service["customerWrites"];
+  webhookAdded(webhook: WebhookRecord): void;
   after(ms: number, run: () => void): () => void;
   close(): Promise<void>;
 }
@@ -102,7 +104,11 @@ export function createHandle(parts: SandboxParts): Sandbox {
     control: (method, path, body) => ask(method, `${url}/sandbox${path}`, {}, body),
     customerWrites: (phone, text, name) =>
       structuredClone(parts.customerWrites(mainAccount, name === undefined ? { phone, text } : { phone, text, name })),
-    addWebhook: (order) => structuredClone(setup.addWebhook(account, webhookOptionsSchema.parse(order))),
+    addWebhook(order) {
+      const webhook = setup.addWebhook(account, webhookOptionsSchema.parse(order));
+      parts.webhookAdded(webhook);
+      return structuredClone(webhook);
+    },
     setFaults: (given = {}) => faults.set(faultsSchema.parse(given)),
     plan: () => account.plan,
     webhooks: () => structuredClone([...world.webhooks.list(mainAccount)]),

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { eventKinds, webhookOptionsSchema, webhookUrl } from "../options.ts";
+import type { WebhookRecord } from "../world/records.ts";
 import { newSecret } from "./account-setup.ts";
 import type { ControlParts } from "./parts.ts";
 import { found, Refusal, read } from "./refusal.ts";
@@ -17,16 +18,22 @@ const newApp = z.strictObject({ name: z.string().min(1).max(200) });
 /** Webhook URLs, and the AI apps connected over MCP. */
 export function addWebhookRoutes(app: FastifyInstance, { world, setup, posting, callbacks }: ControlParts): void {
   app.get("/sandbox/webhooks", (request) => ({ data: world.webhooks.list(accountOf(world, request).id) }));
+  /** As Meta does it, a URL is not saved when its handshake fails. */
+  const verified = async (webhook: WebhookRecord): Promise<void> => {
+    const failure = (await callbacks?.verify(webhook))?.reason ?? null;
+    if (failure !== null) throw new Refusal(400, `the handshake with ${webhook.url} failed: ${failure}`);
+  };
   app.post("/sandbox/webhooks", async (request, reply) => {
     const order = read(webhookOptionsSchema, request.body);
     // An app of Meta has one secret.
     const own = order.secret ?? (callbacks === null ? newSecret() : undefined);
     const webhook = setup.addWebhook(accountOf(world, request), { ...order, secret: own });
     const { id, url, events, secret } = webhook;
-    const failure = (await callbacks?.verify(webhook))?.reason ?? null;
-    if (failure !== null) {
+    try {
+      await verified(webhook);
+    } catch (error) {
       world.webhooks.delete(id);
-      throw new Refusal(400, `the handshake with ${url} failed: ${failure}`);
+      throw error;
     }
     reply.code(201);
     return { id, url, events, secret };
@@ -35,10 +42,13 @@ export function addWebhookRoutes(app: FastifyInstance, { world, setup, posting, 
     const { id = "" } = params(request);
     return found(world.webhooks.of(accountOf(world, request).id, id), `webhook ${id}`);
   };
-  app.patch("/sandbox/webhooks/:id", (request) => {
+  app.patch("/sandbox/webhooks/:id", async (request) => {
     const webhook = webhookOf(request);
     const change = read(webhookChange, request.body);
-    if (change.url !== undefined) webhook.url = change.url;
+    if (change.url !== undefined) {
+      await verified({ ...webhook, url: change.url });
+      webhook.url = change.url;
+    }
     if (change.events !== undefined) webhook.events = change.events;
     if (change.isEnabled !== undefined) webhook.isEnabled = change.isEnabled;
     world.webhooks.put(webhook);

@@ -11,7 +11,7 @@ import { type ObservedPost, observePosts } from "./observed-posts.ts";
 import type { Posting, Publisher } from "./port.ts";
 import { createPoster } from "./poster.ts";
 import { createPosting } from "./posting.ts";
-import { createEmit, createPublisher } from "./publisher.ts";
+import { createEmit, createPublisher, isOn } from "./publisher.ts";
 
 export interface EventsSettings {
   readonly world: World;
@@ -58,7 +58,8 @@ export function createEvents(settings: EventsSettings): {
   const { retry = meta === undefined ? usualEventRetry : metaRetry } = settings;
   const random = settings.random.fork("events");
   const draw = createFaultDraw(random);
-  const early = meta === undefined ? null : createEarlyStatuses({ baseClock, faults: meta });
+  const early =
+    meta === undefined ? null : createEarlyStatuses({ baseClock, faults: meta, hasReceiver: () => [...world.webhooks.all()].some(isOn) });
   const onPost = (post: ObservedPost): void => {
     early?.posted(post.body);
     settings.onPost?.(post);

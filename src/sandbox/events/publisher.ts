@@ -54,10 +54,14 @@ export function createEmit({ world, ids, limits, drawFaults, posting }: EmitSett
     // Webhooks are of the plans escala and enterprise ("What the service does").
     if (owner === undefined || !plans[owner.plan].api) return;
     for (const webhook of world.webhooks.list(record.account)) {
-      const isOn = webhook.isEnabled && webhook.meta?.isVerified !== false;
-      if (isOn && isSubscribed(webhook.events, record.event)) deliver(owner, webhook, record);
+      if (isOn(webhook) && isSubscribed(webhook.events, record.event)) deliver(owner, webhook, record);
     }
   };
+}
+
+/** Whether events are posted to it. */
+export function isOn({ isEnabled, meta }: WebhookRecord): boolean {
+  return isEnabled && meta?.isVerified !== false;
 }
 
 export interface PublisherSettings {

@@ -33,8 +33,9 @@ export function createCallbacks(parts: {
     // A positive integer: some receivers parse it.
     const reason = await ask(url, meta?.verifyToken ?? "", String(10 ** 9 + random.below(10 ** 9)), closing.signal);
     const isVerified = reason === null;
-    if (meta !== undefined && meta.isVerified !== isVerified) {
-      meta.isVerified = isVerified;
+    // A later failure takes nothing back.
+    if (isVerified && meta?.isVerified === false) {
+      meta.isVerified = true;
       if (world.webhooks.get(webhook.id) !== undefined) world.webhooks.put(webhook);
     }
     return { url, isVerified, reason };

@@ -9,7 +9,13 @@ const longestWaitMs = 5_000;
 export type EarlyStatuses = ReturnType<typeof createEarlyStatuses>;
 
 /** Keeps the answers to some sends back until the first status was posted: a sender then sees a status of an id that it does not know. */
-export function createEarlyStatuses({ baseClock, faults }: { readonly baseClock: Clock; readonly faults: () => MetaFaults }) {
+export function createEarlyStatuses(parts: {
+  readonly baseClock: Clock;
+  readonly faults: () => MetaFaults;
+  /** Whether there is a URL to post to. */
+  readonly hasReceiver: () => boolean;
+}) {
+  const { baseClock, faults, hasReceiver } = parts;
   /** By wamid. */
   const waiting = new Map<string, () => void>();
   return {
@@ -22,7 +28,7 @@ export function createEarlyStatuses({ baseClock, faults }: { readonly baseClock:
     },
     /** Resolves when the answer to the send may go out. */
     async before({ wamid, future }: Pick<MessageRecord, "wamid" | "future">): Promise<void> {
-      if (future.length === 0 || !isStruck("early", wamid, faults().early)) return;
+      if (future.length === 0 || !hasReceiver() || !isStruck("early", wamid, faults().early)) return;
       const { promise, resolve } = Promise.withResolvers<void>();
       waiting.set(wamid, resolve);
       const cancel = baseClock.after(longestWaitMs, resolve);

@@ -14,7 +14,7 @@ export interface CallbackPost {
 }
 
 /** A receiver of Meta's webhooks: does the handshake, checks signatures, and reads all items of each request. */
-export async function openCallback({ appSecret = "app secret", verifyToken = "verify token" } = {}) {
+export async function openCallback({ appSecret = "app secret", verifyToken = "verify token", port = 0 } = {}) {
   const posts: CallbackPost[] = [];
   const handshakes: { readonly query: Readonly<Record<string, string>>; readonly answered: number }[] = [];
   let answer: (post: number) => number = () => 200;
@@ -35,7 +35,7 @@ export async function openCallback({ appSecret = "app secret", verifyToken = "ve
     posts.push({ body, isSigned, answered, items: readRequest(body) as Item[] });
     response.writeHead(answered).end();
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/webhooks/wa`,
     appSecret,

@@ -1,4 +1,7 @@
-import { expect, test } from "vitest";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
 import { type Sandbox, type SandboxOptions, startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
 import { longestWaitMs, until } from "../../../harness/until.ts";
 import { openCallback } from "./callback.ts";
@@ -101,6 +104,8 @@ test("posts nothing to a URL before its handshake succeeded, and refuses to save
     [callback.url, false],
     [`${callback.url}/three`, true],
   ]);
+  const [three] = sandbox.webhooks().slice(1);
+  expect((await sandbox.control("PATCH", `/webhooks/${three?.id}`, { url: "http://127.0.0.1:1/" })).status).toBe(400);
   await sendAll(sandbox, people(1));
   expect(callback.statuses().length).toBeGreaterThan(1);
 });
@@ -129,11 +134,12 @@ test("gathers updates of several numbers into one request", async () => {
   for (const number of phoneNumberIds) await graph(sandbox, { to: "5491155550003", ...welcome }, { number });
   await sandbox.control("POST", "/customers/+5491155550001/messages", { text: "¿Hola?", phoneNumberId: phoneNumberIds[1] });
   await sandbox.control("POST", "/customers/+5491155550001/messages?account=other", { text: "Hola" });
-  sandbox.clock.advance(1_000);
-  await sandbox.idle(longestWaitMs);
+  expect((await sandbox.control("GET", "/deliveries/waiting")).body).toEqual({ waiting: 2 });
+  await until("all are there", () => {
+    sandbox.clock.advance(500);
+    return callback.taken().length === 4;
+  });
   expect(callback.posts.length).toBeLessThan(4);
-  sandbox.clock.advance(5_000);
-  await sandbox.idle(longestWaitMs);
   const seen = callback
     .taken()
     .map(({ wabaId, phoneNumberId, list, item }) => [wabaId, phoneNumberId, list, item["status"] ?? item["text"]]);
@@ -181,6 +187,68 @@ test("leaves delivered out, reports participants, calls and unknown fields, and 
   expect(statuses.some(({ item }) => item["future_key"] !== undefined)).toBe(true);
   expect(items.some(({ item }) => typeof item === "number")).toBe(true);
   expect(callback.posts.length).toBeGreaterThan(new Set(callback.posts.map(({ body }) => body.toString())).size);
+});
+
+test("a receiver may start later, and a URL is added while it runs", async () => {
+  await using callback = await openCallback();
+  await using sandbox = await startFor(callback, { webhooks: [] });
+  expect((await sandbox.control("POST", "/webhooks", { url: `${callback.url}/other` })).status).toBe(201);
+  sandbox.addWebhook({ url: callback.url });
+  await until("both are verified", () => sandbox.webhooks().every(({ meta }) => meta?.isVerified === true));
+  const late = await openCallback();
+  await late[Symbol.asyncDispose]();
+  sandbox.addWebhook({ url: late.url });
+  const { port } = new URL(late.url);
+  await using again = await openCallback({ port: Number(port) });
+  await until("the late one is verified", () => sandbox.webhooks().every(({ meta }) => meta?.isVerified === true));
+  expect(again.handshakes.at(-1)?.answered).toBe(200);
+});
+
+test("a person with a username writes without a phone, and is answered by user id", async () => {
+  await using callback = await openCallback();
+  await using sandbox = await startFor(callback, { faults: { meta: { username: 1 } } });
+  sandbox.customerWrites("+5491155550003", "¿Está listo?", "Zoë");
+  await sandbox.idle(longestWaitMs);
+  const [received] = callback.taken();
+  const user = received?.item["from_user_id"] as string;
+  expect(received?.item).toEqual({
+    from_user_id: expect.stringMatching(/^AR\.\d{16}$/),
+    id: expect.any(String),
+    timestamp: expect.any(String),
+    type: "text",
+    text: { body: "¿Está listo?" },
+  });
+  expect(received?.contacts).toEqual([{ profile: { name: "Zoë", username: "user0003" }, user_id: user }]);
+  const { status, body } = await graph(sandbox, { recipient: user, type: "text", text: { body: "¡Sí!" } });
+  expect([status, body]).toMatchObject([200, { contacts: [{ input: user, user_id: user }] }]);
+  await live(sandbox);
+  expect(callback.taken().map(({ item }) => [item["recipient_id"], item["recipient_user_id"]])).toEqual([
+    [undefined, undefined],
+    [undefined, user],
+  ]);
+});
+
+test("a state file keeps token, handshakes and waiting requests, and is refused with the other format", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-sandbox-meta-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, "state.db");
+  const first = await startSandbox({ format: "meta", file, phoneNumberIds: ["106540352242922"] });
+  const { secret, verifyToken, key } = first;
+  await using callback = await openCallback({ appSecret: secret, verifyToken: verifyToken ?? "" });
+  await first.control("POST", "/webhooks", { url: callback.url });
+  callback.answerWith(() => 503);
+  first.customerWrites("+5491155550001", "Hola");
+  await until("it was refused", () => callback.posts.length > 0);
+  await first.close();
+  callback.answerWith(() => 200);
+  await expect(startSandbox({ file })).rejects.toThrow("the state file has webhooks of another format than standard");
+  await using again = await startSandbox({ format: "meta", file, phoneNumberIds: ["106540352242922"] });
+  expect([again.secret, again.verifyToken, again.key, again.phoneNumberId]).toEqual([secret, verifyToken, key, "106540352242922"]);
+  await until("it is taken", () => {
+    again.clock.advance(60_000);
+    return callback.taken().length === 1;
+  });
+  expect(callback.handshakes).toHaveLength(1);
 });
 
 test("the same seed gives the same items", async () => {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type Answer, afterTry, usualEventRetry } from "../../../../src/sandbox/events/after-try.ts";
+import { type Answer, afterTry, metaRetry, usualEventRetry } from "../../../../src/sandbox/events/after-try.ts";
 
 const now = Date.UTC(2026, 10, 21, 12);
 const answered = (status: number, retryAfter?: string): Exclude<Answer, { kind: "cut" }> => ({ kind: "answered", status, retryAfter });
@@ -39,4 +39,15 @@ test("Retry-After makes a wait longer, never shorter, and not beyond ten minutes
 test("at speed 60 a receiver's own seconds are honoured up to ten seconds", () => {
   expect(waits(answered(503, "3"), 1, 60)).toBe(3_000);
   expect(waits(answered(503, "3600"), 1, 60)).toBe(10_000);
+});
+
+test("Meta takes only 200, waits longer each time whatever Retry-After says, and gives up after 7 days", () => {
+  const answer = (status: number): Answer => ({ kind: "answered", status, retryAfter: "3600" });
+  const after = (status: number, tries: number) => afterTry(answer(status) as Exclude<Answer, { kind: "cut" }>, tries, metaRetry, 1, 0);
+  expect(after(200, 1)).toEqual({ status: "delivered" });
+  for (const status of [201, 202, 204, 301, 400, 503]) expect(after(status, 1)).toMatchObject({ status: "waiting", waitMs: 1_000 });
+  const waits = metaRetry.waitsMs;
+  expect(waits).toEqual(waits.toSorted((a, b) => a - b));
+  expect(Math.round(waits.reduce((sum, wait) => sum + wait, 0) / 86_400_000)).toBe(7);
+  expect(after(503, waits.length + 1)).toMatchObject({ status: "failed" });
 });
