@@ -10,7 +10,6 @@ test("prints a row for each day and source, and the sums of all", () => {
     ignored: 0,
     quarantined: 0,
     parked: 0,
-    accepted: 0,
     released: 0,
     unassigned: 0,
     unaccounted: 0,
