@@ -22,7 +22,7 @@ export interface RelayOptions {
   readonly uid?: number;
   /** The store's path; not given: `relay.db` in the folder. */
   readonly storePath?: string;
-  /** With `storage.driver: redis`, what it does; not given: both. */
+  /** With `storage.driver: postgres`, what it does; default: both. */
   readonly role?: "receive" | "work";
   /** How long a start may take, in milliseconds; not given: 15 seconds. */
   readonly readyWithinMs?: number;
