@@ -83,7 +83,7 @@ test("the README's five minutes work as written", async () => {
     .replace("--retry 20", "--retry 200")
     .replace(/^wamid-relay console/m, "$& --no-open");
   const { code, out } = await bash(script);
-  expect(out).toMatch(/"event": "message\.status"[\s\S]*"status": "delivered"/);
+  expect(out).toMatch(/"object": ?"whatsapp_business_account"[\s\S]*"status": ?"delivered"/);
   expect(out).toMatch(/message\.status .* routed .* 1 delivered/);
   expect(out).toContain("ok    secrets");
   expect(out).toContain(`http://127.0.0.1:${relayPort}/console`);
