@@ -15,7 +15,7 @@ export interface RelayOptions {
   readonly destination: string;
   /** Deliveries in flight at once. */
   readonly concurrency: number;
-  /** What one process of several does; they share a Redis by `settings.storage`. Not given: everything. */
+  /** What one process of several does; they share a database by `settings.storage`. Not given: everything. */
   readonly role?: "receive" | "work";
   /** More of that route's destination. */
   readonly to?: Readonly<Record<string, unknown>>;
