@@ -125,7 +125,7 @@ export function checkReferences(settings: unknown, valid?: Settings): Finding[] 
 
 /** Signatures of requests with several events are of no use to a destination that gets one of them. */
 function checkBytes({ match, to }: RouteSettings, { sources }: Parts, path: SettingsPath): Finding[] {
-  const several = sources.flatMap(([name, source]) => (source.kind === "events" && source.format === "meta" ? [name] : []));
+  const several = sources.flatMap(([name, source]) => (source.kind === "events" && source.format !== "standard" ? [name] : []));
   const matched = several.find((name) => match.sources === undefined || match.sources.includes(name));
   if (!to.passSignature || matched === undefined) return [];
   const message = `could not verify events of the source "${matched}", whose requests have several: use to.signature, or match.sources`;
@@ -140,10 +140,10 @@ function checkControlPort({ port = defaultPort, control }: Readonly<Record<strin
 
 function checkSource(name: string, source: SourceInFile, parts: Parts): Finding[] {
   const path = ["sources", name];
-  const isMapped = source.kind === "events" && source.format === "meta" && source.accounts !== undefined;
+  const isMapped = source.kind === "events" && source.format !== "standard" && source.accounts !== undefined;
   const findings = isMapped && source.account === undefined ? [] : checkAccount(source.account, parts.accounts, path);
   findings.push(...checkSecrets(source, [...path, "signature", "secrets"]));
-  if (source.kind === "events" && source.format === "meta") {
+  if (source.kind === "events" && source.format !== "standard") {
     for (const [number, account] of Object.entries(source.accounts ?? {}))
       findings.push(...checkNames([account], parts.accounts, "account", [...path, "accounts"], number));
     if ([source.signature, source.header, source.pathSecrets].every((check) => check === undefined))

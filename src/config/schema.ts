@@ -284,7 +284,7 @@ export function onlyAccount(accounts: readonly string[]): string | undefined {
 export const settingsSchema = fileSchema.transform((file) => {
   const only = onlyAccount(Object.keys(file.accounts)) ?? "";
   const sources = Object.entries(file.sources).map(([key, source]) => {
-    const isMapped = source.kind === "events" && source.format === "meta" && source.accounts !== undefined;
+    const isMapped = source.kind === "events" && source.format !== "standard" && source.accounts !== undefined;
     return [key, { ...source, account: source.account ?? (isMapped ? "" : only) }] as const;
   });
   return { ...file, sources: Object.fromEntries(sources) };

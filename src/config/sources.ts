@@ -25,12 +25,12 @@ export function placedSecrets(settings: Pick<Settings, "sources">) {
 function secretsOf(source: SourceSettings): (readonly [place: readonly string[], secrets: readonly Secret[]])[] {
   const { signature } = source;
   const signing = [[["signature", "secrets"], signature?.secrets ?? []]] as const;
-  if (source.kind !== "events" || source.format !== "meta") return [...signing];
+  if (source.kind !== "events" || source.format === "standard") return [...signing];
   return [...signing, [["header", "values"], source.header?.values ?? []], [["pathSecrets"], source.pathSecrets ?? []]];
 }
 
 /** Every account that events of a source may have. */
 export function accountsOf(source: SourceSettings): readonly string[] {
-  const mapped = source.kind === "events" && source.format === "meta" ? Object.values(source.accounts ?? {}) : [];
+  const mapped = source.kind === "events" && source.format !== "standard" ? Object.values(source.accounts ?? {}) : [];
   return source.account === "" ? mapped : [source.account, ...mapped];
 }

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ProxiedAnswer } from "../model/delivery.ts";
 import { RelayError } from "../model/errors.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
-import type { FormatName } from "../model/formats/formats.ts";
+import { formatOf } from "../model/formats/formats.ts";
 import { type Answer, errorAnswer, jsonAnswer, send, sendEarly } from "./answer.ts";
 import { createFailureLimit } from "./failure-limit.ts";
 import { answerHandshake } from "./handshake.ts";
@@ -103,9 +103,6 @@ const internal = errorAnswer("internal", "internal error; see the log of the rel
 
 /** Bytes buffered for incomplete bodies: 200,000 events of the usual size, or 64 of the largest by default. */
 const roomForBodies = 64 * 1024 ** 2;
-
-/** Bytes of the largest body of a format, where the sender says it. `server.bodyLimit` may be larger. */
-const bodyLimits: Readonly<Record<FormatName, number>> = { standard: 0, meta: 4 * 1024 ** 2 };
 
 interface Endpoint {
   readonly source: InboundSource;
@@ -248,7 +245,7 @@ export function createReceiver(parts: ReceiverParts): Receiver {
   }
 
   function bodyLimitOf({ several: settings }: InboundSource): number {
-    return settings === undefined ? limits.bodyLimit : Math.max(limits.bodyLimit, bodyLimits[settings.format]);
+    return settings === undefined ? limits.bodyLimit : Math.max(limits.bodyLimit, formatOf(settings.format).largestBody ?? 0);
   }
 
   /** The source of a path with a secret behind its name. */

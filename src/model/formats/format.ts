@@ -37,4 +37,6 @@ export interface Format {
   items(body: Buffer, of: ReadingOf): readonly Item[];
   /** The sender's item in the body of one item, as it was written. Absent: the whole body is. */
   raw?(body: Buffer): Buffer | null;
+  /** Bytes of the largest body, where the sender says it. `server.bodyLimit` may be larger. */
+  readonly largestBody?: number;
 }

@@ -42,7 +42,7 @@ export function rawOf(format: string | null, body: Buffer): Buffer | null {
   return formatOf(format).raw?.(body) ?? null;
 }
 
-function formatOf(name: string | null): Format {
+export function formatOf(name: string | null): Format {
   if (name === null) return standard;
   const known: Format | undefined = Object.hasOwn(formats, name) ? formats[name as FormatName] : undefined;
   return known ?? { items: (body) => [{ body, numbers: [], content: { ok: false, error: `this relay has no format "${name}"` } }] };

@@ -43,6 +43,8 @@ interface Part extends Place {
 }
 
 export const meta: Format = {
+  // Meta says three megabytes.
+  largestBody: 4 * 1024 ** 2,
   items: readMeta,
   raw(body) {
     try {
