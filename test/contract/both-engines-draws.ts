@@ -33,8 +33,6 @@ export type Step =
   | { readonly do: "send"; readonly what: "message" | "run"; readonly of: number }
   | { readonly do: "replay"; readonly states: ReplayFilter["states"]; readonly route: string | undefined }
   | { readonly do: "plan again"; readonly disposition: BackfillFilter["disposition"] }
-  /** Where workers claim what is due, one does. */
-  | { readonly do: "claim"; readonly route: string }
   /** The settings are changed: with the route `late`, or without it. */
   | { readonly do: "reload"; readonly late: boolean };
 
@@ -124,7 +122,6 @@ export const steps: fc.Arbitrary<Timed[]> = fc.array(
           disposition: fc.constantFrom("filtered" as const, "ignored" as const),
         }),
       },
-      { weight: 2, arbitrary: fc.record({ do: fc.constant("claim" as const), route: fc.constantFrom("most", "loose", "moves") }) },
       { weight: 2, arbitrary: fc.record({ do: fc.constant("reload" as const), late: fc.boolean() }) },
       {
         weight: 1,

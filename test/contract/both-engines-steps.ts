@@ -29,8 +29,6 @@ export interface Engine {
   /** Gives the event of the delivery it released. */
   settle(settlement: Settlement): Promise<number | null>;
   stats(): Promise<Stats>;
-  /** Claims some of what is due, for as long as the test goes on. */
-  claim(route: string, now: number): Promise<unknown>;
 }
 
 /** Rules that a step can change, as a reload of the settings does. */
@@ -150,10 +148,6 @@ export async function doOnBoth(
           ({ found }) => store.backfill([...new Set(found.map(({ event }) => event))], step, now),
         ),
       );
-      break;
-    case "claim":
-      // Nobody who looks can tell.
-      await Promise.all(engines.map((engine) => engine.claim(step.route, now)));
       break;
     case "reload":
       rules.late = step.late;

@@ -4,12 +4,13 @@ import { expect, test } from "vitest";
 import { stats } from "../../src/store/audit/stats.ts";
 import type { Rules } from "../../src/store/rules.ts";
 import { steps } from "./both-engines-draws.ts";
-import type { OpenEngine } from "./both-engines-open.ts";
 import { answerOf, loadsOf, questions, wholeOf } from "./both-engines-readers.ts";
-import { doOnBoth, type Known, switchedRules } from "./both-engines-steps.ts";
+import { doOnBoth, type Engine, type Known, switchedRules } from "./both-engines-steps.ts";
 import { contracted, storeOn } from "./new-store.ts";
 import { type OpenStore, openPostgres, openSqlite } from "./one-store.ts";
 import { start } from "./store-events.ts";
+
+type OpenEngine = Engine & { end(): Promise<void> };
 
 async function openOne(open: OpenStore, rules: Rules): Promise<OpenEngine> {
   const opened = await open(rules);
@@ -30,7 +31,6 @@ async function openOne(open: OpenStore, rules: Rules): Promise<OpenEngine> {
       settleSend: async (...end) => withoutLanes(await store.settleSend(...end)),
     },
     settle,
-    claim: async () => undefined,
     stats: () => opened.read(stats()),
     end: async () => opened[Symbol.asyncDispose](),
   };
