@@ -1,8 +1,8 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { RelayDelivery } from "../client/relay-client.ts";
-import { deliveryStates } from "../model/states.ts";
+import { chosen, deliveryFilters, groupFilters, withFilters } from "./filters.ts";
 import type { Io } from "./io.ts";
-import { choice, count, withRelayOptions, withTimeOptions } from "./options.ts";
+import { count, withRelayOptions, withTimeOptions } from "./options.ts";
 import { print, tableLines, timeText } from "./output.ts";
 import type { OptionsOf } from "./typed.ts";
 
@@ -14,12 +14,8 @@ export function build(command: Command, io: Io): void {
 }
 
 function declareList(command: Command) {
-  const list = withRelayOptions(command)
-    .description("list deliveries, those of the newest events first")
-    .option("--route <name>", "of this route")
-    .addOption(choice("--state <word>", "in this state; dead ones are the dead letters", deliveryStates))
-    .option("--cause <cause>", "whose last failed attempt failed for this, such as 503 or timeout; none: no attempt failed")
-    .option("--error-code <code>", "whose event has this error code, such as 131026")
+  const described = withRelayOptions(command).description("list deliveries, those of the newest events first");
+  return withTimeOptions(withFilters(described, deliveryFilters))
     .option("--limit <count>", "most rows", count, 50)
     .option("--before <place>", "next of the previous page", place)
     .option("--show-pii", "show ids in clear that contain a wamid or a phone number")
@@ -32,15 +28,11 @@ Examples:
   wamid-relay deliveries list --route failures-to-crm --state waiting --limit 200
   wamid-relay deliveries list --state dead --json | jq -r '.data[].id' | xargs wamid-relay retry`,
     );
-  return withTimeOptions(list);
 }
 
 function declareGroups(command: Command) {
-  const groups = withRelayOptions(command)
-    .description("count undelivered deliveries by route, state and cause")
-    .option("--route <name>", "of this route")
-    .addOption(choice("--state <word>", "in this state", deliveryStates))
-    .option("--error-code <code>", "whose event has this error code, such as 131026")
+  const described = withRelayOptions(command).description("count undelivered deliveries by route, state and cause");
+  return withTimeOptions(withFilters(described, groupFilters))
     .option("--json", "print {data} as JSON")
     .addHelpText(
       "after",
@@ -49,16 +41,14 @@ Examples:
   wamid-relay deliveries groups
   wamid-relay deliveries groups --state dead`,
     );
-  return withTimeOptions(groups);
 }
 
 /** Prints the groups, largest first. */
 async function groupDeliveries(command: Command, options: OptionsOf<typeof declareGroups>, io: Io): Promise<void> {
   const { timeFilter, withRelay } = await import("./reach-relay.ts");
-  const { route, state, errorCode, json } = options;
-  const filter = { route, state, errorCode, ...timeFilter(command, options, Date.now()) };
+  const filter = { ...chosen(options, groupFilters), ...timeFilter(command, options, Date.now()) };
   const found = await withRelay(command, options, io, "read", (client) => client.groupDeliveries(filter));
-  if (found.data.length === 0 && json !== true) io.err("no undelivered delivery matches");
+  if (found.data.length === 0 && options.json !== true) io.err("no undelivered delivery matches");
   const rows = found.data.map((each) => [
     each.route,
     each.state,
@@ -84,8 +74,8 @@ function openReason({ state, cause }: Pick<RelayDelivery, "state" | "cause">): s
 /** Prints the deliveries that match, those of the newest events first. */
 async function listDeliveries(command: Command, options: OptionsOf<typeof declareList>, io: Io): Promise<void> {
   const { readPages, timeFilter, withRelay } = await import("./reach-relay.ts");
-  const { route, state, cause, errorCode, before, limit } = options;
-  const filter = { route, state, cause, errorCode, ...timeFilter(command, options, Date.now()) };
+  const { route, before, limit } = options;
+  const filter = { ...chosen(options, deliveryFilters), ...timeFilter(command, options, Date.now()) };
   const found = await withRelay(command, options, io, "read", (client) =>
     readPages((place) => client.listDeliveries({ ...filter, ...place }), limit, before),
   );

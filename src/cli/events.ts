@@ -4,9 +4,10 @@ import { dirname, join } from "node:path";
 import { brotliDecompressSync, gunzipSync, inflateSync } from "node:zlib";
 import type { Command } from "commander";
 import type { AnswerOf, RelayEventDetail } from "../client/relay-client.ts";
-import { type DeliveryState, dispositions } from "../model/states.ts";
+import type { DeliveryState } from "../model/states.ts";
+import { chosen, eventFilters, withFilters } from "./filters.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { choice, count, givenArgument, ownFixtures, withRelayOptions, withTimeOptions } from "./options.ts";
+import { count, givenArgument, ownFixtures, withRelayOptions, withTimeOptions } from "./options.ts";
 import { print, tableLines, timeText } from "./output.ts";
 import type { OptionsOf } from "./typed.ts";
 
@@ -23,18 +24,7 @@ type ShowOptions = OptionsOf<typeof declareShow>;
 type SaveOptions = OptionsOf<typeof declareSave>;
 
 function declareList(command: Command) {
-  const filters = withRelayOptions(command)
-    .description("list events, newest first")
-    .option("--event <kind>", "of this kind, such as message.status")
-    .option("--source <name>", "from this source")
-    .option("--account <name>", "of this account")
-    .option("--status <word>", "with this status, such as failed")
-    .addOption(choice("--disposition <word>", "with this disposition", dispositions))
-    .option("--error-code <code>", "with this error code, such as 131026")
-    .option("--wamid <wamid>", "about this message")
-    .option("--subject <id>", "about this message or run, by its wamid or run id")
-    .option("--query <name>", "of this event, delivery, message or run: id, seq, reference, or last digits of the phone");
-  return withTimeOptions(filters)
+  return withTimeOptions(withFilters(withRelayOptions(command).description("list events, newest first"), eventFilters))
     .option("--limit <count>", "most rows", count, 50)
     .option("--before <seq>", "only events before this one: next of the previous page", count)
     .option("--show-pii", "show wamids in clear; they contain people's phone numbers")
@@ -100,9 +90,9 @@ Examples:
 
 /** Prints the events that match, newest first. */
 async function listEvents(command: Command, options: ListOptions, io: Io): Promise<void> {
-  const { event, source, account, status, disposition, errorCode, wamid, subject, query: q, before, limit } = options;
+  const { event, source, account, status, before, limit } = options;
   const { readPages, timeFilter, withRelay } = await import("./reach-relay.ts");
-  const filter = { event, source, account, status, disposition, errorCode, wamid, subject, q, ...timeFilter(command, options, Date.now()) };
+  const filter = { ...chosen(options, eventFilters), ...timeFilter(command, options, Date.now()) };
   const found = await withRelay(command, options, io, "read", (client) =>
     readPages((place) => client.listEvents({ ...filter, ...place }), limit, before),
   );

@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import type { DeliveryGroup, RelayDelivery, RelayEvent } from "../../client/relay-client.ts";
+import { deliveryStates } from "../../model/states.ts";
 import { relay } from "../app/api.ts";
 import { isTime, path, type Rules, useData, useQuery } from "../app/data.ts";
 import { useLive } from "../app/live.tsx";
@@ -18,7 +19,7 @@ import { Ago, Time } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";
 
 /** Quarantined events are never delivered, so this page is where an operator looks for them. */
-const states = ["waiting", "held", "dead", "delivered", "quarantined"] as const;
+const states = [...deliveryStates, "quarantined"] as const;
 const rules: Rules = { state: states, from: isTime, to: isTime };
 
 /** What is stuck or dead, by destination and cause, and how to send it again. */

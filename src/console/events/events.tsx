@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Route, Switch } from "wouter-preact";
 import type { Disposition, RelayEvent, RequestOf } from "../../client/relay-client.ts";
+import { dispositions } from "../../model/states.ts";
 import { relay } from "../app/api.ts";
 import { isSeq, isTime, type Rules, useData, usePathName, useQuery } from "../app/data.ts";
 import { useLive, useTail } from "../app/live.tsx";
@@ -36,7 +37,6 @@ export function Events() {
   );
 }
 
-const dispositions: readonly Disposition[] = ["routed", "filtered", "ignored", "parked", "quarantined", "released"];
 const rules: Rules = { disposition: dispositions, from: isTime, to: isTime, before: isSeq };
 
 const columns: readonly Column<RelayEvent>[] = [

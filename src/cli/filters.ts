@@ -1,0 +1,53 @@
+import { Option } from "commander";
+import type { RequestOf } from "../client/relay-client.ts";
+import { deliveryStates, dispositions } from "../model/states.ts";
+import { choice } from "./options.ts";
+import type { Typed } from "./typed.ts";
+
+type ListName = "listEvents" | "listDeliveries" | "groupDeliveries";
+/** All parameters but those of time, pages and masks, which have options of their own. */
+type FilterName<Name extends ListName> = Exclude<keyof RequestOf<Name>, "from" | "to" | "before" | "limit" | "reveal">;
+type Filter<Name extends ListName> = { readonly [Key in FilterName<Name>]?: RequestOf<Name>[Key] | undefined };
+
+/** The option of each filter of a list. One that the API gets does not compile without. */
+export type FilterOptions<Name extends ListName> = { readonly [Key in FilterName<Name>]-?: Option };
+
+export const eventFilters: FilterOptions<"listEvents"> = {
+  event: new Option("--event <kind>", "of this kind, such as message.status"),
+  source: new Option("--source <name>", "from this source"),
+  account: new Option("--account <name>", "of this account"),
+  status: new Option("--status <word>", "with this status, such as failed"),
+  disposition: choice("--disposition <word>", "with this disposition", dispositions),
+  errorCode: new Option("--error-code <code>", "with this error code, such as 131026"),
+  wamid: new Option("--wamid <wamid>", "about this message"),
+  subject: new Option("--subject <id>", "about this message or run, by its wamid or run id"),
+  q: new Option("--query <name>", "of this event, delivery, message or run: id, seq, reference, or last digits of the phone"),
+};
+
+export const groupFilters: FilterOptions<"groupDeliveries"> = {
+  route: new Option("--route <name>", "of this route"),
+  state: choice("--state <word>", "in this state; dead ones are the dead letters", deliveryStates),
+  errorCode: new Option("--error-code <code>", "whose event has this error code, such as 131026"),
+};
+
+export const deliveryFilters: FilterOptions<"listDeliveries"> = {
+  ...groupFilters,
+  cause: new Option("--cause <cause>", "whose last failed attempt failed for this, such as 503 or timeout; none: no attempt failed"),
+};
+
+/** Adds the options of the filters. */
+export function withFilters<Name extends ListName, Options, Arguments extends unknown[]>(
+  command: Typed<Options, Arguments>,
+  filters: FilterOptions<Name>,
+): Typed<Options & Filter<Name>, Arguments> {
+  for (const [name, option] of Object.entries<Option>(filters)) {
+    option.attributeName = () => name;
+    command.addOption(option);
+  }
+  return command as Typed<Options & Filter<Name>, Arguments>;
+}
+
+/** The filters among the options. */
+export function chosen<Name extends ListName>(options: Filter<Name>, filters: FilterOptions<Name>): Filter<Name> {
+  return Object.fromEntries(Object.keys(filters).map((name) => [name, options[name as FilterName<Name>]])) as Filter<Name>;
+}
