@@ -37,6 +37,7 @@ const needed: Readonly<Record<string, readonly string[]>> = {
   track: ["--wamid", "wamid.x"],
   trigger: ["message.status"],
   resume: ["everything"],
+  verify: ["--body", "package.json", "--source", "main"],
 };
 /** How commands without --config fail. */
 const failing: Readonly<Record<string, readonly string[]>> = {

@@ -8,7 +8,7 @@ import { runCli } from "./run-cli.ts";
 test.each([
   [["events", "list", "--limit", "0"], "must be a whole number from 1"],
   [["events", "list", "--disposition", "lost"], "Allowed choices are routed"],
-  [["events", "list", "--disposition", "routd"], "parked, released. Did you mean routed?"],
+  [["events", "list", "--disposition", "routd"], "Did you mean routed?"],
   [["deliveries", "list", "--state", "deliverd"], "Did you mean delivered?"],
   [["serve", "--role", "wrok"], "Did you mean work?"],
   [["events", "list", "--since", "soon"], "must be a duration"],
