@@ -1,6 +1,7 @@
 import { events } from "../schema/tables.ts";
 import { rows, type Work } from "../sql/ops.ts";
 import { as, raw, select, sql, typed } from "../sql/sql.ts";
+import { put, values } from "../work/state.ts";
 import { startOfServer } from "./server.ts";
 
 /** Most marks, and most events counted for one, so that a look stays short. */
@@ -9,13 +10,18 @@ const mostCounted = 10_000;
 
 const e = as(events, "e");
 
+const key = "store/horizon";
+
+/** Stores a horizon for the processes that start later: retention leaves gaps, too, and many events take many looks. */
+export const noteHorizon = (known: number): Work<void> => put(key, known);
+
 /**
  * The seq up to which no event appears any more. Sequences number events before their transactions are committed, so a later
  * number may be seen first. A number that never appears, because its transaction was rolled back, is passed once all
  * transactions have ended that may have taken it: each has its transaction number before it takes one (runner.ts).
  */
 export function createHorizon() {
-  let known = 0;
+  let known: number | null = null;
   let lastServer = 0;
   let marks: { readonly last: number; readonly xid: number }[] = [];
 
@@ -25,6 +31,7 @@ export function createHorizon() {
      * after the last seq is read. One look at a time.
      */
     *look(): Work<number> {
+      known ??= (yield* values<number>([key]))[0] ?? 0;
       const [sequence] =
         yield* rows(
           select({

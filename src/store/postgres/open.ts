@@ -16,6 +16,7 @@ import type { Held } from "../work/leases.ts";
 import { createDatabaseClock } from "./clock.ts";
 import { createPostgresCommit } from "./commit.ts";
 import { connect, isAnswered, type PostgresSettings, type Session } from "./connect.ts";
+import { noteHorizon } from "./horizon.ts";
 import { createNotices } from "./notices.ts";
 import { endPresence, notePresence, type Presence, presentEveryMs, readPresences } from "./presence.ts";
 import { createReader } from "./reader.ts";
@@ -54,6 +55,7 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
   let isRefusing = false;
   let presentAt = Number.NEGATIVE_INFINITY;
   let seen = { last: 0, known: 0 };
+  let storedHorizon = 0;
   /** The server on which transactions may run, and why not on the one that answers. */
   let server = 0;
   let unadopted: StoreUnavailable | null = null;
@@ -68,12 +70,15 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
 
   /** Shows that this process is there, and that it can store. */
   async function present(): Promise<void> {
+    const known = reader.horizon.known();
     try {
       server = await receive.transact(function* () {
         const start = yield* adoptServer();
         yield* notePresence(presence, clock.now());
+        if (known > storedHorizon) yield* noteHorizon(known);
         return start;
       }, true);
+      storedHorizon = Math.max(storedHorizon, known);
       unadopted = null;
       presentAt = performance.now();
       if (isRefusing) hooks.committed(0, 0);

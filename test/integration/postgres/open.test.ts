@@ -93,6 +93,20 @@ test("a process hears of what another one stored and made due, and of routes tha
   expect(heard.slice(1)).toEqual(["crm", "log"]);
 });
 
+test("begins after the gaps that another process has passed, while a transaction is open that has written", async () => {
+  await using database = await createDatabase();
+  await using one = await open(database.url);
+  await using session = await openSession(database.url);
+  await session.rows("SELECT nextval('relay.events_seq')");
+  expect(await one.store.accept(anEvent())).toMatchObject({ seq: 2 });
+  await until("the gap is passed", async () => (await one.opened.horizon()) === 2);
+  await until("it is stored", async () => (await session.rows("SELECT 1 FROM relay.state WHERE key = 'store/horizon'")).length === 1);
+  await session.rows("BEGIN");
+  await session.rows("SELECT pg_current_xact_id()");
+  await using two = await open(database.url);
+  expect(await two.opened.horizon()).toBe(2);
+});
+
 test("wakes listeners once a gap is passed, of which nobody notifies", async () => {
   await using database = await createDatabase();
   await using one = await open(database.url);
