@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { isLoopbackHost } from "../../config/private-address.ts";
 import type { Settings, SourceSettings } from "../../config/schema.ts";
+import type { FormatName } from "../../model/formats/formats.ts";
 import { unknownName } from "../../model/nearest.ts";
 import { MissingSecret, type Secret } from "../../model/secret.ts";
 import type { SignatureSettings } from "../../model/signature.ts";
@@ -11,7 +12,7 @@ import { readForLooking, readPart } from "../settings-option.ts";
 import type { TriggerOptions } from "./options.ts";
 
 /** What a source takes: automations' requests, or events in a format. */
-type SourceKind = "automation-request" | "standard" | "meta";
+type SourceKind = "automation-request" | FormatName;
 
 /** Where posts go, how they are signed, and how fast. */
 export interface Target {

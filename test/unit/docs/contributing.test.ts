@@ -25,6 +25,7 @@ function filesWith(pattern: RegExp, places: readonly string[]): string[] {
 test("lists of files exist for each kind of change", () => {
   expect(sections.map((section) => section.split("\n")[0])).toEqual([
     "A destination",
+    "A format",
     "A status",
     "A command",
     "An endpoint",
