@@ -1,5 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import type { Handshake } from "./meta/callbacks.ts";
+import { readRequest } from "./meta/read-request.ts";
 import type { DeliveryRecord, MessageRecord, RunRecord } from "./world/records.ts";
 import type { Journal } from "./world/table.ts";
 import type { World } from "./world/world.ts";
@@ -11,7 +12,7 @@ export type Happening =
       readonly what: "event";
       readonly event: string;
       readonly eventId: string;
-      /** The new status that it reports, if any. */
+      /** The new status that it reports, if any, or how many updates of Meta's. */
       readonly status: string | null;
       readonly url: string;
       readonly delivery: DeliveryRecord;
@@ -36,9 +37,8 @@ export function reportChanges(world: World, report: (happening: Happening) => vo
     const { eventId, webhookId, status, tries } = delivery;
     if ((status === "waiting" && tries === 0) || !isNew(delivery, `${status} ${tries}`)) return;
     const [event, webhook] = [world.events.get(eventId), world.webhooks.get(webhookId)];
-    const { data } = JSON.parse(event?.body ?? "{}") as { data?: { status?: unknown } };
-    const told = typeof data?.status === "string" ? data.status : null;
-    report({ what: "event", event: event?.event ?? "", eventId, status: told, url: webhook?.url ?? "", delivery });
+    const reported = event === undefined ? null : statusIn(event.body, webhook?.meta !== undefined);
+    report({ what: "event", event: event?.event ?? "", eventId, status: reported, url: webhook?.url ?? "", delivery });
   };
   return {
     changed(kind, _id, record) {
@@ -59,6 +59,13 @@ export function reportChanges(world: World, report: (happening: Happening) => vo
       }
     },
   };
+}
+
+function statusIn(body: string, isMeta: boolean): string | null {
+  const updates = isMeta ? readRequest(Buffer.from(body)) : [];
+  if (updates.length > 1) return `(${updates.length} updates)`;
+  const { status } = (isMeta ? (updates[0]?.item ?? {}) : ((JSON.parse(body) as { data?: object }).data ?? {})) as { status?: unknown };
+  return typeof status === "string" ? status : null;
 }
 
 /** Tells of each call that the service answered with an error. What `/sandbox` refuses, its caller sees. */

@@ -40,7 +40,7 @@ export function readyLines(ready: Ready, isLoopbackHost: (url: string) => boolea
     `  API root   ${apiUrl}`,
     `  key        ${key}`,
     `  secret     ${secret}  (signs events, in the header x-${service}-signature)`,
-    ...goingLines(webhooks),
+    ...(webhooks.length === 0 ? ["  events go  nowhere"] : webhooks.map((webhook) => `  events go  to ${webhook}`)),
     "",
     "A first message (numbers with a fixed outcome: docs/contributing/sandbox.md):",
     "",
@@ -52,10 +52,6 @@ export function readyLines(ready: Ready, isLoopbackHost: (url: string) => boolea
     `  ${initCommand(ready, relay)}`,
     "",
   ];
-}
-
-function goingLines(webhooks: readonly string[]): string[] {
-  return webhooks.length === 0 ? ["  events go  nowhere"] : webhooks.map((webhook) => `  events go  to ${webhook}`);
 }
 
 /** The same, with Meta's words for it. */
@@ -70,7 +66,7 @@ function metaLines(ready: Ready, relay: string): string[] {
     `  app secret      ${secret}  (signs webhooks, in the header x-hub-signature-256)`,
     `  verify token    ${verifyToken}`,
     `  phone number id ${phoneNumberId}`,
-    ...goingLines(webhooks),
+    `  webhooks go to  ${webhooks.length === 0 ? "nowhere" : webhooks.join(", ")}`,
     "",
     "A first message (numbers with a fixed outcome: docs/contributing/sandbox.md):",
     "",

@@ -203,6 +203,7 @@ test("with --format meta, prints a curl command and an init command that fit Met
   const { stdout } = await run("bash", ["-c", `${curl.replace("curl ", "curl -s ")}`]);
   const { messages } = JSON.parse(stdout) as { messages: { id: string }[] };
   await until("the first status is posted", () => callback.statuses().includes(`${messages[0]?.id} sent`));
+  await until("it is printed", () => sandbox.lines.some((line) => / event {4}messages (sent|\(2 updates\)) → http:\S+ 200$/.test(line)));
   expect(callback.taken()[0]).toMatchObject({ phoneNumberId: "106540352242922", item: { biz_opaque_callback_data: "order-1" } });
   expect(await runHere(["sandbox", "--meta", "dance:1"])).toMatchObject({ code: 2, err: expect.stringContaining("skip, early") });
   expect(await runHere(["sandbox", "--batch", "1001"])).toMatchObject({ code: 2 });
