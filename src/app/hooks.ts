@@ -26,14 +26,20 @@ export function receiverHooks({
   privacy,
   metrics,
   refused,
+  handshake,
   acknowledged,
 }: Watchers & {
   readonly refused: (source: string) => void;
+  /** A handshake was answered with its challenge. */
+  readonly handshake: (source: string) => void;
   /** A webhook was answered with 2xx. */
   readonly acknowledged: (tookMs: number) => void;
 }): ReceiverHooks {
   return {
-    received: (source, outcome) => metrics().requests.count(source, outcome),
+    received(source, outcome) {
+      metrics().requests.count(source, outcome);
+      if (outcome === "handshake") handshake(source);
+    },
     ended(source, status, tookMs) {
       metrics().requestSeconds.observe({ source, status: statusClass(status) }, tookMs / 1000);
       if (status >= 200 && status < 300) acknowledged(tookMs);

@@ -19,6 +19,7 @@ import { createInstance } from "./instance.ts";
 import { openStoreForReading } from "./open-store.ts";
 import { createOverview } from "./overview.ts";
 import { createSearching, createTrackedPort, mostIndexed, resolveEvents, seqsNamed } from "./searching.ts";
+import { viewSources } from "./source-notes.ts";
 import { storedBreakers } from "./stored-breakers.ts";
 import { walkBack } from "./walk-back.ts";
 
@@ -74,6 +75,7 @@ export async function createReadingApi(
     ...createAuditHandlers(createAuditing({ inspecting, now, isRunning: false, sources: () => knownSources(settings, read) })),
     getOverview: () => overview.read(),
     listSecrets: async () => ({ data: secretUsage(placedSecrets(settings), await read.secretUses()) }),
+    listSources: async () => ({ data: viewSources(settings, await read.sourceNotes()) }),
   });
   return {
     http,

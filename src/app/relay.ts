@@ -51,6 +51,7 @@ import { createAuditing, knownSources } from "./reading.ts";
 import { createReloading, type RereadSettings } from "./reload.ts";
 import { createRules, inboundSources, proxiedSources } from "./rules.ts";
 import { createServiceSide } from "./service.ts";
+import { createSourceNotes, viewSources } from "./source-notes.ts";
 import { storedBreakers } from "./stored-breakers.ts";
 import { createSupervisor, type Supervised, type Supervisor } from "./supervise.ts";
 import type { Tracing } from "./tracing.ts";
@@ -201,20 +202,33 @@ export async function createRelay({
   cleanup.defer(proxy.close);
 
   const address = clientAddress(settings.server.trustProxy);
+  const sourceNotes = createSourceNotes({ store, now: clock.now });
   const receiver = createReceiver({
     sources: inboundSources(settings),
     accepting: {
       event: (event) => {
-        if (event.format !== undefined) return accepting.register(event).then(() => accepting.accept(event));
+        if (event.format !== undefined) {
+          const { phoneNumberId, wabaId } = event.envelope.data;
+          sourceNotes.event(event.source, phoneNumberId ?? wabaId, event.account);
+          return accepting.register(event).then(() => accepting.accept(event));
+        }
         return event.request === undefined ? accepting.accept(event) : accepting.name(event).then((one) => accepting.accept(one));
       },
-      quarantine: accepting.quarantine,
+      quarantine(body) {
+        sourceNotes.event(body.source, body.number, "");
+        return accepting.quarantine(body);
+      },
       proxy: async (event) => proxy.exchange(await accepting.name(event)),
     },
     now: clock.now,
     address,
     limits: settings.server,
-    hooks: receiverHooks({ ...watchers, refused: service.refused, acknowledged: (tookMs) => store.noteAcknowledged(tookMs, clock.now()) }),
+    hooks: receiverHooks({
+      ...watchers,
+      refused: service.refused,
+      handshake: sourceNotes.handshake,
+      acknowledged: (tookMs) => store.noteAcknowledged(tookMs, clock.now()),
+    }),
     ...(tracing === null ? {} : { arrived: tracing.arrived }),
   });
   const listening = createListening({ store, clock, retention: () => settings.retention.events });
@@ -406,6 +420,7 @@ export async function createRelay({
           return { loadedAt: reloading.last().loadedAt, file, settings: shown };
         },
         listeners: listening.list,
+        sources: async () => viewSources(settings, await store.read.sourceNotes()),
         secretUses: async () => secretUsage(placedSecrets(settings), await store.read.secretUses()),
         reload: () => (reread === undefined ? null : reloading.reload(reread, "api")),
         lastReload: reloading.last,

@@ -66,6 +66,7 @@ const tags: Readonly<Record<string, string>> = {
   runs: "Tracked automation runs.",
   search: "One search over everything.",
   secrets: "Usage of the webhook secrets.",
+  sources: "The inbound endpoints of the settings.",
   series: "Counts, percentiles and gauges over time.",
   session: "Sessions of the console.",
   settings: "The settings in effect.",

@@ -13,6 +13,7 @@ import {
   type retriedSchema,
   type SecretUseView,
   type SettingsView,
+  type SourceView,
 } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
 import type { readinessSchema } from "../model/probes.ts";
@@ -103,6 +104,7 @@ export interface ProcessPort {
   settings(): Promise<SettingsView>;
   listeners(): Promise<ListenerView[]>;
   secretUses(): Promise<readonly SecretUseView[]>;
+  sources(): Promise<readonly SourceView[]>;
   /** Reads the settings file again and applies it, or refuses it. Null: this process has no settings file. */
   reload(): Promise<ReloadView> | null;
   lastReload(): ReloadView;
@@ -110,12 +112,13 @@ export interface ProcessPort {
 
 export function createProcessHandlers(
   port: ProcessPort,
-): Pick<Handlers, "getInstance" | "getSettings" | "listListeners" | "listSecrets" | "reloadSettings" | "getReload"> {
+): Pick<Handlers, "getInstance" | "getSettings" | "listListeners" | "listSecrets" | "listSources" | "reloadSettings" | "getReload"> {
   return {
     getInstance: () => port.instance(),
     getSettings: () => port.settings(),
     listListeners: async () => ({ data: await port.listeners() }),
     listSecrets: async () => ({ data: await port.secretUses() }),
+    listSources: async () => ({ data: await port.sources() }),
     async reloadSettings() {
       const view = await port.reload();
       if (view === null) throw new RelayError("conflict", "this process was not started with a settings file");

@@ -350,6 +350,33 @@ export const secretUsesSchema = z
   .object({ data: z.array(secretUseSchema).describe("Secrets of the settings first, in their order there; then removed ones.") })
   .meta({ id: "SecretUses", description: "The usage of each secret." });
 
+const sourceSchema = z
+  .object({
+    source: z.string().describe("The source."),
+    kind: z.enum(["events", "automation-request"]).describe("Its kind."),
+    format: z.enum(["standard", "meta"]).nullable().describe("Its format; null for automations' requests."),
+    accounts: z.array(z.string()).describe("The accounts that its events may have."),
+    handshake: z
+      .object({ doneAt: time.nullable().describe("When one was last answered; null: none was.") })
+      .nullable()
+      .describe("Meta's handshake with this source; null: it has no `verifyTokens`."),
+    numbers: z
+      .array(
+        z.object({
+          number: z.string().describe("`phone_number_id`, or the id of the business account."),
+          account: text.describe("Its account at that time; null when none had it."),
+          lastAt: time.describe("When its last event was received, to the minute."),
+        }),
+      )
+      .describe("Of Meta's format: the numbers of the last 90 days."),
+  })
+  .meta({ id: "Source", description: "A source of the settings, and what arrived there." });
+export type SourceView = View<typeof sourceSchema>;
+
+export const sourcesSchema = z
+  .object({ data: z.array(sourceSchema).describe("The sources, in the order of the settings.") })
+  .meta({ id: "Sources", description: "The sources of the settings." });
+
 const faultSchema = z
   .object({
     path: z.string().describe("The setting."),

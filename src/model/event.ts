@@ -62,6 +62,8 @@ export interface QuarantinedBody extends Received {
   readonly error: string;
   /** Where the format derives ids: it is stored once. */
   readonly id?: EventId;
+  /** Of `unassigned`: the number that no account has. */
+  readonly number?: string | undefined;
 }
 
 const paths = (...fallback: string[]) => z.array(z.string().min(1)).min(1).default(fallback);

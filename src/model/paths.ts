@@ -20,6 +20,7 @@ export const paths = {
   search: "GET /v1/search",
   getStats: "GET /v1/stats",
   listSecrets: "GET /v1/secrets",
+  listSources: "GET /v1/sources",
   getInstance: "GET /v1/instance",
   reloadSettings: "POST /v1/reload",
   getReload: "GET /v1/reload",

@@ -33,6 +33,6 @@ export function readItems(
     const { envelope, subject } = content;
     if (found !== null) return { kind: "event", event: { ...item, envelope, subject } };
     const error = `no account has the number ${numbers.join(" or ")}`;
-    return { kind: "quarantined", body: { ...item, disposition: "unassigned", id: envelope.id, error } };
+    return { kind: "quarantined", body: { ...item, disposition: "unassigned", id: envelope.id, error, number: numbers[0] } };
   });
 }

@@ -26,6 +26,7 @@ import { createReading } from "./read/reading.ts";
 import { type Rules, sumRegistered } from "./rules.ts";
 import type { CallCount, RecentCall } from "./service-port.ts";
 import type { Work } from "./sql/ops.ts";
+import type { SourceNote } from "./views.ts";
 import { alarms, keepAlarm } from "./work/alarms.ts";
 import { findBackfill } from "./work/backfill.ts";
 import { each } from "./work/batches.ts";
@@ -55,6 +56,7 @@ import { createRetention } from "./work/retention.ts";
 import { notesOf } from "./work/route-notes.ts";
 import { addServiceCalls, noteCall, recentCalls, serviceCalls } from "./work/service-calls.ts";
 import { targets } from "./work/settle-hydrations.ts";
+import { noteSource } from "./work/source-notes.ts";
 import { messageState } from "./work/subject-rows.ts";
 
 export interface StoreParts {
@@ -153,6 +155,7 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
     notePass: (pass: LastPass) => write(() => notePass(pass)),
     lastPasses: () => read(lastPasses()),
     noteHandshake: (fingerprint: string, at: number) => write(() => noteHandshake(fingerprint, at)),
+    noteSource: (note: SourceNote) => write(() => noteSource(note)),
     // A process that is alone keeps its observations in memory.
     noteObservations: async (observations: readonly AccountObservation[]) =>
       isAlone ? undefined : write(() => noteObservations(observations)),

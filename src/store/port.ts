@@ -12,6 +12,7 @@ import type { MessageRegistration } from "../track/registration.ts";
 import type { Inspecting, StoreReading } from "./reading.ts";
 import type { AcceptOutcome, DueDelivery, Registered } from "./rules.ts";
 import type { Hydrations, Polls, Sends } from "./service-port.ts";
+import type { SourceNote } from "./views.ts";
 
 /** Storing failed for a reason outside the event itself: disk full, file locked, read-only, broken. */
 export class StoreUnavailable extends Error {
@@ -294,6 +295,7 @@ interface Observations {
   lastPasses(): MaybePromise<readonly LastPass[]>;
   /** A destination answered a handshake right. `fingerprint`: of its URL and token. */
   noteHandshake(fingerprint: string, at: number): Promise<void>;
+  noteSource(note: SourceNote): Promise<void>;
 }
 
 /** What one process observed of an account's webhooks within a few seconds. */

@@ -26,6 +26,7 @@ import type {
   RunFilter,
   RunView,
   SeqBounds,
+  SourceNote,
   StoredSecretUse,
 } from "./views.ts";
 
@@ -51,6 +52,7 @@ export interface StoreReading {
   secretUses(): MaybePromise<readonly StoredSecretUse[]>;
   /** When destinations last answered a handshake right, in unix ms, by the fingerprint of URL and token. */
   handshakes(): MaybePromise<ReadonlyMap<string, number>>;
+  sourceNotes(): MaybePromise<readonly SourceNote[]>;
   /** Routes with open or dead deliveries, or whose destination is stopped. */
   backlog(): MaybePromise<readonly RouteBacklog[]>;
   quarantine(): MaybePromise<QuarantineCount>;

@@ -152,6 +152,17 @@ export interface StoredSecretUse {
   readonly lastAt: number;
 }
 
+/** When something of a source was last observed. */
+export interface SourceNote {
+  readonly source: string;
+  /** Of the business: an event came for it. Null: the sender performed a handshake. */
+  readonly number: string | null;
+  /** The number's account; null: none has it. */
+  readonly account: string | null;
+  /** Unix ms. */
+  readonly at: number;
+}
+
 export const noDeliveries: DeliveryCounts = { deliveries: {}, cause: null };
 
 /** Adds `n` deliveries of an event. The cause of a dead one comes before that of a waiting one; of several, the first in order of text. */

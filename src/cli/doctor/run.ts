@@ -17,6 +17,7 @@ import { judgeProcesses, judgeVersions } from "./processes.ts";
 import { checkRelay, type OwnStore } from "./relay.ts";
 import { checkReload } from "./reload.ts";
 import { checkSettings, judgeSecrets } from "./settings.ts";
+import { judgeSources } from "./sources.ts";
 import { checkHolder, checkIntegrity, checkSpace, checkStoreFiles, judgeBacklog, openStoreToCheck } from "./store.ts";
 
 interface DoctorOptions {
@@ -109,6 +110,7 @@ async function judgeRelay(
       const { at, attention, destinations } = await client.getOverview();
       const groups = await client.groupDeliveries();
       const secrets = await client.listSecrets();
+      const sources = await client.listSources();
       const events = await client.listEvents({ limit: 1 });
       const [newest] = events.data;
       return {
@@ -116,6 +118,7 @@ async function judgeRelay(
           ...judgeBacklog(groups.data, settings.routes),
           ...judgeAttention(attention),
           ...(await checkHandshakes(destinations, handshaking)),
+          ...judgeSources(sources.data, Date.parse(at)),
           ...judgeSecrets(settings.sources, secrets.data, Date.parse(at), relay !== null),
         ],
         newestEventAt: newest === undefined ? null : Date.parse(newest.receivedAt),

@@ -14,6 +14,7 @@ import {
   retriedSchema,
   secretUsesSchema,
   settingsViewSchema,
+  sourcesSchema,
 } from "../answers.ts";
 import { healthSchema, readinessSchema } from "../probes.ts";
 import { givenTime, replayBody } from "../queries.ts";
@@ -58,6 +59,12 @@ export const operating = {
     accounts: "whole",
     summary: "How often each secret verified webhooks, and when last, by fingerprint",
     answers: { 200: { text: "Secrets of the settings first, in their order there; then removed ones.", schema: secretUsesSchema } },
+  },
+  listSources: {
+    scope: "read",
+    accounts: "whole",
+    summary: "The sources of the settings, with Meta's handshakes and the numbers that events came for",
+    answers: { 200: { text: "The sources.", schema: sourcesSchema } },
   },
   getInstance: {
     scope: "read",

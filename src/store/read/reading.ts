@@ -3,6 +3,7 @@ import type { OpenPage, StoreReading } from "../reading.ts";
 import type { Work } from "../sql/ops.ts";
 import { handshakes } from "../work/handshakes.ts";
 import { dataId } from "../work/marks.ts";
+import { sourceNotes } from "../work/source-notes.ts";
 import { attemptsOf, findDelivery, listDeliveries } from "./deliveries.ts";
 import { countDeliveries, groupDeliveries } from "./delivery-groups.ts";
 import { getEvent, latestReceived, listEvents, seqsOf } from "./events.ts";
@@ -68,6 +69,7 @@ export function createReading({ read, until = () => Number.MAX_SAFE_INTEGER }: R
     dataId: () => read(dataId()),
     secretUses: () => read(secretUses()),
     handshakes: () => read(handshakes()),
+    sourceNotes: () => read(sourceNotes()),
     backlog: () => read(backlog()),
     quarantine: () => read(quarantineCount()),
   } satisfies StoreReading;

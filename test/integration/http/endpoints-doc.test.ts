@@ -152,6 +152,7 @@ test("the examples have the shape of real answers, which their schemas describe"
     ["GET /v1/explain/{name}", [await get(`/v1/explain/${events.data[0]?.id}`)]],
     ["GET /v1/audit", [await get("/v1/audit?wait=30")]],
     ["GET /v1/secrets", [await get("/v1/secrets")]],
+    ["GET /v1/sources", [await get("/v1/sources")]],
     ["GET /v1/instance", [await get("/v1/instance")]],
     ["POST /v1/reload", [await post("/v1/reload")]],
     ["GET /v1/reload", [await get("/v1/reload")]],
