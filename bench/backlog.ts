@@ -1,4 +1,5 @@
 import { setTimeout as wait } from "node:timers/promises";
+import Database from "better-sqlite3";
 import { freePort } from "../test/setup/free-port.ts";
 import { startPostgres } from "../test/setup/postgres.ts";
 import { drain } from "./backlog/drain.ts";
@@ -52,11 +53,17 @@ const drained = await drain({ relay, sinkPort, deliveries, stack, say: console.l
 // At rest: ended in order, so that the write-ahead log is in the database.
 await relay.end();
 const restBytes = await relay.diskBytes();
+/** What deliveries that no longer wait have left is used again, or given back to the disk by retention. */
+const freeBytes = flags.postgres === true ? 0 : freeIn(relay.file);
 
 const figures = {
   deliveries,
   bodyBytes: filled.bodyBytes,
-  diskBytesPerEvent: { waiting: round(filled.diskBytes / deliveries), delivered: round(restBytes / deliveries) },
+  diskBytesPerEvent: {
+    waiting: round(filled.diskBytes / deliveries),
+    delivered: round(restBytes / deliveries),
+    used: round((restBytes - freeBytes) / deliveries),
+  },
   ingest: { start: round(filled.startPerSecond), end: round(filled.endPerSecond) },
   residentMiB: {
     empty: round(emptyMiB),
@@ -71,8 +78,18 @@ const figures = {
 printResult("backlog", machine, figures, {
   "ingest end/start": round(filled.endPerSecond / filled.startPerSecond),
   "disk/body": round(restBytes / deliveries / filled.bodyBytes),
+  "disk in use/body": round((restBytes - freeBytes) / deliveries / filled.bodyBytes),
   "drain/ingest": round(drained.perSecond / filled.startPerSecond),
 });
+
+/** Bytes of free pages. */
+function freeIn(file: string): number {
+  const db = new Database(file, { readonly: true });
+  const number = (name: string) => db.pragma(name, { simple: true }) as number;
+  const bytes = number("freelist_count") * number("page_size");
+  db.close();
+  return bytes;
+}
 
 async function startedPostgres(): Promise<string> {
   const server = await startPostgres({ durable: true, tcp: true });
