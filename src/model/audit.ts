@@ -12,7 +12,6 @@ export const auditRules = {
   "event without plan": "it has no verdicts of routes",
   "wrong disposition": "its disposition does not follow from the verdicts of its routes",
   "status moved back": "it moved its message or run to a status that does not follow the one before",
-  "planning broken": "it waits to be planned but is not queued, or the reverse",
   "parking broken": "a route parks it without a time limit or hydration, or the reverse",
   "parked too long": "its time limit ended more than five minutes before the relay's last activity",
   "delivery missing": "a route's verdict is to deliver, but there is no delivery, and retention cannot have deleted it",
