@@ -64,9 +64,7 @@ const stops: Record<StopReason, string> = {
 const rowsOf = (words: Readonly<Record<string, string>>): string[][] => Object.entries(words).map(([word, text]) => [code(word), text]);
 
 export function metricsPage(): string {
-  const { described } = createMetrics({ version: "", node: "", storage: "sqlite" }, () => {
-    throw new Error("nothing to scrape");
-  });
+  const { described } = createMetrics({ version: "", node: "", storage: "sqlite" });
   return paragraphs(
     table(
       ["metric", "type", "labels", "several processes", "meaning"],

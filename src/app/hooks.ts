@@ -17,8 +17,7 @@ import type { Rules } from "../store/rules.ts";
 interface Watchers {
   readonly log: Logger;
   readonly privacy: Privacy;
-  /** A function, because the metrics are created from the parts that report to them. */
-  readonly metrics: () => Metrics;
+  readonly metrics: Metrics;
 }
 
 export function receiverHooks({
@@ -37,11 +36,11 @@ export function receiverHooks({
 }): ReceiverHooks {
   return {
     received(source, outcome) {
-      metrics().requests.count(source, outcome);
+      metrics.requests.count(source, outcome);
       if (outcome === "handshake") handshake(source);
     },
     ended(source, status, tookMs) {
-      metrics().requestSeconds.observe({ source, status: statusClass(status) }, tookMs / 1000);
+      metrics.requestSeconds.observe({ source, status: statusClass(status) }, tookMs / 1000);
       if (status >= 200 && status < 300) acknowledged(tookMs);
     },
     refused(source, reason, address) {
@@ -55,10 +54,10 @@ export function receiverHooks({
 }
 
 /** Measures every request except webhooks. An endpoint is named as in `/v1/openapi.json`, a page by its path. */
-export function apiHook(metrics: () => Metrics): onResponseHookHandler {
+export function apiHook(metrics: Pick<Metrics, "apiSeconds">): onResponseHookHandler {
   return ({ is404, routeOptions: { config, url = "-" } }, reply, done) => {
     const endpoint = is404 ? "-" : (config.endpoint?.name ?? url);
-    metrics().apiSeconds.observe({ endpoint, status: statusClass(reply.statusCode) }, reply.elapsedTime / 1000);
+    metrics.apiSeconds.observe({ endpoint, status: statusClass(reply.statusCode) }, reply.elapsedTime / 1000);
     done();
   };
 }
@@ -75,7 +74,7 @@ export function badTokenHook({ log, metrics, now, address, limit }: TokenWatcher
   return (reason, request) => {
     const from = address(request);
     const { waitSeconds, isLogged } = failures.count(from, now());
-    metrics().badTokens.inc({ reason });
+    metrics.badTokens.inc({ reason });
     if (isLogged) log.warn({ reason, address: from }, "bad token");
     return waitSeconds === null ? null : waitSeconds * 1000;
   };
@@ -110,21 +109,21 @@ export function storeHooks({ log, privacy, health, metrics, arriving, recovered 
       }
       // A shared store has recovered once it is connected, before anything is written.
       if (writes === 0) return;
-      metrics().commitSeconds.observe(tookMs / 1000);
-      metrics().commitWrites.observe(writes);
+      metrics.commitSeconds.observe(tookMs / 1000);
+      metrics.commitWrites.observe(writes);
     },
     failed(error) {
       const reason = error instanceof Error ? error.message : String(error);
       if (health.storing()) log.error({ err: error }, "events cannot be stored; answering 503 until they can");
       // Masked, because `/readyz` needs no token.
       health.storeFailed(privacy.text(reason));
-      metrics().storeFailures.inc();
+      metrics.storeFailures.inc();
     },
   };
 }
 
 export function planningFailed({ log, privacy, metrics }: Watchers, error: unknown, { event: kind, account, source }: FailedEvent): void {
-  metrics().setAside.inc({ stage: "plan" });
+  metrics.setAside.inc({ stage: "plan" });
   log.error(
     { kind: privacy.id("kind", kind), account, source, stage: "plan", ...faultOf(error) },
     "planning an event failed; it is set aside and goes to no route",
@@ -175,12 +174,11 @@ export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly 
       const { route, kind, subject, receivedAt } = delivery;
       const { result, tookMs, response } = outcome;
       const lagMs = now() - receivedAt;
-      const m = metrics();
-      m.attempts.inc({ route, outcome: decision.kind });
-      m.attemptSeconds.observe({ route }, tookMs / 1000);
+      metrics.attempts.inc({ route, outcome: decision.kind });
+      metrics.attemptSeconds.observe({ route }, tookMs / 1000);
       // A replay delivers an event that may be days old.
       if (decision.kind === "delivered" && delivery.replays === 0)
-        m.lag.observe({ route, attempt: delivery.attempts === 0 ? "first" : "later" }, lagMs / 1000);
+        metrics.lag.observe({ route, attempt: delivery.attempts === 0 ? "first" : "later" }, lagMs / 1000);
       const level =
         decision.kind === "delivered" || decision.kind === "interrupted" ? "info" : decision.kind === "retry" ? "warn" : "error";
       if (!log.isLevelEnabled(level)) return;
@@ -223,7 +221,7 @@ export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly 
         `destination paused: it answered 429 with Retry-After. Start it earlier with: wamid-relay resume ${route}`,
       ),
     failed({ route, eventId }, stage, error) {
-      metrics().setAside.inc({ stage });
+      metrics.setAside.inc({ stage });
       log.error({ route, event: privacy.id("event", eventId), stage, ...faultOf(error) }, failedTexts[stage]);
     },
     storeFailed(route, error) {
@@ -252,12 +250,12 @@ export function limiterHooks(account: string, { log, metrics, called, keyRefused
   return {
     settled(call, outcome) {
       called(account, call.priority, outcome);
-      metrics().serviceCalls.inc({ account, outcome: outcome.type });
+      metrics.serviceCalls.inc({ account, outcome: outcome.type });
       if (outcome.type !== "rate-limited") return;
       const { cap, limit, retryAfterMs } = outcome;
       log.warn({ account, cap: cap ?? call.cap, limit, retryAfterMs }, "the service says a cap is reached: others use the account too");
     },
-    refused: () => metrics().serviceCalls.inc({ account, outcome: "refused" }),
+    refused: () => metrics.serviceCalls.inc({ account, outcome: "refused" }),
     stopped(reason, until, resource) {
       log.error({ account, reason, ...(resource === null ? {} : { resource }), until: new Date(until).toISOString() }, stopTexts[reason]);
       if (reason === "unauthenticated") keyRefused(account);

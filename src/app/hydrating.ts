@@ -24,7 +24,7 @@ export interface HydratingParts {
   readonly supervise: Supervisor["supervise"];
   readonly random: () => number;
   readonly log: Logger;
-  readonly metrics: () => Metrics;
+  readonly metrics: Metrics;
   readonly intake: StatusIntake;
   readonly polling: Polling;
   /** False while the rest of the month's calls is reserved for sends. */
@@ -105,14 +105,14 @@ export function createHydrating(parts: HydratingParts) {
     random,
     hooks: {
       onRead({ account }, polled, changed) {
-        metrics().hydration.polls.inc({ account }, polled);
-        if (changed > 0) metrics().hydration.found.inc({ account }, changed);
+        metrics.hydration.polls.inc({ account }, polled);
+        if (changed > 0) metrics.hydration.found.inc({ account }, changed);
       },
-      onSettled: ({ account }, state, events) => metrics().hydration.settled.inc({ account, state }, events),
+      onSettled: ({ account }, state, events) => metrics.hydration.settled.inc({ account, state }, events),
       finished(pass, tally, tookMs) {
         const { account, covered } = pass;
         passed?.(pass, tally, tookMs);
-        metrics().hydration.passes.inc({ account });
+        metrics.hydration.passes.inc({ account });
         const { events, gaveUp, ...counts } = tally;
         const line = { account, truncated: Math.max(events, covered.events), ...counts, tookMs };
         if (gaveUp === null) log.info(line, "truncated events: the messages that could be meant are read");
@@ -142,7 +142,7 @@ export function createHydrating(parts: HydratingParts) {
       if (subject.type !== "none") return;
       if (envelope.event.startsWith("message.") && services.client(account) !== null) {
         if (scheduled && !store.isShared) hydrator.wake(account);
-      } else metrics().hydration.settled.inc({ account, state: "given-up" });
+      } else metrics.hydration.settled.inc({ account, state: "given-up" });
     },
     reload: (next: Settings): void => hydrator.reload(next.hydrate),
     /** To be called before the clients are closed, and resolved before the store is. */

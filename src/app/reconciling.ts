@@ -29,7 +29,7 @@ interface ReconcilingParts {
   readonly polling: Polling;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly metrics: () => Metrics;
+  readonly metrics: Metrics;
   readonly watching: Watching;
   /** False: polls only on request. */
   readonly scheduled: boolean;
@@ -164,15 +164,15 @@ function budgetView(facts: BudgetFacts): AccountsView["data"][number]["budget"] 
   };
 }
 
-function passHooks(log: Logger, metrics: () => Metrics, note: (summary: AccountSummary) => void): ReconcilerHooks {
+function passHooks(log: Logger, metrics: Metrics, note: (summary: AccountSummary) => void): ReconcilerHooks {
   /** The last state logged of each account: a state that lasts is logged once. */
   const logged = new Map<string, string>();
   return {
-    polled: (account, outcome) => metrics().reconcile.polls.inc({ account, outcome }),
+    polled: (account, outcome) => metrics.reconcile.polls.inc({ account, outcome }),
     passed(summary) {
       note(summary);
       const { account, polled, postponed, stopped } = summary;
-      metrics().reconcile.postponed.set({ account }, postponed);
+      metrics.reconcile.postponed.set({ account }, postponed);
       const state = stopped?.reason ?? (postponed > 0 ? "postponed" : "");
       if (polled > 0 || state !== (logged.get(account) ?? "")) report(summary);
       logged.set(account, state);

@@ -126,11 +126,8 @@ export async function createRelay({
   const arrivals = createArrivals();
   const rules = createRules(settings, (error, event) => planningFailed(watchers, error, event));
 
-  // Created first, because all parts report to it. The gauges are read later.
-  const metrics = createMetrics({ version: relayVersion(), node: process.versions.node, storage: settings.storage.driver }, () =>
-    readGauges(),
-  );
-  const watchers = { log, privacy, metrics: () => metrics };
+  const metrics = createMetrics({ version: relayVersion(), node: process.versions.node, storage: settings.storage.driver });
+  const watchers = { log, privacy, metrics };
   let supervisor: Supervisor | undefined;
   const {
     store,
@@ -170,7 +167,7 @@ export async function createRelay({
     log,
     privacy,
     redact: redactor.text,
-    metrics: () => metrics,
+    metrics,
     accept: accepting.accept,
     calls,
     scheduled: works,
@@ -323,10 +320,7 @@ export async function createRelay({
         missing: notHere ?? missing ?? undefined,
       },
     );
-    web.http.addHook(
-      "onResponse",
-      apiHook(() => metrics),
-    );
+    web.http.addHook("onResponse", apiHook(metrics));
     return web;
   };
   const { control: controlAddress } = initial.server;
@@ -350,7 +344,7 @@ export async function createRelay({
     settings: reloading.status(),
   });
   addEndpoints(http, noToken, createProbeHandlers(instance, readiness));
-  addMetricsRoute(http, metrics);
+  addMetricsRoute(http, { contentType: metrics.contentType, text: async () => metrics.text(await readGauges()) });
   if (web !== controlWeb) {
     const shortly = () => {
       const { ready, draining } = health.report();

@@ -23,7 +23,7 @@ export interface RelaySendingParts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly privacy: Privacy;
-  readonly metrics: () => Metrics;
+  readonly metrics: Metrics;
   /** A message was sent and registered. */
   readonly registered: (account: string) => void;
   /** From the current settings. */
@@ -92,7 +92,7 @@ export function createRelaySending({ store, services, clock, log, privacy, metri
 function sendingHooks({ log, privacy, metrics }: Pick<RelaySendingParts, "log" | "privacy" | "metrics">): OnceHooks {
   return {
     ended({ key: { account, kind }, about, resend }, outcome, tookMs, reason) {
-      metrics().sends.inc({ account, kind, outcome });
+      metrics.sends.inc({ account, kind, outcome });
       const line = {
         account,
         kind,

@@ -33,7 +33,7 @@ export interface ServiceSideParts {
   readonly privacy: Privacy;
   /** Removes secrets from the service's texts. */
   readonly redact: (text: string) => string;
-  readonly metrics: () => Metrics;
+  readonly metrics: Metrics;
   /** Accepts the events made of polled statuses. */
   readonly accept: (event: ReceivedEvent) => Promise<AcceptOutcome>;
   /** Whether the service is called at all. */

@@ -24,7 +24,7 @@ export interface WatchingParts {
   readonly clock: Clock;
   readonly supervise: Supervisor["supervise"];
   readonly log: Logger;
-  readonly metrics: () => Metrics;
+  readonly metrics: Metrics;
   readonly diagnose: () => Promise<Pick<Diagnosis, "attention">>;
 }
 
@@ -39,7 +39,7 @@ const overAfterMs = 60_000;
 export function createWatching({ store, settings, services, clock, supervise, log, metrics, diagnose }: WatchingParts) {
   const { now } = clock;
   const windowMs = () => settings().silence.after;
-  const missed = (account: string) => metrics().reconcile.missed.inc({ account });
+  const missed = (account: string) => metrics.reconcile.missed.inc({ account });
   /** Null: this process observes everything itself. */
   const observations = store.isShared ? createObservations({ store, clock, missed }) : null;
   let isLeader = !store.isShared;
@@ -77,7 +77,7 @@ export function createWatching({ store, settings, services, clock, supervise, lo
     await shared.flush();
     if (!(await store.holdLease("alarms", leaseMs))) {
       isLeader = false;
-      for (const account of Object.keys(settings().accounts)) metrics().reconcile.silence.set({ account }, 0);
+      for (const account of Object.keys(settings().accounts)) metrics.reconcile.silence.set({ account }, 0);
       return lookEveryMs;
     }
     const isNew = !isLeader;
@@ -148,7 +148,7 @@ export function createWatching({ store, settings, services, clock, supervise, lo
     watch.look();
     const silent = watch.alarms().map(({ account }) => account);
     for (const account of Object.keys(settings().accounts)) {
-      metrics().reconcile.silence.set({ account }, silent.includes(account) ? 1 : 0);
+      metrics.reconcile.silence.set({ account }, silent.includes(account) ? 1 : 0);
     }
   }
 
@@ -212,7 +212,7 @@ export function createWatching({ store, settings, services, clock, supervise, lo
     keyWorked: (account: string): void => void inherited.delete(account),
     /** The last poll of an account found a message (null), or showed a fault of all its polls. */
     polled(account: string, fault: PollFault | null): void {
-      metrics().reconcile.faulty.set({ account }, fault === null ? 0 : 1);
+      metrics.reconcile.faulty.set({ account }, fault === null ? 0 : 1);
       const text = fault === null ? null : `${faultTexts[fault.reason]} (${fault.detail})`;
       if (observations === null) wakeIf(setPollAlarm(account, text));
       else observations.add(account, { polls: text });

@@ -1,7 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "@prometheus-io/client";
 import { conditionOf, conditions } from "../model/attention.ts";
-import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention } from "../model/overview.ts";
 
 interface RouteGauges {
@@ -70,7 +69,7 @@ const statusClasses = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 const breakerNumber = { closed: 0, "half-open": 1, open: 2 };
 
 /** The relay's metrics, in their own registry. Labels are few, and never hold a wamid or a phone number. */
-export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>) {
+export function createMetrics(build: BuildInfo) {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
@@ -314,8 +313,7 @@ export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>
     described,
     contentType: registry.contentType,
     /** The text that Prometheus scrapes. */
-    async text(): Promise<string> {
-      const { attention, routes, services, listeners, requestsInFlight, storing, now } = await read();
+    async text({ attention, routes, services, listeners, requestsInFlight, storing, now }: Gauges): Promise<string> {
       observeAttention(attention);
       observeRoutes(routes, now);
       observeAccounts(services);

@@ -8,9 +8,7 @@ import { until } from "../../harness/until.ts";
 import { freshEvent } from "./alive.ts";
 import { ask } from "./raw-client.ts";
 
-const { described } = createMetrics({ version: "", node: "", storage: "sqlite" }, () => {
-  throw new Error("nothing to scrape");
-});
+const { described } = createMetrics({ version: "", node: "", storage: "sqlite" });
 
 test("a scrape has every described metric with its type and labels, and no other", async () => {
   const downstream = await openDownstream();

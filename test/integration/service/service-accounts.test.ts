@@ -31,27 +31,25 @@ function accounts(main: Record<string, unknown>) {
 function setUp(main: Record<string, unknown>) {
   const lines: string[] = [];
   const log = createLogger({ level: "info", pii: "masked" }, { write: (line) => void lines.push(line) });
+  const metrics = createMetrics({ version: "0", node: "24", storage: "sqlite" });
   const services = createServiceAccounts(accounts(main), {
     clock: systemClock,
     random: () => 0.5,
     recent: () => [],
     isTemporary: () => false,
-    hooks: (account) => limiterHooks(account, { log, metrics: () => metrics, called: () => {}, keyRefused: () => {} }),
+    hooks: (account) => limiterHooks(account, { log, metrics, called: () => {}, keyRefused: () => {} }),
   });
-  const metrics = createMetrics(
-    { version: "0", node: "24", storage: "sqlite" },
-    createGaugeReader({
-      now: Date.now,
-      backlog: () => [],
-      lanes: () => new Map(),
-      breakers: () => new Map(),
-      limiters: services.limiters,
-      attention: () => [],
-      listeners: () => [],
-      inFlight: () => 0,
-      storing: () => true,
-    }),
-  );
+  const readGauges = createGaugeReader({
+    now: Date.now,
+    backlog: () => [],
+    lanes: () => new Map(),
+    breakers: () => new Map(),
+    limiters: services.limiters,
+    attention: () => [],
+    listeners: () => [],
+    inFlight: () => 0,
+    storing: () => true,
+  });
   onTestFinished(() => services.close(200));
   return {
     services,
@@ -61,7 +59,7 @@ function setUp(main: Record<string, unknown>) {
     state: () => services.limiters().get("main")?.caps.requests,
     /** The samples of our own metrics of the service, as `name{labels}` → value. */
     async samples() {
-      const text = await metrics.text();
+      const text = await metrics.text(await readGauges());
       return Object.fromEntries([...text.matchAll(/^relay_service_(\S+) (\S+)$/gm)].map(([, name, value]) => [name, Number(value)]));
     },
   };

@@ -25,9 +25,7 @@ async function opened(backup: Partial<{ schedule: string; folder: string; keep: 
   const folder = join(parent, "made", "here");
   const settings = { schedule: "0 3 * * *", folder, keep: 2, ...backup };
   const log: Record<string, unknown>[] = [];
-  const metrics = createMetrics({ version: "1", node: "1", storage: "sqlite" }, () => {
-    throw new Error("not read");
-  }).backup;
+  const metrics = createMetrics({ version: "1", node: "1", storage: "sqlite" }).backup;
   let now = midnight;
   let task: Task | undefined;
   const begin = () =>

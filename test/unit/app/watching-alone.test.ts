@@ -38,9 +38,7 @@ function open() {
         },
       },
     );
-    const metrics = createMetrics({ version: "0", node: "24", storage: "sqlite" }, () => {
-      throw new Error("nobody scrapes");
-    });
+    const metrics = createMetrics({ version: "0", node: "24", storage: "sqlite" });
     const watching = createWatching({
       store,
       settings: () => settings,
@@ -48,7 +46,7 @@ function open() {
       clock,
       supervise: createSupervisor({ clock, log }).supervise,
       log,
-      metrics: () => metrics,
+      metrics,
       diagnose: async () => ({ attention }),
     });
     const started = watching.start();

@@ -55,16 +55,14 @@ async function open() {
   let whereItDies: string | null = null;
   let isDead = false;
   function process(store: Store) {
-    const metrics = createMetrics({ version: "0", node: "24", storage: "postgres" }, () => {
-      throw new Error("nobody scrapes");
-    });
+    const metrics = createMetrics({ version: "0", node: "24", storage: "postgres" });
     const log = createLogger({ level: "silent", pii: "masked" }, { write: () => {} });
     const { supervise } = createSupervisor({ clock, log });
     const parts = {
       settings: () => settings,
       services: { limiters: () => new Map() },
       clock,
-      metrics: () => metrics,
+      metrics,
       diagnose: async () => ({ attention: [] }),
     };
     return createWatching({ ...parts, store, supervise, log });

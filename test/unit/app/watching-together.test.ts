@@ -20,9 +20,7 @@ function open(level: "error" | "info" = "error") {
   const shared = createSharedStore(clock);
   const lines: string[] = [];
   function process(name: string) {
-    const metrics = createMetrics({ version: "0", node: "24", storage: "postgres" }, () => {
-      throw new Error("nobody scrapes");
-    });
+    const metrics = createMetrics({ version: "0", node: "24", storage: "postgres" });
     const log = createLogger({ level, pii: "masked" }, { write: (line: string) => void lines.push(line) });
     return createWatching({
       store: shared.of(name) as unknown as Parameters<typeof createWatching>[0]["store"],
@@ -31,7 +29,7 @@ function open(level: "error" | "info" = "error") {
       clock,
       supervise: createSupervisor({ clock, log }).supervise,
       log,
-      metrics: () => metrics,
+      metrics,
       diagnose: async () => ({ attention: [] }),
     });
   }

@@ -11,7 +11,22 @@ const endpoints = allEndpoints.filter(({ path }) => path.startsWith("/v1/"));
 /** Fields of text that the relay or its settings write: they name no person. A new field of text is marked, or stands here. */
 const impersonal = new Set([
   // Names of the settings, and what the relay says of itself.
-  ...["account", "source", "route", "name", "origin", "verdict", "state", "previousState", "driver", "instance", "version", "host", "day", "accounts"],
+  ...[
+    "account",
+    "source",
+    "route",
+    "name",
+    "origin",
+    "verdict",
+    "state",
+    "previousState",
+    "driver",
+    "instance",
+    "version",
+    "host",
+    "day",
+    "accounts",
+  ],
   // Of the business, at Meta.
   "number",
   // Fingerprints, digests, cursors and places.
