@@ -9,7 +9,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
 import { startRelayHere } from "../harness/relay-here.ts";
-import { relayToken } from "../harness/relay-settings.ts";
+import { relayToken, webhookSecret } from "../harness/relay-settings.ts";
 import { until } from "../harness/until.ts";
 import { findProgram } from "../setup/find-program.ts";
 import { freePort } from "../setup/free-port.ts";
@@ -97,7 +97,9 @@ const proxies: readonly Proxy[] = [
 async function start(proxy: Proxy, isOpen: boolean) {
   const isSplit = proxy.name !== "haproxy";
   const control = await freePort();
-  const relay = await startRelayHere({ settings: { server: isSplit ? { control: { port: control } } : {} } });
+  const main = { signature: { service: "acme", secrets: [webhookSecret] } };
+  const wa = { format: "meta", verifyTokens: [webhookSecret], pathSecrets: [webhookSecret] };
+  const relay = await startRelayHere({ settings: { server: isSplit ? { control: { port: control } } : {}, sources: { main, wa } } });
   const ports = { front: await freePort(), frontControl: await freePort(), relay: relay.port, control };
   const home = mkdtempSync(join(tmpdir(), `wamid-relay-${proxy.name}-`));
   const file = join(home, "settings");
@@ -143,6 +145,10 @@ describe.each(proxies)("deploy/$name", (proxy) => {
     const posted = await postEvent(`${url}/webhooks/main`, createMessages(proxy.name).event());
     expect(posted.word).toBe("accepted");
     expect(await statusOf(port, "/readyz")).toBe(200);
+    const query = new URLSearchParams({ "hub.mode": "subscribe", "hub.verify_token": webhookSecret, "hub.challenge": "1158201444" });
+    expect(await (await fetch(`${url}/webhooks/wa?${query}`)).text()).toBe("1158201444");
+    const batch = JSON.stringify({ object: "whatsapp_business_account", entry: [], pad: "x".repeat(3_000_000) });
+    expect((await fetch(`${url}/webhooks/wa/${webhookSecret}`, { method: "POST", body: batch })).status).toBe(200);
     for (const path of [...hidden, ...disguised])
       expect([path, await statusOf(port, path)]).toEqual([path, expect.toSatisfy((status: number) => status >= 400 && status < 500)]);
   });
