@@ -112,7 +112,7 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
       if (others.length > 0) throw new RelayError("bad_request", "wamid, subject and q exclude each other");
       // The events of a few messages are indexed.
       const isIndexed = filter.about !== undefined && filter.about.phone === undefined && filter.about.reference === undefined;
-      if (filter.wamid !== undefined || isIndexed) {
+      if (filter.wamid !== undefined || filter.request !== undefined || isIndexed) {
         const data = await read.events.list(filter);
         return { data: await withCounts(data), next: data.length < limit ? null : (data.at(-1)?.seq ?? null) };
       }

@@ -1,6 +1,6 @@
 import type { RelayDelivery, RelayEventDetail } from "../client/relay-client.ts";
 import { type AttemptError, isOutage } from "../model/delivery.ts";
-import { giveUpText, verdictText } from "../model/words.ts";
+import { giveUpText, requestText, verdictText } from "../model/words.ts";
 import { counted, timeText } from "./output.ts";
 
 type EventDetail = RelayEventDetail;
@@ -42,6 +42,12 @@ export function eventLines(event: EventDetail, isMasked: boolean): string[] {
       event.conflicts === 0 ? String(event.duplicates) : `${event.duplicates}, ${event.conflicts} of them with other bytes`,
     ),
     field("size", `${event.size} bytes`),
+    ...(event.request === null
+      ? []
+      : [
+          field("event", `${requestText(event.request)} of ${event.request.bytes} bytes`),
+          field("the others", `wamid-relay events list --request ${event.request.digest}`),
+        ]),
     "",
     heading("tracking"),
     field("about", about),

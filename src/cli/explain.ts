@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { RelayStory } from "../client/relay-client.ts";
-import { giveUpText } from "../model/words.ts";
+import { giveUpText, requestText } from "../model/words.ts";
 import { attemptText, movement, verdictLine } from "./event-report.ts";
 import type { Io } from "./io.ts";
 import { choice, count, givenArgument, withRelayOptions } from "./options.ts";
@@ -111,6 +111,7 @@ function eventLines(event: EventStory): string[] {
     ...(duplicates === 0
       ? []
       : [field("duplicates", `${duplicates}${conflicts === 0 ? "" : `, ${conflicts} of them with other bytes; the first body was kept`}`)]),
+    ...(event.request === null ? [] : [field("event", `${requestText(event.request)}; events list --request ${event.request.digest}`)]),
     ...(event.status === null ? [] : [field("status", movement(event))]),
     ...(event.errorCode === null ? [] : [field("error code", event.errorCode)]),
     ...(event.hydration === null ? [] : hydrationLines(event.hydration)),

@@ -5,6 +5,7 @@ import type {
   DeliveryView,
   deliveryGroupsSchema,
   deliveryPageSchema,
+  EventRequest,
   EventView,
   eventPageSchema,
   explainedSchema,
@@ -53,6 +54,7 @@ export interface AttemptView extends Omit<View<typeof attemptSchema>, "response"
 
 /** With the bytes as received, and the verdicts as stored. */
 export interface EventDetail extends EventView {
+  readonly request: EventRequest | null;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
   readonly verdicts: readonly (readonly [route: string, verdict: string, reason?: string])[];

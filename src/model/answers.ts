@@ -184,8 +184,24 @@ const verdictsSchema = z
   )
   .describe("What each route did with the event.");
 
+const requestSchema = z
+  .object({
+    digest: z.string().describe("SHA-256 of the request's body, in hex."),
+    bytes: count.describe("Size of the request's body."),
+    events: count.describe("How many events the request had, with those that were duplicates or quarantined."),
+    place: z.int().describe("This event's place among them, from 1."),
+  })
+  .meta({ id: "EventRequest", description: "The request that brought an event, and others." });
+export type EventRequest = z.infer<typeof requestSchema>;
+
+/** Which request brought an event. */
+const ofRequest = requestSchema
+  .nullable()
+  .describe("The request that brought it with other events, which `GET /v1/events?request={digest}` lists; null: it came alone.");
+
 export const eventDetailSchema = eventSchema
   .extend({
+    request: ofRequest,
     headers: z
       .record(pii("text", z.string()), pii("text", z.string()))
       .describe("The stored request headers: those that the signature covers."),
@@ -291,6 +307,7 @@ export type NextStep = View<typeof nextStepSchema>;
 
 const eventStorySchema = eventSchema
   .extend({
+    request: ofRequest,
     hydration: hydrationSchema.nullable().describe("Hydration of a truncated event; null for all others."),
     routes: verdictsSchema,
     deliveries: z

@@ -70,6 +70,11 @@ export const eventQuery = z.strictObject({
     .describe(
       "Only the event, or the events of the message or run, with this name: an id, masked or not, a seq, a reference, or the last digits of a phone number, at least four. Without `pii`: whole names.",
     ),
+  request: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/, "is not a digest of 64 hex digits")
+    .optional()
+    .describe("Only those that came in one request: its digest."),
   from: givenTime.optional().describe("Received at or after this time."),
   to: givenTime.optional().describe("Received before this time."),
   before,

@@ -1,4 +1,4 @@
-import type { RelayEventDetail } from "./answers.ts";
+import type { EventRequest, RelayEventDetail } from "./answers.ts";
 
 /*
  * Sentences that the console and the commands share.
@@ -28,6 +28,10 @@ export function verdictText({ verdict, reason }: Verdict): string {
   const words = Object.hasOwn(criteria, reason) ? criteria[reason] : undefined;
   return `did not match: ${words ?? `its condition “${reason}” does not hold`}`;
 }
+
+/** Which of a request's events one is. */
+export const requestText = ({ place, events }: Pick<EventRequest, "place" | "events">): string =>
+  `${place} of the ${events} in its request`;
 
 const giveUps: Readonly<Record<GiveUp, string>> = {
   "not-readable": "the service's API cannot read what the event is about",

@@ -1,4 +1,4 @@
-import type { attemptSchema, DeliveryCounts, EventView, HydrationView } from "../model/answers.ts";
+import type { attemptSchema, DeliveryCounts, EventRequest, EventView, HydrationView } from "../model/answers.ts";
 import type { DeliveryState } from "../model/delivery.ts";
 
 import type { Disposition, KeptVerdict } from "../model/plan.ts";
@@ -40,6 +40,7 @@ export function releaseView(disposition: Disposition | undefined, release: numbe
 }
 
 export interface EventDetail extends EventView {
+  readonly request: EventRequest | null;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
   readonly verdicts: readonly KeptVerdict[];

@@ -250,7 +250,7 @@ function Quarantined({ start }: Parts) {
           {
             title: "Action",
             cell: ({ seq }: RelayEvent) => (
-              <button type="button" class="link" onClick={() => start(releaseAction({ event: seq }, list.reload))}>
+              <button type="button" class="link" onClick={() => start(releaseAction("quarantined", { event: seq }, list.reload))}>
                 Release
               </button>
             ),
@@ -263,7 +263,7 @@ function Quarantined({ start }: Parts) {
       <div class="page-head">
         <h2>Quarantined events</h2>
         {can("replay") && list.rows.length > 0 && (
-          <button type="button" onClick={() => start(releaseAction({}, list.reload))}>
+          <button type="button" onClick={() => start(releaseAction("quarantined", {}, list.reload))}>
             Release all
           </button>
         )}

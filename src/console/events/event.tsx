@@ -2,12 +2,12 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import type { RelayEventDetail } from "../../client/relay-client.ts";
-import { verdictText } from "../../model/words.ts";
+import { requestText, verdictText } from "../../model/words.ts";
 import { relay } from "../app/api.ts";
 import { path, useData, useQuery } from "../app/data.ts";
 import { useSession } from "../app/session.tsx";
 import { Fact } from "../messages/message.tsx";
-import { releaseAction, retryDeliveries, useObstacles } from "../parts/actions.ts";
+import { isReleasable, releaseAction, retryDeliveries, useObstacles } from "../parts/actions.ts";
 import { Copy } from "../parts/copy.tsx";
 import { bytes, plural } from "../parts/format.ts";
 import { Code, Loading, Missing, Problem } from "../parts/notes.tsx";
@@ -31,6 +31,7 @@ export function Event({ name }: { name: string }) {
   );
   const obstacles = useObstacles();
   const { retry, start, dialog } = useRetry(data?.deliveries ?? [], reload);
+  const releasable = data !== null && isReleasable(data.disposition) ? data.disposition : null;
   const again = data?.deliveries.filter(canRetry) ?? [];
   return (
     <>
@@ -55,8 +56,8 @@ export function Event({ name }: { name: string }) {
               Replay deliveries
             </button>
           )}
-          {data !== null && retry !== null && data.disposition === "quarantined" && (
-            <button type="button" onClick={() => start(releaseAction({ event: data.seq }, reload))}>
+          {data !== null && retry !== null && releasable !== null && (
+            <button type="button" onClick={() => start(releaseAction(releasable, { event: data.seq }, reload))}>
               Release
             </button>
           )}
@@ -171,7 +172,7 @@ function Hydration({ hydration }: { hydration: NonNullable<RelayEventDetail["hyd
 }
 
 function Facts({ event }: { event: RelayEventDetail }) {
-  const { id, account, source, origin, receivedAt, createdAt, secret, subject, errorCode, duplicates, conflicts, size } = event;
+  const { id, account, source, origin, receivedAt, createdAt, secret, subject, errorCode, duplicates, conflicts, size, request } = event;
   return (
     <section>
       <h2>Facts</h2>
@@ -209,6 +210,11 @@ function Facts({ event }: { event: RelayEventDetail }) {
           {conflicts > 0 && `, ${conflicts} of them with other bytes`}
         </FactOf>
         <FactOf name="Size">{bytes(size)}</FactOf>
+        {request !== null && (
+          <FactOf name="Request">
+            <Link href={path("/events", { request: request.digest })}>{requestText(request)}</Link> of {bytes(request.bytes)}
+          </FactOf>
+        )}
       </dl>
     </section>
   );

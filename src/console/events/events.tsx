@@ -37,7 +37,8 @@ export function Events() {
   );
 }
 
-const rules: Rules = { disposition: dispositions, from: isTime, to: isTime, before: isSeq };
+const isDigest = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);
+const rules: Rules = { request: isDigest, disposition: dispositions, from: isTime, to: isTime, before: isSeq };
 
 const columns: readonly Column<RelayEvent>[] = [
   { title: "Seq", cell: ({ seq }) => seq },
@@ -73,14 +74,14 @@ const refreshMs = 3_000;
 function EventList() {
   const { query, set } = useQuery(rules);
   const reveal = useReveal();
-  const { q, event, status, source, account, errorCode, from, to, before } = query;
+  const { q, event, status, source, account, errorCode, request, from, to, before } = query;
   const disposition = query["disposition"] as Disposition | undefined;
   const filter = { event, status, disposition, source, account, errorCode };
-  const isSearch = [q, from, to, before].some((value) => value !== undefined);
+  const isSearch = [q, request, from, to, before].some((value) => value !== undefined);
   const isPaused = query["tail"] === "off";
-  const key = JSON.stringify([filter, q, from, to, before, reveal.isRevealed]);
+  const key = JSON.stringify([filter, q, request, from, to, before, reveal.isRevealed]);
   const { data, problem, isLoading, reload } = useData(
-    () => relay.listEvents({ ...filter, ...reveal.asked, q, from, to, before: before === undefined ? undefined : Number(before) }),
+    () => relay.listEvents({ ...filter, ...reveal.asked, q, request, from, to, before: before === undefined ? undefined : Number(before) }),
     key,
   );
   const tail = useEventTail({ filter, key, isOff: isSearch, isPaused, reload: reveal.isRevealed ? null : reload });
@@ -108,7 +109,7 @@ function EventList() {
         <TextFilter label="Source" name="source" />
         <TextFilter label="Account" name="account" />
         {isSearch && (
-          <button type="button" onClick={() => set({ q: null, from: null, to: null, before: null })}>
+          <button type="button" onClick={() => set({ q: null, request: null, from: null, to: null, before: null })}>
             Clear the search
           </button>
         )}

@@ -6,7 +6,7 @@ import { path, useData } from "../app/data.ts";
 import { useLive } from "../app/live.tsx";
 import { useSession } from "../app/session.tsx";
 import { type Action, ActionDialog } from "../parts/action.tsx";
-import { releaseAction, resumeAction, retryAction, useObstacles } from "../parts/actions.ts";
+import { isReleasable, releaseAction, resumeAction, retryAction, useObstacles } from "../parts/actions.ts";
 import { Chart, Sparkline } from "../parts/chart.tsx";
 import { Copy } from "../parts/copy.tsx";
 import { Invalid, PeriodFilter, periodRules, usePeriod } from "../parts/filters.tsx";
@@ -111,6 +111,8 @@ function rowsOf({ kind, subject }: Attention): string {
       return path("/deliveries", { route: subject, state: "dead" });
     case "quarantined":
       return path("/deliveries", { state: "quarantined" });
+    case "unassigned":
+      return path("/events", { disposition: kind });
     case "no-webhooks":
       return path("/events", { account: subject });
     default:
@@ -124,7 +126,7 @@ function Act({ attention: { kind, subject, action }, start }: { attention: Atten
   if (action === null || !can("replay")) return null;
   if (action === "release") {
     return (
-      <button type="button" onClick={() => start(releaseAction())}>
+      <button type="button" onClick={() => start(releaseAction(isReleasable(kind) ? kind : "quarantined"))}>
         Release
       </button>
     );

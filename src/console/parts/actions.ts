@@ -139,12 +139,20 @@ async function resumeRoute(route: string, signal: AbortSignal): Promise<Result> 
   return made.waiting === 0 ? { tone: "ok", text: `${route} is resumed.` } : whatHappened(`${route} is resumed.`, made);
 }
 
-/** Quarantined events whose body is valid now are accepted like new ones. */
-export function releaseAction(filter: { source?: string; event?: number } = {}, ended?: () => void): Action {
-  const scope = { disposition: "quarantined", ...filter } as const;
+const releaseTexts = {
+  quarantined: "The relay reads the stored bytes again. What is a valid event now is accepted and routed; the rest stays in quarantine.",
+  unassigned: "Events whose business number has an account now are accepted and routed; the rest stay as they are.",
+};
+
+type Releasable = keyof typeof releaseTexts;
+export const isReleasable = (disposition: string): disposition is Releasable => Object.hasOwn(releaseTexts, disposition);
+
+/** Quarantined events whose body is valid now, and unassigned ones that have an account now, are accepted like new ones. */
+export function releaseAction(disposition: Releasable, filter: { source?: string; event?: number } = {}, ended?: () => void): Action {
+  const scope = { disposition, ...filter };
   return {
-    title: filter.event === undefined ? "Release quarantined events" : `Release quarantined event ${filter.event}`,
-    text: "The relay reads the stored bytes again. What is a valid event now is accepted and routed; the rest stays in quarantine.",
+    title: filter.event === undefined ? `Release ${disposition} events` : `Release ${disposition} event ${filter.event}`,
+    text: releaseTexts[disposition],
     verb: "Release",
     count: async () => (await relay.countReplay(scope)).matching,
     run: async (onProgress, signal) => {

@@ -1,4 +1,6 @@
+import type { EventRequest } from "../../model/answers.ts";
 import { origins } from "../../model/event.ts";
+import { readRequestText } from "../../model/formats/formats.ts";
 import { hasIdLength } from "../../model/ids.ts";
 import { fewestPhoneDigits, parseMask, phoneMatches } from "../../model/mask.ts";
 import type { KeptVerdict } from "../../model/plan.ts";
@@ -48,7 +50,14 @@ const shown = {
   size: typed<number>(sql`length(e.body)`),
 } as const;
 const listed = select(shown);
-const detailed = select({ ...shown, headers: e.headers, body: e.body, verdicts: typed<string | null>(p.verdicts) });
+const detailed = select({
+  ...shown,
+  request: e.request,
+  place: e.place,
+  headers: e.headers,
+  body: e.body,
+  verdicts: typed<string | null>(p.verdicts),
+});
 type Row = NonNullable<ReturnType<typeof listed>["row"]>;
 
 const named = look(subjects, ["key", "account"], ["seq"]);
@@ -61,6 +70,8 @@ const conditions: Conditions<EventFields> = {
   status: (status) => sql`e.status = ${status}`,
   errorCode: (code) => sql`e.error_code = ${code}`,
   disposition: (disposition) => sql`e.disposition = ${codeOf.disposition[disposition]}`,
+  // A point follows the digest, and a slash a point.
+  request: (digest) => sql`e.request >= ${`${digest}.`} AND e.request < ${`${digest}/`}`,
   from: (time) => sql`e.received_at >= ${time}`,
   to: (time) => sql`e.received_at < ${time}`,
 };
@@ -78,8 +89,12 @@ export function* listEvents(filter: EventFilter): Work<EventView[]> {
   if (lists.some((seqs) => seqs.length === 0)) return [];
 
   const any = about === undefined || isIndexed ? null : anyOf(about, subjects);
-  const isListed = disposition === "quarantined" && lists.length === 0;
-  const index = isListed ? raw("INDEXED BY events_quarantined_list", "") : undefined;
+  const isListed = disposition === "quarantined" && filter.request === undefined && lists.length === 0;
+  const index = isListed
+    ? raw("INDEXED BY events_quarantined_list", "")
+    : filter.request !== undefined && lists.length === 0
+      ? raw("INDEXED BY events_request", "")
+      : undefined;
   const read = (end: number, most: number) =>
     rows(
       listed`FROM events e ${index} LEFT JOIN subjects s ON s.seq = e.subject WHERE ${allOf(
@@ -160,6 +175,11 @@ function viewOf(row: Row): EventView {
   };
 }
 
+function requestView(text: string, place: number): EventRequest {
+  const { items, ...request } = readRequestText(text);
+  return { ...request, events: items, place: place + 1 };
+}
+
 export function* getEvent(seq: number): Work<EventDetail | null> {
   const row = yield* first(
     detailed`FROM events e LEFT JOIN subjects s ON s.seq = e.subject LEFT JOIN plans p ON p.id = e.plan WHERE e.seq = ${seq}`,
@@ -167,6 +187,7 @@ export function* getEvent(seq: number): Work<EventDetail | null> {
   if (row === null) return null;
   return {
     ...viewOf(row),
+    request: row.request === null || row.place === null ? null : requestView(row.request, row.place),
     headers: unpackHeaders(row.headers),
     body: row.body,
     verdicts: row.verdicts === null ? [] : (JSON.parse(row.verdicts) as KeptVerdict[]),

@@ -146,6 +146,7 @@ test("an answer holds no wamid, phone number or written text after masking", () 
     headers: { "x-from": phone },
     body: Buffer.from(body).toString("base64"),
     text: body,
+    request: null,
     hydration: null,
     routes: [{ route: "crm", verdict: "skip", reason: `data.to is ${phone}` }],
     deliveries: [{ ...delivery, attemptHistory: [attempt] }],
