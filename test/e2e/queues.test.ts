@@ -60,61 +60,56 @@ test("the worker and reader of docs/how-to/feed-bullmq-workers.md process jobs a
   expect([worker.stderr(), reader.stderr()]).toEqual(["", ""]);
 });
 
-test.each(["sqlite", "redis"])(
-  "engine %s: while Redis is killed, the relay accepts events and kills no delivery; afterwards all arrive in order per message",
-  async (driver) => {
-    const redis = await redisForTest({ appendonly: "always" });
-    // The engine's own is another one.
-    const storage = driver === "redis" ? { driver, url: (await redisForTest({ appendonly: "always" })).url, path: undefined } : {};
-    const relay = await startRelay({ settings: { routes: routesTo(redis.url, impatient), storage } });
-    const messages = createMessages("outage");
-    const wamids = Array.from({ length: 20 }, messages.wamid);
-    const post = (statuses: readonly ("sent" | "delivered" | "read")[]) =>
-      Promise.all(
-        wamids.map(async (wamid) => {
-          for (const status of statuses) expect((await postEvent(relay.webhookUrl, messages.status(wamid, status))).status).toBe(200);
-        }),
-      );
+test("while Redis is killed, the relay accepts events and kills no delivery; afterwards all arrive in order per message", async () => {
+  const redis = await redisForTest({ appendonly: "always" });
+  const relay = await startRelay({ settings: { routes: routesTo(redis.url, impatient) } });
+  const messages = createMessages("outage");
+  const wamids = Array.from({ length: 20 }, messages.wamid);
+  const post = (statuses: readonly ("sent" | "delivered" | "read")[]) =>
+    Promise.all(
+      wamids.map(async (wamid) => {
+        for (const status of statuses) expect((await postEvent(relay.webhookUrl, messages.status(wamid, status))).status).toBe(200);
+      }),
+    );
 
-    await post(["sent"]);
-    await until("some went out", async () => (await deliveries(relay, "to-queue", "delivered")).length >= 5);
-    await redis.kill();
-    await post(["delivered", "read"]);
+  await post(["sent"]);
+  await until("some went out", async () => (await deliveries(relay, "to-queue", "delivered")).length >= 5);
+  await redis.kill();
+  await post(["delivered", "read"]);
 
-    // An outage of many times the two attempts that a delivery may have.
-    const failedAttempts = () =>
-      relay.log().filter((line) => line["msg"] === "attempt" && line["outcome"] === "retry" && line["error"] === "unreachable");
-    await until("many probes failed", () => failedAttempts().length > 60);
-    for (const route of ["to-queue", "to-stream"]) expect(await deliveries(relay, route, "dead")).toEqual([]);
-    expect(relay.log().some((line) => line["msg"] === "circuit breaker open")).toBe(true);
-    const metrics = String((await relay.ask("/metrics")).body);
-    expect(metrics).toMatch(/relay_breaker_state\{route="to-queue"\} [12]/);
+  // An outage of many times the two attempts that a delivery may have.
+  const failedAttempts = () =>
+    relay.log().filter((line) => line["msg"] === "attempt" && line["outcome"] === "retry" && line["error"] === "unreachable");
+  await until("many probes failed", () => failedAttempts().length > 60);
+  for (const route of ["to-queue", "to-stream"]) expect(await deliveries(relay, route, "dead")).toEqual([]);
+  expect(relay.log().some((line) => line["msg"] === "circuit breaker open")).toBe(true);
+  const metrics = String((await relay.ask("/metrics")).body);
+  expect(metrics).toMatch(/relay_breaker_state\{route="to-queue"\} [12]/);
 
-    const again = await restartRedis(redis, { appendonly: "always" });
-    for (const route of ["to-queue", "to-stream"]) {
-      await until(`${route} drained`, async () => (await deliveries(relay, route, "delivered")).length === 60);
-      for (const state of ["waiting", "held", "dead"]) expect(await deliveries(relay, route, state)).toEqual([]);
-    }
+  const again = await restartRedis(redis, { appendonly: "always" });
+  for (const route of ["to-queue", "to-stream"]) {
+    await until(`${route} drained`, async () => (await deliveries(relay, route, "delivered")).length === 60);
+    for (const state of ["waiting", "held", "dead"]) expect(await deliveries(relay, route, state)).toEqual([]);
+  }
 
-    const entries = await look(again.url).xrange("whatsapp:history", "-", "+");
-    const seen = new Map<string, string[]>();
-    for (const [, list] of entries) {
-      const { data } = JSON.parse(list[list.indexOf("body") + 1] ?? "") as { data: { wamid: string; status: string } };
-      const statuses = seen.get(data.wamid) ?? [];
-      // Twice where an answer got lost, but never out of order.
-      if (statuses.at(-1) !== data.status) statuses.push(data.status);
-      seen.set(data.wamid, statuses);
-    }
-    expect([...seen.keys()].toSorted()).toEqual([...wamids].toSorted());
-    for (const statuses of seen.values()) expect(statuses).toEqual(["sent", "delivered", "read"]);
+  const entries = await look(again.url).xrange("whatsapp:history", "-", "+");
+  const seen = new Map<string, string[]>();
+  for (const [, list] of entries) {
+    const { data } = JSON.parse(list[list.indexOf("body") + 1] ?? "") as { data: { wamid: string; status: string } };
+    const statuses = seen.get(data.wamid) ?? [];
+    // Twice where an answer got lost, but never out of order.
+    if (statuses.at(-1) !== data.status) statuses.push(data.status);
+    seen.set(data.wamid, statuses);
+  }
+  expect([...seen.keys()].toSorted()).toEqual([...wamids].toSorted());
+  for (const statuses of seen.values()) expect(statuses).toEqual(["sent", "delivered", "read"]);
 
-    const queue = new Queue("whatsapp-events", { connection: look(again.url) });
-    onTestFinished(() => queue.close());
-    const jobs = await queue.getJobs(["waiting"], 0, -1, true);
-    expect(jobs.map(({ id }) => id).toSorted()).toEqual((await deliveries(relay, "to-queue", "delivered")).map(({ id }) => id).toSorted());
-    expect((await relay.ask("/v1/audit")).body).toMatchObject({ balanced: true });
-  },
-);
+  const queue = new Queue("whatsapp-events", { connection: look(again.url) });
+  onTestFinished(() => queue.close());
+  const jobs = await queue.getJobs(["waiting"], 0, -1, true);
+  expect(jobs.map(({ id }) => id).toSorted()).toEqual((await deliveries(relay, "to-queue", "delivered")).map(({ id }) => id).toSorted());
+  expect((await relay.ask("/v1/audit")).body).toMatchObject({ balanced: true });
+});
 
 test("starts while Redis is unavailable, and explains the delivery without the password", async () => {
   const redis = await redisForTest({ args: ["--requirepass", "right-password-text"] });

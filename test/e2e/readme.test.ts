@@ -104,7 +104,7 @@ test("first-relay.md works as written", async () => {
   expect(out).toContain("1 post in ");
   expect(out).toMatch(/{"status":"accepted"}[\s\S]*{"status":"duplicate"}[\s\S]*"code":"bad_signature"}/);
   expect(out).toMatch(
-    /event 2: message\.status, evt-1\n.*\n {4}duplicates {2}1\n.*unknown → delivered[\s\S]*downstream: matched every criterion/,
+    /event 2: message\.status, event:[0-9a-f]{12}\n.*\n {4}duplicates {2}1\n.*unknown → delivered[\s\S]*downstream: matched every criterion/,
   );
   // Printed by the receiver: each event once.
   expect(out.match(/"event": "message\.status"/g)).toHaveLength(1);
