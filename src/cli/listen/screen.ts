@@ -1,4 +1,5 @@
-import { maskText, maskWamid, shownName } from "../../model/mask.ts";
+import { isCanonicalUuid } from "../../model/ids.ts";
+import { type IdSort, maskText, maskWamid, shownName } from "../../model/mask.ts";
 import { seqsBetween } from "../../model/seq.ts";
 import { printable } from "../io.ts";
 import type { PostOutcome } from "./forward.ts";
@@ -49,15 +50,18 @@ export function waitingLine(why: string, ms: number): string {
   return `reconnecting in ${Math.ceil(ms / 1000)} s because ${printable(why)}`;
 }
 
+/** A UUID with eight digits in a row is no phone number. */
+const shown = (sort: IdSort, id: string): string => (isCanonicalUuid(id) ? id : shownName(sort, id));
+
 /** The same event with people's data masked, but for its headers and body. */
 export function maskedEvent(event: ListenedEvent): ListenedEvent {
   const { id, status, subject } = event;
   return {
     ...event,
-    id: shownName("event", id),
+    id: shown("event", id),
     event: maskText(event.event),
     status: status === null ? null : maskText(status),
-    subject: subject && { ...subject, key: subject.type === "message" ? maskWamid(subject.key) : shownName("run", subject.key) },
+    subject: subject && { ...subject, key: subject.type === "message" ? maskWamid(subject.key) : shown("run", subject.key) },
   };
 }
 
