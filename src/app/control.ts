@@ -28,6 +28,7 @@ interface ControlPortParts {
   readonly resumeAccount: (account: string) => Promise<readonly string[]>;
   readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
   readonly handshake: Control["handshake"];
+  readonly checkSource: Control["checkSource"];
   readonly dispatcher: { tryNow(route: string): boolean };
   readonly stopping: () => boolean;
   readonly release: (event: ReleasedEvent) => Promise<AcceptOutcome | null>;
@@ -48,7 +49,7 @@ export function chooseAccount(given: string | undefined, accounts: readonly stri
 const noFields = fieldsSchema.parse({});
 
 export function createControlPort(parts: ControlPortParts): Control {
-  const { store, now, settings, registered, resumeAccount, breakers, handshake, dispatcher, stopping, release } = parts;
+  const { store, now, settings, registered, resumeAccount, breakers, handshake, checkSource, dispatcher, stopping, release } = parts;
   const routeNames = () => settings().routes.map(({ name }) => name);
   /** Of the settings, out of those that the caller is limited to. */
   const accountNames = (limited?: readonly string[]) =>
@@ -177,6 +178,7 @@ export function createControlPort(parts: ControlPortParts): Control {
       return (await store.resume(name)) || ended || endedHere;
     },
     handshake,
+    checkSource,
     async resumeAccount(account) {
       const known = accountNames();
       if (!known.includes(account)) throw new RelayError("not_found", unknownName("account", account, known), known);

@@ -39,6 +39,7 @@ import { createDiagnosis } from "./diagnosis.ts";
 import { checkRole, type Role } from "./engine.ts";
 import { createExplaining } from "./explaining.ts";
 import { createCount, createGaugeReader } from "./gauges.ts";
+import { createGraphChecks } from "./graph-checks.ts";
 import { createHandshakes } from "./handshakes.ts";
 import { apiHook, badTokenHook, laneHooks, planningFailed, receiverHooks, revealedHook, storeHooks } from "./hooks.ts";
 import { createInstance, viewInstance } from "./instance.ts";
@@ -403,6 +404,7 @@ export async function createRelay({
           challenge: () => randomInt(1e9, 1e14),
           redact: redactor.text,
         }),
+        checkSource: createGraphChecks({ settings: current, redact: redactor.text }),
         resumeAccount: service.resumeAccount,
         stopping: () => health.report().draining,
         release: accepting.release,

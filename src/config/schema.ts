@@ -133,6 +133,8 @@ const metaSignatureSchema = z.preprocess(
 );
 
 const secrets = z.array(secretSchema).min(1);
+/** Of a number, business account or app. */
+const metaId = z.string().regex(/^\d{1,32}$/, "is not an id of digits");
 
 /** Senders that pass Meta's webhooks on have other checks. Each one that is given must pass. */
 const metaSourceSchema = z.strictObject({
@@ -142,7 +144,7 @@ const metaSourceSchema = z.strictObject({
   format: z.literal("meta").describe(formatNames),
   kind: z.literal("events").default("events").describe("events: webhook events. automation-request: signed requests of automation steps."),
   accounts: z
-    .record(z.string().regex(/^\d{1,32}$/, "is not an id of digits"), name)
+    .record(metaId, name)
     .optional()
     .describe("The account of each business number: phone_number_id, or the id of the business account (WABA), to a key of accounts."),
   verifyTokens: z.array(secretSchema).default([]).describe("Tokens of Meta's handshake: any of them is answered."),
@@ -160,6 +162,18 @@ const metaSourceSchema = z.strictObject({
   pathSecrets: secrets
     .optional()
     .describe("For senders that sign nothing: any of these is the last part of the URL, as in /webhooks/wa/<secret>."),
+  graph: z
+    .strictObject({
+      token: secretSchema.describe("An access token with whatsapp_business_management."),
+      businessAccounts: z.array(metaId).min(1).max(20).describe("The ids of the business accounts (WABA) whose numbers the source takes."),
+      appId: metaId.optional().describe("The app's id. With it, the app's own callback is read with the first app secret."),
+      baseUrl: z
+        .url({ protocol: /^https?$/ })
+        .default("https://graph.facebook.com/v25.0")
+        .describe("The Graph API with its version."),
+    })
+    .optional()
+    .describe("Lets doctor ask Meta's Graph API whether webhooks go to this source, and if not, where."),
   registerBy: z
     .literal("callback-data")
     .optional()

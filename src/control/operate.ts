@@ -13,6 +13,7 @@ import {
   type retriedSchema,
   type SecretUseView,
   type SettingsView,
+  type SourceCheckView,
   type SourceView,
 } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
@@ -56,13 +57,15 @@ export interface ActingPort {
   resume(route: string): Promise<boolean>;
   /** Throws `not_found` for a route that is not in the settings, and `conflict` for one without a `verifyToken`. */
   handshake(route: string, repeat: boolean): Promise<HandshakeView>;
+  /** Throws `not_found` for a source that is not in the settings, and `conflict` for one without `graph`. */
+  checkSource(source: string): Promise<SourceCheckView>;
   /** The quota stops that it ended. Throws `not_found` for an account that is not in the settings. */
   resumeAccount(account: string): Promise<readonly string[]>;
 }
 
 export function createActingHandlers(
   port: ActingPort,
-): Pick<Handlers, "retryDelivery" | "replay" | "resumeRoute" | "performHandshake" | "resumeAccount"> {
+): Pick<Handlers, "retryDelivery" | "replay" | "resumeRoute" | "performHandshake" | "checkSource" | "resumeAccount"> {
   return {
     async retryDelivery({ id, accounts }) {
       const retried = await port.retry(id, accounts);
@@ -72,6 +75,7 @@ export function createActingHandlers(
     replay: ({ dryRun, cursor, limit = Number.MAX_SAFE_INTEGER, ...filter }) =>
       dryRun ? port.countReplay(filter) : port.replay(filter, cursor, limit),
     resumeRoute: async ({ route }) => ({ route, resumed: await port.resume(route) }),
+    checkSource: ({ source }) => port.checkSource(source),
     performHandshake: ({ route, repeat }) => port.handshake(route, repeat),
     async resumeAccount({ account }) {
       const ended = await port.resumeAccount(account);

@@ -390,6 +390,15 @@ const sourceSchema = z
   .meta({ id: "Source", description: "A source of the settings, and what arrived there." });
 export type SourceView = View<typeof sourceSchema>;
 
+export const sourceCheckSchema = z
+  .object({
+    source: z.string().describe("The source."),
+    problems: z.array(z.string()).describe("Why webhooks do not arrive, or go elsewhere; none: nothing is wrong."),
+    facts: z.array(z.string()).describe("What is right."),
+  })
+  .meta({ id: "SourceCheck", description: "What Meta's Graph API says of a source." });
+export type SourceCheckView = View<typeof sourceCheckSchema>;
+
 export const sourcesSchema = z
   .object({ data: z.array(sourceSchema).describe("The sources, in the order of the settings.") })
   .meta({ id: "Sources", description: "The sources of the settings." });

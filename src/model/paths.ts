@@ -21,6 +21,7 @@ export const paths = {
   getStats: "GET /v1/stats",
   listSecrets: "GET /v1/secrets",
   listSources: "GET /v1/sources",
+  checkSource: "POST /v1/sources/:source/check",
   getInstance: "GET /v1/instance",
   reloadSettings: "POST /v1/reload",
   getReload: "GET /v1/reload",

@@ -17,7 +17,7 @@ import { judgeProcesses, judgeVersions } from "./processes.ts";
 import { checkRelay, type OwnStore } from "./relay.ts";
 import { checkReload } from "./reload.ts";
 import { checkSettings, judgeSecrets } from "./settings.ts";
-import { judgeSources } from "./sources.ts";
+import { checkCallbacks, judgeSources } from "./sources.ts";
 import { checkHolder, checkIntegrity, checkSpace, checkStoreFiles, judgeBacklog, openStoreToCheck } from "./store.ts";
 
 interface DoctorOptions {
@@ -100,7 +100,7 @@ async function judgeRelay(
   settings: Settings,
   relay: ControlClient | null,
   isReadable: boolean,
-  handshaking: Parameters<typeof checkHandshakes>[1],
+  acting: Parameters<typeof checkHandshakes>[1],
 ): Promise<Judged> {
   const nothing: Judged = { findings: judgeSecrets(settings.sources, []), newestEventAt: null };
   if (relay === null && !isReadable) return nothing;
@@ -117,8 +117,9 @@ async function judgeRelay(
         findings: [
           ...judgeBacklog(groups.data, settings.routes),
           ...judgeAttention(attention),
-          ...(await checkHandshakes(destinations, handshaking)),
+          ...(await checkHandshakes(destinations, acting)),
           ...judgeSources(sources.data, Date.parse(at)),
+          ...(await checkCallbacks(settings.sources, acting)),
           ...judgeSecrets(settings.sources, secrets.data, Date.parse(at), relay !== null),
         ],
         newestEventAt: newest === undefined ? null : Date.parse(newest.receivedAt),

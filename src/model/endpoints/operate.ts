@@ -14,6 +14,7 @@ import {
   retriedSchema,
   secretUsesSchema,
   settingsViewSchema,
+  sourceCheckSchema,
   sourcesSchema,
 } from "../answers.ts";
 import { healthSchema, readinessSchema } from "../probes.ts";
@@ -65,6 +66,15 @@ export const operating = {
     accounts: "whole",
     summary: "The sources of the settings, with Meta's handshakes and the numbers that events came for",
     answers: { 200: { text: "The sources.", schema: sourcesSchema } },
+  },
+  checkSource: {
+    scope: "replay",
+    accounts: "whole",
+    summary: "Asks Meta's Graph API whether the webhooks of a source go to it",
+    description: "For a source with `graph`. Reads subscribed apps, callbacks and their overrides, and changes nothing.",
+    params: z.strictObject({ source: z.string().describe("The source's name.") }),
+    answers: { 200: { text: "What is wrong, and what is right.", schema: sourceCheckSchema } },
+    errors: ["not_found", "conflict"],
   },
   getInstance: {
     scope: "read",

@@ -1,4 +1,6 @@
-import { expect, test } from "vitest";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
 import type { Finding } from "../../../src/cli/doctor/finding.ts";
 import type { SourceView } from "../../../src/model/answers.ts";
 import { engines, storageOf } from "../../harness/engines.ts";
@@ -10,10 +12,10 @@ import { runOn } from "./run-cli.ts";
 const otherNumber = "206540352242922";
 const source = { ...metaSource, accounts: { [metaNumber]: "main" } };
 
-async function judged(relay: RelayHere): Promise<string[]> {
-  const { out } = await runOn(relay, "doctor", "--offline", "--json");
+async function judged(relay: RelayHere, wanted = "source", ...args: string[]): Promise<string[]> {
+  const { out } = await runOn(relay, "doctor", "--json", ...(wanted === "source" ? ["--offline"] : []), ...args);
   const { checks } = JSON.parse(out) as { checks: Finding[] };
-  return checks.filter(({ check }) => check === "source").map(({ level, message }) => `${level} ${message}`);
+  return checks.filter(({ check }) => check === wanted).map(({ level, message }) => `${level} ${message}`);
 }
 
 const sources = async (relay: RelayHere) => ((await relay.ask("/v1/sources")).body as { data: SourceView[] }).data;
@@ -42,4 +44,96 @@ test.each(engines)("doctor reports Meta's handshake and the last event of each n
   expect(await sources(relay)).toMatchObject([{ source: "wa", kind: "events", format: "meta", accounts: ["main"] }]);
   await relay.stop();
   expect(await judged(relay)).toEqual(done);
+});
+
+/** A stand-in for the Graph API: answers by path, without the query. */
+async function openGraph(answers: Readonly<Record<string, object>>) {
+  const tokens: Record<string, string | undefined> = {};
+  const server = createServer((request, response) => {
+    const [path = ""] = (request.url ?? "").split("?");
+    tokens[path] = request.headers.authorization;
+    const answer = answers[path];
+    const unknown = { error: { message: "Unsupported get request", code: 100 } };
+    response.writeHead(answer === undefined ? 400 : 200, { "content-type": "application/json" });
+    response.end(JSON.stringify(answer ?? unknown));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => new Promise<void>((resolve) => void server.close(() => resolve())));
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, tokens };
+}
+
+const app = (id: string, name: string) => ({ whatsapp_business_api_data: { id, name, link: "https://meta.example" } });
+const number = (id: string, urls: object) => ({ id, webhook_configuration: urls });
+const ours = "https://relay.example/webhooks/wa";
+
+test("doctor asks the Graph API who holds the callback", async () => {
+  const graph = await openGraph({
+    "/1/subscribed_apps": { data: [app("77", "Acme")] },
+    "/1/phone_numbers": {
+      data: [
+        number(metaNumber, { application: ours }),
+        number("3", { phone_number: "https://chat.example/webhooks/whatsapp/+549?secret=x", application: ours }),
+        number(otherNumber, { whatsapp_business_account: ours, application: "https://old.example" }),
+        number("4", {}),
+      ],
+    },
+    "/2/subscribed_apps": { data: [] },
+    "/77/subscriptions": {
+      data: [{ object: "whatsapp_business_account", callback_url: ours, active: true, fields: [{ name: "messages" }] }],
+    },
+  });
+  const settings = { token: "an access token of Meta", businessAccounts: ["1", "2"], appId: "77", baseUrl: graph.url };
+  const accounts = { [metaNumber]: "main", "3": "main", "4": "main" };
+  const relay = await startRelayHere({ settings: { sources: { wa: { ...metaSource, accounts, graph: settings } } } });
+  expect(await judged(relay, "callback")).toEqual([
+    "fail wa: number 3: its webhooks go to another callback, at chat.example, which the number names",
+    `fail wa: number ${otherNumber}: no account of the source has it`,
+    "fail wa: number 4: it has no callback URL, nor has its business account or the app",
+    "fail wa: business account 2: no app is subscribed to it, so Meta sends nothing: POST /2/subscribed_apps",
+    "fail wa: the Graph API, asked for /2/phone_numbers, answered 400: Unsupported get request (code 100)",
+    "ok wa: business account 1: subscribed apps: Acme (77)",
+    `ok wa: number ${metaNumber}: the app names relay.example and this source`,
+    `ok wa: number ${otherNumber}: its business account names relay.example and this source`,
+    "ok wa: app 77: its callback is this source, at relay.example",
+  ]);
+  expect(graph.tokens).toMatchObject({
+    "/1/subscribed_apps": "Bearer an access token of Meta",
+    "/77/subscriptions": "Bearer 77|an app secret of Meta",
+  });
+  expect(JSON.stringify(relay.log())).not.toContain("an access token of Meta");
+  expect(await judged(relay, "callback", "--offline")).toEqual(["skip wa: --offline"]);
+});
+
+test.each([
+  [{ data: [{ object: "page", callback_url: ours }] }, "it has no callback for WhatsApp: enter it in the dashboard of the app"],
+  [
+    { data: [{ object: "whatsapp_business_account", callback_url: "https://n8n.example/webhook/1" }] },
+    "its callback is another one, at n8n.example",
+  ],
+  [{ data: [{ object: "whatsapp_business_account", callback_url: ours, active: false }] }, "its subscription is not active"],
+  [
+    { data: [{ object: "whatsapp_business_account", callback_url: ours, active: true, fields: [{ name: "flows" }] }] },
+    "its subscription lacks the field messages, which brings messages and statuses",
+  ],
+])("a callback of the app that is not right is a problem: %o", async (subscriptions, problem) => {
+  const graph = await openGraph({
+    "/1/subscribed_apps": { data: [app("77", "Acme"), app("78", "Other")] },
+    "/1/phone_numbers": { data: [] },
+    "/77/subscriptions": subscriptions,
+  });
+  const settings = { token: "an access token of Meta", businessAccounts: ["1"], appId: "77", baseUrl: graph.url };
+  const relay = await startRelayHere({ settings: { sources: { wa: { ...metaSource, graph: settings } } } });
+  const check = (name: string) => relay.ask(`/v1/sources/${name}/check`, { method: "POST" });
+  expect(await check("wa")).toMatchObject({ status: 200, body: { problems: [`app 77: ${problem}`] } });
+  expect((await check("wb")).status).toBe(404);
+});
+
+test("a Graph API that does not answer is a problem, and a source without it a conflict", async () => {
+  const graph = { token: "an access token of Meta", businessAccounts: ["1"], baseUrl: "http://127.0.0.1:9" };
+  const relay = await startRelayHere({ settings: { sources: { wa: { ...metaSource, graph }, other: metaSource } } });
+  expect((await relay.ask("/v1/sources/wa/check", { method: "POST" })).body).toMatchObject({
+    problems: [expect.stringMatching(/^the Graph API, asked for \/1\/subscribed_apps, does not answer: /)],
+    facts: [],
+  });
+  expect((await relay.ask("/v1/sources/other/check", { method: "POST" })).status).toBe(409);
 });

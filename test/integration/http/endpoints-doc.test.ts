@@ -85,6 +85,13 @@ test("the examples have the shape of real answers, which their schemas describe"
         routeTo(downstream.url, { name: "statuses", match: { events: ["message.*"] }, to: { verifyToken: "a-verify-token" } }),
       ],
       sources: {
+        // Nothing answers there.
+        wa: {
+          format: "meta",
+          account: "main",
+          signature: { secrets: [webhookSecret] },
+          graph: { token: "an access token", businessAccounts: ["1"], baseUrl: "http://127.0.0.1:9" },
+        },
         main: { account: "main", signature: { service: "acme", secrets: [webhookSecret] } },
         flows: {
           account: "main",
@@ -153,6 +160,7 @@ test("the examples have the shape of real answers, which their schemas describe"
     ["GET /v1/audit", [await get("/v1/audit?wait=30")]],
     ["GET /v1/secrets", [await get("/v1/secrets")]],
     ["GET /v1/sources", [await get("/v1/sources")]],
+    ["POST /v1/sources/{source}/check", [await post("/v1/sources/wa/check")]],
     ["GET /v1/instance", [await get("/v1/instance")]],
     ["POST /v1/reload", [await post("/v1/reload")]],
     ["GET /v1/reload", [await get("/v1/reload")]],

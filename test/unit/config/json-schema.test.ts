@@ -47,7 +47,7 @@ test("keys are known at every depth, through names, lists and kinds", () => {
   expect(knownKeys(["sources", "any"])).toEqual(
     new Set([
       ...["account", "kind", "signature", "fields", "mode", "dedupe", "to"],
-      ...["format", "accounts", "verifyTokens", "header", "pathSecrets", "registerBy"],
+      ...["format", "accounts", "verifyTokens", "header", "pathSecrets", "graph", "registerBy"],
     ]),
   );
   expect(knownKeys(["routes", 3, "to", "retry"])).toEqual(new Set(["schedule", "jitter"]));

@@ -28,7 +28,7 @@ const impersonal = new Set([
     "accounts",
   ],
   // Of the business, at Meta.
-  "number",
+  ...["number", "problems", "facts"],
   // Fingerprints, digests, cursors and places.
   ...["secret", "place", "data", "file", "digest", "next", "code", "meaning", "cause"],
   // Settings: their paths, their values with secrets masked, and faults, which never quote secrets.
