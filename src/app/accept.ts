@@ -1,5 +1,4 @@
 import type { Settings } from "../config/schema.ts";
-import { isTruncated } from "../model/envelope.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
@@ -9,10 +8,6 @@ import type { AcceptOutcome } from "../store/rules.ts";
 interface AcceptingParts {
   readonly store: Pick<Store, "accept" | "announce" | "nameRequest" | "quarantine" | "registerEach" | "release">;
   readonly settings: () => Settings;
-  /** A webhook arrived: the service is not silent. */
-  readonly arrived: (event: ReceivedEvent) => void;
-  /** A truncated event was stored. */
-  readonly truncated: (event: ReceivedEvent) => void;
   readonly metrics: Pick<Metrics, "dispositions" | "secretUses">;
   readonly log: Logger;
   readonly privacy: Privacy;
@@ -21,18 +16,17 @@ interface AcceptingParts {
 export type Accepting = ReturnType<typeof createAccepting>;
 
 /** The single entry for events, whether they come from webhooks, polls or quarantine. Every call rejects when the store cannot write. */
-export function createAccepting({ store, settings, arrived, truncated, metrics, log, privacy }: AcceptingParts) {
+export function createAccepting({ store, settings, metrics, log, privacy }: AcceptingParts) {
   /** When each secret last verified an event, by source and fingerprint. */
   const secretUses = new Map<string, number>();
+  const listeners: ((event: ReceivedEvent) => void)[] = [];
 
   function note(event: ReceivedEvent, outcome: AcceptOutcome): AcceptOutcome {
     const { source, secret, envelope } = event;
     if (secret !== null && event.releaseOf === undefined) secretUses.set(`${source} ${secret}`, event.receivedAt);
     if (outcome.result === "accepted") {
       store.announce(outcome.due);
-      // A released event arrived long ago.
-      if (event.releaseOf === undefined) arrived(event);
-      if (isTruncated(envelope)) truncated(event);
+      for (const notify of listeners) notify(event);
       metrics.dispositions.count(source, outcome.disposition);
       if (secret !== null) metrics.secretUses.count(source, secret);
     } else if (outcome.conflict) {
@@ -45,6 +39,8 @@ export function createAccepting({ store, settings, arrived, truncated, metrics, 
   }
 
   return {
+    /** Calls `listener` with each new event once it is stored. */
+    onAccepted: (listener: (event: ReceivedEvent) => void): void => void listeners.push(listener),
     /** Unix ms; undefined when this process has not seen it used. */
     lastUse: (source: string, secret: string): number | undefined => secretUses.get(`${source} ${secret}`),
     /** `proxyRoute`: the route of the exchange that a `mode: proxy` source makes. */

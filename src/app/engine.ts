@@ -41,9 +41,9 @@ export interface Engine {
   /** How deliveries are queued, what is stored of their destinations, and which routes this process delivers. */
   readonly lanes: Pick<DispatcherParts, "queueOf" | "notesOf" | "leases">;
   /** The processes that use the store now, where processes share it. */
-  readonly processes?: () => Promise<readonly Presence[]>;
-  /** Of PostgreSQL. */
-  readonly database?: () => Promise<DatabaseFacts>;
+  readonly processes: () => Promise<readonly Presence[]>;
+  /** Null: the store is no server. */
+  readonly database: () => Promise<DatabaseFacts | null>;
 }
 
 export interface OpenOptions {

@@ -93,20 +93,14 @@ type FailedEvent = Parameters<NonNullable<Rules["failed"]>>[1];
 interface StoreWatchers extends Watchers {
   readonly health: Health;
   readonly arriving: () => boolean;
-  /** The store works again. */
-  readonly recovered: () => void;
 }
 
-export function storeHooks({ log, privacy, health, metrics, arriving, recovered }: StoreWatchers): StoreHooks {
+export function storeHooks({ log, privacy, health, metrics, arriving }: StoreWatchers): StoreHooks {
   return {
     arriving,
     committed(tookMs, writes) {
-      const isRecovered = !health.storing();
+      if (!health.storing()) log.info("storing works again");
       health.stored();
-      if (isRecovered) {
-        log.info("storing works again");
-        recovered();
-      }
       // A shared store has recovered once it is connected, before anything is written.
       if (writes === 0) return;
       metrics.commitSeconds.observe(tookMs / 1000);

@@ -13,11 +13,7 @@ export async function openStore(storage: StorageSettings, options: OpenOptions):
   const { instance, rules, hooks, clock = systemClock } = options;
   const { openSqliteStore } = await import("../store/sqlite/open.ts");
   const store = openSqliteStore(storage.path, rules, hooks, instance);
-  return {
-    store,
-    clock,
-    lanes: lanesOf(store, clock),
-  };
+  return { store, clock, lanes: lanesOf(store, clock), processes: async () => [], database: async () => null };
 }
 
 /** Throws `StoreRefused` when the store cannot be opened. */

@@ -27,7 +27,7 @@ interface Parts {
   readonly metrics: Pick<Metrics, "reloadSuccess" | "reloadTimestamp">;
 }
 
-interface Reloading {
+export interface Reloading {
   /** Applies what `read` returns, or reports why not. One reload at a time, in order; others are served between its steps. */
   reload(read: () => MaybePromise<RereadSettings>, trigger: ReloadView["trigger"]): Promise<ReloadView>;
   /** Starts no more reloads, and waits for those that began. */

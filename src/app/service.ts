@@ -1,57 +1,41 @@
 import type { Settings } from "../config/schema.ts";
-import type { Clock } from "../model/clock.ts";
-import type { ReceivedEvent } from "../model/event.ts";
-import type { Logger, Privacy } from "../observe/logger.ts";
-import type { Metrics } from "../observe/metrics.ts";
+import { isTruncated } from "../model/envelope.ts";
 import { budgetOf } from "../reconcile/polls.ts";
 import { isTemporaryRejection } from "../send/settings.ts";
 import { createServiceAccounts } from "../service/accounts.ts";
 import { ServiceError } from "../service/errors.ts";
-import { type Store, StoreUnavailable } from "../store/port.ts";
-import type { AcceptOutcome } from "../store/rules.ts";
+import { StoreUnavailable } from "../store/port.ts";
 import { createCallUsage } from "./call-usage.ts";
+import type { Cleanup } from "./cleanup.ts";
 import type { Diagnosis } from "./diagnosis.ts";
-import type { Engine } from "./engine.ts";
 import { limiterHooks } from "./hooks.ts";
 import { createHydrating } from "./hydrating.ts";
+import type { Observed } from "./observe.ts";
 import { createPolling, createStatusIntake } from "./polling.ts";
 import { createReconciling } from "./reconciling.ts";
 import { createRelaySending } from "./sending.ts";
-import type { Supervisor } from "./supervise.ts";
-import type { Tracing } from "./tracing.ts";
+import type { Stored } from "./store.ts";
 import { createWatching } from "./watching.ts";
 
-export interface ServiceSideParts {
-  /** The current settings. */
-  readonly settings: () => Settings;
-  readonly store: Store;
-  readonly budgets: Engine["budgets"];
-  readonly clock: Clock;
-  readonly supervise: Supervisor["supervise"];
-  readonly random: () => number;
-  readonly log: Logger;
-  readonly privacy: Privacy;
-  /** Removes secrets from the service's texts. */
-  readonly redact: (text: string) => string;
-  readonly metrics: Metrics;
-  /** Accepts the events made of polled statuses. */
-  readonly accept: (event: ReceivedEvent) => Promise<AcceptOutcome>;
+interface ServiceOptions {
   /** Whether the service is called at all. */
   readonly calls: boolean;
   /** False: it is called only on request. */
-  readonly scheduled: boolean;
-  /** Null while traces are off. */
-  readonly tracing: Pick<Tracing, "polling" | "hydrated" | "sending"> | null;
-  readonly diagnose: () => Promise<Diagnosis>;
+  readonly works: boolean;
+  readonly random: () => number;
 }
+
+export type Service = ReturnType<typeof startService>;
 
 /** The window of the per-minute caps, and the time that calls in it may have taken. */
 const recentMs = 180_000;
 
-/** The messaging service's side of the relay: calling it, and detecting when its webhooks do not arrive. */
-export function createServiceSide(parts: ServiceSideParts) {
-  const { settings, store, budgets, clock, supervise, random, log, privacy, redact, metrics, accept, calls, scheduled, tracing, diagnose } =
-    parts;
+/** The third phase: calling the messaging service, and detecting when its webhooks do not arrive. */
+export function startService(observed: Observed, stored: Stored, { calls, works: scheduled, random }: ServiceOptions, cleanup: Cleanup) {
+  const { live, redactor, log, privacy, metrics, tracing } = observed;
+  const { store, budgets, clock, supervise, accepting } = stored;
+  const { current: settings } = live;
+  const { shutdownTimeout } = live.initial.server;
   const accountsOf = (from: Settings) => (calls ? from.accounts : {});
   const usage = createCallUsage({ store, clock, supervise, settings });
   const services = createServiceAccounts(accountsOf(settings()), {
@@ -60,7 +44,7 @@ export function createServiceSide(parts: ServiceSideParts) {
     isTemporary: (text) => isTemporaryRejection(text, settings().send.temporaryRejections),
     recent: (account) => store.recentCalls(account, clock.now() - recentMs),
     budgets,
-    redact,
+    redact: redactor.text,
     hooks: (account) => ({
       ...limiterHooks(account, {
         log,
@@ -76,8 +60,8 @@ export function createServiceSide(parts: ServiceSideParts) {
     }),
   });
   const shared = { settings, store, services, usage, clock, supervise, log, metrics };
-  const intake = createStatusIntake({ settings, now: clock.now, accept });
-  const watching = createWatching({ ...shared, diagnose });
+  const intake = createStatusIntake({ settings, now: clock.now, accept: accepting.accept });
+  const watching = createWatching(shared);
   const polling = createPolling({ services, polled: watching.polled });
   const pollingFor = (origin: "hydrate" | "reconcile") => tracing?.polling(polling, origin) ?? polling;
   const reconciling = createReconciling({ ...shared, intake, polling: pollingFor("reconcile"), watching, scheduled });
@@ -98,6 +82,24 @@ export function createServiceSide(parts: ServiceSideParts) {
     known: () => ({ accounts: Object.keys(settings().accounts), maxWait: settings().send.maxWait }),
   });
 
+  // Stores the last sends and counts, after the last request.
+  cleanup.defer(async () => {
+    await sending.close();
+    await usage.close();
+  });
+  // The callers first: their waiting calls are released instead of failing with the clients.
+  cleanup.together(() => Promise.all([reconciling.close(), hydrating.close(), services.close(shutdownTimeout), watching.close()]));
+  live.follow((next) => {
+    services.reload(accountsOf(next));
+    reconciling.reload(next);
+    hydrating.reload(next);
+  });
+  accepting.onAccepted((event) => {
+    // A released event arrived long ago.
+    if (event.releaseOf === undefined) watching.arrived(event);
+    if (isTruncated(event.envelope)) hydrating.stored(event);
+  });
+
   return {
     sending: tracing?.sending(sending.port) ?? sending.port,
     reconcile: reconciling.port,
@@ -113,29 +115,12 @@ export function createServiceSide(parts: ServiceSideParts) {
       return ended ?? [];
     },
     alarms: watching.alarms,
-    arrived: watching.arrived,
-    truncated: hydrating.stored,
     /** A bad signature at a source. */
     refused: watching.refused,
     registered: watching.registered,
-    async start(): Promise<void> {
-      await watching.start();
+    async start(diagnose: () => Promise<Diagnosis>): Promise<void> {
+      await watching.start(diagnose);
       await hydrating.start();
-    },
-    reload(next: Settings): void {
-      services.reload(accountsOf(next));
-      reconciling.reload(next);
-      hydrating.reload(next);
-    },
-    /** Resolves when no call is made any more; calls in flight are cut after `withinMs`. */
-    async close(withinMs: number): Promise<void> {
-      // The callers first: their waiting calls are released instead of failing with the clients.
-      await Promise.all([reconciling.close(), hydrating.close(), services.close(withinMs), watching.close()]);
-    },
-    /** Stores the last sends and counts. Call it after the last request, before the store is closed. */
-    async end(): Promise<void> {
-      await sending.close();
-      await usage.close();
     },
   };
 }

@@ -25,8 +25,10 @@ export interface WatchingParts {
   readonly supervise: Supervisor["supervise"];
   readonly log: Logger;
   readonly metrics: Metrics;
-  readonly diagnose: () => Promise<Pick<Diagnosis, "attention">>;
 }
+
+/** What needs action now. */
+type Diagnose = () => Promise<Pick<Diagnosis, "attention">>;
 
 export type Watching = ReturnType<typeof createWatching>;
 
@@ -36,7 +38,7 @@ const leaseMs = 45_000;
 const overAfterMs = 60_000;
 
 /** The alarms: whatever needs action for long enough. Of processes that share a store, a leader raises them. */
-export function createWatching({ store, settings, services, clock, supervise, log, metrics, diagnose }: WatchingParts) {
+export function createWatching({ store, settings, services, clock, supervise, log, metrics }: WatchingParts) {
   const { now } = clock;
   const windowMs = () => settings().silence.after;
   const missed = (account: string) => metrics.reconcile.missed.inc({ account });
@@ -73,7 +75,7 @@ export function createWatching({ store, settings, services, clock, supervise, lo
   });
 
   /** Stores the observations of this process. The leader then judges those of all processes. */
-  async function lookTogether(shared: NonNullable<typeof observations>): Promise<number> {
+  async function lookTogether(shared: NonNullable<typeof observations>, diagnose: Diagnose): Promise<number> {
     await shared.flush();
     if (!(await store.holdLease("alarms", leaseMs))) {
       isLeader = false;
@@ -95,15 +97,15 @@ export function createWatching({ store, settings, services, clock, supervise, lo
     // The first call only refreshes what a new leader knows of keys.
     if (isNew) services.limiters();
     else lookAtKeys();
-    await changes.become(await conditionsInForce());
+    await changes.become(await conditionsInForce(diagnose));
     return lookEveryMs;
   }
 
   /** Of a process with a store of its own. */
-  async function lookAlone(): Promise<number> {
+  async function lookAlone(diagnose: Diagnose): Promise<number> {
     lookForSilence();
     lookAtKeys();
-    await changes.become(await conditionsInForce());
+    await changes.become(await conditionsInForce(diagnose));
     return lookEveryMs;
   }
 
@@ -118,7 +120,7 @@ export function createWatching({ store, settings, services, clock, supervise, lo
   }
 
   /** What needs action is an alarm once it lasts, unless an alarm of the account stands for it. */
-  async function conditionsInForce(): Promise<ReadonlyMap<string, Alarm>> {
+  async function conditionsInForce(diagnose: Diagnose): Promise<ReadonlyMap<string, Alarm>> {
     const { attention } = await diagnose();
     const before = new Map(changes.inForce().map((alarm) => [alarmKey(alarm), alarm]));
     const alarms = new Map(raised);
@@ -172,13 +174,13 @@ export function createWatching({ store, settings, services, clock, supervise, lo
   }
 
   return {
-    async start(): Promise<void> {
+    async start(diagnose: Diagnose): Promise<void> {
       if (observations !== null) {
-        tasks.push(supervise({ name: "watching over webhooks", firstMs: lookEveryMs, run: () => lookTogether(observations) }));
+        tasks.push(supervise({ name: "watching over webhooks", firstMs: lookEveryMs, run: () => lookTogether(observations, diagnose) }));
         return;
       }
       await takeOver();
-      tasks.push(supervise({ name: "watching over webhooks", firstMs: 0, run: lookAlone }));
+      tasks.push(supervise({ name: "watching over webhooks", firstMs: 0, run: () => lookAlone(diagnose) }));
     },
     arrived({ account, origin, subject, envelope }: ReceivedEvent): void {
       if (origin !== "webhook") return;

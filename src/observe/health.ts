@@ -10,6 +10,8 @@ export interface Health {
   storeFailed(reason: string): void;
   drain(): void;
   storing(): boolean;
+  /** Calls `listener` when writes succeed again. */
+  onRecovered(listener: () => void): void;
   /** For `/readyz`: ready while events can be stored and the relay is not stopping. */
   report(): { ready: boolean; store: "ok" | "failing"; reason: string | null; draining: boolean };
 }
@@ -17,9 +19,12 @@ export interface Health {
 export function createHealth(): Health {
   let failure: string | null = null;
   let draining = false;
+  const listeners: (() => void)[] = [];
   return {
     stored() {
+      if (failure === null) return;
       failure = null;
+      for (const notify of listeners) notify();
     },
     storeFailed(reason) {
       failure = reason;
@@ -28,6 +33,7 @@ export function createHealth(): Health {
       draining = true;
     },
     storing: () => failure === null,
+    onRecovered: (listener) => void listeners.push(listener),
     report: () => ({ ready: failure === null && !draining, store: failure === null ? "ok" : "failing", reason: failure, draining }),
   };
 }

@@ -47,9 +47,8 @@ function open() {
       supervise: createSupervisor({ clock, log }).supervise,
       log,
       metrics,
-      diagnose: async () => ({ attention }),
     });
-    const started = watching.start();
+    const started = watching.start(async () => ({ attention }));
     return {
       watching,
       alarms: () => watching.alarms().map(({ alarm, route, account, since }) => [alarm, route ?? account, since]),

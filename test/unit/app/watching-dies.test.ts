@@ -63,9 +63,9 @@ async function open() {
       services: { limiters: () => new Map() },
       clock,
       metrics,
-      diagnose: async () => ({ attention: [] }),
     };
-    return createWatching({ ...parts, store, supervise, log });
+    const watching = createWatching({ ...parts, store, supervise, log });
+    return { ...watching, start: () => watching.start(async () => ({ attention: [] })) };
   }
   return {
     clock,

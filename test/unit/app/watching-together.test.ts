@@ -22,7 +22,7 @@ function open(level: "error" | "info" = "error") {
   function process(name: string) {
     const metrics = createMetrics({ version: "0", node: "24", storage: "postgres" });
     const log = createLogger({ level, pii: "masked" }, { write: (line: string) => void lines.push(line) });
-    return createWatching({
+    const watching = createWatching({
       store: shared.of(name) as unknown as Parameters<typeof createWatching>[0]["store"],
       settings: () => settings,
       services: { limiters: () => new Map() },
@@ -30,8 +30,8 @@ function open(level: "error" | "info" = "error") {
       supervise: createSupervisor({ clock, log }).supervise,
       log,
       metrics,
-      diagnose: async () => ({ attention: [] }),
     });
+    return { ...watching, start: () => watching.start(async () => ({ attention: [] })) };
   }
   return { clock, shared, lines, process };
 }

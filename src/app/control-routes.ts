@@ -1,0 +1,125 @@
+import { randomBytes, randomInt } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import type { FastifyInstance } from "fastify";
+import { keptAfterReload } from "../config/schema.ts";
+import { placedSecrets } from "../config/sources.ts";
+import { createTokens } from "../control/auth.ts";
+import { addConsoleRoutes } from "../control/console.ts";
+import { createGuesses } from "../control/guesses.ts";
+import { addControlRoutes } from "../control/routes.ts";
+import { createSessions } from "../control/session.ts";
+import type { SettingsView } from "../model/answers.ts";
+import { secretUsage } from "../receive/signature/usage.ts";
+import { createControlPort } from "./control.ts";
+import type { Delivering } from "./deliver.ts";
+import type { Diagnosis } from "./diagnosis.ts";
+import type { Role } from "./engine.ts";
+import { createExplaining } from "./explaining.ts";
+import { createGraphChecks } from "./graph-checks.ts";
+import { createHandshakes } from "./handshakes.ts";
+import { badTokenHook, revealedHook } from "./hooks.ts";
+import { viewInstance } from "./instance.ts";
+import type { Listening } from "./listening.ts";
+import { createLive } from "./live.ts";
+import type { Observed } from "./observe.ts";
+import { createOverview } from "./overview.ts";
+import { createAuditing, knownSources } from "./reading.ts";
+import type { Reloading, RereadSettings } from "./reload.ts";
+import type { Service } from "./service.ts";
+import { viewSources } from "./source-notes.ts";
+import type { Stored } from "./store.ts";
+
+export interface ControlRoutesParts extends Observed, Stored, Delivering {
+  readonly service: Service;
+  readonly diagnose: () => Promise<Diagnosis>;
+  readonly listening: Listening;
+  readonly reloading: Reloading;
+  readonly address: (request: IncomingMessage) => string;
+  readonly role: Exclude<Role, "work">;
+  readonly dispatch: boolean;
+  readonly file: string | null;
+  readonly reread: (() => RereadSettings | Promise<RereadSettings>) | undefined;
+}
+
+/** The control API and the console over the parts of the relay. */
+export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts): void {
+  const { live, store, clock, accepting, service, dispatcher, breakers, diagnose, listening, reloading } = parts;
+  const { instance, redactor, log, privacy, metrics, health, role, reread } = parts;
+  const { now } = clock;
+  const { current: settings, initial } = live;
+  const { driver } = initial.storage;
+  const tokens = live.derive(({ control }) => createTokens(control.tokens));
+  addConsoleRoutes(http);
+  const overview = createOverview({
+    relay: { version: instance.version, instance: instance.instance, storage: driver, startedAt: instance.startedAt },
+    now,
+    settings,
+    diagnose,
+    lanes: dispatcher.states,
+    hasOtherWorkers: async () =>
+      (await parts.processes()).some(({ id, role: other }) => id !== instance.instance && other !== "receive" && other !== "command"),
+    history: store.browse.history,
+    handshakes: store.browse.handshakes,
+  });
+  addControlRoutes(http, {
+    sessions: createSessions({ tokens, claims: store, now, nonce: () => randomBytes(16).toString("base64url") }),
+    tokens,
+    revealed: revealedHook({ log, privacy }),
+    guess: createGuesses(now, (token, result) => metrics.guesses.inc({ token, result })),
+    badToken: badTokenHook({ log, metrics, now, address: parts.address, limit: () => settings().control.badTokenLimit }),
+    sending: service.sending,
+    reconcile: service.reconcile,
+    explain: createExplaining({ read: store.read, now, breakers }),
+    audit: createAuditing({
+      inspecting: store.inspecting,
+      now,
+      isRunning: parts.dispatch,
+      sources: () => knownSources(settings(), store.read),
+    }),
+    listening: listening.port,
+    overview,
+    history: { now, series: store.inspecting.series, quality: store.inspecting.quality },
+    live: createLive({ read: store.browse, onStored: store.onStored, overview: overview.read, clock, slice: listening.slice }),
+    control: createControlPort({
+      store,
+      now,
+      settings,
+      breakers,
+      dispatcher,
+      registered: service.registered,
+      checkSource: createGraphChecks({ settings, redact: redactor.text }),
+      handshake: createHandshakes({ store, settings, now, challenge: () => randomInt(1e9, 1e14), redact: redactor.text }),
+      resumeAccount: service.resumeAccount,
+      stopping: () => health.report().draining,
+      release: accepting.release,
+    }),
+    process: {
+      instance: () => viewInstance(instance, role, initial),
+      settings: createSettingsView(parts),
+      listeners: listening.list,
+      sources: async () => viewSources(settings(), await store.read.sourceNotes()),
+      secretUses: async () => secretUsage(placedSecrets(settings()), await store.read.secretUses()),
+      reload: () => (reread === undefined ? null : reloading.reload(reread, "api")),
+      lastReload: reloading.last,
+    },
+  });
+}
+
+/** The settings in effect, for `GET /v1/settings`. */
+function createSettingsView({ live, reloading, file }: ControlRoutesParts): () => Promise<SettingsView> {
+  // Made at the first request after a reload: with a thousand routes it takes long.
+  const printed = live.derive((now) => {
+    let made: Promise<SettingsView["settings"]> | undefined;
+    return () => (made ??= print({ ...now, ...keptAfterReload(live.initial, now) }));
+  });
+  return async () => {
+    const settings = await printed()();
+    return { loadedAt: reloading.last().loadedAt, file, settings };
+  };
+}
+
+async function print(settings: Parameters<typeof import("../config/print.ts").printableSettings>[0]) {
+  // Loaded on demand: few relays ever get this request.
+  const { printableSettings } = await import("../config/print.ts");
+  return printableSettings(settings);
+}

@@ -1,0 +1,77 @@
+import type { Settings } from "../config/schema.ts";
+import { createDestinations, redactAnswer, redactAnswers } from "../deliver/destinations/create.ts";
+import { createUrlDestination } from "../deliver/destinations/url.ts";
+import { createDispatcher } from "../deliver/dispatcher.ts";
+import { createProxy } from "../deliver/proxy.ts";
+import type { BreakerView } from "../model/breaker.ts";
+import type { Cleanup } from "./cleanup.ts";
+import { laneHooks } from "./hooks.ts";
+import type { Observed } from "./observe.ts";
+import { proxiedSources } from "./rules.ts";
+import type { Stored } from "./store.ts";
+import { storedBreakers } from "./stored-breakers.ts";
+import { startUpkeep } from "./upkeep.ts";
+
+interface DeliverOptions {
+  /** False: nothing is delivered, and the store is left to other processes. */
+  readonly works: boolean;
+  readonly random: () => number;
+}
+
+export type Delivering = Awaited<ReturnType<typeof startDelivering>>;
+
+/** The fourth phase: deliveries and proxied exchanges, and the upkeep of the store. */
+export async function startDelivering(observed: Observed, stored: Stored, { works, random }: DeliverOptions, cleanup: Cleanup) {
+  const { live, redactor, log, privacy, metrics, health, tracing } = observed;
+  const { store, clock, lanes, accepting, supervise, backlog } = stored;
+  const { storage, server } = live.initial;
+  const plainHooks = laneHooks({ log, privacy, metrics, now: clock.now });
+  const hooks = tracing?.attempts(plainHooks) ?? plainHooks;
+
+  const proxy = createProxy(proxiedSources(live.initial), {
+    connect: (to, keep) => createUrlDestination(to, clock.now, { allowPrivate: to.allowPrivate }, keep),
+    clock,
+    redact: (outcome, outgoing) => redactAnswer(outcome, outgoing, redactor),
+    accept: accepting.accept,
+    settle: store.settleExchange,
+    hooks,
+  });
+  cleanup.defer(proxy.close);
+  live.follow((next) => proxy.reload(proxiedSources(next)));
+
+  const connect = createDestinations(clock.now);
+  const routesOf = ({ routes }: Settings) => (works ? routes : []);
+  const dispatcher = createDispatcher(routesOf(live.initial), {
+    ...lanes,
+    clock,
+    random,
+    connect: (to) => redactAnswers(connect(to), redactor),
+    hooks,
+  });
+  cleanup.together(() => dispatcher.close(server.shutdownTimeout));
+  live.follow((next) => dispatcher.reload(routesOf(next)));
+
+  if (works) {
+    store.onDue(dispatcher);
+    startUpkeep({ settings: live.current, store, backlog, clock, supervise, health, metrics });
+    if (storage.driver === "sqlite") {
+      const { startBackups } = await import("./backups.ts");
+      const { path } = storage;
+      const backups = startBackups({ settings: live.current, path, clock, supervise, log, metrics: metrics.backup });
+      live.follow(backups.wake);
+    }
+  }
+
+  return {
+    proxy,
+    dispatcher,
+    /** Of the routes of the settings. */
+    async breakers(): Promise<ReadonlyMap<string, BreakerView>> {
+      const known = await storedBreakers(live.current().routes, store.notesOf, clock.now());
+      const own = [...dispatcher.states()].map(([name, { breaker, failing, pausedUntil, openUntil }]) => {
+        return [name, { state: breaker, pausedUntil, openUntil, failingSince: failing?.since ?? null, failing }] as const;
+      });
+      return new Map([...known, ...own]);
+    },
+  };
+}

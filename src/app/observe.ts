@@ -1,0 +1,46 @@
+import type { Settings } from "../config/schema.ts";
+import { createRedactor } from "../model/redact.ts";
+import { relayVersion } from "../model/version.ts";
+import { createHealth } from "../observe/health.ts";
+import { createLogger, createPrivacy, type Logger, type LogStream, type Privacy } from "../observe/logger.ts";
+import { createMetrics } from "../observe/metrics.ts";
+import type { Cleanup } from "./cleanup.ts";
+import { createInstance } from "./instance.ts";
+import { createLiveSettings } from "./live-settings.ts";
+import type { Tracing } from "./tracing.ts";
+
+interface ObserveOptions {
+  readonly settings: Settings;
+  readonly log: LogStream;
+  readonly dispatch: boolean;
+}
+
+export type Observed = Awaited<ReturnType<typeof observe>>;
+
+/** The first phase: settings, log, metrics and traces, to which all later parts report. */
+export async function observe({ settings, log: stream, dispatch }: ObserveOptions, cleanup: Cleanup) {
+  const instance = createInstance(Date.now());
+  const redactor = createRedactor(settings);
+  const log = createLogger(settings.log, stream, redactor);
+  const privacy = createPrivacy(settings.log.pii, redactor);
+  const tracing = dispatch ? await openTracing(settings.traces, log, privacy) : null;
+  if (tracing !== null) cleanup.defer(tracing.close);
+  return {
+    live: createLiveSettings(settings),
+    instance,
+    redactor,
+    log,
+    privacy,
+    tracing,
+    health: createHealth(),
+    metrics: createMetrics({ version: instance.version, node: process.versions.node, storage: settings.storage.driver }),
+  };
+}
+
+/** Null without an endpoint: then nothing of OpenTelemetry is loaded. */
+async function openTracing(settings: Settings["traces"], log: Logger, privacy: Privacy): Promise<Tracing | null> {
+  const { endpoint = "" } = settings;
+  if (endpoint === "") return null;
+  const { createTracing } = await import("./tracing.ts");
+  return createTracing({ settings: { ...settings, endpoint }, version: relayVersion(), log, privacy });
+}
