@@ -78,7 +78,7 @@ function eventId(at: number, run: number, sequence: number): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-7${runText}-8${hash(run, sequence).slice(0, 3)}-${sequence.toString(16).padStart(12, "0")}`;
 }
 
-/** 62 characters, as seen in the field: base64 of a frame with the recipient's phone and 18 digits of the message (FACTS.md, "The domain"). */
+/** 62 characters, as seen in the field: base64 of a frame with the recipient's phone and 18 digits of the message. */
 function wamidAt(run: number, message: number): string {
   const digits = hash(run, message);
   const phone = `54911${String(Number.parseInt(digits.slice(0, 8), 16) % 100_000_000).padStart(8, "0")}`;

@@ -151,7 +151,7 @@ function exactly(code: unknown, fields: FieldPaths, body: Buffer): unknown {
   }
 }
 
-/** Error codes are text, because providers mix numbers, numeric strings and words (FACTS.md, "The domain"). */
+/** Error codes are text, because providers mix numbers, numeric strings and words. */
 export function codeText(value: unknown): string | null {
   if (typeof value === "number" && Number.isFinite(value)) return String(value);
   if (typeof value === "string" && value !== "") return cutText(value, maxIdLength);

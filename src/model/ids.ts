@@ -6,7 +6,7 @@ export type Brand<T extends string> = string & { readonly __brand: T };
 export type AccountName = string;
 export type SourceName = string;
 export type RouteName = string;
-/** Id of an event from the service, unique within an account, compared as text (FACTS.md, "The domain"). */
+/** Id of an event from the service, unique within an account, compared as text. */
 export type EventId = Brand<"EventId">;
 /** Network id of a message: opaque, case-sensitive, and it contains the recipient's phone number. */
 export type Wamid = Brand<"Wamid">;

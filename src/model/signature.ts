@@ -9,7 +9,7 @@ export const signatureEncodings = ["hex", "base64", "base64url"] as const;
 export type SignatureEncoding = (typeof signatureEncodings)[number];
 export const secretEncodings = ["utf8", "hex", "base64", "whsec"] as const;
 export type SecretEncoding = (typeof secretEncodings)[number];
-/** Families of signatures seen in the field (FACTS.md, "Signature schemes met in the field"). */
+/** Families of signatures seen in the field. */
 export const signaturePresets = ["plain", "meta", "shopify", "stripe", "slack", "standard-webhooks", "hubspot"] as const;
 type SignaturePreset = (typeof signaturePresets)[number];
 
@@ -80,7 +80,7 @@ type SignatureAxes = Omit<SignatureSettings, "preset" | "service" | "publicUrl">
 
 const fiveMinutes = 5 * 60_000;
 
-/** The axes of each preset; the others keep their defaults (FACTS.md, "Signature schemes met in the field"). */
+/** The axes of each preset; the others keep their defaults. */
 export const presetAxes: Readonly<Record<SignaturePreset, SignatureAxes>> = {
   plain: { prefix: "" },
   meta: { header: "x-hub-signature-256", prefix: "sha256=" },

@@ -19,7 +19,7 @@ export interface LifeShares {
 
 export const usualLives: LifeShares = { delivered: 0.3, failed: 0.08, failedThenDelivered: 0.02 };
 
-/** Provider codes that mean something (FACTS.md, "The domain"); a mix of numbers, numeric text and words as met in the field. */
+/** Provider codes that mean something; a mix of numbers, numeric text and words as met in the field. */
 export const failureCodes = [131026, 131047, "131049", 131056, "130429", "rate_limited"] as const;
 
 export function pickLife(random: Random, shares: LifeShares = usualLives): Life {
@@ -33,7 +33,7 @@ export function pickLife(random: Random, shares: LifeShares = usualLives): Life 
 /**
  * The statuses of one message in the order they happen. `pending` is not among them: it is the answer
  * to `POST /messages` and not an event. A failure on one phone may be followed by delivery on another
- * of the same person (FACTS.md, "The domain").
+ * of the same person.
  */
 export function messageLife(random: Random, life: Life = pickLife(random)): readonly LifeStep[] {
   const sent: LifeStep = { status: "sent" };

@@ -8,7 +8,7 @@ export function createPhones(random: Random): () => string {
 }
 
 /**
- * Makes wamids like those seen in the field (FACTS.md, "The domain"): `wamid.` and base64, 58 to 62
+ * Makes wamids like those seen in the field: `wamid.` and base64, 58 to 62
  * characters, padded or not, the recipient's phone number readable once decoded. Every part of the
  * shape beyond that is the sandbox's choice: to the relay a wamid is opaque. Unique within one maker,
  * and the same again from the same seed. `phone` is 5 to 15 digits (E.164; the shortest `to` that the

@@ -1,7 +1,7 @@
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 
-/** Path of a `redis-server` that can be run. No npm package ships one (FACTS.md, "Node and npm"). */
+/** Path of a `redis-server` that can be run. No npm package ships one. */
 export function findRedisServer(env: NodeJS.ProcessEnv = process.env): string {
   return findProgram("redis-server", {
     env,

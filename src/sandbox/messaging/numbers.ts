@@ -18,7 +18,7 @@ const delivered: LifeStep = { status: "delivered" };
 const read: LifeStep = { status: "read" };
 const failed = (errorCode: string | number): LifeStep => ({ status: "failed", errorCode });
 
-/** Numbers with a fixed outcome, by their last four digits (docs/contributing/sandbox.md). Codes: FACTS.md, "The domain". */
+/** Numbers with a fixed outcome, by their last four digits (docs/contributing/sandbox.md). */
 export const fates: Readonly<Record<string, Fate>> = {
   // No account on the network.
   "0000": { steps: [failed(131026)] },

@@ -20,7 +20,7 @@ export interface SenderSettings {
   /** Posts per second; not given: as fast as `concurrency` allows. */
   readonly rate?: number;
   readonly retry?: SenderRetry;
-  /** How long one try may take, in milliseconds (FACTS.md: providers give up at 3 to 20 s). */
+  /** How long one try may take, in milliseconds (providers give up at 3 to 20 s). */
   readonly timeoutMs?: number;
   /** For `tls.connect`. */
   readonly tls?: buildConnector.BuildOptions;

@@ -7,7 +7,7 @@ import { until } from "../../../harness/until.ts";
 import { type SeenRequest, startTestServer } from "../test-server.ts";
 import { createStage, secret } from "./stage.ts";
 
-/** By hand, so that sandbox and test cannot share a mistake (FACTS.md, "Signature schemes met in the field"). */
+/** By hand, so that sandbox and test cannot share a mistake. */
 const mac = (key: string | Buffer, content: string | Buffer, encoding: "hex" | "base64", algorithm = "sha256") =>
   createHmac(algorithm, key).update(content).digest(encoding);
 const text = (headers: IncomingHttpHeaders, name: string): string => {
