@@ -23,7 +23,7 @@ interface SendRequest extends Limited {
 type MessageRequest = z.infer<typeof messageBody> & SendRequest & { readonly key: string | null };
 type RunRequest = z.infer<typeof runBody> & SendRequest & { readonly automation: string };
 
-interface SendCaller {
+export interface SendCaller {
   /** Aborted when the client disconnects. */
   readonly gone: AbortSignal;
   /** In ms. Default: the setting. */

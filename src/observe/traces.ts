@@ -48,6 +48,8 @@ export interface TracesParts {
   readonly privacy: Pick<Privacy, "text">;
 }
 
+export type Traces = ReturnType<typeof createTraces>;
+
 /** Ended spans that wait for the collector: about 4 MB. Further ones are dropped. */
 const mostWaiting = 4096;
 const exportEveryMs = 1_000;
