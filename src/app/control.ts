@@ -1,6 +1,6 @@
 import { onlyAccount, type Settings } from "../config/schema.ts";
 import type { Control } from "../control/routes.ts";
-import type { RegistrationOutcome } from "../control/track.ts";
+import type { RegistrationOutcome, TrackPort } from "../control/track.ts";
 import type { BreakerView } from "../model/breaker.ts";
 import type { Registration } from "../model/endpoints/send.ts";
 import { RelayError } from "../model/errors.ts";
@@ -45,15 +45,12 @@ export function chooseAccount(given: string | undefined, accounts: readonly stri
   throw new RelayError("bad_request", message, accounts);
 }
 
-/** The control API's port over the store and the dispatcher. */
 const noFields = fieldsSchema.parse({});
 
+/** The control API's port over the store and the dispatcher. */
 export function createControlPort(parts: ControlPortParts): Control {
-  const { store, now, settings, registered, resumeAccount, breakers, handshake, checkSource, dispatcher, stopping, release } = parts;
+  const { store, now, settings, resumeAccount, breakers, handshake, checkSource, dispatcher, stopping, release } = parts;
   const routeNames = () => settings().routes.map(({ name }) => name);
-  /** Of the settings, out of those that the caller is limited to. */
-  const accountNames = (limited?: readonly string[]) =>
-    Object.keys(settings().accounts).filter((name) => limited === undefined || limited.includes(name));
   const isRouted = (route: string) => routeNames().includes(route);
   const releasing = createReleasing({ store, now, sourceOf, release, stopping });
   const replaying = createReplaying({ store, now, isRouted, announce: store.announce, stopping });
@@ -97,26 +94,9 @@ export function createControlPort(parts: ControlPortParts): Control {
     throw new RelayError("bad_request", `${path}: ${message}`, [{ path, message }]);
   }
 
-  /** Throws `bad_request` for a registration that is refused whatever is stored. */
-  function checked(registration: Registration, accounts: readonly string[]): MessageRegistration {
-    const account = chooseAccount(registration.account, accounts);
-    if (registration.sentAt !== undefined && registration.sentAt > now() + clocksDifferBy) {
-      throw new RelayError("bad_request", "sentAt: lies in the future", [{ path: "sentAt", message: "lies in the future" }]);
-    }
-    return { ...registration, account };
-  }
-
-  function checkedOrRefused(registration: Registration, accounts: readonly string[]): MessageRegistration | RelayError {
-    try {
-      return checked(registration, accounts);
-    } catch (error) {
-      if (error instanceof RelayError) return error;
-      throw error;
-    }
-  }
-
   return {
     ...createReadingPort(store.browse, store.inspecting),
+    ...createRegistering(parts),
     async retry(id, accounts) {
       const delivery = await store.read.deliveries.find(id);
       if (delivery === null) return null;
@@ -143,6 +123,47 @@ export function createControlPort(parts: ControlPortParts): Control {
       await refuseUnknownSource(filter);
       return replayOf(filter).replay(filter, cursor, limit);
     },
+    async resume(name) {
+      if (!isRouted(name)) throw new RelayError("not_found", unknownName("route", name, routeNames()), routeNames());
+      // The lane before the store, in the order in which a pause is stored: a later pause is kept.
+      const endedHere = dispatcher.tryNow(name);
+      const ended = await store.endPause(name, now());
+      return (await store.resume(name)) || ended || endedHere;
+    },
+    handshake,
+    checkSource,
+    async resumeAccount(account) {
+      const known = Object.keys(settings().accounts);
+      if (!known.includes(account)) throw new RelayError("not_found", unknownName("account", account, known), known);
+      return resumeAccount(account);
+    },
+  };
+}
+
+function createRegistering({ store, now, settings, registered }: ControlPortParts): TrackPort {
+  /** Of the settings, out of those that the caller is limited to. */
+  const accountNames = (limited?: readonly string[]) =>
+    Object.keys(settings().accounts).filter((name) => limited === undefined || limited.includes(name));
+
+  /** Throws `bad_request` for a registration that is refused whatever is stored. */
+  function checked(registration: Registration, accounts: readonly string[]): MessageRegistration {
+    const account = chooseAccount(registration.account, accounts);
+    if (registration.sentAt !== undefined && registration.sentAt > now() + clocksDifferBy) {
+      throw new RelayError("bad_request", "sentAt: lies in the future", [{ path: "sentAt", message: "lies in the future" }]);
+    }
+    return { ...registration, account };
+  }
+
+  function checkedOrRefused(registration: Registration, accounts: readonly string[]): MessageRegistration | RelayError {
+    try {
+      return checked(registration, accounts);
+    } catch (error) {
+      if (error instanceof RelayError) return error;
+      throw error;
+    }
+  }
+
+  return {
     async register(given, limited) {
       const accounts = accountNames(limited);
       const registrations = given.map((registration) => checked(registration, accounts));
@@ -169,20 +190,6 @@ export function createControlPort(parts: ControlPortParts): Control {
         if (outcome.result === "created") registered(account, sentAt);
         return { result: outcome.result };
       });
-    },
-    async resume(name) {
-      if (!isRouted(name)) throw new RelayError("not_found", unknownName("route", name, routeNames()), routeNames());
-      // The lane before the store, in the order in which a pause is stored: a later pause is kept.
-      const endedHere = dispatcher.tryNow(name);
-      const ended = await store.endPause(name, now());
-      return (await store.resume(name)) || ended || endedHere;
-    },
-    handshake,
-    checkSource,
-    async resumeAccount(account) {
-      const known = accountNames();
-      if (!known.includes(account)) throw new RelayError("not_found", unknownName("account", account, known), known);
-      return resumeAccount(account);
     },
   };
 }

@@ -11,6 +11,7 @@ import { alarmView } from "../observe/health.ts";
 import { clientAddress } from "../receive/client-address.ts";
 import { createReceiver, type Receiver } from "../receive/receiver.ts";
 import { noQuarantine } from "../store/views.ts";
+import { inForce } from "./alarms.ts";
 import type { Cleanup } from "./cleanup.ts";
 import { addRelayRoutes, type ControlRoutesParts } from "./control-routes.ts";
 import type { Delivering } from "./deliver.ts";
@@ -27,7 +28,6 @@ import type { Service } from "./service.ts";
 import { createSourceNotes } from "./source-notes.ts";
 import type { Stored } from "./store.ts";
 import { endLeftExchanges } from "./upkeep.ts";
-import { inForce } from "./watching.ts";
 import { createWebServers } from "./web-servers.ts";
 
 interface ServeOptions extends Pick<ControlRoutesParts, "dispatch" | "file" | "reread"> {
