@@ -15,6 +15,7 @@ const mayImport = {
   control: [],
   config: [],
   observe: [],
+  inspect: ["receive", "route", "deliver", "service", "store", "control", "config"],
   client: [],
   console: ["client"],
   sandbox: [],

@@ -1,11 +1,11 @@
 import type { Settings } from "../config/schema.ts";
+import { createNoticing } from "../inspect/attention.ts";
 import { type Alarm, alarmKey, type StoredAlarm } from "../model/alarm.ts";
 import { type ConditionName, conditionOf, conditions } from "../model/attention.ts";
 import type { Attention } from "../model/overview.ts";
 import { alertBody, postAlert } from "../observe/health.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { PollNews, Store } from "../store/port.ts";
-import { createNoticing } from "./attention.ts";
 
 /** An alarm is over once its condition has ended for this long: a destination may answer now and then. */
 const overAfterMs = 60_000;

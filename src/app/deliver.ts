@@ -3,13 +3,13 @@ import { createDestinations, redactAnswer, redactAnswers } from "../deliver/dest
 import { createUrlDestination } from "../deliver/destinations/url.ts";
 import { createDispatcher } from "../deliver/dispatcher.ts";
 import { createProxy } from "../deliver/proxy.ts";
+import { storedBreakers } from "../inspect/stored-breakers.ts";
 import type { BreakerView } from "../model/breaker.ts";
 import type { Cleanup } from "./cleanup.ts";
 import { laneHooks } from "./hooks.ts";
 import type { Observed } from "./observe.ts";
 import { proxiedSources } from "./rules.ts";
 import type { Stored } from "./store.ts";
-import { storedBreakers } from "./stored-breakers.ts";
 import { startUpkeep } from "./upkeep.ts";
 
 interface DeliverOptions {

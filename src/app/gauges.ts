@@ -1,13 +1,12 @@
 import type { LaneState } from "../deliver/lane.ts";
+import { answerOr } from "../inspect/count.ts";
 import type { BreakerView } from "../model/breaker.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention } from "../model/overview.ts";
 import type { Gauges, ServiceGauges } from "../observe/metrics.ts";
-
 import { type CallCap, callPriorities } from "../service/admission.ts";
 import { stopReasons } from "../service/limits/account.ts";
 import type { LimiterState } from "../service/limits/limiter.ts";
-import { StoreUnavailable } from "../store/port.ts";
 import type { RouteBacklog } from "../store/views.ts";
 
 interface GaugeParts {
@@ -21,46 +20,6 @@ interface GaugeParts {
   readonly attention: () => MaybePromise<readonly Attention[]>;
   readonly inFlight: () => number;
   readonly storing: () => boolean;
-}
-
-/** How long a count is reused, in ms. Counting a million rows takes about 15 ms, and a count is reused for a hundred times as long. */
-const countFresh = { least: 1_000, most: 5_000, times: 100 };
-
-/** Counts at most once in a while. While the store is unavailable, the last count is reused. */
-export function createCount<T>(now: () => number, read: () => MaybePromise<T>, initial: T, fresh = countFresh): () => Promise<T> {
-  let until = Number.NEGATIVE_INFINITY;
-  let countedAt = 0;
-  let last = initial;
-  let counting: Promise<T> | null = null;
-
-  async function count(): Promise<T> {
-    const startedAt = performance.now();
-    last = await answerOr(read, last);
-    const tookMs = performance.now() - startedAt;
-    countedAt = now();
-    until = countedAt + Math.min(fresh.most, Math.max(fresh.least, fresh.times * tookMs));
-    return last;
-  }
-
-  return async () => {
-    const at = now();
-    // Also when the clock was set back.
-    if (at < until && at >= countedAt) return last;
-    counting ??= count().finally(() => {
-      counting = null;
-    });
-    return counting;
-  };
-}
-
-/** While the store is unavailable, the last answer: a scrape reads other gauges too. */
-export async function answerOr<T>(read: () => MaybePromise<T>, last: T): Promise<T> {
-  try {
-    return await read();
-  } catch (error) {
-    if (error instanceof StoreUnavailable) return last;
-    throw error;
-  }
 }
 
 /** Reads the gauges, including those of routes that have a backlog but are not in the settings. */

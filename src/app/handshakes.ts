@@ -1,10 +1,8 @@
-import type { RouteSettings, Settings } from "../config/schema.ts";
-import { shakeHands } from "../deliver/destinations/handshake.ts";
-import type { UrlDestinationSettings } from "../deliver/settings.ts";
+import type { Settings } from "../config/schema.ts";
+import { type App, appOf, fingerprintOf, shakeHands } from "../deliver/destinations/handshake.ts";
 import type { HandshakeView } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
 import { unknownName } from "../model/nearest.ts";
-import { Secret } from "../model/secret.ts";
 import type { Store } from "../store/port.ts";
 
 interface HandshakeParts {
@@ -14,18 +12,6 @@ interface HandshakeParts {
   /** A decimal integer of some digits, as Meta's: consumers parse it as a number. */
   readonly challenge: () => number;
   readonly redact: (text: string) => string;
-}
-
-/** A destination that takes handshakes. */
-type App = UrlDestinationSettings & { readonly verifyToken: Secret };
-
-export function appOf({ to }: Pick<RouteSettings, "to">): App | null {
-  return "url" in to && to.verifyToken !== undefined ? { ...to, verifyToken: to.verifyToken } : null;
-}
-
-/** Names a success. Another URL or token needs a handshake of its own. */
-export function fingerprintOf({ url, verifyToken }: App): string {
-  return new Secret(`${url}\0${verifyToken.reveal()}`).fingerprint();
 }
 
 /**

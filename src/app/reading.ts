@@ -5,6 +5,12 @@ import { addEndpoints } from "../control/endpoint.ts";
 import { type AuditPort, createAuditHandlers } from "../control/figures.ts";
 import { createHttp } from "../control/http.ts";
 import { createReadingHandlers, type Reading } from "../control/reading.ts";
+import { createDiagnosis } from "../inspect/diagnosis.ts";
+import { createExplaining } from "../inspect/explaining.ts";
+import { createOverview } from "../inspect/overview.ts";
+import { createSearching, createTrackedPort, mostIndexed, resolveEvents, seqsNamed } from "../inspect/searching.ts";
+import { storedBreakers } from "../inspect/stored-breakers.ts";
+import { walkBack } from "../inspect/walk-back.ts";
 import type { EventView, ListedEventView } from "../model/answers.ts";
 import type { AuditProgress, AuditReport } from "../model/audit.ts";
 import { RelayError } from "../model/errors.ts";
@@ -13,15 +19,9 @@ import { unknownName } from "../model/nearest.ts";
 import { secretUsage } from "../receive/signature/usage.ts";
 import type { Inspecting, StoreReading } from "../store/reading.ts";
 import { type DeliveryPlace, noDeliveries } from "../store/views.ts";
-import { createDiagnosis } from "./diagnosis.ts";
-import { createExplaining } from "./explaining.ts";
 import { createInstance } from "./instance.ts";
 import { openStoreForReading } from "./open-store.ts";
-import { createOverview } from "./overview.ts";
-import { createSearching, createTrackedPort, mostIndexed, resolveEvents, seqsNamed } from "./searching.ts";
 import { viewSources } from "./source-notes.ts";
-import { storedBreakers } from "./stored-breakers.ts";
-import { walkBack } from "./walk-back.ts";
 
 /** The settings that reading needs. */
 export type ReadingSettings = Pick<Settings, "storage" | "routes" | "sources" | "accounts">;

@@ -1,4 +1,5 @@
 import type { Settings } from "../config/schema.ts";
+import type { Diagnosis } from "../inspect/diagnosis.ts";
 import { isTruncated } from "../model/envelope.ts";
 import { budgetOf } from "../reconcile/polls.ts";
 import { isTemporaryRejection } from "../send/settings.ts";
@@ -7,7 +8,6 @@ import { ServiceError } from "../service/errors.ts";
 import { StoreUnavailable } from "../store/port.ts";
 import { createCallUsage } from "./call-usage.ts";
 import type { Cleanup } from "./cleanup.ts";
-import type { Diagnosis } from "./diagnosis.ts";
 import { limiterHooks } from "./hooks.ts";
 import { createHydrating } from "./hydrating.ts";
 import type { Observed } from "./observe.ts";

@@ -1,9 +1,9 @@
+import { createCount } from "../inspect/count.ts";
 import type { Clock } from "../model/clock.ts";
 import { createArrivals } from "../receive/arrivals.ts";
 import { createAccepting } from "./accept.ts";
 import type { Cleanup } from "./cleanup.ts";
 import type { OpenOptions } from "./engine.ts";
-import { createCount } from "./gauges.ts";
 import { planningFailed, storeHooks } from "./hooks.ts";
 import type { Observed } from "./observe.ts";
 import { openStore } from "./open-store.ts";

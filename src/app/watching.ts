@@ -1,5 +1,6 @@
 import type { Settings } from "../config/schema.ts";
 import { accountsOf } from "../config/sources.ts";
+import type { Diagnosis } from "../inspect/diagnosis.ts";
 import type { Clock } from "../model/clock.ts";
 import { isTruncated } from "../model/envelope.ts";
 import type { ReceivedEvent } from "../model/event.ts";
@@ -10,7 +11,6 @@ import { causeTexts, createSilenceWatch, type SilenceAlarm } from "../reconcile/
 import type { ServiceAccounts } from "../service/accounts.ts";
 import type { PollNews, Store } from "../store/port.ts";
 import { createAlarmChanges, createLastingConditions, createRaisedAlarms } from "./alarms.ts";
-import type { Diagnosis } from "./diagnosis.ts";
 import { createObservations } from "./observations.ts";
 import type { Supervised, Supervisor } from "./supervise.ts";
 

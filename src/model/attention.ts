@@ -40,7 +40,7 @@ export type AttentionKind = (typeof attentionKinds)[number];
 
 export type ConditionName = AttentionKind | "destination-late" | "quota-used-up" | "database-standby";
 
-/** The console, `doctor`, the alarms, `relay_attention` and the alert rules all read this table. `app/attention.ts` has the limits. */
+/** The console, `doctor`, the alarms, `relay_attention` and the alert rules all read this table. `inspect/attention.ts` has the limits. */
 export const conditions: Readonly<Record<ConditionName, Condition>> = {
   "store-failing": {
     kind: "store-failing",

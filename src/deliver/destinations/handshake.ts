@@ -1,5 +1,6 @@
+import { Secret } from "../../model/secret.ts";
 import { relayVersion } from "../../model/version.ts";
-import type { UrlDestinationSettings } from "../settings.ts";
+import type { LaneSettings, UrlDestinationSettings } from "../settings.ts";
 import { type ConnectorOptions, createConnections, createConnector } from "./connections.ts";
 import { fixedHeaders } from "./delivery-headers.ts";
 import { always, type UrlOutcome } from "./destination.ts";
@@ -9,6 +10,18 @@ import { Exchange } from "./exchange.ts";
 const longestMs = 15_000;
 /** A right answer has the length of the challenge. */
 const keep = 64;
+
+/** A destination that takes handshakes. */
+export type App = UrlDestinationSettings & { readonly verifyToken: Secret };
+
+export function appOf({ to }: Pick<LaneSettings, "to">): App | null {
+  return "url" in to && to.verifyToken !== undefined ? { ...to, verifyToken: to.verifyToken } : null;
+}
+
+/** Names a success. Another URL or token needs a handshake of its own. */
+export function fingerprintOf({ url, verifyToken }: App): string {
+  return new Secret(`${url}\0${verifyToken.reveal()}`).fingerprint();
+}
 
 /**
  * Meta's handshake with an app: `GET <url>?hub.mode=subscribe&hub.challenge=…&hub.verify_token=…`, which the app answers with

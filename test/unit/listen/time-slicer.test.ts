@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createTimeSlicer } from "../../../src/app/listening.ts";
+import { createTimeSlicer } from "../../../src/inspect/listening.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
 test("pieces go in order; after some milliseconds of work comes a rest in proportion, whoever asks", async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { walkBack } from "../../../src/app/walk-back.ts";
+import { walkBack } from "../../../src/inspect/walk-back.ts";
 
 const rows = Array.from({ length: 100_000 }, (_, index) => ({ seq: 100_000 - index }));
 

@@ -8,15 +8,14 @@ import type { Attention } from "../model/overview.ts";
 import type { StopView } from "../service/accounts.ts";
 import { noQuarantine, type QuarantineCount, type RouteBacklog } from "../store/views.ts";
 import { type AttentionFacts, attentionOf, createNoticing, routeFacts } from "./attention.ts";
-import { answerOr } from "./gauges.ts";
-import type { Supervisor } from "./supervise.ts";
+import { answerOr } from "./count.ts";
 
 interface DiagnosisParts {
   /** When the process started, in unix ms. */
   readonly startedAt: number;
   readonly now: () => number;
   /** Null for a command: it looks only when asked. */
-  readonly supervise: Supervisor["supervise"] | null;
+  readonly supervise: ((task: { readonly name: string; readonly firstMs: number; run(): Promise<number> }) => unknown) | null;
   readonly settings: () => Pick<Settings, "accounts" | "routes">;
   readonly backlog: () => MaybePromise<readonly RouteBacklog[]>;
   readonly quarantine: () => MaybePromise<QuarantineCount>;

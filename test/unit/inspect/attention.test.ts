@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type AttentionFacts, attentionOf, createNoticing, type RouteFacts } from "../../../src/app/attention.ts";
+import { type AttentionFacts, attentionOf, createNoticing, type RouteFacts } from "../../../src/inspect/attention.ts";
 import { attentionKinds } from "../../../src/model/attention.ts";
 import type { Attention } from "../../../src/model/overview.ts";
 import { noQuarantine } from "../../../src/store/views.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { createOverview } from "../../../src/app/overview.ts";
 import { parseSettings } from "../../../src/config/load.ts";
+import { createOverview } from "../../../src/inspect/overview.ts";
 import { noHistory } from "../../../src/model/last-hour.ts";
 
 test("reads each entry of the attention list once, however many routes there are", async () => {

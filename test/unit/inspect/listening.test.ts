@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createListening, type ListeningParts } from "../../../src/app/listening.ts";
+import { createListening, type ListeningParts } from "../../../src/inspect/listening.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 
 test("lists the connected listeners, then the cursors of others, and masks names like phone numbers", async () => {

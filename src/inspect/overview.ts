@@ -1,5 +1,6 @@
 import type { Settings } from "../config/schema.ts";
 import type { OverviewPort } from "../control/routes.ts";
+import { appOf, fingerprintOf } from "../deliver/destinations/handshake.ts";
 import type { LaneState } from "../deliver/lane.ts";
 import { kindOf } from "../deliver/settings.ts";
 import { noHistory, noRouteHour } from "../model/last-hour.ts";
@@ -8,9 +9,8 @@ import type { Attention, DestinationView, OverviewView } from "../model/overview
 import type { HistoryReading, StoreReading } from "../store/reading.ts";
 import type { RouteBacklog } from "../store/views.ts";
 import { nextAttemptOf, type RouteFacts, routeFacts } from "./attention.ts";
+import { answerOr, createCount } from "./count.ts";
 import type { Diagnosis } from "./diagnosis.ts";
-import { answerOr, createCount } from "./gauges.ts";
-import { appOf, fingerprintOf } from "./handshakes.ts";
 
 interface OverviewParts {
   readonly relay: OverviewView["relay"];

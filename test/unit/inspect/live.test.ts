@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createLive } from "../../../src/app/live.ts";
 import { createTexts, type LivePort, type LiveRow, liveStream } from "../../../src/control/live.ts";
+import { createLive } from "../../../src/inspect/live.ts";
 import type { RelayEvent } from "../../../src/model/answers.ts";
 import type { OverviewView } from "../../../src/model/overview.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
