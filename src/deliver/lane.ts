@@ -7,7 +7,7 @@ import { type Decision, decide, pauseOf, type SettlingDecision, settledBy } from
 import type { AttemptOutcome, OutgoingDelivery } from "./destinations/destination.ts";
 import type { QueueOf } from "./ready-queue.ts";
 import { type DestinationSession, faultText, openSession, type SessionParts, sendOver } from "./session.ts";
-import { breakerName, type LaneSettings, rateOf } from "./settings.ts";
+import { breakerName, type LaneSettings } from "./settings.ts";
 
 interface AttemptReport {
   readonly delivery: StoredDelivery;
@@ -125,7 +125,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
 
   /** Starts that `rate` allows within a tenth of a second. */
   function startsAllowed(): number {
-    const rate = rateOf(session.settings);
+    const { rate } = session;
     return rate === undefined ? Number.POSITIVE_INFINITY : Math.max(1, Math.ceil(rate / 10));
   }
 

@@ -21,6 +21,8 @@ export interface DestinationSession {
   readonly destination: Destination;
   readonly breaker: Breaker;
   readonly bucket: TokenBucket | null;
+  /** Starts per second, of this shard. */
+  readonly rate: number | undefined;
   /** The last breaker state that was reported. */
   seen: BreakerState;
   /** An attempt begins. */
@@ -46,6 +48,7 @@ export function openSession(settings: LaneSettings, parts: SessionParts, notes: 
     destination,
     breaker,
     bucket,
+    rate,
     seen: breaker.state(),
     entered() {
       inFlight += 1;

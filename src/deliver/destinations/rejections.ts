@@ -20,7 +20,7 @@ interface FailIfBody {
 }
 
 /** Makes a 2xx answer a failure when its body has one of the texts. Only the part that is kept with an attempt is searched. */
-export function createRejection({ preset, contains = [] }: FailIfBody = {}): (outcome: UrlOutcome) => UrlOutcome {
+export function createRejection({ preset, contains = [] }: FailIfBody): (outcome: UrlOutcome) => UrlOutcome {
   const texts = [...(preset === undefined ? [] : rejectionPresets[preset].texts), ...contains];
   return (outcome) => {
     const { result, response } = outcome;

@@ -24,7 +24,7 @@ export function createUrlDestination(
   const connections = createConnections(url.origin, settings.concurrency, createConnector(url, { tls: settings.tls, ...connector }));
   const { timeout, maxRetryAfter } = settings;
   const place = { connections, timeout, maxRetryAfter, keep, clock };
-  const rejection = createRejection(settings.failIfBody);
+  const rejection = settings.failIfBody === undefined ? null : createRejection(settings.failIfBody);
   const inFlight = new InFlight();
   let isClosed = false;
 
@@ -36,7 +36,7 @@ export function createUrlDestination(
         const request = { method: "POST" as const, path, headers: headersOf(sent, clock()), body: sent.body };
         const exchange = new Exchange(place, request, { signal, maySend }, (outcome) => {
           inFlight.remove(exchange);
-          resolve(rejection(outcome));
+          resolve(rejection === null ? outcome : rejection(outcome));
         });
         inFlight.add(exchange);
         exchange.start();
