@@ -64,11 +64,9 @@ export interface ReadingEngine {
   /** The time of those relays, in unix ms. */
   now(): number;
   notesOf(routes: readonly string[]): MaybePromise<readonly RouteNotes[]>;
-  /** The quota stops of an account, where processes share them. */
-  readonly quotaStops?: (account: string, baseUrl: string, plan: Plan) => Promise<readonly StopView[]>;
-  /** The processes that use it now, where processes share it. */
-  readonly processes?: () => Promise<readonly Presence[]>;
-  /** Of PostgreSQL. */
-  readonly database?: () => Promise<DatabaseFacts>;
+  /** The quota stops of an account that processes share. */
+  readonly quotaStops: (account: string, baseUrl: string, plan: Plan) => Promise<readonly StopView[]>;
+  /** Null: the store is no server. */
+  readonly database: () => Promise<DatabaseFacts | null>;
   close(): Promise<void>;
 }

@@ -35,13 +35,13 @@ export async function openPostgres(
 }
 
 /** Opens the database of relays for reading, as long as a command runs. Throws `StoreRefused` when that fails. */
-export async function openPostgresForReading(storage: PostgresStorage): Promise<ReadingEngine> {
+export async function openPostgresForReading(storage: PostgresStorage) {
   const { read, reading, inspecting, clock, processes, facts, close } = await openReading(postgresSettings(storage));
   return {
     read: reading,
     inspecting,
     now: clock.now,
-    notesOf: (routes) => read(notesOf(routes)),
+    notesOf: (routes: readonly string[]) => read(notesOf(routes)),
     quotaStops: storedQuotaStops(read),
     processes,
     database: facts,
@@ -58,7 +58,7 @@ type Read = <T>(work: Work<T>) => Promise<T>;
 const budgetPlace = (account: string, baseUrl: string): string =>
   `${account}@${createHash("sha256").update(baseUrl).digest("hex").slice(0, 12)}`;
 
-function storedQuotaStops(read: Read): NonNullable<ReadingEngine["quotaStops"]> {
+function storedQuotaStops(read: Read): ReadingEngine["quotaStops"] {
   return async (account, baseUrl, plan) => {
     const stored = await read(storedStops(budgetPlace(account, baseUrl)));
     if (stored?.plan !== planId(planCaps[plan])) return [];

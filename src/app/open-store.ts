@@ -24,7 +24,15 @@ export async function openStoreForReading(storage: StorageSettings): Promise<Rea
   }
   const { openReader } = await import("../store/sqlite/reader.ts");
   const { read, look, inspecting, close } = openReader(storage.path);
-  return { read, inspecting, now: systemClock.now, notesOf: (routes) => look(notesOf(routes)), close };
+  return {
+    read,
+    inspecting,
+    now: systemClock.now,
+    notesOf: (routes) => look(notesOf(routes)),
+    quotaStops: async () => [],
+    database: async () => null,
+    close,
+  };
 }
 
 /** Where the store is, for people. */

@@ -35,7 +35,7 @@ export async function createReadingApi(
   failed: (error: unknown) => void,
 ): Promise<{ readonly http: FastifyInstance; close(): Promise<void> }> {
   const { storage, routes, accounts } = settings;
-  const { read, inspecting, now, notesOf, quotaStops, database = () => null, close } = await openStoreForReading(storage);
+  const { read, inspecting, now, notesOf, quotaStops, database, close } = await openStoreForReading(storage);
   const breakers = () => storedBreakers(routes, notesOf, now());
   const http = createHttp(null, failed);
   const noToken = () => async () => {};
@@ -57,7 +57,7 @@ export async function createReadingApi(
       database,
       stops: async () => {
         const found = Object.entries(accounts).map(([name, { baseUrl, plan }]) =>
-          baseUrl === undefined ? [] : (quotaStops?.(name, baseUrl, plan) ?? []),
+          baseUrl === undefined ? [] : quotaStops(name, baseUrl, plan),
         );
         return (await Promise.all(found)).flat();
       },

@@ -1,5 +1,4 @@
 import { existsSync, statSync } from "node:fs";
-import { openStoreForReading } from "../../app/open-store.ts";
 import { loadParts } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
 import { type DatabaseFacts, databaseRisks } from "../../model/database.ts";
@@ -159,13 +158,13 @@ function judgeServer(facts: DatabaseFacts): Finding {
 async function checkDatabase(storage: PostgresStorage): Promise<StoreFindings> {
   const unread = { storage, findings: [], isReadable: false, isHeld: false, users: null };
   try {
-    const store = await openStoreForReading(storage);
+    const { openPostgresForReading } = await import("../../app/open-postgres.ts");
+    const store = await openPostgresForReading(storage);
     try {
-      const processes = (await store.processes?.()) ?? null;
-      const server = store.database === undefined ? [] : [judgeServer(await store.database())];
-      const judged = processes !== null ? [judgeProcesses(processes), ...judgeVersions(processes)] : [];
-      const users = processes?.map(({ id, pid, host }) => ({ id, text: `process ${pid} on ${host}` })) ?? null;
-      return { ...unread, findings: [...server, ...judged], isReadable: true, users };
+      const processes = await store.processes();
+      const findings = [judgeServer(await store.database()), judgeProcesses(processes), ...judgeVersions(processes)];
+      const users = processes.map(({ id, pid, host }) => ({ id, text: `process ${pid} on ${host}` }));
+      return { ...unread, findings, isReadable: true, users };
     } finally {
       await store.close();
     }
