@@ -4,8 +4,9 @@ import type { Engine } from "./schema/ddl.ts";
 import { listOf } from "./schema/ddl.ts";
 import { bytes, type Table } from "./schema/table.ts";
 import { events, state, subjects, tables } from "./schema/tables.ts";
-import { ask, find, insert, type Look, look, removal, remove, rows, type Work } from "./sql/ops.ts";
+import { ask, find, first, insert, type Look, look, removal, remove, rows, type Work } from "./sql/ops.ts";
 import { raw, type Sql, sql } from "./sql/sql.ts";
+import { type Copy, copyKey } from "./work/copied.ts";
 import { put, values } from "./work/state.ts";
 
 /*
@@ -70,17 +71,7 @@ export interface CopyReport {
 }
 
 const idKey = "store/id";
-const copyKey = "store/copy";
 const movedKey = "store/moved";
-
-/** In the target, for as long as it is kept. */
-interface Copy {
-  /** The id of the copied data. */
-  readonly id: string;
-  readonly from: string;
-  readonly startedAt: number;
-  readonly finishedAt: number | null;
-}
 
 /** In the source, once its data live elsewhere. */
 interface Moved {
@@ -140,7 +131,8 @@ export async function copyStore({ from, to, now, progress }: CopyOrder): Promise
   const finishedAt = now();
   await to.write(function* () {
     yield* put(idKey, id);
-    yield* put(copyKey, { ...begun, finishedAt } satisfies Copy);
+    const newest = yield* first(sql<{ readonly seq: number | null }>`SELECT max(seq) AS seq FROM events`);
+    yield* put(copyKey, { ...begun, finishedAt, lastEvent: newest?.seq ?? 0 } satisfies Copy);
   });
   return { result, finishedAt, counts, closedMs: frozen === null ? 0 : finishedAt - mark.at };
 }

@@ -6,6 +6,7 @@ import { unpackEventId } from "../schema/codes.ts";
 import { counters, events, never } from "../schema/tables.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
 import { as, raw, select, typed } from "../sql/sql.ts";
+import { lastCopied } from "../work/copied.ts";
 import { purgedBefore } from "../work/purged.ts";
 import { type Audited, createEventAudit, strayAttempts } from "./event.ts";
 import { createHistoryAudit } from "./history.ts";
@@ -36,7 +37,7 @@ export function* audit(order: AuditOrder, progress: (at: AuditProgress) => void)
   };
   const parkedSince = (order.isRunning ? order.now : range.newestAt) - lateMs;
   const auditEvent = createEventAudit({ tally, deletedBefore: purged.deliveries, parkedSince });
-  const gaps = createGaps(tally, range.after === 0, () => purged.events, yield* isGapless());
+  const gaps = createGaps(tally, range.after === 0, () => purged.events, yield* gaplessAfter());
   const factsOf = createPlans();
   const history = createHistoryAudit(tally);
   const usage = createUsageAudit(tally);
@@ -98,10 +99,13 @@ function* rangeOf({ from, to }: AuditFilter): Work<Range> {
   };
 }
 
-/** PostgreSQL does not use the numbers of a transaction that was rolled back. There, the history counts a missing event. */
-function* isGapless(): Work<boolean> {
-  const row = yield* first(select({ is: typed<number>(raw("1", "0")) })``);
-  return row?.is === 1;
+/**
+ * The seq after which none is missing. PostgreSQL does not use the numbers of a transaction that was rolled back: there, and
+ * in what was copied from there, the history counts a missing event.
+ */
+function* gaplessAfter(): Work<number> {
+  const row = yield* first(select({ isSqlite: typed<number>(raw("1", "0")) })``);
+  return row?.isSqlite === 1 ? yield* lastCopied() : never;
 }
 
 /** Events with everything that is checked of them. */

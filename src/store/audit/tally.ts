@@ -116,7 +116,7 @@ export function createGaps<Key extends string | number>(
   tally: Tally<Key>,
   isFromStart: boolean,
   deletedBefore: () => number | null,
-  isGapless = true,
+  gaplessAfter = 0,
 ) {
   let last: { readonly seq: number; readonly receivedAt: number } | null = isFromStart ? beforeAll : null;
   const gone = { deleted: 0, missing: 0 };
@@ -134,7 +134,7 @@ export function createGaps<Key extends string | number>(
         gone.deleted += count;
         return;
       }
-      if (!isGapless) return;
+      if (seq <= gaplessAfter) return;
       gone.missing += count;
       const many = count === 1 ? `event ${seq - 1} is` : `events ${seq - count} to ${seq - 1} are`;
       tally.offence("event missing", seq - count, null, `${many} gone`, count);

@@ -1,7 +1,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
+import { audit } from "../../../src/store/audit/audit.ts";
 import { type CopySide, type CopyTarget, copyStore, refusalOfCopy } from "../../../src/store/copy.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
 import { openPostgresSource, openPostgresTarget } from "../../../src/store/postgres/copy-side.ts";
@@ -14,6 +16,7 @@ import { openSqliteStore, type SqliteStore } from "../../../src/store/sqlite/ope
 import { dataId } from "../../../src/store/work/marks.ts";
 import { put } from "../../../src/store/work/state.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
+import { openSession } from "../../harness/postgres-session.ts";
 import { until } from "../../harness/until.ts";
 import { createDatabase } from "../../setup/database.ts";
 
@@ -177,4 +180,34 @@ test("copies into no store that has data or a relay", async () => {
   expect(() => openSqliteTarget(path, "test")).toThrow(/in use/);
   await file.close();
   await Promise.all([from.close(), to.close()]);
+});
+
+test("a number that PostgreSQL did not use is no missing event in a file, and a later one is", async () => {
+  await using database = await createDatabase();
+  const relay = await openRelay(database.url);
+  await relay.store.accept(anEvent({ wamid: "wamid.1" }));
+  await using session = await openSession(database.url);
+  await session.rows("SELECT nextval('relay.events_seq')");
+  await relay.store.accept(anEvent({ wamid: "wamid.2" }));
+  await relay.store.close();
+  const path = newPath();
+  const source = await postgresSource(database.url);
+  const target = openSqliteTarget(path, "test");
+  expect(await copyStore({ ...order, from: source, to: target })).toMatchObject({ result: "copied" });
+  await Promise.all([source.close(), target.close()]);
+
+  async function missing(): Promise<unknown> {
+    const file = openSqliteSource(path);
+    const report = await file.read(audit({ now: start, isRunning: false, mostOffenders: 10 }, () => {}));
+    await file.close();
+    return report.offenders.filter(({ rule }) => rule === "event missing").map(({ event }) => event);
+  }
+  expect(await missing()).toEqual([]);
+  const store = openSqliteStore(path, rules, hooks);
+  for (const wamid of ["wamid.4", "wamid.5", "wamid.6"]) await store.accept(anEvent({ wamid }));
+  await store.close();
+  const db = new Database(path);
+  db.prepare("DELETE FROM events WHERE seq = 5").run();
+  db.close();
+  expect(await missing()).toEqual([5]);
 });
