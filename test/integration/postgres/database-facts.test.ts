@@ -19,6 +19,10 @@ test("the relay reports the risks of its database, and doctor prints them, also 
   const relay = await startRelayHere({ settings: { storage } });
   await using writing = await openSession(server.url);
   await using reading = await openSession(server.url);
+  // However few the relay uses at the moment.
+  await using _one = await openSession(server.url);
+  await using _another = await openSession(server.url);
+  await using _third = await openSession(server.url);
   await reading.rows("BEGIN");
   await reading.rows("SELECT 1");
   await writing.rows("BEGIN");
