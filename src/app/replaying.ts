@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ReplayCount, ReplayCountView, ReplayStep } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
 import { type FieldPaths, unstorable } from "../model/event.ts";
-import { accountOf, type FormatName, readItems } from "../model/formats/formats.ts";
+import { accountOf, type FormatName, readStoredItems } from "../model/formats/formats.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ReplayQuery } from "../model/queries.ts";
 import type { QuarantinedEvent, ReleasedEvent, ReplayCursor, Replayed, ReplayFound, Store } from "../store/port.ts";
@@ -119,7 +119,7 @@ export function createReleasing({ store, now, sourceOf, release, stopping }: Rel
     const known = sourceOf(source);
     if (known === null) return { ok: false, error: `no source "${source}" in the settings takes events` };
     const format = one.format ?? (known.format === "standard" ? null : known.format);
-    const [item, ...others] = readItems({ format, source, body, request, place }, known.fields);
+    const [item, ...others] = readStoredItems({ format, source, body, request, place }, known.fields);
     if (item === undefined || others.length > 0) return { ok: false, error: "the body has several events" };
     const { content, numbers } = item;
     if (!content.ok) return content;

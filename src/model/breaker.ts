@@ -7,7 +7,7 @@ export interface BreakerView {
   readonly pausedUntil: number | null;
   /** Unix milliseconds until which it is open; null unless open. */
   readonly openUntil: number | null;
-  /** Unix milliseconds of the first failure in a row; null: the last attempt did not fail, or nobody knows. */
+  /** Unix milliseconds of the first failure in a row; null: the last attempt did not fail, or that is unknown. */
   readonly failingSince: number | null;
   /** Absent: not known beyond `failingSince`. */
   readonly failing?: Failing | null;

@@ -54,11 +54,11 @@ export interface ReceivedEvent extends Received {
   readonly releaseOf?: number;
 }
 
-/** A verified body that is kept as no event. */
+/** A verified body that is not an event. */
 export interface QuarantinedBody extends Received {
   /** `unassigned`: a valid event whose business number no account has. Absent: `quarantined`. */
   readonly disposition?: "quarantined" | "unassigned";
-  /** Why it is no event. */
+  /** Why it is not an event. */
   readonly error: string;
   /** Where the format derives ids: it is stored once. */
   readonly id?: EventId;

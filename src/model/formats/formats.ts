@@ -20,24 +20,24 @@ export interface StoredBody {
 }
 
 /** Reads what is stored: one item, unless it was stored under another format. */
-export function readItems({ format, source, body, request, place }: StoredBody, fields: FieldPaths): readonly Item[] {
+export function readStoredItems({ format, source, body, request, place }: StoredBody, fields: FieldPaths): readonly Item[] {
   const from = request === null || place === null ? {} : { from: placeOf(request, place) };
   return formatOf(format).items(body, { source, fields, ...from });
 }
 
-/** The kind and data of a stored event, as routes match them. Null: its body is no event. */
+/** The kind and data of a stored event, as routes match them. Null: its body is not an event. */
 export function readContent(format: string | null, body: Buffer): Omit<Envelope, "id"> | null {
   if (format === null) {
     const parsed = parseEnvelope(body);
     return parsed.ok ? parsed.envelope : null;
   }
-  const [item] = readItems({ format, source: "", body, request: null, place: null }, noFields);
+  const [item] = readStoredItems({ format, source: "", body, request: null, place: null }, noFields);
   return item?.content.ok === true ? item.content.envelope : null;
 }
 
 const noFields: FieldPaths = { wamid: [], status: [], errorCode: [], runId: [], error: [] };
 
-/** The sender's item in a stored body, as it was written. Null: the format has none, or the body is no event. */
+/** The sender's item in a stored body, as it was written. Null: the format has none, or the body is not an event. */
 export function rawOf(format: string | null, body: Buffer): Buffer | null {
   return formatOf(format).raw?.(body) ?? null;
 }
