@@ -56,6 +56,19 @@ test("nothing is settled once another holder may have read the queue", async () 
   expect(await store.rows(deliveries)).toHaveLength(1);
 });
 
+test("nothing is settled under a lease that its holder lost and took again", async () => {
+  await using shared = await createShared(18);
+  const leases = new Map<string, Lease>([["crm", { holder: "one", epoch: 1 }]]);
+  await using store = await shared.open(rules, { held: () => leases as Held });
+  await store.run(() => takeLease("crm", "one", start, deadAfter));
+  await store.accept([anEvent({ wamid: "wamid.1" })]);
+  const [delivery] = await store.due("crm", start);
+  const later = start + deadAfter;
+  await store.run(() => takeLease("crm", "two", later, deadAfter));
+  expect(await store.run(() => takeLease("crm", "one", later + deadAfter, deadAfter))).toEqual({ holder: "one", epoch: 3 });
+  expect(await store.settle([settlementOf(delivery as never, "delivered", start)])).toEqual([{ result: "lost" }]);
+});
+
 test("a takeover waits for a running settlement, and without the lock it does not", async () => {
   await using shared = await createShared(18);
   await using store = await shared.open(rules);

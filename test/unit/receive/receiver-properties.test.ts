@@ -9,6 +9,7 @@ import { Secret } from "../../../src/model/secret.ts";
 import type { InboundSource } from "../../../src/receive/inbound-source.ts";
 import { WebhookRequest } from "../../../src/receive/read-body.ts";
 import { createReceiver, type Receiver } from "../../../src/receive/receiver.ts";
+import { StoreUnavailable } from "../../../src/store/port.ts";
 import { longestWaitMs, until } from "../../harness/until.ts";
 
 const secret = "property-secret";
@@ -25,6 +26,8 @@ const events: ReceivedEvent[] = [];
 const bodies: QuarantinedBody[] = [];
 const failures: unknown[] = [];
 const outcomes: string[] = [];
+/** What storing an event waits for, or fails with. */
+let storing: (event: ReceivedEvent) => Promise<void> = async () => {};
 let receiver: Receiver;
 const agent = new Agent({ keepAlive: true });
 // Without a deadline for idle connections, which could end one while the next request is on its way.
@@ -37,6 +40,7 @@ beforeAll(async () => {
     sources: [source("main", "events"), source("flows", "automation-request")],
     accepting: {
       async event(event) {
+        await storing(event);
         const known = events.some(({ envelope }) => envelope.id === event.envelope.id);
         events.push(event);
         return { result: known ? "duplicate" : "accepted" };
@@ -179,6 +183,34 @@ test("stores nothing unsigned and gives documented answers only", async () => {
     ),
     { numRuns: 300 },
   );
+});
+
+test("answers only once the event is stored, and 503 when it cannot be", async () => {
+  const body = Buffer.from(JSON.stringify({ id: "slow", event: "a.b", createdAt: "2026-11-21T12:00:00Z", data: {} }));
+  const stored = Promise.withResolvers<void>();
+  const begun = Promise.withResolvers<void>();
+  storing = () => {
+    begun.resolve();
+    return stored.promise;
+  };
+  let isAnswered = false;
+  const answer = post("/webhooks/main", "POST", body, { "x-acme-signature": sign(body) }).finally(() => {
+    isAnswered = true;
+  });
+  await begun.promise;
+  // Another request is answered meanwhile, so an early answer would have arrived.
+  expect(await post("/webhooks/none", "POST", body, {})).toMatchObject({ status: 404 });
+  expect(isAnswered).toBe(false);
+  stored.resolve();
+  expect(await answer).toEqual({ status: 200, body: { status: "accepted" } });
+
+  storing = () => Promise.reject(new StoreUnavailable("the disk is full"));
+  expect(await post("/webhooks/main", "POST", body, { "x-acme-signature": sign(body) })).toMatchObject({
+    status: 503,
+    body: { code: "store_unavailable" },
+  });
+  expect(outcomes.at(-1)).toBe("unavailable");
+  storing = async () => {};
 });
 
 test("ends with nothing in flight, no failure, and accepts a good event", async () => {

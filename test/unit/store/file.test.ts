@@ -33,6 +33,14 @@ function change(sql: string): void {
   db.close();
 }
 
+test("waits for the disk at each commit", () => {
+  const db = openForWriting(path, "a test", "an-instance");
+  expect(db.pragma("journal_mode", { simple: true })).toBe("wal");
+  // 2 is FULL. The default in WAL mode, NORMAL, loses the last commits when the power fails.
+  expect(db.pragma("synchronous", { simple: true })).toBe(2);
+  db.close();
+});
+
 test("refuses a file with a newer schema and names both versions", () => {
   openForWriting(path, "a test", "an-instance").close();
   expect(refusals()).toEqual([null, null]);
