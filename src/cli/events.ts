@@ -133,8 +133,8 @@ async function showEvent(command: Command, id: string, options: ShowOptions, io:
     return;
   }
   const event = await readEvent(command, id, options, io);
-  const { eventLines } = await import("./event-report.ts");
-  print(io, options, event, () => eventLines(event, options.showPii !== true));
+  const { eventDetailLines } = await import("./story-lines.ts");
+  print(io, options, event, () => eventDetailLines(event, options.showPii !== true));
 }
 
 async function readEvent(command: Command, id: string, options: ShowOptions, io: Io): Promise<RelayEventDetail> {

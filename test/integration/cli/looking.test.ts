@@ -151,11 +151,11 @@ describe("events show", () => {
     const { code, out } = await runProcessOn(relay, "events", "show", failed.id);
     expect(code).toBe(0);
     for (const told of [
-      "verified by  secret ",
+      "verified by secret ",
       "sent → failed (a transition)",
-      "error code   131026",
+      "error code  131026",
       "everything: matched every criterion",
-      "refused: dead",
+      "delivery to refused: dead",
       "1. ",
       "answered 422",
       "| failing on request",
@@ -180,7 +180,7 @@ describe("events show", () => {
   test("shows why an event is quarantined", async () => {
     const { out } = await runOn(relay, "events", "show", "3");
     expect(out).toContain("quarantined");
-    expect(out).toMatch(/why +id is missing; event is missing; data is missing\n/);
+    expect(out).toMatch(/disposition quarantined: id is missing; event is missing; data is missing\n/);
   });
 
   test("--body prints the exact bytes, and --json is valid and masks phones unless told otherwise", async () => {

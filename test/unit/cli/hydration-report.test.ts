@@ -1,9 +1,8 @@
 import { expect, test } from "vitest";
+import { hydrationLines } from "../../../src/cli/story-lines.ts";
 import type { AnswerOf } from "../../../src/client/relay-client.ts";
 
 type ShownHydration = NonNullable<AnswerOf<"getEvent">["hydration"]>;
-
-import { hydrationLines } from "../../../src/cli/event-report.ts";
 
 const wamid = "wamid.HBgNNTQ5MTE1NTU1MDAwMRUCABEYEkQ0";
 const none: ShownHydration = {
@@ -29,21 +28,15 @@ test("lists what was found", () => {
     settledAt: "2026-11-21T12:00:00.000Z",
   };
   const lines = hydrationLines(done);
-  expect(lines).toContain("  unknown      2 candidates were not read");
-  expect(lines).toContain("    … 120 more");
-  expect(lines[1]).toMatch(/^ {2}state {8}done 2026-11-21 12:00:00/);
-  expect(lines[4]).toBe(`    100: ${wamid} delivered`);
+  expect(lines[0]).toBe("    truncated   hydration done: 40 polled, 130 changes found, 2 candidates not read");
+  expect(lines[1]).toBe(`      event 100: delivered of ${wamid}`);
+  expect(lines.at(-1)).toBe("      … 120 more");
 });
 
 test("shows a waiting hydration, and one that was given up", () => {
-  expect(hydrationLines(none).slice(1, 5)).toEqual([
-    "  state        waiting",
-    "  polled       0 messages",
-    "  found        nothing",
-    "  unknown      not counted",
-  ]);
+  expect(hydrationLines(none)).toEqual(["    truncated   hydration waiting: 0 polled, 0 changes found"]);
   const candidates = [{ runId: "run-1", reference: "order-7" }];
   const lines = hydrationLines({ ...none, state: "given-up", reason: "not-readable", candidates, unknown: 1 });
-  expect(lines).toContain("    run-1 (order-7)");
-  expect(lines[1]).toContain("the service's API cannot read what the event is about");
+  expect(lines[0]).toContain("given-up (the service's API cannot read what the event is about)");
+  expect(lines[1]).toBe("      could be run run-1, reference order-7");
 });

@@ -1,0 +1,205 @@
+import type { Attempt, RelayDelivery, RelayEventDetail, RelayStory } from "../client/relay-client.ts";
+import { type AttemptError, isOutage } from "../model/delivery.ts";
+import { giveUpText, requestText, verdictText } from "../model/words.ts";
+import { counted, timeText } from "./output.ts";
+
+/*
+ * Events and their deliveries in lines for people. Times are UTC.
+ */
+
+type NextStep = RelayStory["events"][number]["deliveries"][number]["next"];
+type Delivery = RelayDelivery & {
+  readonly attemptHistory: readonly Attempt[];
+  readonly earlierAttempts?: number;
+  readonly next?: NextStep;
+};
+/** An event of `explain` or of `events show`. */
+type Event = Omit<RelayEventDetail, "headers" | "body" | "text" | "deliveries"> & { readonly deliveries: readonly Delivery[] };
+type Hydration = NonNullable<Event["hydration"]>;
+
+/** Characters of a response that a story and an event alone show. */
+const responseOfStory = 120;
+const responseOfEvent = 1_000;
+/** Most changes or runs that are listed. */
+const mostListed = 10;
+
+/** A message, run or event, in the order in which things happened. */
+export function storyLines(story: RelayStory): string[] {
+  const tracked = story.message ?? story.run;
+  const parts = story.events.map((event) => ({ at: event.receivedAt, lines: eventLines(event, responseOfStory) }));
+  if (tracked !== null && tracked.registeredAt !== null)
+    parts.unshift({ at: tracked.registeredAt, lines: registrationLines(tracked, story.message) });
+  // What came in one millisecond keeps its order: a stable sort.
+  parts.sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
+  return [...headLines(story), ...parts.flatMap(({ lines }) => ["", ...lines])];
+}
+
+/** One event with its body. */
+export function eventDetailLines(event: RelayEventDetail, isMasked: boolean): string[] {
+  return [
+    ...eventLines(event, responseOfEvent),
+    field("account", event.account),
+    ...given("created at", event.createdAt, timeText),
+    field("size", `${event.size} bytes`),
+    "",
+    isMasked ? "body (masked; --show-pii shows it, --body prints the bytes received)" : "body",
+    ...bodyLines(event, isMasked).map((line) => `  ${line}`),
+  ];
+}
+
+function bodyLines({ text, size }: RelayEventDetail, isMasked: boolean): string[] {
+  if (text === null) return [`not UTF-8, ${size} bytes; --body prints them`];
+  // Masked, it is no longer the bytes that came, but JSON unless it begins with a bracket.
+  const shown = isMasked && !text.startsWith("[body") ? JSON.stringify(JSON.parse(text), null, 2) : text;
+  return shown.split(/\r?\n/);
+}
+
+function headLines({ message, run, events }: RelayStory): string[] {
+  const tracked = message ?? run;
+  if (tracked === null) return [`event ${events[0]?.id ?? "(quarantined: no id)"}, about no message or run`];
+  const times = Object.entries(tracked.times)
+    .toSorted(([, a], [, b]) => Date.parse(a) - Date.parse(b))
+    .map(([status, at]) => `${status} ${timeText(at)}`);
+  const error = message?.errorCode ?? run?.error ?? null;
+  return [
+    `${message !== null ? "message" : "run"} ${message?.wamid ?? run?.runId} of account ${tracked.account}`,
+    field("status", `${tracked.status ?? "none yet"}${error === null ? "" : `, error ${error}`}`),
+    ...(times.length === 0 ? [] : [field("first seen", times.join(", "))]),
+    ...(tracked.registeredAt === null ? [field("registered", "no")] : []),
+    ...(events.length === 0 ? [field("events", "none")] : []),
+  ];
+}
+
+function registrationLines(tracked: NonNullable<RelayStory["message"] | RelayStory["run"]>, message: RelayStory["message"]): string[] {
+  const facts = {
+    reference: tracked.reference,
+    id: message?.id ?? null,
+    "sent at": message?.sentAt ?? null,
+    metadata: tracked.metadata === null ? null : JSON.stringify(tracked.metadata),
+  };
+  const known = Object.entries(facts).filter(([, value]) => value !== null);
+  return [
+    `${timeText(tracked.registeredAt)}  registered`,
+    ...(known.length === 0 ? [] : [field("with", known.map(([name, value]) => `${name} ${value}`).join(", "))]),
+  ];
+}
+
+function eventLines(event: Event, mostOfResponse: number): string[] {
+  const { seq, id, origin, source, secret, releasedFrom, duplicates, conflicts } = event;
+  const verification =
+    releasedFrom !== null
+      ? `released from quarantine (event ${releasedFrom})`
+      : secret === null
+        ? "made by the relay"
+        : `verified by secret ${secret}`;
+  const others = conflicts === 0 ? "" : `, ${conflicts} of them with other bytes; the first body was kept`;
+  return [
+    `${timeText(event.receivedAt)}  event ${seq}: ${event.event ?? "no valid envelope"}${id === null ? "" : `, ${id}`}`,
+    field("received", `${origin} of source ${source}, ${verification}`),
+    ...(duplicates === 0 ? [] : [field("duplicates", `${duplicates}${others}`)]),
+    ...given("event", event.request, (request) => `${requestText(request)}; events list --request ${request.digest}`),
+    ...(event.status === null && event.previousStatus === null ? [] : [field("status", movement(event))]),
+    ...given("error code", event.errorCode, (code) => code),
+    ...(event.hydration === null ? [] : hydrationLines(event.hydration)),
+    field("disposition", fate(event)),
+    ...event.routes.map((verdict) => `    ${verdict.route}: ${verdictText(verdict)}`),
+    ...event.deliveries.flatMap((delivery) => deliveryLines(delivery, mostOfResponse)),
+  ];
+}
+
+function movement({ status, previousStatus, transition }: Event): string {
+  const before = previousStatus ?? "unknown";
+  if (status === null) return `stays ${before}`;
+  return transition ? `${before} → ${status} (a transition)` : `stays ${before}, although ${status} was reported (no transition)`;
+}
+
+function fate({ disposition, fault, parkedUntil, routes, releasedAs }: Event): string {
+  if (releasedAs !== null) return `released as event ${releasedAs}; it was quarantined: ${fault ?? ""}`;
+  if (fault !== null) return `${disposition}: ${fault}`;
+  if (parkedUntil !== null) return `${disposition}, parked until ${timeText(parkedUntil)}: released when it is registered by then`;
+  if (disposition === "ignored") return "ignored: its message was not registered";
+  return routes.length === 0 ? `${disposition}: there were no routes` : disposition;
+}
+
+/** What became of a truncated event. */
+export function hydrationLines({ state, reason, polled, found, foundCount, unknown, candidates }: Hydration): string[] {
+  const why = reason === null ? "" : ` (${giveUpText(reason)})`;
+  const left = unknown === null || unknown === 0 ? "" : `, ${unknown} candidates not read`;
+  const changes = found.map(({ seq, wamid, status }) => `event ${seq}: ${status ?? "an event"}${wamid === null ? "" : ` of ${wamid}`}`);
+  const runs = (candidates ?? []).map(
+    ({ runId, reference }) => `could be run ${runId}${reference === null ? "" : `, reference ${reference}`}`,
+  );
+  return [
+    field("truncated", `hydration ${state}${why}: ${polled} polled, ${foundCount} changes found${left}`),
+    ...listed(changes, foundCount),
+    ...listed(runs, runs.length),
+  ];
+}
+
+function listed(lines: readonly string[], count: number): string[] {
+  const shown = lines.slice(0, mostListed);
+  return [...shown, ...(count > shown.length ? [`… ${count - shown.length} more`] : [])].map((line) => `      ${line}`);
+}
+
+function deliveryLines(delivery: Delivery, mostOfResponse: number): string[] {
+  const { id, route, state, replays, earlierAttempts = 0, attemptHistory, next, nextAt, settledAt, reason } = delivery;
+  const settled = settledAt === null ? "" : ` ${timeText(settledAt)}`;
+  const why = reason === null ? "" : `: ${reason}`;
+  const replayed = replays === 0 ? "" : `, replayed ${counted(replays, "time")}`;
+  const nextStep = next === undefined ? (nextAt === null ? null : `attempt ${timeText(nextAt)}`) : nextText(next, delivery);
+  return [
+    `    delivery to ${route}: ${state}${settled}${why}${replayed}  ${id}`,
+    ...(earlierAttempts === 0 ? [] : [`      … ${earlierAttempts} attempts before these`]),
+    ...attemptHistory.map((attempt) => `      ${attemptLine(attempt, mostOfResponse)}`),
+    ...(nextStep === null ? [] : [`      next: ${nextStep}`]),
+  ];
+}
+
+function attemptLine({ number, at, status, error, response, tookMs }: Attempt, mostOfResponse: number): string {
+  const isShown = response !== null && (status === null || status >= 300 || mostOfResponse > responseOfStory);
+  return `${number}. ${timeText(at)} ${attemptText(status, error)} in ${tookMs} ms${isShown ? ` | ${response.slice(0, mostOfResponse)}` : ""}`;
+}
+
+/** The outcome of an attempt in a few words: `answered 503`, `accepted`, `no answer: timeout`, `not accepted: full`. */
+function attemptText(status: number | null, error: string | null): string {
+  if (status !== null) return `answered ${status}`;
+  if (error === null) return "accepted";
+  if (error === "rejected") return "answered 2xx, but failIfBody matches its body";
+  return error === "refused" || isOutage(error as AttemptError) ? `not accepted: ${error}` : `no answer: ${error}`;
+}
+
+/** The next step of a delivery; null: there is none. */
+function nextText({ kind, at, behind, ahead, reason }: NextStep, { route, id }: Pick<RelayDelivery, "route" | "id">): string | null {
+  switch (kind) {
+    case "attempt":
+      return `attempt ${timeText(at)}`;
+    case "due":
+      return `due since ${timeText(at)}; goes out when the destination has room`;
+    case "exchange":
+      return "the exchange is in flight";
+    case "held":
+      if (behind === null) return "held behind an earlier delivery of its message";
+      return `held until the delivery of event ${behind} ends${ahead === 0 ? "" : `, then behind ${ahead} more`}`;
+    case "breaker":
+      return `the destination fails, and its circuit breaker is open; due ${timeText(at)}`;
+    case "paused":
+      return `the destination asked for a pause (429) until ${timeText(at)}; end it with: wamid-relay resume ${route}`;
+    case "stopped":
+      return `nothing: the destination is stopped (${reason ?? "?"}); start it with: wamid-relay resume ${route}`;
+    case "no route":
+      return "nothing: its route is not in the settings";
+    case "dead":
+      return `nothing; send it again with: wamid-relay retry ${id}`;
+    case "done":
+      return null;
+  }
+}
+
+/** A field, where there is a value. */
+function given<T>(name: string, value: T | null, text: (value: T) => string): string[] {
+  return value === null ? [] : [field(name, text(value))];
+}
+
+function field(name: string, value: string): string {
+  return `    ${name.padEnd(11)} ${value}`;
+}
