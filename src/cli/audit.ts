@@ -4,7 +4,7 @@ import type { Io } from "./io.ts";
 import { withRelayOptions, withTimeOptions } from "./options.ts";
 import { print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
-import { type OptionsOf, optionOf } from "./typed.ts";
+import { optionOf } from "./typed.ts";
 
 /** What a report of the relay and one of this process have in common. */
 type Verdict = Pick<AuditReport, "balanced" | "rows" | "tookMs"> & {
@@ -14,13 +14,7 @@ type Verdict = Pick<AuditReport, "balanced" | "rows" | "tookMs"> & {
 
 /** Adds `audit`: whether everything that was received is accounted for, from the rows themselves. */
 export function build(command: Command, io: Io): void {
-  declare(command).action((options) => audit(command, options, io));
-}
-
-type Options = OptionsOf<typeof declare>;
-
-function declare(command: Command) {
-  return withTimeOptions(
+  withTimeOptions(
     withRelayOptions(command).addOption(
       optionOf("--day <date>", "received on this day (UTC), such as 2026-11-20", day).conflicts(["from", "to", "since"]),
     ),
@@ -42,7 +36,22 @@ Examples:
   wamid-relay audit --day 2026-11-20 --source main
   wamid-relay audit --since 2h --json | jq .broken
   15 3 * * * wamid-relay audit --since 26h --config /etc/wamid-relay/relay.yaml     a line of a crontab`,
-    );
+    )
+    .action(async (options) => {
+      const { timeFilter, withRelay } = await import("./reach-relay.ts");
+      const { day: from, source, json } = options;
+      const times =
+        from === undefined ? timeFilter(command, options, Date.now()) : { from, to: new Date(Date.parse(from) + dayMs).toISOString() };
+      const bar = createProgressBar(io, json === true);
+      const onProgress = ({ checked, of }: AuditProgress) =>
+        bar.show(of === 0 ? 0 : checked / of, `${withCommas(checked)} of ${withCommas(of)} events`);
+      const report = await withRelay(command, options, io, "read", (client) =>
+        client.audit({ ...times, source, wait: waitSeconds }, { onProgress }),
+      );
+      bar.end();
+      print(io, options, report, auditLines);
+      printVerdict(io, options, report);
+    });
 }
 
 function day(text: string): string {
@@ -55,68 +64,59 @@ const dayMs = 86_400_000;
 /** Seconds that one poll waits for the report; progress is shown after each. */
 const waitSeconds = 0.5;
 
-/** Polls until the audit is done and prints the report. Exit code 1 when the sums do not match. */
-async function audit(command: Command, options: Options, io: Io): Promise<void> {
-  const { timeFilter, withRelay } = await import("./reach-relay.ts");
-  const { day: from, source, json } = options;
-  const times =
-    from === undefined ? timeFilter(command, options, Date.now()) : { from, to: new Date(Date.parse(from) + dayMs).toISOString() };
-  const bar = createProgressBar(io, json === true);
-  const onProgress = ({ checked, of }: AuditProgress) =>
-    bar.show(of === 0 ? 0 : checked / of, `${withCommas(checked)} of ${withCommas(of)} events`);
-  const range = { ...times, source, wait: waitSeconds };
-  const report = await withRelay(command, options, io, "read", (client) => client.audit(range, { onProgress }));
-  bar.end();
-  print(io, options, report, () => [...auditLines(report), verdictLine(report)]);
-  if (report.balanced) return;
-  for (const line of offenderLines(report)) io.err(line);
-  process.exitCode = 1;
-}
-
-const eventWords = ["received", "routed", "filtered", "ignored", "quarantined", "released", "parked", "unassigned", "unaccounted"] as const;
+const eventWords = [
+  "received",
+  "routed",
+  "filtered",
+  "ignored",
+  "quarantined",
+  "released",
+  "parked",
+  "unassigned",
+  "unaccounted",
+  "duplicates",
+] as const;
 const deliveryWords = ["planned", "delivered", "dead", "waiting", "held", "deleted", "unaccounted"] as const;
 
 /** Two tables whose rows must add up: events received, and deliveries planned. */
 export function auditLines({ days, events, routes, deliveries, gone }: RelayAudit): string[] {
-  const cells = (sums: Readonly<Record<(typeof eventWords)[number] | "duplicates", number>>) =>
-    [...eventWords, "duplicates" as const].map((word) => withCommas(sums[word]));
-  const states = (sums: Readonly<Record<(typeof deliveryWords)[number], number>>) => deliveryWords.map((word) => withCommas(sums[word]));
-  const upper = (words: readonly string[]) => words.map((word) => word.toUpperCase());
   return [
-    ...tableLines(
-      ["DAY (UTC)", "SOURCE", ...upper(eventWords), "DUPLICATES"],
-      [...days.map((day) => [day.day, day.source, ...cells(day)]), ["all", "", ...cells(events)]],
-    ),
+    ...sumsTable(["day (UTC)", "source"], eventWords, [
+      ...days.map((each) => [[each.day, each.source], each] as const),
+      [["all", ""], events],
+    ]),
     "",
-    ...tableLines(
-      ["ROUTE", ...upper(deliveryWords)],
-      [...routes.map((route) => [route.route, ...states(route)]), ["all", ...states(deliveries)]],
-    ),
+    ...sumsTable(["route"], deliveryWords, [...routes.map((each) => [[each.route], each] as const), [["all"], deliveries]]),
     "",
     ...(gone.deleted === 0 ? [] : [`${withCommas(gone.deleted)} more events were received before, and retention deleted them`]),
   ];
 }
 
-/** The last line: whether the sums match, of how many rows, and how fast. */
-export function verdictLine({ balanced, broken, rows, tookMs }: Verdict): string {
+function sumsTable<Word extends string>(
+  names: readonly string[],
+  words: readonly Word[],
+  rows: readonly (readonly [names: readonly string[], sums: Readonly<Record<Word, number>>])[],
+): string[] {
+  return tableLines(
+    [...names, ...words].map((word) => word.toUpperCase()),
+    rows.map(([named, sums]) => [...named, ...words.map((word) => withCommas(sums[word]))]),
+  );
+}
+
+/** Whether the sums match, of how many rows, and how fast. When they do not, the rows on standard error, and exit code 1. */
+export function printVerdict(io: Io, { json }: { readonly json?: boolean | undefined }, audit: Verdict, of = ""): void {
+  const { balanced, broken, offenders, rows, tookMs } = audit;
   const seconds = Math.max(tookMs, 1) / 1000;
   const looked = `${withCommas(rows.events)} events, ${withCommas(rows.deliveries)} deliveries and ${withCommas(rows.attempts)} attempts`;
   const speed = `in ${seconds.toFixed(1)} s (${withCommas(Math.round(rows.events / seconds))} events/s)`;
   const offences = Object.values(broken).reduce((sum, count) => sum + count, 0);
-  return `the sums ${balanced ? "match" : `do not match: ${withCommas(offences)} offences`}; ${looked} ${speed}`;
-}
-
-/** One line per offender, then the total per rule. */
-export function offenderLines({ broken, offenders }: Verdict): string[] {
-  const named = new Map<string, number>();
-  const lines = offenders.map(({ rule, event, eventId, route, what }) => {
-    named.set(rule, (named.get(rule) ?? 0) + 1);
-    const who = [
-      event === null ? null : `event ${event}${eventId === null ? "" : ` (${eventId})`}`,
-      route === null ? null : `route ${route}`,
-    ].filter((part) => part !== null);
-    return `${rule}: ${[...who, what].join(": ")}`;
-  });
-  const totals = Object.entries(broken).map(([rule, count]) => `${rule}: ${withCommas(count)} in all`);
-  return [...lines, ...totals];
+  const verdict = balanced ? "match" : `do not match: ${withCommas(offences)} offences`;
+  if (json !== true) io.out(`${of}the sums ${verdict}; ${looked} ${speed}`);
+  if (balanced) return;
+  for (const { rule, event, eventId, route, what } of offenders) {
+    const id = eventId === null ? "" : ` (${eventId})`;
+    io.err(`${rule}: ${event === null ? "" : `event ${event}${id}: `}${route === null ? "" : `route ${route}: `}${what}`);
+  }
+  for (const [rule, count] of Object.entries(broken)) io.err(`${rule}: ${withCommas(count)} in all`);
+  process.exitCode = 1;
 }

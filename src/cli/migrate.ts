@@ -1,13 +1,14 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { MigrationReport } from "../app/migrate.ts";
 import type { StorageSettings } from "../store/settings.ts";
+import { printVerdict } from "./audit.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { withConfigOption } from "./options.ts";
 import { print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 import type { OptionsOf } from "./typed.ts";
 
-/** The path of a SQLite file, or the PostgreSQL of the settings. */
+/** Of SQLite a path; the PostgreSQL is that of the settings. */
 type Place = { readonly driver: "sqlite"; readonly path: string } | { readonly driver: "postgres" };
 
 /** Default path of a SQLite file. */
@@ -64,11 +65,10 @@ async function runMigrate({ config, envFile, from, to, json = false }: OptionsOf
   if (storage.driver !== "postgres") {
     throw new CommandFailed(`${config} has storage.driver ${storage.driver}; give settings with storage.driver postgres`);
   }
-  const [{ migrate }, { storeName }, { StoreRefused, StoreUnavailable }, { offenderLines, verdictLine }] = await Promise.all([
+  const [{ migrate }, { storeName }, { StoreRefused, StoreUnavailable }] = await Promise.all([
     import("../app/migrate.ts"),
     import("../app/open-store.ts"),
     import("../store/port.ts"),
-    import("./audit.ts"),
   ]);
   const at = (place: Place): StorageSettings => (place.driver === "sqlite" ? place : storage);
   const bar = createProgressBar(io, json);
@@ -87,10 +87,7 @@ async function runMigrate({ config, envFile, from, to, json = false }: OptionsOf
     throw new CommandFailed(`the counts differ; no relay starts on ${names.to}: take another target, and keep both for a look`);
   }
   if (audit === null) return;
-  if (!json) io.out(`audit of the target: ${verdictLine(audit)}`);
-  if (audit.balanced) return;
-  for (const line of offenderLines(audit)) io.err(line);
-  process.exitCode = 1;
+  printVerdict(io, { json }, audit, "audit of the target: ");
 }
 
 interface Names {

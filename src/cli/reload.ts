@@ -4,17 +4,10 @@ import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
-import type { OptionsOf } from "./typed.ts";
 
 /** Adds `reload`. Exit code 1 when the relay refused the settings. */
 export function build(command: Command, io: Io): void {
-  declare(command).action((options) => reload(command, options, io));
-}
-
-type Options = OptionsOf<typeof declare>;
-
-function declare(command: Command) {
-  return withRelayOptions(command)
+  withRelayOptions(command)
     .option("--status", "show the last reload; change nothing")
     .option("--json", "print the relay's report as JSON")
     .addHelpText(
@@ -27,26 +20,26 @@ Examples:
   wamid-relay config check && wamid-relay reload
   wamid-relay reload --status
   wamid-relay reload --relay http://10.0.0.7:8080`,
-    );
-}
-
-async function reload(command: Command, options: Options, io: Io): Promise<void> {
-  const { withRelay } = await import("./reach-relay.ts");
-  const isStatus = options.status === true;
-  const ask = (client: ControlClient): Promise<Reload> => (isStatus ? client.getReload() : client.reloadSettings().catch(refusedReport));
-  const report = await withRelay(command, options, io, isStatus ? "read" : "replay", ask, "process");
-  print(io, options, report, () => linesOf(report, isStatus));
-  for (const name of report.overridden) {
-    io.err(`warning: ${name} of the env file has no effect: the process environment has another value, which wins`);
-  }
-  for (const { source, secret, lastAt } of report.dropped) {
-    const what = `sources.${source} no longer has the secret ${secret}, which verified an event at ${lastAt}`;
-    io.err(`warning: ${what}: webhooks signed with it now get 401`);
-  }
-  if (report.result === "applied") return;
-  const faults = report.faults.map(({ path, message, source }) => `${source}${path === "" ? "" : ` ${path}`}: ${message}`);
-  const heading = `the settings were not reloaded${isStatus ? ` at ${report.at}` : ""}; those of ${report.loadedAt} stay in effect:`;
-  throw new CommandFailed([heading, ...faults].join("\n"));
+    )
+    .action(async (options) => {
+      const { withRelay } = await import("./reach-relay.ts");
+      const isStatus = options.status === true;
+      const ask = (client: ControlClient): Promise<Reload> =>
+        isStatus ? client.getReload() : client.reloadSettings().catch(refusedReport);
+      const report = await withRelay(command, options, io, isStatus ? "read" : "replay", ask, "process");
+      print(io, options, report, () => linesOf(report, isStatus));
+      for (const name of report.overridden) {
+        io.err(`warning: ${name} of the env file has no effect: the process environment has another value, which wins`);
+      }
+      for (const { source, secret, lastAt } of report.dropped) {
+        const what = `sources.${source} no longer has the secret ${secret}, which verified an event at ${lastAt}`;
+        io.err(`warning: ${what}: webhooks signed with it now get 401`);
+      }
+      if (report.result === "applied") return;
+      const faults = report.faults.map(({ path, message, source }) => `${source}${path === "" ? "" : ` ${path}`}: ${message}`);
+      const heading = `the settings were not reloaded${isStatus ? ` at ${report.at}` : ""}; those of ${report.loadedAt} stay in effect:`;
+      throw new CommandFailed([heading, ...faults].join("\n"));
+    });
 }
 
 /** The relay keeps its settings, and reports why. */

@@ -1,18 +1,14 @@
 import type { Command } from "commander";
-import { isoTime, onStoreFile, printVerdict } from "./backup.ts";
+import { printVerdict } from "./audit.ts";
+import { isoTime, onStoreFile } from "./backup.ts";
 import { bytesText } from "./doctor/finding.ts";
 import type { Io } from "./io.ts";
 import { givenArgument, withConfigOption } from "./options.ts";
 import { print } from "./output.ts";
-import type { OptionsOf } from "./typed.ts";
 
 /** Adds `restore`: puts a backup in the place of the store. */
 export function build(command: Command, io: Io): void {
-  declare(command).action((file, options) => runRestore(file, options, io));
-}
-
-function declare(command: Command) {
-  return withConfigOption(command)
+  withConfigOption(command)
     .argument("<file>", "the backup", givenArgument)
     .option("--force", "replace an existing store, which is kept as <store>.before-restore-<time>")
     .option("--json", "print {path, bytes, kept, audit, tookMs} as JSON")
@@ -29,18 +25,17 @@ Exit codes:
 Examples:
   wamid-relay restore /backups/relay.db
   wamid-relay restore /backups/relay.db --force --config /etc/wamid-relay/relay.yaml`,
-    );
-}
-
-async function runRestore(file: string, options: OptionsOf<typeof declare>, io: Io): Promise<void> {
-  const { restore } = await import("../store/sqlite/backup.ts");
-  const report = await onStoreFile(options, io, file, restore);
-  const { path, bytes, kept, audit, tookMs } = report;
-  print(io, options, { ...report, audit: { ...audit, at: isoTime(audit.at) } }, () => [
-    `${file} → ${path}: ${bytesText(bytes)} in ${(tookMs / 1000).toFixed(1)} s`,
-    ...(kept === null ? [] : [`the store that was there is now ${kept}`]),
-    "Events that the relay received after this backup are not in it. Reconciliation finds their statuses for registered messages.",
-    "Deliveries made after it are made again, with the same webhook-id: downstream can dedupe them.",
-  ]);
-  await printVerdict(audit, options.json === true, io);
+    )
+    .action(async (file, options) => {
+      const { restore } = await import("../store/sqlite/backup.ts");
+      const report = await onStoreFile(options, io, file, restore);
+      const { path, bytes, kept, audit, tookMs } = report;
+      print(io, options, { ...report, audit: { ...audit, at: isoTime(audit.at) } }, () => [
+        `${file} → ${path}: ${bytesText(bytes)} in ${(tookMs / 1000).toFixed(1)} s`,
+        ...(kept === null ? [] : [`the store that was there is now ${kept}`]),
+        "Events that the relay received after this backup are not in it. Reconciliation finds their statuses for registered messages.",
+        "Deliveries made after it are made again, with the same webhook-id: downstream can dedupe them.",
+      ]);
+      printVerdict(io, options, audit, "audit of the backup: ");
+    });
 }

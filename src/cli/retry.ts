@@ -3,19 +3,12 @@ import type { Retried } from "../client/relay-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { givenArgument, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
-import type { OptionsOf } from "./typed.ts";
 
 type Outcome = Retried | { readonly id: string; readonly error: string };
 
 /** Adds `retry`: dead letters, or any other deliveries, by id. Exit code 1 when one of them could not be. */
 export function build(command: Command, io: Io): void {
-  declare(command).action((ids, options) => retryDeliveries(command, ids, options, io));
-}
-
-type Options = OptionsOf<typeof declare>;
-
-function declare(command: Command) {
-  return withRelayOptions(command)
+  withRelayOptions(command)
     .argument("<delivery...>", "delivery ids, as deliveries list shows them", (id, before: string[] = []) => [...before, givenArgument(id)])
     .option("--json", "print the result of each as JSON")
     .addHelpText(
@@ -32,27 +25,26 @@ States:
 Examples:
   wamid-relay retry dlv_01998d3e7c1a7000800000000000002a_3c7a1014837c
   wamid-relay deliveries list --state dead --json | jq -r '.data[].id' | xargs wamid-relay retry`,
-    );
-}
-
-async function retryDeliveries(command: Command, ids: readonly string[], options: Options, io: Io) {
-  const [{ withRelay }, { RelayClientError }] = await Promise.all([import("./reach-relay.ts"), import("../client/connection.ts")]);
-  const data = await withRelay(command, options, io, "replay", async (client) => {
-    const each: Outcome[] = [];
-    for (const id of ids) {
-      try {
-        each.push(await client.retryDelivery({ id }));
-      } catch (error) {
-        // A delivery that cannot be retried is no reason to leave the others; a token without the scope is.
-        if (!(error instanceof RelayClientError && (error.status === 404 || error.status === 409))) throw error;
-        each.push({ id, error: error.message });
-      }
-    }
-    return each;
-  });
-  print(io, options, { data }, () => data.flatMap((each) => ("error" in each ? [] : [retriedLine(each)])));
-  const failed = data.flatMap((each) => ("error" in each ? [`${each.id}: ${each.error}`] : []));
-  if (failed.length > 0) throw new CommandFailed(failed.join("\n"));
+    )
+    .action(async (ids, options) => {
+      const [{ withRelay }, { RelayClientError }] = await Promise.all([import("./reach-relay.ts"), import("../client/connection.ts")]);
+      const data = await withRelay(command, options, io, "replay", async (client) => {
+        const each: Outcome[] = [];
+        for (const id of ids) {
+          try {
+            each.push(await client.retryDelivery({ id }));
+          } catch (error) {
+            // A delivery that cannot be retried is no reason to leave the others; a token without the scope is.
+            if (!(error instanceof RelayClientError && (error.status === 404 || error.status === 409))) throw error;
+            each.push({ id, error: error.message });
+          }
+        }
+        return each;
+      });
+      print(io, options, { data }, () => data.flatMap((each) => ("error" in each ? [] : [retriedLine(each)])));
+      const failed = data.flatMap((each) => ("error" in each ? [`${each.id}: ${each.error}`] : []));
+      if (failed.length > 0) throw new CommandFailed(failed.join("\n"));
+    });
 }
 
 function retriedLine({ id, route, state, previousState, stopped, pausedUntil }: Retried): string {
