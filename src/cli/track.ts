@@ -1,7 +1,6 @@
 import type { Command } from "commander";
-import type { TrackEnd, TrackedLine, TrackSums } from "../client/relay-client.ts";
+import type { TrackedLine, TrackSums } from "../client/relay-client.ts";
 import type { Line } from "../control/split-lines.ts";
-import type { ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { pairs, time, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
@@ -10,14 +9,12 @@ import { type OptionsOf, optionOf } from "./typed.ts";
 
 const single = ["account", "wamid", "reference", "id", "conversationId", "sentAt", "metadata"];
 
+type Options = OptionsOf<typeof declare>;
+
 /** Adds `track`: registers messages as the user's own, one by flags or many from a file. */
 export function build(command: Command, io: Io): void {
-  declare(command).action((options) =>
-    options.file === undefined ? trackOne(command, options, io) : trackFile(command, options.file, options, io),
-  );
+  declare(command).action((options) => (options.file === undefined ? trackOne : trackFile)(command, options, io));
 }
-
-type Options = OptionsOf<typeof declare>;
 
 function declare(command: Command) {
   return withRelayOptions(command)
@@ -72,19 +69,46 @@ async function trackOne(command: Command, options: Options, io: Io): Promise<voi
 }
 
 /** Registers the messages of a file, and lists each line that the relay refuses. */
-async function trackFile(command: Command, path: string, options: Options, io: Io): Promise<void> {
+async function trackFile(command: Command, options: Options, io: Io): Promise<void> {
   const [{ openRegistrationFile }, { withRelay }] = await Promise.all([import("./track-file.ts"), import("./reach-relay.ts")]);
-  const file = openRegistrationFile(path);
+  const file = openRegistrationFile(options.file ?? "");
   const startedAt = performance.now();
   const bar = createProgressBar(io, options.json === true);
-  const sums = await withRelay(command, options, io, "track", (client) =>
-    trackLines(client, file.lines, (soFar, refused) => {
-      if (refused.length > 0) bar.leave();
-      for (const { line, wamid, error } of refused) io.err(`line ${line}: ${wamid === null ? "" : `${wamid}: `}${error}`);
-      const part = file.size === null ? null : file.read() / Math.max(1, file.size);
-      bar.show(part, speedText(soFar.lines, "lines", performance.now() - startedAt, soFar.conflict + soFar.invalid, "refused"));
-    }),
-  );
+  const sums: TrackSums = { lines: 0, created: 0, known: 0, conflict: 0, invalid: 0 };
+  const count = (result: TrackedLine["result"], line: number, error: string | undefined, wamid: string | null = null) => {
+    sums.lines += 1;
+    sums[result] += 1;
+    if (error !== undefined) {
+      bar.leave();
+      io.err(`line ${line}: ${wamid === null ? "" : `${wamid}: `}${error}`);
+    }
+    const part = file.size === null ? null : file.read() / Math.max(1, file.size);
+    bar.show(part, speedText(sums.lines, "lines", performance.now() - startedAt, sums.conflict + sums.invalid, "refused"));
+  };
+  await withRelay(command, options, io, "track", async (client) => {
+    /** Read, and not yet reported. */
+    const pending: Line[] = [];
+    /** The next one that was sent. Those before it have a fault. */
+    const nextSent = (): number | null => {
+      for (;;) {
+        const line = pending.shift();
+        if (line === undefined || "text" in line) return line?.line ?? null;
+        count("invalid", line.line, line.fault);
+      }
+    };
+    async function* texts(): AsyncGenerator<string, void> {
+      for await (const line of file.lines) {
+        pending.push(line);
+        if ("text" in line) yield line.text;
+      }
+    }
+    try {
+      for await (const { result, error, wamid } of client.trackAll(texts())) count(result, nextSent() ?? 0, error, wamid);
+    } catch (error) {
+      throw await stoppedAt(nextSent() ?? 1, error);
+    }
+    nextSent();
+  });
   const { lines, created, known, conflict, invalid } = sums;
   print(io, options, sums, () => [
     `${lines} lines: ${created} registered, ${known} registered already, ${conflict} in conflict, ${invalid} invalid`,
@@ -92,86 +116,13 @@ async function trackFile(command: Command, path: string, options: Options, io: I
   if (conflict + invalid > 0) throw new CommandFailed(`${conflict + invalid} of ${lines} lines were refused`);
 }
 
-interface RefusedLine {
-  readonly line: number;
-  readonly wamid: string | null;
-  readonly error: string;
-}
-
-/** Of one request. */
-const mostLines = 1_000;
-const mostLength = 1024 * 1024;
-
-/**
- * Registers the lines in batches. After each, `step` receives the sums so far and the lines refused in it, in order.
- * Throws {@link CommandFailed} with the number of the line when it cannot go on.
- */
-async function trackLines(
-  client: ControlClient,
-  lines: AsyncIterable<Line>,
-  step: (sums: TrackSums, refused: readonly RefusedLine[]) => void,
-): Promise<TrackSums> {
-  const sums = { lines: 0, created: 0, known: 0, conflict: 0, invalid: 0 };
-
-  async function register(piece: readonly Line[]): Promise<void> {
-    const given = piece.flatMap((each) => ("text" in each ? [each] : []));
-    const refused: RefusedLine[] = [];
-    const count = (result: keyof TrackSums) => {
-      sums.lines += 1;
-      sums[result] += 1;
-    };
-    for (const each of piece) {
-      if (!("fault" in each)) continue;
-      count("invalid");
-      refused.push({ line: each.line, wamid: null, error: each.fault });
-    }
-    const report = given.length === 0 ? [] : await post(client, given);
-    for (const { line, wamid, result, error } of report) {
-      count(result);
-      if (error !== undefined) refused.push({ line, wamid, error });
-    }
-    step(
-      sums,
-      refused.toSorted((a, b) => a.line - b.line),
-    );
-    if (report.stopped !== undefined) throw new CommandFailed(stoppedText(report.stopped.line, report.stopped.error));
-  }
-
-  for await (const piece of piecesOf(lines)) await register(piece);
-  return sums;
-}
-
-type Report = TrackedLine[] & { stopped?: { line: number; error: string } };
-
-/** The report on these lines, with their numbers in the file. */
-async function post(client: ControlClient, given: readonly { readonly line: number; readonly text: string }[]): Promise<Report> {
+/** What the relay refuses for good is no reason to continue. */
+async function stoppedAt(line: number, error: unknown): Promise<unknown> {
   const [{ failureOf }, { RelayClientError }] = await Promise.all([import("./reach-relay.ts"), import("../client/connection.ts")]);
-  const all = await client.trackLines(given.map(({ text }) => `${text}\n`).join("")).catch((error: unknown) => {
-    const failure = failureOf(error);
-    const isTemporary = error instanceof RelayClientError && (error.status === 0 || error.status === 503);
-    throw isTemporary && failure instanceof CommandFailed ? new CommandFailed(stoppedText(given[0]?.line ?? 1, failure.message)) : failure;
-  });
-  const numberOf = (line: number) => given[line - 1]?.line ?? 0;
-  const report: Report = (all.slice(0, -1) as TrackedLine[]).map((each) => ({ ...each, line: numberOf(each.line) }));
-  const last = all.at(-1) as TrackEnd;
-  if (last.stoppedAt !== undefined) report.stopped = { line: numberOf(last.stoppedAt), error: last.error ?? "it was stopped" };
-  return report;
-}
-
-function stoppedText(line: number, why: string): string {
-  return `${why}; stopped at line ${line}. What came before is registered: run it again, or go on from there`;
-}
-
-async function* piecesOf(lines: AsyncIterable<Line>): AsyncGenerator<Line[], void> {
-  let piece: Line[] = [];
-  let length = 0;
-  for await (const line of lines) {
-    piece.push(line);
-    length += "text" in line ? line.text.length : 0;
-    if (piece.length < mostLines && length < mostLength) continue;
-    yield piece;
-    piece = [];
-    length = 0;
-  }
-  if (piece.length > 0) yield piece;
+  const isTemporary = error instanceof RelayClientError && [0, 200, 503].includes(error.status);
+  const failure = failureOf(error);
+  if (!isTemporary || !(failure instanceof CommandFailed)) return failure;
+  return new CommandFailed(
+    `${failure.message}; stopped at line ${line}. What came before is registered: run it again, or go on from there`,
+  );
 }

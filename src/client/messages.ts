@@ -32,6 +32,9 @@ function sendQuery({ resend, maxWaitMs }: SendOptions): string {
   return queryOf({ resend, maxWait: maxWaitMs === undefined ? undefined : `${Math.round(maxWaitMs)}ms` });
 }
 
+/** Of `trackAll`; text is JSON. */
+export type Messages = Iterable<MessageRegistration | string> | AsyncIterable<MessageRegistration | string>;
+
 /** Limits of one request, so that its answer can be read whole: not every fetch can send while it reads. */
 const requestLimits = { items: 1_000, length: 1024 * 1024 };
 
@@ -39,10 +42,7 @@ const requestLimits = { items: 1_000, length: 1024 * 1024 };
  * Registers any number of messages and yields the result of each, in order; returns the sums. Takes more messages only as
  * the report is consumed. Throws {@link RelayClientError} with `line` when it cannot continue.
  */
-export async function* trackAll(
-  connection: Connection,
-  messages: Iterable<MessageRegistration> | AsyncIterable<MessageRegistration>,
-): AsyncGenerator<TrackedLine, TrackSums> {
+export async function* trackAll(connection: Connection, messages: Messages): AsyncGenerator<TrackedLine, TrackSums> {
   const sums: TrackSums = { lines: 0, created: 0, known: 0, conflict: 0, invalid: 0 };
   for await (const group of gather(asLines(messages), requestLimits)) {
     const before = sums.lines;
@@ -66,8 +66,8 @@ export async function* trackAll(
   return sums;
 }
 
-async function* asLines(messages: Iterable<MessageRegistration> | AsyncIterable<MessageRegistration>): AsyncGenerator<string, void> {
-  for await (const message of messages) yield `${JSON.stringify(message)}\n`;
+async function* asLines(messages: Messages): AsyncGenerator<string, void> {
+  for await (const message of messages) yield `${typeof message === "string" ? message : JSON.stringify(message)}\n`;
 }
 
 function atLine(error: unknown, line: number): unknown {

@@ -6,7 +6,6 @@ import type {
   RelayRun,
   ReplayCount,
   StartedRun,
-  TrackEnd,
   TrackedLine,
   TrackSums,
 } from "../model/answers.ts";
@@ -15,7 +14,7 @@ import { systemClock } from "../model/system-clock.ts";
 import { type AnswerOf, Calls, call, type RequestOf } from "./calls.ts";
 import { type Connection, connect, queryOf, type RelayClientOptions } from "./connection.ts";
 import { followLive, type LiveMessage } from "./live.ts";
-import { type SentMessage, sendMessage, startRun, trackAll } from "./messages.ts";
+import { type Messages, type SentMessage, sendMessage, startRun, trackAll } from "./messages.ts";
 import type {
   AuditOptions,
   AuditRange,
@@ -99,15 +98,10 @@ export class RelayClient extends Calls {
 
   /**
    * Registers any number of messages: yields the result of each, in order, and returns the sums. A refused message does not
-   * stop the others. Nothing is registered unless the report is read. Scope `track`.
+   * stop the others. Nothing is registered unless the report is read. Text is JSON without line breaks. Scope `track`.
    */
-  trackAll(messages: Iterable<MessageRegistration> | AsyncIterable<MessageRegistration>): AsyncGenerator<TrackedLine, TrackSums> {
+  trackAll(messages: Messages): AsyncGenerator<TrackedLine, TrackSums> {
     return trackAll(this.#connection, messages);
-  }
-
-  /** Posts NDJSON once; returns the lines of the report, the last of which has the sums. Scope `track`. */
-  trackLines(lines: string): Promise<(TrackedLine | TrackEnd)[]> {
-    return this.#connection.lines("/v1/messages/track", lines);
   }
 
   /**
