@@ -1,8 +1,9 @@
 import { readdirSync } from "node:fs";
 
-// Which folder of src may import which (CONTRIBUTING.md draws the tree). Every folder may import itself, model and npm packages.
+// Which folder of src may import which (CONTRIBUTING.md draws the tree). Every folder may import itself, model, net and npm packages.
 const mayImport = {
   model: [],
+  net: [],
   receive: [],
   track: [],
   route: [],
@@ -23,6 +24,8 @@ const mayImport = {
   cli: "everything",
 };
 
+const shared = (folder) => (folder === "model" ? [] : folder === "net" ? ["model"] : ["model", "net"]);
+
 for (const folder of readdirSync("src")) {
   if (!folder.includes(".") && !Object.hasOwn(mayImport, folder))
     throw new Error(`src/${folder} has no import rule in .dependency-cruiser.mjs`);
@@ -32,12 +35,12 @@ const folderRules = Object.entries(mayImport)
   .filter(([, others]) => Array.isArray(others))
   .map(([folder, others]) => ({
     name: `${folder}-imports`,
-    comment: `src/${folder} imports ${["itself", "model", ...others].join(", ")} only; folders meet in src/app`,
+    comment: `src/${folder} imports ${["itself", ...shared(folder), ...others].join(", ")} only; folders meet in src/app`,
     severity: "error",
     from: { path: `^src/${folder}/` },
     to: {
       path: "^src/",
-      pathNot: [`^src/(${[folder, "model", ...others].join("|")})/`, ...(folder === "config" ? ["/settings\\.ts$"] : [])],
+      pathNot: [`^src/(${[folder, ...shared(folder), ...others].join("|")})/`, ...(folder === "config" ? ["/settings\\.ts$"] : [])],
     },
   }));
 

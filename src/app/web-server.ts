@@ -4,7 +4,7 @@ import { type AddressInfo, Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { Settings } from "../config/schema.ts";
 import { answerMalformed, createHttp } from "../control/http.ts";
-import { type ListenTls, listenOptions, tlsOptions } from "../model/tls.ts";
+import { type ListenTls, listenOptions, tlsOptions } from "../net/tls.ts";
 import { dropBody, errorAnswer, isTooMuchToDrop, send, sendEarly } from "../receive/answer.ts";
 import { WebhookRequest } from "../receive/read-body.ts";
 

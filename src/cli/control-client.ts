@@ -3,7 +3,7 @@ import type { Agent } from "undici";
 import { RelayClient, RelayClientError } from "../client/relay-client.ts";
 import { pagesOf } from "../client/steps.ts";
 import { allEndpoints } from "../model/endpoints/table.ts";
-import type { ListenTls } from "../model/tls.ts";
+import type { ListenTls } from "../net/tls.ts";
 import { CommandFailed } from "./io.ts";
 
 /** Where a relay listens. */
@@ -212,7 +212,7 @@ export function fetchOf(at: Reachable, options?: Agent.Options): Fetch {
 
 /** Node's own `fetch` takes no TLS settings. */
 async function ownFetch(tls: ListenTls | undefined, options: Agent.Options = {}): Promise<typeof fetch> {
-  const [undici, { ownPortOptions }] = await Promise.all([import("undici"), import("../model/tls.ts")]);
+  const [undici, { ownPortOptions }] = await Promise.all([import("undici"), import("../net/tls.ts")]);
   const dispatcher = new undici.Agent({ allowH2: false, ...(tls && { connect: ownPortOptions(tls) }), ...options });
   return ((url: string, init: RequestInit) => undici.fetch(url, { ...(init as object), dispatcher })) as typeof fetch;
 }

@@ -1,6 +1,6 @@
 import { type DestinationSettings, signingSecrets, type UrlDestinationSettings } from "../deliver/settings.ts";
 import { kindHint, statusHint } from "../model/known-words.ts";
-import { readRedisUrl } from "../model/redis.ts";
+import { readRedisUrl } from "../net/redis.ts";
 import type { Match } from "../route/settings.ts";
 import { pathText } from "./fault.ts";
 import { isLoopbackHost, isPrivateHost } from "./private-address.ts";

@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { redisUrlSchema } from "../model/redis.ts";
 import { type Shard, wholeRoute } from "../model/route-lease.ts";
 import { Secret, secretSchema } from "../model/secret.ts";
 import { decodeKey } from "../model/signature.ts";
-import { tlsSchema } from "../model/tls.ts";
 import { durationSchema, rateSchema } from "../model/units.ts";
-import { isUnixSocket, unixSocketFault } from "../model/unix-socket.ts";
+import { redisUrlSchema } from "../net/redis.ts";
+import { tlsSchema } from "../net/tls.ts";
+import { isUnixSocket, unixSocketFault } from "../net/unix-socket.ts";
 import { type RejectionPreset, rejectionPresets } from "./destinations/rejections.ts";
 
 export const retrySchema = z.strictObject({

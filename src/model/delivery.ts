@@ -2,7 +2,6 @@ import type { Failing } from "./breaker.ts";
 import type { KeptHeaders, Origin } from "./event.ts";
 import type { HydrationBrief } from "./hydration.ts";
 import type { EventId } from "./ids.ts";
-import { type RedisFaultKind, redisFaultKinds } from "./redis.ts";
 import type { Shard } from "./route-lease.ts";
 
 export { type DeliveryState, deliveryStates } from "./states.ts";
@@ -22,6 +21,40 @@ export type UrlResult = Exclude<AttemptResult, { kind: "taken" }>;
  * `failIfBody` matches a 2xx answer; `internal`: a fault of the relay, with any kind of destination.
  */
 const urlErrors = ["timeout", "connect", "dns", "reset", "tls", "blocked", "protocol", "rejected", "aborted", "internal"] as const;
+
+/**
+ * Why a Redis command fails.
+ *
+ * | kind | meaning | answer |
+ * |---|---|---|
+ * | `unreachable` | no connection: not running, no such name, network, closed while waiting | none |
+ * | `hung` | connected, and does not answer in time; or a script blocks it for seconds | none |
+ * | `loading` | reads its files after a start | `LOADING` |
+ * | `clients` | `maxclients` is reached | `ERR max number of clients` |
+ * | `cluster` | the Cluster has no node for the keys, or the keys are moving | `CLUSTERDOWN`, `MOVED` … |
+ * | `credentials` | wrong user or password, or a user without the permissions | `NOAUTH`, `WRONGPASS`, `NOPERM` |
+ * | `database` | has no database of that number | `ERR DB index is out of range` |
+ * | `stranger` | the server is no Redis, or TLS fails | |
+ * | `full` | `maxmemory` is reached, commands that need memory fail | `OOM` |
+ * | `read-only` | a replica, no longer the primary | `READONLY`, `MASTERDOWN` |
+ * | `disk` | cannot write its files, so it refuses writes | `MISCONF` |
+ * | `replicas` | fewer replicas than `min-replicas-to-write` | `NOREPLICAS` |
+ */
+export const redisFaultKinds = [
+  "unreachable",
+  "hung",
+  "loading",
+  "clients",
+  "cluster",
+  "credentials",
+  "database",
+  "stranger",
+  "full",
+  "read-only",
+  "disk",
+  "replicas",
+] as const;
+export type RedisFaultKind = (typeof redisFaultKinds)[number];
 
 /**
  * Why an attempt failed without a status. For a queue or a stream: the fault of its Redis, or `refused` when Redis works and

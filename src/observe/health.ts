@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
 import type { Alarm, AlarmChange } from "../model/alarm.ts";
-import { lookupFunction } from "../model/name-lookup.ts";
+import { lookupFunction } from "../net/name-lookup.ts";
 
 /** Whether the relay is ready, and if not, why. */
 export interface Health {

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { Budgets } from "../model/budget.ts";
 import type { Clock } from "../model/clock.ts";
 import type { Secret } from "../model/secret.ts";
-import { type TlsSettings, tlsKey } from "../model/tls.ts";
+import { type TlsSettings, tlsKey } from "../net/tls.ts";
 import { createServiceClient, type ServiceClient } from "./client.ts";
 import { type QuotaReason, type StopReason, stopReasons } from "./limits/account.ts";
 import type { LimiterState } from "./limits/limiter.ts";

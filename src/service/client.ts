@@ -1,10 +1,10 @@
 import { createRequire } from "node:module";
 import type { Clock } from "../model/clock.ts";
-import { takingContinue } from "../model/interim-answers.ts";
-import { lookupFunction } from "../model/name-lookup.ts";
 import { createRedactor } from "../model/redact.ts";
 import type { Secret } from "../model/secret.ts";
-import { type TlsSettings, tlsOptions } from "../model/tls.ts";
+import { takingContinue } from "../net/interim-answers.ts";
+import { lookupFunction } from "../net/name-lookup.ts";
+import { type TlsSettings, tlsOptions } from "../net/tls.ts";
 import { type Admission, defaultConcurrency } from "./admission.ts";
 import { type CallContext, type CallOptions, type CallReport, call, cutAll, endWaits, type ServiceRequest } from "./call.ts";
 import {

@@ -1,7 +1,7 @@
 import { brotliDecompressSync, gunzipSync, inflateSync, zstdDecompressSync } from "node:zlib";
 import type { Dispatcher } from "undici";
 import type { Clock } from "../model/clock.ts";
-import { mostInterim } from "../model/interim-answers.ts";
+import { mostInterim } from "../net/interim-answers.ts";
 import type { Answer } from "./answers.ts";
 
 type Controller = Dispatcher.DispatchController;

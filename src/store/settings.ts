@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { postgresPlaceText, postgresUrlSchema, readPostgresUrl } from "../model/postgres.ts";
 import { scheduleSchema } from "../model/schedule.ts";
-import { tlsSchema } from "../model/tls.ts";
+import { tlsSchema } from "../net/tls.ts";
 
 const driverText = "sqlite: one file, for one process. postgres: a database that any number of relay processes share.";
 

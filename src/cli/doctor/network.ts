@@ -5,7 +5,7 @@ import { createConnector } from "../../deliver/destinations/connections.ts";
 import type { UrlDestinationSettings } from "../../deliver/settings.ts";
 import type { Secret } from "../../model/secret.ts";
 import { systemClock } from "../../model/system-clock.ts";
-import { expiryOf, type TlsSettings, tlsKey } from "../../model/tls.ts";
+import { expiryOf, type TlsSettings, tlsKey } from "../../net/tls.ts";
 import { createServiceClient } from "../../service/client.ts";
 import { ServiceError } from "../../service/errors.ts";
 import { createLimiter } from "../../service/limits/limiter.ts";

@@ -1,9 +1,10 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import { createRedisLinks, linkFaultOf } from "../../deliver/destinations/redis-link.ts";
-import { type RedisFault, type RedisFaultKind, readRedisUrl, redisErrorText, redisPlaceText } from "../../model/redis.ts";
+import type { RedisFaultKind } from "../../model/delivery.ts";
 import type { Secret } from "../../model/secret.ts";
-import type { TlsSettings } from "../../model/tls.ts";
+import { type RedisFault, readRedisUrl, redisErrorText, redisPlaceText } from "../../net/redis.ts";
+import type { TlsSettings } from "../../net/tls.ts";
 import { bytesText, type Finding, fail, ok, warn } from "./finding.ts";
 
 /** Facts about the Redis of a queue or a stream. Null: the user may not read it. */

@@ -7,10 +7,9 @@ import { placedSecrets } from "../../config/sources.ts";
 import { warnings } from "../../config/warnings.ts";
 import type { SecretUse, SecretUseView } from "../../model/answers.ts";
 import { readPostgresUrl } from "../../model/postgres.ts";
-import { readRedisUrl } from "../../model/redis.ts";
-
 import { Secret } from "../../model/secret.ts";
 import { spanText } from "../../model/span-text.ts";
+import { readRedisUrl } from "../../net/redis.ts";
 import { secretUsage } from "../../receive/signature/usage.ts";
 import { counted } from "../output.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import { unknownName } from "../../model/nearest.ts";
 import { systemClock } from "../../model/system-clock.ts";
-import { ownPortOptions } from "../../model/tls.ts";
+import { ownPortOptions } from "../../net/tls.ts";
 import { describeFixture, type Fixture, FixtureRefused, truncatedFixture, withPhoneNumberId } from "../../sandbox/fixtures/fixture.ts";
 import { builtInFixtures, findFixture, fixtureNames } from "../../sandbox/fixtures/fixture-files.ts";
 import { fixturePosts } from "../../sandbox/fixtures/fixture-posts.ts";

@@ -5,7 +5,7 @@ import type { FormatName } from "../../model/formats/formats.ts";
 import { unknownName } from "../../model/nearest.ts";
 import { MissingSecret, type Secret } from "../../model/secret.ts";
 import type { SignatureSettings } from "../../model/signature.ts";
-import type { ListenTls } from "../../model/tls.ts";
+import type { ListenTls } from "../../net/tls.ts";
 import { CommandFailed, type Io } from "../io.ts";
 import { checkedRate, ownAddress } from "../reach-relay.ts";
 import { readForLooking, readPart } from "../settings-option.ts";

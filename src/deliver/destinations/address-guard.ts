@@ -1,7 +1,7 @@
 import type { LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
 import type { AttemptError } from "../../model/delivery.ts";
-import { type LookupAll, lookUpName } from "../../model/name-lookup.ts";
+import { type LookupAll, lookUpName } from "../../net/name-lookup.ts";
 
 /** No connection was made, so nothing was sent. `message` is for the operator. */
 export class ConnectionFailed extends Error {

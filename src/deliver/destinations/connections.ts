@@ -2,9 +2,9 @@ import { createRequire } from "node:module";
 import net from "node:net";
 import tls from "node:tls";
 import type { Client } from "undici";
-import { takeContinue } from "../../model/interim-answers.ts";
-import type { LookupAll } from "../../model/name-lookup.ts";
-import { type TlsSettings, tlsOptions } from "../../model/tls.ts";
+import { takeContinue } from "../../net/interim-answers.ts";
+import type { LookupAll } from "../../net/name-lookup.ts";
+import { type TlsSettings, tlsOptions } from "../../net/tls.ts";
 import { blockedAddress, ConnectionFailed, guardedLookup, isPublicAddress } from "./address-guard.ts";
 
 /** One connection to the destination. undici opens a new socket when the old one was closed while idle. */

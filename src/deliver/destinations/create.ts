@@ -2,7 +2,7 @@ import type { z } from "zod";
 import { keptResponseBytes } from "../../model/delivery.ts";
 import type { Redactor } from "../../model/redact.ts";
 import type { Secret } from "../../model/secret.ts";
-import type { TlsSettings } from "../../model/tls.ts";
+import type { TlsSettings } from "../../net/tls.ts";
 import { type DestinationKind, type DestinationSettings, type destinationSchemas, kindOf } from "../settings.ts";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "./destination.ts";
 import { createQueueDestination } from "./queue.ts";

@@ -1,6 +1,6 @@
 import type { Dispatcher } from "undici";
 import type { AttemptError } from "../../model/delivery.ts";
-import { mostInterim } from "../../model/interim-answers.ts";
+import { mostInterim } from "../../net/interim-answers.ts";
 import { ConnectionFailed } from "./address-guard.ts";
 import type { Borrower, Connection, Connections } from "./connections.ts";
 import type { Abortable, UrlOutcome } from "./destination.ts";

@@ -3,10 +3,10 @@ import tls from "node:tls";
 import type { Redis } from "ioredis";
 import { growingWait } from "../../model/backoff.ts";
 import type { AttemptError } from "../../model/delivery.ts";
-import { lookupFunction } from "../../model/name-lookup.ts";
-import { isWithoutDatabase, type RedisFault, type RedisPlace, readRedisUrl, redisErrorText, redisFaultOf } from "../../model/redis.ts";
 import type { Secret } from "../../model/secret.ts";
-import { type TlsSettings, tlsKey, tlsOptions } from "../../model/tls.ts";
+import { lookupFunction } from "../../net/name-lookup.ts";
+import { isWithoutDatabase, type RedisFault, type RedisPlace, readRedisUrl, redisErrorText, redisFaultOf } from "../../net/redis.ts";
+import { type TlsSettings, tlsKey, tlsOptions } from "../../net/tls.ts";
 import { type AttemptOutcome, InFlight } from "./destination.ts";
 
 /** The connection to one Redis, shared by all destinations there. */

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import pg from "pg";
 import { readPostgresUrl } from "../../model/postgres.ts";
-import { type TlsSettings, tlsOptions } from "../../model/tls.ts";
+import { type TlsSettings, tlsOptions } from "../../net/tls.ts";
 import { StoreUnavailable } from "../port.ts";
 import type { Answer, Connection } from "./runner.ts";
 import { startOfServer } from "./server.ts";

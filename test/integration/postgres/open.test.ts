@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { leaseTimes } from "../../../src/model/route-lease.ts";
-import type { TlsSettings } from "../../../src/model/tls.ts";
+import type { TlsSettings } from "../../../src/net/tls.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
 import { connect } from "../../../src/store/postgres/connect.ts";
 import { openPostgresStore, type PostgresStore } from "../../../src/store/postgres/open.ts";

@@ -5,7 +5,7 @@ import type { TLSSocket } from "node:tls";
 import { expect, test } from "vitest";
 import { checkServices, judgeExpiries, probeDestination } from "../../../src/cli/doctor/network.ts";
 import { Secret } from "../../../src/model/secret.ts";
-import { tlsSchema } from "../../../src/model/tls.ts";
+import { tlsSchema } from "../../../src/net/tls.ts";
 import type { ServiceError } from "../../../src/service/errors.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { LookupAll } from "../../../src/model/name-lookup.ts";
+import type { LookupAll } from "../../../src/net/name-lookup.ts";
 import { attempt, destinationTo, told } from "./attempt.ts";
 import { startHttp, startRaw } from "./downstream.ts";
 

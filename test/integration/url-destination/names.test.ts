@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { createNameLookup, lookUpName, type NameLookupParts, searchList } from "../../../src/model/name-lookup.ts";
+import { createNameLookup, lookUpName, type NameLookupParts, searchList } from "../../../src/net/name-lookup.ts";
 import { postAlert } from "../../../src/observe/health.ts";
 import { withBusyThreads } from "../../harness/busy-threads.ts";
 import { type DnsName, startDnsServer } from "../../harness/dns-server.ts";

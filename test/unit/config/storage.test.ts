@@ -4,7 +4,7 @@ import { parseSettings } from "../../../src/config/load.ts";
 import { printSettings } from "../../../src/config/print.ts";
 import { postgresPlaceText, readPostgresUrl } from "../../../src/model/postgres.ts";
 import { createRedactor } from "../../../src/model/redact.ts";
-import { readRedisUrl, redisPlaceText } from "../../../src/model/redis.ts";
+import { readRedisUrl, redisPlaceText } from "../../../src/net/redis.ts";
 import { faultsOf } from "./faults-of.ts";
 
 const url = "redis://app:s3cr%2Ft@redis.internal:6380/2";

@@ -2,7 +2,7 @@ import type { LookupFunction } from "node:net";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { guardedLookup, isPublicAddress } from "../../../src/deliver/destinations/address-guard.ts";
-import { type LookupAll, lookUpName } from "../../../src/model/name-lookup.ts";
+import { type LookupAll, lookUpName } from "../../../src/net/name-lookup.ts";
 
 const refused = [
   ["unspecified", "0.0.0.0", "0.1.2.3", "::"],

@@ -3,8 +3,14 @@ import { describe, expect, test } from "vitest";
 import { breakerVerdict } from "../../../src/deliver/breaker.ts";
 import { decide, type SettlingDecision, settledBy } from "../../../src/deliver/decide.ts";
 import { destinationSchemas, retrySchema } from "../../../src/deliver/settings.ts";
-import { type AttemptError, type AttemptResult, attemptErrors, deliveryStates, outcomeOf } from "../../../src/model/delivery.ts";
-import { redisFaultKinds } from "../../../src/model/redis.ts";
+import {
+  type AttemptError,
+  type AttemptResult,
+  attemptErrors,
+  deliveryStates,
+  outcomeOf,
+  redisFaultKinds,
+} from "../../../src/model/delivery.ts";
 
 const page = readFileSync(new URL("../../../docs/concepts/delivery-guarantees.md", import.meta.url), "utf8");
 const causes = [...page.matchAll(/^\| (a status, such as )?`([\w-]+)` \| (counts|free) \|/gm)].map(([, , cause = "", attempt]) => ({

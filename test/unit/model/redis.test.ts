@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { redisErrorText, redisFaultOf } from "../../../src/model/redis.ts";
+import { redisErrorText, redisFaultOf } from "../../../src/net/redis.ts";
 
 const reply = (message: string) =>
   Object.assign(new Error(message), { name: "ReplyError", command: { name: "set", args: ["k", "secret"] } });

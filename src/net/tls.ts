@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import type { PeerCertificate } from "node:tls";
 import { z } from "zod";
-import { type Secret, secretSchema } from "./secret.ts";
+import { type Secret, secretSchema } from "../model/secret.ts";
 
 const certificate = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 

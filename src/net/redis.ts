@@ -1,4 +1,5 @@
-import { secretSchema } from "./secret.ts";
+import type { RedisFaultKind } from "../model/delivery.ts";
+import { secretSchema } from "../model/secret.ts";
 
 /** The address of a Redis and its credentials. Never print it as a whole (see {@link redisPlaceText}). */
 export interface RedisPlace {
@@ -46,40 +47,6 @@ export const redisUrlSchema = secretSchema.refine(
   (url) => readRedisUrl(url.reveal()) !== null,
   "is not a Redis URL, such as redis://user:password@host:6379/0, or rediss:// with TLS (in user and password, / ? # @ : and % are percent-encoded)",
 );
-
-/**
- * Why a Redis command fails.
- *
- * | kind | meaning | answer |
- * |---|---|---|
- * | `unreachable` | no connection: not running, no such name, network, closed while waiting | none |
- * | `hung` | connected, and does not answer in time; or a script blocks it for seconds | none |
- * | `loading` | reads its files after a start | `LOADING` |
- * | `clients` | `maxclients` is reached | `ERR max number of clients` |
- * | `cluster` | the Cluster has no node for the keys, or the keys are moving | `CLUSTERDOWN`, `MOVED` … |
- * | `credentials` | wrong user or password, or a user without the permissions | `NOAUTH`, `WRONGPASS`, `NOPERM` |
- * | `database` | has no database of that number | `ERR DB index is out of range` |
- * | `stranger` | the server is no Redis, or TLS fails | |
- * | `full` | `maxmemory` is reached, commands that need memory fail | `OOM` |
- * | `read-only` | a replica, no longer the primary | `READONLY`, `MASTERDOWN` |
- * | `disk` | cannot write its files, so it refuses writes | `MISCONF` |
- * | `replicas` | fewer replicas than `min-replicas-to-write` | `NOREPLICAS` |
- */
-export const redisFaultKinds = [
-  "unreachable",
-  "hung",
-  "loading",
-  "clients",
-  "cluster",
-  "credentials",
-  "database",
-  "stranger",
-  "full",
-  "read-only",
-  "disk",
-  "replicas",
-] as const;
-export type RedisFaultKind = (typeof redisFaultKinds)[number];
 
 export interface RedisFault {
   readonly kind: RedisFaultKind;
