@@ -68,11 +68,22 @@ const writes = [1, 2, 5, 10, 25, 50, 100, 250, 500];
 const statusClasses = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 const breakerNumber = { closed: 0, "half-open": 1, open: 2 };
 
+let ofProcess: Registry | null = null;
+
+/** Node's own metrics, once for a process: their timers and observers never end. */
+function nodeMetrics(): Registry {
+  if (ofProcess === null) {
+    ofProcess = new Registry();
+    collectDefaultMetrics({ register: ofProcess });
+  }
+  return ofProcess;
+}
+
 /** The relay's metrics, in their own registry. Labels are few, and never hold a wamid or a phone number. */
 export function createMetrics(build: BuildInfo) {
   const registry = new Registry();
   const registers = [registry];
-  collectDefaultMetrics({ register: registry });
+  const ofNode = nodeMetrics();
 
   const described: DescribedMetric[] = [];
   const options = <Label extends string>(
@@ -322,11 +333,13 @@ export function createMetrics(build: BuildInfo) {
       up.storing.set(Number(storing));
       const texts: string[] = [];
       let startedAt = performance.now();
-      for (const { name } of registry.getMetricsAsArray()) {
-        texts.push(await registry.getSingleMetricAsString(name));
-        if (performance.now() - startedAt < sliceMs) continue;
-        await nextTurn();
-        startedAt = performance.now();
+      for (const from of [ofNode, registry]) {
+        for (const { name } of from.getMetricsAsArray()) {
+          texts.push(await from.getSingleMetricAsString(name));
+          if (performance.now() - startedAt < sliceMs) continue;
+          await nextTurn();
+          startedAt = performance.now();
+        }
       }
       return `${texts.join("\n\n")}\n`;
     },
