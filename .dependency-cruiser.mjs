@@ -44,6 +44,9 @@ const folderRules = Object.entries(mayImport)
     },
   }));
 
+/** Plain things of src/model that the sandbox shares with the relay: time, ids, JSON and connections. */
+const sandboxMayImport = ["backoff", "clock", "ids", "json", "node-version", "system-clock"];
+
 /** What the package, and a worker thread, start with. */
 const entries = `^src/(cli/wamid-relay\\.js|client/relay-client\\.ts|sandbox/start-sandbox\\.ts|store/sqlite/inspect-thread\\.ts|console/main\\.tsx|console/vite\\.config\\.ts)$`;
 
@@ -51,6 +54,18 @@ export default {
   forbidden: [
     ...folderRules,
     { name: "app-imports", severity: "error", from: { path: "^src/app/" }, to: { path: "^src/(cli|sandbox)/" } },
+    {
+      name: "sandbox-independent",
+      comment:
+        "the sandbox signs, ranks and reads with code of its own, so that it cannot share a mistake with the relay; docs/contributing/sandbox.md",
+      severity: "error",
+      // The fixtures: `trigger` lists what the relay makes of a body. The service that is played never does.
+      from: { path: "^src/sandbox/", pathNot: "^src/sandbox/fixtures/" },
+      to: {
+        path: "^src/",
+        pathNot: ["^src/(sandbox|net)/", `^src/model/(${sandboxMayImport.join("|")})\\.[jt]s$`],
+      },
+    },
     { name: "no-cycles", comment: "imports of types count", severity: "error", from: {}, to: { circular: true } },
     {
       name: "no-unused-files",

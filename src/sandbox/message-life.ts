@@ -1,5 +1,5 @@
-import type { MessageStatus } from "../model/statuses.ts";
 import type { Random } from "./random.ts";
+import type { MessageStatus } from "./statuses.ts";
 
 /** How a message can fare. */
 export const lives = ["read", "delivered", "failed", "failed-then-delivered"] as const;

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import type { Clock } from "../model/clock.ts";
-import { signatureSettingsSchema } from "../model/signature.ts";
 import type { ObservedPost } from "./events/observed-posts.ts";
 import { faultsSchema } from "./faults.ts";
 import type { Happening } from "./happenings.ts";
+import { signingSchema } from "./signing.ts";
 import { plans } from "./world/plans.ts";
 import type { Plan } from "./world/records.ts";
 import { usualMessages } from "./world/world.ts";
@@ -20,7 +20,7 @@ export const webhookOptionsSchema = z.strictObject({
   url: webhookUrl,
   events: eventKinds.default(["*"]),
   secret: z.string().min(1).optional(),
-  signature: signatureSettingsSchema.optional(),
+  signature: signingSchema.optional(),
   /** Meta's format only; not given: the sandbox's own. */
   verifyToken: z.string().min(1).optional(),
 });

@@ -1,4 +1,4 @@
-import { messageStatuses, reaches, stageOf } from "../../model/statuses.ts";
+import { reaches } from "../statuses.ts";
 import type { MessageRecord } from "../world/records.ts";
 
 /**
@@ -9,8 +9,8 @@ import type { MessageRecord } from "../world/records.ts";
  */
 export function fateOf({ status, future }: MessageRecord): "left" | "failed" | "open" {
   if (status === "failed") return "failed";
-  if (stageOf(messageStatuses, status) !== "open") return "left";
-  const hasLeft = reaches(messageStatuses, status, "sent");
+  if (status !== "pending" && status !== "sent") return "left";
+  const hasLeft = reaches(status, "sent");
   return future.some((step) => !hasLeft || step.status === "failed") ? "open" : "left";
 }
 

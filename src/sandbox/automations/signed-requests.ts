@@ -1,9 +1,9 @@
 // By its file: Bun replaces "undici" by a part of it.
 import { Agent, buildConnector, request } from "undici/index.js";
 import type { Clock } from "../../model/clock.ts";
-import { createSigner } from "../../model/signature.ts";
 import { takingContinue } from "../../net/interim-answers.ts";
 import { lookupFunction } from "../../net/name-lookup.ts";
+import { createSigner } from "../signing.ts";
 import type { AutomationRecord } from "../world/records.ts";
 
 /** "Receiver of an automation's signed request must answer within 10 seconds." (messaging-service-api.md, "Other constants") */

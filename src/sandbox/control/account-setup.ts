@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import type { SignatureSettings } from "../../model/signature.ts";
 import { limitReached, limitsOf, notInPlan } from "../api/fault.ts";
+import type { SigningSettings } from "../signing.ts";
 import type { AccountRecord, AppRecord, AutomationRecord, KeyRecord, Plan, SendingNumber, WebhookRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 
@@ -60,7 +60,7 @@ export function createAccountSetup(parts: {
         readonly url: string;
         readonly events: readonly string[];
         readonly secret?: string | undefined;
-        readonly signature?: SignatureSettings | undefined;
+        readonly signature?: SigningSettings | undefined;
         readonly verifyToken?: string | undefined;
       },
     ): WebhookRecord {
@@ -86,7 +86,7 @@ export function createAccountSetup(parts: {
     },
     addAutomation(
       account: AccountRecord,
-      order: Pick<AutomationRecord, "name" | "status" | "trigger" | "steps"> & { readonly signature?: SignatureSettings | undefined },
+      order: Pick<AutomationRecord, "name" | "status" | "trigger" | "steps"> & { readonly signature?: SigningSettings | undefined },
     ): AutomationRecord {
       const { name, status, trigger, steps } = order;
       const record: AutomationRecord = {

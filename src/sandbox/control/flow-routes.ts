@@ -1,6 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import { signatureSettingsSchema } from "../../model/signature.ts";
+import { signingSchema } from "../signing.ts";
 import type { AutomationRecord, AutomationStep } from "../world/records.ts";
 import type { ControlParts } from "./parts.ts";
 import { found, read } from "./refusal.ts";
@@ -34,7 +34,7 @@ const newAutomation = z.strictObject({
   trigger: z.enum(["manual", "incoming-webhook", "customer-message"]).default("manual"),
   status: status.default("published"),
   steps: steps.default([]),
-  signature: signatureSettingsSchema.optional(),
+  signature: signingSchema.optional(),
 });
 const automationChange = z.strictObject({ status: status.optional(), steps: steps.optional() });
 

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { z } from "zod";
-import { messageStatuses, statusesOf } from "../../model/statuses.ts";
+import { messageStatuses } from "../statuses.ts";
 import type { MessageRecord } from "../world/records.ts";
 import type { ControlParts } from "./parts.ts";
 import { found, read, wholeNumber } from "./refusal.ts";
@@ -9,7 +9,7 @@ import { accountOf, pageOf, pageQuery, params } from "./request.ts";
 const messagesQuery = pageQuery.extend({ status: z.string().optional(), origin: z.string().optional() });
 const eventsQuery = pageQuery.extend({ event: z.string().optional(), wamid: z.string().optional() });
 const statusOrder = z.strictObject({
-  status: z.enum(statusesOf(messageStatuses)),
+  status: z.enum(messageStatuses),
   errorCode: z.union([z.string(), z.number()]).optional(),
 });
 /** A handler's patience; what takes longer is asked again. */

@@ -1,4 +1,4 @@
-import type { MessageStatus } from "../../model/statuses.ts";
+import type { MessageStatus } from "../statuses.ts";
 
 /** `data` of an envelope (messaging-service-api.md, "Event envelope"). */
 export type EventData = Readonly<Record<string, unknown>>;

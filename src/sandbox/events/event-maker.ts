@@ -1,7 +1,7 @@
 import type { EventId, RunId, Wamid } from "../../model/ids.ts";
-import type { MessageStatus } from "../../model/statuses.ts";
 import { createGrowingIds } from "../growing-ids.ts";
 import type { Random } from "../random.ts";
+import type { MessageStatus } from "../statuses.ts";
 import { automationCompletedData, automationFailedData, type EventData, messageStatusData, truncatedData } from "./event-data.ts";
 
 /** An event envelope as the service sends it (messaging-service-api.md, "Event envelope"). */

@@ -1,10 +1,10 @@
 // By its file: Bun replaces "undici" by a part of it.
 import { buildConnector, Pool } from "undici/index.js";
 import type { Clock } from "../../model/clock.ts";
-import { createSigner } from "../../model/signature.ts";
 import { takingContinue } from "../../net/interim-answers.ts";
 import { lookupFunction } from "../../net/name-lookup.ts";
 import { signAsMeta } from "../meta/sign.ts";
+import { createSigner } from "../signing.ts";
 import type { WebhookRecord } from "../world/records.ts";
 import type { Answer } from "./after-try.ts";
 import { Exchange } from "./exchange.ts";

@@ -1,7 +1,7 @@
 import type { Clock } from "../../model/clock.ts";
 import type { EventId } from "../../model/ids.ts";
-import { isSentByWebhook, messageStatuses } from "../../model/statuses.ts";
 import type { Limits } from "../limits/port.ts";
+import { isReported } from "../statuses.ts";
 import { plans } from "../world/plans.ts";
 import type { AccountRecord, DeliveryRecord, EventRecord, WebhookRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
@@ -88,8 +88,8 @@ export function createPublisher({ clock, ids, emit, onError }: PublisherSettings
   return {
     publish,
     messageStatus({ account, wamid, status, errorCode }) {
-      if (!isSentByWebhook(status)) return;
-      const data = messageStatusData(wamid, status, messageStatuses[status].error ? errorCode : undefined);
+      if (!isReported(status)) return;
+      const data = messageStatusData(wamid, status, status === "failed" ? errorCode : undefined);
       publish(account, "message.status", data, { wamid });
     },
     messageReceived() {},

@@ -1,5 +1,5 @@
-import type { MessageStatus } from "../../model/statuses.ts";
 import type { Random } from "../random.ts";
+import type { MessageStatus } from "../statuses.ts";
 import type { FutureStep } from "../world/records.ts";
 import { fateOf, stepsOf } from "./numbers.ts";
 

@@ -1,7 +1,7 @@
 import type { Clock } from "../../model/clock.ts";
-import { isSentByWebhook, type MessageStatus, messageStatuses, reaches, supersedes } from "../../model/statuses.ts";
 import type { CampaignTotals } from "../campaigns/totals.ts";
 import type { Publisher } from "../events/port.ts";
+import { isReported, type MessageStatus, reaches, supersedes } from "../statuses.ts";
 import type { FutureStep, MessageRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 import { fateOf } from "./numbers.ts";
@@ -26,9 +26,9 @@ function become(message: MessageRecord, now: number, { status, errorCode }: Omit
   message.status = status;
   message.statusAt = now;
   delete message.errorCode;
-  if (messageStatuses[status].error && errorCode !== undefined) message.errorCode = errorCode;
-  if (reaches(messageStatuses, status, "delivered")) message.deliveredAt ??= now;
-  if (reaches(messageStatuses, status, "read")) message.readAt ??= now;
+  if (status === "failed" && errorCode !== undefined) message.errorCode = errorCode;
+  if (reaches(status, "delivered")) message.deliveredAt ??= now;
+  if (reaches(status, "read")) message.readAt ??= now;
 }
 
 export function createLives({ world, clock, publisher, totals }: Parts): Lives {
@@ -43,7 +43,7 @@ export function createLives({ world, clock, publisher, totals }: Parts): Lives {
   };
   const take = (message: MessageRecord, step: FutureStep): void => {
     message.future.shift();
-    const isLate = !supersedes(messageStatuses, message.status, step.status);
+    const isLate = !supersedes(message.status, step.status);
     if (!isLate) change(message, step);
     world.messages.put(message);
     // A note that comes late is reported as what it says; the record knows better.
@@ -65,7 +65,7 @@ export function createLives({ world, clock, publisher, totals }: Parts): Lives {
       message.future = [];
       change(message, { status, ...(errorCode === undefined ? {} : { errorCode }) });
       world.messages.put(message);
-      if (isSentByWebhook(status)) publish(message);
+      if (isReported(status)) publish(message);
     },
   };
 }

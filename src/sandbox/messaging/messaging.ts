@@ -1,5 +1,4 @@
 import type { Clock } from "../../model/clock.ts";
-import { messageStatuses } from "../../model/statuses.ts";
 import { createCampaignTotals } from "../campaigns/totals.ts";
 import type { Publisher } from "../events/port.ts";
 import type { Random } from "../random.ts";
@@ -129,8 +128,8 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
     setStatus(account, messageId, status, errorCode) {
       const message = world.messages.of(account, messageId);
       if (message === undefined) throw messageNotFound();
-      if ([message.status, status].some((one) => messageStatuses[one].direction === "inbound")) throw notOurStatus();
-      lives.move(message, status, messageStatuses[status].error ? (errorCode ?? message.errorCode ?? unnamedFailure) : undefined);
+      if ([message.status, status].includes("received")) throw notOurStatus();
+      lives.move(message, status, status === "failed" ? (errorCode ?? message.errorCode ?? unnamedFailure) : undefined);
       return message;
     },
     contactFor(account, text, facts = {}) {

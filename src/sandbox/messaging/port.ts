@@ -1,4 +1,4 @@
-import type { MessageStatus } from "../../model/statuses.ts";
+import type { MessageStatus } from "../statuses.ts";
 import type { ConversationRecord, MessageOrigin, MessageRecord } from "../world/records.ts";
 
 /** A message to send, checked for types already. Exactly one of `text` and `template`. */

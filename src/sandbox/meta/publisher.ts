@@ -1,8 +1,8 @@
 import type { Clock } from "../../model/clock.ts";
-import { isSentByWebhook } from "../../model/statuses.ts";
 import type { Publisher } from "../events/port.ts";
 import type { MetaFaults } from "../faults.ts";
 import { mainAccount, wabaIdOf } from "../main-account.ts";
+import { isReported } from "../statuses.ts";
 import type { EventRecord, MessageRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 import { type MessageFacts, receivedUpdate, statusUpdates } from "./message-updates.ts";
@@ -84,7 +84,7 @@ export function createMetaPublisher(settings: MetaPublisherSettings): MetaPublis
     flush,
     messageStatus: (message) =>
       guarded(() => {
-        const facts = isSentByWebhook(message.status) ? factsOf(message) : null;
+        const facts = isReported(message.status) ? factsOf(message) : null;
         if (facts !== null) add(statusUpdates(facts, faults()));
       }),
     messageReceived: (message) =>

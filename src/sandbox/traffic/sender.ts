@@ -2,7 +2,7 @@
 import { type buildConnector, Pool } from "undici/index.js";
 import type { Clock } from "../../model/clock.ts";
 import type { EventId } from "../../model/ids.ts";
-import { createSigner, type SignatureSettings } from "../../model/signature.ts";
+import { createSigner, type SigningSettings } from "../signing.ts";
 import { type Acknowledgement, createAcknowledgements } from "./acknowledgements.ts";
 import { createPace } from "./pace.ts";
 import type { Post } from "./post.ts";
@@ -12,7 +12,7 @@ import { isWorthRetry, retryWait, type SenderRetry, usualRetry } from "./retry.t
 export interface SenderSettings {
   /** Where to post: the relay's `/webhooks/{source}`. */
   readonly url: string;
-  readonly signature: SignatureSettings;
+  readonly signature: SigningSettings;
   readonly secret: string;
   readonly clock: Clock;
   /** Posts in flight at once, each on a connection of its own. */

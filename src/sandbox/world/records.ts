@@ -1,6 +1,6 @@
 import type { Wamid } from "../../model/ids.ts";
-import type { SignatureSettings } from "../../model/signature.ts";
-import type { MessageStatus } from "../../model/statuses.ts";
+import type { SigningSettings } from "../signing.ts";
+import type { MessageStatus } from "../statuses.ts";
 import type { plans } from "./plans.ts";
 
 /**
@@ -56,7 +56,7 @@ export interface WebhookRecord extends Owned {
   events: string[];
   /** The secret that signs. */
   secret: string;
-  signature: SignatureSettings;
+  signature: SigningSettings;
   isEnabled: boolean;
   /** A callback URL of Meta's; not there: a URL of the service. */
   meta?: { readonly verifyToken: string; isVerified: boolean };
@@ -186,7 +186,7 @@ export interface AutomationRecord extends Owned {
   /** The last part of the path of its incoming webhook. */
   readonly hookId: string;
   /** How outgoing requests are signed. */
-  signature: SignatureSettings;
+  signature: SigningSettings;
   steps: AutomationStep[];
 }
 
