@@ -7,9 +7,23 @@ import { approvedTemplates, templateToSend } from "../messaging/templates.ts";
 import type { Random } from "../random.ts";
 import type { CampaignRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
-import { firstPhoneOf, mostStrangers } from "./made-up-phones.ts";
-import type { CampaignOrder, Campaigns } from "./port.ts";
-import { createRecipients } from "./recipients.ts";
+
+/** A bulk send: to the `phones` given, or to so many strangers (`recipients`); exactly one of the two. */
+export interface CampaignOrder {
+  readonly name: string;
+  /** The newest approved template by default. */
+  readonly templateId?: string | undefined;
+  readonly phones?: readonly string[] | undefined;
+  readonly recipients?: number | undefined;
+  readonly perSecond?: number | undefined;
+}
+
+export interface Campaigns {
+  /** The record is there at once; its messages follow in batches. Throws ApiFault: no phones, a bad phone, no template. */
+  start(account: string, order: CampaignOrder): CampaignRecord;
+  /** Takes up the campaigns that a state file remembers. */
+  resume(): void;
+}
 
 interface Parts {
   readonly world: World;
@@ -22,11 +36,11 @@ interface Parts {
 const usualPerSecond = 80;
 /** Small batches, so that none holds up the API. */
 const batchMs = 100;
+const mostStrangers = 1_000_000;
 
 /** Bulk sends. They go past the gate, so they count against no limit of the API ("Client guidance"). */
 export function createCampaigns({ world, clock, ids, random, messaging }: Parts): Campaigns {
   const phoneRandom = random.fork("campaigns");
-  const recipients = createRecipients({ world, ids });
 
   const sendTo = (to: string, campaign: CampaignRecord): void => {
     const { id, account, templateId } = campaign;
@@ -40,30 +54,30 @@ export function createCampaigns({ world, clock, ids, random, messaging }: Parts)
     }
   };
   const run = (campaign: CampaignRecord): void => {
+    const phones = world.recipients.get(campaign.id)?.phones ?? [];
     const perBatch = (campaign.perSecond * batchMs) / 1000;
     let due = Math.max(1, perBatch);
     const batch = (): void => {
       const size = Math.min(Math.floor(due), campaign.total - campaign.sent);
       due += perBatch - size;
-      for (const phone of recipients.take(campaign, size)) sendTo(phone, campaign);
+      for (const phone of phones.slice(campaign.sent, campaign.sent + size)) sendTo(phone, campaign);
       if (campaign.sent < campaign.total) clock.after(batchMs, batch);
+      else world.recipients.delete(campaign.id);
       world.campaigns.put(campaign);
     };
     if (campaign.sent < campaign.total) clock.after(0, batch);
   };
   return {
     start(account, order) {
-      const phones = recipientsOf(order);
-      const total = typeof phones === "number" ? phones : phones.length;
+      const phones = phonesOf(order, phoneRandom);
       const campaign: CampaignRecord = {
         id: ids(),
         account,
         createdAt: clock.now(),
         name: order.name,
         templateId: templateFor(world, account, order.templateId),
-        total,
+        total: phones.length,
         perSecond: order.perSecond ?? usualPerSecond,
-        firstPhone: typeof phones === "number" ? firstPhoneOf(total, phoneRandom) : null,
         sent: 0,
         deliveries: 0,
         reads: 0,
@@ -71,7 +85,8 @@ export function createCampaigns({ world, clock, ids, random, messaging }: Parts)
         failed: 0,
       };
       world.campaigns.put(campaign);
-      if (typeof phones !== "number") recipients.add(campaign, phones);
+      const { id, createdAt, total } = campaign;
+      if (total > 0) world.recipients.put({ id, account, createdAt, phones });
       run(campaign);
       return campaign;
     },
@@ -87,8 +102,8 @@ function templateFor(world: World, account: string, id: string | undefined): str
   return template.id;
 }
 
-/** Each phone once, in the order given; or how many strangers. */
-function recipientsOf({ phones, recipients, perSecond }: CampaignOrder): string[] | number {
+/** Each phone once, in the order given. Strangers' follow each other, so that in 10,000 each number that means something comes once. */
+function phonesOf({ phones, recipients, perSecond }: CampaignOrder, random: Random): string[] {
   if ((phones === undefined) === (recipients === undefined)) {
     throw invalid([{ path: ["phones"], message: "Mandá exactamente uno de phones y recipients." }]);
   }
@@ -97,5 +112,6 @@ function recipientsOf({ phones, recipients, perSecond }: CampaignOrder): string[
   if (recipients === undefined || !Number.isInteger(recipients) || recipients < 0 || recipients > mostStrangers) {
     throw invalid([{ path: ["recipients"], message: `Tiene que ser un entero de 0 a ${mostStrangers}.` }]);
   }
-  return recipients;
+  const first = random.below(10 ** 8 - recipients + 1);
+  return Array.from({ length: recipients }, (_, place) => `+54911${String(first + place).padStart(8, "0")}`);
 }

@@ -1,5 +1,5 @@
 import type { Clock } from "../../model/clock.ts";
-import type { Campaigns } from "../campaigns/port.ts";
+import type { Campaigns } from "../campaigns/campaigns.ts";
 import type { Posting, Publisher } from "../events/port.ts";
 import type { FaultSettings } from "../faults.ts";
 import type { Limits } from "../limits/port.ts";

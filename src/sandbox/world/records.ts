@@ -146,8 +146,6 @@ export interface CampaignRecord extends Owned {
   /** Recipients. */
   readonly total: number;
   readonly perSecond: number;
-  /** Of `total` strangers, whose phones are counted up from it; null: the phones are `RecipientsRecord`s. */
-  readonly firstPhone: string | null;
   /** Recipients tried so far, those the service or the provider refused included. */
   sent: number;
   /** Messages that reached the phone. */
@@ -157,10 +155,9 @@ export interface CampaignRecord extends Owned {
   failed: number;
 }
 
-/** Some of a campaign's recipients, not sent to yet. Apart from the campaign, which changes with every message. */
+/** Everybody whom a campaign writes to, under its id, until it ends. Apart from the campaign, which changes with every message. */
 export interface RecipientsRecord extends Owned {
-  readonly campaignId: string;
-  readonly phones: string[];
+  readonly phones: readonly string[];
 }
 
 /** One thing an automation does. `onError` is the exit of a request whose receiver did not answer 2xx within 10 s. */

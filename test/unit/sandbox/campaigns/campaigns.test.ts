@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { createCampaigns } from "../../../../src/sandbox/campaigns/campaigns.ts";
-import type { CampaignOrder } from "../../../../src/sandbox/campaigns/port.ts";
+import { type CampaignOrder, createCampaigns } from "../../../../src/sandbox/campaigns/campaigns.ts";
 import { createRandom } from "../../../../src/sandbox/random.ts";
 import { addTemplate, createService, day } from "../messaging/service.ts";
 
@@ -48,11 +47,11 @@ test("a campaign to thousands of strangers: as many events for wamids nobody kno
   expect(published.length).toBeGreaterThan(25_000);
 });
 
-test("a list longer than a piece is sent to in its order", () => {
+test("a long list is sent to in its order, and forgotten at the end", () => {
   const { start, clock, world } = createBulk();
   const phones = usualPhones(2_500);
   const campaign = start({ phones, perSecond: 7_000 });
-  expect(world.recipients.size).toBe(3);
+  expect(world.recipients.size).toBe(1);
   clock.advance(350);
   expect(campaign.sent).toBe(2_500);
   expect(world.messages.list("main").map(({ phone }) => phone)).toEqual(phones.filter((phone) => !/000[56]$/.test(phone)));
