@@ -1,15 +1,32 @@
+import { z } from "zod";
 import type { Clock } from "../../model/clock.ts";
 import { bodyLimits, parseWithin } from "../../model/json.ts";
+import { checked } from "../api/checked.ts";
 import { ApiFault, limitsOf } from "../api/fault.ts";
+import { createMinuteWindow, type MinuteWindow } from "../limits/minute-window.ts";
+import { outgoingBodySchema } from "../messaging/outgoing-body.ts";
+import type { Messaging } from "../messaging/port.ts";
+import { approvedTemplates } from "../messaging/templates.ts";
 import type { AccountRecord, AppRecord } from "../world/records.ts";
-import { type RpcId, rpcCodes, rpcError, rpcMessageSchema, rpcResult } from "./json-rpc.ts";
-import { createToolCallCap } from "./tool-call-cap.ts";
-import { createTools, type ToolParts } from "./tools.ts";
+import type { World } from "../world/world.ts";
 
 /** Revisions of MCP that this small server speaks, newest first; of what they differ in, it has nothing. */
 const revisions = ["2025-11-25", "2025-06-18", "2025-03-26"] as const;
 
-export interface McpParts extends ToolParts {
+/** Error codes of JSON-RPC 2.0, section 5.1, and the service's own for a cap ("Responses at the limit", messaging-service-api.md). */
+const codes = { parse: -32700, invalidRequest: -32600, methodNotFound: -32601, invalidParams: -32602, tooManyCalls: -32000 } as const;
+
+/** One message to the server; without `id` it is a notification. Batches are no part of MCP any more. */
+const messageSchema = z.object({
+  jsonrpc: z.literal("2.0"),
+  id: z.union([z.string(), z.number()]).optional(),
+  method: z.string(),
+  params: z.record(z.string(), z.unknown()).default({}),
+});
+
+export interface McpParts {
+  readonly world: World;
+  readonly messaging: Pick<Messaging, "send">;
   readonly clock: Pick<Clock, "now">;
   /** No cap on tool calls. */
   readonly isUnlimited: boolean;
@@ -23,65 +40,108 @@ export interface McpAnswer {
 }
 
 /** The service's MCP server: answers one JSON-RPC message of an app. */
-export function createMcp(parts: McpParts): (account: AccountRecord, app: AppRecord, body: Buffer) => McpAnswer {
-  const tools = createTools(parts);
-  const hasRoom = createToolCallCap(parts.clock);
+export function createMcp({
+  world,
+  messaging,
+  clock,
+  isUnlimited,
+}: McpParts): (from: AccountRecord, app: AppRecord, body: Buffer) => McpAnswer {
+  const windows = new Map<string, MinuteWindow>();
+  /**
+   * One that reads and one that sends. Which tools there are, and their shapes, is the sandbox's choice: the document shows
+   * the limits alone.
+   */
+  const tools = [
+    {
+      name: "list_templates",
+      description: "Lists the approved templates, newest first.",
+      schema: z.object({}),
+      call: (account: string) => ({
+        templates: approvedTemplates(world, account).map(({ id, name, language, category, variables }) => ({
+          id,
+          name,
+          language,
+          category,
+          variables: variables.map(({ name: key, label }) => ({ name: key, label })),
+        })),
+      }),
+    },
+    {
+      name: "send_message",
+      description: "Sends one message: free text within the 24-hour window, or a template.",
+      schema: outgoingBodySchema,
+      call(account: string, args: unknown) {
+        const { id, wamid, status, conversationId } = messaging.send(account, checked(outgoingBodySchema, args), "api");
+        return { id, wamid, status, conversationId };
+      },
+    },
+  ];
 
-  const callTool = (account: AccountRecord, app: AppRecord, id: RpcId, params: Readonly<Record<string, unknown>>): McpAnswer => {
+  /** "MCP tool calls per minute, per app": counts one, unless there is no room. */
+  const hasRoom = (app: AppRecord, most: number): boolean => {
+    const window = windows.get(app.id) ?? createMinuteWindow();
+    windows.set(app.id, window);
+    const now = clock.now();
+    if (!isUnlimited && window.count(now) >= most) return false;
+    window.add(now);
+    return true;
+  };
+  const callTool = (account: AccountRecord, app: AppRecord, { name, arguments: args = {} }: { name?: unknown; arguments?: unknown }) => {
+    const { toolCalls } = limitsOf(account.plan);
     // Only calls of tools count, whatever comes of them: the cap is on "MCP tool calls".
-    if (!parts.isUnlimited && !hasRoom(app, account.plan)) {
-      const text = `La app superó el límite de ${limitsOf(account.plan).toolCalls} llamadas a herramientas por minuto.`;
-      return { status: 429, headers: { "retry-after": "60" }, body: rpcError(id, rpcCodes.tooManyCalls, text) };
+    if (!hasRoom(app, toolCalls)) {
+      return {
+        error: { code: codes.tooManyCalls, message: `La app superó el límite de ${toolCalls} llamadas a herramientas por minuto.` },
+      };
     }
-    const tool = tools.find(({ name }) => name === params["name"]);
-    if (tool === undefined) return ok(rpcError(id, rpcCodes.invalidParams, `No existe la herramienta ${String(params["name"])}.`));
+    const tool = tools.find((one) => one.name === name);
+    if (tool === undefined) return { error: { code: codes.invalidParams, message: `No existe la herramienta ${String(name)}.` } };
     try {
-      const found = tool.call(account.id, params["arguments"] ?? {});
-      return ok(rpcResult(id, { content: [{ type: "text", text: JSON.stringify(found) }], structuredContent: found, isError: false }));
+      const found = tool.call(account.id, args);
+      return { result: { content: [{ type: "text", text: JSON.stringify(found) }], structuredContent: found, isError: false } };
     } catch (error) {
       if (!(error instanceof ApiFault)) throw error;
       // As MCP wants it: the model gets the error and may correct itself.
-      return ok(rpcResult(id, { content: [{ type: "text", text: JSON.stringify(error.body) }], isError: true }));
+      return { result: { content: [{ type: "text", text: JSON.stringify(error.body) }], isError: true } };
     }
   };
   return (account, app, body) => {
-    const given = parsed(body);
-    const message = rpcMessageSchema.safeParse(given);
+    const read = parseWithin(body, bodyLimits);
+    const message = messageSchema.safeParse("value" in read ? read.value : undefined);
     if (!message.success) {
-      const code = given === undefined ? rpcCodes.parse : rpcCodes.invalidRequest;
-      return { status: 400, body: rpcError(null, code, "El cuerpo no es un mensaje JSON-RPC 2.0.") };
+      const code = "value" in read ? codes.invalidRequest : codes.parse;
+      return { status: 400, body: { jsonrpc: "2.0", id: null, error: { code, message: "El cuerpo no es un mensaje JSON-RPC 2.0." } } };
     }
-    const { id, method, params = {} } = message.data;
+    const { id, method, params } = message.data;
     if (id === undefined) return { status: 202, body: null };
+    const ok = (outcome: object): McpAnswer => ({ status: 200, body: { jsonrpc: "2.0", id, ...outcome } });
     switch (method) {
       case "initialize":
-        return ok(rpcResult(id, introduction(params["protocolVersion"])));
+        return ok({
+          result: {
+            protocolVersion: revisions.find((revision) => revision === params["protocolVersion"]) ?? revisions[0],
+            capabilities: { tools: {} },
+            serverInfo: { name: "wamid-relay-sandbox", version: "1" },
+          },
+        });
       case "ping":
-        return ok(rpcResult(id, {}));
+        return ok({ result: {} });
       case "tools/list":
-        return ok(rpcResult(id, { tools: tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })) }));
-      case "tools/call":
-        return callTool(account, app, id, params);
+        return ok({
+          result: { tools: tools.map(({ name, description, schema }) => ({ name, description, inputSchema: jsonSchemaOf(schema) })) },
+        });
+      case "tools/call": {
+        const outcome = callTool(account, app, params);
+        return outcome.error?.code === codes.tooManyCalls ? { ...ok(outcome), status: 429, headers: { "retry-after": "60" } } : ok(outcome);
+      }
       default:
-        return ok(rpcError(id, rpcCodes.methodNotFound, `No existe el método ${method}.`));
+        return ok({ error: { code: codes.methodNotFound, message: `No existe el método ${method}.` } });
     }
   };
 }
 
-function introduction(asked: unknown): object {
-  return {
-    protocolVersion: revisions.find((revision) => revision === asked) ?? revisions[0],
-    capabilities: { tools: {} },
-    serverInfo: { name: "wamid-relay-sandbox", version: "1" },
-  };
-}
-
-function ok(body: object): McpAnswer {
-  return { status: 200, body };
-}
-
-/** Undefined for a body that is no JSON. */
-function parsed(body: Buffer): unknown {
-  const read = parseWithin(body, bodyLimits);
-  return "value" in read ? read.value : undefined;
+/** The draft is named by the dialect of JSON Schema that MCP takes for granted; `$schema` would only repeat it. */
+function jsonSchemaOf(schema: z.ZodType): object {
+  const { $schema: _, ...inputSchema } = z.toJSONSchema(schema, { io: "input" });
+  return inputSchema;
 }
