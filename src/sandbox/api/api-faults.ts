@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { ApiFaultSettings } from "../faults.ts";
-import { capReached } from "../limits/refusals.ts";
+import { capReached } from "../limits/limits.ts";
 import type { Random } from "../random.ts";
 import { unexpectedText } from "./error-answers.ts";
 import { type ApiFault, limitsOf, refused } from "./fault.ts";

@@ -1,6 +1,6 @@
 import Fastify, { type FastifyInstance } from "fastify";
 import type { ApiFaultSettings } from "../faults.ts";
-import type { Limits } from "../limits/port.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { Random } from "../random.ts";
 import { addApiFaults } from "./api-faults.ts";
 import { answerTo, noSuchPath } from "./error-answers.ts";

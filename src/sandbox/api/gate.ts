@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import type { Caller, Limits } from "../limits/port.ts";
+import type { Caller, Limits } from "../limits/limits.ts";
 
 /** The API root, below which all keys and limits hold ("Conventions", messaging-service-api.md). */
 export const apiRoot = "/api/v1";

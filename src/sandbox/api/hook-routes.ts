@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { Automations } from "../automations/port.ts";
-import type { Limits } from "../limits/port.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { AccountRecord, AutomationRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 import { checked } from "./checked.ts";

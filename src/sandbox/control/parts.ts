@@ -2,7 +2,7 @@ import type { Clock } from "../../model/clock.ts";
 import type { Campaigns } from "../campaigns/campaigns.ts";
 import type { Posting, Publisher } from "../events/port.ts";
 import type { FaultSettings } from "../faults.ts";
-import type { Limits } from "../limits/port.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { Messaging } from "../messaging/port.ts";
 import type { Callbacks } from "../meta/callbacks.ts";
 import type { MetaPublisher } from "../meta/publisher.ts";

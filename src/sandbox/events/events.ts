@@ -1,6 +1,6 @@
 import type { Clock } from "../../model/clock.ts";
 import type { EventFaults, MetaFaults } from "../faults.ts";
-import type { Limits } from "../limits/port.ts";
+import type { Limits } from "../limits/limits.ts";
 import { createEarlyStatuses, type EarlyStatuses } from "../meta/early-statuses.ts";
 import { createMetaPublisher, type MetaPublisher } from "../meta/publisher.ts";
 import type { Random } from "../random.ts";

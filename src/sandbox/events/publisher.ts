@@ -1,6 +1,6 @@
 import type { Clock } from "../../model/clock.ts";
 import type { EventId } from "../../model/ids.ts";
-import type { Limits } from "../limits/port.ts";
+import type { Limits } from "../limits/limits.ts";
 import { isReported } from "../statuses.ts";
 import { plans } from "../world/plans.ts";
 import type { AccountRecord, DeliveryRecord, EventRecord, WebhookRecord } from "../world/records.ts";

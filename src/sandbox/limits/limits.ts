@@ -1,15 +1,38 @@
 import type { Clock } from "../../model/clock.ts";
-import { blockedAddress, limitReached, limitsOf, notInPlan, refused } from "../api/fault.ts";
+import { type ApiFault, blockedAddress, limitReached, limitsOf, notInPlan, refused, tooManyPerMinute } from "../api/fault.ts";
 import type { PlanLimits } from "../world/plans.ts";
-import type { AccountRecord } from "../world/records.ts";
+import type { AccountRecord, KeyRecord, Usage } from "../world/records.ts";
 import type { World } from "../world/world.ts";
-import { createBadKeys } from "./bad-keys.ts";
-import { type BusiestMinute, createBusiestMinute } from "./busiest-minute.ts";
-import { createFindKey } from "./keys.ts";
-import { createMinuteWindow, type MinuteWindow } from "./minute-window.ts";
-import type { Limits } from "./port.ts";
-import { type Cap, capReached } from "./refusals.ts";
-import { createUsageCounters } from "./usage.ts";
+import { type BusiestMinute, createBadKeys, createBusiestMinute, createMinuteWindow, type MinuteWindow } from "./minute-window.ts";
+
+export interface Caller {
+  readonly account: AccountRecord;
+  readonly key: KeyRecord;
+}
+
+type Quota = Exclude<keyof Usage, "month" | "apiCalls">;
+
+/** Who may call, and how often (messaging-service-api.md, "Authentication" and "Limits"). All throw ApiFault. */
+export interface Limits {
+  /** By the Authorization header, from an address. Counts bad keys, and blocks addresses. */
+  authenticate(authorization: string | undefined, address: string): Caller;
+  /** Counts a call against the per-minute caps and the monthly quota. `POST /messages` counts against both caps. */
+  admit(account: AccountRecord, call: "message" | "other"): void;
+  /** Counts one of a monthly quota; false when it is used up. */
+  spend(account: AccountRecord, what: Quota): boolean;
+  /** The usage of this month as it is now; changed in place. */
+  usage(account: AccountRecord): Usage;
+  /** The usage as the settings page shows it: that of the last full half minute. */
+  shownUsage(account: AccountRecord): Usage;
+  /**
+   * Requests to the API in the busiest sliding 60 s so far, and in the last 60 s, counted on arrival. Apart from them
+   * `refused`: all those that `admit` did not let in.
+   */
+  perMinute(account: string): Readonly<Record<Cap, { readonly last: number; readonly peak: number }>> & { readonly refused: number };
+}
+
+/** The two caps on what happens in a minute (messaging-service-api.md, "Per-minute caps"). */
+export type Cap = "requests" | "messages";
 
 interface AccountCalls {
   readonly windows: Readonly<Record<Cap, MinuteWindow>>;
@@ -19,6 +42,8 @@ interface AccountCalls {
 
 const quotas = { webhookDeliveries: "deliveries", automationSteps: "steps", automationRequests: "automationRequests" } as const;
 const inSpanish = new Intl.NumberFormat("es-AR");
+/** The settings page's counters are up to so late ("Monthly quotas and maximums"). */
+const shownEveryMs = 30_000;
 
 /**
  * `clock` is the sandbox's. `isUnlimited` lifts the per-minute caps and the monthly quotas and nothing else: calls are
@@ -36,22 +61,38 @@ export function createLimits({
   /** Forgets bad keys and blocked addresses. */
   forgetBlocks(): void;
 } {
-  const findKey = createFindKey(world);
   const badKeys = createBadKeys();
-  const counters = createUsageCounters(world);
   const calls = new Map<string, AccountCalls>();
+  /** Usage at the beginning of a half minute in which something was counted. */
+  const snapshots = new Map<string, { readonly halfMinute: number; readonly usage: Usage }>();
+  const halfMinute = () => Math.floor(clock.now() / shownEveryMs);
 
   function callsOf(account: string): AccountCalls {
-    let found = calls.get(account);
-    if (found === undefined) {
-      found = {
-        windows: { requests: createMinuteWindow(), messages: createMinuteWindow() },
-        busiest: { requests: createBusiestMinute(), messages: createBusiestMinute() },
-        refused: 0,
-      };
-      calls.set(account, found);
-    }
+    const found = calls.get(account) ?? {
+      windows: { requests: createMinuteWindow(), messages: createMinuteWindow() },
+      busiest: { requests: createBusiestMinute(), messages: createBusiestMinute() },
+      refused: 0,
+    };
+    calls.set(account, found);
     return found;
+  }
+
+  function usage(account: AccountRecord): Usage {
+    const month = quotaMonth(clock.now());
+    if (account.usage.month !== month) {
+      account.usage = { month, apiCalls: 0, webhookDeliveries: 0, automationSteps: 0, automationRequests: 0 };
+      world.accounts.put(account);
+    }
+    return account.usage;
+  }
+
+  function count(account: AccountRecord, what: Quota | "apiCalls"): void {
+    const used = usage(account);
+    if (snapshots.get(account.id)?.halfMinute !== halfMinute()) {
+      snapshots.set(account.id, { halfMinute: halfMinute(), usage: { ...used } });
+    }
+    used[what] += 1;
+    world.accounts.put(account);
   }
 
   /** Throws when one more call of `caps` would be too many; counts nothing. */
@@ -60,7 +101,7 @@ export function createLimits({
     for (const cap of caps) {
       if (windows[cap].count(now) >= limits[cap]) throw capReached(cap, limits[cap], windows[cap].secondsLeft(now));
     }
-    const used = counters.of(account, now).apiCalls;
+    const { apiCalls: used } = usage(account);
     if (limits.apiCalls !== null && used >= limits.apiCalls) {
       throw limitReached(
         429,
@@ -70,13 +111,20 @@ export function createLimits({
     }
   }
 
+  function validKey(text: string): Caller | null {
+    for (const account of world.accounts.all()) {
+      const key = world.keys.find(account.id, text);
+      if (key !== undefined && key.revokedAt === null) return { account, key };
+    }
+    return null;
+  }
+
   return {
     authenticate(authorization, address) {
       const now = clock.now();
       if (badKeys.isBlocked(address, now)) throw blocked();
-      const key = findKey(/^Bearer +(\S+)$/.exec(authorization ?? "")?.[1] ?? "");
-      const account = key && world.accounts.get(key.account);
-      if (key !== undefined && account !== undefined) return { account, key };
+      const caller = validKey(/^Bearer +(\S+)$/.exec(authorization ?? "")?.[1] ?? "");
+      if (caller !== null) return caller;
       if (badKeys.add(address, now)) throw blocked();
       throw refused(401, authorization === undefined ? "Falta la clave de API." : "La clave de API no es válida o fue revocada.");
     },
@@ -97,20 +145,24 @@ export function createLimits({
         found.windows[cap].add(now);
         found.busiest[cap].add(now);
       }
-      counters.add(account, "apiCalls", now);
+      count(account, "apiCalls");
     },
     spend(account, what) {
-      const now = clock.now();
       const plan = limitsOf(account.plan);
       // Webhooks come with the API, so a plan without it has no deliveries to lift the quota of.
       if (what === "webhookDeliveries" && !plan.api) return false;
       const limit = plan[quotas[what]];
-      if (!isUnlimited && limit !== null && counters.of(account, now)[what] >= limit) return false;
-      counters.add(account, what, now);
+      if (!isUnlimited && limit !== null && usage(account)[what] >= limit) return false;
+      count(account, what);
       return true;
     },
-    usage: (account) => counters.of(account, clock.now()),
-    shownUsage: (account) => counters.shown(account, clock.now()),
+    usage,
+    shownUsage(account) {
+      const used = usage(account);
+      const snapshot = snapshots.get(account.id);
+      // Nothing was counted in this half minute: what is now was so at its beginning.
+      return { ...(snapshot?.halfMinute === halfMinute() ? snapshot.usage : used) };
+    },
     perMinute(account) {
       const now = clock.now();
       const { busiest, refused: refusals } = callsOf(account);
@@ -121,6 +173,30 @@ export function createLimits({
   };
 }
 
-function blocked() {
+function blocked(): ApiFault {
   return blockedAddress("Hubo demasiados pedidos con claves inválidas desde tu dirección IP. Esperá un minuto y volvé a intentar.");
+}
+
+/** "If the message cap was exceeded, the error text speaks of messages per minute." */
+export function capReached(cap: Cap, limit: number, retryAfterSeconds: number): ApiFault {
+  const what = cap === "messages" ? "mensajes por minuto" : "pedidos por minuto";
+  return tooManyPerMinute(
+    `Superaste el límite de ${limit} ${what} de tu cuenta. Esperá ${retryAfterSeconds} segundos y volvé a intentar.`,
+    limit,
+    retryAfterSeconds,
+  );
+}
+
+/** Argentina has kept UTC-3 all year since 2009. */
+const behindUtcMs = 3 * 3_600_000;
+const dayMs = 24 * 3_600_000;
+let last = { day: Number.NaN, month: "" };
+
+/** The month that quotas are counted in, as `2026-11`: it begins on day 1 at 00:00 in Argentina ("Limits"). */
+export function quotaMonth(now: number): string {
+  const there = now - behindUtcMs;
+  const day = Math.floor(there / dayMs);
+  // Asked several times for each call and each delivery: writing a date out cost 2 % of a busy sandbox.
+  if (day !== last.day) last = { day, month: new Date(there).toISOString().slice(0, 7) };
+  return last.month;
 }

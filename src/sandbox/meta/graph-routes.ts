@@ -2,7 +2,7 @@ import type { FastifyInstance } from "fastify";
 import { addApiFaults } from "../api/api-faults.ts";
 import { addGate, callerOf, graphMessages } from "../api/gate.ts";
 import type { ApiFaultSettings } from "../faults.ts";
-import type { Limits } from "../limits/port.ts";
+import type { Limits } from "../limits/limits.ts";
 import { parsePhone } from "../messaging/phone.ts";
 import type { Messaging } from "../messaging/port.ts";
 import { approvedTemplates } from "../messaging/templates.ts";

@@ -3,7 +3,7 @@ import { type AutomationsParts, createAutomations } from "../../../../src/sandbo
 import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
 import type { Publisher } from "../../../../src/sandbox/events/port.ts";
 import { createGrowingIds } from "../../../../src/sandbox/growing-ids.ts";
-import type { Limits } from "../../../../src/sandbox/limits/port.ts";
+import type { Limits } from "../../../../src/sandbox/limits/limits.ts";
 import type { Messaging, OutgoingMessage } from "../../../../src/sandbox/messaging/port.ts";
 import { createRandom } from "../../../../src/sandbox/random.ts";
 import type {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { quotaMonth } from "../../../../src/sandbox/limits/month.ts";
+import { quotaMonth } from "../../../../src/sandbox/limits/limits.ts";
 import { anAccount, refusal, start } from "./an-account.ts";
 
 /** 2026-12-01T00:00 in Argentina. */
