@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
-import type { DemoConsole, DemoResult } from "./demo/run.ts";
+import type { DemoResult } from "./demo/run.ts";
 import { type Io, interruptible } from "./io.ts";
 import { choice, count } from "./options.ts";
 import { print } from "./output.ts";
@@ -37,10 +37,10 @@ Examples:
 }
 
 async function demo(
-  { format, seed, messages, rate, keep = false, stay: mustStay = false, json = false }: OptionsOf<typeof declare>,
+  { format, seed, messages, rate, keep = false, stay = false, json = false }: OptionsOf<typeof declare>,
   io: Io,
 ): Promise<void> {
-  const [{ consoleLines, runDemo, summaryLines, whatNext }, { createProgress }] = await Promise.all([
+  const [{ runDemo, summaryLines, whatNext }, { createProgress }] = await Promise.all([
     import("./demo/run.ts"),
     import("./demo/progress.ts"),
   ]);
@@ -48,24 +48,19 @@ async function demo(
   using interrupted = interruptible();
   const { signal } = interrupted;
   const progress = json ? { show: () => undefined, say: () => undefined } : createProgress(io);
+  const stays = stay || (io.isTerminal && !json);
   let isGood = false;
   let isReported = false;
-  const report = (result: DemoResult): void => {
+  const report = async (result: DemoResult): Promise<void> => {
     isReported = true;
     isGood = result.checks.every((check) => check.ok);
     print(io, { json }, { ok: isGood, ...result }, () => [...summaryLines(result), ...(isGood ? whatNext : [])]);
     if (!isGood) process.exitCode = 1;
+    if (stays && !signal.aborted) await once(signal, "abort");
   };
-  const stay = async (result: DemoResult, page: DemoConsole, ended: AbortSignal): Promise<void> => {
-    for (const line of consoleLines(page)) io.out(line);
-    report(result);
-    if (!ended.aborted) await once(ended, "abort");
-    ended.throwIfAborted();
-  };
-  const stays = mustStay || (io.isTerminal && !json);
+  const showConsole = stays ? (lines: readonly string[]) => lines.forEach(json ? io.err : io.out) : null;
   try {
-    const result = await runDemo({ format, seed, messages, rate, folder, env: io.env, signal, progress, ...(stays ? { stay } : {}) });
-    if (!stays) report(result);
+    await runDemo({ format, seed, messages, rate, folder, signal, progress, showConsole, report });
   } catch (error) {
     if (!signal.aborted) throw error;
     // Ctrl-C is the way to leave the console; before the sums it interrupts the demo.

@@ -1,27 +1,36 @@
 import { randomBytes } from "node:crypto";
-import { writeFileSync } from "node:fs";
+import { closeSync, openSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { createCleanup } from "../../app/cleanup.ts";
+import { createRelay } from "../../app/relay.ts";
 import { RelayClient } from "../../client/relay-client.ts";
+import { loadSettings } from "../../config/load.ts";
+import { logStream } from "../../observe/logger.ts";
 import { type Downstream, type Failure, startDownstream } from "../../sandbox/downstream/downstream.ts";
+import { startSandbox } from "../../sandbox/start-sandbox.ts";
 import { withCommas } from "../output.ts";
-import { auditCheck, type Check } from "./checks.ts";
-import { playMeta } from "./meta.ts";
-import { playService } from "./play-service.ts";
-import { type DemoCounts, type Progress, startWatch } from "./progress.ts";
-import { answeredPath, demoSettings, everythingPath, freePort, metaDemoSettings, secretNames, startRelay } from "./relay.ts";
-import type { Amounts } from "./stage.ts";
+import { acceptedBy, type Check, checkSums, createPostLog, type RelayStats } from "./checks.ts";
+import { isRejected, peopleOf, play, sandboxOptions } from "./play.ts";
+import type { DemoCounts, Progress } from "./progress.ts";
+import { type DemoFormat, demoSettings, everythingPath, sourceNames } from "./settings.ts";
 
-interface DemoOptions extends Amounts {
-  readonly format: "standard" | "meta";
+interface DemoOptions {
+  readonly format: DemoFormat;
+  readonly seed: string;
+  /** Messages sent by the client; of the service, a campaign and automation runs come on top. */
+  readonly messages: number;
+  /** Sends per second. */
+  readonly rate: number;
   /** An empty folder for the settings, the database and the relay's log. */
   readonly folder: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
   /** Ends the demo early; it then rejects with the signal's reason. */
   readonly signal: AbortSignal;
   readonly progress: Progress;
-  /** Called with the result while all parts still run, such as to show the console; they end once it resolves. */
-  readonly stay?: (result: DemoResult, console: DemoConsole, signal: AbortSignal) => Promise<void>;
+  /** Receives lines about the console. Null: nobody stays to look at it. */
+  readonly showConsole: ((lines: readonly string[]) => void) | null;
+  /** Receives the result while all parts still run. They end once it resolves. */
+  readonly report: (result: DemoResult) => void | Promise<void>;
 }
 
 export interface DemoResult {
@@ -30,76 +39,95 @@ export interface DemoResult {
   readonly checks: readonly Check[];
 }
 
-/** Where the console of the demo's relay is, and two ways to sign in. */
-export interface DemoConsole {
-  readonly url: string;
-  /** Signs in once, within a minute. */
-  readonly link: string;
-  readonly token: string;
-}
-
+const showEveryMs = 200;
 /** How long the last deliveries may take, in milliseconds. */
 const settleWithinMs = 60_000;
 
-const plays = {
-  standard: { settings: demoSettings, play: playService, signed: (secret: string) => ({ secrets: { [answeredPath]: secret } }) },
-  meta: { settings: metaDemoSettings, play: playMeta, signed: (secret: string) => ({ appSecrets: { [everythingPath]: secret } }) },
-};
-
 /**
- * Service, client, relay and downstream in one go: sends through the client, and their statuses back through the relay.
- * Everything it started has ended when it returns or throws. Throws CommandFailed when the relay does not start or ends
- * by itself.
+ * Service, client, relay and downstream in one process: sends as the client, and follows their statuses back through the relay.
+ * Everything it started has ended when it resolves or rejects.
  */
-export async function runDemo({ format, folder, env, signal: stop, progress, stay, ...amounts }: DemoOptions): Promise<DemoResult> {
+export async function runDemo(options: DemoOptions): Promise<void> {
+  const { format, seed, messages, rate, folder, signal, progress, showConsole, report } = options;
   await using parts = createCleanup();
-  const { settings, play, signed } = plays[format];
-  const secrets = { webhook: randomText(), token: randomText(), answered: `whsec_${randomBytes(24).toString("base64")}` };
-  const downstream = parts.adopt(await startDownstream(signed(secrets.answered)), (one) => one.close());
-
-  const port = await freePort();
-  const url = `http://127.0.0.1:${port}`;
-  const settingsPath = join(folder, "relay.yaml");
-  writeFileSync(settingsPath, settings({ port, databasePath: join(folder, "relay.db"), downstreamUrl: downstream.url }));
-  const secretEnv = {
-    [secretNames.webhook]: secrets.webhook,
-    [secretNames.token]: secrets.token,
-    [secretNames.answered]: secrets.answered,
-  };
-  const relay = parts.adopt(
-    await startRelay({ settingsPath, logPath: join(folder, "relay.log"), url, env: { ...env, ...secretEnv }, signal: stop }),
-    (one) => one.stop(),
+  const secrets = { webhook: randomText(), token: randomText(), downstream: `whsec_${randomBytes(24).toString("base64")}` };
+  const signed = { [everythingPath]: secrets.downstream };
+  const downstream = parts.adopt(await startDownstream(format === "meta" ? { appSecrets: signed } : { secrets: signed }), (one) =>
+    one.close(),
   );
-  const signal = AbortSignal.any([stop, relay.ended]);
+
+  const settingsPath = join(folder, "relay.yaml");
+  const settings = demoSettings({ format, databasePath: join(folder, "relay.db"), downstreamUrl: downstream.url, ...secrets });
+  writeFileSync(settingsPath, settings, { mode: 0o600 });
+  const logFile = parts.adopt(openSync(join(folder, "relay.log"), "w"), closeSync);
+  const relay = parts.adopt(await createRelay({ settings: loadSettings(settingsPath, {}), log: logStream(logFile) }), (one) => one.close());
+  const url = `http://127.0.0.1:${(await relay.listen()).port}`;
   const control = new RelayClient({ url, token: secrets.token, signal });
 
-  let began = Date.now();
-  const { counts, checks } = await play({
-    ...amounts,
-    url,
-    secret: secrets.webhook,
-    control,
-    downstream,
-    signal,
-    adopt: parts.adopt,
-    begin({ service, sent, log }) {
-      progress.say(`service ${service}, relay ${url}, downstream ${downstream.url}, settings and data in ${folder}`);
-      began = Date.now();
-      const watch = parts.adopt(startWatch({ client: control, downstream, progress, began, sent, log, signal }), (one) => one.stop());
-      parts.defer(scheduleTroubles(downstream, watch.setDownstream));
-      return async () => {
-        const stats = await watch.settled(settleWithinMs);
-        return { stats, counts: watch.counts(stats) };
-      };
-    },
+  const log = createPostLog(format);
+  const people = peopleOf(seed, format, messages);
+  const sent = new Map<string, string>();
+  const webhooks = [{ url: `${url}/webhooks/${sourceNames[format]}` }];
+  const service = { ...sandboxOptions(format), seed, secret: secrets.webhook, webhooks, onPost: log.note };
+  const sandbox = parts.adopt(await startSandbox(service), (one) => one.close());
+
+  if (showConsole !== null) showConsole(consoleLines(`${url}/console/`, (await control.createSessionCode()).code, secrets.token));
+  progress.say(`service ${sandbox.url}, relay ${url}, downstream ${downstream.url}, settings and data in ${folder}`);
+  const began = Date.now();
+  let state = "is well";
+  parts.defer(
+    scheduleTroubles(downstream, (name) => {
+      state = name;
+    }),
+  );
+  const countsOf = ({ dispositions, duplicates, deliveries }: RelayStats): DemoCounts => ({
+    sent: sent.size,
+    posted: log.counts.posts,
+    accepted: acceptedBy(dispositions),
+    duplicate: duplicates,
+    quarantined: dispositions.quarantined,
+    refused: log.counts.refused,
+    delivered: deliveries.delivered,
+    retried: downstream.counts().failed,
+    waiting: deliveries.waiting + deliveries.held,
   });
-  const result = { tookMs: Date.now() - began, counts, checks: [...checks, auditCheck(await control.audit())] };
-  if (stay !== undefined) {
-    const page = `${url}/console/`;
-    const { code } = await control.createSessionCode();
-    await stay(result, { url: page, link: `${page}#code=${code}`, token: secrets.token }, signal);
+
+  async function onSent(wamid: string, reference: string): Promise<void> {
+    sent.set(wamid, reference);
+    if (format === "meta") return;
+    const metadata = { shop: sent.size % 2 === 0 ? "north" : "south" };
+    await control.track({ account: "main", wamid, reference, metadata });
   }
-  return result;
+
+  let playedAt: number | null = null;
+  const playing = play({ format, sandbox, people, rate, signal, onSent }).finally(() => {
+    playedAt = Date.now();
+  });
+  // Awaited below.
+  playing.catch(() => {});
+  for (let isLast = false; !isLast; await sleep(showEveryMs, undefined, { signal })) {
+    const stats = await control.getStats();
+    if (playedAt !== null) {
+      await playing;
+      // Events of the campaign stay parked: nobody registers its messages.
+      const isSettled = stats.deliveries.waiting + stats.deliveries.held === 0;
+      isLast = isSettled || Date.now() > playedAt + settleWithinMs;
+    }
+    progress.show((Date.now() - began) / 1000, countsOf(stats), state, isLast);
+  }
+  // Again: deliveries that settled during the last count may be missing from it.
+  const stats = await control.getStats();
+  const checks = checkSums({
+    format,
+    planned: people.recipients.filter(({ phone }) => !isRejected(phone)).length,
+    sent,
+    service: { messages: sandbox.messages(), events: sandbox.events() },
+    log,
+    stats,
+    audit: await control.audit(),
+    downstream,
+  });
+  await report({ tookMs: Date.now() - began, counts: countsOf(stats), checks });
 }
 
 const randomText = () => randomBytes(24).toString("base64url");
@@ -120,41 +148,34 @@ function scheduleTroubles(downstream: Downstream, report: (name: string) => void
       report(name);
     }, at),
   );
-  return () => {
-    for (const timer of timers) clearTimeout(timer);
-  };
+  return () => timers.forEach(clearTimeout);
+}
+
+/** How to watch the demo in the console. */
+function consoleLines(page: string, code: string, token: string): string[] {
+  return [
+    "Look at it in the console:",
+    `  ${page}#code=${code}`,
+    "",
+    `This link works once, within a minute. Later, open ${page} and sign in with the token ${token}.`,
+    "The relay stays up until Ctrl-C.",
+    "",
+  ];
 }
 
 /** The summary for people. */
-export function summaryLines({ tookMs, checks }: DemoResult): string[] {
+export function summaryLines({ tookMs, checks }: Pick<DemoResult, "tookMs" | "checks">): string[] {
   const bad = checks.filter((check) => !check.ok).length;
   const width = Math.max(...checks.map(({ what }) => what.length));
+  const seenText = ({ seen }: Check) => Object.entries(seen).map(([by, count]) => `${by} ${withCommas(count)}`);
   return [
     "",
-    ...checks.map((check) => `  ${check.ok ? "ok      " : "MISMATCH"}  ${check.what.padEnd(width)}  ${seenText(check)}`),
+    ...checks.map((check) => `  ${check.ok ? "ok      " : "MISMATCH"}  ${check.what.padEnd(width)}  ${seenText(check).join(" · ")}`),
     "",
     bad === 0
       ? `Every sum matches: each event stored once, delivered, in order, byte for byte, each status true (${(tookMs / 1000).toFixed(1)} s).`
       : `${bad} of ${checks.length} sums do not match.`,
   ];
-}
-
-/** How to look at what the demo did. */
-export function consoleLines({ url, link, token }: DemoConsole): string[] {
-  return [
-    "",
-    "Look at it in the console:",
-    `  ${link}`,
-    "",
-    `This link works once, within a minute. Later, open ${url} and sign in with the token ${token}.`,
-    "The relay stays up until Ctrl-C.",
-  ];
-}
-
-function seenText({ seen }: Check): string {
-  return Object.entries(seen)
-    .map(([by, count]) => `${by} ${withCommas(count)}`)
-    .join(" · ");
 }
 
 /** How to run a command: only source files run in a clone, and only compiled files in a package. */

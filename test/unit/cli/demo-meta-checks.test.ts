@@ -1,9 +1,13 @@
 import { expect, test } from "vitest";
-import { checkMetaSums, createMetaPostLog } from "../../../src/cli/demo/meta-checks.ts";
-import { everythingPath, statusesPath } from "../../../src/cli/demo/relay.ts";
+import { checkSums, createPostLog } from "../../../src/cli/demo/checks.ts";
+import { everythingPath, statusesPath } from "../../../src/cli/demo/settings.ts";
+import type { Wamid } from "../../../src/model/ids.ts";
 import type { Arrival } from "../../../src/sandbox/downstream/arrivals.ts";
 import { requestBody } from "../../../src/sandbox/meta/request-body.ts";
 import type { Update } from "../../../src/sandbox/meta/update.ts";
+
+const lastStatus = "last status of each message, with its reference";
+const faults = "faults at the downstream";
 
 const number = { phoneNumberId: "106540352242922", phone: "+541155550000", isConnected: true };
 const statusOf = (wamid: string, status: string): Update => {
@@ -27,7 +31,7 @@ const transition = (wamid: string, status: string, reference: string) =>
 
 /** One request with two statuses and a wrong item, posted twice, and what the downstream gets of it. */
 function rightOutcome() {
-  const log = createMetaPostLog();
+  const log = createPostLog("meta");
   const body = bytes(statusOf("a/b", "sent"), wrong, statusOf("a/b", "read"));
   const post = { url: "http://relay", eventId: "r1", body, sort: "event" as const, answered: 200, began: 1, ended: 2 };
   log.note({ ...post, sort: "wrongly-signed", answered: 401 });
@@ -40,18 +44,23 @@ function rightOutcome() {
     transition("a/b", "read", "order-1"),
   ];
   return {
+    format: "meta" as const,
     planned: 1,
     sent: new Map([["a/b", "order-1"]]),
-    service: [
-      { wamid: "a/b", origin: "api", status: "read" },
-      { wamid: "c", origin: "customer", status: "received" },
-    ],
+    service: {
+      messages: [
+        { wamid: "a/b", origin: "api", status: "read" },
+        { wamid: "c", origin: "customer", status: "received" },
+      ] as { wamid: Wamid; origin: "api"; status: "read" | "delivered" }[],
+      events: [],
+    },
     log,
     stats: {
       duplicates: 3,
       dispositions: { routed: 2, filtered: 0, ignored: 0, parked: 0, quarantined: 1 },
       deliveries: { waiting: 0, held: 0, delivered: 4, dead: 0 },
     },
+    audit: { balanced: true, events: { received: 3 }, deliveries: { planned: 4 }, offenders: [] },
     arrivals,
     badSignatures: 0,
   };
@@ -62,7 +71,7 @@ function mismatches({ arrivals, badSignatures, ...outcome }: ReturnType<typeof r
     const here = arrivals.filter((one) => path === undefined || one.path === path).length;
     return { arrivals: here, taken: here, duplicates: 0, failed: 0, badSignatures, withoutId: 0 };
   };
-  const checks = checkMetaSums({ ...outcome, downstream: { arrivals, counts } });
+  const checks = checkSums({ ...outcome, downstream: { arrivals, counts } });
   expect(checks).toHaveLength(7);
   return checks.filter(({ ok }) => !ok).map(({ what }) => what);
 }
@@ -74,28 +83,28 @@ test("all sums match when nothing was lost, duplicated or changed", () => {
 });
 
 test.each<[string, (outcome: ReturnType<typeof rightOutcome>) => void, readonly string[]]>([
-  ["a send without an answer", (one) => one.sent.clear(), ["messages sent", "messages with a status, known by their reference"]],
-  ["another reference", (one) => one.sent.set("a/b", "order-2"), ["messages with a status, known by their reference"]],
+  ["a send without an answer", (one) => one.sent.clear(), ["messages sent", faults]],
+  ["another reference", (one) => one.sent.set("a/b", "order-2"), [faults]],
   [
     "an update stored twice",
     (one) => {
       one.stats.dispositions.routed += 1;
     },
-    ["updates posted, each stored and delivered once"],
+    ["events, each stored and delivered once"],
   ],
   [
     "one update delivered in place of another",
     (one) => {
       one.arrivals[1] = { ...(one.arrivals[0] as Arrival), deliveryId: "d2" };
     },
-    ["updates posted, each stored and delivered once"],
+    ["events, each stored and delivered once"],
   ],
   [
     "a good item quarantined",
     (one) => {
       one.stats.dispositions.quarantined += 1;
     },
-    ["wrong items, each quarantined alone"],
+    ["malformed ones, each quarantined alone"],
   ],
   [
     "a delivery that the relay does not know",
@@ -106,28 +115,24 @@ test.each<[string, (outcome: ReturnType<typeof rightOutcome>) => void, readonly 
   ],
   [
     "another last status",
-    (one) => void one.service.splice(0, 1, { wamid: "a/b", origin: "api", status: "delivered" }),
-    ["last status of each message"],
+    (one) => void one.service.messages.splice(0, 1, { wamid: "a/b" as Wamid, origin: "api", status: "delivered" }),
+    [lastStatus],
   ],
   [
     "a bad signature",
     (one) => {
       one.badSignatures = 1;
     },
-    ["faults at the downstream"],
+    [faults],
   ],
   [
     "slashes written in another way",
     (one) => {
       one.arrivals[0] = arrival(everythingPath, "d1", Buffer.from(bytes(statusOf("a/b", "sent")).toString().replace("\\/", "/")));
     },
-    ["faults at the downstream"],
+    [faults],
   ],
-  [
-    "statuses in another order",
-    (one) => void one.arrivals.push(...one.arrivals.splice(2, 1)),
-    ["last status of each message", "faults at the downstream"],
-  ],
+  ["statuses in another order", (one) => void one.arrivals.push(...one.arrivals.splice(2, 1)), [lastStatus, faults]],
 ])("%s is a mismatch", (_what, change, expected) => {
   const outcome = rightOutcome();
   change(outcome);

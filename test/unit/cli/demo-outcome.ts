@@ -1,5 +1,5 @@
 import { createPostLog, type DemoOutcome, type PostLog } from "../../../src/cli/demo/checks.ts";
-import { answeredPath, everythingPath, failuresPath, statusesPath } from "../../../src/cli/demo/relay.ts";
+import { everythingPath, failuresPath, statusesPath } from "../../../src/cli/demo/settings.ts";
 import type { Wamid } from "../../../src/model/ids.ts";
 import { type Arrival, createArrivalLog } from "../../../src/sandbox/downstream/arrivals.ts";
 import type { ObservedPost } from "../../../src/sandbox/start-sandbox.ts";
@@ -56,11 +56,16 @@ const wamidOf = (name: string) => `wamid.${name}` as Wamid;
 export const bodyOf = (id: string, event: string, data: object) =>
   Buffer.from(JSON.stringify({ id, event, createdAt: "2026-11-21T00:00:00.000Z", data }));
 
+/** An enriched body, with the reference that the message was sent with. */
+export const transitionOf = (id: string, wamid: string, status: string, reference = referenceOf(wamid)) =>
+  Buffer.from(JSON.stringify({ id, event: "message.status", data: { wamid, status }, relay: { message: { reference } } }));
+const referenceOf = (wamid: string) => `order of ${wamid}`;
+
 /** A run in which all went well, as a relay without faults would have led to, and then `plant`. */
 export function outcomeOf(plant: Plant = {}): DemoOutcome {
   const posts: ObservedPost[] = [];
   const arrivals: Omit<Arrival, "number">[] = [];
-  const events: { id: string; wamid: string | null; deliveries: { status: "delivered" | "dropped" }[] }[] = [];
+  const events: { id: string; wamid: string | null }[] = [];
   let number = 0;
   const post = (eventId: string, body: Buffer, sort: ObservedPost["sort"], answered: number) => {
     number += 2;
@@ -69,23 +74,21 @@ export function outcomeOf(plant: Plant = {}): DemoOutcome {
   const arrive = (path: string, eventId: string, wamid: string | null, body: Buffer) =>
     arrivals.push({ path, deliveryId: eventId + path, attempt: 1, eventId, wamid, answered: 200, signature: "unchecked", body });
   const emit = (id: string, kind: string, data: object, wamid: string | null) => {
-    events.push({ id, wamid, deliveries: [{ status: "delivered" }] });
+    events.push({ id, wamid });
     const body = bodyOf(id, kind, data);
     post(id, body, "event", 200);
     arrive(everythingPath, id, "truncated" in data ? null : wamid, body);
-    return body;
   };
   for (const [name, life] of Object.entries(lives)) {
     const wamid = wamidOf(name);
     let now = "pending";
     for (const [word, id] of life) {
       const isTruncated = word.startsWith("TRUNCATED");
-      const body = emit(id, "message.status", isTruncated ? { truncated: true, id: null, size: 9 } : { wamid, status: word }, wamid);
+      emit(id, "message.status", isTruncated ? { truncated: true, id: null, size: 9 } : { wamid, status: word }, wamid);
       if (isTruncated) continue;
-      if (word === "delivered" || word === "read") arrive(answeredPath, id, wamid, body);
       if (name === "stranger" || climb.indexOf(word) <= climb.indexOf(now)) continue;
       now = word;
-      const enriched = bodyOf(id, "message.status", { wamid, status: word, enriched: true });
+      const enriched = transitionOf(id, wamid, word);
       arrive(statusesPath, id, wamid, enriched);
       if (word === "failed") arrive(failuresPath, id, wamid, enriched);
     }
@@ -96,20 +99,20 @@ export function outcomeOf(plant: Plant = {}): DemoOutcome {
   post("e01", first.body, "event", 200);
   post("e01", Buffer.from("{"), "malformed", 202);
   post("e02", first.body, "wrongly-signed", 401);
-  // Dropped: in the service's records, and never posted.
-  events.push({ id: "e30", wamid: null, deliveries: [{ status: "dropped" }] });
 
-  const stats = statsOf(events.length - 1, arrivals.length);
+  const stats = statsOf(events.length, arrivals.length);
   plant.posts?.(posts);
   plant.arrivals?.(arrivals);
-  const log: PostLog = createPostLog();
+  const log: PostLog = createPostLog("standard");
   for (const one of posts) log.note(one);
   const downstream = createArrivalLog({ keepArrivals: true });
   for (const [index, arrival] of arrivals.entries()) downstream.note({ ...arrival, number: index + 1 });
   const names = Object.keys(lives);
   const ours = names.filter((name) => name !== "stranger");
   return {
-    client: { planned: ours.length, messages: ours.length },
+    format: "standard",
+    planned: ours.length,
+    sent: new Map(ours.map((name) => [wamidOf(name), referenceOf(wamidOf(name))])),
     service: {
       messages: names.map((name) => ({
         wamid: wamidOf(name),
@@ -119,11 +122,8 @@ export function outcomeOf(plant: Plant = {}): DemoOutcome {
       events,
     },
     log,
-    tracked: new Set(ours.map(wamidOf)),
-    polled: new Map([[wamidOf("truncated"), "read"]]),
     stats: { ...stats, ...plant.stats },
-    // All but the one that is pending.
-    inConsole: names.length - 1,
+    audit: { balanced: true, events: { received: 9 }, deliveries: { planned: 7 }, offenders: [] },
     downstream: { arrivals: downstream.all, counts: downstream.counts },
     ...plant.outcome,
   };

@@ -1,0 +1,189 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { systemClock } from "../../model/system-clock.ts";
+import { createRandom, type Random } from "../../sandbox/random.ts";
+import type { Sandbox, SandboxOptions } from "../../sandbox/start-sandbox.ts";
+import { createPace } from "../../sandbox/traffic/pace.ts";
+import { createPhones } from "../../sandbox/wamids.ts";
+import { type DemoFormat, metaVerifyToken } from "./settings.ts";
+
+/** What the sandbox does wrong, as shares of all posts or updates. */
+const faults: Readonly<Record<DemoFormat, NonNullable<SandboxOptions["faults"]>>> = {
+  standard: { events: { duplicate: 0.12, reorder: 0.12, truncate: 0.01, wrongSignature: 0.01, malformed: 0.015 } },
+  meta: {
+    events: { duplicate: 0.12, wrongSignature: 0.01, malformed: 0.15 },
+    meta: { batch: 40, skip: 0.1, early: 0.05, group: 0.05, username: 0.1, call: 0.03, unknown: 0.03 },
+  },
+};
+
+/** The sandbox of a demo. Message lifecycles of a minute take three seconds. */
+export function sandboxOptions(format: DemoFormat): SandboxOptions {
+  return { format, speed: 20, isUnlimited: true, faults: faults[format], ...(format === "meta" && { verifyToken: metaVerifyToken }) };
+}
+
+interface PlayOptions {
+  readonly format: DemoFormat;
+  readonly sandbox: Sandbox;
+  readonly people: People;
+  /** Sends per second. */
+  readonly rate: number;
+  readonly signal: AbortSignal;
+  /** Receives each message that the service accepted. */
+  readonly onSent: (wamid: string, reference: string) => void | Promise<void>;
+}
+
+/** Sends to everybody, and waits until nothing more happens at the service. */
+export async function play({ format, sandbox, people, rate, signal, onSent }: PlayOptions): Promise<void> {
+  for (const { phone, wroteBefore } of people.recipients) if (wroteBefore) sandbox.customerWrites(phone, "¿Está listo mi pedido?");
+  if (people.strangers.length > 0)
+    await created(sandbox.control("POST", "/campaigns", { name: "Ofertas", phones: people.strangers, perSecond: 200 }));
+  const pace = createPace(rate, systemClock);
+  const failed = new AbortController();
+  const sending: Promise<void>[] = [];
+  for (const [index, recipient] of people.recipients.entries()) {
+    await pace();
+    AbortSignal.any([signal, failed.signal]).throwIfAborted();
+    const reference = `order-${index + 1}`;
+    const one = send(format, sandbox, recipient, reference).then((wamid) => (wamid === null ? undefined : onSent(wamid, reference)));
+    one.catch((error: unknown) => failed.abort(error));
+    sending.push(one);
+  }
+  const automation = sandbox.automations().find(({ trigger }) => trigger === "manual");
+  for (const [index, phone] of people.guests.entries())
+    await created(sandbox.call("POST", `/automations/${automation?.id}/runs`, { phone, data: { pedido: `order-${index + 1}` } }));
+  await Promise.all(sending);
+  await lived(sandbox, people, signal);
+}
+
+async function created(answer: ReturnType<Sandbox["call"]>): Promise<void> {
+  const { status, body } = await answer;
+  if (status < 200 || status > 299) throw new Error(`the sandbox answered ${status}: ${JSON.stringify(body)}`);
+}
+
+/** The wamid; null: the provider rejects the message for good. */
+async function send(format: DemoFormat, sandbox: Sandbox, recipient: Recipient, reference: string): Promise<string | null> {
+  for (;;) {
+    const { status, wamid } = await (format === "meta" ? postToMeta : postToService)(sandbox, recipient, reference);
+    if (wamid !== undefined) return wamid;
+    if (isRejected(recipient.phone)) return null;
+    // The provider's passing faults: it accepts the message the second time.
+    if (status !== 502 && status !== 503) throw new Error(`the sandbox answered a send ${status}`);
+  }
+}
+
+const words = (reference: string) => `Tu pedido está listo (${reference}).`;
+
+async function postToService(sandbox: Sandbox, { phone, wroteBefore }: Recipient, reference: string) {
+  const template = sandbox.templates().find(({ variables }) => variables.length === 0);
+  const content = wroteBefore ? { text: words(reference) } : { template: { id: template?.id } };
+  const { status, body } = await sandbox.call("POST", "/messages", { to: phone, ...content });
+  return { status, wamid: (body as { wamid?: string }).wamid };
+}
+
+async function postToMeta({ url, key, phoneNumberId }: Sandbox, { phone, wroteBefore }: Recipient, reference: string) {
+  const content = wroteBefore
+    ? { type: "text", text: { body: words(reference) } }
+    : { type: "template", template: { name: "bienvenida", language: { code: "es_AR" } } };
+  const answer = await fetch(`${url}/v24.0/${phoneNumberId}/messages`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify({ messaging_product: "whatsapp", to: phone, ...content, biz_opaque_callback_data: reference }),
+  });
+  const { messages } = (await answer.json()) as { messages?: { id: string }[] };
+  return { status: answer.status, wamid: messages?.[0]?.id };
+}
+
+/** How long lives may go on after the last send, in milliseconds. */
+const liveWithinMs = 60_000;
+
+/** Waits until every message and run is in its final state. After a timeout the sums show the difference. */
+async function lived(sandbox: Sandbox, people: People, signal: AbortSignal): Promise<void> {
+  const isOver = () => {
+    const messages = sandbox.messages();
+    return (
+      messages.filter(({ origin }) => origin === "campaign").length === people.strangers.length &&
+      messages.every(({ future }) => future.length === 0) &&
+      sandbox.runs().every(({ status }) => status !== "running")
+    );
+  };
+  for (const end = Date.now() + liveWithinMs; Date.now() < end; await sleep(200, undefined, { signal })) {
+    if (!isOver()) continue;
+    try {
+      await sandbox.idle(200);
+      return;
+    } catch {
+      // Events still wait to be delivered.
+    }
+  }
+}
+
+interface Recipient {
+  /** With its plus. */
+  readonly phone: string;
+  /** The 24-hour window is open: free text may be sent. */
+  readonly wroteBefore: boolean;
+}
+
+/** All phones of a demo; each is unique. */
+export interface People {
+  readonly recipients: readonly Recipient[];
+  /** Recipients of a campaign that is not registered at the relay. */
+  readonly strangers: readonly string[];
+  /** Recipients of automation runs. */
+  readonly guests: readonly string[];
+}
+
+/** Last digits with a fixed outcome (docs/contributing/sandbox.md), and their share of all recipients. 0009 would be too slow. */
+const meaningful: readonly (readonly [lastDigits: string, share: number])[] = [
+  ["0000", 0.05],
+  ["0001", 0.05],
+  ["0002", 0.02],
+  ["0003", 0.03],
+  ["0004", 0.05],
+  ["0005", 0.01],
+  ["0006", 0.02],
+  ["0007", 0.05],
+  ["0008", 0.02],
+  ["0010", 0.03],
+];
+
+/** Whether the provider rejects messages to this phone for good. */
+export function isRejected(phone: string): boolean {
+  return phone.endsWith("0005");
+}
+
+/** The same seed makes the same people. Campaigns and automations are the service's own. */
+export function peopleOf(seed: string, format: DemoFormat, messages: number): People {
+  const random = createRandom(`${seed}/people`);
+  const newPhone = uniquePhones(random.fork("phones"));
+  const others = (count: number) => Array.from({ length: format === "standard" ? Math.ceil(count) : 0 }, () => newPhone(null));
+  return {
+    recipients: Array.from({ length: messages }, () => ({ phone: newPhone(drawDigits(random)), wroteBefore: random.chance(0.5) })),
+    strangers: others(messages / 2),
+    guests: others(messages / 20),
+  };
+}
+
+function drawDigits(random: Random): string | null {
+  let drawn = random.next();
+  for (const [digits, share] of meaningful) {
+    if (drawn < share) return digits;
+    drawn -= share;
+  }
+  return null;
+}
+
+/** Generates unique phones with these last digits; null: digits without a meaning. */
+function uniquePhones(random: Random): (digits: string | null) => string {
+  const draw = createPhones(random);
+  const known = new Set<string>();
+  return (digits) => {
+    for (;;) {
+      const drawn = draw();
+      const phone = `+${digits === null ? drawn : drawn.slice(0, -4) + digits}`;
+      // Meaningful last digits start with 00.
+      if ((digits === null && phone.slice(-4, -2) === "00") || known.has(phone)) continue;
+      known.add(phone);
+      return phone;
+    }
+  };
+}

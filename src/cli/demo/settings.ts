@@ -1,0 +1,65 @@
+export type DemoFormat = "standard" | "meta";
+
+/** Paths of the downstream, one per route. */
+export const everythingPath = "/everything";
+export const failuresPath = "/failures";
+export const statusesPath = "/statuses";
+
+export const metaVerifyToken = "demo-verify-token";
+
+/** The source that the sandbox posts to. */
+export const sourceNames: Readonly<Record<DemoFormat, string>> = { standard: "main", meta: "wa" };
+
+export interface DemoSecrets {
+  /** Signs what the sandbox posts. */
+  readonly webhook: string;
+  /** Of the control API. */
+  readonly token: string;
+  /** Signs what the relay delivers. */
+  readonly downstream: string;
+}
+
+interface SettingsParts extends DemoSecrets {
+  readonly format: DemoFormat;
+  readonly databasePath: string;
+  readonly downstreamUrl: string;
+}
+
+/**
+ * The settings file of the demo. Retries and the breaker's pause are short, so that a failing downstream and its recovery fit into
+ * seconds; everything else is as in production.
+ */
+export function demoSettings({ format, databasePath, downstreamUrl, webhook, token, downstream }: SettingsParts): string {
+  const isMeta = format === "meta";
+  const source = isMeta
+    ? `wa: { format: meta, verifyTokens: ["${metaVerifyToken}"], signature: { secrets: ["${webhook}"] }, registerBy: callback-data }`
+    : `main: { account: main, kind: events, signature: { service: acme, secrets: ["${webhook}"] } }`;
+  const signing = isMeta ? `signature: { preset: meta, secret: "${downstream}" }` : `secret: "${downstream}"`;
+  const destination = (path: string) => `
+    to:
+      url: ${JSON.stringify(downstreamUrl + path)}
+      allowPrivate: true
+      timeout: 2s
+      retry: { schedule: [0s, 300ms, 600ms, 1s, 1s, 1s, 1s, 1s, 1s, 1s, 1s, 1s] }
+      breaker: { failures: 5, pause: 500ms, longest: 1s }`;
+  return `server: { host: 127.0.0.1, port: 0, shutdownTimeout: 3s }
+storage: { path: ${JSON.stringify(databasePath)} }
+control: { tokens: [{ name: demo, token: "${token}", scopes: [read, track, replay, pii] }] }
+accounts: { main: {} }
+sources:
+  ${source}
+tracking: { unknown: park, parkFor: 1m }
+routes:
+  - name: everything
+    match: { events: ["*"] }${destination(everythingPath)}
+      ${signing}
+  - name: failures
+    match: { events: [message.status], statuses: [failed], tracked: true }
+    emit: transitions
+    payload: enriched${destination(failuresPath)}
+  - name: statuses
+    match: { events: [message.status], tracked: true }
+    emit: transitions
+    payload: enriched${destination(statusesPath)}
+`;
+}
