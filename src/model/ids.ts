@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from "node:crypto";
+import { createHash, hash, randomBytes } from "node:crypto";
 
 /** Text that the compiler does not mix up with other ids. */
 export type Brand<T extends string> = string & { readonly __brand: T };
@@ -85,10 +85,10 @@ export function parseDeliveryId(text: string): { eventId: EventId; routeTag: str
 
 /** A UUID of version 8 (RFC 9562, 5.8): the first 122 bits of the SHA-256 of a text. */
 export function derivedUuid(text: string): string {
-  const hash = createHash("sha256").update(text).digest();
-  hash[6] = ((hash[6] as number) & 0x0f) | 0x80;
-  hash[8] = ((hash[8] as number) & 0x3f) | 0x80;
-  return uuidText(hash.toString("hex", 0, 16));
+  const digest = hash("sha256", text, "buffer");
+  digest[6] = ((digest[6] as number) & 0x0f) | 0x80;
+  digest[8] = ((digest[8] as number) & 0x3f) | 0x80;
+  return uuidText(digest.toString("hex", 0, 16));
 }
 
 /** A UUID version 7 (RFC 9562), which grows with time, like the service's ids. */

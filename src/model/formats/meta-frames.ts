@@ -1,38 +1,65 @@
+import { asciiJson } from "../json.ts";
 import { isList, type Place } from "./meta-items.ts";
 import { elements, members, type Slice, whole } from "./slices.ts";
 
+/** Stand in a frame for what only one item has. No byte is decoded to them. */
+const itemMark = "\u0100";
+const contactMark = "\u0101";
+
 /**
  * Writes requests with one item each: slices of the received bytes in a frame. An item gets only its own contact, because
- * other contacts are none of its consumer's business.
+ * other contacts are none of its consumer's business. The text has one character for each byte.
  */
 export function createFrames(body: Buffer): (part: Place) => Buffer {
   const lookUp = createLookUp(body);
-  const bytes = ({ from, to }: Slice): Buffer => body.subarray(from, to);
+  const text = ({ from, to }: Slice): string => body.toString("latin1", from, to);
   const root = lookUp.members(whole(body));
   const entries = lookUp.elements(root.get("entry") as Slice);
-  const object = bytes(root.get("object") as Slice);
+  const object = text(root.get("object") as Slice);
+  const requestOf = (entry: string): string => `{"object":${object},"entry":[${entry}]}`;
+  const changeOf = ({ entry, change }: Place): Slice =>
+    lookUp.elements(lookUp.members(entries[entry] as Slice).get("changes") as Slice)[change as number] as Slice;
+  /** The items of a list share a frame; those without a contact have another one. */
+  const frames = new Map<string, readonly string[]>();
 
-  const valueFor = (slice: Slice, { list, index, contact }: Place): Buffer =>
+  const valueFor = (slice: Slice, { list, contact }: Place): string =>
     rewrite(lookUp.members(slice), (key, each) => {
-      const one = (place: number): Buffer => inList(bytes(lookUp.elements(each)[place] as Slice));
-      if (list === undefined) return key !== "contacts" && !(isList(key) && body[each.from] === openList) ? bytes(each) : null;
-      if (key === list) return one(index as number);
-      if (key === "contacts") return contact === undefined ? null : one(contact);
-      return key === "messaging_product" || key === "metadata" ? bytes(each) : null;
+      if (list === undefined) return key !== "contacts" && !(isList(key) && body[each.from] === openList) ? text(each) : null;
+      if (key === list) return `[${itemMark}]`;
+      if (key === "contacts") return contact === undefined ? null : `[${contactMark}]`;
+      return key === "messaging_product" || key === "metadata" ? text(each) : null;
     });
 
-  return (part) => {
+  function write(part: Place): string {
     const entry = entries[part.entry] as Slice;
-    if (part.change === undefined) return requestOf(object, bytes(entry));
-    const ofEntry = lookUp.members(entry);
-    const change = lookUp.elements(ofEntry.get("changes") as Slice)[part.change] as Slice;
+    if (part.change === undefined) return requestOf(text(entry));
+    const change = changeOf(part);
     const alone = part.isSplit
-      ? rewrite(lookUp.members(change), (key, each) => (key === "value" ? valueFor(each, part) : bytes(each)))
-      : bytes(change);
-    return requestOf(
-      object,
-      rewrite(ofEntry, (key, each) => (key === "changes" ? inList(alone) : bytes(each))),
+      ? rewrite(lookUp.members(change), (key, each) => (key === "value" ? valueFor(each, part) : text(each)))
+      : text(change);
+    return requestOf(rewrite(lookUp.members(entry), (key, each) => (key === "changes" ? `[${alone}]` : text(each))));
+  }
+
+  function frameOf(part: Place): readonly string[] {
+    const name = `${part.entry} ${part.change} ${part.list} ${part.contact === undefined}`;
+    let frame = frames.get(name);
+    if (frame === undefined) {
+      frame = write(part).split(/([\u0100\u0101])/);
+      frames.set(name, frame);
+    }
+    return frame;
+  }
+
+  return (part) => {
+    const { list, index, contact } = part;
+    if (list === undefined) return Buffer.from(write(part), "latin1");
+    const value = lookUp.members(lookUp.members(changeOf(part)).get("value") as Slice);
+    const one = (key: string, place: number | undefined): string =>
+      text(lookUp.elements(value.get(key) as Slice)[place as number] as Slice);
+    const pieces = frameOf(part).map((piece) =>
+      piece === itemMark ? one(list, index) : piece === contactMark ? one("contacts", contact) : piece,
     );
+    return Buffer.from(pieces.join(""), "latin1");
   };
 }
 
@@ -77,16 +104,10 @@ const openList = 0x5b;
 const openObject = 0x7b;
 
 /** The object with these members, as `write` gives them; null: left out. */
-function rewrite(of: ReadonlyMap<string, Slice>, write: (key: string, slice: Slice) => Buffer | null): Buffer {
-  const pieces: Buffer[] = [];
-  for (const [key, slice] of of) {
+function rewrite(of: ReadonlyMap<string, Slice>, write: (key: string, slice: Slice) => string | null): string {
+  const written = [...of].flatMap(([key, slice]) => {
     const value = write(key, slice);
-    if (value !== null) pieces.push(Buffer.from(`${pieces.length === 0 ? "{" : ","}${JSON.stringify(key)}:`), value);
-  }
-  return Buffer.concat([...pieces, Buffer.from(pieces.length === 0 ? "{}" : "}")]);
+    return value === null ? [] : [`${asciiJson(JSON.stringify(key))}:${value}`];
+  });
+  return `{${written.join(",")}}`;
 }
-
-const inList = (value: Buffer): Buffer => Buffer.concat([Buffer.from("["), value, Buffer.from("]")]);
-
-const requestOf = (object: Buffer, entry: Buffer): Buffer =>
-  Buffer.concat([Buffer.from('{"object":'), object, Buffer.from(',"entry":['), entry, Buffer.from("]}")]);

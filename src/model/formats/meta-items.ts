@@ -29,8 +29,8 @@ export type Found =
 
 /** The business number and account that sent it. */
 export interface About {
-  readonly phoneNumberId: string | null;
-  readonly wabaId: string | null;
+  readonly phoneNumberId?: string;
+  readonly wabaId?: string;
 }
 
 interface ItemParts {
@@ -57,7 +57,7 @@ export function readItem(list: List, item: unknown, parts: ItemParts): Found {
         kind: metaItemKinds.errors,
         key: null,
         at: parts.time,
-        data: { ...present({ ...parts.about }), ...firstError([item]), raw: item },
+        data: { ...parts.about, ...firstError([item]), raw: item },
         subject: none,
       };
   }
@@ -80,7 +80,7 @@ function status(item: Json, { about, where }: ItemParts): Found {
   const data = {
     wamid,
     status,
-    ...present({ ...about }),
+    ...about,
     ...present({
       recipient: textOf(item["recipient_id"]) ?? textOf(item["recipient_user_id"]),
       participant,
@@ -107,7 +107,7 @@ function message(kind: string, item: Json, { about }: ItemParts): Found {
   const id = textOf(item["id"]);
   const wamid = id !== null && isId(id) ? id : null;
   const data = {
-    ...present({ ...about }),
+    ...about,
     ...present({
       wamid,
       type: textOf(item["type"]),
@@ -127,14 +127,14 @@ function call(item: Json, { about }: ItemParts): Found {
   const id = textOf(item["id"]);
   const event = textOf(item["event"]);
   const kind = event !== null && Object.hasOwn(callKinds, event) ? (callKinds[event] as string) : metaItemKinds.callOther;
-  const data = { ...present({ ...about }), ...present({ callId: id, event }), raw: item };
+  const data = { ...about, ...present({ callId: id, event }), raw: item };
   return { kind, key: id === null ? null : `${id}\0${event ?? ""}`, at: item["timestamp"], data, subject: none };
 }
 
 function callStatus(item: Json, { about }: ItemParts): Found {
   const id = textOf(item["id"]);
   const word = textOf(item["status"]);
-  const data = { ...present({ ...about }), ...present({ callId: id, status: word }), raw: item };
+  const data = { ...about, ...present({ callId: id, status: word }), raw: item };
   return { kind: metaItemKinds.callStatus, key: id === null ? null : `${id}\0${word ?? ""}`, at: item["timestamp"], data, subject: none };
 }
 
@@ -153,16 +153,25 @@ function firstError(errors: readonly Json[]): {
   });
 }
 
-/** The place of the only contact that is the item's; undefined when none is. Never guesses. */
-export function contactOf(contacts: unknown, item: unknown): number | undefined {
-  if (!Array.isArray(contacts) || !isObject(item)) return undefined;
-  const phones = [item["recipient_participant_id"], item["recipient_id"], item["from"], item["to"]].filter(isText);
-  const users = [item["recipient_participant_user_id"], item["recipient_user_id"], item["from_user_id"], item["to_user_id"]].filter(isText);
-  const own = (contact: unknown): boolean =>
-    isObject(contact) &&
-    ((isText(contact["wa_id"]) && phones.includes(contact["wa_id"])) || (isText(contact["user_id"]) && users.includes(contact["user_id"])));
-  const place = contacts.findIndex(own);
-  return place === -1 ? undefined : place;
+/** Finds the place of the only contact that is an item's; undefined when none is. Never guesses. */
+export function contactFinder(contacts: unknown): (item: unknown) => number | undefined {
+  if (!Array.isArray(contacts)) return () => undefined;
+  const phones = new Map<unknown, number>();
+  const users = new Map<unknown, number>();
+  for (const [place, contact] of contacts.entries()) {
+    if (!isObject(contact)) continue;
+    const { wa_id: phone, user_id: user } = contact;
+    if (isText(phone) && !phones.has(phone)) phones.set(phone, place);
+    if (isText(user) && !users.has(user)) users.set(user, place);
+  }
+  return (item) => {
+    if (!isObject(item)) return undefined;
+    const places = [
+      ...["recipient_participant_id", "recipient_id", "from", "to"].map((key) => phones.get(item[key])),
+      ...["recipient_participant_user_id", "recipient_user_id", "from_user_id", "to_user_id"].map((key) => users.get(item[key])),
+    ].filter((place) => place !== undefined);
+    return places.length === 0 ? undefined : Math.min(...places);
+  };
 }
 
 export const none: Subject = { type: "none" };
@@ -174,5 +183,7 @@ const isId = (text: string): boolean => hasIdLength(text) && text.isWellFormed()
 
 /** Without members that are null. */
 export function present<T extends Readonly<Record<string, unknown>>>(members: T): { readonly [K in keyof T]?: NonNullable<T[K]> } {
-  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null && value !== undefined)) as never;
+  const found: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(members)) if (value !== null && value !== undefined) found[key] = value;
+  return found as never;
 }

@@ -7,7 +7,7 @@ import type { Format, Item, ItemContent, ReadingOf } from "./format.ts";
 import { createFrames, itemIn } from "./meta-frames.ts";
 import {
   type About,
-  contactOf,
+  contactFinder,
   type Found,
   isList,
   isObject,
@@ -143,7 +143,8 @@ function* partsOfChange(place: Pick<Part, "entry" | "change">, change: unknown, 
   const metadata = isObject(value) && isObject(value["metadata"]) ? value["metadata"] : {};
   const number = textOf(metadata["phone_number_id"]);
   const numbers = [number, account].filter((text) => text !== null);
-  const about = { phoneNumberId: number, wabaId: account };
+  const about = present({ phoneNumberId: number, wabaId: account });
+  const contactOf = contactFinder(isObject(value) ? value["contacts"] : undefined);
   let found = 0;
   if (isObject(value) && listFields.has(field)) {
     for (const list of lists) {
@@ -152,7 +153,7 @@ function* partsOfChange(place: Pick<Part, "entry" | "change">, change: unknown, 
       for (const [index, item] of items.entries()) {
         found += 1;
         const content = readItem(list, item, { field, about, where: `${list}[${index}]`, time: around.time });
-        yield { ...place, list, index, contact: contactOf(value["contacts"], item), isSplit: true, numbers, content };
+        yield { ...place, list, index, contact: contactOf(item), isSplit: true, numbers, content };
       }
     }
     if (found > 0) {
@@ -172,7 +173,7 @@ function readChange(field: string, raw: unknown, about: About, { object, time }:
   const isMeta = object === "whatsapp_business_account";
   const named = isMeta && Object.hasOwn(metaKinds, field) ? metaKinds[field] : undefined;
   const key = `${field}\0${String(time)}\0${createHash("sha256").update(canonical(raw)).digest("hex")}`;
-  const data = { ...present({ ...about }), field, raw };
+  const data = { ...about, field, raw };
   return { kind: named ?? otherKind(isMeta ? field : `${object}.${field}`), key, at: time, data, subject: none };
 }
 
