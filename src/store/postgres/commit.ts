@@ -3,7 +3,7 @@ import type { Batches } from "../work/batches.ts";
 import type { Sessions } from "./sessions.ts";
 
 /** Most commands of a transaction, and most that wait for one. */
-const mostAtOnce = 100;
+const mostAtOnce = 250;
 const mostWaiting = 10_000;
 /** A command that has waited for this long fails. Its caller would be gone before it got its turn. */
 const waitsMs = 5_000;

@@ -24,8 +24,11 @@ export interface CommitHooks {
   rolledBack(error: unknown): void;
 }
 
-/** Most commands of a transaction. A flood of them holds up others for one such group only. */
-const mostAtOnce = 100;
+/**
+ * Most commands of a transaction. A flood of them holds up others for one such group only. Larger groups write fewer pages: each
+ * group changes about one page of every random index for each event.
+ */
+const mostAtOnce = 250;
 /**
  * Bounds of the time for which a command waits for others. Between them it is twice the duration of the last commit, so that
  * a slow disk gets large groups and a fast one short waits.
