@@ -5,7 +5,7 @@ import type { ReceivedItem } from "./read-items.ts";
 /** Bytes of requests whose items are not all stored yet: of all sources, and of one. */
 const mostBytes = { ofAll: 64 * 1024 ** 2, ofSource: 32 * 1024 ** 2 };
 /** Items that are handed to the store at once. Other requests take turns with these slices. */
-const sliceItems = 100;
+const sliceItems = 250;
 /** Requests of this size are read one after the other: parsed, a body takes several times its bytes. */
 const largeBytes = 128 * 1024;
 
