@@ -1,5 +1,5 @@
 import type { Settings } from "../config/schema.ts";
-import { createDestinations, redactAnswer, redactAnswers } from "../deliver/destinations/create.ts";
+import { createDestinations, redactAnswer, redactAnswers } from "../deliver/destinations/kinds.ts";
 import { createUrlDestination } from "../deliver/destinations/url.ts";
 import { createDispatcher } from "../deliver/dispatcher.ts";
 import { createProxy } from "../deliver/proxy.ts";
@@ -29,7 +29,7 @@ export async function startDelivering(observed: Observed, stored: Stored, { work
   const hooks = tracing?.attempts(plainHooks) ?? plainHooks;
 
   const proxy = createProxy(proxiedSources(live.initial), {
-    connect: (to, keep) => createUrlDestination(to, clock.now, { allowPrivate: to.allowPrivate }, keep),
+    connect: (to, keep) => createUrlDestination(to, clock.now, keep),
     clock,
     redact: (outcome, outgoing) => redactAnswer(outcome, outgoing, redactor),
     accept: accepting.accept,

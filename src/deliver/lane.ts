@@ -87,11 +87,12 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
   const shard = initial.shard ?? wholeRoute;
   const lease = leaseName(route, shard);
   const maySend = (): boolean => parts.maySend?.(lease) ?? true;
-  const abort = new AbortController();
   const closing = new AbortController();
   /** What is stored, as far as this lane knows. */
   let stored = notes;
   let session = openSession(initial, parts, stored);
+  /** Of this session, and of earlier ones with attempts in flight. */
+  const destinations = new Set([session.destination]);
   let settling = 0;
   let inFlight = 0;
   let suspended = false;
@@ -193,10 +194,9 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
   }
 
   async function attempt(on: DestinationSession, delivery: StoredDelivery): Promise<void> {
-    on.entered();
     inFlight += 1;
     const startedAt = clock.now();
-    const { outgoing, outcome, unsendable } = await sendOver(on, delivery, abort.signal, hooks, maySend);
+    const { outgoing, outcome, unsendable } = await sendOver(on, delivery, hooks, maySend);
     inFlight -= 1;
     const now = clock.now();
     const decision: Decision =
@@ -215,7 +215,6 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
     if (decision.kind !== "interrupted") await settle(on, { ...report, decision }, startedAt, now);
     else queue.putBack(delivery.event);
     settling -= 1;
-    on.left();
     if (closed && inFlight + settling === 0) idle.resolve();
     schedule();
   }
@@ -359,12 +358,13 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
     },
     /** Applies new settings without losing attempts in flight; ends a suspension. */
     reconfigure(settings: LaneSettings): void {
-      const old = session;
+      const { destination } = session;
       suspended = false;
       session = openSession(settings, parts, stored);
       failing = null;
       slow = null;
-      old.retire();
+      destinations.add(session.destination);
+      void destination.retire().then(() => destinations.delete(destination));
       schedule();
     },
     /** Starts nothing more until `reconfigure`: the route is not in the settings. */
@@ -411,8 +411,11 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
       closing.abort();
       cancelTimer?.();
       queue.rest();
-      if (ms === 0) abort.abort();
-      const cancel = clock.after(ms, () => abort.abort());
+      const handBack = (): void => {
+        for (const destination of destinations) void destination.close();
+      };
+      if (ms === 0) handBack();
+      const cancel = clock.after(ms, handBack);
       ended ??= end();
       await ended;
       cancel();

@@ -4,9 +4,9 @@ import { keptResponseBytes, type ProxiedAnswer, proxyRoute, type Settlement, typ
 import { RelayError } from "../model/errors.ts";
 import type { ReceivedEvent } from "../model/event.ts";
 import { compose } from "./compose.ts";
-import type { OutgoingDelivery, UrlDestination, UrlOutcome } from "./destinations/destination.ts";
+import type { OutgoingDelivery } from "./destinations/destination.ts";
+import type { UrlDestination, UrlDestinationSettings, UrlOutcome } from "./destinations/url.ts";
 import type { LaneHooks } from "./lane.ts";
-import type { UrlDestinationSettings } from "./settings.ts";
 
 /** A source with `mode: proxy`. */
 export interface ProxiedSource {
@@ -51,11 +51,8 @@ const keptAnswers = { count: 1_000, bytes: 16 * 1024 * 1024 };
 /** The wait before the result of an exchange is written again. */
 const storeRetryMs = { first: 500, longest: 10_000 };
 
-/** A destination with its exchanges in flight. A retired one is closed with the last of them. */
 interface Line extends ProxiedSource {
   readonly destination: UrlDestination;
-  inFlight: number;
-  retired: boolean;
 }
 
 type Verdict = { readonly kind: "delivered" } | { readonly kind: "dead"; readonly reason: string };
@@ -69,26 +66,22 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
   const { clock, hooks } = parts;
   const answers = createAnswers();
   const closing = new AbortController();
+  /** Of the present settings, and of earlier ones with exchanges in flight. */
+  const destinations = new Set<UrlDestination>();
   let lines = open(sources);
 
   function open(from: readonly ProxiedSource[]): Map<string, Line> {
     // One byte over the limit distinguishes an answer that is too long from one that just fits.
-    return new Map(
-      from.map((source) => [
-        source.name,
-        { ...source, destination: parts.connect(source.to, answerLimit + 1), inFlight: 0, retired: false },
-      ]),
-    );
+    const opened = new Map(from.map((source) => [source.name, { ...source, destination: parts.connect(source.to, answerLimit + 1) }]));
+    for (const { destination } of opened.values()) destinations.add(destination);
+    return opened;
   }
 
   async function send(line: Line, delivery: StoredDelivery): Promise<UrlOutcome> {
     const composed = compose(delivery, "original", line.to.passSignature);
     const outgoing = hooks.composed?.(delivery, composed) ?? composed;
     const at = clock.now();
-    line.inFlight += 1;
-    const outcome = await line.destination.send(outgoing, closing.signal);
-    line.inFlight -= 1;
-    if (line.retired && line.inFlight === 0) void line.destination.close();
+    const outcome = await line.destination.send(outgoing);
     const decision = verdictOf(outcome);
     const kept = parts.redact({ ...outcome, response: outcome.response?.subarray(0, keptResponseBytes) ?? null }, outgoing);
     hooks.attempted({ delivery, outgoing, outcome: kept, decision });
@@ -153,14 +146,11 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
     reload(next) {
       const old = lines;
       lines = open(next);
-      for (const line of old.values()) {
-        line.retired = true;
-        if (line.inFlight === 0) void line.destination.close();
-      }
+      for (const { destination } of old.values()) void destination.retire().then(() => destinations.delete(destination));
     },
     async close() {
       closing.abort();
-      await Promise.all([...lines.values()].map(({ destination }) => destination.close()));
+      await Promise.all([...destinations].map((destination) => destination.close()));
     },
   };
 }

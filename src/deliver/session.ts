@@ -15,7 +15,7 @@ export interface SessionParts {
   readonly takesOver?: boolean;
 }
 
-/** A destination with the settings it was made from. It closes when its last attempt is over. */
+/** A destination with the settings it was made from. */
 export interface DestinationSession {
   readonly settings: LaneSettings;
   readonly destination: Destination;
@@ -25,12 +25,6 @@ export interface DestinationSession {
   readonly rate: number | undefined;
   /** The last breaker state that was reported. */
   seen: BreakerState;
-  /** An attempt begins. */
-  entered(): void;
-  /** An attempt is over. */
-  left(): void;
-  /** Closes the session as soon as no attempt is in flight. */
-  retire(): void;
 }
 
 export function openSession(settings: LaneSettings, parts: SessionParts, notes: RouteNotes): DestinationSession {
@@ -40,28 +34,7 @@ export function openSession(settings: LaneSettings, parts: SessionParts, notes: 
   const destination = parts.connect(to);
   const breaker = breakerFrom(notes, settings, now);
   const bucket = rate === undefined ? null : createTokenBucket(rate, now, parts.takesOver);
-  let inFlight = 0;
-  let retired = false;
-
-  return {
-    settings,
-    destination,
-    breaker,
-    bucket,
-    rate,
-    seen: breaker.state(),
-    entered() {
-      inFlight += 1;
-    },
-    left() {
-      inFlight -= 1;
-      if (retired && inFlight === 0) void destination.close();
-    },
-    retire() {
-      retired = true;
-      if (inFlight === 0) void destination.close();
-    },
-  };
+  return { settings, destination, breaker, bucket, rate, seen: breaker.state() };
 }
 
 /** Changed settings begin with a closed breaker and without a pause. */
@@ -83,13 +56,7 @@ interface SendHooks {
 }
 
 /** One attempt; never rejects. `unsendable` is the reason why the delivery was not sent and is not retried, else null. */
-export async function sendOver(
-  session: DestinationSession,
-  delivery: StoredDelivery,
-  signal: AbortSignal,
-  hooks: SendHooks,
-  maySend?: () => boolean,
-) {
+export async function sendOver(session: DestinationSession, delivery: StoredDelivery, hooks: SendHooks, maySend?: () => boolean) {
   const { payload, to } = session.settings;
   let outgoing: OutgoingDelivery;
   try {
@@ -101,7 +68,7 @@ export async function sendOver(
     return { outgoing: composeOriginal(delivery, to.passSignature), outcome: failedOutcome(error), unsendable };
   }
   try {
-    return { outgoing, outcome: await session.destination.send(outgoing, signal, maySend), unsendable: null };
+    return { outgoing, outcome: await session.destination.send(outgoing, maySend), unsendable: null };
   } catch (error) {
     hooks.failed(delivery, "send", error);
     return { outgoing, outcome: failedOutcome(error), unsendable: null };

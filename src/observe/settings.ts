@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { Secret } from "../model/secret.ts";
-import { isUnixSocket, unixSocketFault } from "../net/unix-socket.ts";
+import { isUnixSocket, unixSocketFault } from "../net/addresses.ts";
 
 function isCollectorUrl(text: string): boolean {
   const url = URL.parse(text);

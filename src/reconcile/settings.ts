@@ -2,7 +2,7 @@ import { z } from "zod";
 import { scheduleSchema } from "../model/schedule.ts";
 import { secretSchema } from "../model/secret.ts";
 import { durationSchema } from "../model/units.ts";
-import { isUnixSocket, unixSocketFault } from "../net/unix-socket.ts";
+import { isUnixSocket, unixSocketFault } from "../net/addresses.ts";
 
 /** Only accounts with a base URL and a key are polled. */
 export const reconcileSchema = z

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { type Secret, secretSchema } from "../model/secret.ts";
-import { isUnixSocket, unixSocketFault } from "../net/unix-socket.ts";
+import { isUnixSocket, unixSocketFault } from "../net/addresses.ts";
 
 /** The origin to connect to, and the path of the API root, `{base_url}/api/v1`, without a trailing slash. */
 interface ServiceUrl {

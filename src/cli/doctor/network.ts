@@ -1,10 +1,10 @@
 import { randomInt } from "node:crypto";
 import type { Socket } from "node:net";
 import type { AccountSettings, Settings } from "../../config/schema.ts";
-import { createConnector } from "../../deliver/destinations/connections.ts";
 import type { UrlDestinationSettings } from "../../deliver/settings.ts";
 import type { Secret } from "../../model/secret.ts";
 import { systemClock } from "../../model/system-clock.ts";
+import { createConnector } from "../../net/connect.ts";
 import { expiryOf, type TlsSettings, tlsKey } from "../../net/tls.ts";
 import { createServiceClient } from "../../service/client.ts";
 import { ServiceError } from "../../service/errors.ts";

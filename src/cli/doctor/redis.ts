@@ -1,9 +1,9 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Redis } from "ioredis";
-import { createRedisLinks, linkFaultOf } from "../../deliver/destinations/redis-link.ts";
 import type { RedisFaultKind } from "../../model/delivery.ts";
 import type { Secret } from "../../model/secret.ts";
 import { type RedisFault, readRedisUrl, redisErrorText, redisPlaceText } from "../../net/redis.ts";
+import { createRedisLinks, linkFaultOf } from "../../net/redis-link.ts";
 import type { TlsSettings } from "../../net/tls.ts";
 import { bytesText, type Finding, fail, ok, warn } from "./finding.ts";
 

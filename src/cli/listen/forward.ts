@@ -1,6 +1,5 @@
 import { isLoopbackHost } from "../../config/private-address.ts";
-import type { UrlDestination } from "../../deliver/destinations/destination.ts";
-import { createUrlDestination } from "../../deliver/destinations/url.ts";
+import { createUrlDestination, type UrlDestination } from "../../deliver/destinations/url.ts";
 import { urlDestinationSchema } from "../../deliver/settings.ts";
 import { growingWait, withJitter } from "../../model/backoff.ts";
 import { type Clock, pause } from "../../model/clock.ts";
@@ -28,8 +27,6 @@ const retry = { firstMs: 500, longestMs: 5_000 };
 /** One event at a time, in order: the next goes out when this one was taken. */
 export function createForwarder(parts: ForwarderParts) {
   const { targets, clock, random, quit } = parts;
-  // A post in flight may still complete.
-  const wholePost = new AbortController().signal;
 
   /** Posts until it is taken; returns false when it is skipped. */
   async function deliver(event: ListenedEvent, url: string, to: Targets): Promise<boolean> {
@@ -37,7 +34,7 @@ export function createForwarder(parts: ForwarderParts) {
     let refusals = 0;
     for (let failures = 0; ; ) {
       if (quit.aborted) throw new Error("the command ends");
-      const outcome = await to.post(url, event, failures + 1, wholePost);
+      const outcome = await to.post(url, event, failures + 1);
       if (outcome.taken) {
         parts.onAnswer(event, url, outcome, false);
         return true;
@@ -127,7 +124,7 @@ export function createTargets({ forwardTo, allowRemote, headers, secret }: Targe
     urlOf: (source: string): string | null => bySource.get(source) ?? others,
     /** The sources named, when every target is of one; null: events of all sources go somewhere. */
     sources: others === null && bySource.size > 0 ? [...bySource.keys()] : null,
-    async post(url: string, event: ListenedEvent, attempt: number, signal: AbortSignal): Promise<PostOutcome> {
+    async post(url: string, event: ListenedEvent, attempt: number): Promise<PostOutcome> {
       const {
         "content-type": contentType = "application/json",
         "content-encoding": contentEncoding = null,
@@ -144,7 +141,7 @@ export function createTargets({ forwardTo, allowRemote, headers, secret }: Targe
         contentEncoding,
         passHeaders,
       };
-      const { result, tookMs, response } = await (destinations.get(url) as UrlDestination).send(delivery, signal);
+      const { result, tookMs, response } = await (destinations.get(url) as UrlDestination).send(delivery);
       if (result.kind === "answered") {
         const { status } = result;
         return { taken: status >= 200 && status < 300, status, error: null, tookMs };

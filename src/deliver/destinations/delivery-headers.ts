@@ -1,7 +1,6 @@
 import type { Secret } from "../../model/secret.ts";
 import { createHmacKey, createSigner, decodeKey, type HmacKey } from "../../model/signature.ts";
-import { type CommonSettings, signingSecrets, type UrlDestinationSettings } from "../settings.ts";
-import type { OutgoingDelivery } from "./destination.ts";
+import { type CommonSettings, type OutgoingDelivery, signingSecrets } from "./destination.ts";
 
 /** The headers of one attempt at `now` (unix milliseconds), as undici takes them: name, value, name, value. */
 type DeliveryHeaders = (delivery: OutgoingDelivery, now: number) => string[];
@@ -11,15 +10,21 @@ const notPassed =
   /^(host|content-type|content-encoding|content-length|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|x-wamid-relay-.*|webhook-attempt|webhook-replay)$/;
 const ours = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
+/** The settings of a URL that its headers come from. */
+interface HeaderSettings extends Pick<CommonSettings, "secret" | "secrets"> {
+  readonly headers: Readonly<Record<string, Secret>>;
+  readonly signature?: { readonly preset: "meta"; readonly secret: Secret } | undefined;
+}
+
 /** The headers of the settings, and the relay's `user-agent` if they have none. */
-export function fixedHeaders(settings: Pick<UrlDestinationSettings, "headers">, version: string): Map<string, string> {
+export function fixedHeaders(settings: Pick<HeaderSettings, "headers">, version: string): Map<string, string> {
   const fixed = new Map(Object.entries(settings.headers).map(([name, value]) => [name.toLowerCase(), value.reveal()]));
   if (!fixed.has("user-agent")) fixed.set("user-agent", `wamid-relay/${version}`);
   return fixed;
 }
 
 /** Prepares the headers that all attempts of a destination share. `version` is the relay's. */
-export function createDeliveryHeaders(settings: UrlDestinationSettings, version: string): DeliveryHeaders {
+export function createDeliveryHeaders(settings: HeaderSettings, version: string): DeliveryHeaders {
   const fixed = fixedHeaders(settings, version);
   const fixedList = [...fixed].flat();
   const keys = signingSecrets(settings).map(signingKey);

@@ -1,6 +1,10 @@
-import type { AttemptResult, UrlResult } from "../../model/delivery.ts";
+import { z } from "zod";
+import type { AttemptError, AttemptResult, UrlResult } from "../../model/delivery.ts";
 import type { KeptHeaders } from "../../model/event.ts";
 import type { DeliveryId } from "../../model/ids.ts";
+import { type Secret, secretSchema } from "../../model/secret.ts";
+import { decodeKey } from "../../model/signature.ts";
+import { durationSchema, rateSchema } from "../../model/units.ts";
 
 /** A delivery as it leaves the relay. */
 export interface OutgoingDelivery {
@@ -39,82 +43,86 @@ export interface AttemptOutcome<Result extends AttemptResult = AttemptResult> {
 /** Where deliveries go: the dispatcher's port. */
 export interface Destination<Result extends AttemptResult = AttemptResult> {
   /**
-   * One attempt. Never rejects: failures are outcomes. `signal` aborts it (shutdown). `maySend` is asked right before bytes
-   * leave; false aborts the attempt. Default: always.
+   * One attempt. Never rejects: failures are outcomes. `maySend` is called right before bytes leave; false aborts the
+   * attempt. Default: always.
    */
-  send(delivery: OutgoingDelivery, signal: AbortSignal, maySend?: () => boolean): Promise<AttemptOutcome<Result>>;
+  send(delivery: OutgoingDelivery, maySend?: () => boolean): Promise<AttemptOutcome<Result>>;
+  /** Takes no more attempts, and closes all connections once those in flight have ended. */
+  retire(): Promise<void>;
   /** Closes all connections. Attempts in flight end as `aborted`. */
   close(): Promise<void>;
 }
 
-export type UrlOutcome = AttemptOutcome<UrlResult>;
-export type UrlDestination = Destination<UrlResult>;
-
-export const always = (): boolean => true;
-
-/** An attempt that can be aborted. */
-export interface Abortable {
-  /** Aborts the attempt. */
-  readonly signal: AbortSignal;
-  /** Its index in {@link InFlight}, which sets it; -1: not in flight. */
-  index: number;
-  abort(): void;
+/** An attempt that failed without an answer. `text`: for the operator. */
+export function failedAttempt(error: AttemptError, text: string, tookMs: number): AttemptOutcome<UrlResult> {
+  return { result: { kind: "failed", error }, tookMs, response: Buffer.from(text) };
 }
 
-interface Watch {
-  readonly signal: AbortSignal;
-  readonly abort: () => void;
-  /** Attempts in flight with this signal. */
-  count: number;
+/** The outcome of an attempt that ended because the relay stops. */
+export const abortedAttempt = (tookMs = 0): AttemptOutcome<UrlResult> => failedAttempt("aborted", "the relay was shutting down", tookMs);
+
+export const retrySchema = z.strictObject({
+  schedule: z
+    .array(durationSchema)
+    .min(1)
+    .prefault(["0s", "5s", "5m", "30m", "2h", "5h", "10h", "14h", "20h", "24h"])
+    .describe("Wait before each attempt. After the last one, the delivery is dead."),
+  jitter: z.number().min(0).max(1).default(0.1).describe("Each wait varies by up to this share of itself, up or down."),
+});
+export type RetrySettings = z.infer<typeof retrySchema>;
+
+const signingSecretSchema = secretSchema.refine((secret) => isSigningSecret(secret), "is not base64 after whsec_");
+
+function isSigningSecret(secret: Secret): boolean {
+  const text = secret.reveal();
+  try {
+    return !text.startsWith("whsec_") || decodeKey(text, "whsec").length > 0;
+  } catch {
+    return false;
+  }
 }
 
-/**
- * The attempts of a destination that are in flight.
- *
- * Uses neither a Set nor a listener per attempt. V8 replaces the table of a busy Set every few dozen attempts, and an old
- * table links to the next, as removed listeners link to later ones. One that reached the old generation then keeps all
- * later attempts in memory until the next full collection.
- */
-export class InFlight {
-  readonly #attempts: Abortable[] = [];
-  /** One per signal, so seldom more than one. */
-  readonly #watches: Watch[] = [];
+/** The default of `longest` depends on the kind: a URL may be down for good, while a recovered Redis should not wait long. */
+export function breakerSchema(longest: string) {
+  return z.strictObject({
+    failures: z
+      .number()
+      .int()
+      .min(1)
+      .default(10)
+      .describe("Failures in a row that open it. 4xx answers other than 408 and 429 neither trip nor reset it."),
+    pause: durationSchema.prefault("5s").describe("How long it stays open, doubled at each failed probe up to longest."),
+    longest: durationSchema.prefault(longest).describe("Longest time that it stays open."),
+  });
+}
 
-  add(attempt: Abortable): void {
-    attempt.index = this.#attempts.push(attempt) - 1;
-    this.#watch(attempt.signal).count += 1;
-  }
+/** How long one attempt may take. */
+export const timeoutSchema = durationSchema.refine((ms) => ms >= 100 && ms <= 300_000, "must be from 100ms to 5m");
 
-  /** Does nothing when the attempt is over already. */
-  remove(attempt: Abortable): void {
-    const { index } = attempt;
-    if (index < 0) return;
-    const last = this.#attempts.pop() as Abortable;
-    if (last !== attempt) {
-      this.#attempts[index] = last;
-      last.index = index;
-    }
-    attempt.index = -1;
-    const watch = this.#watch(attempt.signal);
-    watch.count -= 1;
-    if (watch.count > 0) return;
-    this.#watches.splice(this.#watches.indexOf(watch), 1);
-    watch.signal.removeEventListener("abort", watch.abort);
-  }
+/** Settings that every kind of destination has. */
+export const commonSchema = z.strictObject({
+  secret: signingSecretSchema
+    .optional()
+    .describe("Signs as Standard Webhooks does: whsec_ and base64, or plain text. Libraries such as svix accept only the first form."),
+  secrets: z
+    .array(signingSecretSchema)
+    .min(1)
+    .max(5)
+    .optional()
+    .describe("Instead of secret, for rotation: up to 5. The header carries one signature per secret, in this order."),
+  passSignature: z.boolean().default(false).describe("Passes the original signature headers on. They verify with payload original only."),
+  concurrency: z.number().int().min(1).max(1000).default(16).describe("Deliveries in flight at once."),
+  rate: rateSchema.optional().describe("Most attempts per time. Default: as fast as concurrency allows."),
+  order: z
+    .enum(["message", "none"])
+    .default("message")
+    .describe("message: deliveries of one message (or run) go out in order. none: in any order."),
+  retry: retrySchema.prefault({}).describe("When failed attempts are repeated."),
+  breaker: breakerSchema("5m").prefault({}).describe("When attempts pause because the destination keeps failing."),
+});
+export type CommonSettings = z.infer<typeof commonSchema>;
 
-  abortAll(): void {
-    for (const attempt of [...this.#attempts]) attempt.abort();
-  }
-
-  #watch(signal: AbortSignal): Watch {
-    const known = this.#watches.find((watch) => watch.signal === signal);
-    if (known !== undefined) return known;
-    const abort = (): void => {
-      for (const attempt of [...this.#attempts]) if (attempt.signal === signal) attempt.abort();
-    };
-    const watch: Watch = { signal, abort, count: 0 };
-    this.#watches.push(watch);
-    signal.addEventListener("abort", abort);
-    return watch;
-  }
+/** The secrets that sign, in the order of their signatures; none: the relay does not sign. */
+export function signingSecrets({ secret, secrets = [] }: Pick<CommonSettings, "secret" | "secrets">): readonly Secret[] {
+  return secret === undefined ? secrets : [secret, ...secrets];
 }

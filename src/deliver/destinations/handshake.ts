@@ -1,10 +1,8 @@
 import { Secret } from "../../model/secret.ts";
 import { relayVersion } from "../../model/version.ts";
-import type { LaneSettings, UrlDestinationSettings } from "../settings.ts";
-import { type ConnectorOptions, createConnections, createConnector } from "./connections.ts";
 import { fixedHeaders } from "./delivery-headers.ts";
-import { always, type UrlOutcome } from "./destination.ts";
-import { Exchange } from "./exchange.ts";
+import type { DestinationSettings } from "./kinds.ts";
+import { openUrl, type UrlDestinationSettings, type UrlOutcome } from "./url.ts";
 
 /** The person who asked for it waits. */
 const longestMs = 15_000;
@@ -14,7 +12,7 @@ const keep = 64;
 /** A destination that takes handshakes. */
 export type App = UrlDestinationSettings & { readonly verifyToken: Secret };
 
-export function appOf({ to }: Pick<LaneSettings, "to">): App | null {
+export function appOf({ to }: { readonly to: DestinationSettings }): App | null {
   return "url" in to && to.verifyToken !== undefined ? { ...to, verifyToken: to.verifyToken } : null;
 }
 
@@ -28,25 +26,14 @@ export function fingerprintOf({ url, verifyToken }: App): string {
  * 200 and the challenge if it knows the token. Returns what is wrong with the answer, without quoting its body, which may hold
  * secrets; null: nothing is.
  */
-export async function shakeHands(
-  to: UrlDestinationSettings,
-  verifyToken: string,
-  challenge: string,
-  connector: ConnectorOptions = { allowPrivate: to.allowPrivate },
-): Promise<string | null> {
-  const url = new URL(to.url);
-  const connections = createConnections(url.origin, 1, createConnector(url, { tls: to.tls, ...connector }));
-  const place = { connections, timeout: Math.min(to.timeout, longestMs), maxRetryAfter: 0, keep, clock: Date.now };
-  const request = {
-    method: "GET" as const,
-    path: handshakePath(url, verifyToken, challenge),
-    headers: [...fixedHeaders(to, relayVersion())].flat(),
-  };
+export async function shakeHands(to: UrlDestinationSettings, verifyToken: string, challenge: string): Promise<string | null> {
+  const app = openUrl({ ...to, concurrency: 1, timeout: Math.min(to.timeout, longestMs) }, Date.now, keep);
+  const path = handshakePath(new URL(to.url), verifyToken, challenge);
   try {
-    const sent = { signal: new AbortController().signal, maySend: always };
-    return problemOf(await new Promise<UrlOutcome>((resolve) => new Exchange(place, request, sent, resolve).start()), challenge);
+    const outcome = await app.request({ method: "GET", path, headers: [...fixedHeaders(to, relayVersion())].flat() });
+    return problemOf(outcome, challenge);
   } finally {
-    await connections.close();
+    await app.close();
   }
 }
 

@@ -1,9 +1,59 @@
 import { isUtf8 } from "node:buffer";
 import type { JobsOptions, Queue } from "bullmq";
-import type { JobOptions, QueueDestinationSettings } from "../settings.ts";
+import { z } from "zod";
+import { durationSchema } from "../../model/units.ts";
 import { createSignatureHeaders } from "./delivery-headers.ts";
 import type { Destination, OutgoingDelivery } from "./destination.ts";
-import { createRedisAttempts, type RedisLink } from "./redis-link.ts";
+import { createRedisAttempts, type LinkTo, redisSchema } from "./redis.ts";
+
+/** How many finished jobs stay in Redis: none, all, the last so many, or by age and count. */
+const keepSchema = z.union([
+  z.boolean(),
+  z.number().int().min(0),
+  z.strictObject({
+    age: durationSchema.optional().describe("Longest time that a job stays."),
+    count: z.number().int().min(0).optional().describe("Most jobs that stay."),
+  }),
+]);
+
+/** BullMQ's job options, without `jobId`, which comes from the delivery's id. */
+const jobOptionsSchema = z.strictObject({
+  attempts: z
+    .number()
+    .int()
+    .min(1)
+    .optional()
+    .describe("How often a worker tries the job. Independent of the relay's own attempts to add it."),
+  backoff: z
+    .strictObject({
+      type: z.enum(["fixed", "exponential"]).describe("The same wait each time, or twice the last."),
+      delay: durationSchema.describe("The wait, or the first of those that double."),
+    })
+    .optional()
+    .describe("Wait between the worker's attempts."),
+  priority: z.number().int().min(0).max(2_097_152).optional().describe("1 goes first, but after jobs with 0, BullMQ's default."),
+  delay: durationSchema.optional().describe("How long after it was added a job may begin."),
+  lifo: z.boolean().optional().describe("The newest job goes first, so order is lost."),
+  removeOnComplete: keepSchema
+    .optional()
+    .describe("Which completed jobs stay in Redis: none (true), all (false), the last so many, or by age and count."),
+  removeOnFail: keepSchema
+    .optional()
+    .describe("Which failed jobs stay in Redis: none (true), all (false), the last so many, or by age and count."),
+});
+type JobOptions = z.infer<typeof jobOptionsSchema>;
+
+/** BullMQ separates its keys with colons. */
+const queueName = z.string().regex(/^[^:\s]{1,128}$/, "is not the name of a queue (no colon, no space, at most 128 characters)");
+
+/** A destination that is a queue of BullMQ: each delivery becomes a job. */
+export const queueDestinationSchema = redisSchema.extend({
+  queue: queueName.describe("Name of the BullMQ queue that gets a job for each delivery."),
+  prefix: z.string().min(1).max(128).default("bull").describe("BullMQ's key prefix, the same as for the workers."),
+  jobName: z.string().min(1).max(256).optional().describe("Name of the jobs. Default: the event kind."),
+  jobOptions: jobOptionsSchema.prefault({}).describe("BullMQ's options of the jobs."),
+});
+type QueueDestinationSettings = z.infer<typeof queueDestinationSchema>;
 
 /** A body as text that can be turned back into the same bytes. */
 interface BodyText {
@@ -39,8 +89,12 @@ interface JobData extends BodyText {
  * A destination that is a BullMQ queue: each delivery is one job. A job's id comes from the delivery's, so that an attempt
  * whose answer got lost adds no second job while the first exists.
  */
-export function createQueueDestination(settings: QueueDestinationSettings, link: RedisLink, clock: () => number): Destination {
-  const attempts = createRedisAttempts(link, settings.timeout);
+export function createQueueDestination(settings: QueueDestinationSettings, clock: () => number, linkTo: LinkTo): Destination {
+  const link = linkTo(settings.redis, settings.tls);
+  const attempts = createRedisAttempts(link, settings.timeout, async () => {
+    const queue = await opening.catch(() => null);
+    await queue?.close();
+  });
   const headersOf = createSignatureHeaders(settings);
   const options = jobsOptions(settings.jobOptions);
   const opening = openQueue(settings, link);
@@ -48,19 +102,15 @@ export function createQueueDestination(settings: QueueDestinationSettings, link:
   opening.catch(() => {});
 
   return {
-    send: (delivery, signal, maySend) =>
-      attempts.run(signal, maySend, async () => {
+    retire: attempts.retire,
+    close: attempts.close,
+    send: (delivery, maySend) =>
+      attempts.run(maySend, async () => {
         const queue = await opening;
         const data = jobData(delivery, headersOf(delivery, clock()));
         await queue.add(settings.jobName ?? delivery.event, data, { ...options, ...telemetry(delivery), jobId: jobId(delivery) });
         return null;
       }),
-    async close() {
-      attempts.close();
-      const queue = await opening.catch(() => null);
-      await queue?.close();
-      link.close();
-    },
   };
 }
 
@@ -89,7 +139,10 @@ function jobData(delivery: OutgoingDelivery, headers: Readonly<Record<string, st
   };
 }
 
-async function openQueue({ queue: name, prefix }: QueueDestinationSettings, link: RedisLink): Promise<Queue<JobData, unknown, string>> {
+async function openQueue(
+  { queue: name, prefix }: QueueDestinationSettings,
+  link: ReturnType<LinkTo>,
+): Promise<Queue<JobData, unknown, string>> {
   const [{ Queue }, connection] = await Promise.all([import("bullmq"), link.client()]);
   const queue = new Queue<JobData, unknown, string>(name, { connection, prefix, skipVersionCheck: true, skipWaitingForReady: true });
   // Each attempt reports its own error.

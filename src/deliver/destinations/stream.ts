@@ -1,25 +1,35 @@
-import type { StreamDestinationSettings } from "../settings.ts";
+import { z } from "zod";
 import { createSignatureHeaders } from "./delivery-headers.ts";
 import type { Destination, OutgoingDelivery } from "./destination.ts";
-import { createRedisAttempts, type RedisLink } from "./redis-link.ts";
+import { createRedisAttempts, type LinkTo, redisSchema } from "./redis.ts";
+
+/** A destination that is a Redis stream: each delivery becomes an entry. */
+export const streamDestinationSchema = redisSchema.extend({
+  stream: z.string().min(1).max(512).describe("Key of the Redis stream that gets an entry for each delivery."),
+  maxLength: z
+    .number()
+    .int()
+    .min(1)
+    .optional()
+    .describe("Least number of entries kept. Redis trims whole nodes, so there may be some hundred more. Default: no limit."),
+});
+type StreamDestinationSettings = z.infer<typeof streamDestinationSchema>;
 
 /** A destination that is a Redis stream: each delivery is one entry, or several when an answer got lost. */
-export function createStreamDestination(settings: StreamDestinationSettings, link: RedisLink, clock: () => number): Destination {
-  const attempts = createRedisAttempts(link, settings.timeout);
+export function createStreamDestination(settings: StreamDestinationSettings, clock: () => number, linkTo: LinkTo): Destination {
+  const attempts = createRedisAttempts(linkTo(settings.redis, settings.tls), settings.timeout);
   const headersOf = createSignatureHeaders(settings);
   const trim = settings.maxLength === undefined ? [] : ["MAXLEN", "~", settings.maxLength];
 
   return {
-    send: (delivery, signal, maySend) =>
-      attempts.run(signal, maySend, async (redis) => {
+    retire: attempts.retire,
+    close: attempts.close,
+    send: (delivery, maySend) =>
+      attempts.run(maySend, async (redis) => {
         const fields = entryFields(delivery, headersOf(delivery, clock()));
         const entry = await redis.call("XADD", settings.stream, ...trim, "*", ...fields);
         return String(entry);
       }),
-    async close() {
-      attempts.close();
-      link.close();
-    },
   };
 }
 

@@ -1,58 +1,197 @@
-import { keptResponseBytes } from "../../model/delivery.ts";
+import { z } from "zod";
+import { type AttemptError, keptResponseBytes, type UrlResult } from "../../model/delivery.ts";
+import { Secret, secretSchema } from "../../model/secret.ts";
+import { durationSchema } from "../../model/units.ts";
 import { relayVersion } from "../../model/version.ts";
-import type { UrlDestinationSettings } from "../settings.ts";
-import { asMetaSends } from "./as-meta-sends.ts";
-import { type ConnectorOptions, createConnections, createConnector } from "./connections.ts";
+import { ConnectionFailed, isUnixSocket, unixSocketFault } from "../../net/addresses.ts";
+import { type ConnectorOptions, createPool } from "../../net/connect.ts";
+import { type Exchanged, exchange } from "../../net/exchange.ts";
+import { retryAfterMs } from "../../net/retry-after.ts";
+import { tlsSchema } from "../../net/tls.ts";
 import { createDeliveryHeaders } from "./delivery-headers.ts";
-import { always, InFlight, type UrlDestination, type UrlOutcome } from "./destination.ts";
-import { Exchange } from "./exchange.ts";
-import { createRejection } from "./rejections.ts";
+import { type AttemptOutcome, abortedAttempt, commonSchema, type Destination, failedAttempt, timeoutSchema } from "./destination.ts";
+import { asMetaSends, createRejection, type RejectionPreset, rejectionPresets } from "./meta-app.ts";
+
+const reservedHeader =
+  /^(host|content-length|content-type|content-encoding|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|webhook-.*|x-wamid-relay-.*|x-hub-signature-256)$/i;
+/** Values are secrets and never printed, because people put `authorization` here. */
+const headersSchema = z.record(
+  z
+    .string()
+    .regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, "is not a header name")
+    .refine((name) => !reservedHeader.test(name), "is set by the relay itself"),
+  z
+    .string()
+    .regex(/^[\t\x20-\x7e\x80-\xff]*$/, "is not a header value")
+    .transform((value) => new Secret(value)),
+);
+
+function hasCredentials(url: string): boolean {
+  const parsed = URL.parse(url);
+  return parsed !== null && (parsed.username !== "" || parsed.password !== "");
+}
+
+/** A destination that is a URL: of a route, or of a source with `mode: proxy`. */
+export const urlDestinationSchema = commonSchema.extend({
+  url: z
+    .url({ protocol: /^https?$/, error: "is not an http or https URL" })
+    .refine((text) => !isUnixSocket(text), unixSocketFault)
+    .refine((text) => !hasCredentials(text), "holds a user or password; put them into headers (authorization)")
+    .describe("Where deliveries are posted: an http or https URL without user and password."),
+  headers: headersSchema.prefault({}).describe("Headers added to each request. Values are secrets and never printed."),
+  timeout: timeoutSchema
+    .prefault("15s")
+    .describe("Longest time of one attempt, 100ms to 5m, from connecting to the last byte of the answer."),
+  maxRetryAfter: durationSchema
+    .refine((ms) => ms <= 86_400_000, "must be at most 24h")
+    .prefault("1h")
+    .describe("Longest Retry-After that the relay honors, at most 24h. A longer one counts as this. 0s: ignore all."),
+  tls: tlsSchema.optional().describe("Authorities and client certificate, for https and rediss."),
+  allowPrivate: z.boolean().default(false).describe("Allows loopback, private and other non-public addresses."),
+});
+
+const metaSignatureSchema = z.strictObject({
+  preset: z.enum(["meta"]).describe("meta: X-Hub-Signature-256 over the body in ASCII, as Meta's Cloud API signs."),
+  secret: secretSchema.describe("The secret that the destination has as the app secret."),
+});
+
+const failIfBodySchema = z
+  .strictObject({
+    preset: z
+      .enum(Object.keys(rejectionPresets) as [RejectionPreset, ...RejectionPreset[]])
+      .optional()
+      .describe("An app whose texts the relay knows."),
+    contains: z.array(z.string().min(1).max(256)).min(1).max(20).optional().describe("Texts, as they stand in the body."),
+  })
+  .refine(({ preset, contains }) => preset !== undefined || contains !== undefined, "must have preset or contains");
+
+/** A route's destination that is a URL. It may be an app that expects what Meta's Cloud API sends. */
+export const routeUrlSchema = urlDestinationSchema.extend({
+  signature: metaSignatureSchema
+    .optional()
+    .describe("Instead of secret: signs as Meta's Cloud API does, for apps that take Meta's webhooks."),
+  verifyToken: secretSchema
+    .optional()
+    .describe("The app's verify token, for Meta's handshake: doctor, the console and POST /v1/routes/:route/handshake perform it."),
+  failIfBody: failIfBodySchema
+    .optional()
+    .describe(
+      "Counts a 2xx answer as failed if the first 4 KiB of its body have one of these texts. For apps that answer 200 to what they drop.",
+    ),
+});
+export type UrlDestinationSettings = z.infer<typeof routeUrlSchema>;
+
+export type UrlOutcome = AttemptOutcome<UrlResult>;
+export type UrlDestination = Destination<UrlResult>;
+
+interface UrlRequest {
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  /** Name, value, name, value. */
+  readonly headers: string[];
+  readonly body?: Buffer;
+}
 
 /**
- * A destination that is a URL: each delivery is one POST (docs/reference/event-formats.md). `clock` gives unix milliseconds.
- * `connector` is for tests. `keep` bytes of an answer are kept.
+ * Makes requests to a URL as its settings say. `keep` bytes of an answer are kept. `clock` gives unix milliseconds.
+ * `connector` is for tests.
  */
-export function createUrlDestination(
-  settings: UrlDestinationSettings,
-  clock: () => number,
-  connector: ConnectorOptions = { allowPrivate: settings.allowPrivate },
-  keep = keptResponseBytes,
-): UrlDestination {
-  const url = new URL(settings.url);
-  const path = `${url.pathname}${url.search}`;
-  const headersOf = createDeliveryHeaders(settings, relayVersion());
-  const connections = createConnections(url.origin, settings.concurrency, createConnector(url, { tls: settings.tls, ...connector }));
-  const { timeout, maxRetryAfter } = settings;
-  const place = { connections, timeout, maxRetryAfter, keep, clock };
-  const rejection = settings.failIfBody === undefined ? null : createRejection(settings.failIfBody);
-  const inFlight = new InFlight();
+export function openUrl(to: UrlDestinationSettings, clock: () => number, keep: number, connector?: ConnectorOptions) {
+  const { concurrency, timeout, maxRetryAfter, allowPrivate, tls } = to;
+  const options = { connections: concurrency, connectWithin: timeout, allowPrivate, tls, ...connector };
+  const pool = createPool(new URL(to.url), options);
   let isClosed = false;
 
   return {
-    send(delivery, signal, maySend = always) {
-      if (isClosed || signal.aborted) return Promise.resolve(neverSent);
-      return new Promise((resolve) => {
-        const sent = settings.signature === undefined ? delivery : asMetaSends(delivery);
-        const request = { method: "POST" as const, path, headers: headersOf(sent, clock()), body: sent.body };
-        const exchange = new Exchange(place, request, { signal, maySend }, (outcome) => {
-          inFlight.remove(exchange);
-          resolve(rejection === null ? outcome : rejection(outcome));
-        });
-        inFlight.add(exchange);
-        exchange.start();
-      });
+    /** Never rejects. `maySend` is called right before bytes leave; false aborts it. */
+    async request(request: UrlRequest, maySend?: () => boolean): Promise<UrlOutcome> {
+      if (isClosed) return abortedAttempt();
+      const startedAt = performance.now();
+      const limits = { timeoutMs: timeout, maxBytes: keep, resends, ...(maySend === undefined ? {} : { maySend }) };
+      const exchanged = await exchange(pool, request, limits);
+      const tookMs = Math.round(performance.now() - startedAt);
+      if (exchanged.kind === "answered") return answered(exchanged, tookMs, clock(), maxRetryAfter);
+      if (exchanged.kind === "timeout") return failedAttempt("timeout", timeoutText(exchanged, timeout), tookMs);
+      if (exchanged.kind === "aborted" || isClosed) return abortedAttempt(tookMs);
+      const { error, text } = failureOf(exchanged.error);
+      return failedAttempt(error, text, tookMs);
     },
-    async close() {
+    /** Takes no more requests, and closes the connections once those in flight have ended. */
+    retire: () => pool.close(),
+    /** Closes the connections. Requests in flight end as `aborted`. */
+    close(): Promise<void> {
       isClosed = true;
-      const closed = connections.close();
-      inFlight.abortAll();
-      await closed;
+      return pool.destroy(new Error("closed"));
     },
   };
 }
 
-const neverSent: UrlOutcome = {
-  result: { kind: "failed", error: "aborted" },
-  tookMs: 0,
-  response: Buffer.from("the relay was shutting down"),
-};
+/** A destination that is a URL: each delivery is one POST (docs/reference/event-formats.md). */
+export function createUrlDestination(
+  settings: UrlDestinationSettings,
+  clock: () => number,
+  keep = keptResponseBytes,
+  connector?: ConnectorOptions,
+): UrlDestination {
+  const { pathname, search } = new URL(settings.url);
+  const headersOf = createDeliveryHeaders(settings, relayVersion());
+  const { request, retire, close } = openUrl(settings, clock, keep, connector);
+  const rejection = settings.failIfBody === undefined ? null : createRejection(settings.failIfBody);
+
+  return {
+    async send(delivery, maySend) {
+      const { body, ...sent } = settings.signature === undefined ? delivery : asMetaSends(delivery);
+      const headers = headersOf({ ...sent, body }, clock());
+      const outcome = await request({ method: "POST", path: `${pathname}${search}`, headers, body }, maySend);
+      return rejection === null ? outcome : rejection(outcome);
+    },
+    retire,
+    close,
+  };
+}
+
+type Answered = Extract<Exchanged, { kind: "answered" }>;
+
+function answered({ status, headers, body }: Answered, tookMs: number, now: number, longestRetryAfter: number): UrlOutcome {
+  return {
+    result: { kind: "answered", status, retryAfterMs: retryAfterMs(headers["retry-after"], now, longestRetryAfter) },
+    tookMs,
+    response: body.length === 0 ? null : body,
+    responseType: firstOf(headers["content-type"]),
+    responseEncoding: firstOf(headers["content-encoding"]),
+  };
+}
+
+function firstOf(header: string | string[] | undefined): string | null {
+  return (typeof header === "string" ? header : header?.[0])?.slice(0, 256) ?? null;
+}
+
+function timeoutText({ step, status }: Extract<Exchanged, { kind: "timeout" }>, timeout: number): string {
+  const until = `within ${timeout} ms`;
+  const texts = {
+    waiting: `no free connection ${until}`,
+    connecting: `no connection ${until}`,
+    sent: `no answer ${until}`,
+    answering: `answered ${status}, but the answer did not end ${until}`,
+  };
+  return texts[step];
+}
+
+const protocolCodes = new Set(["UND_ERR_HEADERS_OVERFLOW", "UND_ERR_INVALID_ARG", "UND_ERR_NOT_SUPPORTED"]);
+/** undici's errors for an answer without request and an upgrade (101). */
+const protocolMessages = new Set(["bad response", "bad upgrade"]);
+
+/** Why there is no answer, from an error of undici or of the connector: as a code and as text for the operator. */
+function failureOf(error: Error): { readonly error: AttemptError; readonly text: string } {
+  if (error instanceof ConnectionFailed) return { error: error.error, text: error.message };
+  const code = "code" in error && typeof error.code === "string" ? error.code : "";
+  if (code === "TOO_MANY_INTERIM_ANSWERS") return { error: "protocol", text: error.message };
+  if (error.name === "HTTPParserError" || protocolCodes.has(code) || protocolMessages.has(error.message)) {
+    return { error: "protocol", text: `the answer is not valid HTTP/1.1: ${error.message.slice(0, 300)}` };
+  }
+  // With TLS 1.3 a server refuses a missing client certificate only after the handshake.
+  if (/^ERR_(SSL|TLS)/.test(code)) return { error: "tls", text: `TLS failed (${code}): ${error.message.slice(0, 300)}` };
+  return { error: "reset", text: `the connection was closed before the answer was complete (${code === "" ? error.message : code})` };
+}
+
+const resends = (error: Error): boolean => failureOf(error).error === "reset";

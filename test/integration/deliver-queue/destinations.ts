@@ -1,8 +1,7 @@
 import { Redis as Client } from "ioredis";
 import { onTestFinished } from "vitest";
-import { createDestinations } from "../../../src/deliver/destinations/create.ts";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
-import { destinationSchema } from "../../../src/deliver/settings.ts";
+import { createDestinations, destinationSchema } from "../../../src/deliver/destinations/kinds.ts";
 import type { DeliveryId } from "../../../src/model/ids.ts";
 
 /** Makes destinations that share their connections and end with the test. Their deadline is for a machine that pauses. */
@@ -36,8 +35,8 @@ export const delivery: OutgoingDelivery = {
   passHeaders: {},
 };
 
-export function attempt(to: Destination, change: Partial<OutgoingDelivery> = {}, signal = new AbortController().signal) {
-  return to.send({ ...delivery, ...change }, signal);
+export function attempt(to: Destination, change: Partial<OutgoingDelivery> = {}) {
+  return to.send({ ...delivery, ...change });
 }
 
 /** An outcome as one line: `taken`, `full: Redis is full (maxmemory)`. */

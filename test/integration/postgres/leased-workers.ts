@@ -103,28 +103,36 @@ export async function startWorker(shared: SharedDatabase, rules: Rules, { name, 
       }),
     clock,
     random: () => 0.5,
-    connect: (to) => ({
-      async send(delivery, signal) {
-        const route = "url" in to ? new URL(to.url).pathname.slice(1) : "";
-        attempts.push({
-          worker: name,
-          route,
-          eventId: String(delivery.eventId),
-          epoch: held.get(route)?.epoch ?? 0,
-          at: performance.now(),
-        });
-        inFlight += 1;
-        most = Math.max(most, inFlight);
-        await Promise.race([wait(tookMs), new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }))]);
-        await passes();
-        inFlight -= 1;
-        const result = signal.aborted
-          ? ({ kind: "failed", error: "aborted" } as const)
-          : ({ kind: "answered", status: 200, retryAfterMs: null } as const);
-        return { result, tookMs, response: null };
-      },
-      async close() {},
-    }),
+    connect: (to) => {
+      const closing = Promise.withResolvers<void>();
+      let isClosing = false;
+      return {
+        async send(delivery) {
+          const route = "url" in to ? new URL(to.url).pathname.slice(1) : "";
+          attempts.push({
+            worker: name,
+            route,
+            eventId: String(delivery.eventId),
+            epoch: held.get(route)?.epoch ?? 0,
+            at: performance.now(),
+          });
+          inFlight += 1;
+          most = Math.max(most, inFlight);
+          await Promise.race([wait(tookMs), closing.promise]);
+          await passes();
+          inFlight -= 1;
+          const result = isClosing
+            ? ({ kind: "failed", error: "aborted" } as const)
+            : ({ kind: "answered", status: 200, retryAfterMs: null } as const);
+          return { result, tookMs, response: null };
+        },
+        async retire() {},
+        async close() {
+          isClosing = true;
+          closing.resolve();
+        },
+      };
+    },
     hooks: {
       attempted: () => {},
       breakerMoved: () => {},

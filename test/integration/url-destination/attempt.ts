@@ -1,14 +1,14 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { onTestFinished } from "vitest";
-import type { ConnectorOptions } from "../../../src/deliver/destinations/connections.ts";
-import type { OutgoingDelivery, UrlDestination, UrlOutcome } from "../../../src/deliver/destinations/destination.ts";
-import { createUrlDestination } from "../../../src/deliver/destinations/url.ts";
-import { routeUrlSchema } from "../../../src/deliver/settings.ts";
+import type { OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
+import { createUrlDestination, routeUrlSchema, type UrlDestination, type UrlOutcome } from "../../../src/deliver/destinations/url.ts";
 import type { DeliveryId } from "../../../src/model/ids.ts";
+import type { ConnectorOptions } from "../../../src/net/connect.ts";
 
 /** A destination that may reach loopback and ends with the test. */
 export function destinationTo(url: string, settings: Record<string, unknown> = {}, connector?: ConnectorOptions): UrlDestination {
   const parsed = routeUrlSchema.parse({ url, allowPrivate: true, ...settings });
-  const destination = createUrlDestination(parsed, Date.now, connector);
+  const destination = createUrlDestination(parsed, Date.now, undefined, connector);
   onTestFinished(() => destination.close());
   return destination;
 }
@@ -25,10 +25,15 @@ export const delivery: OutgoingDelivery = {
   passHeaders: {},
 };
 
-const never = new AbortController().signal;
-
-export function attempt(destination: UrlDestination, change: Partial<OutgoingDelivery> = {}, signal = never): Promise<UrlOutcome> {
-  return destination.send({ ...delivery, ...change }, signal);
+/** One attempt, and the turn of the event loop in which undici frees its connection. A lane starts the next one no earlier. */
+export async function attempt(
+  destination: UrlDestination,
+  change: Partial<OutgoingDelivery> = {},
+  maySend?: () => boolean,
+): Promise<UrlOutcome> {
+  const outcome = await destination.send({ ...delivery, ...change }, maySend);
+  await nextTurn();
+  return outcome;
 }
 
 /** An outcome as one line: `200`, `503 retry-after 1000`, `failed timeout: no answer within 100 ms`. */

@@ -1,6 +1,6 @@
 // Slow: it waits for deadlines of hostile servers.
 import { describe, expect, test, vi } from "vitest";
-import type { UrlDestination, UrlOutcome } from "../../../src/deliver/destinations/destination.ts";
+import type { UrlDestination, UrlOutcome } from "../../../src/deliver/destinations/url.ts";
 import { longestWaitMs, until } from "../../harness/until.ts";
 import { attempt, destinationTo, told } from "./attempt.ts";
 import { allClosed, onRequest, startHttp, startRaw } from "./downstream.ts";

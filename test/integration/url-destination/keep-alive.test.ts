@@ -1,7 +1,7 @@
 import type net from "node:net";
 import { expect, test, vi } from "vitest";
 import { longestWaitMs } from "../../harness/until.ts";
-import { attempt, delivery, destinationTo, told } from "./attempt.ts";
+import { attempt, destinationTo, told } from "./attempt.ts";
 import { onRequest, startHttp, startRaw } from "./downstream.ts";
 
 const ok = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -119,7 +119,7 @@ test("does not send once more over a new connection when the route was lost mean
     });
   });
   const destination = destinationTo(downstream.url);
-  const send = () => destination.send(delivery, new AbortController().signal, () => isHeld);
+  const send = () => attempt(destination, {}, () => isHeld);
   expect(told(await send())).toBe("200");
   expect(told(await send())).toMatch(/^failed aborted/);
   expect(told(await send())).toMatch(/^failed aborted/);

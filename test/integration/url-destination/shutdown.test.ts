@@ -1,26 +1,7 @@
-import { getEventListeners } from "node:events";
 import { expect, test, vi } from "vitest";
 import { longestWaitMs } from "../../harness/until.ts";
 import { attempt, destinationTo, told } from "./attempt.ts";
 import { allClosed, startHttp } from "./downstream.ts";
-
-test("ends an attempt as aborted by its signal at once, and closes its connection", async () => {
-  const downstream = await startHttp(() => {});
-  const shutdown = new AbortController();
-  const sending = attempt(destinationTo(downstream.url), {}, shutdown.signal);
-  await vi.waitFor(() => expect(downstream.seen).toHaveLength(1), longestWaitMs);
-  shutdown.abort();
-  expect(told(await sending)).toMatch(/^failed aborted: /);
-  await allClosed(downstream);
-});
-
-test("sends nothing when its signal is aborted already", async () => {
-  const downstream = await startHttp((_request, response) => response.end());
-  const destination = destinationTo(downstream.url);
-  expect(told(await attempt(destination, {}, AbortSignal.abort()))).toMatch(/^failed aborted: /);
-  expect(told(await attempt(destination))).toBe("200");
-  expect(downstream.seen).toHaveLength(1);
-});
 
 test("close ends attempts in flight, queued attempts and idle connections", async () => {
   const downstream = await startHttp((request, response) => {
@@ -36,12 +17,4 @@ test("close ends attempts in flight, queued attempts and idle connections", asyn
   expect(told(await attempt(destination))).toMatch(/^failed aborted: /);
   expect(downstream.seen).toHaveLength(4);
   expect(downstream.accepted).toBe(2);
-});
-
-test("leaves no listeners on the signal", async () => {
-  const downstream = await startHttp((_request, response) => response.end());
-  const destination = destinationTo(downstream.url);
-  const { signal } = new AbortController();
-  for (let n = 0; n < 20; n += 1) await attempt(destination, {}, signal);
-  expect(getEventListeners(signal, "abort")).toHaveLength(0);
 });

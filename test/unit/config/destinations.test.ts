@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { parseSettings } from "../../../src/config/load.ts";
 import { printSettings } from "../../../src/config/print.ts";
 import { warnings } from "../../../src/config/warnings.ts";
+import { destinationKeys } from "../../../src/deliver/settings.ts";
 import { faultsOf } from "./faults-of.ts";
 
 const withTo = (to: string) => `routes: [{ name: r, to: { ${to} } }]`;
@@ -11,18 +12,19 @@ const faults = (to: string, env: Record<string, string> = {}) => faultsOf(withTo
 const toOf = (to: string, env: Record<string, string> = {}) => parseSettings(withTo(to), "f", env).routes[0]?.to;
 const redis = "redis: 'redis://r'";
 
+const kinds = destinationKeys.join(", ");
+
 test("a destination is one of url, queue and stream", () => {
-  expect(faults("timeout: 1s")).toEqual(["routes[0].to: must have one of url, queue, stream"]);
+  expect(kinds).toMatch(/^url, queue, stream/);
+  expect(faults("timeout: 1s")).toEqual([`routes[0].to: must have one of ${kinds}`]);
   expect(faults("qeue: q, timeout: 1s")).toEqual([
-    "routes[0].to: must have one of url, queue, stream",
+    `routes[0].to: must have one of ${kinds}`,
     "routes[0].to.qeue: unknown setting (did you mean queue?)",
   ]);
   expect(faults(`url: 'https://x.example', queue: q, ${redis}`)).toEqual([
-    "routes[0].to.queue: stands beside url; a destination is one of url, queue, stream",
+    `routes[0].to.queue: stands beside url; a destination is one of ${kinds}`,
   ]);
-  expect(faults(`stream: s, queue: q, ${redis}`)).toEqual([
-    "routes[0].to.stream: stands beside queue; a destination is one of url, queue, stream",
-  ]);
+  expect(faults(`stream: s, queue: q, ${redis}`)).toEqual([`routes[0].to.stream: stands beside queue; a destination is one of ${kinds}`]);
   expect(faultsOf("routes: [{ name: r, to: text }]")).toEqual(["relay.yaml:1:25 routes[0].to: must be a mapping, not text"]);
 });
 

@@ -1,7 +1,7 @@
 import type { LookupFunction } from "node:net";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { guardedLookup, isPublicAddress } from "../../../src/deliver/destinations/address-guard.ts";
+import { guardedLookup, isPublicAddress } from "../../../src/net/addresses.ts";
 import { type LookupAll, lookUpName } from "../../../src/net/name-lookup.ts";
 
 const refused = [

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { decide, settledBy } from "../../../src/deliver/decide.ts";
-import { retrySchema } from "../../../src/deliver/settings.ts";
+import { retrySchema } from "../../../src/deliver/destinations/destination.ts";
 import { type AttemptResult, attemptErrors, isOutage } from "../../../src/model/delivery.ts";
 
 const day = 24 * 3_600_000;

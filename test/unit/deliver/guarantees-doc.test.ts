@@ -2,7 +2,9 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { breakerVerdict } from "../../../src/deliver/breaker.ts";
 import { decide, type SettlingDecision, settledBy } from "../../../src/deliver/decide.ts";
-import { destinationSchemas, retrySchema } from "../../../src/deliver/settings.ts";
+import { retrySchema } from "../../../src/deliver/destinations/destination.ts";
+import { queueDestinationSchema } from "../../../src/deliver/destinations/queue.ts";
+import { routeUrlSchema } from "../../../src/deliver/destinations/url.ts";
 import {
   type AttemptError,
   type AttemptResult,
@@ -83,8 +85,8 @@ test("names the answers that trip the breaker, and its numbers", () => {
   const verdict = (status: number) => breakerVerdict({ kind: "answered", status, retryAfterMs: null });
   expect([301, 408, 429, 500, 503].map(verdict)).toEqual([false, false, false, false, false]);
   expect([400, 404, 410, 422].map(verdict)).toEqual(["neutral", "neutral", "neutral", "neutral"]);
-  const url = destinationSchemas.url.parse({ url: "https://crm.example/hook" });
-  const queue = destinationSchemas.queue.parse({ queue: "events", redis: "redis://redis.example" });
+  const url = routeUrlSchema.parse({ url: "https://crm.example/hook" });
+  const queue = queueDestinationSchema.parse({ queue: "events", redis: "redis://redis.example" });
   expect([url.breaker, queue.breaker]).toEqual([
     { failures: 10, pause: 5_000, longest: 300_000 },
     { failures: 10, pause: 5_000, longest: 30_000 },

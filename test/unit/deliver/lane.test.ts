@@ -116,13 +116,14 @@ function stored(route: string, event: number, attempts: number): StoredDelivery 
 function handDestination(rule: ((delivery: OutgoingDelivery) => AttemptOutcome) | null = null) {
   const open: { delivery: OutgoingDelivery; answer: (outcome: AttemptOutcome) => void }[] = [];
   const sent: string[] = [];
+  const inFlight: Promise<unknown>[] = [];
   let most = 0;
   let closed = false;
   const destination: Destination = {
-    send(delivery, signal) {
+    send(delivery) {
       sent.push(delivery.eventId ?? "");
       if (rule !== null) return Promise.resolve(rule(delivery));
-      return new Promise((resolve) => {
+      const sending = new Promise<AttemptOutcome>((resolve) => {
         const entry = {
           delivery,
           answer: (outcome: AttemptOutcome) => {
@@ -132,11 +133,17 @@ function handDestination(rule: ((delivery: OutgoingDelivery) => AttemptOutcome) 
         };
         open.push(entry);
         most = Math.max(most, open.length);
-        signal.addEventListener("abort", () => entry.answer({ result: { kind: "failed", error: "aborted" }, tookMs: 1, response: null }));
       });
+      inFlight.push(sending);
+      return sending;
+    },
+    async retire() {
+      await Promise.all(inFlight);
+      closed = true;
     },
     async close() {
       closed = true;
+      for (const entry of [...open]) entry.answer({ result: { kind: "failed", error: "aborted" }, tookMs: 1, response: null });
     },
   };
   return { destination, open, sent, most: () => most, closed: () => closed };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { proxiedSources } from "../../../src/app/rules.ts";
 import { parseSettings } from "../../../src/config/load.ts";
-import type { UrlOutcome } from "../../../src/deliver/destinations/destination.ts";
+import type { UrlOutcome } from "../../../src/deliver/destinations/url.ts";
 import { answerLimit, createProxy, type ProxyParts } from "../../../src/deliver/proxy.ts";
 import { isProxyRoute, proxyRoute, type Settlement } from "../../../src/model/delivery.ts";
 import type { ReceivedEvent } from "../../../src/model/event.ts";
@@ -65,14 +65,20 @@ function open(parts: Partial<ProxyParts> = {}) {
     connect: (to) => {
       const destination = { url: to.url, closed: false };
       destinations.push(destination);
+      const inFlight: Promise<UrlOutcome>[] = [];
       return {
-        send: (_delivery, signal) =>
-          new Promise((resolve) => {
-            waiting.push(resolve);
-            signal.addEventListener("abort", () => resolve({ result: { kind: "failed", error: "aborted" }, tookMs: 1, response: null }));
-          }),
-        close: async () => {
+        send() {
+          const sending = new Promise<UrlOutcome>((resolve) => waiting.push(resolve));
+          inFlight.push(sending);
+          return sending;
+        },
+        async retire() {
+          await Promise.all(inFlight);
           destination.closed = true;
+        },
+        async close() {
+          destination.closed = true;
+          for (const resolve of waiting) resolve({ result: { kind: "failed", error: "aborted" }, tookMs: 1, response: null });
         },
       };
     },
@@ -143,9 +149,11 @@ test("after a reload the old destination is closed with its last exchange, an id
   await settled();
   proxy.reload(sourcesWith("https://two.example/"));
   proxy.reload(sourcesWith("https://three.example/"));
+  await settled();
   expect(destinations.map(({ closed }) => closed)).toEqual([false, true, false]);
   waiting[0]?.(answered(204));
   await exchange;
+  await settled();
   expect(destinations[0]?.closed).toBe(true);
 });
 

@@ -1,16 +1,18 @@
 import type { LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
-import type { AttemptError } from "../../model/delivery.ts";
-import { type LookupAll, lookUpName } from "../../net/name-lookup.ts";
+import type { AttemptError } from "../model/delivery.ts";
+import { type LookupAll, lookUpName } from "./name-lookup.ts";
 
-/** No connection was made, so nothing was sent. `message` is for the operator. */
+/** No connection was made, so nothing was sent. `message` is for the operator, `code` is the system's if it has one. */
 export class ConnectionFailed extends Error {
   override readonly name = "ConnectionFailed";
   readonly error: AttemptError;
+  readonly code: string;
 
-  constructor(error: AttemptError, message: string) {
+  constructor(error: AttemptError, message: string, code: string = error) {
     super(message);
     this.error = error;
+    this.code = code;
   }
 }
 
@@ -39,6 +41,13 @@ export function blockedAddress(address: string): ConnectionFailed {
   return new ConnectionFailed("blocked", `${address} is not a public address, and the destination's allowPrivate is off`);
 }
 
+/** Whether a URL is written as other programs write a Unix socket: `http://unix:/run/app.sock`. It would name a host "unix". */
+export function isUnixSocket(url: string): boolean {
+  return /^https?:\/\/unix:\//i.test(url);
+}
+
+export const unixSocketFault = "is a Unix socket, and the relay connects to hosts only: give host and port";
+
 /**
  * A lookup that returns allowed addresses only. The socket connects to the returned address, so a name that resolves
  * differently the next time (DNS rebinding) gains nothing.
@@ -57,7 +66,7 @@ export function guardedLookup(isAllowed: (address: string) => boolean, lookup: L
       },
       (error: NodeJS.ErrnoException) => {
         const why = error.code === "ETIMEOUT" ? "the name servers do not answer" : (error.code ?? error.message);
-        callback(new ConnectionFailed("dns", `${name} does not resolve (${why})`), "");
+        callback(new ConnectionFailed("dns", `${name} does not resolve (${why})`, error.code), "");
       },
     );
   };

@@ -1,13 +1,11 @@
 import net from "node:net";
 import tls from "node:tls";
 import type { Redis } from "ioredis";
-import { growingWait } from "../../model/backoff.ts";
-import type { AttemptError } from "../../model/delivery.ts";
-import type { Secret } from "../../model/secret.ts";
-import { lookupFunction } from "../../net/name-lookup.ts";
-import { isWithoutDatabase, type RedisFault, type RedisPlace, readRedisUrl, redisErrorText, redisFaultOf } from "../../net/redis.ts";
-import { type TlsSettings, tlsKey, tlsOptions } from "../../net/tls.ts";
-import { type AttemptOutcome, InFlight } from "./destination.ts";
+import { growingWait } from "../model/backoff.ts";
+import type { Secret } from "../model/secret.ts";
+import { lookupFunction } from "./name-lookup.ts";
+import { isWithoutDatabase, type RedisFault, type RedisPlace, readRedisUrl, redisFaultOf } from "./redis.ts";
+import { type TlsSettings, tlsKey, tlsOptions } from "./tls.ts";
 
 /** The connection to one Redis, shared by all destinations there. */
 export interface RedisLink {
@@ -155,66 +153,4 @@ function optionsOf(place: RedisPlace) {
     // Commands of one turn of the event loop go out in one write.
     enableAutoPipelining: true,
   };
-}
-
-/** Runs the attempts of one destination on its link. `timeout` in milliseconds limits one attempt. An attempt that timed out may have succeeded all the same. */
-export function createRedisAttempts(link: RedisLink, timeout: number) {
-  const inFlight = new InFlight();
-  let isClosed = false;
-
-  return {
-    /** One attempt. The result of `command` is kept as the response. Never rejects. */
-    run(
-      signal: AbortSignal,
-      maySend: (() => boolean) | undefined,
-      command: (redis: Redis) => Promise<string | null>,
-    ): Promise<AttemptOutcome> {
-      if (isClosed || signal.aborted) return Promise.resolve(failed("aborted", stopping, 0));
-      const { promise, resolve } = Promise.withResolvers<AttemptOutcome>();
-      const startedAt = performance.now();
-      const tookMs = () => Math.round(performance.now() - startedAt);
-      const end = (outcome: AttemptOutcome) => {
-        clearTimeout(deadline);
-        inFlight.remove(attempt);
-        resolve(outcome);
-      };
-      const attempt = { signal, index: -1, abort: () => end(failed("aborted", stopping, tookMs())) };
-      const deadline = setTimeout(() => end(failed("hung", `Redis does not answer within ${timeout} ms`, tookMs())), timeout);
-      inFlight.add(attempt);
-      link
-        .ready()
-        .then((redis) => {
-          if (maySend?.() === false) attempt.abort();
-          else return command(redis);
-          return null;
-        })
-        .then(
-          (response) => end(taken(response, tookMs())),
-          (error: unknown) => end(failureOf(error, tookMs())),
-        );
-      return promise;
-    },
-    /** Ends attempts in flight as `aborted`. */
-    close(): void {
-      isClosed = true;
-      inFlight.abortAll();
-    },
-  };
-}
-
-const stopping = "the relay was shutting down";
-
-function taken(response: string | null, tookMs: number): AttemptOutcome {
-  return { result: { kind: "taken" }, tookMs, response: response === null ? null : Buffer.from(response) };
-}
-
-function failed(error: AttemptError, text: string, tookMs: number): AttemptOutcome {
-  return { result: { kind: "failed", error }, tookMs, response: Buffer.from(text) };
-}
-
-function failureOf(error: unknown, tookMs: number): AttemptOutcome {
-  const fault = linkFaultOf(error);
-  // Redis is available and rejected this one command, such as for a key of another type.
-  if (fault === null) return failed("refused", redisErrorText(error), tookMs);
-  return failed(fault.kind, `${fault.message}${fault.mayBeDone ? "; it may have been done" : ""}`, tookMs);
 }

@@ -1,0 +1,109 @@
+import type { Redis } from "ioredis";
+import { z } from "zod";
+import { redisErrorText, redisUrlSchema } from "../../net/redis.ts";
+import { type createRedisLinks, linkFaultOf, type RedisLink } from "../../net/redis-link.ts";
+import { tlsSchema } from "../../net/tls.ts";
+import { type AttemptOutcome, abortedAttempt, breakerSchema, commonSchema, failedAttempt, timeoutSchema } from "./destination.ts";
+
+/** Settings that queues and streams have in common. */
+export const redisSchema = commonSchema.extend({
+  redis: redisUrlSchema.describe("The Redis: redis://user:password@host:port/db, or rediss:// with TLS. Its address may be private."),
+  timeout: timeoutSchema
+    .prefault("5s")
+    .describe("Longest time of one attempt, 100ms to 5m. An attempt that timed out may still have succeeded."),
+  concurrency: z.number().int().min(1).max(1000).default(64).describe("Deliveries in flight at once."),
+  tls: tlsSchema.optional().describe("Authorities and client certificate, for https and rediss."),
+  breaker: breakerSchema("30s").prefault({}).describe("When attempts pause because the destination keeps failing."),
+});
+
+/** The connection to a Redis, shared by all destinations there. */
+export type LinkTo = ReturnType<typeof createRedisLinks>;
+
+/** An attempt in flight, at its `index` in the list of all. */
+interface Running {
+  index: number;
+  end(outcome: AttemptOutcome): void;
+}
+
+/**
+ * Runs the attempts of one destination on its link. `timeout` in milliseconds limits one attempt. An attempt that timed out
+ * may have succeeded all the same. `finish` runs before the link is closed.
+ */
+export function createRedisAttempts(link: RedisLink, timeout: number, finish = async (): Promise<void> => {}) {
+  // Not a Set: V8 replaces the table of a busy one often, and an old table that lives on keeps all later attempts in memory.
+  const running: Running[] = [];
+  const idle = Promise.withResolvers<void>();
+  let isClosed = false;
+  let ended: Promise<void> | null = null;
+
+  function remove({ index }: Running): void {
+    const last = running.pop();
+    if (last !== undefined && last.index !== index) {
+      running[index] = last;
+      last.index = index;
+    }
+    if (isClosed && running.length === 0) idle.resolve();
+  }
+
+  function retire(): Promise<void> {
+    isClosed = true;
+    if (running.length === 0) idle.resolve();
+    ended ??= idle.promise.then(finish).then(link.close);
+    return ended;
+  }
+
+  return {
+    /** One attempt. The result of `command` is kept as the response. Never rejects. */
+    run(maySend: (() => boolean) | undefined, command: (redis: Redis) => Promise<string | null>): Promise<AttemptOutcome> {
+      if (isClosed) return Promise.resolve(abortedAttempt());
+      const { promise, resolve } = Promise.withResolvers<AttemptOutcome>();
+      const startedAt = performance.now();
+      const tookMs = () => Math.round(performance.now() - startedAt);
+      let isOver = false;
+      const attempt: Running = {
+        index: running.length,
+        end(outcome) {
+          if (isOver) return;
+          isOver = true;
+          clearTimeout(deadline);
+          remove(attempt);
+          resolve(outcome);
+        },
+      };
+      const late = () => attempt.end(failedAttempt("hung", `Redis does not answer within ${timeout} ms`, tookMs()));
+      const deadline = setTimeout(late, timeout);
+      running.push(attempt);
+      link
+        .ready()
+        .then((redis) => {
+          if (maySend?.() !== false) return command(redis);
+          attempt.end(abortedAttempt(tookMs()));
+          return null;
+        })
+        .then(
+          (response) => attempt.end(taken(response, tookMs())),
+          (error: unknown) => attempt.end(failureOf(error, tookMs())),
+        );
+      return promise;
+    },
+    /** Takes no more attempts, and closes once those in flight have ended. */
+    retire,
+    /** Ends attempts in flight as `aborted`. */
+    close(): Promise<void> {
+      const closed = retire();
+      for (const attempt of [...running]) attempt.end(abortedAttempt());
+      return closed;
+    },
+  };
+}
+
+function taken(response: string | null, tookMs: number): AttemptOutcome {
+  return { result: { kind: "taken" }, tookMs, response: response === null ? null : Buffer.from(response) };
+}
+
+function failureOf(error: unknown, tookMs: number): AttemptOutcome {
+  const fault = linkFaultOf(error);
+  // Redis is available and rejected this one command, such as for a key of another type.
+  if (fault === null) return failedAttempt("refused", redisErrorText(error), tookMs);
+  return failedAttempt(fault.kind, `${fault.message}${fault.mayBeDone ? "; it may have been done" : ""}`, tookMs);
+}

@@ -1,0 +1,184 @@
+import { createRequire } from "node:module";
+import net from "node:net";
+import tls from "node:tls";
+import type { Client, Dispatcher, Pool } from "undici";
+import { blockedAddress, ConnectionFailed, guardedLookup, isPublicAddress } from "./addresses.ts";
+import { takeContinue } from "./interim-answers.ts";
+import type { LookupAll } from "./name-lookup.ts";
+import { type TlsSettings, tlsOptions } from "./tls.ts";
+
+export interface ConnectorOptions {
+  /** Allows loopback, private and other non-public addresses. */
+  readonly allowPrivate: boolean;
+  readonly tls?: TlsSettings | undefined;
+  /** For tests. */
+  readonly lookup?: LookupAll;
+  /** For tests; {@link isPublicAddress}. */
+  readonly isPublic?: (address: string) => boolean;
+}
+
+interface PoolOptions extends ConnectorOptions {
+  /** Most at once. Each has one request in flight. */
+  readonly connections: number;
+  /** Milliseconds to look up the name, connect and finish the TLS handshake. */
+  readonly connectWithin: number;
+}
+
+/** A connection of a pool. undici opens a new socket when the old one was closed. */
+export interface Connection extends Pick<Dispatcher, "dispatch"> {
+  /** True once the present socket has brought an answer. The server may close it before the next request. */
+  answered: boolean;
+}
+
+/** Receives the answer of a request, and before that the connection that is to send it. */
+export interface ConnectionHandler extends Dispatcher.DispatchHandler {
+  connecting(connection: Connection): void;
+}
+
+export interface HttpPool {
+  dispatch(request: Dispatcher.DispatchOptions, handler: ConnectionHandler): void;
+  /** Takes no more requests; resolves when those in flight have ended. */
+  close(): Promise<void>;
+  /** Ends all requests with `error` and closes all connections. */
+  destroy(error: Error): Promise<void>;
+}
+
+/** The connections to the host of `url`. */
+export function createPool(url: URL, { connections, connectWithin, ...to }: PoolOptions): HttpPool {
+  // Loaded with the first URL, because it takes a tenth of a relay's start.
+  const undici = createRequire(import.meta.url)("undici") as typeof import("undici");
+  const connect = createConnector(url, to);
+  const connecting = new Set<net.Socket>();
+
+  class PooledClient extends undici.Client implements Connection {
+    answered = false;
+
+    constructor(origin: URL, options: Client.Options) {
+      super(origin, options);
+      this.on("connect", () => {
+        this.answered = false;
+      });
+    }
+
+    override dispatch(request: Dispatcher.DispatchOptions, handler: ConnectionHandler): boolean {
+      handler.connecting(this);
+      return super.dispatch(request, handler);
+    }
+  }
+
+  const pool: Pool = new undici.Pool(url.origin, {
+    connections,
+    pipelining: 1,
+    // One request per connection, so that a reset leaves the outcome of one request unknown.
+    allowH2: false,
+    // An exchange has its own deadline. These timeouts would not stop a server that sends byte by byte.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    factory: (origin, options) => new PooledClient(origin, options),
+    connect(_options, callback) {
+      const socket = connect((...outcome) => {
+        clearTimeout(deadline);
+        if (socket !== null) connecting.delete(socket);
+        callback(...outcome);
+        if (outcome[1] !== null) takeContinue(outcome[1]);
+      });
+      const late = () => socket?.destroy(new ConnectionFailed("timeout", `no connection within ${connectWithin} ms`));
+      const deadline = setTimeout(late, connectWithin);
+      if (socket !== null) connecting.add(socket);
+    },
+  });
+
+  return {
+    dispatch: (request, handler) => void pool.dispatch(request, handler),
+    async close() {
+      if (!pool.destroyed) await pool.close();
+    },
+    async destroy(error) {
+      const destroyed = pool.destroy(error);
+      // undici would let these connect first.
+      for (const socket of connecting) socket.destroy();
+      await destroyed;
+    },
+  };
+}
+
+/** Calls back with a connected socket (TLS done) or a {@link ConnectionFailed}. Destroying the returned socket gives up. */
+type Connect = (callback: (...outcome: [null, net.Socket] | [Error, null]) => void) => net.Socket | null;
+
+/**
+ * Connects to the host of `url`. Private addresses are blocked in three places: an IP literal is checked here (Node looks
+ * up names only), a name when it is looked up, and a connected socket's address before TLS or HTTP write a byte.
+ */
+export function createConnector(url: URL, options: ConnectorOptions): Connect {
+  const isPublic = options.isPublic ?? isPublicAddress;
+  const isAllowed = options.allowPrivate ? () => true : isPublic;
+  const secure = url.protocol === "https:";
+  const host = url.hostname.startsWith("[") ? url.hostname.slice(1, -1) : url.hostname;
+  const isLiteral = net.isIP(host) !== 0;
+  const port = url.port === "" ? (secure ? 443 : 80) : Number(url.port);
+  const to = {
+    host,
+    port,
+    lookup: guardedLookup(isAllowed, options.lookup),
+    noDelay: true,
+    keepAlive: true,
+    keepAliveInitialDelay: 60_000,
+  };
+  // The last TLS session, which shortens the next handshake.
+  let session: Buffer | undefined;
+
+  function open(): net.Socket {
+    if (!secure) return net.connect(to);
+    const socket = tls.connect({
+      ...to,
+      ...tlsOptions(options.tls),
+      ALPNProtocols: ["http/1.1"],
+      ...(isLiteral ? {} : { servername: host }),
+      ...(session === undefined ? {} : { session }),
+    });
+    socket.on("session", (ticket) => {
+      session = ticket;
+    });
+    return socket;
+  }
+
+  return (callback) => {
+    if (isLiteral && !isAllowed(host)) {
+      process.nextTick(callback, blockedAddress(host), null);
+      return null;
+    }
+    const socket = open();
+    let reached = false;
+    let ended = false;
+    const end = (error: Error | null) => {
+      if (ended) return;
+      ended = true;
+      if (error === null) callback(null, socket);
+      else callback(error, null);
+    };
+    // Must run before TLS's listener on the same event, which writes the first bytes.
+    socket.prependListener("connect", () => {
+      reached = true;
+      if (options.allowPrivate) return;
+      const address = socket.remoteAddress;
+      if (address !== undefined && isAllowed(address)) return;
+      end(address === undefined ? new ConnectionFailed("connect", "the connection was closed at once") : blockedAddress(address));
+      socket.destroy();
+    });
+    socket.once(secure ? "secureConnect" : "connect", () => end(null));
+    // Stays for the socket's life. undici adds its own listener once it has the socket.
+    socket.on("error", (error) => end(connectFailure(error, reached)));
+    return socket;
+  };
+}
+
+function connectFailure(error: NodeJS.ErrnoException, reached: boolean): ConnectionFailed {
+  if (error instanceof ConnectionFailed) return error;
+  const code = error.code ?? error.name;
+  if (reached) return new ConnectionFailed("tls", `the TLS handshake failed (${code}): ${firstLine(error.message)}`, code);
+  return new ConnectionFailed("connect", `no connection (${code})${error.message === "" ? "" : `: ${firstLine(error.message)}`}`, code);
+}
+
+function firstLine(text: string): string {
+  return text.split("\n", 1)[0]?.slice(0, 300) ?? "";
+}

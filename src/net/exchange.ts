@@ -1,0 +1,168 @@
+import type { Dispatcher } from "undici";
+import type { Clock } from "../model/clock.ts";
+import { systemClock } from "../model/system-clock.ts";
+import type { Connection, ConnectionHandler, HttpPool } from "./connect.ts";
+import { mostInterim } from "./interim-answers.ts";
+
+type Controller = Dispatcher.DispatchController;
+/** Names in lower case. */
+type Headers = Readonly<Record<string, string | string[] | undefined>>;
+
+/** The result of one request. `sent`: a byte of it may have reached the server. */
+export type Exchanged =
+  /** `isCut`: the body was longer than `maxBytes`, and the rest was not read. */
+  | { readonly kind: "answered"; readonly status: number; readonly headers: Headers; readonly body: Buffer; readonly isCut: boolean }
+  /** `status`: of an answer that did not end in time; 0: none began. */
+  | { readonly kind: "timeout"; readonly step: Step; readonly status: number; readonly sent: boolean }
+  /** The signal was aborted, or `maySend` returned false. */
+  | { readonly kind: "aborted"; readonly sent: boolean }
+  | { readonly kind: "failed"; readonly error: Error; readonly sent: boolean };
+
+/** Each step may also end the exchange. */
+type Step = "waiting" | "connecting" | "sent" | "answering";
+
+interface ExchangeLimits {
+  /** For the whole exchange, from waiting for a connection to the last byte of the answer. */
+  readonly timeoutMs: number;
+  /** Of the answer's body. */
+  readonly maxBytes: number;
+  /** Called right before bytes leave. */
+  readonly maySend?: () => boolean;
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Whether to send the request once more after this error of a used socket that brought no byte of an answer. A server may
+   * close an idle connection while a request is on its way. Default: never, because the request may have been carried out.
+   */
+  readonly resends?: (error: Error) => boolean;
+  readonly after?: Clock["after"];
+}
+
+/** Makes one request and reads its answer within the limits. Never rejects. */
+export function exchange(pool: HttpPool, request: Dispatcher.DispatchOptions, limits: ExchangeLimits): Promise<Exchanged> {
+  if (limits.signal?.aborted) return Promise.resolve({ kind: "aborted", sent: false });
+  return new Promise((resolve) => pool.dispatch(request, new Exchange(request, limits, resolve)));
+}
+
+/**
+ * One request under one deadline. undici's own timeouts restart with each chunk, and its `request()` reports neither whether
+ * the request was sent nor over which socket. The handler interface does: undici calls `onRequestStart` right before the
+ * first byte, and writes none if that aborts.
+ */
+class Exchange implements ConnectionHandler {
+  readonly #request: Dispatcher.DispatchOptions;
+  readonly #limits: ExchangeLimits;
+  readonly #resolve: (exchanged: Exchanged) => void;
+  readonly #cancelDeadline: () => void;
+  #step: Step = "waiting";
+  #isOver = false;
+  #sent = false;
+  #connection: Connection | null = null;
+  #controller: Controller | null = null;
+  /** The socket was used before, so the server may have closed it just now. */
+  #usedSocket = false;
+  #resent = false;
+  #interim = 0;
+  #status = 0;
+  #headers: Headers = {};
+  readonly #chunks: Buffer[] = [];
+  #length = 0;
+
+  constructor(request: Dispatcher.DispatchOptions, limits: ExchangeLimits, resolve: (exchanged: Exchanged) => void) {
+    this.#request = request;
+    this.#limits = limits;
+    this.#resolve = resolve;
+    const { after = systemClock.after, timeoutMs, signal } = limits;
+    this.#cancelDeadline = after(timeoutMs, () =>
+      this.#cutOff({ kind: "timeout", step: this.#step, status: this.#status, sent: this.#sent }),
+    );
+    signal?.addEventListener("abort", this);
+  }
+
+  /** The signal was aborted. */
+  handleEvent(): void {
+    this.#cutOff({ kind: "aborted", sent: this.#sent });
+  }
+
+  connecting(connection: Connection): void {
+    this.#connection = connection;
+    this.#step = "connecting";
+  }
+
+  onRequestStart(controller: Controller): void {
+    this.#controller = controller;
+    // undici requeues a request when a socket ends in certain ways.
+    if (this.#sent && this.#limits.resends === undefined) this.#fail("sent twice", "sent twice");
+    else if (this.#limits.maySend?.() === false) this.#cutOff({ kind: "aborted", sent: this.#sent });
+    if (this.#isOver) controller.abort(new Error("given up"));
+    else {
+      this.#step = "sent";
+      this.#sent = true;
+      this.#usedSocket = this.#connection?.answered === true;
+    }
+  }
+
+  onResponseStarted(): void {
+    this.#usedSocket = false;
+  }
+
+  onResponseStart(_controller: Controller, status: number, headers: Headers): void {
+    // Also called for 103 and its like, before the answer: the last one counts.
+    if (status < 200) {
+      this.#interim += 1;
+      if (this.#interim > mostInterim) this.#fail("TOO_MANY_INTERIM_ANSWERS", `more than ${mostInterim} interim answers (1xx)`);
+      return;
+    }
+    this.#step = "answering";
+    this.#status = status;
+    this.#headers = headers;
+  }
+
+  onResponseData(_controller: Controller, chunk: Buffer): void {
+    if (this.#isOver) return;
+    const room = this.#limits.maxBytes - this.#length;
+    this.#length += chunk.length;
+    // A copy, because undici's chunk is a view that would keep the whole read buffer in memory.
+    this.#chunks.push(Buffer.from(chunk.subarray(0, room)));
+    // The rest may be large, and closing is cheaper than reading it.
+    if (chunk.length > room) this.#cutOff(this.#answer(true));
+  }
+
+  onResponseEnd(): void {
+    if (this.#connection !== null) this.#connection.answered = true;
+    this.#end(this.#answer(false));
+  }
+
+  onResponseError(_controller: Controller | null, error: Error): void {
+    const connection = this.#connection;
+    if (!this.#isOver && this.#usedSocket && !this.#resent && connection !== null && this.#limits.resends?.(error) === true) {
+      this.#resent = true;
+      // Over the same connection, which gets a new socket once undici has taken leave of the old one.
+      queueMicrotask(() => connection.dispatch(this.#request, this));
+    } else this.#end({ kind: "failed", error, sent: this.#sent });
+  }
+
+  #answer(isCut: boolean): Exchanged {
+    const [first = Buffer.alloc(0), ...others] = this.#chunks;
+    const body = others.length === 0 ? first : Buffer.concat(this.#chunks);
+    return { kind: "answered", status: this.#status, headers: this.#headers, body, isCut };
+  }
+
+  #fail(code: string, message: string): void {
+    this.#cutOff({ kind: "failed", error: Object.assign(new Error(message), { code }), sent: true });
+  }
+
+  /** Ends it, and closes the connection if bytes have left. */
+  #cutOff(exchanged: Exchanged): void {
+    if (this.#end(exchanged)) this.#controller?.abort(new Error("given up"));
+  }
+
+  /** True the first time. */
+  #end(exchanged: Exchanged): boolean {
+    if (this.#isOver) return false;
+    this.#isOver = true;
+    this.#cancelDeadline();
+    this.#limits.signal?.removeEventListener("abort", this);
+    this.#resolve(exchanged);
+    return true;
+  }
+}
