@@ -1,9 +1,11 @@
+import { brotliDecompressSync, gunzipSync, inflateSync, zstdDecompressSync } from "node:zlib";
 import { z } from "zod";
 import { parseExact } from "../model/json.ts";
+import { retryAfterMs } from "../net/retry-after.ts";
 import type { CallCap } from "./admission.ts";
 import { type Endpoint, type PlanCause, planCauseSchema } from "./endpoints.ts";
 import { type CallEffect, ServiceError, type ServiceFailure, type ValidationProblem } from "./errors.ts";
-import { httpDate, judgeRenewal } from "./renewal.ts";
+import { dateOf, judgeRenewal } from "./renewal.ts";
 
 export interface Answer {
   readonly status: number;
@@ -64,14 +66,14 @@ function readFailure(endpoint: Endpoint<unknown>, answer: Answer, parsed: Parsed
     case 409:
       return fail({ kind: "conflict" });
     case 429: {
-      if (cause?.type === "upgrade") return fail({ kind: "quota", cause, until: judgeRenewal(httpDate(headers["date"]), now).at });
-      const rate = rateLimit(headers);
+      if (cause?.type === "upgrade") return fail({ kind: "quota", cause, until: judgeRenewal(dateOf(headers["date"]), now).at });
+      const rate = rateLimit(headers, now);
       // The block for bad keys has the same status and body as a cap; only the cap comes with these headers.
       if (rate === null && isDocumented && !cause) return fail({ kind: "blocked" });
       return fail({ kind: "rate-limited", ...(rate ?? { retryAfterMs: null, limit: null }), cap: capReached(endpoint, text ?? "") });
     }
     case 500:
-      return fail({ kind: "unexpected", retryAfterMs: wholeNumber(headers["retry-after"], 1000) });
+      return fail({ kind: "unexpected", retryAfterMs: waitOf(headers["retry-after"], now) });
     case 502:
       // Only the documented shape, with `cause: null`, is the provider's refusal. Anything else may come from a proxy, which
       // does not know what was done. Many proxies answer `{"error": …}`: taking that for a refusal could send twice.
@@ -81,12 +83,18 @@ function readFailure(endpoint: Endpoint<unknown>, answer: Answer, parsed: Parsed
   }
 }
 
+/** A `Retry-After` in ms; null when absent, malformed or longer than nine digits of seconds. */
+function waitOf(header: string | string[] | undefined, now: number): number | null {
+  const ms = retryAfterMs(header, now, Number.POSITIVE_INFINITY);
+  return ms === null || ms >= 1e12 ? null : ms;
+}
+
 /** Reads the headers of a per-minute cap; null without any. */
-function rateLimit(headers: Answer["headers"]): { retryAfterMs: number | null; limit: number | null } | null {
+function rateLimit(headers: Answer["headers"], now: number): { retryAfterMs: number | null; limit: number | null } | null {
   const retryAfter = headers["retry-after"];
   const limit = headers["x-ratelimit-limit"];
   if (retryAfter === undefined && limit === undefined) return null;
-  return { retryAfterMs: wholeNumber(retryAfter, 1000), limit: wholeNumber(limit, 1) };
+  return { retryAfterMs: waitOf(retryAfter, now), limit: wholeNumber(limit) };
 }
 
 /**
@@ -98,10 +106,10 @@ function capReached(endpoint: Endpoint<unknown>, text: string): CallCap | null {
   return /mensajes/i.test(text) ? "messages" : null;
 }
 
-/** Seconds or a count in a header, times `unit`; null when absent, malformed or longer than nine digits. */
-function wholeNumber(header: string | string[] | undefined, unit: number): number | null {
+/** A count in a header; null when absent, malformed or longer than nine digits. */
+function wholeNumber(header: string | string[] | undefined): number | null {
   const text = (typeof header === "string" ? header : header?.[0])?.trim();
-  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) * unit : null;
+  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : null;
 }
 
 function parse(bytes: Uint8Array): Parsed {
@@ -179,4 +187,45 @@ function readProblems(message: string): readonly ValidationProblem[] | null {
   const problems = problemsShape.safeParse(list);
   if (!problems.success) return null;
   return problems.data.map(({ path, message: why }) => ({ path: typeof path === "string" ? path : path.join("."), message: why }));
+}
+
+const decoders: Readonly<Record<string, (bytes: Uint8Array, limits: { readonly maxOutputLength: number }) => Buffer>> = {
+  gzip: gunzipSync,
+  "x-gzip": gunzipSync,
+  deflate: inflateSync,
+  br: brotliDecompressSync,
+  zstd: zstdDecompressSync,
+};
+/** A chain of encodings multiplies the work per answer; proxies add one encoding. */
+const mostEncodings = 2;
+
+/**
+ * Decompresses the body, because some proxies compress unasked. `problem`: why that failed. The body never grows longer
+ * than `maxBytes`.
+ */
+export function decodeAnswer(answer: Answer, maxBytes: number): { readonly answer: Answer; readonly problem: string | null } {
+  const encodings = encodingsOf(answer.headers["content-encoding"]);
+  if (encodings.length === 0 || answer.bytes.length === 0) return { answer, problem: null };
+  if (encodings.length > mostEncodings || encodings.some((name) => !Object.hasOwn(decoders, name)))
+    return { answer, problem: "the body has a content encoding that the relay cannot read" };
+  let { bytes } = answer;
+  for (const name of encodings.toReversed()) {
+    try {
+      bytes = decoders[name]?.(bytes, { maxOutputLength: maxBytes }) ?? bytes;
+    } catch (error) {
+      const isTooLong = (error as { readonly code?: unknown }).code === "ERR_BUFFER_TOO_LARGE";
+      return { answer, problem: isTooLong ? `the decompressed body is longer than ${maxBytes} bytes` : `the body is not valid ${name}` };
+    }
+  }
+  return { answer: { ...answer, bytes }, problem: null };
+}
+
+/** Lower-case names in the order they were applied, without those that change nothing. */
+function encodingsOf(header: string | string[] | undefined): string[] {
+  return [header ?? []]
+    .flat()
+    .join(",")
+    .split(",")
+    .map((name) => name.trim().toLowerCase())
+    .filter((name) => name !== "" && name !== "identity");
 }

@@ -1,12 +1,13 @@
 import type { Dispatcher } from "undici";
 import { type Clock, pause } from "../model/clock.ts";
 import type { Secret } from "../model/secret.ts";
+import type { HttpPool } from "../net/connect.ts";
+import { type Exchanged, exchange } from "../net/exchange.ts";
 import type { Admission, CallOutcome, CallPriority } from "./admission.ts";
-import { type Answer, type Read, readAnswer } from "./answers.ts";
+import { type Answer, decodeAnswer, type Read, readAnswer } from "./answers.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { ServiceError, type ServiceErrorKind, type ServiceFailure } from "./errors.ts";
-import { decodeAnswer, type Exchanged, exchange } from "./exchange.ts";
-import { httpDate } from "./renewal.ts";
+import { dateOf } from "./renewal.ts";
 import { type RetrySettings, retryWait } from "./retry.ts";
 
 export interface CallOptions {
@@ -41,7 +42,7 @@ export interface CallReport {
 
 /** What every call of a client shares. */
 export interface CallContext {
-  readonly dispatcher: Dispatcher;
+  readonly pool: HttpPool;
   /** Path of the API root. */
   readonly root: string;
   readonly apiKey: Secret;
@@ -53,10 +54,12 @@ export interface CallContext {
   readonly maxBodyBytes: number;
   readonly redact: (text: string) => string;
   readonly onCall: (report: CallReport) => void;
-  /** One per call in flight. Aborting it ends the call's waits, not its request. */
-  readonly waits: Set<AbortController>;
-  isClosed(): boolean;
+  /** Aborted with {@link closed} when the client takes no more calls. */
+  readonly closing: AbortSignal;
 }
+
+/** Why calls end whose client was closed. */
+export const closed = Object.assign(new Error("the client is closed"), { code: "closed" });
 
 /** A request to an endpoint. `path`: below the API root, with ids and query. */
 export interface ServiceRequest {
@@ -69,42 +72,26 @@ export async function call<T>(calling: CallContext, endpoint: Endpoint<T>, reque
   const { signal, patience } = options;
   signal?.throwIfAborted();
   patience?.throwIfAborted();
-  if (calling.isClosed()) throw closedError(endpoint);
+  if (calling.closing.aborted) throw closedError(endpoint);
   const sending = dispatchOptions(calling, endpoint, request);
-  const wait = new AbortController();
-  const giveUp = () => wait.abort(signal?.reason);
-  const stopWaiting = () => wait.abort(patience?.reason);
-  signal?.addEventListener("abort", giveUp, { once: true });
-  patience?.addEventListener("abort", stopWaiting, { once: true });
-  calling.waits.add(wait);
+  // Ends the waits, not a request.
+  const wait = AbortSignal.any([signal, patience, calling.closing].filter((each) => each !== undefined));
   let last: ServiceError | null = null;
   try {
     for (let attempt = 1; ; attempt++) {
-      const read = await attemptOnce(calling, endpoint, sending, options, wait.signal);
+      const read = await attemptOnce(calling, endpoint, sending, options, wait);
       if (read.ok) return read.value;
       last = read.error;
       const ms = retryWait(last, attempt, endpoint.idempotent, calling.retry, calling.random());
       if (ms === null) throw last;
       await options.watch?.repeating(last);
-      await pause(calling.clock, ms, wait.signal);
+      await pause(calling.clock, ms, wait);
     }
   } catch (error) {
     // The wait ended early: the last attempt's error says more than that.
     if (error === closed) throw last ?? closedError(endpoint);
     throw patience?.aborted === true && error === patience.reason ? (last ?? error) : error;
-  } finally {
-    calling.waits.delete(wait);
-    signal?.removeEventListener("abort", giveUp);
-    patience?.removeEventListener("abort", stopWaiting);
   }
-}
-
-/** The reason of a wait that ended because the client was closed. */
-const closed = new Error("the client is closed");
-
-/** Fails all calls that wait for room or for their next attempt. Requests in flight continue. */
-export function endWaits({ waits }: CallContext): void {
-  for (const wait of waits) wait.abort(closed);
 }
 
 async function attemptOnce<T>(
@@ -127,18 +114,15 @@ async function attemptOnce<T>(
   try {
     await options.watch?.starting();
     settlement = { type: "unknown" };
-    const exchanged = await exchange(calling.dispatcher, sending, {
-      clock,
-      timeoutMs: options.timeoutMs ?? calling.timeoutMs,
-      maxBodyBytes: calling.maxBodyBytes,
-      signal: options.signal,
-    });
-    if (exchanged.type === "aborted") {
+    const timeoutMs = options.timeoutMs ?? calling.timeoutMs;
+    const limits = { timeoutMs, maxBytes: calling.maxBodyBytes, signal: options.signal, after: clock.after };
+    const exchanged = await exchange(calling.pool, sending, limits);
+    if (exchanged.kind === "aborted") {
       if (!exchanged.sent) settlement = { type: "not-sent" };
-      throw exchanged.reason;
+      throw options.signal?.reason;
     }
-    const read = readExchanged(calling, endpoint, exchanged, options);
-    settlement = read.ok ? { type: "answered" } : settlementOf(read.error, "answer" in exchanged ? exchanged.answer : null);
+    const read = readExchanged(calling, endpoint, exchanged, timeoutMs);
+    settlement = read.ok ? { type: "answered" } : settlementOf(read.error, "headers" in exchanged ? exchanged.headers : {});
     outcome = read.ok ? "ok" : read.error.kind;
     return read.ok ? read : { ok: false, error: read.error.redacted(calling.redact) };
   } finally {
@@ -160,23 +144,23 @@ function dispatchOptions(calling: CallContext, { method }: Endpoint<unknown>, { 
 }
 
 function readExchanged<T>(
-  calling: CallContext,
+  { maxBodyBytes, clock }: CallContext,
   endpoint: Endpoint<T>,
-  exchanged: Exclude<Exchanged, { type: "aborted" }>,
-  options: CallOptions,
+  exchanged: Exclude<Exchanged, { kind: "aborted" }>,
+  timeoutMs: number,
 ): Read<T> {
-  switch (exchanged.type) {
-    case "answered": {
-      const { answer, problem } = decodeAnswer(exchanged.answer, calling.maxBodyBytes);
-      return readAnswer(endpoint, answer, calling.clock.now(), problem);
-    }
-    case "too-large":
-      return readAnswer(endpoint, exchanged.answer, calling.clock.now(), `the body is longer than ${calling.maxBodyBytes} bytes`);
-    case "timeout":
-      return unanswered(endpoint, exchanged.sent, { kind: "timeout", timeoutMs: options.timeoutMs ?? calling.timeoutMs });
-    case "failed":
-      return unanswered(endpoint, exchanged.sent, { kind: "network", code: exchanged.code });
-  }
+  if (exchanged.kind === "timeout") return unanswered(endpoint, exchanged.sent, { kind: "timeout", timeoutMs });
+  if (exchanged.kind === "failed") return unanswered(endpoint, exchanged.sent, { kind: "network", code: codeOf(exchanged.error) });
+  const { status, headers, body, isCut } = exchanged;
+  if (isCut)
+    return readAnswer(endpoint, { status, headers, bytes: Buffer.alloc(0) }, clock.now(), `the body is longer than ${maxBodyBytes} bytes`);
+  const { answer, problem } = decodeAnswer({ status, headers, bytes: body }, maxBodyBytes);
+  return readAnswer(endpoint, answer, clock.now(), problem);
+}
+
+/** The code of a system or undici error. The message is dropped because it can quote the request. */
+function codeOf(error: Error): string {
+  return "code" in error && typeof error.code === "string" ? error.code : error.name;
 }
 
 /** Without an answer, the outcome depends on whether the request may have been sent. */
@@ -189,17 +173,11 @@ function closedError(endpoint: Endpoint<unknown>): ServiceError {
   return unanswered(endpoint, false, { kind: "network", code: "closed" }).error;
 }
 
-/** Destroys the connections. Calls in flight fail with the code `closed`; the outcome of those that were sent is unknown. */
-export function cutAll({ dispatcher }: CallContext): void {
-  // The dispatcher fails each of its requests with this error.
-  void dispatcher.destroy(Object.assign(new Error("the client is closed"), { code: "closed" }));
-}
-
 /** A resource is shown to people and kept in shared state, so a longer or odd name counts as none. */
 const resourceName = /^[\w.-]{1,40}$/;
 
-/** The outcome that the admission receives for a failed call. `answer`: null when there was none. */
-function settlementOf(error: ServiceError, answer: Answer | null): CallOutcome {
+/** The outcome that the admission receives for a failed call. */
+function settlementOf(error: ServiceError, headers: Answer["headers"]): CallOutcome {
   const { failure } = error;
   switch (failure.kind) {
     case "rate-limited":
@@ -208,7 +186,7 @@ function settlementOf(error: ServiceError, answer: Answer | null): CallOutcome {
       return {
         type: "quota-used-up",
         resource: resourceName.exec(failure.cause?.resource ?? "")?.[0] ?? null,
-        serviceTime: httpDate(answer?.headers["date"]),
+        serviceTime: dateOf(headers["date"]),
       };
     case "unauthenticated":
     case "blocked":

@@ -1,12 +1,10 @@
-import { createRequire } from "node:module";
 import type { Clock } from "../model/clock.ts";
 import { createRedactor } from "../model/redact.ts";
 import type { Secret } from "../model/secret.ts";
-import { takingContinue } from "../net/interim-answers.ts";
-import { lookupFunction } from "../net/name-lookup.ts";
-import { type TlsSettings, tlsOptions } from "../net/tls.ts";
+import { createPool } from "../net/connect.ts";
+import type { TlsSettings } from "../net/tls.ts";
 import { type Admission, defaultConcurrency } from "./admission.ts";
-import { type CallContext, type CallOptions, type CallReport, call, cutAll, endWaits, type ServiceRequest } from "./call.ts";
+import { type CallContext, type CallOptions, type CallReport, call, closed, type ServiceRequest } from "./call.ts";
 import {
   type Account,
   type Endpoint,
@@ -72,21 +70,15 @@ export function createServiceClient(settings: ServiceClientSettings): ServiceCli
   const { origin, root } = readServiceUrl(settings.baseUrl);
   if (!isApiKey(settings.apiKey)) throw new TypeError("apiKey is empty or holds characters that no header carries");
   const { timeoutMs = 10_000 } = settings;
-  let isClosed = false;
-  // Loaded with the first callable account: undici is a tenth of the relay's startup time.
-  const { Pool, buildConnector } = createRequire(import.meta.url)("undici") as typeof import("undici");
-  const dispatcher = new Pool(origin, {
+  const pool = createPool(new URL(origin), {
     connections: settings.connections ?? defaultConcurrency,
-    pipelining: 1,
-    // One request per connection, so that a reset connection leaves the outcome of one call unknown, not of all.
-    allowH2: false,
-    connect: takingContinue(buildConnector({ ...tlsOptions(settings.tls), timeout: timeoutMs, lookup: lookupFunction(), allowH2: false })),
-    // The exchange has its own deadline; these timeouts would not stop an answer that trickles in.
-    headersTimeout: 0,
-    bodyTimeout: 0,
+    connectWithin: timeoutMs,
+    allowPrivate: true,
+    tls: settings.tls,
   });
+  const closing = new AbortController();
   const calling: CallContext = {
-    dispatcher,
+    pool,
     root,
     apiKey: settings.apiKey,
     admission: settings.admission,
@@ -97,8 +89,7 @@ export function createServiceClient(settings: ServiceClientSettings): ServiceCli
     maxBodyBytes: settings.maxBodyBytes ?? 8 * 1024 ** 2,
     redact: settings.redact ?? createRedactor(settings.apiKey).text,
     onCall: settings.onCall ?? (() => {}),
-    waits: new Set(),
-    isClosed: () => isClosed,
+    closing: closing.signal,
   };
 
   const inFlight = new Set<Promise<unknown>>();
@@ -118,13 +109,12 @@ export function createServiceClient(settings: ServiceClientSettings): ServiceCli
     startRun: async (automationId, body = {}, options) =>
       run(endpoints.startRun, { path: `/automations/${pathPart(automationId)}/runs`, body }, options),
     async close(withinMs) {
-      isClosed = true;
-      endWaits(calling);
-      const cancel = withinMs === undefined ? () => {} : calling.clock.after(withinMs, () => cutAll(calling));
+      closing.abort(closed);
+      const cut = () => void pool.destroy(closed);
+      const cancel = withinMs === undefined ? () => {} : calling.clock.after(withinMs, cut);
       await Promise.allSettled(inFlight);
       cancel();
-      // Nothing is in flight; undici's `close` would still wait for a connection attempt that hangs.
-      await dispatcher.destroy();
+      await pool.destroy(closed);
     },
   };
 }

@@ -1,3 +1,5 @@
+import { httpDate } from "../net/retry-after.ts";
+
 /** Argentina is three hours behind UTC all year: no daylight saving since 2009. */
 const behindUtcMs = 3 * 3_600_000;
 
@@ -40,10 +42,8 @@ export function judgeRenewal(serviceTime: number | null, now: number): RenewalJu
 }
 
 /** A `Date` header in unix ms; null when absent or malformed. */
-export function httpDate(header: string | string[] | undefined): number | null {
-  if (typeof header !== "string" || !/^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/.test(header)) return null;
-  const time = Date.parse(header);
-  return Number.isNaN(time) ? null : time;
+export function dateOf(header: string | string[] | undefined): number | null {
+  return typeof header === "string" ? httpDate(header) : null;
 }
 
 function firstOfMonth(now: number, ahead: number): number {

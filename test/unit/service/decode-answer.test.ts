@@ -1,7 +1,7 @@
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { decodeAnswer } from "../../../src/service/exchange.ts";
+import { decodeAnswer } from "../../../src/service/answers.ts";
 
 const encoders = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync, zstd: zstdCompressSync };
 const names = Object.keys(encoders) as (keyof typeof encoders)[];

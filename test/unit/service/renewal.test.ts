@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { httpDate, judgeRenewal, quotaMonth } from "../../../src/service/renewal.ts";
+import { dateOf, judgeRenewal, quotaMonth } from "../../../src/service/renewal.ts";
 
 const there = new Intl.DateTimeFormat("en-CA", {
   timeZone: "America/Argentina/Buenos_Aires",
@@ -81,10 +81,10 @@ test.each([
 test("reads valid Date headers only", () => {
   fc.assert(
     fc.property(moment, (now) => {
-      expect(httpDate(new Date(now).toUTCString())).toBe(Math.floor(now / second) * second);
+      expect(dateOf(new Date(now).toUTCString())).toBe(Math.floor(now / second) * second);
     }),
   );
   const none = [undefined, "", "0", "now", "2026-12-01T03:00:00Z", "Sun, 99 Nov 2026 10:00:00 GMT", "Sun, 22 Nov 2026 10:00:00 +0300"];
-  for (const header of none) expect(httpDate(header)).toBeNull();
-  expect(httpDate(["Sun, 22 Nov 2026 10:00:00 GMT", "Sun, 22 Nov 2026 10:00:00 GMT"])).toBeNull();
+  for (const header of none) expect(dateOf(header)).toBeNull();
+  expect(dateOf(["Sun, 22 Nov 2026 10:00:00 GMT", "Sun, 22 Nov 2026 10:00:00 GMT"])).toBeNull();
 });
