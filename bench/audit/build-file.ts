@@ -5,7 +5,7 @@ import { fewestPhoneDigits } from "../../src/model/mask.ts";
 import { Secret } from "../../src/model/secret.ts";
 import { dispositions } from "../../src/model/states.ts";
 import { never, queueState, settledState } from "../../src/store/schema/tables.ts";
-import { minutesPerHour } from "../../src/store/work/hours.ts";
+import { minutesPerHour } from "../../src/store/work/counts.ts";
 import { keyOf } from "../../src/store/work/subject-rows.ts";
 import { account, secret, source } from "../events.ts";
 

@@ -6,7 +6,7 @@ import { nextRun } from "../model/schedule.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { backUp, ofPartial, partialLastsMs, timeInName } from "../store/sqlite/backup.ts";
-import { makeFolder } from "../store/sqlite/lock.ts";
+import { makeFolder } from "../store/sqlite/file.ts";
 import type { Supervised, Supervisor } from "./supervise.ts";
 
 export interface BackupsParts {

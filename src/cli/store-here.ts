@@ -60,7 +60,7 @@ export async function isOtherHolder(storage: StorageSettings, instance: string):
 /** The process that holds the store alone, for people; null when no process does. */
 export async function holderOf(storage: StorageSettings): Promise<string | null> {
   if (storage.driver !== "sqlite") return null;
-  const { isLocked } = await import("../store/sqlite/lock.ts");
+  const { isLocked } = await import("../store/sqlite/file.ts");
   if (isLocked(storage.path) !== true) return null;
   const name = await readHolder(storage.path, "holder");
   return `another wamid-relay process${name === null ? "" : ` (${name})`}`;

@@ -21,7 +21,7 @@ export function readLeaseName(name: string): { readonly route: string; readonly 
   return route === undefined ? { route: name, shard: wholeRoute } : { route, shard: { number: Number(number), of: Number(of) } };
 }
 
-/** The number of the shard that has a lane. Statements compute the same (`store/work/due.ts`). */
+/** The number of the shard that has a lane. Statements compute the same (`store/work/attempts.ts`). */
 export const shardOf = (lane: number, of: number): number => Math.floor((((Math.abs(lane) % 65_536) * 40_503) % 65_536) / 256) % of;
 
 /** The lease of a route or shard. `epoch` grows with each holder. */

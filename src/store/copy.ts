@@ -2,12 +2,11 @@ import type { MaybePromise } from "../model/maybe-promise.ts";
 import { StoreRefused } from "./port.ts";
 import type { Engine } from "./schema/ddl.ts";
 import { listOf } from "./schema/ddl.ts";
-import { bytes, type Table } from "./schema/table.ts";
-import { events, state, subjects, tables } from "./schema/tables.ts";
+import { bytes, events, state, subjects, type Table, tables } from "./schema/tables.ts";
 import { ask, find, first, insert, type Look, look, removal, remove, rows, type Work } from "./sql/ops.ts";
 import { raw, type Sql, sql } from "./sql/sql.ts";
-import { type Copy, copyKey } from "./work/copied.ts";
 import { put, values } from "./work/state.ts";
+import { type Copy, copyKey } from "./work/state-rows.ts";
 
 /*
  * Carries a store over into an empty one, on the same or the other database, while relays use it. Both have the same tables,

@@ -11,7 +11,6 @@ import type { SendClaim, SendEnd, SendKey } from "../model/send.ts";
 import type { MessageRegistration } from "../track/registration.ts";
 import type { Commands } from "./commands.ts";
 import type { Database } from "./database.ts";
-import { createLeaseStore } from "./lease-store.ts";
 import type {
   AccountObservation,
   BackfillFilter,
@@ -27,36 +26,48 @@ import { type Rules, sumRegistered } from "./rules.ts";
 import type { CallCount, RecentCall } from "./service-port.ts";
 import type { Work } from "./sql/ops.ts";
 import type { SourceNote } from "./views.ts";
-import { alarms, keepAlarm } from "./work/alarms.ts";
+import { due, loadDeliveries } from "./work/attempts.ts";
 import { findBackfill } from "./work/backfill.ts";
 import { each } from "./work/batches.ts";
 import { stepBudget } from "./work/budgets.ts";
-import { claimOnce, isClaimed } from "./work/claims.ts";
-import { findCursor, listCursors, moveCursor } from "./work/cursors.ts";
-import { due, loadDeliveries } from "./work/due.ts";
-import { findReplay, type ReplayStep, startOfReplay } from "./work/find-replay.ts";
-import { noteHandshake } from "./work/handshakes.ts";
-import { createAcknowledgements } from "./work/history.ts";
+import { createAcknowledgements } from "./work/counts.ts";
 import {
   beginPass,
   callsSince,
   covered,
   endPass,
   noteReads,
+  targets,
   trackedMessages,
   waitingAccounts,
   waitingSince,
 } from "./work/hydration-passes.ts";
-import { lastPasses, notePass } from "./work/last-passes.ts";
-import { probe } from "./work/marks.ts";
-import { noteObservations, observationsAfter } from "./work/observations.ts";
+import { createLeaseStore } from "./work/leases.ts";
 import { claimPolls, countPolls, settlePolls } from "./work/polls.ts";
 import { findQuarantined, quarantined } from "./work/quarantine.ts";
+import { findReplay, type ReplayStep, startOfReplay } from "./work/replay.ts";
 import { createRetention } from "./work/retention.ts";
 import { notesOf } from "./work/route-notes.ts";
-import { addServiceCalls, noteCall, recentCalls, serviceCalls } from "./work/service-calls.ts";
-import { targets } from "./work/settle-hydrations.ts";
-import { noteSource } from "./work/source-notes.ts";
+import {
+  addServiceCalls,
+  alarms,
+  claimOnce,
+  findCursor,
+  isClaimed,
+  keepAlarm,
+  lastPasses,
+  listCursors,
+  moveCursor,
+  noteCall,
+  noteHandshake,
+  noteObservations,
+  notePass,
+  noteSource,
+  observationsAfter,
+  probe,
+  recentCalls,
+  serviceCalls,
+} from "./work/state-rows.ts";
 import { messageState } from "./work/subject-rows.ts";
 
 export interface StoreParts {

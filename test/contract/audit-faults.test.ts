@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type AuditReport, type AuditRule, auditRules } from "../../src/model/audit.ts";
 import { audit } from "../../src/store/audit/audit.ts";
-import { stats } from "../../src/store/audit/stats.ts";
+import { stats } from "../../src/store/read/stats.ts";
 import { rows } from "../../src/store/sql/ops.ts";
 import { raw, sql } from "../../src/store/sql/sql.ts";
 import { type OneStore, type OpenStore, openPostgres, openSqlite, settlementOf } from "./one-store.ts";

@@ -4,8 +4,8 @@ import type { Rules } from "../../src/store/rules.ts";
 import { codeOf } from "../../src/store/schema/codes.ts";
 import { counters, events, plans, queue, queueState } from "../../src/store/schema/tables.ts";
 import { findBackfill } from "../../src/store/work/backfill.ts";
-import { type ReplayStep, startOfReplay } from "../../src/store/work/find-replay.ts";
-import type { Due } from "../../src/store/work/plan-deliveries.ts";
+import type { Due } from "../../src/store/work/plans.ts";
+import { type ReplayStep, startOfReplay } from "../../src/store/work/replay.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
 import { anEvent, type EventParts, type RouteParts, rulesFor, start } from "./store-events.ts";
 

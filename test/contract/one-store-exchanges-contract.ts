@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { proxyRoute, type Settlement } from "../../src/model/delivery.ts";
 import { backlog } from "../../src/store/read/stats.ts";
 import { attempts, counters, deliveries, queue, queueState, settledState } from "../../src/store/schema/tables.ts";
-import { exchangeMs } from "../../src/store/work/plan-deliveries.ts";
+import { exchangeMs } from "../../src/store/work/plans.ts";
 import { storeOn } from "./new-store.ts";
 import type { OneStore, OpenStore } from "./one-store.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";

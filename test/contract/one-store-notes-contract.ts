@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { EventId } from "../../src/model/ids.ts";
-import { failingOf, pauseOf, stopReason } from "../../src/store/read/notes.ts";
 import { backlog } from "../../src/store/read/stats.ts";
 import { state } from "../../src/store/schema/tables.ts";
-import type { QueuedDelivery } from "../../src/store/work/due.ts";
-import { noteCall, recentCalls } from "../../src/store/work/service-calls.ts";
+import type { QueuedDelivery } from "../../src/store/work/attempts.ts";
+import { failingOf, pauseOf, stopReason } from "../../src/store/work/route-notes.ts";
+import { noteCall, recentCalls } from "../../src/store/work/state-rows.ts";
 import { storeOn } from "./new-store.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";

@@ -1,8 +1,7 @@
 import type { AuditReport } from "../../src/model/audit.ts";
 import type { QualityQuery, QualityView, SeriesQuery, SeriesView } from "../../src/model/history.ts";
 import { audit } from "../../src/store/audit/audit.ts";
-import { readSeries } from "../../src/store/read/history.ts";
-import { readQuality } from "../../src/store/read/quality.ts";
+import { readQuality, readSeries } from "../../src/store/read/history.ts";
 import type { AuditOrder } from "../../src/store/reading.ts";
 import type { Work } from "../../src/store/sql/ops.ts";
 import { openForReading } from "../../src/store/sqlite/file.ts";

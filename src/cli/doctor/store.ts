@@ -4,7 +4,7 @@ import type { Settings } from "../../config/schema.ts";
 import type { DeliveryGroup } from "../../model/answers.ts";
 import { StoreRefused } from "../../store/port.ts";
 import { schemaVersion } from "../../store/schema/ddl.ts";
-import { isLocked } from "../../store/sqlite/lock.ts";
+import { isLocked } from "../../store/sqlite/file.ts";
 import { openReader, type StoreReader } from "../../store/sqlite/reader.ts";
 import { bytesText, type Finding, fail, ok, skip, warn } from "./finding.ts";
 import type { Held } from "./relay.ts";

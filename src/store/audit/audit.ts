@@ -1,20 +1,16 @@
 import type { AuditFilter, AuditReport, Offender } from "../../model/audit.ts";
 import { hydrationStates } from "../../model/hydration.ts";
-import { type SeqRange, seqRange } from "../read/seq-range.ts";
+import { type SeqRange, seqRange } from "../read/pages.ts";
 import type { AuditOrder, AuditProgress } from "../reading.ts";
 import { unpackEventId } from "../schema/codes.ts";
-import { counters, events, never } from "../schema/tables.ts";
-import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
-import { as, raw, select, typed } from "../sql/sql.ts";
-import { lastCopied } from "../work/copied.ts";
-import { purgedBefore } from "../work/purged.ts";
-import { type Audited, createEventAudit, strayAttempts } from "./event.ts";
+import { counters, deliveries, events, never, queue, queueState } from "../schema/tables.ts";
+import { ask, find, first, look, rows, together, type Work } from "../sql/ops.ts";
+import { as, raw, select, sql, typed } from "../sql/sql.ts";
+import { lastCopied, purgedBefore } from "../work/state-rows.ts";
+import { type Audited, alsoSettled, createEventAudit, isInLane, otherLane, strayAttempts } from "./event.ts";
 import { createHistoryAudit } from "./history.ts";
-import { createPlans } from "./plans.ts";
-import { checkUsage, lateMs } from "./rules.ts";
-import { type EventRow, findHydrating, findOpen, isParkedRow, type MaybeOpen, readSlice, type Slice } from "./slices.ts";
-import { createGaps, createTally, type Tally } from "./tally.ts";
-import { auditIds, auditQueue } from "./whole.ts";
+import { createPlans, type EventRow, findHydrating, findOpen, isParkedRow, type MaybeOpen, readSlice, type Slice } from "./slices.ts";
+import { checkUsage, createGaps, createTally, lateMs, type Tally } from "./tally.ts";
 
 /**
  * Checks every row against `auditRules`, a slice of events with their deliveries at a time. Run it in one transaction that
@@ -174,4 +170,105 @@ function* withIds(offenders: readonly Offender[]): Work<Offender[]> {
     const id = found[place]?.id ?? null;
     return { ...offender, eventId: id === null ? null : unpackEventId(id.toString("hex")) };
   });
+}
+
+/* Rules about rows of several events. */
+
+/** Rows of the queue per slice. */
+const sliceRows = 1_000;
+
+const q = as(queue, "q");
+const open = select({ lane: q.lane, route: q.route, event: q.event, state: q.state });
+type Open = NonNullable<ReturnType<typeof open>["row"]>;
+const ofEvent = look(events, ["seq"], ["seq", "subject", "plan"]);
+const settled = look(deliveries, ["event", "route"], ["event"]);
+
+/** Walks the queue along its key, for rows that no event asked for, and for the order of its lanes. */
+export function* auditQueue(tally: Tally<string>, factsOf: ReturnType<typeof createPlans>): Work<void> {
+  const order = createOrderAudit(tally);
+  let place: Pick<Open, "lane" | "route" | "event"> = { lane: Number.MIN_SAFE_INTEGER, route: "", event: 0 };
+  for (;;) {
+    const found = yield* rows(
+      open`FROM queue q WHERE (q.lane, q.route, q.event) > (${place.lane}, ${place.route}, ${place.event})
+        ORDER BY q.lane, q.route, q.event LIMIT ${sliceRows}`,
+    );
+    const [stored, twins] = yield* together([
+      find(
+        ofEvent,
+        found.map(({ event }) => [event]),
+      ),
+      find(
+        settled,
+        found.map(({ event, route }) => [event, route]),
+      ),
+    ]);
+    const facts = yield* factsOf(stored.filter((row) => row !== undefined));
+    for (const [index, row] of found.entries()) {
+      const { event, route, lane } = row;
+      const of = stored[index];
+      if (of === undefined) tally.offence("delivery without event", event, route, "there is no such event");
+      else {
+        const { deliver = [], park = [] } = facts(of.plan) ?? {};
+        if (!deliver.includes(route) && !park.includes(route)) unplanned(tally, row);
+        if (!isInLane(lane, of)) tally.offence("delivery contradicts itself", event, route, otherLane);
+      }
+      if (twins[index] !== undefined) tally.offence("delivery contradicts itself", event, route, alsoSettled);
+      if (lane > 0) order.next(row);
+    }
+    const last = found.at(-1);
+    if (last === undefined || found.length < sliceRows) break;
+    place = last;
+  }
+  order.end();
+}
+
+function unplanned(tally: Tally<string>, row: Open): void {
+  const { event, route } = row;
+  if (isParkedRow(row)) tally.offence("parking broken", event, null, "is parked until a time, and no route waits for it");
+  else tally.offence("delivery not planned", event, route, "is there, and the route's verdict was not to deliver");
+}
+
+/**
+ * At most one delivery of a lane is waiting (promise 3). If none is, those that are held are behind one that is parked,
+ * which is the first.
+ */
+function createOrderAudit(tally: Tally<string>) {
+  let lane: (Open & { waiting: number; open: number; isFirstParked: boolean }) | null = null;
+
+  function end(): void {
+    if (lane === null || lane.open === 0 || lane.waiting === 1 || (lane.waiting === 0 && lane.isFirstParked)) return;
+    const what =
+      lane.waiting === 0
+        ? `is held with ${lane.open - 1} more of its message, behind none that goes out`
+        : `goes out with ${lane.waiting - 1} more of its message`;
+    tally.offence("order broken", lane.event, lane.route, what);
+  }
+
+  return {
+    /** Rows in the order of the key. */
+    next(row: Open): void {
+      if (lane?.lane !== row.lane || lane.route !== row.route) {
+        end();
+        lane = { ...row, waiting: 0, open: 0, isFirstParked: isParkedRow(row) };
+      }
+      if (row.state === queueState.waiting) lane.waiting += 1;
+      if (!isParkedRow(row)) lane.open += 1;
+    },
+    end,
+  };
+}
+
+const index = sql<{ readonly text: string }>`${raw(
+  "SELECT sql AS text FROM sqlite_schema WHERE type = 'index' AND name = 'events_id'",
+  "SELECT indexdef AS text FROM pg_indexes WHERE schemaname = current_schema() AND indexname = 'events_id'",
+)}`;
+const twice = select({ event: typed<number>(sql`max(e.seq)`), times: typed<number>(sql`count(*)`) });
+
+/** The unique index prevents repeated ids. Without it, the rows are checked. */
+export function* auditIds(tally: Tally<string>): Work<void> {
+  const found = yield* first(index);
+  if (found !== null && /^CREATE UNIQUE INDEX/i.test(found.text)) return;
+  tally.offence("id repeated", null, null, "the unique index events_id is gone: nothing keeps ids apart");
+  const repeated = yield* rows(twice`FROM events e WHERE e.id IS NOT NULL GROUP BY e.account, e.id HAVING count(*) > 1 LIMIT 1000`);
+  for (const { event, times } of repeated) tally.offence("id repeated", event, null, `its id stands ${times} times`, times - 1);
 }

@@ -5,8 +5,8 @@ import { runStatusOf } from "../../model/statuses.ts";
 import { counters } from "../schema/tables.ts";
 import { first, query, together, type Work } from "../sql/ops.ts";
 import { as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
-import { atOfHour, minutesPerHour } from "../work/hours.ts";
-import type { PurgedTable } from "../work/purged.ts";
+import { atOfHour, minutesPerHour } from "../work/counts.ts";
+import type { PurgedTable } from "../work/state-rows.ts";
 import type { EventRow, Slice } from "./slices.ts";
 import type { Tally } from "./tally.ts";
 

@@ -13,19 +13,17 @@ import { first, rows } from "../sql/ops.ts";
 import { select, sql, typed } from "../sql/sql.ts";
 import type { Batches } from "../work/batches.ts";
 import type { Held } from "../work/leases.ts";
-import { createDatabaseClock } from "./clock.ts";
 import { createPostgresCommit } from "./commit.ts";
 import { connect, isAnswered, type PostgresSettings, type Session } from "./connect.ts";
-import { noteHorizon } from "./horizon.ts";
 import { createNotices } from "./notices.ts";
 import { endPresence, notePresence, type Presence, presentEveryMs, readPresences } from "./presence.ts";
-import { createReader } from "./reader.ts";
+import { createReader, noteHorizon } from "./reader.ts";
 import { createPostgresRunner } from "./runner.ts";
 import { checkReadable, checkSchema } from "./schema.ts";
 import { adoptServer } from "./server.ts";
 import { readDatabaseFacts } from "./server-facts.ts";
 import { createSessions } from "./sessions.ts";
-import { createWatch, refusalOf } from "./watch.ts";
+import { createDatabaseClock, createWatch, refusalOf } from "./watch.ts";
 
 interface OpenParts {
   readonly rules: Rules;

@@ -1,31 +1,114 @@
-import { parseDeliveryId } from "../../model/ids.ts";
+import type { DeliveryState } from "../../model/delivery.ts";
+import { deliveryId, parseDeliveryId } from "../../model/ids.ts";
 import { parseMaskedDelivery } from "../../model/mask.ts";
-import { attempts, deliveries, events, queue } from "../schema/tables.ts";
-import { query, rows, together, type Work } from "../sql/ops.ts";
-import { routesOf } from "../sql/routes.ts";
-import { allOf, as, raw, type Sql, select, sql } from "../sql/sql.ts";
-import type { AttemptView, DeliveryFilter, DeliveryView } from "../views.ts";
+import { unpackEventId } from "../schema/codes.ts";
+import { attempts, deliveries, events, queue, queueState, settledState } from "../schema/tables.ts";
+import { find, look, query, rows, together, type Work } from "../sql/ops.ts";
+import { allOf, as, hexOf, raw, routesOf, type Sql, select, sql, typed } from "../sql/sql.ts";
 import {
-  byDead,
-  byDue,
-  codeOfSettled,
-  isDead,
-  isOpen,
-  ofDelivery,
-  ofEvent,
-  open,
-  openOfEvent,
-  openView,
-  settled,
-  settledView,
-  withEvent,
-} from "./delivery-rows.ts";
+  type AttemptView,
+  addDeliveries,
+  type DeliveryCounts,
+  type DeliveryFilter,
+  type DeliveryGroupView,
+  type DeliveryView,
+  type GroupFilter,
+  noDeliveries,
+  type OfDelivery,
+  type OfEvent,
+} from "../views.ts";
 import { seqsOf } from "./events.ts";
-import { isBetween } from "./pages.ts";
+import { type Conditions, conditionsOf, isBetween } from "./pages.ts";
 
 const q = as(queue, "q");
 const d = as(deliveries, "d");
 const e = as(events, "e");
+const { waiting, held, exchange } = queueState;
+/** The states of open deliveries. A proxied exchange waits for its answer. */
+const openCodes = { waiting: `${waiting}, ${exchange}`, held: `${held}`, any: `${waiting}, ${held}, ${exchange}` };
+
+export const isOpen = (state: keyof typeof openCodes): Sql => sql`q.state IN (${raw(openCodes[state])})`;
+export const isDead = raw(`d.state = ${settledState.dead}`);
+export const open = select({
+  account: q.account,
+  id: hexOf(e.id),
+  event: q.event,
+  route: q.route,
+  state: q.state,
+  attempts: q.attempts,
+  replays: q.replays,
+  nextAt: q.next_at,
+  cause: q.cause,
+});
+export const settled = select({
+  account: d.account,
+  id: hexOf(e.id),
+  event: d.event,
+  route: d.route,
+  state: d.state,
+  attempts: d.attempts,
+  replays: d.replays,
+  settledAt: d.settled_at,
+  reason: d.reason,
+  cause: d.cause,
+});
+
+/** The deliveries come first, in the order of a list. */
+export const withEvent = (event: Sql): Sql => sql`${raw("CROSS JOIN", "JOIN")} events e ON e.seq = ${event}`;
+export const byDue = raw("INDEXED BY queue_due", "");
+export const byDead = raw("INDEXED BY deliveries_dead", "");
+/** Events with their rows of the queue, each found by its lane. `OFFSET 0` keeps PostgreSQL from joining the whole queue. */
+export const openOfEvent = raw(
+  "events e CROSS JOIN queue q ON q.lane IN (e.subject, -e.seq) AND q.event = e.seq",
+  `events e CROSS JOIN LATERAL
+    (SELECT * FROM queue w WHERE w.lane = ANY (ARRAY[e.subject, -e.seq]) AND w.event = e.seq OFFSET 0) q`,
+);
+
+/** Keeps SQLite from beginning with the events: the deliveries are in the order of the list. */
+const plus = raw("+", "");
+const eventConditions: Conditions<OfEvent> = {
+  errorCode: (code) => sql`${plus}e.error_code = ${code}`,
+  from: (time) => sql`${plus}e.received_at >= ${time}`,
+  to: (time) => sql`${plus}e.received_at < ${time}`,
+};
+export const ofEvent = (filter: OfEvent): Sql | undefined => conditionsOf(eventConditions, filter);
+
+const deliveryConditions = (rows: typeof q | typeof d): Conditions<OfDelivery> => ({
+  accounts: (accounts) => sql`${rows.account} IN ${accounts}`,
+  route: (route) => sql`${rows.route} = ${route}`,
+  cause: (cause) => (cause === null ? sql`${rows.cause} IS NULL` : sql`${rows.cause} = ${cause}`),
+});
+export const ofDelivery = (rows: typeof q | typeof d, filter: OfDelivery): Sql | undefined =>
+  conditionsOf(deliveryConditions(rows), filter);
+
+export const codeOfSettled = (state: DeliveryState): number => (state === "dead" ? settledState.dead : settledState.delivered);
+export const wordOfOpen = (code: number): DeliveryState => (code === held ? "held" : "waiting");
+export const wordOfSettled = (code: number): DeliveryState => (code === settledState.dead ? "dead" : "delivered");
+
+function named({ account, id, event, route }: { account: string; id: string; event: number; route: string }) {
+  const eventId = unpackEventId(id);
+  return { id: deliveryId(account, eventId, route), event, eventId, route };
+}
+
+export function openView(row: NonNullable<ReturnType<typeof open>["row"]>): DeliveryView {
+  const { state, attempts, replays, nextAt, cause } = row;
+  return {
+    ...named(row),
+    state: wordOfOpen(state),
+    attempts,
+    replays,
+    nextAt: state === waiting ? nextAt : null,
+    settledAt: null,
+    reason: null,
+    cause,
+  };
+}
+
+export function settledView(row: NonNullable<ReturnType<typeof settled>["row"]>): DeliveryView {
+  const { state, attempts, replays, settledAt, reason, cause } = row;
+  return { ...named(row), state: wordOfSettled(state), attempts, replays, nextAt: null, settledAt, reason, cause };
+}
+
 const a = as(attempts, "a");
 
 /** The events of so many open deliveries are looked up within milliseconds. Of more, one page is found soon among the newest events. */
@@ -151,4 +234,76 @@ export function* findDelivery(id: string): Work<DeliveryView | null> {
     }
   }
   return null;
+}
+
+const received = look(events, ["seq"], ["received_at"]);
+const count = typed<number>(sql`count(*)`);
+
+type GroupState = Exclude<DeliveryState, "delivered">;
+
+/** Undelivered deliveries by route, state and cause. Without conditions on events, an index alone is read. */
+export function* groupDeliveries(filter: GroupFilter): Work<DeliveryGroupView[]> {
+  const states = (["waiting", "held", "dead"] as const).filter((state) => filter.state === undefined || state === filter.state);
+  const groups = (yield* together(states.map((state) => query(groupsOf(state, filter))))).flatMap((found, place) =>
+    found.map((group) => ({ state: states[place] as GroupState, ...group })),
+  );
+  const [oldest, newest] = yield* together([
+    find(
+      received,
+      groups.map((group) => [group.oldest]),
+    ),
+    find(
+      received,
+      groups.map((group) => [group.newest]),
+    ),
+  ]);
+  return groups.map(({ state, route, cause, count }, place) => ({
+    route,
+    state,
+    // A held delivery has no failed attempt since it was planned or replayed.
+    cause: state === "held" ? null : cause,
+    count,
+    oldestAt: oldest[place]?.received_at ?? null,
+    newestAt: newest[place]?.received_at ?? null,
+  }));
+}
+
+function groupsOf(state: GroupState, filter: GroupFilter) {
+  const condition = ofEvent(filter);
+  const from = (table: Sql, rows: typeof q | typeof d, isOf: Sql): Sql =>
+    sql`FROM ${table} ${condition === undefined ? undefined : withEvent(rows.event)}
+      WHERE ${allOf(isOf, ofDelivery(rows, filter), condition)} GROUP BY ${rows.route}, ${rows.cause}`;
+  return state === "dead"
+    ? group(d)`${from(sql`deliveries d ${byDead}`, d, isDead)}`
+    : group(q)`${from(sql`queue q ${byDue}`, q, isOpen(state))}`;
+}
+
+const group = (rows: typeof q | typeof d) =>
+  select({
+    route: rows.route,
+    cause: rows.cause,
+    count,
+    oldest: typed<number>(sql`min(${rows.event})`),
+    newest: typed<number>(sql`max(${rows.event})`),
+  });
+
+/** How many deliveries each event has in each state. */
+export function* countDeliveries(seqs: readonly number[]): Work<ReadonlyMap<number, DeliveryCounts>> {
+  const found = new Map<number, DeliveryCounts>();
+  if (seqs.length === 0) return found;
+  const [settled, open] = yield* together([
+    query(
+      select({ event: d.event, state: d.state, count, cause: typed<string | null>(sql`min(d.cause)`) })`FROM deliveries d
+        WHERE d.event IN ${seqs} GROUP BY d.event, d.state`,
+    ),
+    query(
+      select({ event: e.seq, state: q.state, count, cause: typed<string | null>(sql`min(q.cause)`) })`FROM ${openOfEvent}
+        WHERE e.seq IN ${seqs} AND q.state <> ${raw(String(queueState.parked))} GROUP BY e.seq, q.state`,
+    ),
+  ]);
+  const note = (event: number, state: DeliveryState, count: number, cause: string | null) =>
+    found.set(event, addDeliveries(found.get(event) ?? noDeliveries, state, count, cause));
+  for (const { event, state, count, cause } of settled) note(event, wordOfSettled(state), count, cause);
+  for (const { event, state, count, cause } of open) note(event, wordOfOpen(state), count, cause);
+  return found;
 }

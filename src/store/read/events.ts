@@ -1,19 +1,30 @@
 import type { EventRequest } from "../../model/answers.ts";
 import { origins } from "../../model/event.ts";
 import { readRequestText } from "../../model/formats/formats.ts";
+import { hydrationStates } from "../../model/hydration.ts";
 import { hasIdLength } from "../../model/ids.ts";
 import { fewestPhoneDigits, parseMask, phoneMatches } from "../../model/mask.ts";
 import type { KeptVerdict } from "../../model/plan.ts";
 import { dispositions } from "../../model/states.ts";
 import { codeOf, packEventId, unpackEventId, unpackHeaders } from "../schema/codes.ts";
-import { events, never, plans, queueState, subjects, whereParked } from "../schema/tables.ts";
+import { events, hydrations, never, plans, queue, queueState, subjects, whereParked } from "../schema/tables.ts";
+import { mostFoundShown } from "../service-port.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
 import { allOf, as, hexOf, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
-import { type EventDetail, type EventFields, type EventFilter, type EventsAbout, type EventView, releaseView } from "../views.ts";
+import {
+  type EventDetail,
+  type EventFields,
+  type EventFilter,
+  type EventsAbout,
+  type EventView,
+  type Held,
+  type HydrationView,
+  releaseView,
+} from "../views.ts";
+import { callsFor } from "../work/hydration-passes.ts";
+import { briefOf, outcomeOf, polledCount, polledEvents } from "../work/hydrations.ts";
 import { keyOf, keyOfRun } from "../work/subject-rows.ts";
-import { type Conditions, conditionsOf } from "./conditions.ts";
-import { readHydration } from "./hydrations.ts";
-import { isBetween, readMatching } from "./pages.ts";
+import { type Conditions, conditionsOf, isBetween, readMatching } from "./pages.ts";
 
 const e = as(events, "e");
 const s = as(subjects, "s");
@@ -212,4 +223,62 @@ export function* seqsOf(id: string): Work<number[]> {
       ? found
       : yield* rows(select({ seq: e.seq })`FROM events e WHERE e.mask = ${mask} LIMIT ${mostMasked}`);
   return all.map(({ seq }) => seq).sort((a, b) => a - b);
+}
+
+const own = look(hydrations, ["event"], ["account", "state", "subject", "more"]);
+const found = select({
+  id: hexOf(e.id),
+  seq: e.seq,
+  wamid: typed<string | null>(sql`(SELECT s.name FROM subjects s WHERE s.seq = e.subject AND s.type = 0)`),
+  status: e.status,
+});
+
+/** The hydration of a truncated event with the polled statuses; while it waits, those so far. Null for other events. */
+export function* readHydration(event: number): Work<HydrationView | null> {
+  const [row] = yield* ask(find(own, [[event]]));
+  if (row === undefined) return null;
+  const outcome = outcomeOf(row);
+  const { account, subject } = row;
+  const range = { account, subject, after: event, last: outcome?.last ?? Number.MAX_SAFE_INTEGER };
+  const list = yield* rows(found`${polledEvents(range)} ORDER BY e.seq LIMIT ${mostFoundShown}`);
+  const { reason, polled, found: foundCount, unknown, candidates } = briefOf(row);
+  return {
+    state: hydrationStates[row.state] ?? "given-up",
+    reason,
+    polled: outcome === null ? yield* callsFor(event, account) : polled,
+    found: list.map(({ id, ...rest }) => ({ id: unpackEventId(id), ...rest })),
+    foundCount: outcome === null ? ((yield* first(polledCount(range)))?.n ?? 0) : foundCount,
+    unknown,
+    candidates,
+    settledAt: outcome?.settledAt ?? null,
+  };
+}
+
+const q = as(queue, "q");
+const subjectOf = look(subjects, ["key", "account"], ["seq"]);
+
+/** Seqs of the events about a message or run, oldest first. */
+export function* eventsOf(type: "message" | "run", account: string, name: string, after: number, limit: number): Work<number[]> {
+  const [subject] = yield* ask(find(subjectOf, [[type === "run" ? keyOfRun(name) : keyOf(name), account]]));
+  if (subject === undefined) return [];
+  // Otherwise PostgreSQL might read all events in the order of their seqs.
+  const order = raw("e.seq", "e.seq + 0");
+  const found = yield* rows(
+    select({ seq: e.seq })`FROM events e WHERE e.subject = ${subject.seq} AND e.seq > ${after} ORDER BY ${order} LIMIT ${limit}`,
+  );
+  return found.map(({ seq }) => seq);
+}
+
+/** What a held delivery waits for: the delivery of its lane that is out, or an event that is parked before it. */
+export function* heldBehind(event: number, route: string): Work<Held | null> {
+  const [own] = yield* ask(find(look(events, ["seq"], ["subject"]), [[event]]));
+  const lane = own?.subject ?? null;
+  if (lane === null) return null;
+  const open = yield* rows(
+    select({ event: q.event, state: q.state })`FROM queue q WHERE q.lane = ${lane} AND q.route = ${route} ORDER BY q.event`,
+  );
+  if (!open.some((one) => one.event === event && one.state === queueState.held)) return null;
+  const first = open.find(({ state }) => state === queueState.waiting) ?? open.find(({ state }) => state === queueState.parked);
+  if (first === undefined) return null;
+  return { behind: first.event, ahead: open.filter((one) => one.state === queueState.held && one.event < event).length };
 }

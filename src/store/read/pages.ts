@@ -1,5 +1,7 @@
+import { clockSlackMs } from "../audit/tally.ts";
+import { events } from "../schema/tables.ts";
 import { first, type Work } from "../sql/ops.ts";
-import { raw, type Sql, select, sql, typed } from "../sql/sql.ts";
+import { allOf, as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
 import type { SeqBounds } from "../views.ts";
 
 /** Exclusive. */
@@ -37,4 +39,45 @@ export function* readMatching<Row extends { readonly seq: number }>(
     if (last === undefined || more.length < most || found.length >= limit) return found;
     end = last.seq;
   }
+}
+
+/** The condition of each filter of a query. One that is missing does not compile. */
+export type Conditions<Filter> = { readonly [Key in keyof Filter]-?: (value: Exclude<Filter[Key], undefined>) => Sql };
+
+/** Those of the filters that are given; undefined when none is. */
+export function conditionsOf<Filter extends object>(conditions: Conditions<Filter>, filter: Filter): Sql | undefined {
+  const all = Object.entries(conditions) as [keyof Filter, (value: unknown) => Sql][];
+  const given = all.flatMap(([name, condition]) => (filter[name] === undefined ? [] : [condition(filter[name])]));
+  return given.length === 0 ? undefined : allOf(...given);
+}
+
+/** Seqs: begin (not included) and end. */
+export interface SeqRange {
+  readonly after: number;
+  readonly last: number;
+}
+
+const e = as(events, "e");
+const ends = select({
+  oldest: typed<number | null>(sql`(SELECT min(seq) FROM events)`),
+  newest: typed<number | null>(sql`(SELECT max(seq) FROM events)`),
+});
+const upTo = (seq: number) => first(select({ at: e.received_at })`FROM events e WHERE e.seq <= ${seq} ORDER BY e.seq DESC LIMIT 1`);
+
+/** The seqs of the events that were received from `from` on and before `to` (unix ms), and of some around them. */
+export function* seqRange(from: number, to: number): Work<SeqRange> {
+  const { oldest, newest } = (yield* first(ends``)) ?? { oldest: null, newest: null };
+  if (oldest === null || newest === null) return { after: 0, last: 0 };
+  const bounds = { low: oldest - 1, high: newest };
+  return { after: yield* before(from - clockSlackMs, bounds), last: yield* before(to + clockSlackMs, bounds) };
+}
+
+/** The greatest seq up to which everything was received before `at`. */
+function* before(at: number, { low, high }: { low: number; high: number }): Work<number> {
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (((yield* upTo(middle))?.at ?? Number.NEGATIVE_INFINITY) < at) low = middle;
+    else high = middle - 1;
+  }
+  return low;
 }

@@ -1,18 +1,14 @@
 import type { MaybePromise } from "../../model/maybe-promise.ts";
 import type { OpenPage, StoreReading } from "../reading.ts";
 import type { Work } from "../sql/ops.ts";
-import { handshakes } from "../work/handshakes.ts";
-import { dataId } from "../work/marks.ts";
-import { sourceNotes } from "../work/source-notes.ts";
-import { attemptsOf, findDelivery, listDeliveries } from "./deliveries.ts";
-import { countDeliveries, groupDeliveries } from "./delivery-groups.ts";
-import { getEvent, latestReceived, listEvents, seqsOf } from "./events.ts";
+import { stopReason } from "../work/route-notes.ts";
+import { dataId, handshakes, sourceNotes } from "../work/state-rows.ts";
+import { attemptsOf, countDeliveries, findDelivery, groupDeliveries, listDeliveries } from "./deliveries.ts";
+import { eventsOf, getEvent, heldBehind, latestReceived, listEvents, seqsOf } from "./events.ts";
 import { readLastHour } from "./history.ts";
 import { listenEnds, listenPage, seqBefore } from "./listen.ts";
-import { stopReason } from "./notes.ts";
 import { boundsOf } from "./pages.ts";
 import { backlog, quarantineCount, secretUses } from "./stats.ts";
-import { eventsOf, heldBehind } from "./stories.ts";
 import { findMessages, listMessages, listRuns } from "./subjects.ts";
 
 export interface ReadingParts {

@@ -6,8 +6,7 @@ import { rows, type Work } from "../sql/ops.ts";
 import { allOf, as, raw, type Sql, select, sql } from "../sql/sql.ts";
 import type { MessageFields, MessageFilter, MessageView, Numbered, RunFilter, RunView, SubjectFields } from "../views.ts";
 import { keyOf, keyOfRun } from "../work/subject-rows.ts";
-import { type Conditions, conditionsOf } from "./conditions.ts";
-import { isBetween, readMatching } from "./pages.ts";
+import { type Conditions, conditionsOf, isBetween, readMatching } from "./pages.ts";
 
 const s = as(subjects, "s");
 const shown = select({

@@ -1,5 +1,4 @@
-import type { Index, Table } from "./table.ts";
-import { tables } from "./tables.ts";
+import { type Index, type Table, tables } from "./tables.ts";
 
 export type Engine = "sqlite" | "postgres";
 

@@ -1,4 +1,4 @@
-import type { ColumnOf, RowOf, Table } from "../schema/table.ts";
+import type { ColumnOf, RowOf, Table } from "../schema/tables.ts";
 import type { Sql } from "./sql.ts";
 
 /**

@@ -1,5 +1,5 @@
 import type { Engine } from "../schema/ddl.ts";
-import type { ColumnOf, Kind, Table } from "../schema/table.ts";
+import type { ColumnOf, Kind, Table } from "../schema/tables.ts";
 
 type Value = number | string | Buffer | null | readonly number[] | readonly string[] | Raw;
 
@@ -100,4 +100,11 @@ export function select<const L extends Readonly<Record<string, Sql>>>(
     .map(([name, part]) => sql`${part} AS ${raw(`"${name}"`)}`)
     .reduce((sum, column) => sql`${sum}, ${column}`);
   return (texts, ...parts) => sql`SELECT ${columns} ${sql(texts, ...parts)}` as Sql<Selected<L>>;
+}
+
+/** The routes that rows have, with one look at an index for each. `from`: a table and a condition. */
+export function routesOf(from: Sql): Sql<{ readonly route: string }> {
+  const next = (after?: Sql) => sql`(SELECT route FROM ${from} ${after} ORDER BY route LIMIT 1)`;
+  return sql`WITH RECURSIVE r(route) AS (SELECT ${next()} UNION ALL SELECT ${next(sql`AND route > r.route`)} FROM r WHERE r.route IS NOT NULL)
+    SELECT route FROM r WHERE route IS NOT NULL`;
 }

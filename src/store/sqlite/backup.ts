@@ -5,9 +5,8 @@ import { basename, dirname, join, resolve } from "node:path";
 import Database from "better-sqlite3";
 import type { AuditProgress, AuditReport } from "../../model/audit.ts";
 import { StoreRefused, StoreUnavailable } from "../port.ts";
-import { holderOf } from "./file.ts";
+import { holderOf, lockFile } from "./file.ts";
 import { createInspecting } from "./inspecting.ts";
-import { lockFile } from "./lock.ts";
 
 export interface BackupOrder {
   /** The store's file. */

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { CopySource, CopyTarget } from "../copy.ts";
-import { holderOf, openBeside, openForWriting } from "./file.ts";
-import { lockFile } from "./lock.ts";
+import { holderOf, lockFile, openBeside, openForWriting } from "./file.ts";
 import { createSqliteRunner } from "./runner.ts";
 
 /** A file as the target of a copy. No relay can open it meanwhile. */

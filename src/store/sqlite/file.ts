@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { chmodSync, existsSync, statSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, realpathSync, statSync } from "node:fs";
+import { dirname } from "node:path";
 import Database from "better-sqlite3";
 import { StoreRefused } from "../port.ts";
 import { ddl, schemaVersion } from "../schema/ddl.ts";
@@ -18,7 +19,7 @@ const formerIds = new Map([
 
 /** How the file is written. */
 export function tune(db: Db, fresh: boolean): void {
-  // Works only while the file is empty. Retention then returns freed pages to the disk (purge.ts).
+  // Works only while the file is empty. Retention then returns freed pages to the disk (createGiveBack).
   if (fresh) db.pragma("auto_vacuum = INCREMENTAL");
   db.pragma("journal_mode = WAL");
   // Acknowledged events must be durable. better-sqlite3's default in WAL mode, NORMAL, is not.
@@ -187,4 +188,97 @@ function isFolder(path: string): boolean {
   } catch {
     return false;
   }
+}
+
+/**
+ * Makes this process the only relay on the file until `release` or the end of the process.
+ *
+ * It takes SQLite's exclusive lock on an empty database beside the store. The operating system drops it after a crash, so
+ * no lock file gets stale, and readers can still open the store. `holder` names the other process for the error.
+ */
+export function lockFile(storePath: string, holder: () => string | null): { release(): void } {
+  let path = `${storePath}.lock`;
+  let db: Database.Database;
+  try {
+    makeFolder(dirname(path));
+    path = lockPath(storePath);
+    db = new Database(path, { timeout: 0 });
+    // Any user who may read it could lock it and keep the relay from starting.
+    chmodSync(path, 0o600);
+  } catch (error) {
+    const why = (error as Error).message;
+    throw new StoreRefused(`${path} cannot be opened (${why}); check that its folder exists and that this user may write there`, {
+      cause: error,
+    });
+  }
+  try {
+    // Nothing is written to it, so it needs no journal file.
+    db.pragma("journal_mode = MEMORY");
+    db.exec("BEGIN EXCLUSIVE");
+    return { release: () => db.close() };
+  } catch (error) {
+    db.close();
+    const code = (error as { code?: string }).code ?? "";
+    if (code.startsWith("SQLITE_BUSY")) {
+      const who = holder();
+      throw new StoreRefused(
+        `${storePath} is in use by another wamid-relay process${who === null ? "" : ` (${who})`}; only one may write it`,
+        { cause: error },
+      );
+    }
+    throw new StoreRefused(`${path} cannot be locked: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/** Whether a relay holds the store. Takes a reader's lock for a moment. Null: the lock file is not readable. */
+export function isLocked(storePath: string): boolean | null {
+  if (!existsSync(storePath)) return false;
+  try {
+    const path = lockPath(storePath);
+    if (!existsSync(path)) return false;
+    const db = new Database(path, { readonly: true, timeout: 0 });
+    try {
+      db.prepare("SELECT count(*) FROM sqlite_schema").get();
+      return false;
+    } finally {
+      db.close();
+    }
+  } catch (error) {
+    return ((error as { code?: string }).code ?? "").startsWith("SQLITE_BUSY") ? true : null;
+  }
+}
+
+/** Beside the real file, because two links to one file are one store. */
+function lockPath(storePath: string): string {
+  return `${existsSync(storePath) ? realpathSync(storePath) : storePath}.lock`;
+}
+
+/** Replaces `mkdir` with `recursive`, which never returns under a folder that allows no new ones (/proc). */
+export function makeFolder(path: string, mode?: number): void {
+  if (existsSync(path)) return;
+  makeFolder(dirname(path), mode);
+  mkdirSync(path, { mode });
+}
+
+/** Free pages that stay in the file, so that it does not shrink and grow all day: 4 MiB, or a tenth of the used pages. */
+const spare = { pages: 1024, share: 0.1 };
+/** `PRAGMA auto_vacuum` of a file that can return its free pages. A file that was empty before the relay opened it keeps them. */
+const incremental = 2;
+
+/**
+ * Returns free pages to the disk, `most` at a time, so that the file shrinks again after a campaign. False: none left.
+ * Call it inside a transaction.
+ */
+export function createGiveBack(db: Db): (most: number) => boolean {
+  const look = (name: string) => db.pragma(name, { simple: true }) as number;
+  const possible = look("auto_vacuum") === incremental;
+  return (most) => {
+    if (!possible) return false;
+    const free = look("freelist_count");
+    const used = look("page_count") - free;
+    const surplus = Math.floor(free - Math.max(spare.pages, used * spare.share));
+    if (surplus <= 0) return false;
+    db.pragma(`incremental_vacuum(${Math.min(most, surplus)})`);
+    return true;
+  };
 }

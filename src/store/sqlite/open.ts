@@ -8,13 +8,10 @@ import { type DueListener, type StoreHooks, StoreRefused, StoreUnavailable } fro
 import type { DueDelivery, Rules } from "../rules.ts";
 import { events } from "../schema/tables.ts";
 import type { Work } from "../sql/ops.ts";
-import { createBrowsing } from "./browsing.ts";
 import { createSqliteCommit } from "./commit.ts";
 import { isDamage, isStorageFault, reasonOf, translateErrors, watchPlace } from "./faults.ts";
-import { holderOf, openForWriting } from "./file.ts";
-import { createGiveBack } from "./give-back.ts";
-import { createInspecting } from "./inspecting.ts";
-import { lockFile } from "./lock.ts";
+import { createGiveBack, holderOf, lockFile, openForWriting } from "./file.ts";
+import { createBrowsing, createInspecting } from "./inspecting.ts";
 import { createSqliteRunner } from "./runner.ts";
 
 export type SqliteStore = ReturnType<typeof openSqliteStore>;

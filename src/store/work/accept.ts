@@ -7,14 +7,25 @@ import type { Tracking } from "../../model/tracking.ts";
 import { nothingTracked, parking, planArrival } from "../../track/planning.ts";
 import { type Rules, stepSubject } from "../rules.ts";
 import { codeOf, packEventId, packHeaders } from "../schema/codes.ts";
-import type { RowOf } from "../schema/table.ts";
-import { events, ids, plans, queue, subjects } from "../schema/tables.ts";
+import { events, ids, plans, queue, type RowOf, subjects } from "../schema/tables.ts";
 import { ask, change, find, findOrNumber, insert, look, set, together, update, type Work } from "../sql/ops.ts";
 import { type Counts, countSecret } from "./counts.ts";
 import { idRow, knownId, movedId } from "./derived-ids.ts";
 import { type Beginning, beginHydrations } from "./hydrations.ts";
-import { type Due, type Judged, laneKey, lanesToLookAt, openInLane, type Queued, queueRows } from "./plan-deliveries.ts";
-import { distinctPlans, knownPlan, type NumberedPlan, type PlanNumbers, unstoredPlans } from "./plan-numbers.ts";
+import {
+  type Due,
+  distinctPlans,
+  type Judged,
+  knownPlan,
+  laneKey,
+  lanesToLookAt,
+  type NumberedPlan,
+  openInLane,
+  type PlanNumbers,
+  type Queued,
+  queueRows,
+  unstoredPlans,
+} from "./plans.ts";
 import { pollAgain } from "./polls.ts";
 import { type Quarantined, storeQuarantined } from "./quarantine.ts";
 import { byKey, factsOfRow, keyOf, keyOfRun, movedColumns, moveTo, newSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";

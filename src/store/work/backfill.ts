@@ -4,16 +4,25 @@ import { nothingTracked, replan } from "../../track/planning.ts";
 import type { BackfillFilter, ReplayCursor, Replayed } from "../port.ts";
 import type { Rules } from "../rules.ts";
 import { codeOf } from "../schema/codes.ts";
-import type { RowOf } from "../schema/table.ts";
-import { events, plans, queue } from "../schema/tables.ts";
+import { events, plans, queue, type RowOf } from "../schema/tables.ts";
 import { ask, change, find, insert, look, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, select } from "../sql/sql.ts";
 import type { AcceptParts } from "./accept.ts";
-import { storedEvent } from "./conclude.ts";
 import { type Counts, countMoved } from "./counts.ts";
-import type { ReplayStep } from "./find-replay.ts";
-import { type Due, laneKey, lanesToLookAt, openInLane, type Queued, queueRows } from "./plan-deliveries.ts";
-import { distinctPlans, knownPlan, type NumberedPlan, unstoredPlans } from "./plan-numbers.ts";
+import { storedEvent } from "./parking.ts";
+import {
+  type Due,
+  distinctPlans,
+  knownPlan,
+  laneKey,
+  lanesToLookAt,
+  type NumberedPlan,
+  openInLane,
+  type Queued,
+  queueRows,
+  unstoredPlans,
+} from "./plans.ts";
+import type { ReplayStep } from "./replay.ts";
 import { factsOfRow, findSubjects, lockSubjects, type SubjectRow } from "./subject-rows.ts";
 
 export interface Backfilling {

@@ -1,5 +1,4 @@
-import type { RowOf } from "../schema/table.ts";
-import { ids } from "../schema/tables.ts";
+import { ids, type RowOf } from "../schema/tables.ts";
 import { change, look } from "../sql/ops.ts";
 
 /** Meta repeats a request for seven days. Events themselves may be deleted earlier. */

@@ -2,11 +2,10 @@ import type { Settlement } from "../../model/delivery.ts";
 import { minuteMs } from "../../model/history.ts";
 import { deliveries, never, queue, queueState, settledState } from "../schema/tables.ts";
 import { ask, find, insert, look, query, removal, remove, rows, together, type Work } from "../sql/ops.ts";
+import { type SettledOutcome, settle } from "./attempts.ts";
 import type { Counts } from "./counts.ts";
-import { overdue, routesIn } from "./overdue.ts";
-import { sortedLanes } from "./plan-deliveries.ts";
-import type { Process } from "./processes.ts";
-import { type SettledOutcome, settle } from "./settle.ts";
+import type { Process } from "./leases.ts";
+import { overdue, routesIn, sortedLanes } from "./plans.ts";
 
 /*
  * A proxied exchange is a row of the queue that no dispatcher picks up. Its process settles it, or it is over after a

@@ -1,7 +1,6 @@
 import type { ReceivedEvent } from "../../model/event.ts";
 import { type CandidateRun, type HydrationBrief, type HydrationStart, hydrationStates } from "../../model/hydration.ts";
-import type { RowOf } from "../schema/table.ts";
-import { hydrations, subjects, whereOpenRun } from "../schema/tables.ts";
+import { hydrations, type RowOf, subjects, whereOpenRun } from "../schema/tables.ts";
 import { mostCandidates, mostOpenRuns, targetOf } from "../service-port.ts";
 import { ask, find, first, insert, look, rows, type Work } from "../sql/ops.ts";
 import { as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";

@@ -1,7 +1,7 @@
-import { type Lease, type LeaseView, readLeaseName } from "../../model/route-lease.ts";
+import { type Lease, type LeaseStore, type LeaseView, readLeaseName } from "../../model/route-lease.ts";
 import { rows, type Work } from "../sql/ops.ts";
 import { sql } from "../sql/sql.ts";
-import { create, list, put, values } from "./state.ts";
+import { create, hold, isHeld, list, put, readNow, values } from "./state.ts";
 
 /*
  * On PostgreSQL a lease is a row of `state` with its holder and an epoch, and is good while the holder's heartbeat is fresh.
@@ -117,4 +117,62 @@ export function* handBack(route: string, lease: Lease): Work<void> {
 /** The worker ends, and has given back its leases. */
 export function* leave(worker: string): Work<void> {
   yield* put(heartbeatKey(worker), null);
+}
+
+/** This process, as it opened the store. */
+export interface Process {
+  /** New with each opening. */
+  readonly id: string;
+  /** No other process opens the store while this one has it. */
+  readonly isAlone: boolean;
+}
+
+const callerKey = (id: string): string => `caller/${id}`;
+const leaderKey = (name: string): string => `leader/${name}`;
+
+/**
+ * Whether this process holds a leader lease for the next `forMs`. A stalled process can find that another does the same
+ * work: leases save work, and no guarantee rests on them.
+ */
+export function* holdLease(name: string, forMs: number, { id }: Process): Work<boolean> {
+  return yield* hold(leaderKey(name), id, forMs);
+}
+
+/** Calls of this process count as in flight for the next `forMs`. */
+export function* noteCalling(forMs: number, { id, isAlone }: Process): Work<void> {
+  if (!isAlone) yield* hold(callerKey(id), id, forMs);
+}
+
+/** Which of some processes are gone. The outcome of a call that they did not end is unknown. */
+export function* goneOf(ids: readonly string[], { id: own, isAlone }: Process): Work<ReadonlySet<string>> {
+  const gone = new Set<string>();
+  for (const id of new Set(ids)) if (id !== own && (isAlone || !(yield* isHeld(callerKey(id))))) gone.add(id);
+  return gone;
+}
+
+/** Releases the leases of this process and ends its calls, so that other processes need not wait until they expire. */
+export function* leaveProcess({ id }: Process): Work<void> {
+  yield* rows(sql`DELETE FROM state WHERE key = ${callerKey(id)}`);
+  yield* rows(sql`DELETE FROM state WHERE key >= ${leaderKey("")} AND key < ${"leader0"} AND value = ${JSON.stringify(id)}`);
+}
+
+/** `write`: runs a command in a transaction with others of its kind. */
+export function createLeaseStore(write: <T>(make: () => Work<T>) => Promise<T>): LeaseStore {
+  return {
+    beat: (worker, routes, deadAfterMs) =>
+      write(function* () {
+        const now = yield* readNow();
+        yield* beat(worker, now, routes);
+        return yield* readLeases(now, deadAfterMs);
+      }),
+    take: (worker, routes, deadAfterMs) =>
+      write(function* () {
+        return yield* takeLeases(routes, worker, yield* readNow(), deadAfterMs);
+      }),
+    handBack: (leases) =>
+      write(function* () {
+        for (const [route, lease] of [...leases].toSorted(([one], [other]) => (one < other ? -1 : 1))) yield* handBack(route, lease);
+      }),
+    leave: (worker) => write(() => leave(worker)),
+  };
 }

@@ -1,10 +1,239 @@
-import { queue, queueState, state, whereParked } from "../schema/tables.ts";
-import { ask, find, insert, look, query, removal, remove, rows, together, type Work } from "../sql/ops.ts";
+import type { Disposition, KeptVerdict } from "../../model/plan.ts";
+import { dispositions } from "../../model/states.ts";
+import { type Concluded, dropReplaced, expire, release, releaseTruncated } from "../../track/parking.ts";
+import { planTruncated, replan } from "../../track/planning.ts";
+import type { Rules } from "../rules.ts";
+import { codeOf } from "../schema/codes.ts";
+import { events, plans, queue, queueState, type RowOf, state, whereParked } from "../schema/tables.ts";
+import { ask, change, find, insert, look, query, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, raw, select } from "../sql/sql.ts";
-import { conclude, type Freed, type Parked, type ParkingParts } from "./conclude.ts";
-import { overdue, routesIn } from "./overdue.ts";
-import type { Due } from "./plan-deliveries.ts";
-import { lockSubjects, type SubjectRow } from "./subject-rows.ts";
+import { type Counts, countMoved } from "./counts.ts";
+import {
+  type Due,
+  distinctPlans,
+  knownPlan,
+  laneKey,
+  laneOf,
+  type NumberedPlan,
+  openInLane,
+  overdue,
+  type PlanNumbers,
+  type Queued,
+  queueRows,
+  routesIn,
+  sortedLanes,
+  unstoredPlans,
+} from "./plans.ts";
+import { factsOfRow, lockSubjects, type SubjectRow } from "./subject-rows.ts";
+
+export interface ParkingParts {
+  readonly rules: Rules;
+  readonly plans: Pick<PlanNumbers, "numberOf">;
+  readonly counts: () => Counts;
+}
+
+/**
+ * Why an event is parked no longer: its subject was registered, its time is up, or its hydration is over, which found polled
+ * statuses in its place or did not.
+ */
+export type Ending = SubjectRow | "expired" | "replaced" | "hydrated";
+
+/** An event that may be parked. */
+export interface Parked {
+  readonly seq: number;
+  readonly ending: Ending;
+}
+
+/** A delivery that may go out now. `subject`: that of its event. */
+export interface Freed {
+  readonly subject: number | null;
+  readonly due: Due;
+}
+
+/** `concluded`: how many were parked still. */
+export interface ConcludedEvents {
+  readonly concluded: number;
+  readonly freed: readonly Freed[];
+}
+
+type Lane = readonly [lane: number, route: string];
+type Event = Pick<RowOf<typeof events>, (typeof eventColumns)[number]>;
+
+/** A parked event with the verdicts of its plan. `body`: of one that is matched again. */
+interface Open {
+  readonly event: Event;
+  readonly plan: number;
+  readonly kept: readonly KeptVerdict[];
+  readonly ending: Ending;
+  readonly body: Buffer | null;
+}
+
+const eventColumns = [
+  ...(["seq", "account", "source", "format", "subject", "received_at", "disposition", "plan"] as const),
+  ...(["status", "previous_status", "moved", "error_code"] as const),
+] as const;
+const eventOf = look(events, ["seq"], eventColumns);
+const bodyOf = look(events, ["seq"], ["body"]);
+const ownRow = look(queue, ["lane", "route", "event"], ["lane", "route", "event", "state"], { lock: "update" });
+/** In the order of the key: an index by state would find all that waits on the route. */
+const outInLane = look(queue, ["lane", "route", "state"], ["event"], { order: "event", lock: "share" });
+const ends = change(events, ["disposition", "plan"]);
+const parkedRow = removal(queue, { isLocked: true });
+const goesOut = change(queue, ["state", "next_at"]);
+
+/**
+ * Releases or ends events that are still parked, with their dispositions and counts. Their subjects are locked. Only a
+ * settlement can change their lanes meanwhile: it locks the delivery that is out first, and so does this.
+ */
+export function* conclude(parked: readonly Parked[], at: number, parts: ParkingParts): Work<ConcludedEvents> {
+  if (parked.length === 0) return { concluded: 0, freed: [] };
+  const found = yield* findOpen(parked);
+  const lanes = lanesOf(found.flatMap(parkedKeys));
+  const [out, own] = yield* together([
+    find(
+      outInLane,
+      lanes.map(([lane, route]) => [lane, route, queueState.waiting]),
+    ),
+    find(ownRow, sortedLanes(found.flatMap(parkedKeys))),
+  ]);
+  const removed = own.flatMap((row) => (row?.state === queueState.parked ? [row] : []));
+  const stillParked = new Set(removed.map(({ event }) => event));
+  const open = found.filter(({ event: { seq } }) => stillParked.has(seq));
+
+  const counts = parts.counts();
+  const decided = decide(open, at, parts, counts);
+  const newPlans = distinctPlans(decided.numbers);
+  const stored = yield* ask(
+    find(
+      knownPlan,
+      newPlans.map(({ id }) => [id]),
+    ),
+  );
+  yield* together([
+    insert(plans, unstoredPlans(newPlans, stored), "stays"),
+    update(ends, decided.ended),
+    remove(parkedRow, removed),
+    insert(queue, decided.queued),
+  ]);
+  const first = yield* letOut(
+    lanes.filter((_, place) => out[place] === undefined),
+    decided.atOf,
+  );
+  yield* counts.write();
+  return { concluded: open.length, freed: [...decided.freed, ...first.map((due) => ({ subject: due.lane, due }))] };
+}
+
+/** The events, in order, with the verdicts of their plans. A body is read only to match it again. */
+function* findOpen(parked: readonly Parked[]): Work<Open[]> {
+  const sorted = parked.toSorted((a, b) => a.seq - b.seq);
+  const matched = sorted.filter(({ ending }) => ending !== "expired" && ending !== "replaced");
+  const [rows, bodies] = yield* together([
+    find(
+      eventOf,
+      sorted.map(({ seq }) => [seq]),
+    ),
+    find(
+      bodyOf,
+      matched.map(({ seq }) => [seq]),
+    ),
+  ]);
+  const numbers = [...new Set(rows.flatMap((row) => row?.plan ?? []))];
+  const known = yield* ask(
+    find(
+      knownPlan,
+      numbers.map((id) => [id]),
+    ),
+  );
+  const verdicts = new Map(numbers.map((id, place) => [id, JSON.parse(known[place]?.verdicts ?? "[]") as KeptVerdict[]]));
+  const bodyOfEvent = new Map(matched.map(({ seq }, place) => [seq, bodies[place]?.body]));
+  return sorted.flatMap(({ seq, ending }, place) => {
+    const event = rows[place];
+    if (event === undefined || event.plan === null) return [];
+    return [{ event, plan: event.plan, kept: verdicts.get(event.plan) ?? [], ending, body: bodyOfEvent.get(seq) ?? null }];
+  });
+}
+
+/** The rows of the queue that a parked event has. */
+function parkedKeys({ event: { seq, subject }, kept }: Open): [lane: number, route: string, event: number][] {
+  return kept.flatMap(([route, verdict]) => (verdict === "park" ? [[subject ?? -seq, route, seq]] : []));
+}
+
+/** The lanes of messages and runs: others have one delivery. */
+function lanesOf(keys: readonly (readonly [number, string, number])[]): Lane[] {
+  const lanes = new Map(keys.flatMap(([lane, route]) => (lane > 0 ? [[laneKey(lane, route), [lane, route] as const]] : [])));
+  return sortedLanes([...lanes.values()]);
+}
+
+/** Matches released events again. All that is ordered is held, until it is known what else is in its lane. */
+function decide(open: readonly Open[], at: number, { rules, plans }: ParkingParts, counts: Counts) {
+  const numbers: NumberedPlan[] = [];
+  const ended: Pick<Event, "seq" | "disposition" | "plan">[] = [];
+  const queued: Queued[] = [];
+  const freed: Freed[] = [];
+  const conclusion = createConclusion(rules);
+  for (const one of open) {
+    const { event } = one;
+    const { seq, account, subject } = event;
+    const concluded = conclusion(one);
+    const number = plans.numberOf(concluded);
+    numbers.push(number);
+    ended.push({ seq, disposition: codeOf.disposition[concluded.disposition], plan: number.id });
+    countMoved(counts, event, dispositions[event.disposition] as Disposition, concluded.disposition);
+    const judged = { seq, account, subject, receivedAt: at, verdicts: concluded.released, isHydrating: false, proxyRoute: null };
+    const ordered = lanesOf(concluded.released.map(({ route }) => [laneOf(rules, route, judged), route, seq]));
+    const { rows, due } = queueRows(rules, judged, new Set(ordered.map(([lane, route]) => laneKey(lane, route))));
+    queued.push(...rows);
+    freed.push(...due.map((due) => ({ subject, due })));
+  }
+  const isNew = new Set(queued.map(({ route, event }) => laneKey(event, route)));
+  const atOf = (route: string, event: number) => at + (isNew.has(laneKey(event, route)) ? rules.timing(route).firstWait : 0);
+  return { numbers, ended, queued, freed, atOf };
+}
+
+/** The events of a campaign share few plans, so each plan is ended once. */
+function createConclusion(rules: Rules) {
+  const byPlan = { expired: new Map<number, Concluded>(), replaced: new Map<number, Concluded>() };
+
+  function end({ plan, kept }: Open, how: keyof typeof byPlan): Concluded {
+    const known = byPlan[how].get(plan) ?? (how === "expired" ? expire(kept) : dropReplaced(kept));
+    byPlan[how].set(plan, known);
+    return known;
+  }
+
+  return (one: Open): Concluded => {
+    const { event, kept, ending, body } = one;
+    if (ending === "expired" || ending === "replaced") return end(one, ending);
+    if (ending === "hydrated") return releaseTruncated(kept, body === null ? null : planTruncated(rules, { ...event, body }));
+    const fresh = body === null ? null : replan(rules, storedEvent(event, body), factsOfRow(ending));
+    return fresh === null ? end(one, "expired") : release(kept, fresh);
+  };
+}
+
+type JudgedColumns = Pick<RowOf<typeof events>, "account" | "source" | "format" | "status" | "previous_status" | "error_code" | "moved">;
+
+/** A stored event, as the planner takes it. */
+export function storedEvent({ account, source, format, status, previous_status, error_code, moved }: JudgedColumns, body: Buffer) {
+  return { account, source, format, body, status, previousStatus: previous_status, errorCode: error_code, moved: moved === 1 };
+}
+
+/**
+ * Lets the first delivery of each lane out, unless an earlier event is still parked. In these lanes none was out. One that a
+ * settlement has let out meanwhile is locked: its settlement then sees what is held behind it.
+ */
+function* letOut(lanes: readonly Lane[], atOf: (route: string, event: number) => number): Work<Due[]> {
+  const firsts = yield* ask(find(openInLane, lanes));
+  const due = lanes.flatMap(([lane, route], place): Due[] => {
+    const first = firsts[place];
+    return first?.state === queueState.held ? [{ lane, route, event: first.event, at: atOf(route, first.event) }] : [];
+  });
+  yield* together([
+    update(
+      goesOut,
+      due.map(({ at, ...key }) => ({ ...key, state: queueState.waiting, next_at: at })),
+    ),
+  ]);
+  return due;
+}
 
 /*
  * A parked event has a row of the queue for each route that parked it, in the lane of its message or run. The registration

@@ -1,7 +1,6 @@
 import type { ClaimedPoll, PollClaim, PollCounts, PollQuery, SettledPoll } from "../../model/poll.ts";
 import type { MessageState } from "../../model/tracking.ts";
-import type { RowOf } from "../schema/table.ts";
-import { polls, subjects, wherePolled, whereUnreadable } from "../schema/tables.ts";
+import { polls, type RowOf, subjects, wherePolled, whereUnreadable } from "../schema/tables.ts";
 import { mostCounted } from "../service-port.ts";
 import { ask, change, find, first, look, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
 import { allOf, as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";

@@ -5,7 +5,7 @@ import { events } from "../schema/tables.ts";
 import { ask, change, find, look, update, type Work } from "../sql/ops.ts";
 import { type Accepted, type AcceptParts, accept } from "./accept.ts";
 import { type Counts, countMoved } from "./counts.ts";
-import type { NumberedPlan } from "./plan-numbers.ts";
+import type { NumberedPlan } from "./plans.ts";
 
 const kept = look(events, ["seq"], ["account", "source", "received_at", "disposition"], { lock: "update" });
 const words = ["quarantined", "unassigned"] as const;

@@ -3,9 +3,9 @@ import { codeOf } from "../schema/codes.ts";
 import { attempts, deliveries, events, hydrations, ids, polls, state, subjects } from "../schema/tables.ts";
 import { ask, find, first, lock, look, query, type Removal, removal, remove, rows, together, type Work } from "../sql/ops.ts";
 import { as, raw, select, sql, typed } from "../sql/sql.ts";
-import { purgeHours, rollUp } from "./history.ts";
-import { notePurged } from "./purged.ts";
+import { purgeHours, rollUp } from "./counts.ts";
 import { databaseNow } from "./state.ts";
+import { notePurged } from "./state-rows.ts";
 import { lockSubjects, type SubjectRow } from "./subject-rows.ts";
 
 const nothing: Purged = { events: 0, deliveries: 0, messages: 0, done: false };

@@ -1,12 +1,11 @@
 import { beginKey, endKey, keyStates, type SendClaim, type SendEnd, type SendKey, type StoredSend, sendKinds } from "../../model/send.ts";
 import type { DueDelivery } from "../rules.ts";
-import type { RowOf } from "../schema/table.ts";
-import { sends } from "../schema/tables.ts";
+import { type RowOf, sends } from "../schema/tables.ts";
 import { ask, change, find, insert, look, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, raw, select } from "../sql/sql.ts";
-import type { ParkingParts } from "./conclude.ts";
-import { goneOf, noteCalling, type Process } from "./processes.ts";
-import { registerSent } from "./register-sent.ts";
+import { goneOf, noteCalling, type Process } from "./leases.ts";
+import type { ParkingParts } from "./parking.ts";
+import { registerSent } from "./register.ts";
 
 /*
  * Idempotency keys of sends, by the rules of `beginKey` and `endKey`. A call in flight names its process. Once that is gone,

@@ -2,8 +2,7 @@ import { hash } from "node:crypto";
 import { lastPhoneDigits } from "../../model/mask.ts";
 import { type MessageState, type TrackedState, unobserved } from "../../model/tracking.ts";
 import { type Facts, factsOf } from "../../track/planning.ts";
-import type { RowOf } from "../schema/table.ts";
-import { subjectFlag, subjects } from "../schema/tables.ts";
+import { type RowOf, subjectFlag, subjects } from "../schema/tables.ts";
 import { ask, find, look, type Work } from "../sql/ops.ts";
 
 export type SubjectRow = RowOf<typeof subjects>;

@@ -8,7 +8,7 @@ import type { ReplayQuery } from "../../../src/model/queries.ts";
 import { packEventId } from "../../../src/store/schema/codes.ts";
 import { queueState, settledState } from "../../../src/store/schema/tables.ts";
 import { openSqliteStore, type SqliteStore } from "../../../src/store/sqlite/open.ts";
-import { loadDeliveries } from "../../../src/store/work/due.ts";
+import { loadDeliveries } from "../../../src/store/work/attempts.ts";
 import { rowsOf } from "../../harness/store-rows.ts";
 
 const start = 1_800_000_000_000;

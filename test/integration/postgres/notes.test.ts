@@ -4,7 +4,7 @@ import type { AccountObservation } from "../../../src/store/port.ts";
 import { state, subjects } from "../../../src/store/schema/tables.ts";
 import { rows, type Work } from "../../../src/store/sql/ops.ts";
 import { sql } from "../../../src/store/sql/sql.ts";
-import { noteObservations } from "../../../src/store/work/observations.ts";
+import { noteObservations } from "../../../src/store/work/state-rows.ts";
 import { storeOn } from "../../contract/new-store.ts";
 import { createShared, type OneStore } from "../../contract/one-store.ts";
 import { rulesFor, start } from "../../contract/store-events.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createHorizon } from "../../../src/store/postgres/horizon.ts";
+import { createHorizon } from "../../../src/store/postgres/reader.ts";
 import { counters, deliveries, events, queue, subjects } from "../../../src/store/schema/tables.ts";
 import { rows } from "../../../src/store/sql/ops.ts";
 import { sql } from "../../../src/store/sql/sql.ts";

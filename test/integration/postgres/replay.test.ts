@@ -7,7 +7,7 @@ import { codeOf } from "../../../src/store/schema/codes.ts";
 import { deliveries, events, queue, queueState, state } from "../../../src/store/schema/tables.ts";
 import { ask, find, look, type Work } from "../../../src/store/sql/ops.ts";
 import type { Batches } from "../../../src/store/work/batches.ts";
-import { openInLane } from "../../../src/store/work/plan-deliveries.ts";
+import { openInLane } from "../../../src/store/work/plans.ts";
 import { type Commands, createShared, type OneStore, type SharedDatabase, settlementOf } from "../../contract/one-store.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { anotherWaits, closeGate, passGate } from "../../harness/postgres-gate.ts";

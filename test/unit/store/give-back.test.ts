@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
-import { createGiveBack } from "../../../src/store/sqlite/give-back.ts";
+import { createGiveBack } from "../../../src/store/sqlite/file.ts";
 
 /** A file of `pages` pages of rows, all but a few of them deleted again. */
 function emptied(pages: number, autoVacuum: "INCREMENTAL" | "NONE") {

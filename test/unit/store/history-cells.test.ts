@@ -14,8 +14,7 @@ import { createLastHourSums } from "../../../src/model/last-hour.ts";
 import { readLastHour, readSeries } from "../../../src/store/read/history.ts";
 import { ddl } from "../../../src/store/schema/ddl.ts";
 import { createSqliteRunner, type SqliteRunner } from "../../../src/store/sqlite/runner.ts";
-import { createCounting } from "../../../src/store/work/counts.ts";
-import { purgeHours, rollUp } from "../../../src/store/work/history.ts";
+import { createCounting, purgeHours, rollUp } from "../../../src/store/work/counts.ts";
 
 const now = Date.parse("2026-11-20T12:30:15Z");
 /** Then all minutes have become hours, and half of the hours are past their retention. */

@@ -1,8 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import type { StoreReading } from "../../../src/store/reading.ts";
-import { createBrowsing } from "../../../src/store/sqlite/browsing.ts";
 import { openForReading } from "../../../src/store/sqlite/file.ts";
-import { createInspecting, type FileInspecting } from "../../../src/store/sqlite/inspecting.ts";
+import { createBrowsing, createInspecting, type FileInspecting } from "../../../src/store/sqlite/inspecting.ts";
 import { openReader } from "../../../src/store/sqlite/reader.ts";
 import { accept, delivered, settle } from "../../contract/contract-tools.ts";
 import { openSqliteSubject } from "../../contract/sqlite-subject.ts";

@@ -1,0 +1,291 @@
+import { randomUUID } from "node:crypto";
+import { type AlarmName, alarmKey, type StoredAlarm } from "../../model/alarm.ts";
+import type { EventId } from "../../model/ids.ts";
+import type { LastPass } from "../../model/poll.ts";
+import type { AccountObservation, ObservationsRead, StoredCursor } from "../port.ts";
+import { type RowOf, state } from "../schema/tables.ts";
+import { type CallCount, callsKeptMs, type DayCalls, type RecentCall } from "../service-port.ts";
+import { change, find, insert, look, rows, together, update, type Work } from "../sql/ops.ts";
+import { as, select, sql } from "../sql/sql.ts";
+import type { SourceNote } from "../views.ts";
+import { addTo, create, list, put, timeName, values } from "./state.ts";
+
+const alarmPrefix = "alarm/";
+
+/** Those in force, and those whose end is not reported yet. */
+export function* alarms(): Work<readonly StoredAlarm[]> {
+  return (yield* list<StoredAlarm>(alarmPrefix)).map(({ value }) => value);
+}
+
+/** Null: its end was reported. */
+export function* keepAlarm(name: AlarmName, alarm: StoredAlarm | null): Work<void> {
+  yield* put(`${alarmPrefix}${alarmKey(name)}`, alarm);
+}
+
+const claimKey = (key: string): string => `claim/${key}`;
+
+/** True for the first call with a key. Retention frees the key some time after `until`. */
+export function* claimOnce(key: string, until: number): Work<boolean> {
+  const claimed = yield* rows(
+    sql`INSERT INTO state (key, value, version, until) VALUES (${claimKey(key)}, ${"true"}, 1, ${until})
+      ON CONFLICT DO NOTHING RETURNING key`,
+  );
+  return claimed.length > 0;
+}
+
+export function* isClaimed(key: string): Work<boolean> {
+  const [claim = null] = yield* values([claimKey(key)]);
+  return claim !== null;
+}
+
+/** The position of a named listener. `movedAt`: unix ms. */
+type Position = Omit<StoredCursor, "name">;
+
+/** Most named cursors. Above this, the one that has not moved for longest is deleted. */
+const mostCursors = 1_000;
+
+const cursorPrefix = "cursor/";
+const cursorKey = (name: string): string => `${cursorPrefix}${name}`;
+
+/** Null: unknown listener. */
+export function* findCursor(name: string): Work<number | null> {
+  const [position] = yield* values<Position>([cursorKey(name)]);
+  return position?.seq ?? null;
+}
+
+/** The latest moved first. */
+export function* listCursors(): Work<readonly StoredCursor[]> {
+  const cursors = (yield* list<Position>(cursorPrefix)).map(({ name, value }) => ({ name, ...value }));
+  return cursors.sort((a, b) => b.movedAt - a.movedAt);
+}
+
+/** Never moves back. Returns the current position. */
+export function* moveCursor(name: string, seq: number, at: number): Work<number> {
+  const [known = null] = yield* values<Position>([cursorKey(name)], "update");
+  const position = { seq: Math.max(seq, known?.seq ?? seq), movedAt: at };
+  if (known !== null) yield* put(cursorKey(name), position);
+  else {
+    const oldest = (yield* listCursors()).slice(mostCursors - 1);
+    for (const cursor of oldest) yield* put(cursorKey(cursor.name), null);
+    yield* create(cursorKey(name), position);
+  }
+  return position.seq;
+}
+
+const handshakePrefix = "handshake/";
+
+/** When destinations last answered a handshake right, in unix ms, by the fingerprint of URL and token. */
+export function* handshakes(): Work<ReadonlyMap<string, number>> {
+  return new Map((yield* list<number>(handshakePrefix)).map(({ name, value }) => [name, value]));
+}
+
+export function* noteHandshake(fingerprint: string, at: number): Work<void> {
+  yield* put(`${handshakePrefix}${fingerprint}`, at);
+}
+
+const passPrefix = "reconciled/";
+
+/** Replaces the account's last reconciliation pass. */
+export function* notePass(pass: LastPass): Work<void> {
+  yield* put(`${passPrefix}${pass.account}`, pass);
+}
+
+export function* lastPasses(): Work<readonly LastPass[]> {
+  return (yield* list<LastPass>(passPrefix)).map(({ value }) => value);
+}
+
+const idKey = "store/id";
+
+/** The random id of the stored data. Null: no relay has opened the store yet. */
+export function* dataId(): Work<string | null> {
+  const [id = null] = yield* values<string>([idKey]);
+  return id;
+}
+
+/** Shows that the store can write. */
+export function* probe(at: number): Work<void> {
+  yield* put("store/probed", at);
+}
+
+const sourcePrefix = "source/";
+/** How long a number that receives nothing is kept. */
+const numberKeptMs = 90 * 86_400_000;
+
+export function* sourceNotes(): Work<readonly SourceNote[]> {
+  return (yield* list<Pick<SourceNote, "at" | "account">>(sourcePrefix)).map(({ name, value }) => {
+    const slash = name.indexOf("/");
+    return { source: name.slice(0, slash), number: name.slice(slash + 1) || null, ...value };
+  });
+}
+
+export function* noteSource({ source, number, account, at }: SourceNote): Work<void> {
+  yield* put(`${sourcePrefix}${source}/${number ?? ""}`, { at, account }, number === null ? null : at + numberKeptMs);
+}
+
+/*
+ * What processes observed of webhooks, for the leader that judges silence. Each note has the next number. The row with the
+ * last number stays locked until the commit, so that a reader that has seen a number misses no smaller one.
+ */
+
+/** The longest `silence.after`. */
+const observationsKeptMs = 86_400_000;
+const readAtOnce = 1_000;
+
+const lastKey = "observed";
+const observationPrefix = "observation/";
+const observationKey = (number: number): string => `${observationPrefix}${String(number).padStart(16, "0")}`;
+
+export function* noteObservations(observations: readonly AccountObservation[]): Work<void> {
+  if (observations.length === 0) return;
+  const [last = null] = yield* values<number>([lastKey], "update");
+  const number = (last ?? 0) + 1;
+  if (last === null) yield* create(lastKey, number);
+  else yield* put(lastKey, number);
+  yield* put(observationKey(number), observations, Math.max(...observations.map(({ at }) => at)) + observationsKeptMs);
+}
+
+const s = as(state, "s");
+const noted = select({ key: s.key, value: s.value });
+
+/** The observations after a place. Null: after the time `from`. */
+export function* observationsAfter(place: string | null, from: number): Work<ObservationsRead> {
+  const observations: AccountObservation[] = [];
+  const since = place === null ? from : 0;
+  let last = place;
+  for (;;) {
+    const found = yield* rows(
+      noted`FROM state s WHERE s.key > ${last ?? observationPrefix} AND s.key < ${observationKey(Number.MAX_SAFE_INTEGER)} ORDER BY s.key LIMIT ${readAtOnce}`,
+    );
+    for (const { value } of found) observations.push(...(JSON.parse(value) as AccountObservation[]).filter(({ at }) => at > since));
+    last = found.at(-1)?.key ?? last;
+    if (found.length < readAtOnce) return { observations, place: last };
+  }
+}
+
+export type PurgedTable = "events" | "deliveries" | "history";
+
+const purgedKey = (table: PurgedTable): string => `purged/${table}`;
+
+/**
+ * The time (unix ms) before which retention may have deleted events, by receipt, deliveries, by settlement, and history. The
+ * audit reports what is missing after it. Null: nothing was deleted.
+ */
+export function* purgedBefore(table: PurgedTable): Work<number | null> {
+  const [before = null] = yield* values<number>([purgedKey(table)]);
+  return before;
+}
+
+/** Notes it in the transaction that deletes. It only grows: a clock that is set back brings nothing back. */
+export function* notePurged(table: PurgedTable, before: number): Work<void> {
+  const [known = null] = yield* values<number>([purgedKey(table)], "update");
+  if (known === null || known < before) yield* put(purgedKey(table), before);
+}
+
+/** In a store that is a copy, for as long as it is kept. */
+export interface Copy {
+  /** The id of the copied data. */
+  readonly id: string;
+  readonly from: string;
+  readonly startedAt: number;
+  readonly finishedAt: number | null;
+  /** The greatest seq of its events; absent until it is finished. */
+  readonly lastEvent?: number;
+}
+
+export const copyKey = "store/copy";
+
+/** The greatest seq of the events that were copied here; 0: none was. */
+export function* lastCopied(): Work<number> {
+  return (yield* values<Copy>([copyKey]))[0]?.lastEvent ?? 0;
+}
+
+/* The calls to the service of each day, and single ones of the last minutes: rows of `state` under their times. */
+
+interface Sums {
+  readonly [kind: string]: number;
+  readonly polls: number;
+  readonly others: number;
+}
+
+/** Longer than a call can count against a cap of its minute. */
+const recentKeptMs = 180_000;
+
+const daysOf = (account: string): string => `calls/${account}/`;
+const recentOf = (account: string): string => `called/${account}/`;
+
+/** The days from `from` on, earliest first. */
+export function* serviceCalls(account: string, from: number): Work<readonly DayCalls[]> {
+  const days = yield* list<Sums>(daysOf(account), timeName(from));
+  return days.map(({ name, value: { polls, others } }) => ({ day: Number(name), polls, others }));
+}
+
+export function* addServiceCalls(counts: readonly CallCount[]): Work<void> {
+  const byKey = counts.map((count) => ({ ...count, key: daysOf(count.account) + timeName(count.day) }));
+  byKey.sort((a, b) => (a.key < b.key ? -1 : 1));
+  for (const { key, day, polls, others } of byKey) yield* addTo<Sums>(key, { polls, others }, day + callsKeptMs);
+}
+
+/** Earliest first. */
+export function* recentCalls(account: string, from: number): Work<readonly RecentCall[]> {
+  const calls = yield* list<RecentCall>(recentOf(account), timeName(from));
+  return calls.map(({ value }) => value);
+}
+
+export function* noteCall(account: string, call: RecentCall): Work<void> {
+  const prefix = recentOf(account);
+  const past = prefix + timeName(call.at - recentKeptMs);
+  yield* rows(sql`DELETE FROM state WHERE key >= ${prefix} AND key < ${past}`);
+  yield* create(`${prefix}${timeName(call.at)}/${randomUUID()}`, call, call.at + recentKeptMs);
+}
+
+/** A signed request, and the id that its event gets unless the same bytes got one within the last `forMs`. */
+export interface Naming {
+  readonly request: string;
+  readonly id: EventId;
+  readonly now: number;
+  readonly forMs: number;
+}
+
+type StateRow = RowOf<typeof state>;
+
+const own = look(state, ["key"], ["key", "value", "until"], { lock: "update" });
+const renamed = change(state, ["value", "until"], { count: ["version"] });
+
+/** The event ids of requests. Of two that name a request at once, one fails, and finds the other's name when it is repeated. */
+export function* nameRequests(batch: readonly Naming[]): Work<readonly EventId[]> {
+  const keys = [...new Set(batch.map(requestKey))].sort();
+  const [rows] = yield* together([
+    find(
+      own,
+      keys.map((key) => [key]),
+    ),
+  ]);
+  const stored = new Map(rows.flatMap((row) => (row === undefined ? [] : [[row.key, row]])));
+  const named = new Map<string, Pick<StateRow, "key" | "value" | "until">>(stored);
+  const ids = batch.map((naming) => {
+    const { id, now, forMs } = naming;
+    const key = requestKey(naming);
+    const until = named.get(key)?.until ?? 0;
+    // A later time was written under a wrong clock.
+    if (until > now && until <= now + forMs) return JSON.parse((named.get(key) as StateRow).value) as EventId;
+    named.set(key, { key, value: JSON.stringify(id), until: now + forMs });
+    return id;
+  });
+  const changed = keys.flatMap((key) => {
+    const row = named.get(key);
+    return row === undefined || row === stored.get(key) ? [] : [row];
+  });
+  yield* together([
+    insert(
+      state,
+      changed.filter(({ key }) => !stored.has(key)).map((row) => ({ ...row, version: 1 })),
+    ),
+    update(
+      renamed,
+      changed.filter(({ key }) => stored.has(key)),
+    ),
+  ]);
+  return ids;
+}
+
+const requestKey = ({ request }: Naming): string => `request/${request}`;
