@@ -13,9 +13,11 @@ import { createExplaining } from "../inspect/explaining.ts";
 import type { Listening } from "../inspect/listening.ts";
 import { createLive } from "../inspect/live.ts";
 import { createOverview } from "../inspect/overview.ts";
-import type { SettingsView } from "../model/answers.ts";
+import { type ReloadView, reloadSchema, type SettingsView } from "../model/answers.ts";
+import { RelayError } from "../model/errors.ts";
+import { toAnswer } from "../model/view.ts";
 import { secretUsage } from "../receive/signature/usage.ts";
-import { createControlPort } from "./control.ts";
+import { createActing, createRegistering } from "./control.ts";
 import type { Delivering } from "./deliver.ts";
 import type { Role } from "./engine.ts";
 import { createGraphChecks } from "./graph-checks.ts";
@@ -23,7 +25,7 @@ import { createHandshakes } from "./handshakes.ts";
 import { badTokenHook, revealedHook } from "./hooks.ts";
 import { viewInstance } from "./instance.ts";
 import type { Observed } from "./observe.ts";
-import { createAuditing, knownSources } from "./reading.ts";
+import { createAuditing, createReadingPort, knownSources } from "./reading.ts";
 import type { Reloading, RereadSettings } from "./reload.ts";
 import type { Service } from "./service.ts";
 import { viewSources } from "./source-notes.ts";
@@ -44,12 +46,14 @@ export interface ControlRoutesParts extends Observed, Stored, Delivering {
 /** The control API and the console over the parts of the relay. */
 export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts): void {
   const { live, store, clock, accepting, service, dispatcher, breakers, diagnose, listening, reloading } = parts;
-  const { instance, redactor, log, privacy, metrics, health, role, reread } = parts;
+  const { instance, redactor, log, privacy, metrics, health, role } = parts;
   const { now } = clock;
   const { current: settings, initial } = live;
   const { driver } = initial.storage;
   const tokens = live.derive(({ control }) => createTokens(control.tokens));
   addConsoleRoutes(http);
+  const handshake = createHandshakes({ store, settings, now, challenge: () => randomInt(1e9, 1e14), redact: redactor.text });
+  const checkSource = createGraphChecks({ settings, redact: redactor.text });
   const overview = createOverview({
     relay: { version: instance.version, instance: instance.instance, storage: driver, startedAt: instance.startedAt },
     now,
@@ -68,41 +72,53 @@ export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts)
     guess: createGuesses(now, (token, result) => metrics.guesses.inc({ token, result })),
     badToken: badTokenHook({ log, metrics, now, address: parts.address, limit: () => settings().control.badTokenLimit }),
     sending: service.sending,
-    reconcile: service.reconcile,
     explain: createExplaining({ read: store.read, now, breakers }),
-    audit: createAuditing({
-      inspecting: store.inspecting,
-      now,
-      isRunning: parts.dispatch,
-      sources: () => knownSources(settings(), store.read),
-    }),
     listening: listening.port,
-    overview,
     history: { now, series: store.inspecting.series, quality: store.inspecting.quality },
     live: createLive({ read: store.browse, onStored: store.onStored, overview: overview.read, clock, slice: listening.slice }),
-    control: createControlPort({
-      store,
-      now,
-      settings,
-      breakers,
-      dispatcher,
-      registered: service.registered,
-      checkSource: createGraphChecks({ settings, redact: redactor.text }),
-      handshake: createHandshakes({ store, settings, now, challenge: () => randomInt(1e9, 1e14), redact: redactor.text }),
-      resumeAccount: service.resumeAccount,
-      stopping: () => health.report().draining,
-      release: accepting.release,
-    }),
-    process: {
-      instance: () => viewInstance(instance, role, initial),
-      settings: createSettingsView(parts),
-      listeners: listening.list,
-      sources: async () => viewSources(settings(), await store.read.sourceNotes()),
-      secretUses: async () => secretUsage(placedSecrets(settings()), await store.read.secretUses()),
-      reload: () => (reread === undefined ? null : reloading.reload(reread, "api")),
-      lastReload: reloading.last,
+    reading: createReadingPort(store.browse, store.inspecting),
+    tracking: createRegistering({ store, now, settings, registered: service.registered }),
+    plain: {
+      ...service.reconcile,
+      ...createActing({
+        store,
+        now,
+        settings,
+        breakers,
+        dispatcher,
+        resumeAccount: service.resumeAccount,
+        stopping: () => health.report().draining,
+        release: accepting.release,
+      }),
+      getOverview: () => overview.read(),
+      audit: createAuditing({
+        inspecting: store.inspecting,
+        now,
+        isRunning: parts.dispatch,
+        sources: () => knownSources(settings(), store.read),
+      }),
+      performHandshake: ({ route, repeat }) => handshake(route, repeat),
+      checkSource: ({ source }) => checkSource(source),
+      getInstance: () => viewInstance(instance, role, initial),
+      getSettings: createSettingsView(parts),
+      listListeners: async () => ({ data: await listening.list() }),
+      listSources: async () => ({ data: viewSources(settings(), await store.read.sourceNotes()) }),
+      listSecrets: async () => ({ data: secretUsage(placedSecrets(settings()), await store.read.secretUses()) }),
+      reloadSettings: () => reloadNow(parts),
+      getReload: reloading.last,
     },
   });
+}
+
+/** Reads the settings again. Throws `settings_refused` with the report. */
+async function reloadNow({ reread, reloading }: ControlRoutesParts): Promise<ReloadView> {
+  if (reread === undefined) throw new RelayError("conflict", "this process was not started with a settings file");
+  const view = await reloading.reload(reread, "api");
+  if (view.result === "applied") return view;
+  const [first] = view.faults;
+  const more = view.faults.length > 1 ? ` and ${view.faults.length - 1} more` : "";
+  const message = `the settings were not reloaded: ${first?.path} ${first?.message}${more}`;
+  throw new RelayError("settings_refused", message, toAnswer(reloadSchema, view));
 }
 
 /** The settings in effect, for `GET /v1/settings`. */

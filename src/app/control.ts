@@ -1,5 +1,5 @@
 import { onlyAccount, type Settings } from "../config/schema.ts";
-import type { Control } from "../control/routes.ts";
+import type { PlainHandlers } from "../control/routes.ts";
 import type { RegistrationOutcome, TrackPort } from "../control/track.ts";
 import type { BreakerView } from "../model/breaker.ts";
 import type { Registration } from "../model/endpoints/send.ts";
@@ -11,24 +11,20 @@ import type { ReplayQuery } from "../model/queries.ts";
 import type { ReleasedEvent, Store } from "../store/port.ts";
 import type { AcceptOutcome } from "../store/rules.ts";
 import { conflictError, type MessageRegistration } from "../track/registration.ts";
-import { createReadingPort, knownSources } from "./reading.ts";
+import { knownSources } from "./reading.ts";
 import { createReleasing, createReplaying } from "./replaying.ts";
 
 /** How far the clocks may differ, in ms, for the time when a message was sent. */
 const clocksDifferBy = 24 * 60 * 60 * 1000;
 
-interface ControlPortParts {
+interface ActingParts {
   readonly store: Store;
   readonly now: () => number;
   /** The current settings. */
   readonly settings: () => Settings;
-  /** A message was registered for the first time; `sentAt` in unix ms, if known. */
-  readonly registered: (account: string, sentAt: number | undefined) => void;
   /** Ends the quota stops of an account; resolves with those that were in force. */
   readonly resumeAccount: (account: string) => Promise<readonly string[]>;
   readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
-  readonly handshake: Control["handshake"];
-  readonly checkSource: Control["checkSource"];
   readonly dispatcher: { tryNow(route: string): boolean };
   readonly stopping: () => boolean;
   readonly release: (event: ReleasedEvent) => Promise<AcceptOutcome | null>;
@@ -47,9 +43,9 @@ export function chooseAccount(given: string | undefined, accounts: readonly stri
 
 const noFields = fieldsSchema.parse({});
 
-/** The control API's port over the store and the dispatcher. */
-export function createControlPort(parts: ControlPortParts): Control {
-  const { store, now, settings, resumeAccount, breakers, handshake, checkSource, dispatcher, stopping, release } = parts;
+/** What acts on deliveries, destinations and accounts. */
+export function createActing(parts: ActingParts): Pick<PlainHandlers, "retryDelivery" | "replay" | "resumeRoute" | "resumeAccount"> {
+  const { store, now, settings, resumeAccount, breakers, dispatcher, stopping, release } = parts;
   const routeNames = () => settings().routes.map(({ name }) => name);
   const isRouted = (route: string) => routeNames().includes(route);
   const releasing = createReleasing({ store, now, sourceOf, release, stopping });
@@ -95,13 +91,12 @@ export function createControlPort(parts: ControlPortParts): Control {
   }
 
   return {
-    ...createReadingPort(store.browse, store.inspecting),
-    ...createRegistering(parts),
-    async retry(id, accounts) {
+    async retryDelivery({ id, accounts }) {
+      const missing = () => new RelayError("not_found", "no such delivery");
       const delivery = await store.read.deliveries.find(id);
-      if (delivery === null) return null;
+      if (delivery === null) throw missing();
       const { event, route, state: previousState } = delivery;
-      if (accounts !== undefined && !accounts.includes((await store.read.events.get(event))?.account ?? "")) return null;
+      if (accounts !== undefined && !accounts.includes((await store.read.events.get(event))?.account ?? "")) throw missing();
       // Without a route it would never settle, and retention would never delete it.
       if (!isRouted(route)) {
         throw new RelayError("conflict", `nothing would send it: its route "${route}" is not in the settings`, {
@@ -110,37 +105,38 @@ export function createControlPort(parts: ControlPortParts): Control {
         });
       }
       const retried = await store.retry(event, route, now());
-      if (retried === null) return null;
+      if (retried === null) throw missing();
       if (retried.due !== null) store.announce([retried.due]);
       const stopped = await store.read.stories.stopReason(route);
       return { id, route, state: retried.state, previousState, stopped, pausedUntil: (await breakers()).get(route)?.pausedUntil ?? null };
     },
-    async countReplay(filter) {
+    async replay({ dryRun, cursor, limit = Number.MAX_SAFE_INTEGER, ...filter }) {
       await refuseUnknownSource(filter);
-      return replayOf(filter).count(filter);
+      const replayer = replayOf(filter);
+      return dryRun ? replayer.count(filter) : replayer.replay(filter, cursor, limit);
     },
-    async replay(filter, cursor, limit) {
-      await refuseUnknownSource(filter);
-      return replayOf(filter).replay(filter, cursor, limit);
-    },
-    async resume(name) {
-      if (!isRouted(name)) throw new RelayError("not_found", unknownName("route", name, routeNames()), routeNames());
+    async resumeRoute({ route }) {
+      if (!isRouted(route)) throw new RelayError("not_found", unknownName("route", route, routeNames()), routeNames());
       // The lane before the store, in the order in which a pause is stored: a later pause is kept.
-      const endedHere = dispatcher.tryNow(name);
-      const ended = await store.endPause(name, now());
-      return (await store.resume(name)) || ended || endedHere;
+      const endedHere = dispatcher.tryNow(route);
+      const ended = await store.endPause(route, now());
+      return { route, resumed: (await store.resume(route)) || ended || endedHere };
     },
-    handshake,
-    checkSource,
-    async resumeAccount(account) {
+    async resumeAccount({ account }) {
       const known = Object.keys(settings().accounts);
       if (!known.includes(account)) throw new RelayError("not_found", unknownName("account", account, known), known);
-      return resumeAccount(account);
+      const ended = await resumeAccount(account);
+      return { account, resumed: ended.length > 0, ended };
     },
   };
 }
 
-function createRegistering({ store, now, settings, registered }: ControlPortParts): TrackPort {
+interface RegisteringParts extends Pick<ActingParts, "store" | "now" | "settings"> {
+  /** A message was registered for the first time; `sentAt` in unix ms, if known. */
+  readonly registered: (account: string, sentAt: number | undefined) => void;
+}
+
+export function createRegistering({ store, now, settings, registered }: RegisteringParts): TrackPort {
   /** Of the settings, out of those that the caller is limited to. */
   const accountNames = (limited?: readonly string[]) =>
     Object.keys(settings().accounts).filter((name) => limited === undefined || limited.includes(name));

@@ -2,9 +2,9 @@ import type { FastifyInstance } from "fastify";
 import type { Settings } from "../config/schema.ts";
 import { placedSecrets } from "../config/sources.ts";
 import { addEndpoints } from "../control/endpoint.ts";
-import { type AuditPort, createAuditHandlers } from "../control/figures.ts";
 import { createHttp } from "../control/http.ts";
 import { createReadingHandlers, type Reading } from "../control/reading.ts";
+import type { PlainHandlers } from "../control/routes.ts";
 import { createDiagnosis } from "../inspect/diagnosis.ts";
 import { createExplaining } from "../inspect/explaining.ts";
 import { createOverview } from "../inspect/overview.ts";
@@ -12,7 +12,7 @@ import { createSearching, createTrackedPort, mostIndexed, resolveEvents, seqsNam
 import { storedBreakers } from "../inspect/stored-breakers.ts";
 import { walkBack } from "../inspect/walk-back.ts";
 import type { EventView, ListedEventView } from "../model/answers.ts";
-import type { AuditProgress, AuditReport } from "../model/audit.ts";
+import type { AuditFilter, AuditProgress, AuditReport } from "../model/audit.ts";
 import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { unknownName } from "../model/nearest.ts";
@@ -72,7 +72,7 @@ export async function createReadingApi(
   });
   addEndpoints(http, noToken, {
     ...createReadingHandlers(createReadingPort(read, inspecting), createExplaining({ read, now, breakers })),
-    ...createAuditHandlers(createAuditing({ inspecting, now, isRunning: false, sources: () => knownSources(settings, read) })),
+    audit: createAuditing({ inspecting, now, isRunning: false, sources: () => knownSources(settings, read) }),
     getOverview: () => overview.read(),
     listSecrets: async () => ({ data: secretUsage(placedSecrets(settings), await read.secretUses()) }),
     listSources: async () => ({ data: viewSources(settings, await read.sourceNotes()) }),
@@ -203,10 +203,10 @@ const mostOffenders = 100;
 const keptMs = 120_000;
 
 /** Audits in progress, one for each filter. */
-export function createAuditing({ inspecting, now, isRunning, sources }: AuditingParts): AuditPort {
+export function createAuditing({ inspecting, now, isRunning, sources }: AuditingParts): PlainHandlers["audit"] {
   const audits = new Map<string, Audit>();
 
-  function start(key: string, filter: Parameters<AuditPort["audit"]>[0]): Audit {
+  function start(key: string, filter: AuditFilter): Audit {
     const order = { ...filter, now: now(), isRunning, mostOffenders };
     const audit: Audit = {
       progress: { checked: 0, of: 0 },
@@ -222,19 +222,20 @@ export function createAuditing({ inspecting, now, isRunning, sources }: Auditing
     return audit;
   }
 
-  return {
-    async audit(filter, waitMs) {
-      const { source } = filter;
-      const known = source === undefined ? [] : await sources();
-      // The sums of no events always match, so a misspelled source would pass.
-      if (source !== undefined && !known.includes(source)) throw new RelayError("not_found", unknownName("source", source, known), known);
-      const key = JSON.stringify([filter.from, filter.to, filter.source]);
-      const audit = audits.get(key) ?? start(key, filter);
-      const report = await within(audit.ended, waitMs);
-      if (report === null) return audit.progress;
-      if (audits.get(key) === audit) audits.delete(key);
-      return report;
-    },
+  return async ({ wait, ...filter }, { reply }) => {
+    const { source } = filter;
+    const known = source === undefined ? [] : await sources();
+    // The sums of no events always match, so a misspelled source would pass.
+    if (source !== undefined && !known.includes(source)) throw new RelayError("not_found", unknownName("source", source, known), known);
+    const key = JSON.stringify([filter.from, filter.to, filter.source]);
+    const audit = audits.get(key) ?? start(key, filter);
+    const report = await within(audit.ended, wait * 1000);
+    if (report === null) {
+      reply.code(202);
+      return audit.progress;
+    }
+    if (audits.get(key) === audit) audits.delete(key);
+    return report;
   };
 }
 

@@ -1,5 +1,5 @@
 import type { Settings } from "../config/schema.ts";
-import type { ReconcilePort } from "../control/operate.ts";
+import type { PlainHandlers } from "../control/routes.ts";
 import type { AccountsView } from "../model/answers.ts";
 import type { Clock } from "../model/clock.ts";
 import { RelayError } from "../model/errors.ts";
@@ -80,26 +80,26 @@ export function createReconciling(parts: ReconcilingParts) {
     throw new RelayError("bad_request", `the account "${account}" has no baseUrl and apiKey in the settings`, all);
   }
 
-  const port: ReconcilePort = {
-    async reconcile(of, given, gone) {
+  const handlers: Pick<PlainHandlers, "reconcile" | "listAccounts"> = {
+    async reconcile({ dryRun, dueBy: given, ...of }, { gone }) {
+      if (dryRun) {
+        const dueBy = clock.now();
+        return { dueBy, accounts: await Promise.all(accountsOf(of).map((each) => reconciler.plan(each, dueBy))) };
+      }
       if (isClosing) throw new RelayError("shutting_down", "the relay is stopping");
       const dueBy = Math.min(given ?? clock.now(), clock.now());
-      const signal = AbortSignal.any([gone, AbortSignal.timeout(longestMs)]);
+      const signal = AbortSignal.any([gone(), AbortSignal.timeout(longestMs)]);
       const accounts = await Promise.all(accountsOf(of).map((each) => reconciler.pass(each, { dueBy, signal })));
       await usage.write();
       return { dueBy, more: accounts.some(({ more }) => more), accounts: accounts.map(({ more, ...summary }) => summary) };
     },
-    async planReconcile(of) {
-      const dueBy = clock.now();
-      return { dueBy, accounts: await Promise.all(accountsOf(of).map((each) => reconciler.plan(each, dueBy))) };
-    },
-    async accounts(limited) {
+    async listAccounts({ accounts: limited }) {
       const { accounts, reconcile } = settings();
       const callable = reconciler.accounts();
       const passes = await store.lastPasses();
       const nextPassAt = reconcile.schedule === "off" ? null : nextRun(reconcile.schedule, clock.now());
       const stops = services.stops();
-      return Promise.all(
+      const data = await Promise.all(
         Object.entries(accounts)
           .filter(([account]) => limited === undefined || limited.includes(account))
           .map(async ([account, { plan }]) => {
@@ -117,11 +117,12 @@ export function createReconciling(parts: ReconcilingParts) {
             };
           }),
       );
+      return { data };
     },
   };
 
   return {
-    port,
+    handlers,
     reload: (next: Settings): void => reconciler.reload(scheduleOf(next)),
     /** Ends the passes in flight and releases their claims. To be called before the clients are closed. */
     async close(): Promise<void> {

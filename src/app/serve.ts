@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Settings } from "../config/schema.ts";
 import { addEndpoints } from "../control/endpoint.ts";
-import { addMetricsRoute, createProbeHandlers } from "../control/operate.ts";
+import { addMetricsRoute, createProbeHandlers } from "../control/probes.ts";
 import { createCount } from "../inspect/count.ts";
 import { createDiagnosis, type Diagnosis } from "../inspect/diagnosis.ts";
 import { createListening } from "../inspect/listening.ts";

@@ -102,7 +102,7 @@ export function startService(observed: Observed, stored: Stored, { calls, works:
 
   return {
     sending: tracing?.sending(sending.port) ?? sending.port,
-    reconcile: reconciling.port,
+    reconcile: reconciling.handlers,
     limiters: services.limiters,
     stops: services.stops,
     /** Ends the quota stops of an account on an operator's request; resolves with those that were in force. */

@@ -91,7 +91,7 @@ export type OnRequest = (request: FastifyRequest) => Promise<void>;
 /** The check for a scope; null: any token or session. */
 export type Allow = (scope: string | null) => OnRequest;
 
-interface AllowParts {
+export interface AllowParts {
   /** Called per request, because the settings may change. */
   readonly tokens: () => Tokens;
   readonly badToken: BadTokenHook;

@@ -27,6 +27,8 @@ declare module "fastify" {
 export interface Context {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
+  /** Aborted when the client disconnects before the answer is sent. */
+  readonly gone: () => AbortSignal;
   /** For an answer that lasts: checks the caller by the settings of now, which also decide what is masked from here on. */
   readonly isAllowed: () => Promise<boolean>;
 }
@@ -88,8 +90,7 @@ function jsonIn(body: Uint8Array): unknown {
   }
 }
 
-/** Aborted when the client disconnects before the answer is sent. */
-export function disconnectSignal({ raw }: FastifyReply): AbortSignal {
+function disconnectSignal({ raw }: FastifyReply): AbortSignal {
   const gone = new AbortController();
   raw.once("close", () => {
     if (!raw.writableEnded) gone.abort();
@@ -155,7 +156,12 @@ export function addEndpoint<E extends NamedEndpoint>(app: FastifyInstance, allow
       };
       if (accounts !== undefined && endpoint.accounts === "narrowed") narrow(input, accounts);
       if (reveal === true) request.caller?.revealed(endpoint.name, named);
-      const view: unknown = await handler(input as unknown as Request<E>, { request, reply, isAllowed });
+      const view: unknown = await handler(input as unknown as Request<E>, {
+        request,
+        reply,
+        gone: () => disconnectSignal(reply),
+        isAllowed,
+      });
       const { schema } = answers[reply.statusCode] ?? {};
       if (view === reply || schema === undefined) return view;
       const answer = toAnswer(schema, view);

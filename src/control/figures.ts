@@ -1,4 +1,3 @@
-import type { AuditFilter, AuditProgress, AuditReport } from "../model/audit.ts";
 import { RelayError } from "../model/errors.ts";
 import {
   keysOf,
@@ -15,14 +14,6 @@ export interface HistoryPort {
   readonly now: () => number;
   series(query: SeriesQuery): Promise<SeriesView>;
   quality(query: QualityQuery): Promise<QualityView>;
-}
-
-export interface AuditPort {
-  /**
-   * Starts an audit, or joins one in flight with the same filter, and waits up to `waitMs` for its end. A report goes to
-   * the callers waiting for it; a later call starts another audit.
-   */
-  audit(filter: AuditFilter, waitMs: number): Promise<AuditReport | AuditProgress>;
 }
 
 const dayMs = 86_400_000;
@@ -50,16 +41,6 @@ export function createHistoryHandlers(port: HistoryPort): Pick<Handlers, "getSer
     getQuality({ to = port.now(), from = to - dayMs, route, reference }) {
       refuseReversed(from, to);
       return port.quality({ from, to, route, reference, most: mostEvents });
-    },
-  };
-}
-
-export function createAuditHandlers(port: AuditPort): Pick<Handlers, "audit"> {
-  return {
-    async audit({ wait, ...filter }, { reply }) {
-      const answer = await port.audit(filter, wait * 1000);
-      if (!("balanced" in answer)) reply.code(202);
-      return answer;
     },
   };
 }

@@ -1,4 +1,3 @@
-import type { FastifyReply, FastifyRequest } from "fastify";
 import type { z } from "zod";
 import type { sentMessageSchema, startedRunSchema } from "../model/answers.ts";
 import type { messageBody, runBody } from "../model/endpoints/send.ts";
@@ -6,7 +5,7 @@ import { RelayError } from "../model/errors.ts";
 import type { Limited } from "../model/queries.ts";
 import type { SendResult } from "../model/send.ts";
 import type { View } from "../model/view.ts";
-import { disconnectSignal, type Handlers } from "./endpoint.ts";
+import type { Context, Handlers } from "./endpoint.ts";
 
 /** Methods throw the `RelayError`s of docs/concepts/sending.md. */
 export interface SendingPort {
@@ -34,23 +33,25 @@ export interface SendCaller {
 
 export function createSendingHandlers(sending: SendingPort): Pick<Handlers, "sendMessage" | "startRun"> {
   return {
-    async sendMessage({ resend = 0, maxWait, "idempotency-key": key = null, ...message }, { request, reply }) {
+    async sendMessage({ resend = 0, maxWait, "idempotency-key": key = null, ...message }, context) {
+      const { request, reply } = context;
       if (key === null && resend > 0) throw new RelayError("bad_request", "resend needs the Idempotency-Key that it is about");
       request.about = [message.to, message.text, message.template?.variables, message.metadata];
-      const { answer, replayed, stored } = await sending.sendMessage({ ...message, key, resend }, callerOf(request, reply, maxWait));
+      const { answer, replayed, stored } = await sending.sendMessage({ ...message, key, resend }, callerOf(context, maxWait));
       if (replayed) reply.header("idempotent-replayed", "true");
       reply.code(stored ? 201 : 202);
       return { ...(answer as Omit<View<typeof sentMessageSchema>, "stored">), stored };
     },
-    async startRun({ id: automation, resend = 0, maxWait, ...run }, { request, reply }) {
+    async startRun({ id: automation, resend = 0, maxWait, ...run }, context) {
+      const { request, reply } = context;
       request.about = [{ name: run.name }, run.phone, run.data, run.metadata];
-      const { answer, replayed, stored } = await sending.startRun({ ...run, automation, resend }, callerOf(request, reply, maxWait));
+      const { answer, replayed, stored } = await sending.startRun({ ...run, automation, resend }, callerOf(context, maxWait));
       reply.code(!stored ? 202 : replayed ? 200 : 201);
       return { ...(answer as Omit<View<typeof startedRunSchema>, "created" | "stored">), created: !replayed, stored };
     },
   };
 }
 
-function callerOf({ headers: { traceparent } }: FastifyRequest, reply: FastifyReply, maxWait: number | undefined): SendCaller {
-  return { gone: disconnectSignal(reply), maxWait, traceparent };
+function callerOf({ request, gone }: Context, maxWait: number | undefined): SendCaller {
+  return { gone: gone(), maxWait, traceparent: request.headers["traceparent"] };
 }

@@ -1,5 +1,4 @@
 import type { Settings } from "../config/schema.ts";
-import type { OverviewPort } from "../control/routes.ts";
 import { appOf, fingerprintOf } from "../deliver/destinations/handshake.ts";
 import type { LaneState } from "../deliver/lane.ts";
 import { kindOf } from "../deliver/settings.ts";
@@ -30,7 +29,7 @@ const hourFresh = { least: 5_000, most: 60_000, times: 20 };
 const sharedMs = 500;
 
 /** Gathers what `GET /v1/overview` shows from the store and the parts of this process. */
-export function createOverview(parts: OverviewParts): OverviewPort {
+export function createOverview(parts: OverviewParts): { read(): Promise<OverviewView> } {
   const { now, settings } = parts;
   let last: OverviewView | null = null;
   let reading: Promise<OverviewView> | null = null;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createScrape } from "../../../src/control/scrape.ts";
+import { createScrape } from "../../../src/control/probes.ts";
 
 /** A scrape whose renderings take `tookMs` and end when `end` is called. Rests end when `rested` is called. */
 function open(tookMs: number) {

@@ -1,4 +1,30 @@
 import { setTimeout as wait } from "node:timers/promises";
+import type { FastifyInstance } from "fastify";
+import type { InstanceView } from "../model/answers.ts";
+import type { readinessSchema } from "../model/probes.ts";
+import type { View } from "../model/view.ts";
+import type { Handlers } from "./endpoint.ts";
+
+/** `/healthz` and `/readyz`: they need no token and hold nothing private. */
+export function createProbeHandlers(
+  { instance, version }: Pick<InstanceView, "instance" | "version">,
+  health: () => View<typeof readinessSchema>,
+): Pick<Handlers, "getHealth" | "getReadiness"> {
+  return {
+    getHealth: () => ({ status: "ok", instance, version }),
+    getReadiness(_input, { reply }) {
+      const report = health();
+      reply.code(report.ready ? 200 : 503);
+      return report;
+    },
+  };
+}
+
+/** Without a token, too. */
+export function addMetricsRoute(app: FastifyInstance, metrics: { readonly contentType: string; text(): Promise<string> }): void {
+  const scrape = createScrape(metrics.text);
+  app.get("/metrics", async (_request, reply) => reply.header("content-type", metrics.contentType).send(await scrape()));
+}
 
 /** Most of the process's time that renderings take, and the longest rest between two, in ms. */
 const share = 0.1;
