@@ -44,7 +44,7 @@ const folderRules = Object.entries(mayImport)
     },
   }));
 
-/** Plain things of src/model that the sandbox shares with the relay: time, ids, JSON and connections. */
+/** Plain things of src/model that the sandbox shares with the relay: time, ids and JSON; connections are in src/net. */
 const sandboxMayImport = ["backoff", "clock", "ids", "json", "node-version", "system-clock"];
 
 /** What the package, and a worker thread, start with. */
