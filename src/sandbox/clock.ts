@@ -1,14 +1,19 @@
 import type { Clock } from "../model/clock.ts";
 import { createAgenda } from "./agenda.ts";
 
-/** The sandbox's time: runs like the clock beneath it until it is stopped or moved. */
-export interface SandboxClock extends Clock {
+/** The sandbox's time, as those who command it see it. Runs like the clock beneath it until it is stopped or moved. */
+export interface ClockControls {
+  /** Unix milliseconds. */
+  now(): number;
+  readonly isFrozen: boolean;
   /** Moves time on by `ms`; what falls due on the way happens in order, each at its own time. */
   advance(ms: number): void;
   /** Stands still until `thaw`; `advance` still moves it. */
   freeze(): void;
   thaw(): void;
-  readonly isFrozen: boolean;
+}
+
+export interface SandboxClock extends Clock, ClockControls {
   /** Cancels everything planned. */
   close(): void;
 }

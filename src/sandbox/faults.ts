@@ -67,3 +67,9 @@ export const faultsSchema = z.strictObject({
   meta: metaFaultsSchema.prefault({}),
 });
 export type FaultSettings = z.infer<typeof faultsSchema>;
+
+/** The faults in force; those who meet them ask each time. */
+export interface FaultBox {
+  get(): FaultSettings;
+  set(faults: FaultSettings): void;
+}

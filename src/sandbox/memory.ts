@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../model/clock.ts";
+import type { ClockControls } from "./clock.ts";
 import { createSandboxClock, type SandboxClock } from "./clock.ts";
-import type { ClockControls } from "./control/parts.ts";
 import { createGrowingIds } from "./growing-ids.ts";
 import { createRandom, type Random } from "./random.ts";
 import { readWorld, type Setup, switchable } from "./state-file/remembered.ts";

@@ -6,8 +6,7 @@ import { systemClock } from "../model/system-clock.ts";
 import { ApiFault } from "./api/fault.ts";
 import { assemble } from "./assemble.ts";
 import { createAccountSetup, newSecret } from "./control/account-setup.ts";
-import type { FaultBox } from "./control/parts.ts";
-import type { FaultSettings } from "./faults.ts";
+import type { FaultBox, FaultSettings } from "./faults.ts";
 import { type Happening, reportChanges, reportRefusals } from "./happenings.ts";
 import { type Memory, openMemory } from "./memory.ts";
 import { createCallbacks } from "./meta/callbacks.ts";
@@ -51,7 +50,7 @@ async function startOn(
   }
   const verifyToken = format === "meta" ? (settings.verifyToken ?? tokenFrom(secret)) : null;
   const setup = createAccountSetup({ world, now: clock.now, ids, service, secret: () => secret, verifyToken });
-  if (world.accounts.size === 0) seedWorld({ world, setup, ids, now: clock.now, plan: plan ?? "escala", key, phoneNumberIds });
+  if (world.accounts.size === 0) seedWorld({ setup, plan: plan ?? "escala", key, phoneNumberIds });
   try {
     setUpAgain({ world, setup, plan, key, webhooks, phoneNumberIds, secret, formerSecret });
   } catch (error) {

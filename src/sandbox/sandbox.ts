@@ -1,8 +1,9 @@
 import type { z } from "zod";
 import type { Service } from "./assemble.ts";
+import type { ClockControls } from "./clock.ts";
 import type { AccountSetup } from "./control/account-setup.ts";
-import type { ClockControls, FaultBox } from "./control/parts.ts";
 import type { Posting } from "./events/port.ts";
+import type { FaultBox } from "./faults.ts";
 import { faultsSchema } from "./faults.ts";
 import { mainAccount } from "./main-account.ts";
 import { webhookOptionsSchema } from "./options.ts";

@@ -1,6 +1,5 @@
 import type { z } from "zod";
 import type { AccountSetup } from "./control/account-setup.ts";
-import { newTemplate } from "./control/new-template.ts";
 import { mainAccount } from "./main-account.ts";
 import type { webhookOptionsSchema } from "./options.ts";
 import type { AccountRecord, Plan, TemplateRecord } from "./world/records.ts";
@@ -8,22 +7,15 @@ import type { World } from "./world/world.ts";
 
 /** What a new sandbox has: an account with a key and a connected number, three approved templates, two automations. */
 export function seedWorld(parts: {
-  readonly world: World;
   readonly setup: AccountSetup;
-  readonly ids: () => string;
-  readonly now: () => number;
   readonly plan: Plan;
   readonly key: string | undefined;
   readonly phoneNumberIds: readonly string[];
 }): AccountRecord {
-  const { world, setup, ids, now, plan, key, phoneNumberIds } = parts;
+  const { setup, plan, key, phoneNumberIds } = parts;
   const account = setup.addAccount(mainAccount, plan, null, phoneNumberIds[0]);
   setup.giveKey(account, "first", key);
-  const [welcome] = templates.map((order) => {
-    const template = newTemplate({ id: ids(), account: account.id, createdAt: now() }, { ...usual, ...order });
-    world.templates.put(template);
-    return template;
-  }) as [TemplateRecord, ...TemplateRecord[]];
+  const [welcome] = templates.map((order) => setup.addTemplate(account, { ...usual, ...order })) as [TemplateRecord, ...TemplateRecord[]];
   const published = { status: "published" } as const;
   setup.addAutomation(account, {
     ...published,

@@ -1,89 +1,185 @@
-import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import { planNames } from "../options.ts";
-import type { AccountRecord } from "../world/records.ts";
-import type { ControlParts } from "./parts.ts";
-import { found, Refusal, read } from "./refusal.ts";
-import { accountOf, params } from "./request.ts";
+import { limitsOf } from "../api/fault.ts";
+import { faultsSchema } from "../faults.ts";
+import { eventKinds, planNames, webhookOptionsSchema, webhookUrl } from "../options.ts";
+import type { AccountRecord, WebhookRecord } from "../world/records.ts";
+import { newSecret } from "./account-setup.ts";
+import { type ControlParts, found, Refusal, type Routes } from "./routes.ts";
 
+/** A century: what is asked beyond it is a mistake. */
+const longestAdvanceMs = 100 * 366 * 24 * 3_600_000;
+const clockOrder = z.strictObject({
+  advanceMs: z.number().int().min(0).max(longestAdvanceMs).optional(),
+  frozen: z.boolean().optional(),
+});
+const count = z.number().int().min(0).exactOptional();
+const usageChange = z.strictObject({ apiCalls: count, webhookDeliveries: count, automationSteps: count, automationRequests: count });
+const usageQuery = z.object({ shown: z.enum(["0", "1"]).default("0") });
+const plan = z.enum(planNames).exactOptional();
 const contactLimit = z.number().int().min(0).nullable();
 const newAccount = z.strictObject({
   name: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "must be a name: letters, digits, . _ -, at most 64"),
-  plan: z.enum(planNames).optional(),
+  plan,
   contactLimit: contactLimit.default(null),
 });
-const accountChange = z.strictObject({
-  plan: z.enum(planNames).optional(),
-  contactLimit: contactLimit.optional(),
-  isConnected: z.boolean().optional(),
-});
+const accountChange = z.strictObject({ plan, contactLimit: contactLimit.exactOptional(), isConnected: z.boolean().exactOptional() });
 const newNumber = z.strictObject({ phoneNumberId: z.string().min(1).max(64).optional() });
 const numberChange = z.strictObject({ isConnected: z.boolean() });
+const newKey = z.strictObject({ label: z.string().max(200).default("") });
+const webhookChange = z.strictObject({
+  url: webhookUrl.exactOptional(),
+  events: eventKinds.exactOptional(),
+  isEnabled: z.boolean().exactOptional(),
+});
+const rotation = z.strictObject({ secret: z.string().min(1).optional() });
+const newApp = z.strictObject({ name: z.string().min(1).max(200) });
 
-/** Accounts, their sending numbers and their API keys. */
-export function addAccountRoutes(app: FastifyInstance, { world, setup, clock, defaultPlan }: ControlParts): void {
-  app.get("/sandbox/accounts", () => ({ data: [...world.accounts.all()].map(shown) }));
-  app.post("/sandbox/accounts", (request, reply) => {
-    const { name, plan = defaultPlan, contactLimit: limit } = read(newAccount, request.body);
+/** The sandbox as a whole: its clock and its faults. */
+export function addWorldRoutes({ on }: Routes, { world, clock, faults, posting, forgetBlocks, url }: ControlParts): void {
+  const time = () => ({ now: clock.now(), iso: new Date(clock.now()).toISOString(), frozen: clock.isFrozen });
+  on("GET", "", () => ({
+    url: url(),
+    apiUrl: `${url()}/api/v1`,
+    accounts: [...world.accounts.all()].map(({ id, plan: its }) => ({ name: id, plan: its })),
+    clock: time(),
+    faults: faults.get(),
+    counts: {
+      ...Object.fromEntries(Object.entries(world).map(([name, { size }]) => [name, size])),
+      deliveriesWaiting: posting.waiting(),
+    },
+  }));
+  on("GET", "/clock", time);
+  on("POST", "/clock", ({ body }) => {
+    const { advanceMs, frozen } = body(clockOrder);
+    if (frozen === true) clock.freeze();
+    if (frozen === false) clock.thaw();
+    if (advanceMs !== undefined) clock.advance(advanceMs);
+    return time();
+  });
+  on("GET", "/faults", () => faults.get());
+  on("PUT", "/faults", ({ body }) => {
+    faults.set(body(faultsSchema));
+    return faults.get();
+  });
+  on("DELETE", "/faults", () => faults.set(faultsSchema.parse({})));
+  on("DELETE", "/blocks", () => forgetBlocks());
+}
+
+/** Accounts with what they use and may use: numbers, API keys, webhook URLs, and AI apps connected over MCP. */
+export function addAccountRoutes(routes: Routes, { world, setup, clock, limits, posting, callbacks, defaultPlan }: ControlParts): void {
+  const { on, create, listed, put } = routes;
+  on("GET", "/accounts", () => ({ data: [...world.accounts.all()].map(shownAccount) }));
+  create("/accounts", ({ body }) => {
+    const { name, plan: asked = defaultPlan, contactLimit: limit } = body(newAccount);
     if (world.accounts.get(name) !== undefined) throw new Refusal(409, `there is an account ${name} already`);
-    const account = setup.addAccount(name, plan, limit);
+    const account = setup.addAccount(name, asked, limit);
     const { key } = setup.giveKey(account, "first");
-    reply.code(201);
-    return { ...shown(account), key, phoneNumberId: account.numbers[0]?.phoneNumberId };
+    return { ...shownAccount(account), key, phoneNumberId: account.numbers[0]?.phoneNumberId };
   });
-  app.patch("/sandbox/accounts/:name", (request) => {
-    const { name = "" } = params(request);
-    const account = found(world.accounts.get(name), `account ${name}`);
-    const change = read(accountChange, request.body);
-    if (change.plan !== undefined) account.plan = change.plan;
-    if (change.contactLimit !== undefined) account.contactLimit = change.contactLimit;
-    if (change.isConnected !== undefined) account.isConnected = change.isConnected;
-    world.accounts.put(account);
-    return shown(account);
+  on("PATCH", "/accounts/:name", ({ id, body }) => {
+    const account = found(world.accounts.get(id), `account ${id}`);
+    return shownAccount(put("accounts", Object.assign(account, body(accountChange))));
   });
 
-  app.get("/sandbox/numbers", (request) => ({ data: accountOf(world, request).numbers }));
-  app.post("/sandbox/numbers", (request, reply) => {
-    const account = accountOf(world, request);
-    const { phoneNumberId } = read(newNumber, request.body);
+  const usageOf = (account: AccountRecord, used: AccountRecord["usage"]) => {
+    const most = limitsOf(account.plan);
+    return {
+      month: used.month,
+      apiCalls: { used: used.apiCalls, limit: most.apiCalls },
+      webhookDeliveries: { used: used.webhookDeliveries, limit: most.deliveries },
+      automationSteps: { used: used.automationSteps, limit: most.steps },
+      automationRequests: { used: used.automationRequests, limit: most.automationRequests },
+      perMinute: limits.perMinute(account.id),
+    };
+  };
+  on("GET", "/usage", ({ account, query }) =>
+    usageOf(account, query(usageQuery).shown === "1" ? limits.shownUsage(account) : limits.usage(account)),
+  );
+  on("PUT", "/usage", ({ account, body }) => {
+    // Asked first, so that a month that is over does not take the new numbers with it.
+    account.usage = { ...limits.usage(account), ...body(usageChange) };
+    put("accounts", account);
+    return usageOf(account, limits.usage(account));
+  });
+
+  on("GET", "/numbers", ({ account }) => ({ data: account.numbers }));
+  create("/numbers", ({ account, body }) => {
+    const { phoneNumberId } = body(newNumber);
     if (account.numbers.some((number) => number.phoneNumberId === phoneNumberId)) {
       throw new Refusal(409, `there is a number ${phoneNumberId} already`);
     }
-    reply.code(201);
     return setup.addNumber(account, phoneNumberId);
   });
-  app.patch("/sandbox/numbers/:phoneNumberId", (request) => {
-    const account = accountOf(world, request);
-    const { phoneNumberId } = params(request);
+  on("PATCH", "/numbers/:phoneNumberId", ({ account, id, body }) => {
     const number = found(
-      account.numbers.find((other) => other.phoneNumberId === phoneNumberId),
-      `number ${phoneNumberId}`,
+      account.numbers.find(({ phoneNumberId }) => phoneNumberId === id),
+      `number ${id}`,
     );
-    number.isConnected = read(numberChange, request.body).isConnected;
-    world.accounts.put(account);
+    Object.assign(number, body(numberChange));
+    put("accounts", account);
     return number;
   });
 
-  app.get("/sandbox/keys", (request) => ({
-    data: world.keys
-      .list(accountOf(world, request).id)
-      .map(({ id, key, label, revokedAt }) => ({ id, key, label, isRevoked: revokedAt !== null })),
-  }));
-  app.post("/sandbox/keys", (request, reply) => {
-    const { label = "" } = read(z.strictObject({ label: z.string().max(200).optional() }), request.body);
-    const record = setup.addKey(accountOf(world, request), label);
-    reply.code(201);
-    return { id: record.id, key: record.key, label };
+  const keyOf = listed("keys", ({ id, key, label, revokedAt }) => ({ id, key, label, isRevoked: revokedAt !== null }));
+  create("/keys", ({ account, body }) => {
+    const { id, key, label } = setup.addKey(account, body(newKey).label);
+    return { id, key, label };
   });
-  app.delete("/sandbox/keys/:id", (request, reply) => {
-    const { id = "" } = params(request);
-    const record = found(world.keys.of(accountOf(world, request).id, id), `key ${id}`);
-    record.revokedAt ??= clock.now();
-    world.keys.put(record);
-    reply.code(204).send();
+  on("DELETE", "/keys/:id", (call) => {
+    const key = keyOf(call);
+    key.revokedAt ??= clock.now();
+    put("keys", key);
   });
+
+  const webhookOf = listed("webhooks");
+  /** As Meta does it, a URL is not saved when its handshake fails. */
+  const verified = async (webhook: WebhookRecord): Promise<void> => {
+    const failure = (await callbacks?.verify(webhook))?.reason ?? null;
+    if (failure !== null) throw new Refusal(400, `the handshake with ${webhook.url} failed: ${failure}`);
+  };
+  create("/webhooks", async ({ account, body }) => {
+    const order = body(webhookOptionsSchema);
+    // An app of Meta has one secret.
+    const own = order.secret ?? (callbacks === null ? newSecret() : undefined);
+    const webhook = setup.addWebhook(account, { ...order, secret: own });
+    const { id, url, events, secret } = webhook;
+    try {
+      await verified(webhook);
+    } catch (error) {
+      world.webhooks.delete(id);
+      throw error;
+    }
+    return { id, url, events, secret };
+  });
+  on("PATCH", "/webhooks/:id", async (call) => {
+    const webhook = webhookOf(call);
+    const change = call.body(webhookChange);
+    if (change.url !== undefined) await verified({ ...webhook, url: change.url });
+    put("webhooks", Object.assign(webhook, change));
+    posting.webhookChanged(webhook.id);
+    return webhook;
+  });
+  on("DELETE", "/webhooks/:id", (call) => {
+    const { id } = webhookOf(call);
+    world.webhooks.delete(id);
+    posting.webhookChanged(id);
+  });
+  if (callbacks !== null) on("POST", "/webhooks/:id/verify", (call) => callbacks.verify(webhookOf(call)));
+  on("POST", "/webhooks/:id/rotate", (call) => {
+    const webhook = webhookOf(call);
+    webhook.secret = call.body(rotation).secret ?? newSecret();
+    put("webhooks", webhook);
+    return { secret: webhook.secret };
+  });
+
+  const appOf = listed("apps");
+  create("/apps", ({ account, body }) => {
+    const { id, name, token } = setup.addApp(account, body(newApp).name);
+    return { id, name, token };
+  });
+  on("DELETE", "/apps/:id", (call) => world.apps.delete(appOf(call).id));
 }
 
-function shown({ id, plan, contactLimit: limit, isConnected, numbers }: AccountRecord) {
-  return { name: id, plan, contactLimit: limit, isConnected, numbers };
+function shownAccount({ id, plan: its, contactLimit: limit, isConnected, numbers }: AccountRecord) {
+  return { name: id, plan: its, contactLimit: limit, isConnected, numbers };
 }

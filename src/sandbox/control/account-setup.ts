@@ -1,8 +1,34 @@
 import { randomBytes } from "node:crypto";
 import { limitReached, limitsOf, notInPlan } from "../api/fault.ts";
+import { wabaIdOf } from "../main-account.ts";
 import type { SigningSettings } from "../signing.ts";
-import type { AccountRecord, AppRecord, AutomationRecord, KeyRecord, Plan, SendingNumber, WebhookRecord } from "../world/records.ts";
+import type {
+  AccountRecord,
+  AppRecord,
+  AutomationRecord,
+  KeyRecord,
+  Plan,
+  SendingNumber,
+  TemplateRecord,
+  TemplateVariable,
+  WebhookRecord,
+} from "../world/records.ts";
 import type { World } from "../world/world.ts";
+
+/** What a caller gives of a template; the rest is made up. */
+export interface TemplateOrder {
+  readonly name: string;
+  readonly body: string;
+  readonly variables: readonly {
+    readonly name: string;
+    readonly label?: string | undefined;
+    readonly example: string;
+    readonly fallback?: string | undefined;
+  }[];
+  readonly language: string;
+  readonly category: string;
+  readonly status: TemplateRecord["status"];
+}
 
 /** The account's settings page: what a person sets up there, within the plan's maximums. Methods throw 402 beyond them. */
 export type AccountSetup = ReturnType<typeof createAccountSetup>;
@@ -84,6 +110,18 @@ export function createAccountSetup(parts: {
       world.apps.put(record);
       return record;
     },
+    addTemplate(account: AccountRecord, { name, variables, ...order }: TemplateOrder): TemplateRecord {
+      const record: TemplateRecord = {
+        ...owned(account.id),
+        ...order,
+        name,
+        metaName: metaNameOf(name),
+        wabaId: wabaIdOf(account.id),
+        variables: variables.map((variable) => ({ ...variable, label: variable.label ?? variable.name }) as TemplateVariable),
+      };
+      world.templates.put(record);
+      return record;
+    },
     addAutomation(
       account: AccountRecord,
       order: Pick<AutomationRecord, "name" | "status" | "trigger" | "steps"> & { readonly signature?: SigningSettings | undefined },
@@ -126,4 +164,13 @@ function mustFit(account: AccountRecord, resource: string, used: number, limit: 
   const { plan } = account;
   if (limit === 0) throw notInPlan(`Tu plan no incluye ${what}.`, plan, resource);
   throw limitReached(402, `Tu plan permite hasta ${limit} ${what}.`, { plan, resource, limit, used });
+}
+
+/** Names at the network provider have lower-case letters, digits and underscores. */
+function metaNameOf(name: string): string {
+  const plain = name
+    .normalize("NFD")
+    .replace(/\p{Mn}/gu, "")
+    .toLowerCase();
+  return plain.replace(/[^a-z0-9]+/g, "_").replace(/^_+|_+$/g, "") || "plantilla";
 }

@@ -1,78 +1,196 @@
-import type { FastifyInstance, FastifyRequest } from "fastify";
 import { z } from "zod";
+import { parsePhone } from "../messaging/phone.ts";
+import { signingSchema } from "../signing.ts";
 import { messageStatuses } from "../statuses.ts";
-import type { MessageRecord } from "../world/records.ts";
-import type { ControlParts } from "./parts.ts";
-import { found, read, wholeNumber } from "./refusal.ts";
-import { accountOf, pageOf, pageQuery, params } from "./request.ts";
+import type { AutomationRecord, AutomationStep, ContactRecord, MessageRecord } from "../world/records.ts";
+import { type Call, type ControlParts, found, pageOf, pageQuery, type Routes, wholeNumber } from "./routes.ts";
 
+const text = z.string().min(1).max(4096);
+const name = z.string().min(1).max(200);
+const customerWord = z.strictObject({ text, name: z.string().max(200).exactOptional(), phoneNumberId: z.string().exactOptional() });
+const colleagueReply = z.strictObject({ phone: z.string(), text });
+const contactFacts = z.strictObject({
+  name: z.string().max(200).exactOptional(),
+  attributes: z.record(z.string(), z.string()).exactOptional(),
+});
+const templateStatus = z.enum(["approved", "pending", "rejected"]);
+const templateOrder = z.strictObject({
+  name,
+  body: text,
+  variables: z
+    .array(
+      z.strictObject({
+        name: z.string().min(1).max(100),
+        label: z.string().max(200).optional(),
+        example: z.string().max(1024),
+        fallback: z.string().max(1024).optional(),
+      }),
+    )
+    .default([]),
+  language: z.string().min(2).max(10).default("es_AR"),
+  category: z.string().min(1).max(50).default("UTILITY"),
+  status: templateStatus.default("approved"),
+});
+const campaignOrder = z
+  .strictObject({
+    name,
+    templateId: z.string().optional(),
+    phones: z.array(z.string()).min(1).max(1_000_000).optional(),
+    recipients: z.number().int().min(0).optional(),
+    perSecond: z.number().positive().max(10_000).optional(),
+  })
+  .refine(({ phones, recipients }) => (phones === undefined) !== (recipients === undefined), "needs phones or recipients, not both");
 const messagesQuery = pageQuery.extend({ status: z.string().optional(), origin: z.string().optional() });
-const eventsQuery = pageQuery.extend({ event: z.string().optional(), wamid: z.string().optional() });
 const statusOrder = z.strictObject({
   status: z.enum(messageStatuses),
   errorCode: z.union([z.string(), z.number()]).optional(),
 });
-/** A handler's patience; what takes longer is asked again. */
-const longestWaitMs = 600_000;
-const waitQuery = z.object({ forMs: wholeNumber(longestWaitMs).default(0) });
+const eventsQuery = pageQuery.extend({ event: z.string().optional(), wamid: z.string().optional() });
 const newEvent = z.strictObject({ event: z.string().min(1).max(256), data: z.record(z.string(), z.unknown()).default({}) });
+/** A handler's patience; what takes longer is asked again. */
+const waitQuery = z.object({ forMs: wholeNumber(600_000).default(0) });
 
-/** Messages with their true status, and the events that were emitted with their deliveries. */
-export function addMessageRoutes(app: FastifyInstance, { world, messaging, publisher, posting, baseClock }: ControlParts): void {
-  const messageOf = (request: FastifyRequest): MessageRecord => {
-    const { id: account } = accountOf(world, request);
-    const { id = "" } = params(request);
-    return found(world.messages.of(account, id) ?? world.messages.find(account, id), `message ${id}`);
-  };
-  app.get("/sandbox/messages", (request) => {
-    const { status, origin, ...page } = read(messagesQuery, request.query);
-    return pageOf(
-      world.messages.list(accountOf(world, request).id),
-      page,
-      (message) => (status === undefined || message.status === status) && (origin === undefined || message.origin === origin),
+const step: z.ZodType<AutomationStep> = z.lazy(() =>
+  z.union(
+    [
+      z.strictObject({ type: z.literal("send"), text }),
+      z.strictObject({ type: z.literal("send"), templateId: z.string(), variables: z.record(z.string(), z.string()).optional() }),
+      z.strictObject({ type: z.literal("wait"), ms: z.number().int().min(0) }),
+      z.strictObject({
+        type: z.literal("request"),
+        url: z.url({ protocol: /^https?$/ }),
+        body: z.unknown(),
+        onSuccess: z.array(step).optional(),
+        onError: z.array(step).optional(),
+      }),
+      z.strictObject({ type: z.literal("fail"), error: z.string() }),
+    ],
+    {
+      error:
+        "is no step: {type: send, text | templateId, variables?}, {type: wait, ms}, {type: request, url, body, onSuccess?, onError?} or {type: fail, error}",
+    },
+  ),
+) as z.ZodType<AutomationStep>;
+const steps = z.array(step).max(1_000);
+const automationStatus = z.enum(["draft", "published", "paused"]);
+const newAutomation = z.strictObject({
+  name,
+  trigger: z.enum(["manual", "incoming-webhook", "customer-message"]).default("manual"),
+  status: automationStatus.default("published"),
+  steps: steps.default([]),
+  signature: signingSchema.optional(),
+});
+const automationChange = z.strictObject({ status: automationStatus.exactOptional(), steps: steps.exactOptional() });
+
+/** The people around the service: customers, the human colleague, and the contacts that they are. */
+export function addPeopleRoutes({ on }: Routes, { world, messaging, customerWrites }: ControlParts): void {
+  // Whatever a customer writes counts as the reply to the last campaign message that they got: two words for one thing.
+  for (const word of ["messages", "replies"]) {
+    on(
+      "POST",
+      `/customers/:phone/${word}`,
+      ({ account, id, body }) => customerWrites(account.id, { phone: id, ...body(customerWord) }),
+      201,
     );
+  }
+  /** By a phone written in any way that sending takes. */
+  const contactWith = (account: string, phone: string): ContactRecord =>
+    found(world.contacts.find(account, parsePhone(phone) ?? phone), `contact ${phone}`);
+  on(
+    "POST",
+    "/colleague/replies",
+    ({ account, body }) => {
+      const { phone, text: words } = body(colleagueReply);
+      return messaging.reply(account.id, contactWith(account.id, phone).conversationId, words);
+    },
+    201,
+  );
+  const withConversation = (contact: ContactRecord): object => {
+    const conversation = world.conversations.get(contact.conversationId);
+    if (conversation === undefined) return { ...contact, conversation: null };
+    const { id, customerWroteAt, humanRepliedAt, runId } = conversation;
+    return { ...contact, conversation: { id, customerWroteAt, humanRepliedAt, runId } };
+  };
+  on("GET", "/contacts/:phone", ({ account, id }) => withConversation(contactWith(account.id, id)));
+  on("PUT", "/contacts/:phone", ({ account, id, body }) => {
+    const { contactId } = messaging.contactFor(account.id, id, body(contactFacts));
+    return withConversation(found(world.contacts.get(contactId), `contact ${id}`));
   });
-  app.get("/sandbox/messages/:id", messageOf);
-  app.post("/sandbox/messages/:id/status", (request) => {
-    const { status, errorCode } = read(statusOrder, request.body);
-    const { account, id } = messageOf(request);
+}
+
+/** What an account can start: templates, the campaigns that send them, automations and their runs. */
+export function addFlowRoutes({ on, listed, put }: Routes, { world, setup, campaigns, url, hookPath }: ControlParts): void {
+  const templateOf = listed("templates");
+  on("POST", "/templates", ({ account, body }) => setup.addTemplate(account, body(templateOrder)), 201);
+  on("PATCH", "/templates/:id", (call) =>
+    put("templates", Object.assign(templateOf(call), call.body(z.strictObject({ status: templateStatus })))),
+  );
+  on("DELETE", "/templates/:id", (call) => world.templates.delete(templateOf(call).id));
+  on("POST", "/campaigns", ({ account, body }) => campaigns.start(account.id, body(campaignOrder)), 201);
+
+  const shown = (automation: AutomationRecord) => ({
+    ...automation,
+    hookUrl: automation.trigger === "incoming-webhook" ? `${url()}${hookPath(automation)}` : null,
+  });
+  const automationOf = listed("automations", shown);
+  on("POST", "/automations", ({ account, body }) => shown(setup.addAutomation(account, body(newAutomation))), 201);
+  on("PATCH", "/automations/:id", (call) => shown(put("automations", Object.assign(automationOf(call), call.body(automationChange)))));
+  on("GET", "/runs", ({ account, query }) => pageOf(world.runs.list(account.id), query(pageQuery)));
+  on("GET", "/runs/:id", ({ account, id }) => found(world.runs.of(account.id, id), `run ${id}`));
+}
+
+/** Messages with their true status, and the events that were emitted with their deliveries. `stopping`: the sandbox stops. */
+export function addMessageRoutes(
+  { on }: Routes,
+  { world, messaging, publisher, posting, baseClock }: ControlParts,
+  stopping: Promise<void>,
+): void {
+  const messageOf = ({ account, id }: Call): MessageRecord =>
+    found(world.messages.of(account.id, id) ?? world.messages.find(account.id, id), `message ${id}`);
+  on("GET", "/messages", ({ account, query }) => {
+    const { status, origin, ...page } = query(messagesQuery);
+    const matches = (message: MessageRecord) =>
+      (status === undefined || message.status === status) && (origin === undefined || message.origin === origin);
+    return pageOf(world.messages.list(account.id), page, matches);
+  });
+  on("GET", "/messages/:id", messageOf);
+  on("POST", "/messages/:id/status", (call) => {
+    const { status, errorCode } = call.body(statusOrder);
+    const { account, id } = messageOf(call);
     return messaging.setStatus(account, id, status, errorCode);
   });
 
-  app.get("/sandbox/events", (request) => {
-    const { event, wamid, ...page } = read(eventsQuery, request.query);
-    const { id: account } = accountOf(world, request);
+  on("GET", "/events", ({ account, query }) => {
+    const { event, wamid, ...page } = query(eventsQuery);
     const { data, next } = pageOf(
-      world.events.list(account),
+      world.events.list(account.id),
       page,
       (record) => (event === undefined || record.event === event) && (wamid === undefined || record.wamid === wamid),
     );
     const wanted = new Set(data.map(({ id }) => id));
     const deliveries = Map.groupBy(
-      world.deliveries.list(account).filter(({ eventId }) => wanted.has(eventId)),
+      world.deliveries.list(account.id).filter(({ eventId }) => wanted.has(eventId)),
       ({ eventId }) => eventId,
     );
     return { data: data.map((record) => ({ ...record, deliveries: deliveries.get(record.id) ?? [] })), next };
   });
-  app.post("/sandbox/events", (request, reply) => {
-    const { id: account } = accountOf(world, request);
-    const { event, data } = read(newEvent, request.body);
-    const about = Object.fromEntries(
-      Object.entries({ wamid: data["wamid"], runId: data["runId"] }).filter(([, id]) => typeof id === "string"),
-    );
-    publisher.publish(account, event, data, about as { wamid?: string; runId?: string });
-    reply.code(201);
-    return found(world.events.list(account).at(-1), "event");
-  });
-  // Who waits would hold up a stop.
-  const stopping = Promise.withResolvers<void>();
-  app.addHook("preClose", async () => stopping.resolve());
-  app.get("/sandbox/deliveries/waiting", async (request) => {
-    const { forMs } = read(waitQuery, request.query);
+  on(
+    "POST",
+    "/events",
+    ({ account, body }) => {
+      const { event, data } = body(newEvent);
+      publisher.publish(account.id, event, data);
+      return found(world.events.list(account.id).at(-1), "event");
+    },
+    201,
+  );
+  on("GET", "/deliveries/waiting", async ({ query }) => {
+    const { forMs } = query(waitQuery);
     if (posting.waiting() > 0 && forMs > 0) {
       const late = Promise.withResolvers<void>();
       const cancel = baseClock.after(forMs, late.resolve);
-      await Promise.race([posting.idle(), late.promise, stopping.promise]);
+      // Who waits would hold up a stop.
+      await Promise.race([posting.idle(), late.promise, stopping]);
       cancel();
     }
     return { waiting: posting.waiting() };

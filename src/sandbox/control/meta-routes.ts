@@ -1,4 +1,3 @@
-import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { wabaIdOf } from "../main-account.ts";
 import type { MetaPublisher } from "../meta/publisher.ts";
@@ -7,7 +6,7 @@ import { type Update, userIdOf, waIdOf } from "../meta/update.ts";
 import { createRandom } from "../random.ts";
 import { createPhones, createWamids } from "../wamids.ts";
 import type { World } from "../world/world.ts";
-import { read } from "./refusal.ts";
+import type { Routes } from "./routes.ts";
 
 const newRequest = z.strictObject({
   updates: z.number().int().min(1).max(mostUpdates).default(mostUpdates),
@@ -18,17 +17,21 @@ const newRequest = z.strictObject({
 
 /** Requests of any size, about people and messages that are nowhere else. The same order gives the same updates. */
 export function addMetaRoutes(
-  app: FastifyInstance,
+  { on }: Routes,
   { world, meta }: { readonly world: World; readonly meta: Pick<MetaPublisher, "request"> },
 ): void {
-  app.post("/sandbox/meta/requests", (request, reply) => {
-    const { updates: count, bytes, seed } = read(newRequest, request.body);
-    const updates = madeUp(world, count, seed, 0);
-    const missing = Math.max(0, bytes - requestBody(updates).length);
-    const { id, body } = meta.request(missing === 0 ? updates : madeUp(world, count, seed, Math.floor(missing / Math.ceil(count / 2))));
-    reply.code(201);
-    return { id, updates: count, bytes: body.length };
-  });
+  on(
+    "POST",
+    "/meta/requests",
+    ({ body: given }) => {
+      const { updates: count, bytes, seed } = given(newRequest);
+      const updates = madeUp(world, count, seed, 0);
+      const missing = Math.max(0, bytes - requestBody(updates).length);
+      const { id, body } = meta.request(missing === 0 ? updates : madeUp(world, count, seed, Math.floor(missing / Math.ceil(count / 2))));
+      return { id, updates: count, bytes: body.length };
+    },
+    201,
+  );
 }
 
 /** Inbound messages and statuses in turn, spread over all numbers; `padding`: characters added to each inbound text. */

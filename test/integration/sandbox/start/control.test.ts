@@ -3,7 +3,7 @@ import Fastify from "fastify";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { addControlRoutes } from "../../../../src/sandbox/control/control.ts";
-import type { ControlParts } from "../../../../src/sandbox/control/parts.ts";
+import type { ControlParts } from "../../../../src/sandbox/control/routes.ts";
 import { type Answer, type Sandbox, startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
 import { openDownstream } from "../../../harness/downstream.ts";
 import { usageOf } from "../../../harness/sandbox-usage.ts";

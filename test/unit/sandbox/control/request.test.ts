@@ -2,8 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { invalid } from "../../../../src/sandbox/api/fault.ts";
-import { answerOf, Refusal, read } from "../../../../src/sandbox/control/refusal.ts";
-import { pageOf } from "../../../../src/sandbox/control/request.ts";
+import { answerOf, pageOf, Refusal, read } from "../../../../src/sandbox/control/routes.ts";
 
 const idOf = (n: number) => ({ id: String(n).padStart(4, "0"), isOdd: n % 2 === 1 });
 
