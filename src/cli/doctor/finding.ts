@@ -1,3 +1,6 @@
+import { failureOf } from "../control-client.ts";
+import { CommandFailed } from "../io.ts";
+
 /** One line of `doctor`. */
 export interface Finding {
   /** Name of the check. */
@@ -9,20 +12,23 @@ export interface Finding {
   readonly todo?: string;
 }
 
-export function ok(check: string, message: string): Finding {
-  return { check, level: "ok", message };
-}
+type Say = (check: string, message: string) => Finding;
+type SayWithRemedy = (check: string, message: string, todo: string) => Finding;
 
-export function warn(check: string, message: string, todo: string): Finding {
-  return { check, level: "warn", message, todo };
-}
+export const ok: Say = (check, message) => ({ check, level: "ok", message });
+export const skip: Say = (check, message) => ({ check, level: "skip", message });
+export const warn: SayWithRemedy = (check, message, todo) => ({ check, level: "warn", message, todo });
+export const fail: SayWithRemedy = (check, message, todo) => ({ check, level: "fail", message, todo });
 
-export function fail(check: string, message: string, todo: string): Finding {
-  return { check, level: "fail", message, todo };
-}
-
-export function skip(check: string, message: string): Finding {
-  return { check, level: "skip", message };
+/** What `run` finds. A request that the relay refuses is a failure of the check. */
+export async function orFail(check: string, subject: string, todo: string, run: () => Promise<Finding[]>): Promise<Finding[]> {
+  try {
+    return await run();
+  } catch (error) {
+    const failure = failureOf(error);
+    if (!(failure instanceof CommandFailed)) throw failure;
+    return [fail(check, `${subject}${failure.message}`, todo)];
+  }
 }
 
 /** Bytes for a person: `1.4 GiB`. */

@@ -1,5 +1,8 @@
+import { statSync } from "node:fs";
+import { z } from "zod";
 import { storePlace } from "../../app/instance.ts";
 import { RelayClientError } from "../../client/connection.ts";
+import { envFilePath } from "../../config/env-file.ts";
 import type { Settings } from "../../config/schema.ts";
 import { relayVersion } from "../../model/version.ts";
 import {
@@ -14,66 +17,69 @@ import {
 import { CommandFailed } from "../io.ts";
 import { authorized, controlAddress } from "../reach-relay.ts";
 import { type Finding, fail, ok, skip, warn } from "./finding.ts";
+import type { Acting } from "./report.ts";
+import type { OwnStore } from "./store.ts";
 
-/** The processes that use a store, as the store names them. */
-export interface Held {
-  /** A process has the file open for writing. Always false for a server. */
-  readonly isHeld: boolean;
-  /** Null: unknown. */
-  readonly users: readonly { readonly id: string; readonly text: string }[] | null;
-}
-
-/** The store of the settings file, as doctor found it. */
-export interface OwnStore extends Held {
-  readonly storage: Settings["storage"];
-}
-
-interface RelayFound {
+export interface RelayFound {
   readonly findings: readonly Finding[];
-  /** Null: the control API cannot be used, for the reason in a finding. */
+  /** With the scope `read`. Null: the control API cannot be used, for the reason in a finding. */
   readonly client: ControlClient | null;
   /** Where the relay of these settings answers; null: it does not. */
   readonly at: Reachable | null;
+  /** Who performs handshakes. */
+  readonly acting: (options: { readonly offline: boolean; readonly handshake: boolean }) => Acting;
 }
 
 type Answering = Extract<Listener, { kind: "relay" }>;
+const check = "relay";
 
 /** Whether the relay of these settings answers, is ready, uses their store and has this version. */
-export async function checkRelay(config: string, settings: Settings, store: OwnStore): Promise<RelayFound> {
-  const at = controlAddress(settings.server);
-  const only = (finding: Finding): RelayFound => ({ findings: [finding], client: null, at: null });
-  if (at === null) {
+export async function findRelay(config: string, settings: Settings, store: OwnStore): Promise<RelayFound> {
+  const { findings, client, at } = await connectTo(config, settings, store);
+  return {
+    findings,
+    client,
+    at,
+    acting({ offline, handshake: repeat }) {
+      const acting = offline || at === null ? null : authorized(at, settings.control.tokens, "replay");
+      const missing = `no token in ${config} has the scope replay for all accounts`;
+      return { client: acting, why: offline ? "--offline" : at === null ? "the relay performs it, and does not answer" : missing, repeat };
+    },
+  };
+}
+
+async function connectTo(config: string, { server, control }: Settings, store: OwnStore): Promise<Omit<RelayFound, "acting">> {
+  const at = controlAddress(server);
+  const only = (finding: Finding) => ({ findings: [finding], client: null, at: null });
+  if (at === null)
     return only(
-      store.isHeld ? ok("relay", "runs; server.port is 0, so its address is unknown") : warn("relay", "does not run", "wamid-relay serve"),
+      store.isHeld ? ok(check, "runs; server.port is 0, so its address is unknown") : warn(check, "does not run", "wamid-relay serve"),
     );
-  }
-  const { url } = at;
   try {
     const found = await probeListener(at, probeWithinMs);
-    if (found.kind === "nobody") return only(judgeSilence(url, store));
+    if (found.kind === "nobody") return only(judgeSilence(at.url, store));
     if (found.kind === "stranger") {
       const todo = 'change server.port, or stop the process that "ss -ltnp" names';
-      return only(fail("relay", `what listens at ${url} is not a wamid-relay`, todo));
+      return only(fail(check, `what listens at ${at.url} is not a wamid-relay`, todo));
     }
-    const stranger = judgeIdentity(url, found, store);
+    const stranger = judgeIdentity(at.url, found, store);
     // The token of these settings is not for another relay.
     if (stranger !== null) return only(stranger);
     const findings = [await checkReadiness(at, found), judgeVersion(found.version, relayVersion())];
-    const client = authorized(at, settings.control.tokens, "read");
+    const client = authorized(at, control.tokens, "read");
     const why =
       client === null ? `no token in ${config} has the scope read for all accounts (control.tokens)` : await refusal(client, config);
     return why === null ? { findings, client, at } : { findings: [...findings, skip("control API", why)], client: null, at };
   } catch (error) {
-    if (error instanceof CommandFailed) return only(fail("relay", error.message, "see whether the process hangs"));
+    if (error instanceof CommandFailed) return only(fail(check, error.message, "see whether the process hangs"));
     throw error;
   }
 }
 
-function judgeSilence(url: string, { isHeld, users }: Held): Finding {
-  if (!isHeld) return warn("relay", `does not run: nothing listens at ${url}`, "wamid-relay serve");
-  const user = users?.[0]?.text ?? "a process";
+function judgeSilence(url: string, { isHeld, users }: OwnStore): Finding {
+  if (!isHeld) return warn(check, `does not run: nothing listens at ${url}`, "wamid-relay serve");
   const todo = "if it runs with other settings, give doctor those; else stop it and start it again";
-  return fail("relay", `${user} holds the store, and nothing answers at ${url}`, todo);
+  return fail(check, `${users?.[0]?.text ?? "a process"} holds the store, and nothing answers at ${url}`, todo);
 }
 
 /** A finding when the relay that answers is not one of those that use the store of the settings. */
@@ -83,7 +89,7 @@ export function judgeIdentity(url: string, { instance, version }: Answering, { s
   const named = users.map(({ id, text }) => `${text} (instance ${id})`);
   const used = users.length === 0 ? `no process uses ${place}` : `${place} is used by ${named.join(", ")}`;
   return fail(
-    "relay",
+    check,
     `another relay answers at ${url} (instance ${instance}, version ${version}); ${used}`,
     "give one of the two another server.port, or give doctor the settings of the other relay",
   );
@@ -91,7 +97,6 @@ export function judgeIdentity(url: string, { instance, version }: Answering, { s
 
 async function checkReadiness(at: Reachable, { instance }: Answering): Promise<Finding> {
   const { url } = at;
-  const check = "relay";
   const { status, json } = await readReadiness(at);
   if (status === 200) return ok(check, `ready at ${url} (instance ${instance})`);
   const { reason, draining } = json;
@@ -102,11 +107,8 @@ async function checkReadiness(at: Reachable, { instance }: Answering): Promise<F
 
 export function judgeVersion(running: string, own: string): Finding {
   if (running === own) return ok("version", own);
-  return fail(
-    "version",
-    `the running relay has version ${running}, and this command has ${own}`,
-    "restart the relay to run the new version",
-  );
+  const message = `the running relay has version ${running}, and this command has ${own}`;
+  return fail("version", message, "restart the relay to run the new version");
 }
 
 /** Why the relay does not answer `/v1` with these tokens; null: it does. */
@@ -119,4 +121,51 @@ async function refusal(client: ControlClient, config: string): Promise<string | 
     if (error.status === 404) return "a process with the role work has no control API; give doctor the port of one that receives";
     return `the relay refuses the tokens of ${config} (${error.status}: ${error.message}); if you changed them, reload the relay`;
   }
+}
+
+/** `settings` of `/readyz`. */
+const reloadSchema = z.object({
+  loadedAt: z.string(),
+  refusedAt: z.string().nullable(),
+  faults: z.number(),
+  needRestart: z.array(z.string()),
+});
+
+interface SettingsFiles {
+  readonly config: string;
+  readonly envFile?: string | undefined;
+  /** False: the settings file has faults now, so a restart would fail. */
+  readonly isValid: boolean;
+}
+
+/** What the last reload of the relay did. No finding where no relay of this version answers, which other checks report. */
+export async function checkReload(at: Reachable | null, { config, envFile, isValid }: SettingsFiles): Promise<Finding[]> {
+  if (at === null) return [];
+  try {
+    const { json } = await readReadiness(at);
+    const { data } = reloadSchema.safeParse(json["settings"]);
+    if (data === undefined) return [];
+    const isNewer = (path: string) => (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0) > Date.parse(data.loadedAt);
+    return [judgeReload(data, { isValid }, [config, envFilePath(config, envFile)].find(isNewer) ?? null)];
+  } catch (error) {
+    if (error instanceof CommandFailed) return [];
+    throw error;
+  }
+}
+
+/** `changed`: a file that was changed after the relay read it; null: none. */
+export function judgeReload(
+  { loadedAt, refusedAt, faults, needRestart }: z.infer<typeof reloadSchema>,
+  { isValid }: Pick<SettingsFiles, "isValid">,
+  changed: string | null,
+): Finding {
+  if (refusedAt !== null) {
+    const message = `the relay refused the reload at ${refusedAt}: ${faults} ${faults === 1 ? "fault" : "faults"}; the settings of ${loadedAt} stay in effect`;
+    return isValid
+      ? warn("reload", message, "the settings file is valid now: wamid-relay reload")
+      : fail("reload", message, "correct the settings file, then wamid-relay reload; a restart would fail");
+  }
+  if (changed !== null) return warn("reload", `${changed} was changed after the relay read it at ${loadedAt}`, "wamid-relay reload");
+  if (needRestart.length > 0) return warn("reload", `not in effect before a restart: ${needRestart.join(", ")}`, "restart the relay");
+  return ok("reload", `the settings in effect were read at ${loadedAt}`);
 }

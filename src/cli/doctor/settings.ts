@@ -10,6 +10,7 @@ import { readPostgresUrl } from "../../model/postgres.ts";
 import { Secret } from "../../model/secret.ts";
 import { spanText } from "../../model/span-text.ts";
 import { readRedisUrl } from "../../net/redis.ts";
+import { expiryOf } from "../../net/tls.ts";
 import { secretUsage } from "../../receive/signature/usage.ts";
 import { counted } from "../output.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
@@ -27,27 +28,20 @@ export function checkSettings(
     const todo = "correct it; docs/reference/settings.md";
     return { settings: null, findings: error.faults.map((fault) => fail("settings", faultLine(fault), todo)) };
   }
-  const found = warnings(settings).map((warning) =>
-    warn("settings", `${warning.path}: ${warning.message}`, "see docs/reference/settings.md"),
-  );
   const sums = `${counted(settings.sources, "source")}, ${counted(settings.routes, "route")}`;
-  return { settings, findings: [ok("settings", `${path} is valid: ${sums}`), ...found, ...checkReaders(path, settings)] };
+  const found = warnings(settings).map(({ path: at, message }) => warn("settings", `${at}: ${message}`, "see docs/reference/settings.md"));
+  return { settings, findings: [ok("settings", `${path} is valid: ${sums}`), ...found] };
 }
 
 /** Secrets written into a file that everybody on the machine may read. */
-function checkReaders(path: string, settings: Settings): Finding[] {
-  const { mode } = statSync(path);
+export function checkReaders(path: string, settings: Settings): Finding {
+  const check = "settings file";
   const text = readFileSync(path, "utf8");
   const literal = [...secretsIn(settings)].filter((secret) => isTelling(secret) && text.includes(secret.reveal())).length;
-  if (literal === 0) return [ok("settings file", "holds no secret itself")];
-  if ((mode & 0o004) === 0) return [ok("settings file", `holds ${literal} secrets, and not everybody may read it`)];
-  return [
-    warn(
-      "settings file",
-      `${path} holds ${literal} secrets in clear, and every user of this machine may read it`,
-      `chmod o-r ${path}, or put the secrets into the environment as \${NAME}`,
-    ),
-  ];
+  if (literal === 0) return ok(check, "holds no secret itself");
+  if ((statSync(path).mode & 0o004) === 0) return ok(check, `holds ${literal} secrets, and not everybody may read it`);
+  const message = `${path} holds ${literal} secrets in clear, and every user of this machine may read it`;
+  return warn(check, message, `chmod o-r ${path}, or put the secrets into the environment as \${NAME}`);
 }
 
 /** The URL of a server is kept as a secret for the password that may be in it. */
@@ -92,38 +86,52 @@ export function judgeSecrets(sources: Settings["sources"], reported: readonly Se
   });
 }
 
-/** `othersAt`: last use of another secret of the source; 0: never, or there is no other. */
+/** `othersAt`: last use of another secret of the source; 0: never, or there is no other. `isKnown`: by the running relay. */
 function judgeUse(use: SecretUseView, isFirst: boolean, othersAt: number, now: number, isKnown: boolean | null): Finding {
   const check = "secrets";
   const name = `${use.source}: ${use.place?.split(".").at(-1)} (${use.secret})`;
   if (isKnown === false) {
-    return fail(
-      check,
-      `${name}: the running relay does not have it, and answers 401 to webhooks signed with it`,
-      "reload or restart the relay; give the secret to the service only after that",
-    );
+    const todo = "reload or restart the relay; give the secret to the service only after that";
+    return fail(check, `${name}: the running relay does not have it, and answers 401 to webhooks signed with it`, todo);
   }
   if (use.lastAt === null) {
     if (othersAt === 0) return ok(check, `${name} has verified nothing yet`);
     // The settings name the new one first.
     if (!isFirst) return ok(check, `${name} has never verified anything: safe to drop, unless it is the new one`);
-    return warn(
-      check,
-      `${name} has verified nothing: the service does not sign with it yet`,
-      isKnown === null
-        ? "start or reload the relay with it first; then give it to the service, and keep the other one until it signs"
-        : "the running relay has it: give it to the service, and keep the other one until it signs",
-    );
+    const first = isKnown === null ? "start or reload the relay with it first; then" : "the running relay has it:";
+    const todo = `${first} give it to the service, and keep the other one until it signs`;
+    return warn(check, `${name} has verified nothing: the service does not sign with it yet`, todo);
   }
   const silentMs = now - use.lastAt;
+  const silent = spanText(silentMs);
   const sums = `${counted(use.events, "event")} since ${new Date(use.firstAt ?? use.lastAt).toISOString()}`;
-  if (othersAt > use.lastAt) {
-    if (silentMs >= quietMs)
-      return ok(check, `${name} has verified nothing for ${spanText(silentMs)}, while another one did (before that ${sums}): safe to drop`);
-    return ok(
-      check,
-      `${name} verified ${sums}, the last one ${spanText(silentMs)} ago: keep it until it has verified nothing for ${spanText(quietMs)}`,
-    );
-  }
-  return ok(check, `${name} verified ${sums}, the last one ${spanText(silentMs)} ago: in use`);
+  if (othersAt <= use.lastAt) return ok(check, `${name} verified ${sums}, the last one ${silent} ago: in use`);
+  if (silentMs >= quietMs)
+    return ok(check, `${name} has verified nothing for ${silent}, while another one did (before that ${sums}): safe to drop`);
+  const until = `keep it until it has verified nothing for ${spanText(quietMs)}`;
+  return ok(check, `${name} verified ${sums}, the last one ${silent} ago: ${until}`);
+}
+
+/** Time enough to renew a certificate. */
+const expiresSoonMs = 14 * 86_400_000;
+
+/** Certificates of the settings that have expired, or soon will. */
+export function judgeExpiries(
+  { server, accounts, routes, sources }: Pick<Settings, "server" | "accounts" | "routes" | "sources">,
+  now: number,
+): Finding[] {
+  const places = [
+    ["server.tls", server.tls] as const,
+    ["server.control.tls", server.control?.tls] as const,
+    ...Object.entries(accounts).map(([name, { tls }]) => [`accounts.${name}.tls`, tls] as const),
+    ...routes.map(({ name, to }) => [`tls of the route ${name}`, to.tls] as const),
+    ...Object.entries(sources).map(([name, source]) => [`sources.${name}.to.tls`, "to" in source ? source.to?.tls : undefined] as const),
+  ];
+  return places.flatMap(([place, tls]) => {
+    const at = expiryOf(tls);
+    if (at === null || at > now + expiresSoonMs) return [];
+    const day = new Date(at).toISOString().slice(0, 10);
+    const [judge, word] = at <= now ? ([fail, "expired"] as const) : ([warn, "expires"] as const);
+    return [judge("certificate", `${place}: ${word} on ${day}`, "renew it, and reload")];
+  });
 }

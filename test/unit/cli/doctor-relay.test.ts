@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { judgeIdentity, judgeVersion, type OwnStore } from "../../../src/cli/doctor/relay.ts";
+import { judgeIdentity, judgeVersion } from "../../../src/cli/doctor/relay.ts";
 import { judgeSecrets } from "../../../src/cli/doctor/settings.ts";
+import type { OwnStore } from "../../../src/cli/doctor/store.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 
 const url = "http://127.0.0.1:8080";

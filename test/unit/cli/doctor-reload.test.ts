@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { judgeReload } from "../../../src/cli/doctor/reload.ts";
+import { judgeReload } from "../../../src/cli/doctor/relay.ts";
 
 const status = { loadedAt: "2026-11-21T12:00:00.000Z", refusedAt: null, faults: 0, needRestart: [] };
 const refused = { ...status, refusedAt: "2026-11-21T12:05:00.000Z", faults: 1 };

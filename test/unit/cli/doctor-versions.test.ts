@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { judgeVersions } from "../../../src/cli/doctor/processes.ts";
+import { judgeVersions } from "../../../src/cli/doctor/store.ts";
 import type { Presence } from "../../../src/store/postgres/presence.ts";
 
 test("processes of different versions on one store are a warning that names them", () => {

@@ -1,0 +1,150 @@
+import type { AnswerOf } from "../../client/relay-client.ts";
+import type { Settings } from "../../config/schema.ts";
+import type { DeliveryGroup } from "../../model/answers.ts";
+import { type AttentionKind, about, conditionOf, conditions } from "../../model/attention.ts";
+import type { DatabaseRisk } from "../../model/database.ts";
+import { spanText } from "../../model/span-text.ts";
+import type { ControlClient } from "../control-client.ts";
+import { type Finding, fail, ok, orFail, skip, warn } from "./finding.ts";
+
+type Overview = AnswerOf<"getOverview">;
+type Source = AnswerOf<"listSources">["data"][number];
+export type Report = Awaited<ReturnType<typeof readReport>>;
+
+/** What a relay reports of itself, or a reader of its store. */
+export async function readReport(client: ControlClient) {
+  const { at, attention, destinations } = await client.getOverview();
+  const { data: groups } = await client.groupDeliveries();
+  const { data: secrets } = await client.listSecrets();
+  const { data: sources } = await client.listSources();
+  const [newest] = (await client.listEvents({ limit: 1 })).data;
+  const newestEventAt = newest === undefined ? null : Date.parse(newest.receivedAt);
+  return { at: Date.parse(at), attention, destinations, groups, secrets, sources, newestEventAt };
+}
+
+/** The check that each kind of attention belongs to. Null: other checks report it, with the state of the settings file. */
+const checkOf: Readonly<Record<AttentionKind, string | null>> = {
+  "store-failing": null,
+  "database-unsafe": "postgres durability",
+  "database-strained": "postgres",
+  "no-webhooks": "webhooks",
+  "destination-stopped": "destination",
+  "destination-failing": "destination",
+  "destination-paused": "destination",
+  "destination-slow": "destination",
+  "account-stopped": "service",
+  "reconcile-failing": "polls",
+  "dead-letters": "dead letters",
+  quarantined: "quarantine",
+  unassigned: "numbers",
+  "settings-refused": null,
+};
+
+const levelOf = (severity: "error" | "warning") => (severity === "error" ? "fail" : "warn");
+
+/** The console's list, in its words, with the command that helps. */
+export function judgeAttention(
+  entries: readonly Pick<Overview["attention"][number], "kind" | "severity" | "subject" | "text">[],
+): Finding[] {
+  const found = entries.flatMap(({ kind, severity, subject, text }): Finding[] => {
+    const check = checkOf[kind];
+    if (check === null) return [];
+    const { command } = conditions[conditionOf({ kind, severity })];
+    return [{ check, level: levelOf(severity), message: text, ...(command === undefined ? {} : { todo: about(command, subject) }) }];
+  });
+  return found.length === 0 ? [ok("attention", "nothing needs action")] : found;
+}
+
+/** The same of a server without a store, which no relay judges. */
+export function judgeRisk({ condition, text, cure }: DatabaseRisk): Finding {
+  const { kind, severity } = conditions[condition];
+  return { check: checkOf[kind] ?? "postgres", level: levelOf(severity), message: text, todo: cure };
+}
+
+/** What waits, and routes missing from the settings. */
+export function judgeBacklog(groups: readonly Pick<DeliveryGroup, "route" | "state" | "count">[], routes: Settings["routes"]): Finding[] {
+  const waiting = new Map<string, number>();
+  for (const { route, state, count } of groups) if (state !== "dead") waiting.set(route, (waiting.get(route) ?? 0) + count);
+  const missing = [...waiting].filter(([route]) => !route.startsWith("proxy:") && !routes.some(({ name }) => name === route));
+  return [
+    ok("backlog", `${[...waiting.values()].reduce((sum, count) => sum + count, 0)} deliveries wait`),
+    ...missing.map(([route, count]) => {
+      const text = `${count} deliveries wait for the route ${route}, which is not in the settings`;
+      return warn("backlog", text, "put the route back, by its old name");
+    }),
+  ];
+}
+
+/** Meta's handshake with each source that has verify tokens, and the numbers that events came for. `at`: the relay's time. */
+export function judgeSources(sources: readonly Source[], at: number): Finding[] {
+  return sources.flatMap((source) => [...judgeHandshake(source), ...source.numbers.map((number) => judgeNumber(source, number, at))]);
+}
+
+function judgeHandshake({ source, handshake, numbers }: Source): Finding[] {
+  if (handshake === null) return [];
+  if (handshake.doneAt !== null) return [ok("source", `${source}: Meta performed the handshake on ${handshake.doneAt}`)];
+  // An override or another app may have been verified before this store began.
+  if (numbers.length > 0) return [ok("source", `${source}: no handshake was received, but events are`)];
+  const todo = `enter the callback URL that ends in /webhooks/${source} and a verify token in the dashboard of the app at Meta`;
+  return [warn("source", `${source}: no handshake was received yet`, todo)];
+}
+
+function judgeNumber({ source }: Source, { number, account, lastAt }: Source["numbers"][number], at: number): Finding {
+  const last = `the last event came ${spanText(at - Date.parse(lastAt))} ago`;
+  if (account !== null) return ok("source", `${source}: number ${number}, account ${account}: ${last}`);
+  const todo = `add it to sources.${source}.accounts, reload, and release its events: wamid-relay replay --disposition unassigned`;
+  return warn("source", `${source}: number ${number} has no account: ${last}`, todo);
+}
+
+/** The relay as the one who performs handshakes and asks Meta. */
+export interface Acting {
+  /** With the scope `replay`. Null: see `why`. */
+  readonly client: ControlClient | null;
+  readonly why: string;
+  /** Also handshakes that succeeded before. */
+  readonly repeat: boolean;
+}
+
+/** Meta's handshake with the destinations that have a `verifyToken`, one at a time. */
+export async function checkHandshakes(destinations: Overview["destinations"], acting: Acting): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  for (const { route, handshake } of destinations) {
+    if (handshake !== null) findings.push(...(await checkHandshake(route, handshake.doneAt, acting)));
+  }
+  return findings;
+}
+
+async function checkHandshake(route: string, doneAt: string | null, { client, why, repeat }: Acting): Promise<Finding[]> {
+  const check = "handshake";
+  if (doneAt !== null && !(repeat && client !== null)) return [ok(check, `${route}: done on ${doneAt}`)];
+  if (client === null) return [skip(check, `${route}: ${why}`)];
+  const todo = `correct to.url and to.verifyToken of ${route}, and see whether the app runs`;
+  return orFail(check, `${route}: `, todo, async () => {
+    const answer = await client.performHandshake({ route, repeat });
+    if (answer.problem === null) return [ok(check, `${route}: done on ${answer.doneAt}`)];
+    const before = answer.doneAt === null ? "" : `; it succeeded on ${answer.doneAt}, and the app may take its token only once`;
+    return [fail(check, `${route}: ${answer.problem}${before}`, todo)];
+  });
+}
+
+/** Whether Meta sends the webhooks of each source with `graph` there, as its Graph API says. The relay asks. */
+export async function checkCallbacks(sources: Settings["sources"], { client, why }: Acting): Promise<Finding[]> {
+  const check = "callback";
+  const todo = "see docs/how-to/connect-meta.md";
+  const findings: Finding[] = [];
+  for (const [source, settings] of Object.entries(sources)) {
+    if (settings.kind !== "events" || settings.format !== "meta" || settings.graph === undefined) continue;
+    if (client === null) findings.push(skip(check, `${source}: ${why}`));
+    else
+      findings.push(
+        ...(await orFail(check, `${source}: `, todo, async () => {
+          const { problems, facts } = await client.checkSource({ source });
+          return [
+            ...problems.map((text) => fail(check, `${source}: ${text}`, todo)),
+            ...facts.map((text) => ok(check, `${source}: ${text}`)),
+          ];
+        })),
+      );
+  }
+  return findings;
+}
