@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
-import { dirname, join, resolve } from "node:path";
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { isAbsolute, join, relative, resolve } from "node:path";
+import { createInterface } from "node:readline";
 import { type Command, InvalidArgumentError } from "commander";
 import { readPostgresUrl } from "../model/postgres.ts";
-import { envText, fromHere, type NewFile, projectOf, refuseExisting, schemaOf, type Variable, writeFiles } from "./init/files.ts";
-import { createQuestions, type Terminal } from "./init/questions.ts";
-import { type SettingsParts, settingsText } from "./init/settings-text.ts";
+import { envText, type SettingsParts, settingsText, type Variable } from "./init/texts.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { choice, givenArgument, httpUrl } from "./options.ts";
 import { print } from "./output.ts";
@@ -96,51 +96,47 @@ function secretText(text: string): string {
   return text;
 }
 
-/** What a relay needs to know, complete. */
-interface Answers {
-  readonly provider: SettingsParts["provider"];
-  readonly serviceName: string;
-  readonly downstream: string;
-  readonly storage: SettingsParts["storage"];
-  readonly postgresUrl: string;
+/** Where the questions go. */
+interface Terminal {
+  readonly input: NodeJS.ReadableStream;
+  readonly output: NodeJS.WritableStream;
+  /** True when a person can answer. */
+  readonly isTerminal: boolean | undefined;
 }
 
-const defaults: Answers = {
-  provider: "standard",
-  serviceName: "acme",
-  downstream: "http://127.0.0.1:3000/webhooks",
-  storage: "sqlite",
-  postgresUrl: "postgres://relay@127.0.0.1:5432/relay",
-};
-
-/** Asks, writes and checks. `terminal` is where the questions go. */
+/** Asks, writes and checks. */
 export async function runInit(command: Command, options: Options, io: Io, terminal: Terminal): Promise<void> {
   const folder = resolve(options.dir);
-  const settings = join(folder, "relay.yaml");
-  const envFile = join(folder, ".env");
-  refuseExisting([settings, envFile]);
+  const [settings, envFile, schema] = [join(folder, "relay.yaml"), join(folder, ".env"), join(folder, "relay.schema.json")];
+  const existing = [settings, envFile].filter((path) => existsSync(path));
+  if (existing.length > 0) throw alreadyThere(existing);
   const answers = await answersOf(command, options, terminal);
-  const isMeta = answers.provider === "meta";
-  const [secretName, givenSecret, about] = isMeta
-    ? (["META_APP_SECRET", options.appSecret, "App secret of the app at Meta, which signs its webhooks."] as const)
-    : (["WEBHOOK_SECRET", options.webhookSecret, "Secret of the webhook at the messaging service, which signs its events."] as const);
-  const inboundSecret = givenSecret ?? givenVariable(io, secretName);
-  const apiKey = options.apiKey ?? (isMeta ? undefined : givenVariable(io, "MESSAGING_API_KEY"));
-  const schema = await schemaOf(folder);
-  const [{ isPrivateHost }, { placeholderPrefix }] = await Promise.all([
+  const [{ isPrivateHost }, { placeholderPrefix }, { editorSchema }] = await Promise.all([
     import("../config/private-address.ts"),
     import("../model/secret.ts"),
+    import("../config/json-schema.ts"),
   ]);
   const random = (bytes: number) => randomBytes(bytes).toString("hex");
-  // Random, so that a relay that runs with the placeholder accepts no event that anybody else signed.
-  const placeholder = () => `${placeholderPrefix}${random(16)}`;
   const { port, baseUrl } = options;
+  const isMeta = answers.provider === "meta";
+  const secretName = isMeta ? "META_APP_SECRET" : "WEBHOOK_SECRET";
+  const apiKey = options.apiKey ?? (isMeta ? undefined : givenVariable(io, "MESSAGING_API_KEY"));
   const isCallable = baseUrl !== undefined || apiKey !== undefined;
+  const secrets: Readonly<Record<string, string | undefined>> = {
+    [secretName]: (isMeta ? options.appSecret : options.webhookSecret) ?? givenVariable(io, secretName),
+    ...(isCallable ? { MESSAGING_API_KEY: apiKey } : {}),
+  };
+  const placeholders = Object.keys(secrets).filter((name) => secrets[name] === undefined);
+  // Random, so that a relay that runs with the placeholder accepts no event that anybody else signed.
+  const orPlaceholder = (name: string) => secrets[name] ?? `${placeholderPrefix}${random(16)}`;
   const verifyToken = isMeta ? (options.verifyToken ?? random(16)) : null;
+  const about = isMeta
+    ? "App secret of the app at Meta, which signs its webhooks."
+    : "Secret of the webhook at the messaging service, which signs its events.";
   const variables: Variable[] = [
-    [secretName, inboundSecret ?? placeholder(), about],
-    ...(verifyToken === null ? [] : [["META_VERIFY_TOKEN", verifyToken, "Verify token for the dashboard of the app at Meta."] as const]),
-    ...(isCallable ? [["MESSAGING_API_KEY", apiKey ?? placeholder(), "API key of the account at the messaging service."] as const] : []),
+    [secretName, orPlaceholder(secretName), about],
+    ["META_VERIFY_TOKEN", verifyToken, "Verify token for the dashboard of the app at Meta."],
+    ["MESSAGING_API_KEY", isCallable ? orPlaceholder("MESSAGING_API_KEY") : null, "API key of the account at the messaging service."],
     ["RELAY_TOKEN", random(32), "Bearer token of the control API. The wamid-relay commands use it too."],
     isMeta
       ? ["DOWNSTREAM_SECRET", random(32), "Signs deliveries as Meta does. Give it to the downstream as its app secret."]
@@ -149,55 +145,66 @@ export async function runInit(command: Command, options: Options, io: Io, termin
           `whsec_${randomBytes(32).toString("base64")}`,
           "Signs deliveries (Standard Webhooks). Give it to the downstream.",
         ],
-    ...(answers.storage === "postgres"
-      ? [["POSTGRES_URL", answers.postgresUrl, "Address of the PostgreSQL database, with user and password."] as const]
-      : []),
+    [
+      "POSTGRES_URL",
+      answers.storage === "postgres" ? answers.postgresUrl : null,
+      "Address of the PostgreSQL database, with user and password.",
+    ],
   ];
-  const text = settingsText({
-    ...answers,
-    port,
-    ...(baseUrl === undefined ? {} : { baseUrl }),
-    isCallable,
-    schema: schema.reference,
-    database: join(folder, "data", "relay.db"),
-    isPrivate: isPrivateHost(answers.downstream),
-  });
-  const files: NewFile[] = [
-    { path: envFile, text: envText(variables), mode: 0o600 },
-    ...(schema.text === null ? [] : [{ path: join(folder, "relay.schema.json"), text: schema.text, mode: 0o644, isOurs: true }]),
-    { path: settings, text, mode: 0o644 },
-  ];
-  await writeFiles(folder, files, { settings, envFile, io });
+  const database = join(folder, "data", "relay.db");
+  const text = settingsText({ ...answers, port, baseUrl, isCallable, database, isPrivate: isPrivateHost(answers.downstream) });
+  const written: string[] = [];
+  const write = (path: string, text: string, mode: number, flag: "w" | "wx"): void => {
+    // Fails where the name is taken, also by what came during the questions.
+    writeFileSync(path, text, { mode, flag });
+    written.push(path);
+  };
+  try {
+    mkdirSync(folder, { recursive: true });
+    write(envFile, envText(variables), 0o600, "wx");
+    write(settings, text, 0o644, "wx");
+    write(schema, `${JSON.stringify(editorSchema(), null, 2)}\n`, 0o644, "w");
+    const { readSettings } = await import("./settings-option.ts");
+    readSettings({ config: settings, envFile }, io);
+  } catch (error) {
+    for (const path of written) rmSync(path, { force: true });
+    if (error instanceof CommandFailed) throw error;
+    const { code, path, message } = error as NodeJS.ErrnoException;
+    if (code === "EEXIST" && path !== undefined) throw alreadyThere([path]);
+    throw new CommandFailed(`cannot write to ${fromHere(folder)}: ${message}`);
+  }
 
-  const placeholders = [
-    ...(inboundSecret === undefined ? [secretName] : []),
-    ...(isCallable && apiKey === undefined ? ["MESSAGING_API_KEY"] : []),
-  ];
-  const sample = isMeta ? "trigger meta.status" : "trigger message.status";
-  const next = ["config check", "serve", sample].map((words) => commandText(words, settings, io));
-  if (options.json === true) {
-    const copied = schema.text === null ? null : join(folder, "relay.schema.json");
-    print(io, options, { settings, envFile, schema: copied, placeholders, verifyToken, next }, () => []);
-    return;
-  }
-  io.out(`Wrote ${fromHere(settings)}`);
-  io.out(`Wrote ${fromHere(envFile)} with new secrets. Keep it out of version control.`);
-  if (schema.text !== null) io.out(`Wrote ${fromHere(join(folder, "relay.schema.json"))} for editors.`);
-  io.out("");
-  if (placeholders.length > 0) {
-    io.out(`Put the real secrets into ${fromHere(envFile)} in place of: ${placeholders.join(", ")}.`);
-    io.out("");
-  }
-  if (verifyToken !== null) {
-    io.out("While the relay runs, enter these in the dashboard of the app at Meta, under WhatsApp, Configuration:");
-    io.out("  Callback URL   the public https address of this relay, then /webhooks/wa");
-    io.out(`  Verify token   ${verifyToken}`);
-    io.out("");
-  }
-  io.out("Next:");
-  const notes = ["check the settings", "start the relay", "in a second terminal: post a signed sample event"];
-  const width = Math.max(...next.map((each) => each.length));
-  for (const [index, each] of next.entries()) io.out(`  ${each.padEnd(width)}   # ${notes[index]}`);
+  const next = ["config check", "serve", isMeta ? "trigger meta.status" : "trigger message.status"].map((words) =>
+    commandText(words, settings, io),
+  );
+  print(io, options, { settings, envFile, schema, placeholders, verifyToken, next }, () => [
+    `Wrote ${fromHere(settings)}`,
+    `Wrote ${fromHere(envFile)} with new secrets. Keep it out of version control.`,
+    `Wrote ${fromHere(schema)} for editors.`,
+    "",
+    ...(placeholders.length === 0 ? [] : [`Put the real secrets into ${fromHere(envFile)} in place of: ${placeholders.join(", ")}.`, ""]),
+    ...(verifyToken === null
+      ? []
+      : [
+          "While the relay runs, enter these in the dashboard of the app at Meta, under WhatsApp, Configuration:",
+          "  Callback URL   the public https address of this relay, then /webhooks/wa",
+          `  Verify token   ${verifyToken}`,
+          "",
+        ]),
+    "Next:",
+    ...nextLines(next),
+  ]);
+}
+
+function alreadyThere(paths: readonly string[]): CommandFailed {
+  const [verb, them] = paths.length === 1 ? ["exists", "it"] : ["exist", "them"];
+  return new CommandFailed(`${paths.map(fromHere).join(" and ")} already ${verb}; move ${them} away, or give --dir another folder`);
+}
+
+/** Relative to the working directory where it is below it. */
+function fromHere(path: string): string {
+  const way = relative(process.cwd(), path);
+  return way === "" || way.startsWith("..") || isAbsolute(way) ? path : way;
 }
 
 function givenVariable(io: Io, name: string): string | undefined {
@@ -210,27 +217,51 @@ function givenVariable(io: Io, name: string): string | undefined {
   }
 }
 
+function commandText(words: string, settings: string, io: Io): string {
+  const { npm_lifecycle_event: script, npm_command: npm } = io.env;
+  const program = script === "relay" ? "npm run -s relay --" : npm === "exec" ? "npx wamid-relay" : "wamid-relay";
+  const path = fromHere(settings);
+  if (path === "relay.yaml") return `${program} ${words}`;
+  return `${program} ${words} --config ${/^[\w./\\:@+-]+$/.test(path) ? path : JSON.stringify(path)}`;
+}
+
+function nextLines(commands: readonly string[]): string[] {
+  const notes = ["check the settings", "start the relay", "in a second terminal: post a signed sample event"];
+  const width = Math.max(...commands.map((each) => each.length));
+  return commands.map((each, index) => `  ${each.padEnd(width)}   # ${notes[index]}`);
+}
+
+type Answers = Pick<SettingsParts, "provider" | "serviceName" | "downstream" | "storage"> & { readonly postgresUrl: string };
+
+const defaults: Answers = {
+  provider: "standard",
+  serviceName: "acme",
+  downstream: "http://127.0.0.1:3000/webhooks",
+  storage: "sqlite",
+  postgresUrl: "postgres://relay@127.0.0.1:5432/relay",
+};
+
 /** Asks for what the options leave out. Without a terminal, what has no option is wrong usage. */
 async function answersOf(command: Command, options: Options, terminal: Terminal): Promise<Answers> {
-  if (options.postgresUrl !== undefined && options.storage === "sqlite") command.error("error: --postgres-url is for --storage postgres");
-  const { serviceName: given, baseUrl, apiKey, webhookSecret, appSecret, verifyToken } = options;
-  const ofServices = { "--service-name": given, "--base-url": baseUrl, "--api-key": apiKey, "--webhook-secret": webhookSecret };
-  const ofService = Object.entries(ofServices).find(([, value]) => value !== undefined)?.[0];
-  if (options.provider === "meta" && ofService !== undefined) command.error(`error: ${ofService} is for --provider standard`);
-  const ofMeta = Object.entries({ "--app-secret": appSecret, "--verify-token": verifyToken }).find(([, value]) => value !== undefined)?.[0];
-  if (options.provider !== "meta" && ofMeta !== undefined) command.error(`error: ${ofMeta} is for --provider meta`);
-  const storage = options.storage ?? (options.postgresUrl === undefined ? undefined : "postgres");
-  const isAsking = options.yes !== true && terminal.isTerminal === true;
-  if (!isAsking && options.yes !== true) {
+  const { serviceName: name, downstream, postgresUrl: url, yes = false } = options;
+  const wrong = (message: string): never => command.error(`error: ${message}`);
+  if (url !== undefined && options.storage === "sqlite") wrong("--postgres-url is for --storage postgres");
+  const firstGiven = (...names: readonly (keyof Options)[]) => {
+    const attribute = names.find((each) => options[each] !== undefined);
+    return command.options.find((option) => option.attributeName() === attribute)?.long;
+  };
+  const ofService = firstGiven("serviceName", "baseUrl", "apiKey", "webhookSecret");
+  const ofMeta = firstGiven("appSecret", "verifyToken");
+  if (options.provider === "meta" && ofService !== undefined) wrong(`${ofService} is for --provider standard`);
+  if (options.provider !== "meta" && ofMeta !== undefined) wrong(`${ofMeta} is for --provider meta`);
+  const isAsking = !yes && terminal.isTerminal === true;
+  if (!isAsking && !yes) {
     const missing = [
-      ...(given === undefined && options.provider !== "meta" ? ["--service-name"] : []),
-      ...(options.downstream === undefined ? ["--downstream"] : []),
+      ...(name === undefined && options.provider !== "meta" ? ["--service-name"] : []),
+      ...(downstream === undefined ? ["--downstream"] : []),
     ];
-    if (missing.length > 0) {
-      command.error(
-        `error: standard input is no terminal, so nothing can be asked; give ${missing.join(" and ")}, or --yes for the defaults`,
-      );
-    }
+    if (missing.length > 0)
+      wrong(`standard input is no terminal, so nothing can be asked; give ${missing.join(" and ")}, or --yes for the defaults`);
   }
   const ask = isAsking ? createQuestions(terminal) : null;
   const answer = async <T extends string>(given: T | undefined, question: string, fallback: T, read: (text: string) => T): Promise<T> =>
@@ -242,25 +273,52 @@ async function answersOf(command: Command, options: Options, terminal: Terminal)
       defaults.provider,
       oneOf(providers),
     );
-    const name =
-      provider === "meta"
-        ? defaults.serviceName
-        : await answer(given, "Short name of the messaging service (header x-<name>-signature)", defaults.serviceName, serviceName);
-    const downstream = await answer(options.downstream, "Downstream URL, where events are delivered", defaults.downstream, httpUrl);
-    const engine = await answer(storage, "Storage: sqlite (one file) or postgres (several processes)", defaults.storage, oneOf(drivers));
-    const address =
-      engine === "postgres" ? await answer(options.postgresUrl, "PostgreSQL URL", defaults.postgresUrl, postgresUrl) : defaults.postgresUrl;
-    return { provider, serviceName: name, downstream, storage: engine, postgresUrl: address };
+    const serviceQuestion = "Short name of the messaging service (header x-<name>-signature)";
+    return {
+      provider,
+      serviceName: provider === "meta" ? defaults.serviceName : await answer(name, serviceQuestion, defaults.serviceName, serviceName),
+      downstream: await answer(downstream, "Downstream URL, where events are delivered", defaults.downstream, httpUrl),
+      ...(await storageOf()),
+    };
   } finally {
     ask?.close();
   }
+
+  async function storageOf(): Promise<Pick<Answers, "storage" | "postgresUrl">> {
+    const given = options.storage ?? (url === undefined ? undefined : "postgres");
+    const question = "Storage: sqlite (one file) or postgres (several processes)";
+    const storage = await answer(given, question, defaults.storage, oneOf(drivers));
+    const { postgresUrl: fallback } = defaults;
+    return { storage, postgresUrl: storage === "sqlite" ? fallback : await answer(url, "PostgreSQL URL", fallback, postgresUrl) };
+  }
 }
 
-function commandText(words: string, settings: string, io: Io): string {
-  const { npm_lifecycle_event: script, npm_command: npm } = io.env;
-  const isLocal = projectOf(dirname(settings)) !== null || npm === "exec";
-  const program = script === "relay" ? "npm run -s relay --" : isLocal ? "npx wamid-relay" : "wamid-relay";
-  const path = fromHere(settings);
-  if (path === "relay.yaml") return `${program} ${words}`;
-  return `${program} ${words} --config ${/^[\w./\\:@+-]+$/.test(path) ? path : JSON.stringify(path)}`;
+function createQuestions({ input, output }: Terminal) {
+  const lines = createInterface({ input, output });
+  // The iterator keeps lines that arrive between two questions, as pasted ones do.
+  const answers = lines[Symbol.asyncIterator]();
+  let isClosed = false;
+  lines.once("close", () => {
+    isClosed = true;
+  });
+  return {
+    /** Repeats the question until the answer is valid. An empty answer is the fallback. */
+    async next<T extends string>(question: string, fallback: T, read: (text: string) => T): Promise<T> {
+      for (;;) {
+        lines.setPrompt(`${question} [${fallback}]: `);
+        if (!isClosed) lines.prompt();
+        const { value, done } = await answers.next();
+        if (done === true) throw new CommandFailed("the input ended before all questions were answered; nothing was written");
+        const text = value.trim();
+        if (text === "") return fallback;
+        try {
+          return read(text);
+        } catch (error) {
+          if (!(error instanceof InvalidArgumentError)) throw error;
+          output.write(`${error.message}\n`);
+        }
+      }
+    },
+    close: () => lines.close(),
+  };
 }

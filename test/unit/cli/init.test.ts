@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
@@ -7,7 +7,6 @@ import { Command } from "commander";
 import { Webhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
 import { afterAll, describe, expect, test } from "vitest";
-import { schemaOf } from "../../../src/cli/init/files.ts";
 import { build, runInit } from "../../../src/cli/init.ts";
 import type { Io } from "../../../src/cli/io.ts";
 import { loadSettings } from "../../../src/config/load.ts";
@@ -149,21 +148,6 @@ test("the schema line names a file that exists and is the schema of the settings
   const [, path = ""] = /^# yaml-language-server: \$schema=(\S+)\n/.exec(readFileSync(join(folder, "relay.yaml"), "utf8")) ?? [];
   const schema = readFileSync(join(folder, path), "utf8");
   expect(schema).toBe(readFileSync(new URL("../../../config/relay.schema.json", import.meta.url), "utf8"));
-});
-
-test("in a project with the package, the schema line names the package's schema; a copy is written elsewhere", async () => {
-  const project = newFolder();
-  const installed = join(project, "node_modules", "wamid-relay");
-  mkdirSync(join(installed, "config"), { recursive: true });
-  writeFileSync(join(installed, "config", "relay.schema.json"), "{}");
-  const reference = "node_modules/wamid-relay/config/relay.schema.json";
-  expect(await schemaOf(project, installed)).toEqual({ reference: `./${reference}`, text: null });
-  expect(await schemaOf(join(project, "etc", "relay"), installed)).toEqual({ reference: `../../${reference}`, text: null });
-  // A neighbor whose name begins alike, and a package without its schema.
-  for (const folder of [`${project}-2`, newFolder()])
-    expect(await schemaOf(folder, installed)).toMatchObject({ reference: "./relay.schema.json" });
-  rmSync(join(installed, "config"), { recursive: true });
-  expect((await schemaOf(project, installed)).text).toContain('"title": "wamid-relay settings"');
 });
 
 test("replaces no file, also one that came during the questions", async () => {

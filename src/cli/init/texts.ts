@@ -5,19 +5,17 @@ export interface SettingsParts {
   readonly downstream: string;
   readonly storage: "sqlite" | "postgres";
   readonly port: number;
-  readonly baseUrl?: string;
+  readonly baseUrl: string | undefined;
   /** A base URL or an API key was given. */
   readonly isCallable: boolean;
-  /** Path of the editor schema. */
-  readonly schema: string;
   readonly database: string;
   /** The downstream has a private or loopback address. */
   readonly isPrivate: boolean;
 }
 
 export function settingsText(parts: SettingsParts): string {
-  const { provider, downstream, storage, port, schema, database, isPrivate } = parts;
-  return `# yaml-language-server: $schema=${schema}
+  const { provider, downstream, storage, port, database, isPrivate } = parts;
+  return `# yaml-language-server: $schema=./relay.schema.json
 #
 # Settings of wamid-relay, written by "wamid-relay init". Defaults apply to settings that are not here.
 #
@@ -121,4 +119,20 @@ const postgresText = `storage:
 /** Double quotes as in JSON, and no variable. */
 function yamlText(text: string): string {
   return JSON.stringify(text.replaceAll("${", () => "$${"));
+}
+
+/** Name, value and comment. Null: this relay has no such variable. */
+export type Variable = readonly [string, string | null, string];
+
+export function envText(variables: readonly Variable[]): string {
+  const head = '# Secrets of relay.yaml, written by "wamid-relay init". Keep this file private and out of version control.\n';
+  const lines = variables.map(([name, value, comment]) => (value === null ? "" : `\n# ${comment}\n${name}=${quoted(value)}\n`));
+  return head + lines.join("");
+}
+
+/** Plain where possible: systemd and docker read quotes in their own ways. */
+function quoted(value: string): string {
+  if (/^[\w+/=.:@%?&~,-]+$/.test(value)) return value;
+  const quote = ["'", '"', "`"].find((each) => !value.includes(each)) ?? "'";
+  return `${quote}${value}${quote}`;
 }
