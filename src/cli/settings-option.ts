@@ -1,6 +1,7 @@
 import { faultLine, SettingsError } from "../config/fault.ts";
 import { loadForReading, loadParts, loadSettings, type ReadableSettings } from "../config/load.ts";
 import type { Settings } from "../config/schema.ts";
+import { MissingSecret, type Secret } from "../model/secret.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import type { SettingsOptions } from "./options.ts";
 
@@ -24,6 +25,16 @@ export function readPart<Name extends "server" | "storage">(name: Name, options:
   // The conditional type of an indexed access does not narrow by itself.
   const part = loadParts(config, io.env, envFile)?.[name] as Settings[Name] | null | undefined;
   return part ?? orFailed(config, () => loadSettings(config, io.env, envFile)[name], name);
+}
+
+export const isReadable = (secret: Secret): boolean => !(secret instanceof MissingSecret);
+
+/** Those of a source's secrets that this command can read. Throws {@link CommandFailed} when there are none. */
+export function readableSecrets(secrets: readonly Secret[]): readonly Secret[] {
+  const found = secrets.filter(isReadable);
+  if (found.length > 0) return found;
+  const why = secrets.flatMap((secret) => (secret instanceof MissingSecret ? [secret.why] : [])).join("; ");
+  throw new CommandFailed(`this command cannot read the source's secret: ${why}. Run it with the relay's user and variables`);
 }
 
 /** `part`: only its faults are listed, if it has any. */

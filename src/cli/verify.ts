@@ -50,13 +50,9 @@ async function verify(command: Command, options: Options, io: Io): Promise<void>
   if (options.secret.length > 0) io.err("warning: --secret shows the secret to everybody who can list processes; --secret-env does not");
 
   const request = await readRequest(command, options, io);
-  if (options.source === undefined) {
-    const { verifyWithSecrets } = await import("./verify/with-secrets.ts");
-    verifyWithSecrets(secrets, request, options, io);
-  } else {
-    const { verifyAsSource } = await import("./verify/as-source.ts");
-    verifyAsSource(options.source, request, options, io);
-  }
+  const { verifyAsSource, verifyWithSecrets } = await import("./verify/run.ts");
+  if (options.source === undefined) verifyWithSecrets(secrets, request, options, io);
+  else verifyAsSource(options.source, request, options, io);
 }
 
 function readSecrets(command: Command, options: Options, io: Io): NamedSecret[] {

@@ -3,12 +3,11 @@ import { isLoopbackHost } from "../../config/private-address.ts";
 import type { Settings, SourceSettings } from "../../config/schema.ts";
 import type { FormatName } from "../../model/formats/formats.ts";
 import { unknownName } from "../../model/nearest.ts";
-import { MissingSecret, type Secret } from "../../model/secret.ts";
 import type { SignatureSettings } from "../../model/signature.ts";
 import type { ListenTls } from "../../net/tls.ts";
 import { CommandFailed, type Io } from "../io.ts";
 import { checkedRate, ownAddress } from "../reach-relay.ts";
-import { readForLooking, readPart } from "../settings-option.ts";
+import { readableSecrets, readForLooking, readPart } from "../settings-option.ts";
 import type { TriggerOptions } from "./options.ts";
 
 /** What a source takes: automations' requests, or events in a format. */
@@ -54,7 +53,7 @@ export function findTarget(command: Command, options: TriggerOptions, kind: Sour
     url,
     tls: own?.tls,
     signature,
-    secrets: revealed(secrets),
+    secrets: readableSecrets(secrets).map((secret) => secret.reveal()) as [string, ...string[]],
     source: name,
     account: source.account,
     kind: kindOf(source),
@@ -62,14 +61,6 @@ export function findTarget(command: Command, options: TriggerOptions, kind: Sour
     rate,
     isRelay: given === undefined && !(source.kind === "automation-request" && source.mode === "proxy"),
   };
-}
-
-/** Those that this command can read; one is enough to sign. */
-function revealed(secrets: readonly Secret[]): [string, ...string[]] {
-  const [first, ...others] = secrets.filter((secret) => !(secret instanceof MissingSecret));
-  if (first !== undefined) return [first.reveal(), ...others.map((secret) => secret.reveal())];
-  const why = secrets.flatMap((secret) => (secret instanceof MissingSecret ? [secret.why] : [])).join("; ");
-  throw new CommandFailed(`this command cannot read the source's secret: ${why}. Run it with the relay's user and variables`);
 }
 
 const kindOf = (source: SourceSettings): SourceKind => (source.kind === "events" ? source.format : source.kind);

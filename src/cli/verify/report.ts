@@ -5,7 +5,6 @@ import { durationText } from "../../model/units.ts";
 import { guessSignature } from "../../receive/signature/guess.ts";
 import type { Io } from "../io.ts";
 import type { RawRequest } from "./captured.ts";
-import { isMetaBody } from "./items.ts";
 
 export interface NamedSecret {
   /** Where the secret came from. */
@@ -33,18 +32,21 @@ export function printHints(reports: readonly SecretReport[], io: Io): void {
   const hints = reports.flatMap(({ name, hints }) => hints.map((hint) => (reports.length === 1 ? hint : `${name}: ${hint}`)));
   for (const hint of hints) io.err(`hint: ${hint}`);
 }
+
+/** Whether a body is one of Meta's, or of those who pass them on. */
+export function isMetaBody(body: Buffer): boolean {
+  try {
+    const root = JSON.parse(body.toString("utf8")) as { object?: unknown; entry?: unknown } | null;
+    return typeof root?.object === "string" && Array.isArray(root.entry);
+  } catch {
+    return false;
+  }
+}
+
 /** The lines for a person: what matches, and the settings to paste. */
 export function describeMatch(report: SecretReport, { headers, body }: RawRequest): string[] {
   const [first, ...others] = report.matches;
   if (first === undefined) return [];
-  const also =
-    others.length === 0
-      ? []
-      : [
-          "",
-          "This capture cannot tell these apart from it; another capture may:",
-          ...others.flatMap((other) => yamlLines(other, report.variable)),
-        ];
   return [
     `Verified with the secret ${report.name} (fingerprint ${report.fingerprint}).`,
     "",
@@ -53,7 +55,8 @@ export function describeMatch(report: SecretReport, { headers, body }: RawReques
     "Settings of the source:",
     ...(isMetaBody(body) ? ["  format: meta"] : []),
     ...yamlLines(first, report.variable),
-    ...also,
+    ...(others.length === 0 ? [] : ["", "This capture cannot tell these apart from it; another capture may:"]),
+    ...others.flatMap((other) => yamlLines(other, report.variable)),
     ...report.hints.map((hint) => `note: ${hint}`),
   ];
 }

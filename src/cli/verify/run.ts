@@ -1,0 +1,180 @@
+import { inboundSources } from "../../app/rules.ts";
+import { type FieldPaths, fieldsSchema } from "../../model/event.ts";
+import type { Item } from "../../model/formats/format.ts";
+import { accountOf, type FormatName, formats } from "../../model/formats/formats.ts";
+import { maskWamid } from "../../model/mask.ts";
+import { unknownName } from "../../model/nearest.ts";
+import { Secret } from "../../model/secret.ts";
+import { createCheck, isAnyOf } from "../../receive/check.ts";
+import { answerHandshake } from "../../receive/handshake.ts";
+import type { InboundSource } from "../../receive/inbound-source.ts";
+import type { SignatureRefusal } from "../../receive/signature/verify.ts";
+import { CommandFailed, type Io } from "../io.ts";
+import type { SettingsOptions } from "../options.ts";
+import { print, tableLines } from "../output.ts";
+import { isReadable, readableSecrets, readForLooking } from "../settings-option.ts";
+import type { RawRequest } from "./captured.ts";
+import { describeMatch, isMetaBody, type NamedSecret, printHints, reportAsJson, reportsOf } from "./report.ts";
+
+interface Printing {
+  readonly json?: boolean | undefined;
+}
+
+/** Finds the settings that verify a request with one of the secrets. Throws {@link CommandFailed} when there are none. */
+export function verifyWithSecrets(secrets: readonly NamedSecret[], request: RawRequest, { json }: Printing, io: Io): void {
+  const tokens = secrets.map(({ text }) => new Secret(text));
+  if (isHandshake(request)) {
+    judgeHandshake(request, tokens, { json }, io);
+    return;
+  }
+  const reports = reportsOf(secrets, request);
+  const verified = reports.filter(({ matches }) => matches.length > 0);
+  const items =
+    verified.length > 0 && isMetaBody(request.body)
+      ? itemsOf(request.body, { format: "meta", source: "", fields: fieldsSchema.parse({}), accounts: null })
+      : [];
+  print(io, { json }, { ...reportAsJson(reports, request.headers), ...(items.length === 0 ? {} : { items }) }, () => [
+    ...verified.flatMap((report) => describeMatch(report, request)),
+    ...itemLines(items),
+  ]);
+  if (verified.length > 0) return;
+  if (json !== true) printHints(reports, io);
+  if (reports.every(({ isSupported }) => isSupported))
+    throw new CommandFailed("no combination of header, algorithm, encoding and content verifies this request with this secret");
+  throw new CommandFailed(
+    'this request is authenticated in a way that the relay does not support; see docs/reference/signatures.md, "Not supported"',
+  );
+}
+
+const refusals: Readonly<Record<SignatureRefusal, string>> = {
+  "missing-signature": "a header or the part of the path that verifies it is missing",
+  "malformed-signature": "its signature has another form",
+  "missing-timestamp": "the time of its signature is missing",
+  "no-match": "none of the source's secrets verifies it",
+  "stale-timestamp": "its signature is right, but its time is outside the tolerance now",
+};
+
+/** Reports what a source of the settings makes of a request. Throws {@link CommandFailed} when it would refuse it. */
+export function verifyAsSource(name: string, request: RawRequest, options: SettingsOptions & Printing, io: Io): void {
+  const { account, fields, kind, several, signature } = configuredSource(options, name, io);
+  if (several !== undefined && isHandshake(request)) {
+    judgeHandshake(request, several.verifyTokens, options, io);
+    return;
+  }
+  // Path and query, of the whole URL or of a request line.
+  const url = several === undefined ? request.url : request.url.replace(/^https?:\/\/[^/?]*/i, "");
+  const verified = createCheck(signature, several)({ ...request, url, nowMs: Date.now() });
+  const refusal = verified.ok ? null : verified.reason;
+  // A captured request is older than the tolerance.
+  const ok = refusal === null || refusal === "stale-timestamp";
+  const secret = verified.ok ? verified.secret : null;
+  const accounts = { account, accounts: several?.accounts ?? {} };
+  const items =
+    ok && kind === "events" ? itemsOf(request.body, { format: several?.format ?? "standard", source: name, fields, accounts }) : [];
+  print(io, options, { ok, source: name, secret, refusal, items }, () => {
+    if (!ok) return [];
+    const note = refusal === null ? [] : [`note: ${refusals[refusal]}`];
+    return [
+      `The source ${name} verifies it${secret === null ? "" : ` with the secret ${secret} (fingerprint)`}.`,
+      ...note,
+      ...itemLines(items),
+    ];
+  });
+  if (ok) return;
+  if (options.json !== true && signature !== undefined) {
+    const secrets = signature.secrets.map((each) => ({
+      name: `with the secret ${each.fingerprint()}`,
+      variable: "WEBHOOK_SECRET",
+      text: each.reveal(),
+    }));
+    const reports = reportsOf(secrets, request);
+    printHints(reports, io);
+    if (reports.some(({ matches }) => matches.length > 0))
+      io.err("hint: other settings verify it with the same secret; see verify --secret-env");
+  }
+  throw new CommandFailed(`the source ${name} refuses this request with 401: ${refusals[refusal]}`);
+}
+
+/** A source of the settings, with the secrets that this command can read. */
+function configuredSource(options: SettingsOptions, name: string, io: Io): InboundSource {
+  const sources = inboundSources(readForLooking(options, io, ["accounts", "sources"]).settings);
+  const found = sources.find((source) => source.name === name);
+  if (found === undefined) {
+    const names = sources.map((source) => source.name);
+    throw new CommandFailed(`${options.config}: ${unknownName("source", name, names)}`);
+  }
+  const { signature, several } = found;
+  return {
+    ...found,
+    signature: signature && { ...signature, secrets: readableSecrets(signature.secrets) },
+    several: several && {
+      ...several,
+      verifyTokens: several.verifyTokens.filter(isReadable),
+      header: several.header && { ...several.header, values: readableSecrets(several.header.values) },
+      pathSecrets: several.pathSecrets && readableSecrets(several.pathSecrets),
+    },
+  };
+}
+
+const queryOf = ({ url }: RawRequest) => new URLSearchParams(url.slice(url.indexOf("?") + 1));
+
+/** Meta's handshake. */
+function isHandshake(request: RawRequest): boolean {
+  return request.method === "GET" && [...queryOf(request).keys()].some((key) => key.startsWith("hub."));
+}
+
+/** Throws {@link CommandFailed} when the relay would answer 403. */
+function judgeHandshake(request: RawRequest, tokens: readonly Secret[], options: Printing, io: Io): void {
+  const fault = answerHandshake(request.url, tokens).isRight ? null : handshakeFault(queryOf(request), tokens);
+  print(io, options, { ok: fault === null, handshake: { fault } }, () =>
+    fault === null ? ["Meta's handshake: the relay answers it with its challenge."] : [],
+  );
+  if (fault !== null) throw new CommandFailed(`Meta's handshake: the relay answers it with 403, because ${fault}`);
+}
+
+function handshakeFault(query: URLSearchParams, tokens: readonly Secret[]): string {
+  if (query.get("hub.mode") !== "subscribe") return "hub.mode is not subscribe";
+  const token = query.get("hub.verify_token") ?? "";
+  if (token === "") return "hub.verify_token is missing";
+  if (isAnyOf(tokens, token) === undefined) return "hub.verify_token is none of these tokens";
+  return "hub.challenge is missing or too long";
+}
+
+/** How a body would be read. */
+interface Reader {
+  readonly format: FormatName;
+  readonly source: string;
+  readonly fields: FieldPaths;
+  /** Null: not known, so no item is unassigned. */
+  readonly accounts: { readonly account: string; readonly accounts: Readonly<Record<string, string>> } | null;
+}
+
+/** What the relay would make of each item of a verified body. */
+function itemsOf(body: Buffer, { format, source, fields, accounts }: Reader) {
+  return formats[format].items(body, { source, fields }).map((item, place) => {
+    const account = accounts === null ? null : accountOf(accounts, item.numbers);
+    return { place, numbers: item.numbers, account, ...described(item, accounts !== null && account === null) };
+  });
+}
+
+function described({ content, numbers }: Item, isUnassigned: boolean) {
+  if (!content.ok) return { result: "quarantined", reason: content.error, event: null, status: null, wamid: null, id: null };
+  const { envelope, subject } = content;
+  const message = subject.type === "message" ? { status: subject.status, wamid: maskWamid(subject.wamid) } : { status: null, wamid: null };
+  const reason = isUnassigned ? `no account has the number ${numbers.join(" or ")}` : null;
+  return { result: isUnassigned ? "unassigned" : "event", reason, event: envelope.event, ...message, id: envelope.id };
+}
+
+function itemLines(items: ReturnType<typeof itemsOf>): string[] {
+  if (items.length === 0) return [];
+  const rows = items.map(({ place, event, status, numbers, account, wamid, result, reason }) => [
+    String(place),
+    event ?? "",
+    status ?? "",
+    numbers[0] ?? "",
+    account ?? "",
+    wamid ?? "",
+    reason === null ? result : `${result}: ${reason}`,
+  ]);
+  return ["", ...tableLines(["ITEM", "EVENT", "STATUS", "NUMBER", "ACCOUNT", "WAMID", "RESULT"], rows)];
+}
