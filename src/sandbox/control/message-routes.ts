@@ -83,28 +83,18 @@ const newAutomation = z.strictObject({
 const automationChange = z.strictObject({ status: automationStatus.exactOptional(), steps: steps.exactOptional() });
 
 /** The people around the service: customers, the human colleague, and the contacts that they are. */
-export function addPeopleRoutes({ on }: Routes, { world, messaging, customerWrites }: ControlParts): void {
+export function addPeopleRoutes({ on, create }: Routes, { world, messaging, customerWrites }: ControlParts): void {
   // Whatever a customer writes counts as the reply to the last campaign message that they got: two words for one thing.
   for (const word of ["messages", "replies"]) {
-    on(
-      "POST",
-      `/customers/:phone/${word}`,
-      ({ account, id, body }) => customerWrites(account.id, { phone: id, ...body(customerWord) }),
-      201,
-    );
+    create(`/customers/:phone/${word}`, ({ account, id, body }) => customerWrites(account.id, { phone: id, ...body(customerWord) }));
   }
   /** By a phone written in any way that sending takes. */
   const contactWith = (account: string, phone: string): ContactRecord =>
     found(world.contacts.find(account, parsePhone(phone) ?? phone), `contact ${phone}`);
-  on(
-    "POST",
-    "/colleague/replies",
-    ({ account, body }) => {
-      const { phone, text: words } = body(colleagueReply);
-      return messaging.reply(account.id, contactWith(account.id, phone).conversationId, words);
-    },
-    201,
-  );
+  create("/colleague/replies", ({ account, body }) => {
+    const { phone, text: words } = body(colleagueReply);
+    return messaging.reply(account.id, contactWith(account.id, phone).conversationId, words);
+  });
   const withConversation = (contact: ContactRecord): object => {
     const conversation = world.conversations.get(contact.conversationId);
     if (conversation === undefined) return { ...contact, conversation: null };
@@ -119,21 +109,21 @@ export function addPeopleRoutes({ on }: Routes, { world, messaging, customerWrit
 }
 
 /** What an account can start: templates, the campaigns that send them, automations and their runs. */
-export function addFlowRoutes({ on, listed, put }: Routes, { world, setup, campaigns, url, hookPath }: ControlParts): void {
+export function addFlowRoutes({ on, create, listed, put }: Routes, { world, setup, campaigns, url, hookPath }: ControlParts): void {
   const templateOf = listed("templates");
-  on("POST", "/templates", ({ account, body }) => setup.addTemplate(account, body(templateOrder)), 201);
+  create("/templates", ({ account, body }) => setup.addTemplate(account, body(templateOrder)));
   on("PATCH", "/templates/:id", (call) =>
     put("templates", Object.assign(templateOf(call), call.body(z.strictObject({ status: templateStatus })))),
   );
   on("DELETE", "/templates/:id", (call) => world.templates.delete(templateOf(call).id));
-  on("POST", "/campaigns", ({ account, body }) => campaigns.start(account.id, body(campaignOrder)), 201);
+  create("/campaigns", ({ account, body }) => campaigns.start(account.id, body(campaignOrder)));
 
   const shown = (automation: AutomationRecord) => ({
     ...automation,
     hookUrl: automation.trigger === "incoming-webhook" ? `${url()}${hookPath(automation)}` : null,
   });
   const automationOf = listed("automations", shown);
-  on("POST", "/automations", ({ account, body }) => shown(setup.addAutomation(account, body(newAutomation))), 201);
+  create("/automations", ({ account, body }) => shown(setup.addAutomation(account, body(newAutomation))));
   on("PATCH", "/automations/:id", (call) => shown(put("automations", Object.assign(automationOf(call), call.body(automationChange)))));
   on("GET", "/runs", ({ account, query }) => pageOf(world.runs.list(account.id), query(pageQuery)));
   on("GET", "/runs/:id", ({ account, id }) => found(world.runs.of(account.id, id), `run ${id}`));
@@ -141,7 +131,7 @@ export function addFlowRoutes({ on, listed, put }: Routes, { world, setup, campa
 
 /** Messages with their true status, and the events that were emitted with their deliveries. `stopping`: the sandbox stops. */
 export function addMessageRoutes(
-  { on }: Routes,
+  { on, create }: Routes,
   { world, messaging, publisher, posting, baseClock }: ControlParts,
   stopping: Promise<void>,
 ): void {
@@ -174,16 +164,11 @@ export function addMessageRoutes(
     );
     return { data: data.map((record) => ({ ...record, deliveries: deliveries.get(record.id) ?? [] })), next };
   });
-  on(
-    "POST",
-    "/events",
-    ({ account, body }) => {
-      const { event, data } = body(newEvent);
-      publisher.publish(account.id, event, data);
-      return found(world.events.list(account.id).at(-1), "event");
-    },
-    201,
-  );
+  create("/events", ({ account, body }) => {
+    const { event, data } = body(newEvent);
+    publisher.publish(account.id, event, data);
+    return found(world.events.list(account.id).at(-1), "event");
+  });
   on("GET", "/deliveries/waiting", async ({ query }) => {
     const { forMs } = query(waitQuery);
     if (posting.waiting() > 0 && forMs > 0) {

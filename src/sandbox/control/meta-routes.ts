@@ -17,21 +17,16 @@ const newRequest = z.strictObject({
 
 /** Requests of any size, about people and messages that are nowhere else. The same order gives the same updates. */
 export function addMetaRoutes(
-  { on }: Routes,
+  { create }: Routes,
   { world, meta }: { readonly world: World; readonly meta: Pick<MetaPublisher, "request"> },
 ): void {
-  on(
-    "POST",
-    "/meta/requests",
-    ({ body: given }) => {
-      const { updates: count, bytes, seed } = given(newRequest);
-      const updates = madeUp(world, count, seed, 0);
-      const missing = Math.max(0, bytes - requestBody(updates).length);
-      const { id, body } = meta.request(missing === 0 ? updates : madeUp(world, count, seed, Math.floor(missing / Math.ceil(count / 2))));
-      return { id, updates: count, bytes: body.length };
-    },
-    201,
-  );
+  create("/meta/requests", ({ body: given }) => {
+    const { updates: count, bytes, seed } = given(newRequest);
+    const updates = madeUp(world, count, seed, 0);
+    const missing = Math.max(0, bytes - requestBody(updates).length);
+    const { id, body } = meta.request(missing === 0 ? updates : madeUp(world, count, seed, Math.floor(missing / Math.ceil(count / 2))));
+    return { id, updates: count, bytes: body.length };
+  });
 }
 
 /** Inbound messages and statuses in turn, spread over all numbers; `padding`: characters added to each inbound text. */

@@ -114,8 +114,10 @@ export interface Call {
 type RecordOf<K extends keyof World> = NonNullable<ReturnType<World[K]["get"]>>;
 
 export interface Routes {
-  /** `path` is below `/sandbox`. What `act` returns is the body; `status`: 200, and 204 for DELETE, when not given. */
-  on(method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE", path: string, act: (call: Call) => unknown, status?: number): void;
+  /** `path` is below `/sandbox`. What `act` returns is the body, with 200; after DELETE there is none, and 204. */
+  on(method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE", path: string, act: (call: Call) => unknown): void;
+  /** A POST that is answered with 201. */
+  create(path: string, act: (call: Call) => unknown): void;
   /** `GET /{table}`: all of an account's records, as `shown` has them. Returns what finds the record that a path's `:id` means. */
   listed<K extends keyof World>(table: K, shown?: (record: RecordOf<K>) => unknown): (call: Call) => RecordOf<K>;
   /** Keeps what was changed in place. */
@@ -148,7 +150,7 @@ export function createRoutes(app: FastifyInstance, world: World): Routes {
     if ("value" in value) done(null, value.value);
     else done(new Refusal(400, `the body ${value.fault}`));
   });
-  const on: Routes["on"] = (method, path, act, status = method === "DELETE" ? 204 : 200) => {
+  const route = (method: string, path: string, act: (call: Call) => unknown, status: number): void => {
     app.route({
       method,
       url: `/sandbox${path}`,
@@ -159,8 +161,10 @@ export function createRoutes(app: FastifyInstance, world: World): Routes {
       },
     });
   };
+  const on: Routes["on"] = (method, path, act) => route(method, path, act, method === "DELETE" ? 204 : 200);
   return {
     on,
+    create: (path, act) => route("POST", path, act, 201),
     listed(table, shown = (record) => record) {
       on("GET", `/${table}`, ({ account }) => ({ data: tableOf(table).list(account.id).map(shown) }));
       return ({ account, id }) => found(tableOf(table).of(account.id, id), `${table.slice(0, -1)} ${id}`);
