@@ -1,11 +1,9 @@
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../model/clock.ts";
-import type { ClockControls } from "./clock.ts";
-import { createSandboxClock, type SandboxClock } from "./clock.ts";
-import { createGrowingIds } from "./growing-ids.ts";
+import { type ClockControls, createSandboxClock, type SandboxClock } from "./clock.ts";
+import { createGrowingIds } from "./ids.ts";
 import { createRandom, type Random } from "./random.ts";
-import { readWorld, type Setup, switchable } from "./state-file/remembered.ts";
-import { openStateFile, type StateFile } from "./state-file/state-file.ts";
+import { openStateFile, type StateFile } from "./state-file.ts";
 import type { Journal } from "./world/table.ts";
 import { createWorld, type World } from "./world/world.ts";
 
@@ -40,21 +38,35 @@ export interface Memory {
   close(): void;
 }
 
+/** What the sandbox remembers of itself, beside the world. */
+interface Setup {
+  readonly id: "setup";
+  /** Signs what is posted to a webhook URL that was given no secret of its own. */
+  secret: string;
+  /** How often it was started with this file. */
+  starts: number;
+  /** Sandbox time minus the machine's. */
+  clockOffset: number;
+  /** Where the clock stands still; null while it runs. */
+  frozenAt: number | null;
+}
+
 /** Throws SandboxRefused when the file cannot be had. */
 export async function openMemory(settings: MemorySettings): Promise<Memory> {
   const { baseClock, watch } = settings;
   const file = settings.file === undefined ? null : await openStateFile(settings.file);
-  const journal = switchable(
-    ...(file === null ? [] : [file.journal]),
-    ...(watch === null ? [] : [{ changed: (...change: Parameters<Journal["changed"]>) => watching.changed(...change) }]),
-  );
-  const world = createWorld(journal, settings);
-  const watching = watch?.(world) ?? { changed() {} };
-  const { setup, greatestId } = file === null ? { setup: null, greatestId: undefined } : readWorld(file, world);
-  journal.isOn = true;
+  // Silent at first: what comes from the file is not written into it again.
+  const journals: Journal[] = [];
+  const changed: Journal["changed"] = (...change) => {
+    for (const journal of journals) journal.changed(...change);
+  };
+  const world = createWorld({ changed }, settings);
+  const { setup, greatestId } = readWorld(file, world);
+  if (file !== null) journals.push(file.journal);
+  if (watch !== null) journals.push(watch(world));
 
-  const state: Setup = setup ?? { id: "setup", secret: settings.newSecret(), starts: 0, clockOffset: 0, frozenAt: null };
-  const remember = () => journal.changed("setup", state.id, state);
+  const state = setup ?? { id: "setup", secret: settings.newSecret(), starts: 0, clockOffset: 0, frozenAt: null };
+  const remember = () => changed("setup", state.id, state);
   state.starts += 1;
   const formerSecret = state.secret;
   state.secret = settings.secret ?? formerSecret;
@@ -62,17 +74,30 @@ export async function openMemory(settings: MemorySettings): Promise<Memory> {
 
   const clock = createSandboxClock(baseClock, state.frozenAt ?? baseClock.now() + state.clockOffset);
   if (state.frozenAt !== null) clock.freeze();
+  const commanded = (command: () => void): void => {
+    try {
+      command();
+    } finally {
+      state.clockOffset = clock.now() - baseClock.now();
+      state.frozenAt = clock.isFrozen ? clock.now() : null;
+      remember();
+    }
+  };
   // Another stream at each start: the same wamids must not come again.
   const seed = settings.seed ?? randomBytes(8).toString("hex");
   const random = createRandom(state.starts === 1 ? seed : `${seed}/${state.starts}`);
   return {
     world,
     clock,
-    clockControls: remembered(clock, () => {
-      state.clockOffset = clock.now() - baseClock.now();
-      state.frozenAt = clock.isFrozen ? clock.now() : null;
-      remember();
-    }),
+    clockControls: {
+      now: clock.now,
+      get isFrozen() {
+        return clock.isFrozen;
+      },
+      advance: (ms) => commanded(() => clock.advance(ms)),
+      freeze: () => commanded(clock.freeze),
+      thaw: () => commanded(clock.thaw),
+    },
     ids: createGrowingIds({ now: clock.now, random: random.fork("ids"), ...(greatestId === undefined ? {} : { after: greatestId }) }),
     random,
     secret: state.secret,
@@ -85,26 +110,17 @@ export async function openMemory(settings: MemorySettings): Promise<Memory> {
   };
 }
 
-function remembered(clock: SandboxClock, remember: () => void): ClockControls {
-  return {
-    now: clock.now,
-    get isFrozen() {
-      return clock.isFrozen;
-    },
-    advance(ms) {
-      try {
-        clock.advance(ms);
-      } finally {
-        remember();
-      }
-    },
-    freeze() {
-      clock.freeze();
-      remember();
-    },
-    thaw() {
-      clock.thaw();
-      remember();
-    },
-  };
+/** Fills the world from the file. `greatestId`: ids made from now on must be greater; not given when there is none. */
+function readWorld(file: StateFile | null, world: World): { readonly setup: Setup | null; readonly greatestId: string | undefined } {
+  const tables = new Map(Object.values(world).map((table) => [table.kind, table as { put(record: unknown): void }]));
+  let setup: Setup | null = null;
+  let greatestId: string | undefined;
+  for (const { kind, record } of file?.records() ?? []) {
+    if (kind === "setup") setup = record as Setup;
+    else tables.get(kind)?.put(record);
+    if (isUuid.test(record.id) && record.id > (greatestId ?? "")) greatestId = record.id;
+  }
+  return { setup, greatestId };
 }
+
+const isUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;

@@ -10,9 +10,8 @@ import type { FaultBox, FaultSettings } from "./faults.ts";
 import { type Happening, reportChanges, reportRefusals } from "./happenings.ts";
 import { type Memory, openMemory } from "./memory.ts";
 import { createCallbacks } from "./meta/callbacks.ts";
-import { type SandboxOptions, sandboxOptionsSchema } from "./options.ts";
+import { type SandboxOptions, SandboxRefused, sandboxOptionsSchema } from "./options.ts";
 import { createHandle, type Sandbox } from "./sandbox.ts";
-import { SandboxRefused } from "./sandbox-refused.ts";
 import { seedWorld, setUpAgain } from "./seed-world.ts";
 
 /** Starts the service; `startSandbox` (start-sandbox.ts) describes it. */

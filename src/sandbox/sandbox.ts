@@ -5,7 +5,6 @@ import type { AccountSetup } from "./control/account-setup.ts";
 import type { Posting } from "./events/port.ts";
 import type { FaultBox } from "./faults.ts";
 import { faultsSchema } from "./faults.ts";
-import { mainAccount } from "./main-account.ts";
 import { webhookOptionsSchema } from "./options.ts";
 import type {
   AccountRecord,
@@ -19,6 +18,7 @@ import type {
   WebhookRecord,
 } from "./world/records.ts";
 import type { World } from "./world/world.ts";
+import { mainAccount } from "./world/world.ts";
 
 /** What an HTTP call got back; `body` is parsed JSON, or text that is none, or null: what it holds is for the caller to see. */
 export interface Answer {

@@ -1,9 +1,9 @@
 import type { z } from "zod";
 import type { AccountSetup } from "./control/account-setup.ts";
-import { mainAccount } from "./main-account.ts";
 import type { webhookOptionsSchema } from "./options.ts";
 import type { AccountRecord, Plan, TemplateRecord } from "./world/records.ts";
 import type { World } from "./world/world.ts";
+import { mainAccount } from "./world/world.ts";
 
 /** What a new sandbox has: an account with a key and a connected number, three approved templates, two automations. */
 export function seedWorld(parts: {

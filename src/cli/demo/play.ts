@@ -3,7 +3,7 @@ import { systemClock } from "../../model/system-clock.ts";
 import { createRandom, type Random } from "../../sandbox/random.ts";
 import type { Sandbox, SandboxOptions } from "../../sandbox/start-sandbox.ts";
 import { createPace } from "../../sandbox/traffic/pace.ts";
-import { createPhones } from "../../sandbox/wamids.ts";
+import { createPhones } from "../../sandbox/ids.ts";
 import { type DemoFormat, metaVerifyToken } from "./settings.ts";
 
 /** What the sandbox does wrong, as shares of all posts or updates. */

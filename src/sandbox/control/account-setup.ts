@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
 import { limitReached, limitsOf, notInPlan } from "../api/fault.ts";
-import { wabaIdOf } from "../main-account.ts";
 import type { SigningSettings } from "../signing.ts";
 import type {
   AccountRecord,
@@ -14,6 +13,7 @@ import type {
   WebhookRecord,
 } from "../world/records.ts";
 import type { World } from "../world/world.ts";
+import { wabaIdOf } from "../world/world.ts";
 
 /** What a caller gives of a template; the rest is made up. */
 export interface TemplateOrder {

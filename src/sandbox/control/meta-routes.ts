@@ -1,11 +1,11 @@
 import { z } from "zod";
-import { wabaIdOf } from "../main-account.ts";
+import { createPhones, createWamids } from "../ids.ts";
 import type { MetaPublisher } from "../meta/publisher.ts";
 import { mostBytes, mostUpdates, requestBody } from "../meta/request-body.ts";
 import { type Update, userIdOf, waIdOf } from "../meta/update.ts";
 import { createRandom } from "../random.ts";
-import { createPhones, createWamids } from "../wamids.ts";
 import type { World } from "../world/world.ts";
+import { wabaIdOf } from "../world/world.ts";
 import type { Routes } from "./routes.ts";
 
 const newRequest = z.strictObject({

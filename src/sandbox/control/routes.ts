@@ -11,9 +11,9 @@ import type { Limits } from "../limits/limits.ts";
 import type { Messaging } from "../messaging/port.ts";
 import type { Callbacks } from "../meta/callbacks.ts";
 import type { MetaPublisher } from "../meta/publisher.ts";
-import { firstAfter } from "../world/first-after.ts";
 import type { AccountRecord, AutomationRecord, MessageRecord, Plan } from "../world/records.ts";
 import type { Table } from "../world/table.ts";
+import { firstAfter } from "../world/table.ts";
 import type { World } from "../world/world.ts";
 import type { AccountSetup } from "./account-setup.ts";
 

@@ -1,4 +1,4 @@
-import { readRetryAfter } from "../retry-after.ts";
+import { readRetryAfter } from "../clock.ts";
 
 /** How one post fared. `cut`: the sandbox closed meanwhile, so that nothing is known. */
 export type Answer =

@@ -1,5 +1,5 @@
 import type { EventId, RunId, Wamid } from "../../model/ids.ts";
-import { createGrowingIds } from "../growing-ids.ts";
+import { createGrowingIds } from "../ids.ts";
 import type { Random } from "../random.ts";
 import type { MessageStatus } from "../statuses.ts";
 import { automationCompletedData, automationFailedData, type EventData, messageStatusData, truncatedData } from "./event-data.ts";

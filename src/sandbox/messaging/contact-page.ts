@@ -1,5 +1,5 @@
-import { firstAfter } from "../world/first-after.ts";
 import type { ContactRecord } from "../world/records.ts";
+import { firstAfter } from "../world/table.ts";
 
 export interface ContactPage {
   readonly data: readonly ContactRecord[];

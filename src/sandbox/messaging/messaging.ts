@@ -1,8 +1,8 @@
 import type { Clock } from "../../model/clock.ts";
 import { createCampaignTotals } from "../campaigns/totals.ts";
 import type { Publisher } from "../events/port.ts";
+import { createWamids } from "../ids.ts";
 import type { Random } from "../random.ts";
-import { createWamids } from "../wamids.ts";
 import type { MessageRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 import { type Contact, createContacts } from "./contacts.ts";

@@ -1,10 +1,10 @@
 import type { Clock } from "../../model/clock.ts";
 import type { Publisher } from "../events/port.ts";
 import type { MetaFaults } from "../faults.ts";
-import { mainAccount, wabaIdOf } from "../main-account.ts";
 import { isReported } from "../statuses.ts";
 import type { EventRecord, MessageRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
+import { mainAccount, wabaIdOf } from "../world/world.ts";
 import { type MessageFacts, receivedUpdate, statusUpdates } from "./message-updates.ts";
 import { mostUpdates, requestBody } from "./request-body.ts";
 import { isStruck, type Json, type Update } from "./update.ts";

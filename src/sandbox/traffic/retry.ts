@@ -1,5 +1,5 @@
 import { growingWait } from "../../model/backoff.ts";
-import { readRetryAfter } from "../retry-after.ts";
+import { readRetryAfter } from "../clock.ts";
 
 /** How a sender repeats a post that nothing accepted. The service's own schedule is not shown: this is the sandbox's choice. */
 export interface SenderRetry {

@@ -1,9 +1,9 @@
 import type { RunId, Wamid } from "../../model/ids.ts";
 import { bodyOf, createEventMaker, type SandboxEvent } from "../events/event-maker.ts";
 import { malformations, malformedBody } from "../events/malformed.ts";
+import { createPhones, createWamids } from "../ids.ts";
 import { type LifeShares, messageLife, pickLife, usualLives } from "../message-life.ts";
 import { createRandom } from "../random.ts";
-import { createPhones, createWamids } from "../wamids.ts";
 import { createHeldBack } from "./held-back.ts";
 import type { Post, PostSort, PostSubject } from "./post.ts";
 import { type ScenarioMix, usualMix } from "./scenario-mix.ts";

@@ -1,3 +1,4 @@
+import { digitsOf } from "../meta/update.ts";
 import type {
   AccountRecord,
   AppRecord,
@@ -50,4 +51,12 @@ export function createWorld(journal: Journal, { keepMessages = usualMessages }: 
     events: createTable<EventRecord>("event", journal, { most: mostEvents }),
     deliveries: createTable<DeliveryRecord>("delivery", journal, { most: mostEvents }),
   };
+}
+
+/** The account of which everything is set up at the first start. */
+export const mainAccount = "main";
+
+/** Id of an account's business account at the network provider: the sandbox's choice. */
+export function wabaIdOf(account: string): string {
+  return account === mainAccount ? "102290129340398" : digitsOf(`waba/${account}`, 15);
 }

@@ -10,7 +10,7 @@ import type { Arrival } from "../../../src/sandbox/downstream/arrivals.ts";
 import type { Downstream } from "../../../src/sandbox/downstream/downstream.ts";
 import { createEventMaker, type SandboxEvent } from "../../../src/sandbox/events/event-maker.ts";
 import { createRandom } from "../../../src/sandbox/random.ts";
-import { createPhones, createWamids } from "../../../src/sandbox/wamids.ts";
+import { createPhones, createWamids } from "../../../src/sandbox/ids.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { createManualClock, type ManualClock } from "../../harness/manual-clock.ts";
 import { postEvent } from "../../harness/post-event.ts";

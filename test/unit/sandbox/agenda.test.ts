@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createAgenda } from "../../../src/sandbox/agenda.ts";
+import { createAgenda } from "../../../src/sandbox/clock.ts";
 
 type Order = { what: "add"; at: number } | { what: "cancel"; which: number } | { what: "take" };
 

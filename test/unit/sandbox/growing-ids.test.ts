@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createGrowingIds } from "../../../src/sandbox/growing-ids.ts";
+import { createGrowingIds } from "../../../src/sandbox/ids.ts";
 import { createRandom } from "../../../src/sandbox/random.ts";
 
 const base = 1_800_000_000_000;

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { createGrowingIds } from "../../../../src/sandbox/growing-ids.ts";
-import { phoneInWamid } from "../../../../src/sandbox/wamids.ts";
+import { createGrowingIds, phoneInWamid } from "../../../../src/sandbox/ids.ts";
 import { addTemplate, createService, day } from "./service.ts";
 
 const phone = "+5491122331234";

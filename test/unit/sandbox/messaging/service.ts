@@ -1,7 +1,7 @@
 import { ApiFault } from "../../../../src/sandbox/api/fault.ts";
 import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
 import type { Publisher } from "../../../../src/sandbox/events/port.ts";
-import { createGrowingIds } from "../../../../src/sandbox/growing-ids.ts";
+import { createGrowingIds } from "../../../../src/sandbox/ids.ts";
 import { createMessaging } from "../../../../src/sandbox/messaging/messaging.ts";
 import { createRandom } from "../../../../src/sandbox/random.ts";
 import type { AccountRecord, TemplateRecord } from "../../../../src/sandbox/world/records.ts";
