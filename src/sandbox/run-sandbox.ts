@@ -1,18 +1,76 @@
 import { createHash } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
+import type { z } from "zod";
 import type { Clock } from "../model/clock.ts";
 import { systemClock } from "../model/system-clock.ts";
 import { ApiFault } from "./api/fault.ts";
 import { assemble } from "./assemble.ts";
+import type { ClockControls } from "./clock.ts";
 import { createAccountSetup, newSecret } from "./control/account-setup.ts";
-import type { FaultBox, FaultSettings } from "./faults.ts";
+import { type FaultBox, faultsSchema } from "./faults.ts";
 import { type Happening, reportChanges, reportRefusals } from "./happenings.ts";
 import { type Memory, openMemory } from "./memory.ts";
 import { createCallbacks } from "./meta/callbacks.ts";
-import { type SandboxOptions, SandboxRefused, sandboxOptionsSchema } from "./options.ts";
-import { createHandle, type Sandbox } from "./sandbox.ts";
+import { type SandboxOptions, SandboxRefused, sandboxOptionsSchema, webhookOptionsSchema } from "./options.ts";
 import { seedWorld, setUpAgain } from "./seed-world.ts";
+import type {
+  AccountRecord,
+  AutomationRecord,
+  DeliveryRecord,
+  EventRecord,
+  MessageRecord,
+  Plan,
+  RunRecord,
+  TemplateRecord,
+  WebhookRecord,
+} from "./world/records.ts";
+import { mainAccount } from "./world/world.ts";
+
+/** What an HTTP call got back; `body` is parsed JSON, or text that is none, or null: what it holds is for the caller to see. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: unknown;
+}
+
+/** The messaging service, played on this machine. `await using` closes it. */
+export interface Sandbox extends AsyncDisposable {
+  /** `http://127.0.0.1:<port>`: the base URL, of which the API root is `/api/v1`. */
+  readonly url: string;
+  readonly apiUrl: string;
+  /** Of the account `main`, as all that follows. */
+  readonly key: string;
+  /** Signs the events of webhook URLs that have no secret of their own. */
+  readonly secret: string;
+  /** What Meta's handshake shows; null: the format is not `meta`. */
+  readonly verifyToken: string | null;
+  readonly phoneNumberId: string;
+  /** Time as the sandbox has it: `advance(ms)` makes lives go on, windows close and quotas renew, in order. */
+  readonly clock: ClockControls;
+  /** Calls the API with the key: `call("POST", "/messages", {…})`. */
+  call(method: string, path: string, body?: unknown): Promise<Answer>;
+  /** Calls an endpoint of docs/contributing/sandbox.md: `control("PUT", "/faults", {…})` is `PUT /sandbox/faults`. */
+  control(method: string, path: string, body?: unknown): Promise<Answer>;
+  /** A customer writes to the account: the 24-hour window opens. */
+  customerWrites(phone: string, text: string, name?: string): MessageRecord;
+  /** Of the format `meta`, it is posted to once its handshake succeeded. */
+  addWebhook(order: z.input<typeof webhookOptionsSchema>): WebhookRecord;
+  /** Replaces all faults; without any, there are none. */
+  setFaults(faults?: z.input<typeof faultsSchema>): void;
+  /** The account's plan now. */
+  plan(): Plan;
+  /** Copies of the records as they are now, oldest first; so are those that follow. */
+  webhooks(): WebhookRecord[];
+  templates(): TemplateRecord[];
+  automations(): AutomationRecord[];
+  messages(): MessageRecord[];
+  runs(): RunRecord[];
+  events(): (EventRecord & { readonly deliveries: readonly DeliveryRecord[] })[];
+  /** Resolves once no event waits to be delivered; rejects after `withinMs` (default 5,000). */
+  idle(withinMs?: number): Promise<void>;
+  close(): Promise<void>;
+}
 
 /** Starts the service; `startSandbox` (start-sandbox.ts) describes it. */
 export async function runSandbox({ clock: baseClock = systemClock, onHappening, onPost, ...given }: SandboxOptions): Promise<Sandbox> {
@@ -36,27 +94,33 @@ export async function runSandbox({ clock: baseClock = systemClock, onHappening, 
 
 async function startOn(
   memory: Memory,
-  settings: ReturnType<typeof sandboxOptionsSchema.parse>,
+  settings: z.output<typeof sandboxOptionsSchema>,
   baseClock: Clock,
   report: (happening: Happening) => void,
   onPost: SandboxOptions["onPost"],
 ): Promise<Sandbox> {
   const { world, clock, clockControls, ids, random, secret, formerSecret, file } = memory;
-  const { format, plan, key, webhooks, phoneNumberIds, service, speed, isUnlimited, host, port } = settings;
+  const { format, plan, webhooks, phoneNumberIds, service, speed, isUnlimited, host, port } = settings;
   for (const { meta } of world.webhooks.all()) {
     if ((meta === undefined) === (format === "meta"))
       throw new SandboxRefused(`the state file has webhooks of another format than ${format}`);
   }
   const verifyToken = format === "meta" ? (settings.verifyToken ?? tokenFrom(secret)) : null;
   const setup = createAccountSetup({ world, now: clock.now, ids, service, secret: () => secret, verifyToken });
-  if (world.accounts.size === 0) seedWorld({ setup, plan: plan ?? "escala", key, phoneNumberIds });
+  if (world.accounts.size === 0) seedWorld({ setup, plan: plan ?? "escala", key: settings.key, phoneNumberIds });
   try {
-    setUpAgain({ world, setup, plan, key, webhooks, phoneNumberIds, secret, formerSecret });
+    setUpAgain({ world, setup, plan, key: settings.key, webhooks, phoneNumberIds, secret, formerSecret });
   } catch (error) {
     throw error instanceof ApiFault ? new SandboxRefused(`webhooks: ${(error.body as { error: string }).error}`) : error;
   }
 
-  const faults = createFaultBox(settings.faults);
+  let inForce = settings.faults;
+  const faults: FaultBox = {
+    get: () => inForce,
+    set(next) {
+      inForce = next;
+    },
+  };
   const callbacks =
     format === "meta"
       ? createCallbacks({ world, baseClock, random, report: (handshake) => report({ what: "handshake", ...handshake }) })
@@ -91,24 +155,57 @@ async function startOn(
   }
   assembled.resume();
   if (callbacks !== null) await Promise.all([...world.webhooks.all()].map(callbacks.verifySoon));
-  return createHandle({
-    world,
+
+  const apiUrl = `${url}/api/v1`;
+  const account = world.accounts.get(mainAccount) as AccountRecord;
+  const key = settings.key ?? world.keys.list(mainAccount).find(({ revokedAt }) => revokedAt === null)?.key ?? "";
+  let closing: Promise<void> | null = null;
+  const close = () => {
+    closing ??= assembled.close().then(memory.close);
+    return closing;
+  };
+  return {
     url,
+    apiUrl,
     key,
     secret,
     verifyToken,
+    phoneNumberId: account.numbers[0]?.phoneNumberId ?? "",
     clock: clockControls,
-    setup,
-    faults,
-    customerWrites: assembled.customerWrites,
-    webhookAdded: (webhook) => void callbacks?.verifySoon(webhook),
-    posting,
-    after: baseClock.after,
-    async close() {
-      await assembled.close();
-      memory.close();
+    call: (method, path, body) => ask(method, `${apiUrl}${path}`, { authorization: `Bearer ${key}` }, body),
+    control: (method, path, body) => ask(method, `${url}/sandbox${path}`, {}, body),
+    customerWrites: (phone, text, name) =>
+      structuredClone(assembled.customerWrites(mainAccount, name === undefined ? { phone, text } : { phone, text, name })),
+    addWebhook(order) {
+      const webhook = setup.addWebhook(account, webhookOptionsSchema.parse(order));
+      void callbacks?.verifySoon(webhook);
+      return structuredClone(webhook);
     },
-  });
+    setFaults: (next = {}) => faults.set(faultsSchema.parse(next)),
+    plan: () => account.plan,
+    webhooks: () => structuredClone([...world.webhooks.list(mainAccount)]),
+    templates: () => structuredClone([...world.templates.list(mainAccount)]),
+    automations: () => structuredClone([...world.automations.list(mainAccount)]),
+    messages: () => structuredClone([...world.messages.list(mainAccount)]),
+    runs: () => structuredClone([...world.runs.list(mainAccount)]),
+    events() {
+      const deliveries = Map.groupBy(world.deliveries.list(mainAccount), ({ eventId }) => eventId);
+      return structuredClone(world.events.list(mainAccount).map((event) => ({ ...event, deliveries: deliveries.get(event.id) ?? [] })));
+    },
+    async idle(withinMs = 5_000) {
+      const late = Promise.withResolvers<never>();
+      const cancel = baseClock.after(withinMs, () =>
+        late.reject(new Error(`${posting.waiting()} deliveries still wait after ${withinMs} ms`)),
+      );
+      try {
+        await Promise.race([posting.idle(), late.promise]);
+      } finally {
+        cancel();
+      }
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  };
 }
 
 /** The same after a restart with the same state file. */
@@ -119,16 +216,6 @@ function tokenFrom(secret: string): string {
 /** Without a listener, the sandbox still reports its own failures. */
 function warn(happening: Happening): void {
   if (happening.what === "failed") process.emitWarning(happening.error as Error);
-}
-
-function createFaultBox(faults: FaultSettings): FaultBox {
-  let inForce = faults;
-  return {
-    get: () => inForce,
-    set(next) {
-      inForce = next;
-    },
-  };
 }
 
 /** The URL at which it answers, without a path. */
@@ -149,4 +236,22 @@ function whyNot(error: unknown, host: string, port: number): string {
   if (code === "EACCES") return `this user may not listen on port ${port}`;
   if (code === "EADDRNOTAVAIL" || code === "ENOTFOUND") return `${host} is no address of this machine`;
   return `cannot listen on ${host}:${port}: ${message}`;
+}
+
+async function ask(method: string, url: string, headers: Record<string, string>, body: unknown): Promise<Answer> {
+  const answer = await fetch(url, {
+    method,
+    headers: body === undefined ? headers : { ...headers, "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await answer.text();
+  return { status: answer.status, headers: answer.headers, body: text === "" ? null : parsed(text) };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
