@@ -147,7 +147,7 @@ async function saveEvent(command: Command, id: string, options: SaveOptions, io:
   if (options.salt === "") command.error("error: --salt is empty");
   if (options.out === "-" && options.json === true) command.error("error: --out - and --json both want standard output");
   const event = await readEvent(command, id, { ...options, showPii: true }, io);
-  const { anonymise } = await import("../sandbox/fixtures/anonymise/anonymise.ts");
+  const { anonymise } = await import("../sandbox/fixtures/anonymise.ts");
   const wamids = event.subject?.type === "message" ? [event.subject.key] : [];
   const { text, replaced } = anonymise(jsonOf(event), { salt: options.salt ?? randomBytes(16).toString("hex"), wamids });
   if (options.out === "-") {

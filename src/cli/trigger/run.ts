@@ -4,11 +4,18 @@ import type { Command } from "commander";
 import { unknownName } from "../../model/nearest.ts";
 import { systemClock } from "../../model/system-clock.ts";
 import { ownPortOptions } from "../../net/tls.ts";
-import { describeFixture, type Fixture, FixtureRefused, truncatedFixture, withPhoneNumberId } from "../../sandbox/fixtures/fixture.ts";
-import { builtInFixtures, findFixture, fixtureNames } from "../../sandbox/fixtures/fixture-files.ts";
+import {
+  describeFixture,
+  type Fixture,
+  FixtureRefused,
+  findFixture,
+  fixtureNames,
+  truncatedFixture,
+  withPhoneNumberId,
+} from "../../sandbox/fixtures/fixture.ts";
 import { fixturePosts } from "../../sandbox/fixtures/fixture-posts.ts";
+import { PathRefused, setPath, valueText } from "../../sandbox/fixtures/json-text.ts";
 import { createJudge } from "../../sandbox/fixtures/judge-answers.ts";
-import { PathRefused, setPath, valueText } from "../../sandbox/fixtures/set-path.ts";
 import { scenarioPosts, splitAtRegistration, splitForSecrets, triggerScenarios } from "../../sandbox/fixtures/trigger-scenarios.ts";
 import { createRandom } from "../../sandbox/random.ts";
 import type { Post } from "../../sandbox/traffic/post.ts";
@@ -122,9 +129,9 @@ async function run(
 }
 
 function chosenFixture(name: string, { fixtures }: TriggerOptions): Fixture {
-  const folders = fixtureFolders(fixtures);
-  const found = refusable(() => findFixture(name, folders));
-  if (found === null) throw new CommandFailed(unknownName("event", name, [...fixtureNames(folders).keys()]));
+  const folder = fixtureFolder(fixtures);
+  const found = refusable(() => findFixture(name, folder));
+  if (found === null) throw new CommandFailed(unknownName("event", name, [...fixtureNames(folder).keys()]));
   return found;
 }
 
@@ -203,28 +210,24 @@ async function register(client: ControlClient, { target, notes }: Posting, posts
   if (created !== posts.length) notes.fault(`registration: ${posts.length} new messages expected, ${created} were`);
 }
 
-/** The folders to look through, the user's own first. Throws {@link CommandFailed} when the one named is not there. */
-function fixtureFolders(given: string | undefined): string[] {
+/** The user's own fixtures. Throws {@link CommandFailed} when the folder named is not there. */
+function fixtureFolder(given: string | undefined): string {
   if (given !== undefined && !existsSync(given)) throw new CommandFailed(`there is no folder ${given}`);
-  return [given ?? ownFixtures, builtInFixtures];
+  return given ?? ownFixtures;
 }
 
 /** Fixtures with their event kind and status, the folder (null: built in), and why one cannot be used. */
 export function listed(given: string | undefined) {
-  const folders = fixtureFolders(given);
+  const own = fixtureFolder(given);
   return {
-    fixtures: [...fixtureNames(folders)].map(([name, folder]) => ({
-      name,
-      ...described(name, folders),
-      folder: folder === builtInFixtures ? null : folder,
-    })),
+    fixtures: [...fixtureNames(own)].map(([name, folder]) => ({ name, ...described(name, own), folder })),
     scenarios: triggerScenarios.map(({ name, description }) => ({ name, description })),
   };
 }
 
-function described(name: string, folders: readonly string[]) {
+function described(name: string, folder: string) {
   try {
-    const fixture = findFixture(name, folders);
+    const fixture = findFixture(name, folder);
     return { event: fixture?.event ?? null, status: fixture?.status ?? null, fault: null };
   } catch (error) {
     return { event: null, status: null, fault: (error as Error).message };
