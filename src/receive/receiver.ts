@@ -218,13 +218,12 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     response: ServerResponse,
     fail: (error: unknown) => void,
   ): void {
-    const stored = several.take(name, bytes, read);
-    if (stored === null) {
-      hooks.received(name, "overloaded");
-      send(response, overloaded, isDraining);
-      return;
-    }
-    stored.then((counts) => {
+    several.take(name, bytes, read).then((counts) => {
+      if (counts === null) {
+        hooks.received(name, "overloaded");
+        send(response, overloaded, isDraining);
+        return;
+      }
       const { events, quarantined, unassigned } = counts;
       hooks.received(name, events > 0 ? "accepted" : quarantined > 0 ? "quarantined" : unassigned > 0 ? "unassigned" : "duplicate");
       send(response, jsonAnswer(200, { status: "accepted", ...counts }), isDraining);

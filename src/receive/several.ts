@@ -2,8 +2,11 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { ReceivedItem } from "./read-items.ts";
 
-/** Bytes of requests whose items are not all stored yet: of all sources, and of one. */
-const mostBytes = { ofAll: 64 * 1024 ** 2, ofSource: 32 * 1024 ** 2 };
+/** What may be received and not yet stored: in all, and of one source or account. */
+const most = {
+  bytes: { ofAll: 64 * 1024 ** 2, ofOne: 32 * 1024 ** 2 },
+  items: { ofAll: 40_000, ofOne: 20_000 },
+};
 /** Items that are handed to the store at once. Other requests take turns with these slices. */
 const sliceItems = 250;
 /** Requests of this size are read one after the other: parsed, a body takes several times its bytes. */
@@ -25,17 +28,18 @@ export interface ItemCounts {
 }
 
 /**
- * Stores the items of requests. Bounded in bytes, because a request is acknowledged only when all of it is stored: what was
- * stored before a failure stays, and the repeat of the request adds the rest.
+ * Stores the items of requests. Bounded, because a request is acknowledged only when all of it is stored: what was stored
+ * before a failure stays, and the repeat of the request adds the rest.
  */
 export function createSeveral({ event, quarantine, quarantined }: Storing) {
-  const pending = new Map<string, number>();
-  let ofAll = 0;
+  /** Which accounts a request is for is known when it is read. Until then it counts for its source. */
+  const bytesOfSources = createBound(most.bytes);
+  const bytesOfAccounts = createBound(most.bytes);
+  const itemsOfAccounts = createBound(most.items);
   let lastLarge: Promise<unknown> = Promise.resolve();
 
-  async function store(read: () => readonly ReceivedItem[]): Promise<ItemCounts> {
+  async function storeEach(items: readonly ReceivedItem[]): Promise<ItemCounts> {
     const counts = { events: 0, duplicates: 0, quarantined: 0, unassigned: 0 };
-    const items = read();
     const one = async (item: ReceivedItem): Promise<void> => {
       if (item.kind === "event") {
         const { result } = await event(item.event);
@@ -53,21 +57,57 @@ export function createSeveral({ event, quarantine, quarantined }: Storing) {
     return counts;
   }
 
+  async function store(read: () => readonly ReceivedItem[]): Promise<ItemCounts | null> {
+    const items = read();
+    const [bytes, number] = [new Map<string, number>(), new Map<string, number>()];
+    for (const item of items) {
+      const { account, body } = item.kind === "event" ? item.event : item.body;
+      bytes.set(account, (bytes.get(account) ?? 0) + body.length);
+      number.set(account, (number.get(account) ?? 0) + 1);
+    }
+    using _bytes = bytesOfAccounts.take(bytes);
+    using _items = itemsOfAccounts.take(number);
+    return _bytes === null || _items === null ? null : await storeEach(items);
+  }
+
   return {
     /** Null: too much is pending. */
-    take(source: string, bytes: number, read: () => readonly ReceivedItem[]): Promise<ItemCounts> | null {
-      const ofSource = pending.get(source) ?? 0;
-      // One request always fits.
-      if (ofAll > 0 && (ofAll + bytes > mostBytes.ofAll || (ofSource > 0 && ofSource + bytes > mostBytes.ofSource))) return null;
-      ofAll += bytes;
-      pending.set(source, ofSource + bytes);
-      const stored = bytes < largeBytes ? store(read) : lastLarge.then(nextTurn).then(() => store(read));
-      const done = stored.finally(() => {
-        ofAll -= bytes;
-        pending.set(source, (pending.get(source) as number) - bytes);
-      });
-      if (bytes >= largeBytes) lastLarge = done.catch(() => {});
-      return done;
+    async take(source: string, bytes: number, read: () => readonly ReceivedItem[]): Promise<ItemCounts | null> {
+      using taken = bytesOfSources.take(new Map([[source, bytes]]));
+      if (taken === null) return null;
+      if (bytes < largeBytes) return await store(read);
+      const stored = lastLarge.then(nextTurn).then(() => store(read));
+      lastLarge = stored.catch(() => {});
+      return await stored;
+    },
+  };
+}
+
+/** Bounds what is pending, in all and under each name. Where nothing is pending yet, any share fits. */
+function createBound({ ofAll, ofOne }: { readonly ofAll: number; readonly ofOne: number }) {
+  const pending = new Map<string, number>();
+  let all = 0;
+
+  function add(shares: ReadonlyMap<string, number>, sign: 1 | -1): void {
+    for (const [name, share] of shares) {
+      const left = (pending.get(name) ?? 0) + sign * share;
+      all += sign * share;
+      if (left === 0) pending.delete(name);
+      else pending.set(name, left);
+    }
+  }
+
+  return {
+    /** The shares are pending until the result is disposed. Null: they do not fit. */
+    take(shares: ReadonlyMap<string, number>): Disposable | null {
+      let sum = 0;
+      for (const [name, share] of shares) {
+        sum += share;
+        if (pending.has(name) && (pending.get(name) as number) + share > ofOne) return null;
+      }
+      if (all > 0 && all + sum > ofAll) return null;
+      add(shares, 1);
+      return { [Symbol.dispose]: () => add(shares, -1) };
     },
   };
 }

@@ -4,14 +4,24 @@ import type { ReceivedItem } from "../../../src/receive/read-items.ts";
 import { createSeveral } from "../../../src/receive/several.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
 
-const item = (id: number): ReceivedItem => ({ kind: "event", event: { envelope: { id: String(id) } } as ReceivedEvent });
-const read = (count: number) => () => Array.from({ length: count }, (_, id) => item(id));
+const item = (id: number, account: string, body: Buffer): ReceivedItem => ({
+  kind: "event",
+  event: { envelope: { id: String(id) }, account, body } as ReceivedEvent,
+});
+const read =
+  (count: number, account = "main", bytes = 1) =>
+  () => {
+    const body = Buffer.alloc(bytes);
+    return Array.from({ length: count }, (_, id) => item(id, account, body));
+  };
 
-function createStore(failsAt: number | null = null) {
+/** `until`: no event is stored before. */
+function createStore(failsAt: number | null = null, until: Promise<unknown> = Promise.resolve()) {
   const stored = new Set<string>();
   let failing = failsAt;
   const several = createSeveral({
     async event({ envelope: { id } }) {
+      await until;
       if (Number(id) === failing) throw new StoreUnavailable("cannot store now");
       if (stored.has(id)) return { result: "duplicate" };
       stored.add(id);
@@ -39,14 +49,30 @@ test("fails when one item cannot be stored; what was stored stays, and the repea
   expect(await several.take("wa", 1_000, read(250))).toMatchObject({ events: 250 - before, duplicates: before });
 });
 
+const mib = 1024 ** 2;
+
 test("bounds the bytes that are not stored yet, of a source and in all, and always takes one request", async () => {
   const { several } = createStore();
-  const mib = 1024 ** 2;
   const first = several.take("wa", 31 * mib, read(1));
-  expect(several.take("wa", 2 * mib, read(1))).toBeNull();
+  expect(await several.take("wa", 2 * mib, read(1))).toBeNull();
   const other = several.take("other", 31 * mib, read(1));
-  expect(several.take("third", 3 * mib, read(1))).toBeNull();
-  expect(first).not.toBeNull();
-  await Promise.all([first, other]);
+  expect(await several.take("third", 3 * mib, read(1))).toBeNull();
+  expect(await Promise.all([first, other])).not.toContain(null);
   expect(await several.take("wa", 100 * mib, read(2))).toMatchObject({ events: 1, duplicates: 1 });
+});
+
+test.each([
+  { what: "items", most: 19_000, bytes: 1, more: 2_000 },
+  { what: "bytes", most: 31, bytes: mib, more: 2 },
+])("bounds the $what that are not stored yet, of an account and in all", async ({ most, bytes, more }) => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const { several } = createStore(null, promise);
+  const taken = [several.take("wa", 1_000, read(most, "main", bytes)), several.take("wa", 1_000, read(most, "other", bytes))];
+  // Of both accounts, from any source.
+  expect(await several.take("two", 1_000, read(more, "main", bytes))).toBeNull();
+  expect(await several.take("two", 1_000, read(more, "other", bytes))).toBeNull();
+  expect(await several.take("two", 1_000, read(2 * more, "third", bytes))).toBeNull();
+  resolve();
+  expect(await Promise.all(taken)).not.toContain(null);
+  expect(await several.take("two", 1_000, read(more, "main", bytes))).not.toBeNull();
 });
