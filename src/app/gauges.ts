@@ -1,3 +1,4 @@
+import type { Settings } from "../config/schema.ts";
 import type { LaneState } from "../deliver/lane.ts";
 import { answerOr } from "../inspect/count.ts";
 import type { BreakerView } from "../model/breaker.ts";
@@ -10,6 +11,7 @@ import type { LimiterState } from "../service/limits/limiter.ts";
 import type { RouteBacklog } from "../store/views.ts";
 
 interface GaugeParts {
+  readonly settings: () => Pick<Settings, "sources">;
   readonly now: () => number;
   readonly backlog: () => MaybePromise<readonly RouteBacklog[]>;
   readonly lanes: () => ReadonlyMap<string, LaneState>;
@@ -51,7 +53,11 @@ export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
       };
     });
     const services = [...parts.limiters()].map(([account, state]) => serviceGauges(account, state, now));
-    return { attention, routes, services, listeners, requestsInFlight: parts.inFlight(), storing: parts.storing(), now };
+    const sources = Object.entries(parts.settings().sources).map(([source, { kind, ...of }]) => ({
+      source,
+      format: "format" in of ? of.format : kind,
+    }));
+    return { attention, routes, services, sources, listeners, requestsInFlight: parts.inFlight(), storing: parts.storing(), now };
   };
 }
 

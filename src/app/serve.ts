@@ -63,6 +63,7 @@ export function serve(parts: Parts, { role, works, dispatch, file, reread, clock
   const diagnose = createRelayDiagnosis(parts, reloading, dispatch);
   const readGauges = createGaugeReader({
     ...parts,
+    settings: parts.live.current,
     now: clock.now,
     lanes: parts.dispatcher.states,
     limiters: service.limiters,

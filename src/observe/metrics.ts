@@ -30,6 +30,8 @@ export interface Gauges {
   readonly attention: readonly Pick<Attention, "kind" | "severity" | "subject">[];
   readonly routes: readonly RouteGauges[];
   readonly services: readonly ServiceGauges[];
+  /** Of the settings in effect. `format`: what a source's bodies are, of an automation its kind. */
+  readonly sources: readonly { readonly source: string; readonly format: string }[];
   /** How many events each listener is behind. */
   readonly listeners: readonly { readonly listener: string; readonly behind: number }[];
   readonly requestsInFlight: number;
@@ -216,6 +218,11 @@ export function createMetrics(build: BuildInfo) {
     "storage",
   ]).set({ ...build }, 1);
 
+  const sourceInfo = gauge("relay_source_info", "Always 1, for each source of the settings. Join by source to get the format.", "max", [
+    "source",
+    "format",
+  ]);
+
   const attentionGauge = gauge(
     "relay_attention",
     "1 while something needs action, as the console and doctor list it. kind and severity are those of GET /v1/overview. Absent: nothing.",
@@ -324,8 +331,10 @@ export function createMetrics(build: BuildInfo) {
     described,
     contentType: registry.contentType,
     /** The text that Prometheus scrapes. */
-    async text({ attention, routes, services, listeners, requestsInFlight, storing, now }: Gauges): Promise<string> {
+    async text({ attention, routes, services, sources, listeners, requestsInFlight, storing, now }: Gauges): Promise<string> {
       observeAttention(attention);
+      sourceInfo.reset();
+      for (const source of sources) sourceInfo.set(source, 1);
       observeRoutes(routes, now);
       observeAccounts(services);
       observeListeners(listeners);

@@ -40,6 +40,7 @@ function setUp(main: Record<string, unknown>) {
     hooks: (account) => limiterHooks(account, { log, metrics, called: () => {}, keyRefused: () => {} }),
   });
   const readGauges = createGaugeReader({
+    settings: () => ({ sources: {} }),
     now: Date.now,
     backlog: () => [],
     lanes: () => new Map(),
