@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import type { RelayMessage, RelayStory } from "../../client/relay-client.ts";
+import { messageStatuses, stageOf } from "../../model/statuses.ts";
 import { relay } from "../app/api.ts";
 import { path, useData, useQuery } from "../app/data.ts";
 import { useRetry } from "../events/deliveries-of.tsx";
@@ -84,7 +85,7 @@ function MessageStory({ story: { message, events }, more, reload }: { story: Rel
             <h2>Timeline</h2>
             <Timeline
               steps={stepsOf(message.times, events, message.sentAt)}
-              isOpen={message.status === null || message.status === "pending" || message.status === "sent"}
+              isOpen={stageOf(messageStatuses, message.status) === "open"}
               failure={message.errorCode === null ? null : <Failure code={message.errorCode} at={message.times["failed"] ?? null} />}
             />
           </section>

@@ -1,5 +1,6 @@
 import { Route, Switch } from "wouter-preact";
 import type { RelayMessage } from "../../client/relay-client.ts";
+import { isStatus, messageStatuses, statusesOf } from "../../model/statuses.ts";
 import { relay } from "../app/api.ts";
 import { isSeq, isTime, path, type Rules, useData, usePathName, useQuery } from "../app/data.ts";
 import { Copy } from "../parts/copy.tsx";
@@ -32,7 +33,7 @@ export function Messages() {
   );
 }
 
-const statuses = ["pending", "sent", "delivered", "read", "failed", "received"];
+const statuses = statusesOf(messageStatuses);
 const rules: Rules = { status: statuses, from: isTime, to: isTime, before: isSeq };
 
 const columns: readonly Column<RelayMessage>[] = [
@@ -42,7 +43,7 @@ const columns: readonly Column<RelayMessage>[] = [
     cell: ({ status, errorCode }) => (
       <>
         {status === null ? <span class="dim">{none}</span> : <Status word={status} />}
-        {errorCode !== null && status === "failed" && (
+        {errorCode !== null && isStatus(messageStatuses, status) && messageStatuses[status].error && (
           <span class="dim">
             {" "}
             <Name text={errorCode} />

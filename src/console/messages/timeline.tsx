@@ -3,7 +3,7 @@ import { Link } from "wouter-preact";
 import { now } from "../app/clock.ts";
 import { originText } from "../events/words.ts";
 import { duration } from "../parts/format.ts";
-import { Status } from "../parts/status.tsx";
+import { Status, toneOf } from "../parts/status.tsx";
 import { Time } from "../parts/time.tsx";
 import { barsOf, type Step } from "./steps.ts";
 
@@ -26,7 +26,7 @@ export function Timeline({ steps, isOpen, failure }: TimelineProps) {
         return (
           <li key={status}>
             <Status word={status} />
-            <svg class={`track ${status}`} aria-hidden="true">
+            <svg class={`track ${toneOf(status)}`} aria-hidden="true">
               <rect x="0" y="11" width="100%" height="1" class="axis" />
               <rect x={`${from * 100}%`} y="8" width={`${(to - from) * 100}%`} height="7" rx="2" />
               <rect x={`${from * 99}%`} y="4" width="3" height="15" rx="1" />
@@ -40,7 +40,7 @@ export function Timeline({ steps, isOpen, failure }: TimelineProps) {
               {origin !== null && `${originText(origin)} `}
               {event !== null && <Link href={`/events/${event}`}>event {event}</Link>}
             </span>
-            {status === "failed" && failure !== null && <p class="failure">{failure}</p>}
+            {toneOf(status) === "stopped" && failure !== null && <p class="failure">{failure}</p>}
           </li>
         );
       })}

@@ -6,6 +6,7 @@ import { Chart, type ChartSeries } from "../parts/chart.tsx";
 import { Filters, PeriodFilter, periodRules, TextFilter, usePeriod } from "../parts/filters.tsx";
 import { count, duration, percent } from "../parts/format.ts";
 import { Empty, Loading, Problem } from "../parts/notes.tsx";
+import { toneOf } from "../parts/status.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Title } from "../parts/title.tsx";
 import { csvOf, otherCodes, topSeries } from "./numbers.ts";
@@ -90,7 +91,7 @@ function Funnel({ quality, from }: OfPeriod) {
             <Link href={path("/messages", { status, from })} class="number row-link">
               {count(value)}
             </Link>
-            <svg class={`bar ${status}`} viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
+            <svg class={`bar ${toneOf(status)}`} viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
               <rect width={(value / most) * 100} height="8" />
             </svg>
             <span class="dim">{note}</span>

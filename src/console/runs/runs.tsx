@@ -1,5 +1,6 @@
 import { Link, Route, Switch } from "wouter-preact";
 import type { RelayRun, RelayStory } from "../../client/relay-client.ts";
+import { runStatuses, stageOf, statusesOf } from "../../model/statuses.ts";
 import { relay } from "../app/api.ts";
 import { isSeq, path, type Rules, useData, usePathName, useQuery } from "../app/data.ts";
 import { useRetry } from "../events/deliveries-of.tsx";
@@ -36,7 +37,7 @@ export function Runs() {
   );
 }
 
-const statuses = ["started", "completed", "failed"];
+const statuses = statusesOf(runStatuses);
 const rules: Rules = { status: statuses, before: isSeq };
 
 const columns: readonly Column<RelayRun>[] = [
@@ -151,7 +152,7 @@ function RunStory({ story: { run, events }, more, reload }: { story: RelayStory;
             <h2>Timeline</h2>
             <Timeline
               steps={stepsOf(run.times, events)}
-              isOpen={run.status === null || run.status === "started"}
+              isOpen={stageOf(runStatuses, run.status) === "open"}
               failure={run.error === null ? null : <bdi>{run.error}</bdi>}
             />
           </section>
