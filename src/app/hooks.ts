@@ -6,7 +6,7 @@ import { maskText } from "../model/mask.ts";
 import type { Health } from "../observe/health.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import { type Metrics, statusClass } from "../observe/metrics.ts";
-import { createFailureLimit } from "../receive/failure-limit.ts";
+import { createFailureLimit } from "../receive/client-address.ts";
 import type { ReceiverHooks } from "../receive/receiver.ts";
 import type { CallOutcome, CallPriority } from "../service/admission.ts";
 import type { StopReason } from "../service/limits/account.ts";

@@ -4,12 +4,10 @@ import { RelayError } from "../model/errors.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import { formatOf } from "../model/formats/formats.ts";
 import { type Answer, errorAnswer, jsonAnswer, send, sendEarly } from "./answer.ts";
-import { createFailureLimit } from "./failure-limit.ts";
-import { answerHandshake } from "./handshake.ts";
-import type { InboundSource, SeveralSettings } from "./inbound-source.ts";
+import { createFailureLimit } from "./client-address.ts";
+import { answerHandshake, type InboundSource, type SeveralSettings } from "./inbound-source.ts";
 import { createBodyReader, type WebhookRequest } from "./read-body.ts";
-import type { ReceivedItem } from "./read-items.ts";
-import { createSeveral } from "./several.ts";
+import { createSeveral, type ReceivedItem } from "./several.ts";
 import type { SignatureRefusal } from "./signature/verify.ts";
 import { createRequestVerifier, type VerifiedRequest } from "./verify-request.ts";
 
@@ -91,15 +89,19 @@ const prefix = "/webhooks/";
 const accepted = jsonAnswer(200, { status: "accepted" });
 const duplicate = jsonAnswer(200, { status: "duplicate" });
 const retrySoon = ["retry-after", "1"];
-const unknownSource = errorAnswer("not_found", "unknown source");
-const postOnly = errorAnswer("method_not_allowed", "webhooks must be sent with POST", ["allow", "POST"]);
 const getOrPost = errorAnswer("method_not_allowed", "webhooks must be sent with POST", ["allow", "GET, POST"]);
-const tooLarge = errorAnswer("too_large", "the body is larger than the limit");
 const badSignature = errorAnswer("bad_signature", "the signature does not match this request");
-const overloaded = errorAnswer("overloaded", "too many requests in flight", retrySoon);
-const unavailable = errorAnswer("store_unavailable", "the event cannot be stored now", ["retry-after", "5"]);
-const draining = errorAnswer("shutting_down", "the relay is stopping", retrySoon);
-const internal = errorAnswer("internal", "internal error; see the log of the relay");
+
+/** The answers to requests that are not stored. */
+const refusals = {
+  stopping: errorAnswer("shutting_down", "the relay is stopping", retrySoon),
+  "unknown-source": errorAnswer("not_found", "unknown source"),
+  "not-post": errorAnswer("method_not_allowed", "webhooks must be sent with POST", ["allow", "POST"]),
+  overloaded: errorAnswer("overloaded", "too many requests in flight", retrySoon),
+  "too-large": errorAnswer("too_large", "the body is larger than the limit"),
+  unavailable: errorAnswer("store_unavailable", "the event cannot be stored now", ["retry-after", "5"]),
+  failed: errorAnswer("internal", "internal error; see the log of the relay"),
+} satisfies Partial<Record<ReceiveOutcome, Answer>>;
 
 /** Bytes buffered for incomplete bodies: 200,000 events of the usual size, or 64 of the largest by default. */
 const roomForBodies = 64 * 1024 ** 2;
@@ -136,44 +138,34 @@ export function createReceiver(parts: ReceiverParts): Receiver {
       if (isCounted) inFlight -= 1;
       hooks.ended(label, response.headersSent ? response.statusCode : 0, performance.now() - startedAt);
     });
-    if (isDraining) {
-      hooks.received(label, "stopping");
-      sendEarly(request, response, draining, true);
+    /** `end` closes the connection. */
+    const refuse = (outcome: keyof typeof refusals, end = false, answer: Answer = refusals[outcome]): true => {
+      hooks.received(label, outcome);
+      sendEarly(request, response, answer, end);
       return true;
-    }
-    if (endpoint === undefined) {
-      hooks.received(label, "unknown-source");
-      sendEarly(request, response, unknownSource);
-      return true;
-    }
+    };
+    if (isDraining) return refuse("stopping", true);
+    if (endpoint === undefined) return refuse("unknown-source");
     const { source } = endpoint;
-    if (request.method !== "POST") {
-      if (source.several !== undefined && request.method === "GET") shakeHands(source, source.several, request, response);
-      else {
-        hooks.received(source.name, "not-post");
-        sendEarly(request, response, source.several === undefined ? postOnly : getOrPost);
-      }
+    const { several: settings } = source;
+    if (request.method === "GET" && settings !== undefined) {
+      shakeHands(source, settings, request, response);
       return true;
     }
-    if (inFlight >= limits.maxInFlight) {
-      hooks.received(source.name, "overloaded");
-      sendEarly(request, response, overloaded);
-      return true;
-    }
+    if (request.method !== "POST") return refuse("not-post", false, settings === undefined ? undefined : getOrPost);
+    if (inFlight >= limits.maxInFlight) return refuse("overloaded");
     inFlight += 1;
     isCounted = true;
     readBody(
       request,
       (result) => {
-        if (result.kind === "body") {
-          respond(endpoint, request, response, result.body, startedAt);
-          return;
+        if (result.kind === "body") respond(endpoint, request, response, result.body, startedAt);
+        else if (result.kind === "gone") {
+          hooks.received(label, result.kind);
+          response.destroy();
         }
-        hooks.received(source.name, result.kind);
-        if (result.kind === "gone") response.destroy();
-        else if (result.kind === "overloaded") sendEarly(request, response, overloaded);
         // A body in chunks has no known end: closing tells the sender to stop.
-        else sendEarly(request, response, tooLarge, request.headers["transfer-encoding"] !== undefined);
+        else refuse(result.kind, result.kind === "too-large" && request.headers["transfer-encoding"] !== undefined);
       },
       bodyLimitOf(source),
     );
@@ -197,7 +189,7 @@ export function createReceiver(parts: ReceiverParts): Receiver {
       fail(error);
       return;
     }
-    if (verified.kind === "refused") refuse(source, verified.reason, request, response, at);
+    if (verified.kind === "refused") refuseSignature(source, verified.reason, request, response, at);
     else if (verified.kind === "several") takeSeveral(source, verified.read, body.length, response, fail);
     else if (verified.kind === "quarantined") quarantine(source, verified.body, response, fail);
     else if (source.mode === "proxy") proxy(source, verified.event, response, fail);
@@ -221,7 +213,7 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     several.take(name, bytes, read).then((counts) => {
       if (counts === null) {
         hooks.received(name, "overloaded");
-        send(response, overloaded, isDraining);
+        send(response, refusals.overloaded, isDraining);
         return;
       }
       const { events, quarantined, unassigned } = counts;
@@ -254,7 +246,13 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     return endpoint?.source.several?.pathSecrets === undefined ? undefined : endpoint;
   }
 
-  function refuse(source: InboundSource, reason: SignatureRefusal, request: IncomingMessage, response: ServerResponse, at: number): void {
+  function refuseSignature(
+    source: InboundSource,
+    reason: SignatureRefusal,
+    request: IncomingMessage,
+    response: ServerResponse,
+    at: number,
+  ): void {
     const address = parts.address(request);
     const { waitSeconds, isLogged } = badSignatures.count(address, at);
     hooks.received(source.name, "refused");
@@ -290,7 +288,7 @@ export function createReceiver(parts: ReceiverParts): Receiver {
   function answerFailure(source: string, response: ServerResponse, error: unknown): void {
     if (error instanceof Error && error.name === "StoreUnavailable") {
       hooks.received(source, "unavailable");
-      send(response, unavailable);
+      send(response, refusals.unavailable);
       return;
     }
     if (error instanceof RelayError) {
@@ -300,7 +298,7 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     }
     hooks.received(source, "failed");
     hooks.failed(source, error);
-    send(response, internal);
+    send(response, refusals.failed);
   }
 
   return {
@@ -325,20 +323,12 @@ function withTrace(
   startedAt: number,
 ): VerifiedRequest {
   const { traceparent } = headers;
-  if (verified.kind === "event") return { kind: "event", event: arrived(verified.event, traceparent, startedAt) };
-  if (verified.kind === "quarantined") return { kind: "quarantined", body: arrived(verified.body, traceparent, startedAt) };
+  const traced = (item: ReceivedItem): ReceivedItem =>
+    item.kind === "event"
+      ? { kind: "event", event: arrived(item.event, traceparent, startedAt) }
+      : { kind: "quarantined", body: arrived(item.body, traceparent, startedAt) };
   if (verified.kind === "refused") return verified;
-  return {
-    kind: "several",
-    read: () =>
-      verified
-        .read()
-        .map((item) =>
-          item.kind === "event"
-            ? { kind: "event", event: arrived(item.event, traceparent, startedAt) }
-            : { kind: "quarantined", body: arrived(item.body, traceparent, startedAt) },
-        ),
-  };
+  return verified.kind === "several" ? { kind: "several", read: () => verified.read().map(traced) } : traced(verified);
 }
 
 /** The downstream's answer for the sender. 204 and 304 have no body, so no `content-length`. */

@@ -3,9 +3,8 @@ import { createHash } from "node:crypto";
 import { parseEnvelope } from "../model/envelope.ts";
 import { type QuarantinedBody, type ReceivedEvent, subjectOf } from "../model/event.ts";
 import { type EventId, uuidv7 } from "../model/ids.ts";
-import { createCheck } from "./check.ts";
-import type { InboundSource } from "./inbound-source.ts";
-import { type ReceivedItem, readItems } from "./read-items.ts";
+import { createCheck, type InboundSource } from "./inbound-source.ts";
+import { type ReceivedItem, readItems } from "./several.ts";
 import type { SignatureRefusal, VerifiableRequest } from "./signature/verify.ts";
 
 export type VerifiedRequest =

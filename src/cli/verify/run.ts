@@ -5,9 +5,7 @@ import { accountOf, type FormatName, formats } from "../../model/formats/formats
 import { maskWamid } from "../../model/mask.ts";
 import { unknownName } from "../../model/nearest.ts";
 import { Secret } from "../../model/secret.ts";
-import { createCheck, isAnyOf } from "../../receive/check.ts";
-import { answerHandshake } from "../../receive/handshake.ts";
-import type { InboundSource } from "../../receive/inbound-source.ts";
+import { answerHandshake, createCheck, type InboundSource, isAnyOf } from "../../receive/inbound-source.ts";
 import type { SignatureRefusal } from "../../receive/signature/verify.ts";
 import { CommandFailed, type Io } from "../io.ts";
 import type { SettingsOptions } from "../options.ts";

@@ -73,28 +73,6 @@ function readEntry(entry: string): Pick<SignatureCandidate, "algorithm" | "encod
   );
 }
 
-/** Decoded bytes of a header, whose length need not be that of a supported digest. */
-export interface LooseBytes {
-  readonly encoding: SignatureEncoding;
-  readonly bytes: Buffer;
-  readonly timestampFields: readonly NamedValue[];
-}
-
-/** Every way to decode a header, from 8 to 512 bytes. For signatures that are not supported. */
-export function readLoosely({ value }: NamedValue): LooseBytes[] {
-  const entries = [...new Set([value, ...value.split(/[,; |]/).slice(0, 32)].map((entry) => entry.trim()))];
-  const timestampFields = entries.flatMap(readTimestamp);
-  return entries.flatMap((entry) => {
-    const bare = entry.slice(wordBefore.exec(entry)?.[0].length ?? 0);
-    return [...new Set([entry, bare])].flatMap((text) =>
-      signatureEncodings.flatMap((encoding) => {
-        const bytes = decodeStrictly(text, encoding);
-        return bytes === null || bytes.length < 8 || bytes.length > 512 ? [] : [{ encoding, bytes, timestampFields }];
-      }),
-    );
-  });
-}
-
 export function algorithmOfLength(bytes: number): SignatureAlgorithm | undefined {
   return signatureAlgorithms.find((algorithm) => digestLengths[algorithm] === bytes);
 }

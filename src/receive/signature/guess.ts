@@ -1,8 +1,9 @@
+import { createHmac } from "node:crypto";
+import { otherEnvelope } from "../../model/other-envelopes.ts";
 import { Secret } from "../../model/secret.ts";
 import { decodeStrictly, resolveScheme, type SignatureEncoding, type SignatureSettings } from "../../model/signature.ts";
-import { algorithmOfLength, findCandidates, listHeaders, type NamedValue } from "./candidates.ts";
+import { algorithmOfLength, findCandidates, listHeaders, listPublicUrls, type NamedValue } from "./candidates.ts";
 import { searchSignatures } from "./search.ts";
-import { findUnsupported, looksSigned } from "./unsupported.ts";
 import { type CapturedRequest, createVerifier } from "./verify.ts";
 
 interface SignatureGuess {
@@ -47,11 +48,6 @@ interface Hints {
 
 function findHints(request: CapturedRequest, secret: string): Hints {
   const hints: string[] = [];
-  for (const [change, body] of changedBodies(request.body)) {
-    const [settings] = searchSignatures({ ...request, body }, secret);
-    if (settings !== undefined)
-      hints.push(`it matches once the body ${change} (${inWords(settings)}): the captured bytes are not those that were signed`);
-  }
   for (const [change, changed] of changedSecrets(secret)) {
     const [settings] = searchSignatures(request, changed);
     if (settings !== undefined) hints.push(`it matches once the secret ${change} (${inWords(settings)}): change it in the settings too`);
@@ -73,27 +69,6 @@ function findHints(request: CapturedRequest, secret: string): Hints {
   const described = [...others.flatMap(describeHeader), ...unsupported.map(({ text }) => text)];
   const none = "no header looks like a signature: was every header captured, and does the service sign requests to this URL?";
   return { hints: [...hints, ...(described.length > 0 ? described : [none])], isSupported: true };
-}
-
-function changedBodies(body: Buffer): [string, Buffer][] {
-  // latin1 maps bytes to characters one to one, so all other bytes stay the same.
-  const text = body.toString("latin1");
-  const changes: [string, string][] = [
-    ["loses its last line break", text.replace(/\r?\n$/, "")],
-    ["ends with a line break", `${text}\n`],
-    ["has its CRLF turned into LF", text.replaceAll("\r\n", "\n")],
-    ["has its LF turned into CRLF", text.replace(/\r?\n/g, "\r\n")],
-    ["loses its byte order mark", text.replace(/^\xef\xbb\xbf/, "")],
-  ];
-  const bodies = changes.map(([change, changed]): [string, Buffer] => [change, Buffer.from(changed, "latin1")]);
-  try {
-    const value: unknown = JSON.parse(body.toString("utf8"));
-    bodies.push(["is parsed and written again as JSON", Buffer.from(JSON.stringify(value))]);
-    bodies.push(["is parsed and written again as JSON with an indent of two", Buffer.from(JSON.stringify(value, null, 2))]);
-  } catch {
-    // Not JSON.
-  }
-  return bodies.filter(([, changed]) => !changed.equals(body));
 }
 
 function changedSecrets(secret: string): [string, string][] {
@@ -144,5 +119,101 @@ function describeLength(name: string, encoding: SignatureEncoding, bytes: number
   if (algorithm !== undefined) {
     return `${name} holds ${bytes} bytes in ${encoding}, as HMAC-${algorithm.toUpperCase()} gives: so the secret, the body or what else is signed (URL, timestamp) is not as sent`;
   }
-  return `${name} holds ${bytes} bytes in ${encoding}: no HMAC of SHA-1, SHA-256, SHA-384 or SHA-512 is that long`;
+  return `${name} holds ${bytes} bytes in ${encoding}: no HMAC of SHA-1, SHA-256, SHA-384 or SHA-512 is that long, and MD5 and truncated digests are not supported`;
+}
+
+const looksSigned = /sign|hmac|hash|digest|sha\d/;
+
+/** A way to authenticate a request that no settings describe. */
+interface Unsupported {
+  readonly header: string;
+  /** One line for the user, without the secret and without the header's value. */
+  readonly text: string;
+  /** The secret matches, so it is not the problem. */
+  readonly isCertain: boolean;
+}
+
+const keyPair = "made with a key pair and not with a secret. It is not supported";
+
+/** Headers of schemes that the relay does not support, by name, value or both. */
+const unsupportedHeaders: readonly { readonly name?: RegExp; readonly value?: RegExp; readonly text: string }[] = [
+  { name: /^x-gitlab-token$/, text: "is a static token of GitLab, not a signature. It is not supported, and it is not this secret" },
+  {
+    name: /^x-telegram-bot-api-secret-token$/,
+    text: "is a static token of Telegram, not a signature. It is not supported, and it is not this secret",
+  },
+  { name: /^paypal-transmission-sig$/, text: `is PayPal's signature, ${keyPair}` },
+  { name: /ed25519/, text: `is an Ed25519 signature, ${keyPair}` },
+  {
+    value: /^(?!.*(?:^| )v1,).*(?:^| )v1a,/s,
+    text: "holds an Ed25519 signature (v1a of Standard Webhooks), made with a key pair. It is not supported; ask the sender for v1, with a secret",
+  },
+  { value: /^(?:[A-Za-z]+ )?eyJ[\w-]+\.[\w-]+\.[\w-]*$/, text: "is a JSON Web Token. It is not supported" },
+];
+
+/** What authenticates the request in a way the relay does not support. */
+function findUnsupported(request: CapturedRequest, secret: string): Unsupported[] {
+  const inHeaders = listHeaders(request.headers).flatMap((header) => {
+    const found = staticToken(header, secret) ?? twilio(header, request, secret) ?? knownHeader(header);
+    return found === null ? [] : [{ header: header.name, isCertain: found.isCertain, text: `${header.name} ${found.text}` }];
+  });
+  return [...inHeaders, ...inBody(request.body)];
+}
+
+type Look = Omit<Unsupported, "header">;
+
+function knownHeader({ name, value }: NamedValue): Look | null {
+  const known = unsupportedHeaders.find((one) => one.name?.test(name) !== false && one.value?.test(value) !== false);
+  return known === undefined ? null : { text: known.text, isCertain: false };
+}
+
+function staticToken({ name, value }: NamedValue, secret: string): Look | null {
+  const [, credentials = ""] = /^[A-Za-z]+ +(.+)$/.exec(value) ?? [];
+  const basic = Buffer.from(credentials, "base64").toString("utf8").split(":");
+  if (![value, credentials, ...basic].some((text) => text !== "" && text.trim() === secret.trim())) return null;
+  const service = /^x-(gitlab|telegram)-/.exec(name)?.[1];
+  const of = service === undefined ? "" : ` of ${service === "gitlab" ? "GitLab" : "Telegram"}`;
+  return { text: `holds the secret itself: a static token${of}, not a signature. It is not supported`, isCertain: true };
+}
+
+/** HMAC-SHA1 over the URL and the sorted form parameters. Of another body only a hash in the URL is signed. */
+function twilio({ name, value }: NamedValue, request: CapturedRequest, secret: string): Look | null {
+  if (name !== "x-twilio-signature") return null;
+  const way = request.url.includes("bodySHA256=") ? "the URL with bodySHA256" : "the URL and the sorted form parameters";
+  const form = way.includes("form") ? new URLSearchParams(request.body.toString("utf8")) : new URLSearchParams();
+  form.sort();
+  const fields = [...form].map(([key, text]) => key + text).join("");
+  const target = request.url.replace(/^https?:\/\/[^/?#]*/i, "");
+  const isRight = listPublicUrls(request).some(
+    (origin) =>
+      origin !== null &&
+      createHmac("sha1", secret)
+        .update(origin + target + fields)
+        .digest("base64") === value,
+  );
+  return {
+    text: `is Twilio's: it signs ${way}, which is not supported. ${isRight ? "The secret is right" : "With --url as Twilio has it, verify can check the secret"}`,
+    isCertain: isRight,
+  };
+}
+
+/** How senders sign that write the signature into the body. */
+const signedInside: Readonly<Record<string, string>> = {
+  "AWS SNS": "with a key pair",
+  Mailgun: "a token, and not the body",
+  Adyen: "some fields of the body",
+};
+
+function inBody(body: Buffer): Unsupported[] {
+  let sender: string | undefined;
+  try {
+    sender = otherEnvelope(JSON.parse(body.toString("utf8")));
+  } catch {
+    return [];
+  }
+  const how = signedInside[sender ?? ""];
+  if (how === undefined) return [];
+  return [
+    { header: "", text: `the body is that of ${sender}, which signs ${how}, inside the body. It is not supported`, isCertain: false },
+  ];
 }

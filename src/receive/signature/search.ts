@@ -4,7 +4,6 @@ import {
   createHmacKey,
   decodeKey,
   findSchemeFaults,
-  type HmacKey,
   presetAxes,
   resolveScheme,
   type SecretEncoding,
@@ -59,25 +58,6 @@ function contentsFor(request: CapturedRequest, candidate: SignatureCandidate, he
     ...findTimestampHeaders(headers).map((header) => ({ ...header, in: "header" as const })),
   ];
   return listContents({ request, candidate, timestamps, ids: findIdHeaders(headers) });
-}
-
-/** The template of the content whose digest under `createKey` `matches`; null when there is none. */
-export function findSignedContent(
-  request: CapturedRequest,
-  secret: string,
-  {
-    candidate,
-    createKey,
-    matches,
-  }: { candidate: SignatureCandidate; createKey: (key: Buffer) => HmacKey; matches: (digest: Buffer) => boolean },
-): string | null {
-  for (const content of contentsFor(request, candidate, listHeaders(request.headers))) {
-    for (const [secretEncoding, key] of readKeys(secret)) {
-      const scheme = resolveScheme(describe(candidate, content, secretEncoding));
-      if (matches(computeSignature(scheme, createKey(key), signedParts(request, content)))) return content.template;
-    }
-  }
-  return null;
 }
 
 function readKeys(secret: string): [SecretEncoding, Buffer][] {

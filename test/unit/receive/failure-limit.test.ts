@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createFailureLimit } from "../../../src/receive/failure-limit.ts";
+import { createFailureLimit } from "../../../src/receive/client-address.ts";
 
 function createWaits(limit: number) {
   const { count } = createFailureLimit(() => limit);

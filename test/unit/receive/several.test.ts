@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { QuarantinedBody, ReceivedEvent } from "../../../src/model/event.ts";
-import type { ReceivedItem } from "../../../src/receive/read-items.ts";
+import type { ReceivedItem } from "../../../src/receive/several.ts";
 import { createSeveral } from "../../../src/receive/several.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
 

@@ -126,30 +126,6 @@ test("verifies an old capture, with a hint that the relay would refuse it now", 
   expect(hints).toEqual([expect.stringContaining("outside the tolerance")]);
 });
 
-const json = Buffer.from('{"a": 1,\r\n "b": "x"}\r\n');
-function guessAfter(change: (body: Buffer) => Buffer, body = json) {
-  return guessSignature({ ...receive({ service: "acme" }, "s", { ...sent, body }), body: change(body), secret: "s" });
-}
-const edit = (change: (text: string) => string) => (body: Buffer) => Buffer.from(change(body.toString()));
-
-test.each([
-  ["lost its last line break", edit((text) => text.trimEnd()), Buffer.from("x\n"), /ends with a line break/],
-  ["got a line break", edit((text) => `${text}\n`), json, /loses its last line break/],
-  ["lost its CR", edit((text) => text.replaceAll("\r", "")), json, /LF turned into CRLF/],
-  ["got CR", edit((text) => text.replaceAll("\n", "\r\n")), Buffer.from("a\nb\n"), /CRLF turned into LF/],
-  [
-    "was printed prettily",
-    edit((text) => JSON.stringify(JSON.parse(text), null, 4)),
-    Buffer.from('{"a":1,"b":[2]}'),
-    /written again as JSON \(/,
-  ],
-] as const)("a body that %s on its way is named", (_what, change, body, expected) => {
-  expect(guessAfter((same) => same, body).matches).toEqual([{ service: "acme" }]);
-  const { matches, hints } = guessAfter(change, body);
-  expect(matches).toEqual([]);
-  expect(hints).toContainEqual(expect.stringMatching(expected));
-});
-
 test.each([
   [" s ", /loses the white space/],
   ["s\n", /loses the white space/],
@@ -166,7 +142,9 @@ test("describes a header that looks like a signature by its length", () => {
   const sum = (algorithm: string) => createHmac(algorithm, "other").update(sent.body).digest();
   expect(guess({ "x-signature": sum("sha256").toString("hex") })).toMatch(/x-signature holds 32 bytes in hex, as HMAC-SHA256/);
   expect(guess({ "x-signature": `v1=${sum("sha512").toString("base64")}` })).toMatch(/64 bytes in base64, as HMAC-SHA512/);
-  expect(guess({ "x-signature": sum("md5").toString("hex") })).toMatch(/16 bytes in hex: MD5 or a truncated digest/);
+  expect(guess({ "x-signature": sum("md5").toString("hex") })).toMatch(
+    /16 bytes in hex: no HMAC .* and MD5 and truncated digests are not supported/,
+  );
   expect(guess({ "x-signature": "none" })).toMatch(/holds neither/);
   expect(guess({ host: "relay.example" })).toMatch(/no header looks like a signature/);
 });
@@ -182,9 +160,7 @@ const guessOf = (headers: Record<string, string>, more: Partial<Parameters<typeo
   guessSignature({ method: "POST", url: "/webhooks/main", body: sent.body, secret: "the-right-secret", headers, ...more });
 const hmac = (algorithm: string, content: string | Buffer = sent.body, secret = "the-right-secret") =>
   createHmac(algorithm, secret).update(content).digest();
-const stamped = Buffer.concat([Buffer.from("1800000000."), sent.body]);
 const bytes = (length: number) => Buffer.from(Array.from({ length }, (_, n) => (n * 89 + 7) % 256));
-const der = Buffer.concat([Buffer.from([0x30, 69]), bytes(69)]);
 
 test.each<[name: string, headers: Record<string, string>, expected: RegExp]>([
   ["GitLab's token", { "x-gitlab-token": "the-right-secret" }, /^x-gitlab-token holds the secret itself: a static token of GitLab/],
@@ -199,26 +175,7 @@ test.each<[name: string, headers: Record<string, string>, expected: RegExp]>([
     { "webhook-signature": `v1a,${bytes(64).toString("base64")}`, "webhook-id": "m", "webhook-timestamp": "1800000000" },
     /Ed25519.*v1a/,
   ],
-  ["RSA", { "x-acme-signature": bytes(256).toString("base64") }, /RSA/],
-  ["ECDSA", { "x-acme-signature": der.toString("base64") }, /ECDSA/],
   ["a JSON Web Token", { authorization: "Bearer eyJhbGciOiJIUzI1NiJ9.e30.abc" }, /JSON Web Token/],
-  ["HMAC-MD5", { "x-acme-signature": hmac("md5").toString("hex") }, /holds HMAC-MD5 over "\{body\}", made with this secret/],
-  ["a truncated digest", { "x-acme-signature": hmac("sha256").subarray(0, 16).toString("hex") }, /the first 16 of 32 bytes of HMAC-SHA256/],
-  [
-    "SHA-512 cut to 32 bytes",
-    { "x-acme-signature": `v1=${hmac("sha512").subarray(0, 32).toString("base64")}` },
-    /the first 32 of 64 bytes of HMAC-SHA512/,
-  ],
-  [
-    "a truncated digest with a time",
-    { "x-acme-signature": `t=1800000000,v1=${hmac("sha256", stamped).subarray(0, 10).toString("hex")}` },
-    /the first 10 of 32 bytes of HMAC-SHA256 over "\{timestamp\}\.\{body\}"/,
-  ],
-  [
-    "a plain hash",
-    { "x-acme-signature": createHash("sha256").update("the-right-secret").update(sent.body).digest("hex") },
-    /SHA256 of the secret and the content, not an HMAC/,
-  ],
 ])("names an unsupported scheme and does not blame the secret: %s", (_name, headers, expected) => {
   const { matches, hints, isSupported } = guessOf({ host: "relay.example", "content-length": "1234", ...headers });
   expect({ matches, isSupported }).toEqual({ matches: [], isSupported: false });

@@ -79,7 +79,7 @@ describe("a request as a source of Meta's verifies it", () => {
     expect([wrong.code, wrong.out]).toEqual([1, ""]);
     expect(wrong.err).toContain("the source wa refuses this request with 401: none of the source's secrets verifies it");
     const changed = await asSource(request("POST /webhooks/wa", [signed(body)], `${body}\n`));
-    expect(changed.err).toMatch(/hint: .*it matches once the body/);
+    expect(changed.err).toMatch(/hint: .*so the secret, the body or what else is signed .* is not as sent/);
     const unsigned = await asSource(request("POST /webhooks/wa", [], body), "wa", "--json");
     expect(unsigned.code).toBe(1);
     expect(jsonOf(unsigned)).toMatchObject({ ok: false, refusal: "missing-signature", items: [] });
