@@ -1,11 +1,11 @@
-// Compiles src into dist, with what the code reads beside itself.
+// Compiles src into dist.
 //
 //   node .ci/build.mjs                  into dist
 //   node .ci/build.mjs --out <folder>   into another folder
 //   node .ci/build.mjs --no-check       without checking types, in half the time
 //   node .ci/build.mjs --only-console   the console alone, unless it is newer than its sources
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -30,15 +30,12 @@ if (onlyConsole) {
 }
 const scratch = mkdtempSync(join(tmpdir(), "wamid-relay-build-"));
 
-/** Files that the code reads beside itself. */
-const assets = ["sandbox/fixtures/built-in"];
 /** What users import. Only their types are published. */
 const entries = ["client/relay-client", "sandbox/start-sandbox"];
 
 rmSync(dist, { recursive: true, force: true });
 try {
   compile("code", { outDir: dist, noCheck }, { include: [join(root, "src")] });
-  for (const folder of assets) cpSync(join(root, "src", folder), join(dist, folder), { recursive: true });
 
   const types = join(scratch, "types");
   compile("types", { outDir: types, noCheck: true, declaration: true, emitDeclarationOnly: true }, { files: entries.map(source) });
