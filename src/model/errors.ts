@@ -49,7 +49,7 @@ export const errorCodes = {
   conflict: {
     status: 409,
     meaning: "The request conflicts with the current state.",
-    remedy: "`details` describes the state. Correct the request.",
+    remedy: "`details` describes the state. Correct the request, or retry after `Retry-After`.",
   },
   idempotency_conflict: {
     status: 409,

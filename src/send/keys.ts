@@ -50,17 +50,22 @@ export interface SendRequest {
 
 /**
  * Returns the first answer under a held key, or null when the call may start. Throws `idempotency_conflict`,
- * `outcome_unknown`, or `conflict` while another process makes the call.
+ * `outcome_unknown`, or `conflict` while the call is in flight.
  */
 export function checkHeldKey(held: StoredSend | null, request: SendRequest): SendAnswer | null {
   if (held === null) return null;
   refuseOther(held, request);
   if (held.state === "done") return held.answer;
   if (held.state === "calling") {
-    throw new RelayError("conflict", `another process is making the call under this ${words[request.key.kind].key}; retry`);
+    throw inFlight(request.key);
   }
   if (held.attempts === request.resend) return null;
   throw outcomeUnknown(request.key, { ...held, reason: null });
+}
+
+/** A request under this key is in flight, here or in another process. */
+export function inFlight({ kind }: SendKey): RelayError {
+  return new RelayError("conflict", `a call under this ${words[kind].key} is in flight; retry`, undefined, { retryAfterMs: 1_000 });
 }
 
 /** Throws `idempotency_conflict` when the key belongs to another body. */

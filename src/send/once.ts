@@ -1,7 +1,7 @@
-import { type Clock, pause } from "../model/clock.ts";
+import type { Clock } from "../model/clock.ts";
 import { RelayError } from "../model/errors.ts";
 import type { SendEnd, SendKey, SendResult, StoredSend } from "../model/send.ts";
-import { checkHeldKey, outcomeUnknown, refuseOther, type SendRequest, type SendStore } from "./keys.ts";
+import { checkHeldKey, inFlight, outcomeUnknown, refuseOther, type SendRequest, type SendStore } from "./keys.ts";
 
 export interface CallSteps {
   /** Ends the call while it waits; a request in flight continues. */
@@ -48,19 +48,13 @@ export interface OnceParts {
 
 interface Live {
   readonly order: Order;
-  readonly abort: AbortController;
-  /** Requests that wait for its answer. */
-  waiting: number;
-  outcome: Promise<Omit<SendResult, "replayed">>;
+  readonly outcome: Promise<Omit<SendResult, "replayed">>;
+  /** The outcome is known, and not stored yet. */
+  isOver: boolean;
 }
 
 /** Pause between attempts to store an outcome. */
 const storeAgainMs = 1_000;
-/**
- * How often and for how long to check whether another process has ended its call. The service has ten seconds to answer, so
- * an older call most likely belongs to a process that was killed.
- */
-const elsewhereMs = { look: 100, most: 15_000 };
 
 /**
  * Makes each call once, by three rules:
@@ -68,8 +62,7 @@ const elsewhereMs = { look: 100, most: 15_000 };
  * 1. No request is sent before `calling` is stored under its key, and a key is claimed only by the rules of `beginKey`.
  * 2. A key leaves `calling` only through an answer of the service, or when nothing was sent. Everything else, including the
  *    death of this process, makes it `unknown`. Then only a client that received `outcome_unknown` can send again.
- * 3. Requests with the same key join the call in flight in this process, and wait for the end of one in another process.
- *    Between processes, rule 1 applies.
+ * 3. A request whose key is in flight, here or in another process, gets `conflict` with `Retry-After`.
  */
 export function createOnce({ store, clock, hooks }: OnceParts) {
   const live = new Map<string, Live>();
@@ -77,75 +70,32 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
 
   async function send(order: Order, caller: Caller): Promise<SendResult> {
     const name = JSON.stringify([order.key.account, order.key.kind, order.key.key]);
-    const startedAt = clock.now();
-    for (;;) {
-      const running = live.get(name);
-      if (running !== undefined) {
-        const joined = await join(running, order, caller, true);
-        if (joined === elsewhere) await checkLater(caller.disconnected);
-        else if (joined !== null) return joined;
-        continue;
-      }
-      const held = await store.find(order.key);
-      if (live.has(name)) continue;
-      const isElsewhere = held?.state === "calling" && clock.now() - startedAt < elsewhereMs.most;
-      if (isElsewhere) {
-        refuseOther(held, order);
-        await checkLater(caller.disconnected);
-        continue;
-      }
-      const first = checkHeldKey(held, order);
+    if (!live.has(name)) {
+      const first = checkHeldKey(await store.find(order.key), order);
       if (first !== null) return { answer: first, replayed: true, stored: true };
-      const begun = begin(name, order, caller);
-      const sent = await join(begun, order, caller, false);
-      if (sent === null) throw disconnectedError();
-      if (sent !== elsewhere) return sent;
-      await checkLater(caller.disconnected);
     }
-  }
-
-  /** Resolves after a pause; rejects when the client disconnects. */
-  function checkLater(disconnected: AbortSignal): Promise<void> {
-    return pause(clock, elsewhereMs.look, disconnected).catch(() => {
-      throw disconnectedError();
-    });
-  }
-
-  /** Null: the call ended because all its clients disconnected. `elsewhere`: another process claimed the key and calls. */
-  async function join(
-    running: Live,
-    order: Order,
-    { disconnected }: Caller,
-    replayed: boolean,
-  ): Promise<SendResult | null | typeof elsewhere> {
+    const running = live.get(name);
+    if (running === undefined) return { ...(await begin(name, order, caller)), replayed: false };
     refuseOther(running.order, order);
-    running.waiting += 1;
-    const leave = () => {
-      running.waiting -= 1;
-      if (running.waiting === 0) running.abort.abort(allDisconnected);
-    };
-    if (disconnected.aborted) leave();
-    else disconnected.addEventListener("abort", leave, { once: true });
-    try {
-      return { ...(await running.outcome), replayed };
-    } catch (error) {
-      if (error === allDisconnected) return null;
-      if (error === elsewhere) return elsewhere;
-      throw error;
-    } finally {
-      disconnected.removeEventListener("abort", leave);
-    }
+    if (!running.isOver) throw inFlight(order.key);
+    return { ...(await running.outcome), replayed: true };
   }
 
-  function begin(name: string, order: Order, { maxWait, tooLong }: Caller): Live {
-    const abort = new AbortController();
-    const endWait = clock.after(maxWait, () => abort.abort(tooLong()));
-    const forget = () => void live.delete(name);
-    const begun: Live = { order, abort, waiting: 0, outcome: carryOut(order, abort.signal, forget).finally(endWait) };
-    // The request that started it awaits it too, but may have left already.
-    begun.outcome.catch(() => {});
+  async function begin(name: string, order: Order, { maxWait, tooLong, disconnected }: Caller): Promise<Omit<SendResult, "replayed">> {
+    const late = new AbortController();
+    const endWait = clock.after(maxWait, () => late.abort(tooLong()));
+    const signal = AbortSignal.any([late.signal, disconnected]);
+    const outcome = carryOut(order, signal, () => void live.delete(name));
+    const begun: Live = { order, outcome, isOver: false };
     live.set(name, begun);
-    return begun;
+    try {
+      return await outcome;
+    } catch (error) {
+      throw disconnected.aborted && error === disconnected.reason ? disconnectedError() : error;
+    } finally {
+      endWait();
+      begun.isOver = true;
+    }
   }
 
   async function carryOut(order: Order, signal: AbortSignal, forget: () => void): Promise<Omit<SendResult, "replayed">> {
@@ -188,12 +138,8 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
     } catch (error) {
       if (error instanceof Taken) {
         forget();
-        if (error.held.state === "calling") {
-          refuseOther(error.held, order);
-          throw elsewhere;
-        }
         const first = checkHeldKey(error.held, order);
-        if (first === null) throw new RelayError("conflict", "another request has just claimed the key; retry");
+        if (first === null) throw inFlight(order.key);
         return { answer: first, stored: true };
       }
       if (!mayBeDone) {
@@ -253,10 +199,6 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
 function isOpen(error: unknown): boolean {
   return error instanceof Error && (error as { mayBeDone?: unknown }).mayBeDone === true;
 }
-
-const allDisconnected = new Error("all clients disconnected");
-/** Another process holds the key and calls. */
-const elsewhere = Symbol("elsewhere");
 
 function disconnectedError(): RelayError {
   return new RelayError("request_timeout", "the client disconnected; nothing was sent");

@@ -23,7 +23,7 @@ export const seededFaults: readonly SeededFault[] = [
   {
     promise: "Acknowledged means stored",
     name: "acknowledges an event that cannot be stored",
-    find: "send(response, unavailable);",
+    find: "send(response, refusals.unavailable);",
     put: "send(response, accepted);",
     tests: ["test/unit/receive/receiver-properties.test.ts"],
   },

@@ -22,8 +22,11 @@ test("starts one run per reference, also after a restart and for concurrent call
   const [run, ...others] = relay.sandbox.runs();
   expect(others).toEqual([]);
   const first = { account: "main", reference: "order-01", runId: run?.id, automation, stored: true };
-  expect(answers.map(({ status }) => status).toSorted()).toEqual([...Array.from({ length: 19 }, () => 200), 201]);
-  for (const { status, body: answer } of answers) expect(answer).toEqual({ ...first, created: status === 201 });
+  expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
+  for (const { status, body: answer } of answers) {
+    if (status === 409) expect(answer).toMatchObject({ code: "conflict" });
+    else expect(answer).toEqual({ ...first, created: status === 201 });
+  }
   await relay.restart();
   expect(await relay.run(automation, body)).toMatchObject({ status: 200, body: { ...first, created: false } });
   expect(relay.sandbox.runs()).toHaveLength(1);

@@ -44,53 +44,40 @@ test.each([
   expect(left).toBe(0);
 });
 
-test("waits for the call of another process, then answers conflict; rejects another body at once", async () => {
+test("answers conflict while a call is in flight, here or in another process, and rejects another body", async () => {
   const calling: StoredSend = { ...held, state: "calling", answer: null };
-  let stored: StoredSend = calling;
-  const { once, order, clock } = setUp({ find: async () => stored, begin: async () => stored });
-  const call = order(() => {
+  const elsewhere = setUp({ find: async () => calling });
+  const never = elsewhere.order(() => {
     throw new Error("it must not be called");
   });
-  const waiting = once.send(call, caller);
-  await clock.advance(5_000);
-  stored = held;
-  await clock.advance(100);
-  expect(await waiting).toEqual({ answer: { n: 1 }, replayed: true, stored: true });
+  await expect(elsewhere.once.send(never, caller)).rejects.toMatchObject({ code: "conflict", retryAfterMs: 1_000 });
+  await expect(elsewhere.once.send({ ...never, fingerprint: "g" }, caller)).rejects.toMatchObject({ code: "idempotency_conflict" });
 
-  stored = calling;
-  const tooLong = once.send(call, caller).catch((error: unknown) => error);
-  await clock.advance(15_000);
-  expect(await tooLong).toMatchObject({ code: "conflict" });
-
+  const { once, order, clock } = setUp();
+  const going = Promise.withResolvers<void>();
+  const call = order(async ({ starting }) => {
+    await starting();
+    await going.promise;
+    return done;
+  });
+  const first = once.send(call, caller);
+  await settled();
+  await expect(once.send(call, caller)).rejects.toMatchObject({ code: "conflict", retryAfterMs: 1_000 });
   await expect(once.send({ ...call, fingerprint: "g" }, caller)).rejects.toMatchObject({ code: "idempotency_conflict" });
-  const gone = new AbortController();
-  const left = once.send(call, { ...caller, disconnected: gone.signal }).catch((error: unknown) => error);
-  await clock.advance(1_000);
-  gone.abort();
-  expect(await left).toMatchObject({ code: "request_timeout" });
+  going.resolve();
+  expect(await first).toMatchObject({ answer: { n: 2 }, replayed: false });
   expect(clock.pending()).toBe(0);
 });
 
-test("of two processes that begin at once, the slower one waits for the answer of the faster one", async () => {
-  let stored: StoredSend | null = null;
-  const { once, order, clock } = setUp({
-    find: async () => stored,
-    async begin() {
-      stored ??= { ...held, state: "calling", answer: null };
-      return stored;
-    },
-  });
+test("of two processes that begin at once, the slower one gets conflict", async () => {
+  const { once, order } = setUp({ begin: async () => ({ ...held, state: "calling", answer: null }) });
   let left = 0;
   const call = order(async ({ starting }) => {
     await starting();
     left += 1;
     return done;
   });
-  const both = Promise.all([once.send(call, caller), once.send(call, caller)]);
-  await clock.advance(1_000);
-  stored = held;
-  await clock.advance(1_000);
-  expect((await both).map(({ answer }) => answer)).toEqual([{ n: 1 }, { n: 1 }]);
+  await expect(once.send(call, caller)).rejects.toMatchObject({ code: "conflict", retryAfterMs: 1_000 });
   expect(left).toBe(0);
 });
 
@@ -194,8 +181,8 @@ test("holds an outcome that cannot be stored, retries every second, and drops it
   expect(attempts).toBe(0);
 });
 
-test("a client that joins an abandoned call makes its own", async () => {
-  const { once, order } = setUp();
+test("a client that disconnects while its call waits sends nothing, and frees the key", async () => {
+  const { once, order, clock } = setUp();
   const leaving = new AbortController();
   let calls = 0;
   const call = order(({ signal, starting }) => {
@@ -207,8 +194,7 @@ test("a client that joins an abandoned call makes its own", async () => {
   first.catch(() => {});
   await settled();
   leaving.abort();
-  // Joined in the same turn, before the end of the first is known.
-  expect(await once.send(call, caller)).toMatchObject({ answer: { n: 2 } });
   await expect(first).rejects.toMatchObject({ code: "request_timeout" });
-  expect(calls).toBe(2);
+  expect(await once.send(call, caller)).toMatchObject({ answer: { n: 2 } });
+  expect([calls, clock.pending()]).toEqual([2, 0]);
 });
