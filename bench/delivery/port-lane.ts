@@ -3,7 +3,7 @@ import { createReadyQueue } from "../../src/deliver/ready-queue.ts";
 import type { QueuePlace, StoredDelivery } from "../../src/model/delivery.ts";
 import type { Shard } from "../../src/model/route-lease.ts";
 import { systemClock } from "../../src/model/system-clock.ts";
-import type { DueDelivery } from "../../src/store/rules.ts";
+import type { DueDelivery } from "../../src/store/port.ts";
 
 export interface PortLane {
   /** Delivers so many to a destination that answers at once. Rejects when the store fails. */

@@ -2,8 +2,8 @@ import type { Settings } from "../config/schema.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import type { ReleasedEvent, Store } from "../store/port.ts";
-import type { AcceptOutcome } from "../store/rules.ts";
+import type { Store } from "../store/create-store.ts";
+import type { AcceptOutcome, ReleasedEvent } from "../store/port.ts";
 
 interface AcceptingParts {
   readonly store: Pick<Store, "accept" | "announce" | "nameRequest" | "quarantine" | "registerEach" | "release">;

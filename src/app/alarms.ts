@@ -5,7 +5,8 @@ import { type ConditionName, conditionOf, conditions } from "../model/attention.
 import type { Attention } from "../model/overview.ts";
 import { alertBody, postAlert } from "../observe/health.ts";
 import type { Logger } from "../observe/logger.ts";
-import type { PollNews, Store } from "../store/port.ts";
+import type { Store } from "../store/create-store.ts";
+import type { PollNews } from "../store/port.ts";
 
 /** An alarm is over once its condition has ended for this long: a destination may answer now and then. */
 const overAfterMs = 60_000;

@@ -4,7 +4,8 @@ import type { BudgetFacts, Calls } from "../reconcile/port.ts";
 import type { CallOutcome, CallPriority } from "../service/admission.ts";
 import { monthlyCalls } from "../service/limits/caps.ts";
 import { quotaDay, quotaMonth } from "../service/renewal.ts";
-import { type Store, StoreUnavailable } from "../store/port.ts";
+import type { Store } from "../store/create-store.ts";
+import { StoreUnavailable } from "../store/port.ts";
 import type { Supervisor } from "./supervise.ts";
 
 interface CallUsageParts {

@@ -6,11 +6,13 @@ import type { RouteNotes } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { StopView } from "../service/accounts.ts";
 import type { Plan } from "../service/settings.ts";
-import { type Store, type StoreHooks, StoreRefused } from "../store/port.ts";
+import type { Store } from "../store/create-store.ts";
+import type { Rules } from "../store/port.ts";
+import { type StoreHooks, StoreRefused } from "../store/port.ts";
 import type { Presence } from "../store/postgres/presence.ts";
-import type { Inspecting, StoreReading } from "../store/reading.ts";
-import type { Rules } from "../store/rules.ts";
+import type { StoreReading } from "../store/read/reading.ts";
 import type { StorageSettings } from "../store/settings.ts";
+import type { Inspecting } from "../store/views.ts";
 
 /**
  * What a process of the relay does.

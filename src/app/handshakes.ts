@@ -3,7 +3,7 @@ import { type App, appOf, fingerprintOf, shakeHands } from "../deliver/destinati
 import type { HandshakeView } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
 import { unknownName } from "../model/nearest.ts";
-import type { Store } from "../store/port.ts";
+import type { Store } from "../store/create-store.ts";
 
 interface HandshakeParts {
   readonly store: Pick<Store, "noteHandshake"> & { readonly read: Pick<Store["read"], "handshakes"> };

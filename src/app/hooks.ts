@@ -11,8 +11,7 @@ import type { ReceiverHooks } from "../receive/receiver.ts";
 import type { CallOutcome, CallPriority } from "../service/admission.ts";
 import type { StopReason } from "../service/limits/account.ts";
 import type { LimiterHooks } from "../service/limits/limiter.ts";
-import type { StoreHooks } from "../store/port.ts";
-import type { Rules } from "../store/rules.ts";
+import type { Rules, StoreHooks } from "../store/port.ts";
 
 interface Watchers {
   readonly log: Logger;

@@ -11,8 +11,9 @@ import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
 import type { ServiceError } from "../service/errors.ts";
-import { type Store, StoreUnavailable } from "../store/port.ts";
-import type { DueDelivery } from "../store/rules.ts";
+import type { Store } from "../store/create-store.ts";
+import type { DueDelivery } from "../store/port.ts";
+import { StoreUnavailable } from "../store/port.ts";
 import type { Polling, StatusIntake } from "./polling.ts";
 import type { Supervised, Supervisor } from "./supervise.ts";
 

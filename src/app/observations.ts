@@ -1,5 +1,6 @@
 import type { Clock } from "../model/clock.ts";
-import type { AccountObservation, ObservationCounts, PollNews, Store } from "../store/port.ts";
+import type { Store } from "../store/create-store.ts";
+import type { AccountObservation, ObservationCounts, PollNews } from "../store/port.ts";
 
 export interface ObservationsParts {
   readonly store: Pick<Store, "read" | "noteObservations" | "observations">;

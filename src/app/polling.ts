@@ -8,7 +8,7 @@ import type { ServiceAccounts } from "../service/accounts.ts";
 import type { CallOptions } from "../service/call.ts";
 import type { ServiceClient } from "../service/client.ts";
 import { ServiceError } from "../service/errors.ts";
-import type { AcceptOutcome } from "../store/rules.ts";
+import type { AcceptOutcome } from "../store/port.ts";
 import { stepMessage } from "../track/states.ts";
 
 export type PollAnswer =

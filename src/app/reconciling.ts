@@ -14,7 +14,8 @@ import { budgetOf } from "../reconcile/polls.ts";
 import { type BudgetFacts, isFaultStop } from "../reconcile/port.ts";
 import { type AccountSummary, createReconciler, type ReconcilerHooks } from "../reconcile/reconciler.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
-import { type Store, StoreUnavailable } from "../store/port.ts";
+import type { Store } from "../store/create-store.ts";
+import { StoreUnavailable } from "../store/port.ts";
 import type { CallUsage } from "./call-usage.ts";
 import { createPolledService, type Polling, type StatusIntake } from "./polling.ts";
 

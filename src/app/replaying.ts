@@ -5,8 +5,8 @@ import { type FieldPaths, unstorable } from "../model/event.ts";
 import { accountOf, type FormatName, readStoredItems } from "../model/formats/formats.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ReplayQuery } from "../model/queries.ts";
-import type { QuarantinedEvent, ReleasedEvent, ReplayCursor, Replayed, ReplayFound, Store } from "../store/port.ts";
-import type { AcceptOutcome, DueDelivery } from "../store/rules.ts";
+import type { Store } from "../store/create-store.ts";
+import type { AcceptOutcome, DueDelivery, QuarantinedEvent, ReleasedEvent, ReplayCursor, Replayed, ReplayFound } from "../store/port.ts";
 
 export interface ReplayingParts {
   readonly store: Pick<Store, "read" | "findReplay" | "replay" | "findBackfill" | "backfill">;

@@ -5,7 +5,7 @@ import { fieldsSchema } from "../model/event.ts";
 import type { InboundSource } from "../receive/inbound-source.ts";
 import { createPlanner, type Planner } from "../route/plan.ts";
 import { isCallable } from "../service/accounts.ts";
-import type { Rules } from "../store/rules.ts";
+import type { Rules } from "../store/port.ts";
 import { stepMessage, stepRun } from "../track/states.ts";
 
 interface ReloadableRules extends Rules {

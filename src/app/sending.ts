@@ -14,7 +14,7 @@ import { ServiceError } from "../service/errors.ts";
 import type { QuotaReason } from "../service/limits/account.ts";
 import type { LimiterState } from "../service/limits/limiter.ts";
 import { coveringReasons } from "../service/limits/stops.ts";
-import type { Store } from "../store/port.ts";
+import type { Store } from "../store/create-store.ts";
 import { chooseAccount } from "./control.ts";
 
 export interface RelaySendingParts {

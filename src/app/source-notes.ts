@@ -1,7 +1,7 @@
 import type { Settings } from "../config/schema.ts";
 import { accountsOf } from "../config/sources.ts";
 import type { SourceView } from "../model/answers.ts";
-import type { Store } from "../store/port.ts";
+import type { Store } from "../store/create-store.ts";
 import type { SourceNote } from "../store/views.ts";
 
 /** How often the same is noted, in ms, by each process. */

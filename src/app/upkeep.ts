@@ -4,7 +4,8 @@ import type { Clock } from "../model/clock.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Health } from "../observe/health.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import { type Store, StoreUnavailable } from "../store/port.ts";
+import type { Store } from "../store/create-store.ts";
+import { StoreUnavailable } from "../store/port.ts";
 import type { RouteBacklog } from "../store/views.ts";
 import type { Supervisor } from "./supervise.ts";
 

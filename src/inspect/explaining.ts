@@ -5,7 +5,7 @@ import { isProxyRoute } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ExplainQuery } from "../model/queries.ts";
 
-import type { StoreReading } from "../store/reading.ts";
+import type { StoreReading } from "../store/read/reading.ts";
 import type { DeliveryView, EventDetail } from "../store/views.ts";
 
 interface ExplainingParts {

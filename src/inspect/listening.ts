@@ -12,8 +12,8 @@ import { relayVersion } from "../model/version.ts";
 import { automationRequest } from "../receive/verify-request.ts";
 import { type Where, whereSchema } from "../route/settings.ts";
 import { type Condition, compileWhere } from "../route/where.ts";
-import type { Store } from "../store/port.ts";
-import type { Wanted } from "../store/reading.ts";
+import type { Store } from "../store/create-store.ts";
+import type { Wanted } from "../store/views.ts";
 
 /** Most listeners at once. Each costs a connection and a page of events; more mean a client that does not close its connections. */
 const mostListeners = 100;

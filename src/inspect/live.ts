@@ -1,6 +1,6 @@
 import type { LivePage, LivePort, LiveRow, Matches } from "../control/live.ts";
 import type { Clock } from "../model/clock.ts";
-import type { StoreReading } from "../store/reading.ts";
+import type { StoreReading } from "../store/read/reading.ts";
 import { noDeliveries } from "../store/views.ts";
 import { answerOr } from "./count.ts";
 import type { Listening } from "./listening.ts";

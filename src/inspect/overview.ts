@@ -5,7 +5,7 @@ import { kindOf } from "../deliver/settings.ts";
 import { noHistory, noRouteHour } from "../model/last-hour.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention, DestinationView, OverviewView } from "../model/overview.ts";
-import type { HistoryReading, StoreReading } from "../store/reading.ts";
+import type { StoreReading } from "../store/read/reading.ts";
 import type { RouteBacklog } from "../store/views.ts";
 import { nextAttemptOf, type RouteFacts, routeFacts } from "./attention.ts";
 import { answerOr, createCount } from "./count.ts";
@@ -19,7 +19,7 @@ interface OverviewParts {
   readonly lanes: () => ReadonlyMap<string, LaneState>;
   /** Whether another process may have attempts in flight. */
   readonly hasOtherWorkers: () => MaybePromise<boolean>;
-  readonly history: HistoryReading;
+  readonly history: StoreReading["history"];
   readonly handshakes: StoreReading["handshakes"];
 }
 

@@ -1,7 +1,7 @@
 import type { Reading, SearchPort } from "../control/reading.ts";
 import { fewestPhoneDigits, parseMask, phoneMatches, wholePhone } from "../model/mask.ts";
 import type { SearchHitView } from "../model/search.ts";
-import type { StoreReading } from "../store/reading.ts";
+import type { StoreReading } from "../store/read/reading.ts";
 import type {
   EventFilter,
   EventsAbout,

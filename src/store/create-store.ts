@@ -1,153 +1,300 @@
-import type { AlarmName, StoredAlarm } from "../model/alarm.ts";
-import type { BudgetRequest } from "../model/budget.ts";
-import type { DueRange, QueueKey, Settlement, Settling } from "../model/delivery.ts";
+import { randomUUID } from "node:crypto";
+import type { Settlement, Settling } from "../model/delivery.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { GaugeSample } from "../model/history.ts";
-import type { Covering, HydrationEnd, ReadMessage, TrackedQuery } from "../model/hydration.ts";
+import type { Covering, HydrationEnd } from "../model/hydration.ts";
 import type { EventId } from "../model/ids.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { LastPass, PollClaim, PollQuery, SettledPoll } from "../model/poll.ts";
-import type { SendClaim, SendEnd, SendKey } from "../model/send.ts";
+import type { SendClaim, SendEnd, SendKey, StoredSend } from "../model/send.ts";
 import type { MessageRegistration } from "../track/registration.ts";
-import type { Commands } from "./commands.ts";
-import type { Database } from "./database.ts";
 import type {
+  AcceptOutcome,
   AccountObservation,
   BackfillFilter,
+  DueDelivery,
+  DueListener,
   ObservationsRead,
+  QuarantinedFound,
   QuarantineFilter,
+  Registered,
   ReleasedEvent,
   ReplayCursor,
+  Replayed,
   ReplayFilter,
   ReplayFound,
+  Retried,
+  Rules,
 } from "./port.ts";
-import { createReading } from "./read/reading.ts";
-import { type Rules, sumRegistered } from "./rules.ts";
-import type { CallCount, RecentCall } from "./service-port.ts";
-import type { Work } from "./sql/ops.ts";
-import type { SourceNote } from "./views.ts";
-import { due, loadDeliveries } from "./work/attempts.ts";
-import { findBackfill } from "./work/backfill.ts";
-import { each } from "./work/batches.ts";
+import { createReading, type StoreReading } from "./read/reading.ts";
+import { bound, type Work, type Writes } from "./sql/ops.ts";
+import type { Inspecting } from "./views.ts";
+import { type Arriving, accept } from "./work/accept.ts";
+import { due, loadDeliveries, type SettledOutcome, settle } from "./work/attempts.ts";
+import { type Backfilling, backfill, findBackfill } from "./work/backfill.ts";
 import { stepBudget } from "./work/budgets.ts";
-import { createAcknowledgements } from "./work/counts.ts";
-import {
-  beginPass,
-  callsSince,
-  covered,
-  endPass,
-  noteReads,
-  targets,
-  trackedMessages,
-  waitingAccounts,
-  waitingSince,
-} from "./work/hydration-passes.ts";
-import { createLeaseStore } from "./work/leases.ts";
+import { type Acknowledged, type Counts, countAcknowledged, createAcknowledgements, createCounting, sampleGauges } from "./work/counts.ts";
+import { endLeftExchanges, settleExchanges } from "./work/exchanges.ts";
+import * as passes from "./work/hydration-passes.ts";
+import { createLeaseStore, type Held, holdLease, leaveProcess, type Process } from "./work/leases.ts";
+import { expireParked, releaseParked } from "./work/parking.ts";
+import { createPlanNumbers, type NumberedPlan } from "./work/plans.ts";
 import { claimPolls, countPolls, settlePolls } from "./work/polls.ts";
-import { findQuarantined, quarantined } from "./work/quarantine.ts";
-import { findReplay, type ReplayStep, startOfReplay } from "./work/replay.ts";
+import { findQuarantined, type Quarantined, quarantined, storeQuarantined } from "./work/quarantine.ts";
+import { type Registering, register, sumRegistered } from "./work/register.ts";
+import { release } from "./work/release.ts";
+import { findReplay, type ReplayingFound, type ReplayStep, type Retrying, replay, retry, startOfReplay } from "./work/replay.ts";
 import { createRetention } from "./work/retention.ts";
-import { notesOf } from "./work/route-notes.ts";
-import {
-  addServiceCalls,
-  alarms,
-  claimOnce,
-  findCursor,
-  isClaimed,
-  keepAlarm,
-  lastPasses,
-  listCursors,
-  moveCursor,
-  noteCall,
-  noteHandshake,
-  noteObservations,
-  notePass,
-  noteSource,
-  observationsAfter,
-  probe,
-  recentCalls,
-  serviceCalls,
-} from "./work/state-rows.ts";
+import { endPause, notesOf, resume } from "./work/route-notes.ts";
+import { type Beginning, beginSends, type Ending, findSend, forgetSends, settleSends } from "./work/sends.ts";
+import * as small from "./work/state-rows.ts";
 import { messageState } from "./work/subject-rows.ts";
 
-export interface StoreParts {
+/** What runs commands and reads: SQLite at once, PostgreSQL over the network. */
+export interface Database {
+  /**
+   * Runs a command in one of the next transactions, with others of its kind. Resolves with its outcome once that is durable;
+   * rejects with `StoreUnavailable` while the database cannot store.
+   */
+  run<In, Out>(kind: Batches<In, Out>, item: In): Promise<Out>;
+  /** Reads what is committed. SQLite answers at once, in one transaction; on PostgreSQL each statement reads for itself. */
+  read<T>(work: Work<T>): MaybePromise<T>;
+}
+
+/** Commands of one kind. Those that come together are one batch in one transaction. */
+export interface Batches<In, Out> {
+  /** Each command stands for itself, so on PostgreSQL each gets a transaction of its own. */
+  readonly isEach?: boolean;
+  /** `outcomes`: one for each command, in their order. `stored` is called once the transaction is committed. */
+  readonly work: (batch: readonly In[]) => Work<{ readonly outcomes: readonly Out[]; readonly stored?: () => void }>;
+}
+
+/** Commands that need nothing but their turn. */
+export function each<In, Out>(one: (item: In) => Work<Out>): Batches<In, Out> {
+  return {
+    isEach: true,
+    *work(batch) {
+      const outcomes: Out[] = [];
+      for (const item of batch) outcomes.push(yield* one(item));
+      return { outcomes };
+    },
+  };
+}
+
+/** Commands that are stored together. */
+const uncounted = <In, Out>(all: (batch: readonly In[]) => Work<readonly Out[]>): Batches<In, Out> => ({
+  *work(batch) {
+    return { outcomes: yield* all(batch) };
+  },
+});
+
+interface CommandParts {
+  readonly rules: Rules;
+  /** Names this process in the counts; empty where it is the only one. */
+  readonly writer: string;
+  /** The leases of this process. */
+  readonly held: () => Held;
+}
+
+/** What a batch leaves. `plans`: those that are stored once the transaction is. */
+interface Outcomes<Out> {
+  readonly outcomes: readonly Out[];
+  readonly plans?: readonly NumberedPlan[];
+}
+
+type Commands = ReturnType<typeof createCommands>;
+
+/** The commands of both databases, with what they remember between batches. */
+export function createCommands({ rules, writer, held }: CommandParts) {
+  const plans = createPlanNumbers();
+  const begin = createCounting(writer).begin;
+  const planning = { rules, plans };
+  const parking = { ...planning, counts: begin };
+  const process: Process = { id: randomUUID(), isAlone: writer === "" };
+
+  /** Commands that count, in one write for the batch. */
+  const counted = <In, Out>(all: (batch: readonly In[], counts: Counts) => Work<Outcomes<Out>>): Batches<In, Out> => ({
+    *work(batch) {
+      const counts = begin();
+      const { outcomes, plans: stored = [] } = yield* all(batch, counts);
+      yield* counts.write();
+      return { outcomes, stored: () => plans.noteStored(stored) };
+    },
+  });
+
+  return {
+    accept: counted<Arriving, AcceptOutcome>((batch, counts) => accept(batch, planning, counts)),
+    settle: uncounted<Settling, SettledOutcome>((batch) => settle(batch, { counts: begin, held: held() })),
+    quarantine: counted<QuarantinedBody, Quarantined>(function* (batch, counts) {
+      return { outcomes: yield* storeQuarantined(batch, counts) };
+    }),
+    release: counted<ReleasedEvent, AcceptOutcome | null>((batch, counts) => release(batch, planning, counts)),
+    retry: uncounted<Retrying, Retried | null>(retry),
+    replay: uncounted<ReplayingFound, Replayed>(replay),
+    backfill: counted<Backfilling, Replayed>((batch, counts) => backfill(batch, planning, counts)),
+    /** Apart from others: a heartbeat that waits behind them ends the leases. */
+    lease: each((make: () => Work<unknown>) => make()),
+    nameRequest: uncounted<small.Naming, EventId>(small.nameRequests),
+    resume: each(resume),
+    endPause: each(endPause),
+    register: uncounted<Registering, readonly Registered[]>((batch) => register(batch, parking)),
+    acknowledged: counted<Acknowledged, void>(function* (batch, counts) {
+      return { outcomes: batch.map((acknowledged) => countAcknowledged(counts, acknowledged)) };
+    }),
+    releaseParked: (now: number, limit: number) => releaseParked(now, limit, parking),
+    expireParked: (now: number, limit: number) => expireParked(now, limit, parking),
+    settleExchange: uncounted<Settlement, SettledOutcome>((batch) => settleExchanges(batch, begin)),
+    endLeftExchanges: (at: number, reason: string, limit: number) => endLeftExchanges(at, reason, limit, begin(), process),
+    findSend: (key: SendKey) => findSend(key, process),
+    beginSend: uncounted<Beginning, StoredSend | null>((batch) => beginSends(batch, process)),
+    settleSend: uncounted<Ending, readonly DueDelivery[]>((batch) => settleSends(batch, process, parking)),
+    forgetSends: (before: number, limit: number) => forgetSends(before, limit, process),
+    sampleGauges: (values: GaugeSample, at: number) => sampleGauges(values, at, writer),
+    holdLease: (name: string, forMs: number) => holdLease(name, forMs, process),
+    leave: () => leaveProcess(process),
+    isAlone: process.isAlone,
+    settleTarget: (pass: Covering, target: string, wamid: string | null, now: number) =>
+      passes.settleTarget(pass, target, wamid, now, parking),
+    settleCovered: (pass: Covering, end: HydrationEnd, now: number, limit: number) => passes.settleCovered(pass, end, now, limit, parking),
+  };
+}
+
+interface StoreParts {
   readonly commands: Commands;
   readonly rules: Rules;
   /** Of an embedded database: returns free pages to the disk, as many at a time. False: none left. */
   readonly giveBack?: (pages: number) => boolean;
 }
 
+/**
+ * The port of both databases. Each write is atomic, and durable once its promise resolves. While the store cannot write,
+ * writes reject with `StoreUnavailable`; they succeed again without a restart. Times are unix ms. A delivery is named by its
+ * route and the seq of its event.
+ */
+export interface Store extends ReturnType<typeof createStore> {
+  /** The same reads for pages, which may go through many rows. */
+  readonly browse: StoreReading;
+  readonly inspecting: Inspecting;
+  /** True when other processes write to it too. Work that one process must do alone then takes a leader lease. */
+  readonly isShared: boolean;
+  /** Notifies the dispatchers of all processes of deliveries that this process made due. */
+  announce(due: readonly DueDelivery[]): void;
+  /** Subscribes to announced deliveries and resumed routes of all processes. Returns the unsubscribe function. */
+  onDue(listener: DueListener): () => void;
+  /** Calls `wake` after any process stored events, once per batch. Returns the unsubscribe function. */
+  onStored(wake: () => void): () => void;
+  /** False when the store knows without writing that it cannot write. It reports the reason to its hook `failed`. */
+  isInPlace(): MaybePromise<boolean>;
+  /** Resolves once all pending writes have ended and all resources are released. */
+  close(): Promise<void>;
+}
+
 /** Exchanges that one transaction ends. */
 const mostExchanges = 1_000;
 
-/** The port over the commands and reads of both databases. */
 export function createStore(database: Database, { commands, rules, giveBack }: StoreParts) {
-  const { run, read } = database;
+  const { run } = database;
   const { isAlone } = commands;
   const others = each((make: () => Work<unknown>) => make());
-  /** A command that needs nothing but its turn. `make` begins it anew when its transaction is repeated. */
+  /** `make` begins the command anew when its transaction is repeated. */
   const write = <T>(make: () => Work<T>): Promise<T> => run(others, make) as Promise<T>;
   const acknowledgements = createAcknowledgements((acknowledged) => run(commands.acknowledged, acknowledged));
 
+  const works = {
+    /** The next deliveries that match, out of `limit` that it reads, and the new cursor. */
+    *findReplay(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Work<ReplayFound> {
+      return foundOf(yield* findReplay(filter, placeOf(cursor), now, limit));
+    },
+    /** Unrouted events that match a route of the current settings, out of `limit` that it reads. */
+    *findBackfill(filter: BackfillFilter, cursor: ReplayCursor, limit: number): Work<ReplayFound> {
+      return foundOf(yield* findBackfill(filter, placeOf(cursor), limit, rules));
+    },
+    /** The next bodies that match, in the order received, out of `limit` that it reads. */
+    *findQuarantined(filter: QuarantineFilter, { since, event, lane }: ReplayCursor, limit: number): Work<QuarantinedFound> {
+      const { found, place } = yield* findQuarantined(filter, { since, receivedAt: lane, seq: event }, limit);
+      return { found, cursor: place === null ? null : { since: place.since, event: place.seq, lane: place.receivedAt, route: "" } };
+    },
+  };
+  const reads = {
+    ...works,
+    quarantined,
+    due,
+    load: loadDeliveries,
+    notesOf,
+    countPolls,
+    serviceCalls: small.serviceCalls,
+    waitingAccounts: passes.waitingAccounts,
+    waitingSince: passes.waitingSince,
+    covered: passes.covered,
+    targets: passes.targets,
+    trackedMessages: passes.trackedMessages,
+    callsSince: passes.callsSince,
+    findSend: commands.findSend,
+    messageState,
+    findCursor: small.findCursor,
+    listCursors: small.listCursors,
+    isClaimed: small.isClaimed,
+    alarms: small.alarms,
+    lastPasses: small.lastPasses,
+  };
+  const writes = {
+    releaseParked: commands.releaseParked,
+    expireParked: commands.expireParked,
+    claimPolls,
+    settlePolls,
+    addServiceCalls: small.addServiceCalls,
+    beginPass: passes.beginPass,
+    settleTarget: commands.settleTarget,
+    noteReads: passes.noteReads,
+    settleCovered: commands.settleCovered,
+    endPass: passes.endPass,
+    forgetSends: commands.forgetSends,
+    moveCursor: small.moveCursor,
+    claimOnce: small.claimOnce,
+    keepAlarm: small.keepAlarm,
+    notePass: small.notePass,
+    noteHandshake: small.noteHandshake,
+    noteSource: small.noteSource,
+    stepBudget,
+    probe: small.probe,
+    sampleGauges: commands.sampleGauges,
+    /** Call it before the database is closed: others need not wait for the leases of this process, or for the end of its calls. */
+    leave: commands.leave,
+  };
+
   return {
+    ...bound(reads, (make) => database.read(make())),
+    ...(bound(writes, write) as Writes<typeof writes>),
+    /** `proxyRoute`: the exchange that a `mode: proxy` source makes at once, recorded as a delivery that no dispatcher picks up. */
     accept: (event: ReceivedEvent, proxyRoute: string | null = null) => run(commands.accept, { event, proxyRoute }),
+    /** The event id of a signed request: `id`, or the one it got within the last `forMs`. Only the id depends on it. */
     nameRequest: (request: string, id: EventId, now: number, forMs: number) => run(commands.nameRequest, { request, id, now, forMs }),
     quarantine: (body: QuarantinedBody) => run(commands.quarantine, body),
+    /** Accepts an event that was read from the body `event.releaseOf`. Null: the body is no longer in quarantine. */
     release: (event: ReleasedEvent) => run(commands.release, event),
+    /** All or none: rejects with a `conflict` when one contradicts what is stored. */
     register: async (registrations: readonly MessageRegistration[], at: number) =>
       sumRegistered(await run(commands.register, { registrations, at })),
+    /** Each on its own, in order: a conflict does not affect the others. */
     registerEach: async (registrations: readonly MessageRegistration[], at: number) =>
       (await Promise.all(registrations.map((one) => run(commands.register, { registrations: [one], at })))).flat(),
-    releaseParked: (now: number, limit: number) => write(() => commands.releaseParked(now, limit)),
-    expireParked: (now: number, limit: number) => write(() => commands.expireParked(now, limit)),
     resume: (route: string) => run(commands.resume, route),
     endPause: (route: string, now: number) => run(commands.endPause, { route, now }),
     retry: (event: number, route: string, at: number) => run(commands.retry, { event, route, at }),
+    /** Makes those of `found` that are still in these states go out now, under their old ids. */
     replay: (found: ReplayFound["found"], states: ReplayFilter["states"], at: number) => run(commands.replay, { found, states, at }),
+    /** Plans the deliveries of those events that still match the filter. */
     backfill: (events: readonly number[], filter: BackfillFilter, at: number) => run(commands.backfill, { events, filter, at }),
-    findReplay: (filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number) =>
-      then(read(findReplay(filter, placeOf(cursor), now, limit)), foundOf),
-    findBackfill: (filter: BackfillFilter, cursor: ReplayCursor, limit: number) =>
-      then(read(findBackfill(filter, placeOf(cursor), limit, rules)), foundOf),
-    findQuarantined: (filter: QuarantineFilter, { since, event, lane }: ReplayCursor, limit: number) =>
-      then(read(findQuarantined(filter, { since, receivedAt: lane, seq: event }, limit)), ({ found, place }) => ({
-        found,
-        cursor: place === null ? null : { since: place.since, event: place.seq, lane: place.receivedAt, route: "" },
-      })),
-    quarantined: (seq: number) => read(quarantined(seq)),
-    // Queue.
-    due: (range: DueRange) => read(due(range)),
-    load: (route: string, keys: readonly QueueKey[]) => read(loadDeliveries(route, keys)),
     settle: (settling: Settling) => run(commands.settle, settling),
-    notesOf: (routes: readonly string[]) => read(notesOf(routes)),
-    claimPolls: (claim: PollClaim) => write(() => claimPolls(claim)),
-    settlePolls: (settled: readonly SettledPoll[]) => write(() => settlePolls(settled)),
-    countPolls: (query: PollQuery) => read(countPolls(query)),
-    serviceCalls: (account: string, from: number) => read(serviceCalls(account, from)),
-    addServiceCalls: (counts: readonly CallCount[]) => write(() => addServiceCalls(counts)),
     // Processes that share a database share the caps, too.
-    recentCalls: (account: string, from: number) => (isAlone ? (read(recentCalls(account, from)) as readonly RecentCall[]) : []),
-    noteCall: async (account: string, call: RecentCall) => (isAlone ? write(() => noteCall(account, call)) : undefined),
-    waitingAccounts: () => read(waitingAccounts()),
-    waitingSince: (account: string) => read(waitingSince(account)),
-    beginPass: (account: string, now: number) => write(() => beginPass(account, now)),
-    covered: (pass: Covering) => read(covered(pass)),
-    targets: (pass: Covering, limit: number) => read(targets(pass, limit)),
-    settleTarget: (pass: Covering, target: string, wamid: string | null, now: number) =>
-      write(() => commands.settleTarget(pass, target, wamid, now)),
-    trackedMessages: (account: string, query: TrackedQuery) => read(trackedMessages(account, query)),
-    noteReads: (pass: Covering, polled: number, messages: readonly ReadMessage[]) => write(() => noteReads(pass, polled, messages)),
-    callsSince: (account: string, since: number) => read(callsSince(account, since)),
-    settleCovered: (pass: Covering, end: HydrationEnd, now: number, limit: number) =>
-      write(() => commands.settleCovered(pass, end, now, limit)),
-    endPass: (pass: Covering, now: number) => write(() => endPass(pass, now)),
+    recentCalls: (account: string, from: number) =>
+      isAlone ? (database.read(small.recentCalls(account, from)) as readonly small.RecentCall[]) : [],
+    noteCall: async (account: string, call: small.RecentCall) => (isAlone ? write(() => small.noteCall(account, call)) : undefined),
     leases: createLeaseStore(<T>(make: () => Work<T>) => run(commands.lease, make) as Promise<T>),
-
-    findSend: (key: SendKey) => read(commands.findSend(key)),
     beginSend: (key: SendKey, claim: SendClaim) => run(commands.beginSend, { key, claim }),
     settleSend: (key: SendKey, ended: SendEnd) => run(commands.settleSend, { key, ended }),
-    forgetSends: (before: number, limit: number) => write(() => commands.forgetSends(before, limit)),
+    /** Settles a proxy exchange of this process. */
     settleExchange: (settlement: Settlement) => run(commands.settleExchange, settlement),
+    /** Ends the exchanges of processes that died before they answered. Returns their number. */
     async endLeftExchanges(at: number, reason: string): Promise<number> {
       for (let sum = 0; ; ) {
         const ended = await write(() => commands.endLeftExchanges(at, reason, mostExchanges));
@@ -155,43 +302,21 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
         if (ended < mostExchanges) return sum;
       }
     },
-    messageState: (account: string, wamid: string) => read(messageState(account, wamid)),
-    findCursor: (name: string) => read(findCursor(name)),
-    listCursors: () => read(listCursors()),
-    moveCursor: (name: string, seq: number, at: number) => write(() => moveCursor(name, seq, at)),
-    claimOnce: (key: string, until: number) => write(() => claimOnce(key, until)),
-    isClaimed: (key: string) => read(isClaimed(key)),
-    alarms: () => read(alarms()),
-    keepAlarm: (name: AlarmName, alarm: StoredAlarm | null) => write(() => keepAlarm(name, alarm)),
-    notePass: (pass: LastPass) => write(() => notePass(pass)),
-    lastPasses: () => read(lastPasses()),
-    noteHandshake: (fingerprint: string, at: number) => write(() => noteHandshake(fingerprint, at)),
-    noteSource: (note: SourceNote) => write(() => noteSource(note)),
     // A process that is alone keeps its observations in memory.
     noteObservations: async (observations: readonly AccountObservation[]) =>
-      isAlone ? undefined : write(() => noteObservations(observations)),
+      isAlone ? undefined : write(() => small.noteObservations(observations)),
     observations: (place: string | null, from: number): MaybePromise<ObservationsRead> =>
-      isAlone ? { observations: [], place: null } : read(observationsAfter(place, from)),
+      isAlone ? { observations: [], place: null } : database.read(small.observationsAfter(place, from)),
+    /** Whether this process holds a leader lease for the next `forMs`. One that is alone holds all of them. */
     holdLease: (name: string, forMs: number): MaybePromise<boolean> => isAlone || write(() => commands.holdLease(name, forMs)),
-    /** Gives a process its part of an account's caps. `place`: the account at a base URL. */
-    stepBudget: (place: string, request: BudgetRequest) => write(() => stepBudget(place, request)),
-    probe: (at: number) => write(() => probe(at)),
-    /** Call it before the database is closed: others need not wait for the leases of this process, or for the end of its calls. */
-    leave: () => write(commands.leave),
-
+    /** One small step of retention. */
     purge: createRetention(write, giveBack),
+    /** A webhook was answered with 2xx `tookMs` after its request began. Written with a later transaction, within a second. */
     noteAcknowledged: acknowledgements.note,
-    sampleGauges: (values: GaugeSample, at: number) => run(commands.sampleGauges, { values, at }),
     /** Writes what is gathered in memory. Call it before the database is closed. */
     flush: acknowledgements.flush,
-
     read: createReading(database),
   };
-}
-
-/** What follows from a read: at once on SQLite. */
-function then<A, B>(answer: MaybePromise<A>, next: (answer: A) => B): MaybePromise<B> {
-  return answer instanceof Promise ? answer.then(next) : next(answer);
 }
 
 /** A walk begins before all rows: with the event 0. */

@@ -1,11 +1,16 @@
-import type { attemptSchema, DeliveryCounts, EventRequest, EventView, HydrationView } from "../model/answers.ts";
+import type { attemptSchema, DeliveryCounts, EventRequest, EventView, HydrationView, statsSchema } from "../model/answers.ts";
+import type { AuditFilter, AuditProgress, AuditReport } from "../model/audit.ts";
 import type { DeliveryState } from "../model/delivery.ts";
+import type { QualityQuery, QualityView, SeriesQuery, SeriesView } from "../model/history.ts";
+import type { ListenedEvent, ListenPage, ListenRow } from "../model/listen.ts";
 
 import type { Disposition, KeptVerdict } from "../model/plan.ts";
 import type { DeliveryQuery, EventQuery, GroupQuery, MessageQuery, RunQuery } from "../model/queries.ts";
 import type { View } from "../model/view.ts";
 
 export type { DeliveryCounts, DeliveryGroupView, DeliveryView, EventView, HydrationView, MessageView, RunView } from "../model/answers.ts";
+export type { AuditProgress } from "../model/audit.ts";
+export type { ListenedContent, ListenedEvent, ListenPage, ListenRow } from "../model/listen.ts";
 
 /** The oldest and the newest seq. Null: no rows. */
 export type SeqBounds = { readonly oldest: number; readonly newest: number } | null;
@@ -178,4 +183,32 @@ export function addDeliveries(
   if (state === "dead" && dead === undefined) return { deliveries: sums, cause };
   if (state !== "dead" && (state !== "waiting" || dead !== undefined)) return { deliveries: sums, cause: known };
   return { deliveries: sums, cause: known === null || (cause !== null && cause < known) ? cause : known };
+}
+
+/** Selects events. `event` is called only when `row` returned true. */
+export interface Wanted {
+  row(row: ListenRow): boolean;
+  readonly event: ((event: ListenedEvent) => boolean) | null;
+}
+
+/** A page that `use` reads, once and synchronously. */
+export type OpenPage = <T>(use: (page: ListenPage) => T) => T;
+
+/** Reads many rows in the background. Rejects with `StoreUnavailable` when the store cannot be read, or after `close`. */
+export interface Inspecting {
+  stats(): Promise<Stats>;
+  series(query: SeriesQuery): Promise<SeriesView>;
+  quality(query: QualityQuery): Promise<QualityView>;
+  audit(order: AuditOrder, progress: (at: AuditProgress) => void): Promise<AuditReport>;
+  close(): Promise<void>;
+}
+
+export type Stats = View<typeof statsSchema>;
+
+export interface AuditOrder extends AuditFilter {
+  /** Unix ms. */
+  readonly now: number;
+  /** A relay works on the store, so nothing due should be left. */
+  readonly isRunning: boolean;
+  readonly mostOffenders: number;
 }

@@ -1,9 +1,9 @@
 import { expect } from "vitest";
 import { type DeliveryState, isProxyRoute, proxyRoute, type Settlement, type StoredDelivery } from "../../src/model/delivery.ts";
 import type { MaybePromise } from "../../src/model/maybe-promise.ts";
-import type { ReplayCursor, ReplayFound, Store } from "../../src/store/port.ts";
-import type { Stats } from "../../src/store/reading.ts";
-import type { Rules } from "../../src/store/rules.ts";
+import type { Store } from "../../src/store/create-store.ts";
+import type { ReplayCursor, ReplayFound, Rules } from "../../src/store/port.ts";
+import type { Stats } from "../../src/store/views.ts";
 import { routes, type Step, type Timed } from "./both-engines-draws.ts";
 import { anEvent, rulesFor } from "./store-events.ts";
 

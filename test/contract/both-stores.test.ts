@@ -1,8 +1,8 @@
 // Slow: it runs random steps on both databases and compares every reader.
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import type { Rules } from "../../src/store/port.ts";
 import { stats } from "../../src/store/read/stats.ts";
-import type { Rules } from "../../src/store/rules.ts";
 import { steps } from "./both-engines-draws.ts";
 import { answerOf, loadsOf, questions, wholeOf } from "./both-engines-readers.ts";
 import { doOnBoth, type Engine, type Known, switchedRules } from "./both-engines-steps.ts";

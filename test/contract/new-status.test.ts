@@ -4,7 +4,7 @@ import { fieldsSchema, subjectOf } from "../../src/model/event.ts";
 import { type MessageStatusRule, messageStatuses, type RunStatusRule, runStatuses } from "../../src/model/statuses.ts";
 import { unobserved } from "../../src/model/tracking.ts";
 import { nextPollAge, restingStatuses } from "../../src/reconcile/polls.ts";
-import type { StoreReading } from "../../src/store/reading.ts";
+import type { StoreReading } from "../../src/store/read/reading.ts";
 import { stepMessage } from "../../src/track/states.ts";
 import { onPostgres, onSqlite } from "./new-store.ts";
 import { anEvent, type EventParts, rulesFor, start } from "./store-events.ts";

@@ -1,7 +1,6 @@
-import { createCommands } from "../../src/store/commands.ts";
-import { createStore } from "../../src/store/create-store.ts";
-import type { Database } from "../../src/store/database.ts";
-import type { Rules } from "../../src/store/rules.ts";
+import type { Database } from "../../src/store/create-store.ts";
+import { createCommands, createStore } from "../../src/store/create-store.ts";
+import type { Rules } from "../../src/store/port.ts";
 import { contractOf } from "./contract-store.ts";
 import { type OneStore, type OpenStore, openPostgres, openSqlite } from "./one-store.ts";
 import type { OpenSubject } from "./store-port.ts";

@@ -1,10 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { BackfillFilter, ReplayCursor } from "../../src/store/port.ts";
-import type { Rules } from "../../src/store/rules.ts";
+import type { BackfillFilter, DueDelivery as Due, ReplayCursor, Rules } from "../../src/store/port.ts";
 import { codeOf } from "../../src/store/schema/codes.ts";
 import { counters, events, plans, queue, queueState } from "../../src/store/schema/tables.ts";
 import { findBackfill } from "../../src/store/work/backfill.ts";
-import type { Due } from "../../src/store/work/plans.ts";
 import { type ReplayStep, startOfReplay } from "../../src/store/work/replay.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
 import { anEvent, type EventParts, type RouteParts, rulesFor, start } from "./store-events.ts";

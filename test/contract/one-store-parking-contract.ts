@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { dispositions } from "../../src/model/states.ts";
-import type { Rules } from "../../src/store/rules.ts";
+import type { Rules } from "../../src/store/port.ts";
 import { counters, deliveries, events, never, plans, polls, queue, queueState, state, subjects } from "../../src/store/schema/tables.ts";
 import { rows } from "../../src/store/sql/ops.ts";
 import { sql } from "../../src/store/sql/sql.ts";

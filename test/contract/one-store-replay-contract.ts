@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { ReplayCursor, ReplayFilter } from "../../src/store/port.ts";
+import type { DueDelivery as Due, ReplayCursor, ReplayFilter } from "../../src/store/port.ts";
 import { attempts, deliveries, queue, queueState } from "../../src/store/schema/tables.ts";
 import type { QueuedDelivery } from "../../src/store/work/attempts.ts";
-import type { Due } from "../../src/store/work/plans.ts";
 import { findReplay, type ReplayStep, startOfReplay } from "../../src/store/work/replay.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
 import { anEvent, type EventParts, rulesFor, start } from "./store-events.ts";

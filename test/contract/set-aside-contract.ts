@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { Rules } from "../../src/store/rules.ts";
+import type { Rules } from "../../src/store/port.ts";
 import { accept, stateOf } from "./contract-tools.ts";
 import { rulesFor, start } from "./store-events.ts";
 import type { OpenSubject } from "./store-port.ts";

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Rules } from "../../src/store/rules.ts";
+import type { Rules } from "../../src/store/port.ts";
 import { openSqliteStore } from "../../src/store/sqlite/open.ts";
 import { contractOf } from "./contract-store.ts";
 import type { ContractSubject } from "./store-port.ts";

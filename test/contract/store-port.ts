@@ -7,14 +7,16 @@ import type { EventId } from "../../src/model/ids.ts";
 import type { Disposition } from "../../src/model/plan.ts";
 import type { ClaimedPoll, LastPass, PollCounts, PollStore, SettledPoll } from "../../src/model/poll.ts";
 import type { SendClaim, SendEnd, SendKey, StoredSend } from "../../src/model/send.ts";
-import type { Quarantine, ReplayFilter, Store } from "../../src/store/port.ts";
-import type { StoreReading } from "../../src/store/reading.ts";
-import type { AcceptOutcome, DueDelivery, Rules } from "../../src/store/rules.ts";
+import type { Store } from "../../src/store/create-store.ts";
+import type { AcceptOutcome, DueDelivery, ReplayFilter, Rules } from "../../src/store/port.ts";
+import type { StoreReading } from "../../src/store/read/reading.ts";
 
 type MaybePromise<T> = T | Promise<T>;
 
 /** What the contract asks of a store, whichever engine it is. Deliveries are named by route and the event's seq; times are unix ms. */
-export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "settleCovered">, Quarantine {
+export interface ContractStore
+  extends Omit<HydrationStore, "settleTarget" | "settleCovered">,
+    Pick<Store, "findQuarantined" | "quarantined" | "release"> {
   readonly read: StoreReading;
   accept(event: ReceivedEvent): Promise<AcceptOutcome>;
   quarantine(body: QuarantinedBody): Promise<{ readonly seq: number }>;

@@ -2,10 +2,10 @@ import type { AuditReport } from "../../src/model/audit.ts";
 import type { QualityQuery, QualityView, SeriesQuery, SeriesView } from "../../src/model/history.ts";
 import { audit } from "../../src/store/audit/audit.ts";
 import { readQuality, readSeries } from "../../src/store/read/history.ts";
-import type { AuditOrder } from "../../src/store/reading.ts";
 import type { Work } from "../../src/store/sql/ops.ts";
 import { openForReading } from "../../src/store/sqlite/file.ts";
 import { createSqliteRunner } from "../../src/store/sqlite/runner.ts";
+import type { AuditOrder } from "../../src/store/views.ts";
 
 /** The audit of a store's file in this thread, beside whatever writes it. */
 export function auditFile(path: string, order: Partial<AuditOrder> & Pick<AuditOrder, "now">): AuditReport {

@@ -1,5 +1,5 @@
+import type { Batches } from "../create-store.ts";
 import { StoreUnavailable } from "../port.ts";
-import type { Batches } from "../work/batches.ts";
 import type { Sessions } from "./sessions.ts";
 
 /** Most commands of a transaction, and most that wait for one. */

@@ -1,5 +1,4 @@
-import type { DueListener } from "../port.ts";
-import type { DueDelivery } from "../rules.ts";
+import type { DueDelivery, DueListener } from "../port.ts";
 
 /**
  * How long notices are gathered: sending one takes a lock of the whole server for a moment. Workers wait for deliveries;

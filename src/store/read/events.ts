@@ -8,7 +8,6 @@ import type { KeptVerdict } from "../../model/plan.ts";
 import { dispositions } from "../../model/states.ts";
 import { codeOf, packEventId, unpackEventId, unpackHeaders } from "../schema/codes.ts";
 import { events, hydrations, never, plans, queue, queueState, subjects, whereParked } from "../schema/tables.ts";
-import { mostFoundShown } from "../service-port.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
 import { allOf, as, hexOf, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
 import {
@@ -232,6 +231,9 @@ const found = select({
   wamid: typed<string | null>(sql`(SELECT s.name FROM subjects s WHERE s.seq = e.subject AND s.type = 0)`),
   status: e.status,
 });
+
+/** Most polled statuses that a truncated event lists. */
+const mostFoundShown = 100;
 
 /** The hydration of a truncated event with the polled statuses; while it waits, those so far. Null for other events. */
 export function* readHydration(event: number): Work<HydrationView | null> {

@@ -2,11 +2,11 @@ import { origins } from "../../model/event.ts";
 import type { ListenedContent, ListenedEvent, ListenPage, ListenRow } from "../../model/listen.ts";
 import { seqsBetween } from "../../model/seq.ts";
 import { dispositions } from "../../model/states.ts";
-import type { OpenPage, Wanted } from "../reading.ts";
 import { unpackEventId, unpackHeaders } from "../schema/codes.ts";
 import { events, subjects } from "../schema/tables.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
 import { as, hexOf, select, sql, typed } from "../sql/sql.ts";
+import type { OpenPage, Wanted } from "../views.ts";
 import { boundsOf } from "./pages.ts";
 
 const e = as(events, "e");

@@ -1,11 +1,10 @@
 import type { DeliveryState } from "../../model/delivery.ts";
 import { type Disposition, deliveryStates, dispositions } from "../../model/states.ts";
-import type { Stats } from "../reading.ts";
 import { codeOf } from "../schema/codes.ts";
 import { attempts, counters, deliveries, events, never, queue, queueState, settledState, whereQuarantined } from "../schema/tables.ts";
 import { first, query, rows, together, type Work } from "../sql/ops.ts";
 import { as, raw, select, sql, typed } from "../sql/sql.ts";
-import type { QuarantineCount, RouteBacklog, StoredSecretUse } from "../views.ts";
+import type { QuarantineCount, RouteBacklog, Stats, StoredSecretUse } from "../views.ts";
 import { type Stop, stopKey } from "../work/route-notes.ts";
 import { list } from "../work/state.ts";
 

@@ -1,3 +1,4 @@
+import type { MaybePromise } from "../../model/maybe-promise.ts";
 import type { ColumnOf, RowOf, Table } from "../schema/tables.ts";
 import type { Sql } from "./sql.ts";
 
@@ -172,4 +173,20 @@ export function* rows<Row>(query: Sql<Row>): Work<readonly Row[]> {
 export function* first<Row>(query: Sql<Row>): Work<Row | null> {
   const [row] = (yield { op: "query", query }) as readonly Row[];
   return row ?? null;
+}
+
+type Works = Readonly<Record<string, (...args: never[]) => Work<unknown>>>;
+type ResultOf<W> = W extends Work<infer T> ? T : never;
+export type Reads<W extends Works> = {
+  readonly [Name in keyof W]: (...args: Parameters<W[Name]>) => MaybePromise<ResultOf<ReturnType<W[Name]>>>;
+};
+export type Writes<W extends Works> = {
+  readonly [Name in keyof W]: (...args: Parameters<W[Name]>) => Promise<ResultOf<ReturnType<W[Name]>>>;
+};
+
+/** For each work a function that begins it in `run`, which may begin it again. */
+export function bound<W extends Works>(works: W, run: (make: () => Work<unknown>) => unknown): Reads<W> {
+  return Object.fromEntries(
+    Object.entries(works).map(([name, work]) => [name, (...args: never[]) => run(() => work(...args))]),
+  ) as Reads<W>;
 }

@@ -1,6 +1,6 @@
+import type { Batches } from "../create-store.ts";
 import { StoreUnavailable } from "../port.ts";
 import type { Work } from "../sql/ops.ts";
-import type { Batches } from "../work/batches.ts";
 import { isStorageFault } from "./faults.ts";
 import type { SqliteRunner } from "./runner.ts";
 

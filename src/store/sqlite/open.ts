@@ -1,11 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import Database from "better-sqlite3";
-import { createCommands } from "../commands.ts";
 import { refusalOfCopy } from "../copy.ts";
-import { createStore } from "../create-store.ts";
+import { createCommands, createStore } from "../create-store.ts";
+import type { DueDelivery, Rules } from "../port.ts";
 import { type DueListener, type StoreHooks, StoreRefused, StoreUnavailable } from "../port.ts";
-import type { DueDelivery, Rules } from "../rules.ts";
 import { events } from "../schema/tables.ts";
 import type { Work } from "../sql/ops.ts";
 import { createSqliteCommit } from "./commit.ts";

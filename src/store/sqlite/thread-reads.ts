@@ -6,9 +6,9 @@ import { audit } from "../audit/audit.ts";
 import { readQuality, readSeries } from "../read/history.ts";
 import { createReading } from "../read/reading.ts";
 import { stats } from "../read/stats.ts";
-import type { AuditOrder, AuditProgress } from "../reading.ts";
 import { tables } from "../schema/tables.ts";
 import type { Work } from "../sql/ops.ts";
+import type { AuditOrder, AuditProgress } from "../views.ts";
 import { type Db, damageOf } from "./file.ts";
 
 export interface ThreadParts {

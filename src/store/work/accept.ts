@@ -1,19 +1,17 @@
 import { createdAtOf, isTruncated } from "../../model/envelope.ts";
-import { type ReceivedEvent, unstorable } from "../../model/event.ts";
+import { type ReceivedEvent, type TrackedSubject, unstorable } from "../../model/event.ts";
 import { countsOfTracking, minuteMs } from "../../model/history.ts";
 import { hiddenNumber } from "../../model/mask.ts";
 import type { DeliveryPlan } from "../../model/plan.ts";
-import type { Tracking } from "../../model/tracking.ts";
-import { nothingTracked, parking, planArrival } from "../../track/planning.ts";
-import { type Rules, stepSubject } from "../rules.ts";
+import type { MessageState, RunState, Step, TrackedState, Tracking } from "../../model/tracking.ts";
+import { type Facts, nothingTracked, parking, planArrival } from "../../track/planning.ts";
+import type { AcceptOutcome, Rules } from "../port.ts";
 import { codeOf, packEventId, packHeaders } from "../schema/codes.ts";
 import { events, ids, plans, queue, type RowOf, subjects } from "../schema/tables.ts";
 import { ask, change, find, findOrNumber, insert, look, set, together, update, type Work } from "../sql/ops.ts";
 import { type Counts, countSecret } from "./counts.ts";
-import { idRow, knownId, movedId } from "./derived-ids.ts";
 import { type Beginning, beginHydrations } from "./hydrations.ts";
 import {
-  type Due,
   distinctPlans,
   type Judged,
   knownPlan,
@@ -27,7 +25,7 @@ import {
   unstoredPlans,
 } from "./plans.ts";
 import { pollAgain } from "./polls.ts";
-import { type Quarantined, storeQuarantined } from "./quarantine.ts";
+import { idRow, knownId, movedId, type Quarantined, storeQuarantined } from "./quarantine.ts";
 import { byKey, factsOfRow, keyOf, keyOfRun, movedColumns, moveTo, newSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
 
 /** An event to accept. `proxyRoute`: the exchange that a `mode: proxy` source makes at once; null: none. */
@@ -36,11 +34,6 @@ export interface Arriving {
   readonly proxyRoute: string | null;
 }
 
-export type Accepted =
-  | { readonly result: "accepted"; readonly seq: number; readonly disposition: string; readonly due: readonly Due[] }
-  /** `conflict`: the id is known with other bytes. */
-  | { readonly result: "duplicate"; readonly seq: number; readonly conflict: boolean };
-
 export interface AcceptParts {
   readonly rules: Rules;
   readonly plans: Pick<PlanNumbers, "numberOf" | "isStored">;
@@ -48,7 +41,7 @@ export interface AcceptParts {
 
 /** `plans`: those that are stored once the transaction is. */
 export interface AcceptedBatch {
-  readonly outcomes: readonly Accepted[];
+  readonly outcomes: readonly AcceptOutcome[];
   readonly plans: readonly NumberedPlan[];
 }
 
@@ -92,13 +85,13 @@ export function* accept(arriving: readonly Arriving[], parts: AcceptParts, count
   const quarantined = (yield* storeQuarantined(bodies, counts)).values();
   return {
     outcomes: faults.map((fault) =>
-      fault === null ? (accepted.next().value as Accepted) : outcomeOf(quarantined.next().value as Quarantined),
+      fault === null ? (accepted.next().value as AcceptOutcome) : outcomeOf(quarantined.next().value as Quarantined),
     ),
     plans,
   };
 }
 
-const outcomeOf = ({ result, seq }: Quarantined): Accepted =>
+const outcomeOf = ({ result, seq }: Quarantined): AcceptOutcome =>
   result === "duplicate" ? { result: "duplicate", seq, conflict: false } : { result: "accepted", seq, disposition: "quarantined", due: [] };
 
 function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, counts: Counts): Work<AcceptedBatch> {
@@ -139,7 +132,7 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
   const unstored = unstoredPlans(newPlans, storedPlans);
   const open = new Set(lanes.flatMap(([lane, route], place) => (inLanes[place] === undefined ? [] : [laneKey(lane, route)])));
 
-  const outcomes: Accepted[] = new Array(arriving.length);
+  const outcomes: AcceptOutcome[] = new Array(arriving.length);
   const queued: Queued[] = [];
   for (const [index, one] of judged.entries()) {
     const { rows: own, due } = queueRows(parts.rules, one, open);
@@ -408,12 +401,32 @@ function judge(
   };
 }
 
+/**
+ * Applies an event to the state of its message or run, whose registered facts are `facts`. `at` is the event's own time in
+ * unix ms. Returns the same `state` object when nothing changed.
+ */
+function stepSubject(
+  rules: Pick<Rules, "stepMessage" | "stepRun">,
+  subject: TrackedSubject,
+  before: TrackedState<string>,
+  facts: Facts,
+  at: number,
+): { readonly state: TrackedState<string>; readonly tracking: Tracking } {
+  const { status } = subject;
+  const isMessage = subject.type === "message";
+  const { state, transition }: Step<TrackedState<string>> = isMessage
+    ? rules.stepMessage(before as MessageState, { status, error: subject.errorCode, at })
+    : rules.stepRun(before as RunState, { status, error: subject.error, at });
+  const errorCode = isMessage ? state.error : null;
+  return { state, tracking: { ...facts, previousStatus: before.status, status: state.status, errorCode, transition } };
+}
+
 /** Counts repeats and conflicts on the stored rows that they repeat. Those of this batch are not stored yet. */
 function repeatCounts(
   arriving: readonly Arriving[],
   repeats: readonly Repeat[],
   judged: readonly JudgedEvent[],
-  outcomes: Accepted[],
+  outcomes: AcceptOutcome[],
   counts: Counts,
 ) {
   const bySeq = new Map(judged.map(({ seq, row }) => [seq, row]));
@@ -421,7 +434,7 @@ function repeatCounts(
   for (const { place, first, stored } of repeats) {
     const { event } = arriving[place] as Arriving;
     countSecret(counts, event, "secretRepeats");
-    const seq = stored?.seq ?? (outcomes[first as number] as Accepted).seq;
+    const seq = stored?.seq ?? (outcomes[first as number] as AcceptOutcome).seq;
     const row = bySeq.get(seq) ?? changed.get(seq) ?? { seq, duplicates: 0, conflicts: 0 };
     if (stored !== null) changed.set(seq, row);
     // Its id says that it is the same, whatever the request around it had.

@@ -1,8 +1,7 @@
 import type { RouteVerdict } from "../../model/plan.ts";
 import { addVerdicts } from "../../track/backfill.ts";
 import { nothingTracked, replan } from "../../track/planning.ts";
-import type { BackfillFilter, ReplayCursor, Replayed } from "../port.ts";
-import type { Rules } from "../rules.ts";
+import type { BackfillFilter, DueDelivery, ReplayCursor, Replayed, Rules } from "../port.ts";
 import { codeOf } from "../schema/codes.ts";
 import { events, plans, queue, type RowOf } from "../schema/tables.ts";
 import { ask, change, find, insert, look, rows, together, update, type Work } from "../sql/ops.ts";
@@ -11,7 +10,6 @@ import type { AcceptParts } from "./accept.ts";
 import { type Counts, countMoved } from "./counts.ts";
 import { storedEvent } from "./parking.ts";
 import {
-  type Due,
   distinctPlans,
   knownPlan,
   laneKey,
@@ -31,12 +29,8 @@ export interface Backfilling {
   readonly at: number;
 }
 
-export interface Backfilled extends Replayed {
-  readonly due: readonly Due[];
-}
-
 interface BackfilledBatch {
-  readonly outcomes: readonly Backfilled[];
+  readonly outcomes: readonly Replayed[];
   readonly plans: readonly NumberedPlan[];
 }
 
@@ -106,7 +100,7 @@ export function* findBackfill(filter: BackfillFilter, place: ReplayCursor, limit
  * twice (promise 2): planned deliveries stay, and only new verdicts are added. The caller writes the counts.
  */
 export function* backfill(batch: readonly Backfilling[], parts: AcceptParts, counts: Counts): Work<BackfilledBatch> {
-  const outcomes: Backfilled[] = [];
+  const outcomes: Replayed[] = [];
   const used: NumberedPlan[] = [];
   for (const one of batch) {
     const { plans, ...outcome } = yield* backfillOne(one, parts, counts);
@@ -120,7 +114,7 @@ function* backfillOne(
   { events: given, filter, at }: Backfilling,
   { rules, plans: numbersOf }: AcceptParts,
   counts: Counts,
-): Work<Backfilled & { readonly plans: readonly NumberedPlan[] }> {
+): Work<Replayed & { readonly plans: readonly NumberedPlan[] }> {
   const seqs = [...new Set(given)].sort((a, b) => a - b);
   const about = yield* ask(
     find(
@@ -149,7 +143,7 @@ function* backfillOne(
   ]);
   const open = new Set(lanes.flatMap(([lane, route], place) => (inLanes[place] === undefined ? [] : [laneKey(lane, route)])));
   const queued: Queued[] = [];
-  const due: Due[] = [];
+  const due: DueDelivery[] = [];
   for (const { own, account, source, received_at } of judged) {
     const made = queueRows(rules, own, open);
     queued.push(...made.rows.map((row) => ({ ...row, replays: 1 })));

@@ -215,13 +215,8 @@ export function countAcknowledged(counts: Counts, acknowledged: Acknowledged): v
   }
 }
 
-export interface Sampling {
-  readonly values: GaugeSample;
-  readonly at: number;
-}
-
 /** The latest sample of a minute replaces the others. */
-export function* sampleGauges({ values, at }: Sampling, writer: string): Work<void> {
+export function* sampleGauges(values: GaugeSample, at: number, writer: string): Work<void> {
   const minute = Math.floor(at / minuteMs);
   for (const series of ["deadLetters", "oldest"] as const) {
     yield* rows(

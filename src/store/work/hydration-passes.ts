@@ -12,9 +12,9 @@ import {
   type TrackedQuery,
 } from "../../model/hydration.ts";
 import { isReplaced } from "../../track/parking.ts";
+import type { DueDelivery } from "../port.ts";
 import { unpackEventId } from "../schema/codes.ts";
 import { events, hydrations, polls, subjects, whereHydrating, whereReadable, whereUnreadable } from "../schema/tables.ts";
-import { lastRead, passesKeptMs, type SettledHydrations } from "../service-port.ts";
 import { ask, change, find, first, look, query, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, hexOf, raw, select, sql, typed } from "../sql/sql.ts";
 import { packOutcome, polledCount, polledEvents } from "./hydrations.ts";
@@ -26,6 +26,23 @@ import { keyOf, lockSubjects } from "./subject-rows.ts";
  * A hydration pass reads the candidate messages of an account for all truncated events that wait when it begins. The open
  * one is a row of `state`, which each of its steps locks first. Another process may continue it.
  */
+
+interface SettledHydrations {
+  readonly events: number;
+  readonly due: readonly DueDelivery[];
+}
+
+/** Reconciliation stores when it got an answer. The call began at most this long before. */
+const longestCallMs = 15_000;
+
+/** When a message was last read. `readAt`: by a hydration pass. `answeredAt`: when a poll was answered. Null: never. */
+function lastRead(readAt: number | null, answeredAt: number | null): number | null {
+  const polledAt = answeredAt === null ? null : answeredAt - longestCallMs;
+  return readAt === null ? polledAt : Math.max(readAt, polledAt ?? readAt);
+}
+
+/** How long ended passes stay: longer than any period over which their calls are counted. */
+const passesKeptMs = 7 * 86_400_000;
 
 interface OpenPass extends Pick<Covering, "through"> {
   readonly seq: string;

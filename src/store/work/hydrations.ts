@@ -1,7 +1,6 @@
 import type { ReceivedEvent } from "../../model/event.ts";
 import { type CandidateRun, type HydrationBrief, type HydrationStart, hydrationStates } from "../../model/hydration.ts";
 import { hydrations, type RowOf, subjects, whereOpenRun } from "../schema/tables.ts";
-import { mostCandidates, mostOpenRuns, targetOf } from "../service-port.ts";
 import { ask, find, first, insert, look, rows, type Work } from "../sql/ops.ts";
 import { as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
 import { keyOfRun } from "./subject-rows.ts";
@@ -26,6 +25,18 @@ export interface Beginning {
 interface Candidates {
   readonly candidates: readonly CandidateRun[] | null;
   readonly unknown: number | null;
+}
+
+/** Longest id of a truncated event that is looked up. */
+const mostTarget = 256;
+/** Most open runs that are listed as candidates of a truncated event, and most that are counted. */
+const mostCandidates = 20;
+const mostOpenRuns = 10_000;
+
+/** The id in the data of a truncated event. Null: none that can be looked up. */
+function targetOf(data: Readonly<Record<string, unknown>>): string | null {
+  const id = data["id"];
+  return typeof id === "string" && id !== "" && id.length <= mostTarget ? id : null;
 }
 
 const s = as(subjects, "s");

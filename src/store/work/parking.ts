@@ -2,14 +2,13 @@ import type { Disposition, KeptVerdict } from "../../model/plan.ts";
 import { dispositions } from "../../model/states.ts";
 import { type Concluded, dropReplaced, expire, release, releaseTruncated } from "../../track/parking.ts";
 import { planTruncated, replan } from "../../track/planning.ts";
-import type { Rules } from "../rules.ts";
+import type { DueDelivery, Rules } from "../port.ts";
 import { codeOf } from "../schema/codes.ts";
 import { events, plans, queue, queueState, type RowOf, state, whereParked } from "../schema/tables.ts";
 import { ask, change, find, insert, look, query, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, raw, select } from "../sql/sql.ts";
 import { type Counts, countMoved } from "./counts.ts";
 import {
-  type Due,
   distinctPlans,
   knownPlan,
   laneKey,
@@ -47,7 +46,7 @@ export interface Parked {
 /** A delivery that may go out now. `subject`: that of its event. */
 export interface Freed {
   readonly subject: number | null;
-  readonly due: Due;
+  readonly due: DueDelivery;
 }
 
 /** `concluded`: how many were parked still. */
@@ -220,9 +219,9 @@ export function storedEvent({ account, source, format, status, previous_status, 
  * Lets the first delivery of each lane out, unless an earlier event is still parked. In these lanes none was out. One that a
  * settlement has let out meanwhile is locked: its settlement then sees what is held behind it.
  */
-function* letOut(lanes: readonly Lane[], atOf: (route: string, event: number) => number): Work<Due[]> {
+function* letOut(lanes: readonly Lane[], atOf: (route: string, event: number) => number): Work<DueDelivery[]> {
   const firsts = yield* ask(find(openInLane, lanes));
-  const due = lanes.flatMap(([lane, route], place): Due[] => {
+  const due = lanes.flatMap(([lane, route], place): DueDelivery[] => {
     const first = firsts[place];
     return first?.state === queueState.held ? [{ lane, route, event: first.event, at: atOf(route, first.event) }] : [];
   });
@@ -298,7 +297,7 @@ export function* continueLater(subjects: readonly number[]): Work<void> {
 }
 
 /** Continues the releases that registrations left, with at most `limit` events. */
-export function* releaseParked(now: number, limit: number, parts: ParkingParts): Work<{ released: number; due: readonly Due[] }> {
+export function* releaseParked(now: number, limit: number, parts: ParkingParts): Work<{ released: number; due: readonly DueDelivery[] }> {
   const notes = yield* rows(
     select({
       key: s.key,
@@ -319,7 +318,7 @@ export function* releaseParked(now: number, limit: number, parts: ParkingParts):
  * Ends parked events whose time is up, at most `limit`, those that waited longest first. An event whose subject is
  * registered meanwhile is released instead.
  */
-export function* expireParked(now: number, limit: number, parts: ParkingParts): Work<{ concluded: number; due: readonly Due[] }> {
+export function* expireParked(now: number, limit: number, parts: ParkingParts): Work<{ concluded: number; due: readonly DueDelivery[] }> {
   const routes = yield* rows(routesIn(queueState.parked));
   const lists = yield* together(routes.map(({ route }) => query(overdue(queueState.parked, route, now, limit))));
   const longest = lists.flat().sort((a, b) => a.at - b.at || a.event - b.event);

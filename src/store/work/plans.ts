@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { type DeliveryPlan, keptVerdicts, type RouteVerdict } from "../../model/plan.ts";
-import type { DueDelivery, Rules } from "../rules.ts";
+import type { DueDelivery, Rules } from "../port.ts";
 import { never, plans, queue, queueState, type RowOf } from "../schema/tables.ts";
 import { look } from "../sql/ops.ts";
 import { as, raw, routesOf, select, sql } from "../sql/sql.ts";
@@ -62,11 +62,6 @@ export function createPlanNumbers() {
 
 export type Queued = RowOf<typeof queue>;
 
-/** A delivery that is due, and its lane, by which it is settled. */
-export interface Due extends DueDelivery {
-  readonly lane: number;
-}
-
 /** The first open delivery of a lane. Whoever holds another behind it keeps it from settling meanwhile. */
 export const openInLane = look(queue, ["lane", "route"], ["event", "state"], { order: "event", lock: "share" });
 
@@ -119,9 +114,9 @@ export function lanesToLookAt(
  * The rows of an event's deliveries. `open`: the lanes in which another delivery waits; those of these rows are added. A
  * delivery behind another of its message is held until that one settles, so that none overtakes (promise 3).
  */
-export function queueRows(rules: Rules, event: Judged, open: Set<string>): { readonly rows: Queued[]; readonly due: Due[] } {
+export function queueRows(rules: Rules, event: Judged, open: Set<string>): { readonly rows: Queued[]; readonly due: DueDelivery[] } {
   const rows: Queued[] = [];
-  const due: Due[] = [];
+  const due: DueDelivery[] = [];
   const { seq, account, receivedAt } = event;
   const row = (route: string, lane: number, state: number, at: number): Queued => ({
     lane,

@@ -1,13 +1,14 @@
 import type { ClaimedPoll, PollClaim, PollCounts, PollQuery, SettledPoll } from "../../model/poll.ts";
 import type { MessageState } from "../../model/tracking.ts";
 import { polls, type RowOf, subjects, wherePolled, whereUnreadable } from "../schema/tables.ts";
-import { mostCounted } from "../service-port.ts";
 import { ask, change, find, first, look, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
 import { allOf, as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
 import { lockSubjects, type SubjectRow, stateOfRow } from "./subject-rows.ts";
 
 type PollRow = RowOf<typeof polls>;
 
+/** Most polls that are counted. More would block the thread that also receives for over 20 ms. */
+const mostCounted = 20_000;
 /** Ranks run from 0 to this one. */
 const lastRank = 31;
 

@@ -3,12 +3,20 @@ import { minuteMs } from "../../model/history.ts";
 import type { QuarantinedEvent, QuarantineFilter } from "../port.ts";
 import { codeOf, packEventId, packHeaders, unpackHeaders } from "../schema/codes.ts";
 import { events, ids, type RowOf, whereQuarantined } from "../schema/tables.ts";
-import { ask, change, find, first, insert, numbers, rows, together, update, type Work } from "../sql/ops.ts";
+import { ask, change, find, first, insert, look, numbers, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, raw, select, sql } from "../sql/sql.ts";
 import { type Counts, countSecret } from "./counts.ts";
-import { idRow, knownId } from "./derived-ids.ts";
 
 type EventRow = RowOf<typeof events>;
+
+/** Meta repeats a request for seven days. Events themselves may be deleted earlier. */
+const keptMs = 8 * 86_400_000;
+
+export const knownId = look(ids, ["id"], ["seq"]);
+/** Another row has the event now: it was released. */
+export const movedId = change(ids, ["seq"]);
+
+export const idRow = (id: Buffer, seq: number, receivedAt: number): RowOf<typeof ids> => ({ id, seq, until: receivedAt + keptMs });
 
 const repeated = change(events, [], { add: ["duplicates"] });
 

@@ -1,10 +1,15 @@
 import { maskNumber } from "../../model/mask.ts";
 import type { SentSubject } from "../../model/send.ts";
 import type { MessageState, RunState } from "../../model/tracking.ts";
-import { type KnownMessage, type MessageFacts, type MessageRegistration, registerMessage } from "../../track/registration.ts";
-import type { DueDelivery, Registered } from "../rules.ts";
+import {
+  conflictError,
+  type KnownMessage,
+  type MessageFacts,
+  type MessageRegistration,
+  registerMessage,
+} from "../../track/registration.ts";
+import type { DueDelivery, Registered } from "../port.ts";
 import { polls, subjects } from "../schema/tables.ts";
-import { sentRegistration } from "../service-port.ts";
 import { ask, change, find, insert, lock, numbers, together, update, type Work } from "../sql/ops.ts";
 import { continueLater, type ParkingParts, releaseFor } from "./parking.ts";
 import { pollAgain, pollOf } from "./polls.ts";
@@ -260,4 +265,22 @@ function keysOf(batch: readonly Sent[]): (readonly [key: Buffer, account: string
   return [...new Map(keys.map(([key, account]) => [fullName(account, key.toString("latin1")), [key, account] as const])).values()].sort(
     byKey,
   );
+}
+
+/** The result of a list that is registered completely or not at all. Throws a `conflict` when one contradicts what is stored. */
+export function sumRegistered(all: readonly Registered[]): { readonly created: number; readonly due: readonly DueDelivery[] } {
+  const due: DueDelivery[] = [];
+  let created = 0;
+  for (const [index, registered] of all.entries()) {
+    if (registered.result === "conflict") throw conflictError(registered.conflicts, all.length > 1 ? index : undefined);
+    if (registered.result === "created") created += 1;
+    due.push(...registered.due);
+  }
+  return { created, due };
+}
+
+/** The registration of a message that the relay sent. Facts that the service did not return may be registered later. */
+function sentRegistration(account: string, sent: Extract<SentSubject, { type: "message" }>, at: number): MessageRegistration {
+  const { wamid, id, conversationId, reference, metadata } = sent;
+  return { account, wamid, id: id ?? undefined, conversationId: conversationId ?? undefined, reference, metadata, sentAt: at };
 }

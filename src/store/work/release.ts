@@ -1,9 +1,9 @@
 import { unstorable } from "../../model/event.ts";
-import type { ReleasedEvent } from "../port.ts";
+import type { AcceptOutcome, ReleasedEvent } from "../port.ts";
 import { codeOf } from "../schema/codes.ts";
 import { events } from "../schema/tables.ts";
 import { ask, change, find, look, update, type Work } from "../sql/ops.ts";
-import { type Accepted, type AcceptParts, accept } from "./accept.ts";
+import { type AcceptParts, accept } from "./accept.ts";
 import { type Counts, countMoved } from "./counts.ts";
 import type { NumberedPlan } from "./plans.ts";
 
@@ -13,7 +13,7 @@ const released = change(events, ["disposition", "release"]);
 
 interface ReleasedBatch {
   /** Null: the body is no longer in quarantine, or this store cannot store its event. */
-  readonly outcomes: readonly (Accepted | null)[];
+  readonly outcomes: readonly (AcceptOutcome | null)[];
   readonly plans: readonly NumberedPlan[];
 }
 
@@ -48,9 +48,9 @@ export function* release(batch: readonly ReleasedEvent[], parts: AcceptParts, co
     here.map(({ event }, index) => ({
       seq: event.releaseOf,
       disposition: codeOf.disposition.released,
-      release: (outcomes[index] as Accepted).seq,
+      release: (outcomes[index] as AcceptOutcome).seq,
     })),
   );
-  const byPlace = new Map(here.map(({ place }, index) => [place, outcomes[index] as Accepted]));
+  const byPlace = new Map(here.map(({ place }, index) => [place, outcomes[index] as AcceptOutcome]));
   return { outcomes: batch.map((_, place) => byPlace.get(place) ?? null), plans };
 }

@@ -1,9 +1,9 @@
 import type { DeliveryState } from "../../model/delivery.ts";
-import type { ReplayCursor, Replayed, ReplayFilter, ReplayFound, Retried } from "../port.ts";
+import type { DueDelivery, ReplayCursor, Replayed, ReplayFilter, ReplayFound, Retried } from "../port.ts";
 import { attempts, deliveries, events, never, queue, queueState, type RowOf, settledState } from "../schema/tables.ts";
 import { ask, change, find, insert, look, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, raw, select } from "../sql/sql.ts";
-import { type Due, laneKey, openInLane, type Queued, sortedLanes } from "./plans.ts";
+import { laneKey, openInLane, type Queued, sortedLanes } from "./plans.ts";
 import { lockSubjects } from "./subject-rows.ts";
 
 type Settled = RowOf<typeof deliveries>;
@@ -16,10 +16,6 @@ interface Replaying {
   readonly at: number;
 }
 
-export interface Requeued extends Retried {
-  readonly due: Due | null;
-}
-
 /** A delivery to retry, in whatever state it is. */
 export type Retrying = Omit<Replaying, "states">;
 
@@ -27,10 +23,6 @@ export interface ReplayingFound {
   readonly found: ReplayFound["found"];
   readonly states: readonly DeliveryState[];
   readonly at: number;
-}
-
-export interface ReplayedFound extends Replayed {
-  readonly due: readonly Due[];
 }
 
 const anyState: readonly DeliveryState[] = ["waiting", "held", "delivered", "dead"];
@@ -43,11 +35,11 @@ const sooner = change(queue, ["next_at"]);
 const again = removal(deliveries);
 
 /** Retries deliveries: a settled one waits again, a waiting one goes out at once. Null: not found. */
-export const retry = (batch: readonly Retrying[]): Work<readonly (Requeued | null)[]> =>
+export const retry = (batch: readonly Retrying[]): Work<readonly (Retried | null)[]> =>
   requeue(batch.map((one) => ({ ...one, states: anyState })));
 
 /** Makes deliveries that a walk found go out now, those that are still in these states. */
-export function* replay(batch: readonly ReplayingFound[]): Work<readonly ReplayedFound[]> {
+export function* replay(batch: readonly ReplayingFound[]): Work<readonly Replayed[]> {
   const all = batch.flatMap(({ found, states, at }) => found.map((one) => ({ ...one, states, at })));
   const outcomes = (yield* requeue(all)).values();
   return batch.map(({ found }) => {
@@ -60,7 +52,7 @@ export function* replay(batch: readonly ReplayingFound[]): Work<readonly Replaye
  * A settled delivery waits again under its old id, behind what is open in its lane. The locks of the subjects keep others
  * from adding to a lane meanwhile; only settling does not wait for them.
  */
-function* requeue(asked: readonly Replaying[]): Work<(Requeued | null)[]> {
+function* requeue(asked: readonly Replaying[]): Work<(Retried | null)[]> {
   const wanted = new Map<string, Replaying>();
   for (const one of asked) if (!wanted.has(keyOf(one))) wanted.set(keyOf(one), one);
   const seqs = [...new Set(asked.map(({ event }) => event))];
@@ -100,7 +92,7 @@ function* requeue(asked: readonly Replaying[]): Work<(Requeued | null)[]> {
   const firsts = yield* ask(find(openInLane, behind));
   const busy = new Set(behind.flatMap(([lane, route], place) => (firsts[place] === undefined ? [] : [laneKey(lane, route)])));
 
-  const outcomes = new Map<string, Requeued>();
+  const outcomes = new Map<string, Retried>();
   const queued: Queued[] = [];
   for (const { row, at } of requeued) {
     const lane = laneKey(row.lane, row.route);
@@ -136,7 +128,7 @@ function* requeue(asked: readonly Replaying[]): Work<(Requeued | null)[]> {
 }
 
 const keyOf = ({ event, route }: Pick<Replaying, "event" | "route">): string => `${event}\0${route}`;
-const dueOf = ({ event, route, lane }: Pick<Settled, "event" | "route" | "lane">, at: number): Due => ({ route, event, at, lane });
+const dueOf = ({ event, route, lane }: Pick<Settled, "event" | "route" | "lane">, at: number): DueDelivery => ({ route, event, at, lane });
 
 function byEvent(a: Replaying, b: Replaying): number {
   return a.event - b.event || (a.route < b.route ? -1 : 1);

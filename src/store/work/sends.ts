@@ -1,5 +1,5 @@
 import { beginKey, endKey, keyStates, type SendClaim, type SendEnd, type SendKey, type StoredSend, sendKinds } from "../../model/send.ts";
-import type { DueDelivery } from "../rules.ts";
+import type { DueDelivery } from "../port.ts";
 import { type RowOf, sends } from "../schema/tables.ts";
 import { ask, change, find, insert, look, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, raw, select } from "../sql/sql.ts";

@@ -4,7 +4,6 @@ import type { EventId } from "../../model/ids.ts";
 import type { LastPass } from "../../model/poll.ts";
 import type { AccountObservation, ObservationsRead, StoredCursor } from "../port.ts";
 import { type RowOf, state } from "../schema/tables.ts";
-import { type CallCount, callsKeptMs, type DayCalls, type RecentCall } from "../service-port.ts";
 import { change, find, insert, look, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, select, sql } from "../sql/sql.ts";
 import type { SourceNote } from "../views.ts";
@@ -197,6 +196,28 @@ export const copyKey = "store/copy";
 /** The greatest seq of the events that were copied here; 0: none was. */
 export function* lastCopied(): Work<number> {
   return (yield* values<Copy>([copyKey]))[0]?.lastEvent ?? 0;
+}
+
+/** How long the calls of a day stay: longer than a month, whose quota is computed from them. */
+const callsKeptMs = 62 * 86_400_000;
+
+/** Calls to the service of one day. */
+export interface CallCount extends DayCalls {
+  readonly account: string;
+}
+
+export interface DayCalls {
+  /** Unix ms at which the day began. */
+  readonly day: number;
+  readonly polls: number;
+  readonly others: number;
+}
+
+/** A call to the service, dispatched at `at` (unix ms). */
+export interface RecentCall {
+  readonly cap: "requests" | "messages";
+  readonly priority: "send" | "interactive" | "poll";
+  readonly at: number;
 }
 
 /* The calls to the service of each day, and single ones of the last minutes: rows of `state` under their times. */

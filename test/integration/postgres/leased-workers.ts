@@ -6,9 +6,8 @@ import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/se
 import type { Clock } from "../../../src/model/clock.ts";
 import type { Lease } from "../../../src/model/route-lease.ts";
 import { systemClock } from "../../../src/model/system-clock.ts";
-import { createCommands } from "../../../src/store/commands.ts";
-import { createStore } from "../../../src/store/create-store.ts";
-import type { Rules } from "../../../src/store/rules.ts";
+import { createCommands, createStore } from "../../../src/store/create-store.ts";
+import type { Rules } from "../../../src/store/port.ts";
 import type { SharedDatabase } from "../../contract/one-store.ts";
 
 export const times = { beatMs: 100, deadlineMs: 500, deadAfterMs: 1_000 };

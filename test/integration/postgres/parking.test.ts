@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { dispositions } from "../../../src/model/states.ts";
-import { createCommands } from "../../../src/store/commands.ts";
+import { createCommands } from "../../../src/store/create-store.ts";
 import { counters, deliveries, events, queue, queueState, subjects } from "../../../src/store/schema/tables.ts";
 import type { Work } from "../../../src/store/sql/ops.ts";
 import { settle } from "../../../src/store/work/attempts.ts";

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import type { ReceivedEvent } from "../../../src/model/event.ts";
 import type { SettledPoll } from "../../../src/model/poll.ts";
-import { createCommands } from "../../../src/store/commands.ts";
+import { createCommands } from "../../../src/store/create-store.ts";
 import { connect } from "../../../src/store/postgres/connect.ts";
 import { createPostgresRunner } from "../../../src/store/postgres/runner.ts";
 import type { Work } from "../../../src/store/sql/ops.ts";

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { fieldsSchema, polledEvent } from "../../../src/model/event.ts";
 import type { Wamid } from "../../../src/model/ids.ts";
 import type { ClaimedPoll } from "../../../src/model/poll.ts";
-import type { DueDelivery } from "../../../src/store/rules.ts";
+import type { DueDelivery } from "../../../src/store/port.ts";
 import { plans, tables } from "../../../src/store/schema/tables.ts";
 import { claimPolls } from "../../../src/store/work/polls.ts";
 import { storeOn } from "../../contract/new-store.ts";

@@ -1,12 +1,12 @@
 // Two transactions at once: what the locks of replay, release, backfill and names of requests are for.
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { EventId } from "../../../src/model/ids.ts";
-import { createCommands } from "../../../src/store/commands.ts";
+import type { Batches } from "../../../src/store/create-store.ts";
+import { createCommands } from "../../../src/store/create-store.ts";
 import type { Sessions } from "../../../src/store/postgres/sessions.ts";
 import { codeOf } from "../../../src/store/schema/codes.ts";
 import { deliveries, events, queue, queueState, state } from "../../../src/store/schema/tables.ts";
 import { ask, find, look, type Work } from "../../../src/store/sql/ops.ts";
-import type { Batches } from "../../../src/store/work/batches.ts";
 import { openInLane } from "../../../src/store/work/plans.ts";
 import { type Commands, createShared, type OneStore, type SharedDatabase, settlementOf } from "../../contract/one-store.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { minuteMs } from "../../../src/model/history.ts";
-import { createCommands } from "../../../src/store/commands.ts";
+import { createCommands } from "../../../src/store/create-store.ts";
 import { codeOf } from "../../../src/store/schema/codes.ts";
 import { counters, deliveries, events, queue, queueState, subjects } from "../../../src/store/schema/tables.ts";
 import type { Work } from "../../../src/store/sql/ops.ts";

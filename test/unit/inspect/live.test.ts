@@ -5,7 +5,7 @@ import { createLive } from "../../../src/inspect/live.ts";
 import type { RelayEvent } from "../../../src/model/answers.ts";
 import type { OverviewView } from "../../../src/model/overview.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
-import type { StoreReading } from "../../../src/store/reading.ts";
+import type { StoreReading } from "../../../src/store/read/reading.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 
 const start = Date.parse("2026-11-21T12:00:00Z");

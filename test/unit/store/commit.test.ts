@@ -8,12 +8,12 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createArrivals } from "../../../src/receive/arrivals.ts";
+import { each } from "../../../src/store/create-store.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
 import { rows as ask, type Work } from "../../../src/store/sql/ops.ts";
 import { sql } from "../../../src/store/sql/sql.ts";
 import { type CommitHooks, createSqliteCommit } from "../../../src/store/sqlite/commit.ts";
 import { createSqliteRunner } from "../../../src/store/sqlite/runner.ts";
-import { each } from "../../../src/store/work/batches.ts";
 
 let folder: string;
 let db: Database.Database;

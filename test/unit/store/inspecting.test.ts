@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import type { StoreReading } from "../../../src/store/reading.ts";
+import type { StoreReading } from "../../../src/store/read/reading.ts";
 import { openForReading } from "../../../src/store/sqlite/file.ts";
 import { createBrowsing, createInspecting, type FileInspecting } from "../../../src/store/sqlite/inspecting.ts";
 import { openReader } from "../../../src/store/sqlite/reader.ts";
