@@ -9,7 +9,7 @@ import type { Plan } from "../service/settings.ts";
 import type { Store } from "../store/create-store.ts";
 import type { Rules } from "../store/port.ts";
 import { type StoreHooks, StoreRefused } from "../store/port.ts";
-import type { Presence } from "../store/postgres/presence.ts";
+import type { Presence } from "../store/postgres/server.ts";
 import type { StoreReading } from "../store/read/reading.ts";
 import type { StorageSettings } from "../store/settings.ts";
 import type { Inspecting } from "../store/views.ts";

@@ -3,7 +3,7 @@ import { StoreRefused } from "./port.ts";
 import type { Engine } from "./schema/ddl.ts";
 import { listOf } from "./schema/ddl.ts";
 import { bytes, events, state, subjects, type Table, tables } from "./schema/tables.ts";
-import { ask, find, first, insert, type Look, look, removal, remove, rows, type Work } from "./sql/ops.ts";
+import { ask, find, first, insertMissing, type Look, look, removal, remove, rows, type Work } from "./sql/ops.ts";
 import { raw, type Sql, sql } from "./sql/sql.ts";
 import { put, values } from "./work/state.ts";
 import { type Copy, copyKey } from "./work/state-rows.ts";
@@ -193,7 +193,7 @@ async function alignTable(table: Table, { from, to }: Sides, progress: (done: nu
           ),
         );
         // A row with the same unique id may still be there, which goes with the next walk.
-        yield* ask(insert(table, found as never, "stays"));
+        yield* ask(insertMissing(table, found as never));
       });
       progress(Math.min(done + place, of), of);
       const bytes = found.reduce((sum, row) => sum + sizeOf(row), 1);

@@ -3,7 +3,7 @@ import { dirname, resolve } from "node:path";
 import type { Settings } from "../../config/schema.ts";
 import { type DatabaseFacts, databaseRisks } from "../../model/database.ts";
 import { StoreMissing, StoreRefused } from "../../store/port.ts";
-import type { Presence } from "../../store/postgres/presence.ts";
+import type { Presence } from "../../store/postgres/server.ts";
 import { schemaVersion } from "../../store/schema/ddl.ts";
 import type { PostgresStorage } from "../../store/settings.ts";
 import { isLocked } from "../../store/sqlite/file.ts";

@@ -7,10 +7,10 @@ import { ask, find, first, look, rows, together, type Work } from "../sql/ops.ts
 import { as, raw, select, sql, typed } from "../sql/sql.ts";
 import type { AuditOrder, AuditProgress } from "../views.ts";
 import { lastCopied, purgedBefore } from "../work/state-rows.ts";
-import { type Audited, alsoSettled, createEventAudit, isInLane, otherLane, strayAttempts } from "./event.ts";
+import { type Audited, alsoSettled, createEventAudit, isInLane, notPlanned, otherLane, strayAttempts } from "./event.ts";
 import { createHistoryAudit } from "./history.ts";
 import { createPlans, type EventRow, findHydrating, findOpen, isParkedRow, type MaybeOpen, readSlice, type Slice } from "./slices.ts";
-import { checkUsage, createGaps, createTally, lateMs, type Tally } from "./tally.ts";
+import { createGaps, createTally, type Tally } from "./tally.ts";
 
 /**
  * Checks every row against `auditRules`, a slice of events with their deliveries at a time. Run it in one transaction that
@@ -24,7 +24,7 @@ export function* audit(order: AuditOrder, progress: (at: AuditProgress) => void)
   const isCounted = (row: EventRow): boolean =>
     row.receivedAt >= start && row.receivedAt < stop && (source === undefined || row.source === source);
 
-  const tally = createTally<string>({ nameOf: (name) => name, eventIdOf: () => null, mostOffenders: order.mostOffenders });
+  const tally = createTally(order.mostOffenders);
   const range = yield* rangeOf(order);
   const purged = {
     events: yield* purgedBefore("events"),
@@ -33,7 +33,7 @@ export function* audit(order: AuditOrder, progress: (at: AuditProgress) => void)
   };
   const parkedSince = (order.isRunning ? order.now : range.newestAt) - lateMs;
   const auditEvent = createEventAudit({ tally, deletedBefore: purged.deliveries, parkedSince });
-  const gaps = createGaps(tally, range.after === 0, () => purged.events, yield* gaplessAfter());
+  const gaps = createGaps(tally, range.after === 0, purged.events, yield* gaplessAfter());
   const factsOf = createPlans();
   const history = createHistoryAudit(tally);
   const usage = createUsageAudit(tally);
@@ -70,9 +70,12 @@ export function* audit(order: AuditOrder, progress: (at: AuditProgress) => void)
     at: order.now,
     tookMs: Math.round(performance.now() - startedAt),
     rows: checked,
-    gone: gaps.result(),
+    gone: gaps.gone,
   };
 }
+
+/** Parked events may end this much late, because many are ended a few at a time. */
+const lateMs = 5 * 60_000;
 
 /** Without a filter it has all seqs, used or not. */
 interface Range extends SeqRange {
@@ -128,7 +131,7 @@ function* withRows(counted: readonly EventRow[], slice: Slice, factsOf: ReturnTy
 }
 
 /** Deliveries and attempts whose event is gone. */
-function findStrays(tally: Tally<string>, { events, settled, attempts }: Slice): void {
+function findStrays(tally: Tally, { events, settled, attempts }: Slice): void {
   const seqs = new Set(events.map(({ seq }) => seq));
   for (const [event, list] of settled)
     if (!seqs.has(event)) for (const { route } of list) tally.offence("delivery without event", event, route, "there is no such event");
@@ -143,29 +146,35 @@ function findStrays(tally: Tally<string>, { events, settled, attempts }: Slice):
 const c = as(counters, "c");
 const verified = select({ of: c.of, label: c.label, n: typed<number>(raw("sum(c.n)", "sum(c.n)::bigint")) });
 
-/** Compares the usage counts of secrets with the stored events. */
-function createUsageAudit(tally: Tally<string>) {
+/**
+ * Compares the usage counts of secrets with the stored events, both by source and secret. Retention lowers the events and
+ * not the counts. Duplicates are not compared: they may have come with another secret.
+ */
+function createUsageAudit(tally: Tally) {
   const stored = new Map<string, number>();
   return {
     stored({ source, secret }: EventRow): void {
       if (secret !== null) stored.set(`${source}:${secret}`, (stored.get(`${source}:${secret}`) ?? 0) + 1);
     },
+    /** `accepted`: how many events there have ever been. */
     *check(accepted: number): Work<void> {
-      const counted = yield* rows(verified`FROM counters c WHERE c.at = 0 AND c.series = 'secret' GROUP BY c.of, c.label`);
-      checkUsage(tally, new Map(counted.map(({ of, label, n }) => [`${of}:${label}`, n])), stored, accepted);
+      const found = yield* rows(verified`FROM counters c WHERE c.at = 0 AND c.series = 'secret' GROUP BY c.of, c.label`);
+      const counted = new Map(found.map(({ of, label, n }) => [`${of}:${label}`, n]));
+      const differs = (what: string) => tally.offence("secret usage differs", null, null, what);
+      const all = found.reduce((sum, { n }) => sum + n, 0);
+      if (all > accepted) differs(`secrets verified ${all} events, but only ${accepted} were accepted`);
+      for (const [name, events] of stored) {
+        const known = counted.get(name) ?? 0;
+        if (known < events) differs(`${events} events by source and secret ${name} are stored, and ${known} are counted`);
+      }
     },
   };
 }
 
 const ofSeq = look(events, ["seq"], ["id"]);
 
-function* withIds(offenders: readonly Offender[]): Work<Offender[]> {
-  const found = yield* ask(
-    find(
-      ofSeq,
-      offenders.map(({ event }) => [event ?? 0]),
-    ),
-  );
+function* withIds(offenders: readonly Omit<Offender, "eventId">[]): Work<Offender[]> {
+  const found = yield* ask(find(ofSeq, offenders, ({ event }) => [event ?? 0]));
   return offenders.map((offender, place) => {
     const id = found[place]?.id ?? null;
     return { ...offender, eventId: id === null ? null : unpackEventId(id.toString("hex")) };
@@ -184,7 +193,7 @@ const ofEvent = look(events, ["seq"], ["seq", "subject", "plan"]);
 const settled = look(deliveries, ["event", "route"], ["event"]);
 
 /** Walks the queue along its key, for rows that no event asked for, and for the order of its lanes. */
-export function* auditQueue(tally: Tally<string>, factsOf: ReturnType<typeof createPlans>): Work<void> {
+export function* auditQueue(tally: Tally, factsOf: ReturnType<typeof createPlans>): Work<void> {
   const order = createOrderAudit(tally);
   let place: Pick<Open, "lane" | "route" | "event"> = { lane: Number.MIN_SAFE_INTEGER, route: "", event: 0 };
   for (;;) {
@@ -193,14 +202,8 @@ export function* auditQueue(tally: Tally<string>, factsOf: ReturnType<typeof cre
         ORDER BY q.lane, q.route, q.event LIMIT ${sliceRows}`,
     );
     const [stored, twins] = yield* together([
-      find(
-        ofEvent,
-        found.map(({ event }) => [event]),
-      ),
-      find(
-        settled,
-        found.map(({ event, route }) => [event, route]),
-      ),
+      find(ofEvent, found, ({ event }) => [event]),
+      find(settled, found, ({ event, route }) => [event, route]),
     ]);
     const facts = yield* factsOf(stored.filter((row) => row !== undefined));
     for (const [index, row] of found.entries()) {
@@ -222,17 +225,17 @@ export function* auditQueue(tally: Tally<string>, factsOf: ReturnType<typeof cre
   order.end();
 }
 
-function unplanned(tally: Tally<string>, row: Open): void {
+function unplanned(tally: Tally, row: Open): void {
   const { event, route } = row;
   if (isParkedRow(row)) tally.offence("parking broken", event, null, "is parked until a time, and no route waits for it");
-  else tally.offence("delivery not planned", event, route, "is there, and the route's verdict was not to deliver");
+  else tally.offence("delivery not planned", event, route, notPlanned);
 }
 
 /**
  * At most one delivery of a lane is waiting (promise 3). If none is, those that are held are behind one that is parked,
  * which is the first.
  */
-function createOrderAudit(tally: Tally<string>) {
+function createOrderAudit(tally: Tally) {
   let lane: (Open & { waiting: number; open: number; isFirstParked: boolean }) | null = null;
 
   function end(): void {
@@ -265,7 +268,7 @@ const index = sql<{ readonly text: string }>`${raw(
 const twice = select({ event: typed<number>(sql`max(e.seq)`), times: typed<number>(sql`count(*)`) });
 
 /** The unique index prevents repeated ids. Without it, the rows are checked. */
-export function* auditIds(tally: Tally<string>): Work<void> {
+export function* auditIds(tally: Tally): Work<void> {
   const found = yield* first(index);
   if (found !== null && /^CREATE UNIQUE INDEX/i.test(found.text)) return;
   tally.offence("id repeated", null, null, "the unique index events_id is gone: nothing keeps ids apart");

@@ -1,17 +1,11 @@
+import type { AuditRule } from "../../model/audit.ts";
 import type { DeliveryState } from "../../model/delivery.ts";
 import { dispositions } from "../../model/states.ts";
 import { isStatus, messageStatuses, runStatuses, runStatusOf, type StatusRule, supersedes } from "../../model/statuses.ts";
+import { wordOfSettled } from "../schema/codes.ts";
 import { never, queueState, settledState } from "../schema/tables.ts";
 import { type AttemptRow, type EventRow, isParkedRow, type OpenRow, type PlanFacts, type SettledRow } from "./slices.ts";
-import { createRowRules, type Tally } from "./tally.ts";
-
-interface EventAuditParts {
-  readonly tally: Tally<string>;
-  /** Deliveries settled before this time (unix ms) may have been deleted. Null: none was. */
-  readonly deletedBefore: number | null;
-  /** The earliest time (unix ms) until which an event may still be parked. */
-  readonly parkedSince: number;
-}
+import type { Tally } from "./tally.ts";
 
 /** An event with its rows and with what its plan asks for. */
 export interface Audited {
@@ -23,37 +17,63 @@ export interface Audited {
   readonly isHydrating: boolean;
 }
 
-const settledWords = { [settledState.delivered]: "delivered", [settledState.dead]: "dead" } as Readonly<Record<number, DeliveryState>>;
+interface EventAuditParts {
+  readonly tally: Tally;
+  /** Deliveries settled before this time (unix ms) may have been deleted. Null: none was. */
+  readonly deletedBefore: number | null;
+  /** The earliest time (unix ms) until which an event may still be parked. */
+  readonly parkedSince: number;
+}
 
 /** Checks one event with its deliveries, and counts them. */
 export function createEventAudit({ tally, deletedBefore, parkedSince }: EventAuditParts) {
-  const rules = createRowRules<string>(tally, parkedSince);
+  function offends(rule: AuditRule, event: number, route: string | null, what: string): false {
+    tally.offence(rule, event, route, what);
+    return false;
+  }
 
-  function isEventSound({ row, facts, open, isHydrating }: Audited): boolean {
-    const { seq, plan, disposition, subject } = row;
-    const word = dispositions[disposition];
-    if ((word === "quarantined" || word === "unassigned" || word === "released") && plan === null) {
-      return rules.body(seq, word, row.isBare === 1 && (row.release !== null) === (word === "released"));
-    }
-    if (facts === null) return rules.withoutPlan(seq, plan);
-    const times = facts.park.map((route) => open.find((one) => one.route === route && isParkedRow(one))?.next_at ?? null);
+  /** An event is parked until a time or until its hydration ends, and only while a route waits for it. */
+  function isParkedRight({ row: { seq }, open, isHydrating }: Audited, routes: readonly string[]): boolean {
+    const times = routes.map((route) => open.find((one) => one.route === route && isParkedRow(one))?.next_at ?? null);
     const isWhole = !times.includes(null);
     const until = isWhole ? Math.min(...times.filter((at) => at !== null)) : never;
-    const isParkedRight = rules.parking(seq, times.length > 0, until >= never ? null : until, () => isWhole && isHydrating);
-    const isForward =
-      movesForward(row) || rules.offends("status moved back", seq, null, `moved from ${row.previousStatus} to ${row.status}`);
+    if (until < never) {
+      return until >= parkedSince || offends("parked too long", seq, null, `was parked until ${new Date(until).toISOString()}`);
+    }
+    return routes.length === 0 || (isWhole && isHydrating) || offends("parking broken", seq, null, "is parked, and nothing ends that");
+  }
+
+  function isEventSound(audited: Audited): boolean {
+    const { row, facts } = audited;
+    const { seq, plan, subject } = row;
+    const word = dispositions[row.disposition] ?? `word ${row.disposition}`;
+    if ((word === "quarantined" || word === "unassigned" || word === "released") && plan === null) {
+      const isBare = row.isBare === 1 && (row.release !== null) === (word === "released");
+      return isBare || offends("wrong disposition", seq, null, `is ${word}, and has what only an event with a valid envelope has`);
+    }
+    if (facts === null)
+      return offends("event without plan", seq, null, plan === null ? "has no plan" : `has the plan ${plan}, which is not there`);
+    const isParked = isParkedRight(audited, facts.park);
+    const isForward = movesForward(row) || offends("status moved back", seq, null, `moved from ${row.previousStatus} to ${row.status}`);
     const expected = subject === null ? facts.withoutSubject : facts.withSubject;
-    return rules.disposition(seq, word ?? `word ${disposition}`, expected) && isParkedRight && isForward;
+    const isExpected =
+      word === expected || offends("wrong disposition", seq, null, `is ${word}; by the verdicts of its routes it is ${expected}`);
+    return isExpected && isParked && isForward;
   }
 
   /** The state of a sound delivery; null: it breaks a rule. */
   function checkDelivery({ row, settled, open, attempts }: Audited, route: string, isPlanned: boolean): DeliveryState | null {
     const [mine, queued] = [settled.find(isOn(route)), open.filter(isOn(route))];
+    let isSound = isPlanned || offends("delivery not planned", row.seq, route, notPlanned);
+    const fault = mine === undefined ? openFault(queued) : settledFault(mine, row);
+    if (fault !== null) isSound = offends("delivery contradicts itself", row.seq, route, fault);
     // The attempt that settled it is stored with it.
-    const storedAttempts = attempts.filter(isOn(route)).length + (mine === undefined || mine.at === null ? 0 : 1);
-    const facts = { event: row.seq, route, attempts: (mine ?? queued[0])?.attempts ?? 0, storedAttempts };
-    if (!rules.delivery(facts, isPlanned, mine === undefined ? openFault(queued) : settledFault(mine, row))) return null;
-    if (mine !== undefined) return settledWords[mine.state] ?? null;
+    const stored = attempts.filter(isOn(route)).length + (mine === undefined || mine.at === null ? 0 : 1);
+    const counted = (mine ?? queued[0])?.attempts ?? 0;
+    if (counted !== stored)
+      isSound = offends("attempts miscounted", row.seq, route, `says ${counted} attempts, and ${stored} were written down`);
+    if (!isSound) return null;
+    if (mine !== undefined) return wordOfSettled(mine.state);
     return queued[0]?.state === queueState.held ? "held" : "waiting";
   }
 
@@ -73,18 +93,15 @@ export function createEventAudit({ tally, deletedBefore, parkedSince }: EventAud
     for (const route of facts?.deliver ?? []) {
       const sums = tally.route(route);
       sums.planned += 1;
-      if (settled.some(isOn(route)) || open.some(isOn(route))) {
-        const state = checkDelivery(audited, route, true);
-        if (state !== null) sums[state] += 1;
-        else {
-          sums.unaccounted += 1;
-          isSound = false;
-        }
-      } else if (receivedAt < (deletedBefore ?? Number.NEGATIVE_INFINITY)) sums.deleted += 1;
-      else {
-        sums.unaccounted += 1;
-        isSound = rules.missingDelivery(seq, route);
+      const isThere = settled.some(isOn(route)) || open.some(isOn(route));
+      if (!isThere && receivedAt < (deletedBefore ?? Number.NEGATIVE_INFINITY)) {
+        sums.deleted += 1;
+        continue;
       }
+      const state = isThere ? checkDelivery(audited, route, true) : null;
+      if (!isThere) offends("delivery missing", seq, route, "was to be delivered, and there is no delivery");
+      sums[state ?? "unaccounted"] += 1;
+      isSound &&= state !== null;
     }
     for (const route of unplanned(audited)) isSound = checkDelivery(audited, route, false) !== null && isSound;
     for (const [route, { length }] of Map.groupBy(attempts, (one) => one.route)) {
@@ -93,6 +110,8 @@ export function createEventAudit({ tally, deletedBefore, parkedSince }: EventAud
     tally.event(source, receivedAt, disposition, isSound, duplicates, conflicts);
   };
 }
+
+export const notPlanned = "is there, and the route's verdict was not to deliver";
 
 function movesForward({ moved, kind, previousStatus, status }: EventRow): boolean {
   if (moved !== 1) return true;
@@ -105,7 +124,7 @@ function follows<S extends string>(rules: Readonly<Record<S, StatusRule>>, from:
 
 const isOn = (route: string) => (row: { readonly route: string }) => row.route === route;
 
-export function strayAttempts(tally: Tally<string>, event: number, route: string, count: number): void {
+export function strayAttempts(tally: Tally, event: number, route: string, count: number): void {
   tally.offence("attempt without delivery", event, route, `${count} written down for no delivery`, count);
 }
 

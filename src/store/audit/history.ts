@@ -25,7 +25,7 @@ const isAudited = sql`c.series IN (${raw(auditedSeries.map((name) => `'${name}'`
 const fieldOf = (series: string, of: string, label: string): string => `${series} of ${of}:${label}`;
 
 /** Compares the history with the rows, by hour: minutes become hours. */
-export function createHistoryAudit(tally: Tally<string>) {
+export function createHistoryAudit(tally: Tally) {
   const stored = new Map<number, Fields>();
 
   function add(series: Series, at: number, of: string, label: string): void {

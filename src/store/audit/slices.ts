@@ -3,7 +3,6 @@ import { attempts, deliveries, events, hydrations, queue, queueState, type RowOf
 import { ask, find, look, query, rows, together, type Work } from "../sql/ops.ts";
 import { as, select, sql, typed } from "../sql/sql.ts";
 import { knownPlan } from "../work/plans.ts";
-import { dispositionBy } from "./tally.ts";
 
 /** Events per slice. On PostgreSQL a receiving process reads them, so a slice takes about 5 ms of it. */
 const sliceEvents = 500;
@@ -98,12 +97,7 @@ const hydration = look(hydrations, ["event"], ["event", "state"]);
 
 /** Of these events, those with a hydration in this state. */
 export function* findHydrating(seqs: readonly number[], state: number): Work<ReadonlySet<number>> {
-  const found = yield* ask(
-    find(
-      hydration,
-      seqs.map((seq) => [seq]),
-    ),
-  );
+  const found = yield* ask(find(hydration, seqs, (seq) => [seq]));
   return new Set(found.flatMap((row) => (row?.state === state ? [row.event] : [])));
 }
 
@@ -129,12 +123,7 @@ export function createPlans() {
   return function* factsOf(events: readonly { readonly plan: number | null }[]): Work<(plan: number | null) => PlanFacts | null> {
     if (known.size > mostKnown) known.clear();
     const wanted = [...new Set(events.flatMap(({ plan }) => plan ?? []))].filter((plan) => !known.has(plan));
-    const found = yield* ask(
-      find(
-        knownPlan,
-        wanted.map((plan) => [plan]),
-      ),
-    );
+    const found = yield* ask(find(knownPlan, wanted, (plan) => [plan]));
     for (const [place, plan] of wanted.entries()) {
       const row = found[place];
       known.set(plan, row === undefined ? null : factsOfVerdicts(JSON.parse(row.verdicts) as KeptVerdict[]));
@@ -151,4 +140,13 @@ function factsOfVerdicts(verdicts: readonly KeptVerdict[]): PlanFacts {
     withSubject: dispositionBy(verdicts, true),
     withoutSubject: dispositionBy(verdicts, false),
   };
+}
+
+/** The disposition that the verdicts of its routes give an event. */
+function dispositionBy(verdicts: readonly KeptVerdict[], hasSubject: boolean): Disposition {
+  const has = (word: KeptVerdict[1]): boolean => verdicts.some(([, verdict]) => verdict === word);
+  if (has("deliver")) return "routed";
+  if (has("park")) return "parked";
+  // Without a message or run, this reason means that the event cannot be registered.
+  return hasSubject && verdicts.some(([, , reason]) => reason === "untracked") ? "ignored" : "filtered";
 }

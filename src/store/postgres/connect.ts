@@ -4,7 +4,6 @@ import { readPostgresUrl } from "../../model/postgres.ts";
 import { type TlsSettings, tlsOptions } from "../../net/tls.ts";
 import { StoreUnavailable } from "../port.ts";
 import type { Answer, Connection } from "./runner.ts";
-import { startOfServer } from "./server.ts";
 
 /** Everything that knows the client library. Pipelining is young in it (node-postgres #3652). */
 
@@ -36,6 +35,9 @@ export interface Session extends Connection {
   listen(channel: string, receive: (payload: string) => void): Promise<void>;
   end(): Promise<void>;
 }
+
+/** Identifies a run of a server. That of a promoted standby differs from that of its primary. */
+export const startOfServer = "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint";
 
 interface Limits {
   readonly statement: number;

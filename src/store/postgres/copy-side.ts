@@ -4,9 +4,8 @@ import { StoreRefused } from "../port.ts";
 import { tables } from "../schema/tables.ts";
 import type { Work } from "../sql/ops.ts";
 import { codeOf, connect, type PostgresSettings, type Session, unavailable } from "./connect.ts";
-import { readPresences } from "./presence.ts";
 import { createPostgresRunner } from "./runner.ts";
-import { checkReadable, checkSchema } from "./schema.ts";
+import { checkReadable, checkSchema, readPresences } from "./server.ts";
 import { createSessions } from "./sessions.ts";
 import { refusalOf } from "./watch.ts";
 

@@ -14,12 +14,19 @@ import type { Held } from "../work/leases.ts";
 import { createPostgresCommit } from "./commit.ts";
 import { connect, isAnswered, type PostgresSettings, type Session } from "./connect.ts";
 import { createNotices } from "./notices.ts";
-import { endPresence, notePresence, type Presence, presentEveryMs, readPresences } from "./presence.ts";
 import { createReader, noteHorizon } from "./reader.ts";
 import { createPostgresRunner } from "./runner.ts";
-import { checkReadable, checkSchema } from "./schema.ts";
-import { adoptServer } from "./server.ts";
-import { readDatabaseFacts } from "./server-facts.ts";
+import {
+  adoptServer,
+  checkReadable,
+  checkSchema,
+  endPresence,
+  notePresence,
+  type Presence,
+  presentEveryMs,
+  readDatabaseFacts,
+  readPresences,
+} from "./server.ts";
 import { createSessions } from "./sessions.ts";
 import { createDatabaseClock, createWatch, refusalOf } from "./watch.ts";
 

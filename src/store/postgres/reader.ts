@@ -8,8 +8,7 @@ import { rows, type Work } from "../sql/ops.ts";
 import { as, raw, select, sql, typed } from "../sql/sql.ts";
 import type { Inspecting } from "../views.ts";
 import { put, values } from "../work/state.ts";
-import type { PostgresSettings } from "./connect.ts";
-import { startOfServer } from "./server.ts";
+import { type PostgresSettings, startOfServer } from "./connect.ts";
 import { createReads, createSessions, type SessionHooks } from "./sessions.ts";
 
 /** Connections for lists and other long reads. */

@@ -1,18 +1,20 @@
+import { randomUUID } from "node:crypto";
+import pg from "pg";
+import type { DatabaseFacts } from "../../model/database.ts";
 import { seqLeap } from "../../model/seq.ts";
-import { isNumbered } from "../schema/ddl.ts";
-import { tables } from "../schema/tables.ts";
-import { rows, type Work } from "../sql/ops.ts";
-import { raw, sql } from "../sql/sql.ts";
+import { StoreMissing, StoreRefused } from "../port.ts";
+import { ddl, isNumbered, schemaVersion } from "../schema/ddl.ts";
+import { state, tables } from "../schema/tables.ts";
+import { first, rows, type Work } from "../sql/ops.ts";
+import { as, raw, select, sql, typed } from "../sql/sql.ts";
 import { create, put, values } from "../work/state.ts";
+import { type Session, startOfServer } from "./connect.ts";
 
 /*
  * A standby that is promoted, or a server that starts again after a crash, may have lost the last commits. Its sequences then
  * repeat numbers: listeners would skip the new events, and workers would settle deliveries that they did not send. So the
  * first process that connects to such a server advances its sequences, and no transaction is committed before that.
  */
-
-/** Identifies a run of a server. That of a promoted standby differs from that of its primary. */
-export const startOfServer = "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint";
 
 const key = "store/server";
 
@@ -30,4 +32,158 @@ export function* adoptServer(): Work<number> {
     yield* put(key, start);
   }
   return start;
+}
+
+/** The oldest version of PostgreSQL that the tests run on. */
+export const leastVersion = 14;
+
+/** A comment of a table marks the schema as ours: the user who created the table may always write it. */
+const markOf = (version: number): string => `wamid-relay schema ${version}`;
+const mark = /^wamid-relay schema (\d+)$/;
+
+/**
+ * Creates the tables in a new schema, and checks those of an existing one. Processes that start at once do this one after
+ * the other. Throws {@link StoreRefused} for a server that is too old, and for tables of another program or version.
+ */
+export async function checkSchema(session: Session, schema: string): Promise<void> {
+  await checkVersion(session);
+  if (await isOurs(session, schema)) return;
+  const name = pg.escapeLiteral(schema);
+  await session.script(`BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('wamid-relay', 0))`);
+  try {
+    if (!(await isOurs(session, schema))) {
+      const found = await one<{ n: number }>(session, `SELECT count(*) AS n FROM pg_namespace WHERE nspname = ${name}`);
+      // A user who may not create schemas may get an empty one.
+      if (found.n === 0) await session.script(`CREATE SCHEMA ${pg.escapeIdentifier(schema)}`);
+      const marked = `COMMENT ON TABLE state IS '${markOf(schemaVersion)}'`;
+      const named = `INSERT INTO state (key, value, version) VALUES ('store/id', '${JSON.stringify(randomUUID())}', 1)`;
+      await session.script([...ddl("postgres"), marked, named].join(";\n"));
+    }
+    await session.script("COMMIT");
+  } catch (error) {
+    await session.script("ROLLBACK").catch(() => {});
+    throw error;
+  }
+}
+
+/** The same check for readers, which create nothing. */
+export async function checkReadable(session: Session, schema: string): Promise<void> {
+  await checkVersion(session);
+  if (!(await isOurs(session, schema))) throw new StoreMissing(`schema ${schema}: there is no store yet; "wamid-relay serve" makes it`);
+}
+
+async function checkVersion(session: Session): Promise<void> {
+  const { version } = await one<{ version: number }>(session, "SELECT current_setting('server_version_num')::bigint AS version");
+  const major = Math.floor(version / 10_000);
+  if (major < leastVersion) throw new StoreRefused(`is PostgreSQL ${major}, and the relay needs ${leastVersion} or newer`);
+}
+
+/** False: the schema is missing, or has none of our tables. */
+async function isOurs(session: Session, schema: string): Promise<boolean> {
+  const names = tables.map(({ name }) => pg.escapeLiteral(name)).join(", ");
+  const found = await session.query({
+    name: "",
+    text: `SELECT c.relname AS name, obj_description(c.oid, 'pg_class') AS mark FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+      WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm') AND c.relname IN (${names})`,
+    values: [schema],
+  });
+  if (found.rows.length === 0) return false;
+  const text = found.rows.find((row) => row["name"] === "state")?.["mark"];
+  const version = Number(mark.exec(typeof text === "string" ? text : "")?.[1] ?? 0);
+  if (version === schemaVersion) return true;
+  const tell = (what: string): never => {
+    throw new StoreRefused(`schema ${schema}: ${what}`);
+  };
+  if (version === 0) return tell("its tables are not from wamid-relay; give storage.schema another name");
+  if (version > schemaVersion)
+    return tell(`written by a newer wamid-relay (schema ${version}, this version knows ${schemaVersion}); upgrade this process`);
+  return tell(`written by an older wamid-relay (schema ${version}, this version needs ${schemaVersion}); give storage.schema another name`);
+}
+
+async function one<Row>(session: Session, text: string): Promise<Row> {
+  const { rows } = await session.query({ name: "", text, values: [] });
+  return rows[0] as Row;
+}
+
+/** What a server reports of itself. `now`: unix ms of this process's clock. */
+export async function readDatabaseFacts(read: <T>(work: Work<T>) => Promise<T>, now: () => number): Promise<DatabaseFacts> {
+  const times = [await readTime(read, now), await readTime(read, now), await readTime(read, now)];
+  // The fastest answer says most of both.
+  const [fastest] = times.toSorted((a, b) => a.roundTripMs - b.roundTripMs);
+  return { ...(await read(serverFacts())), ...(fastest ?? { skewMs: 0, roundTripMs: 0 }) };
+}
+
+async function readTime(read: <T>(work: Work<T>) => Promise<T>, now: () => number) {
+  const sentAt = now();
+  const found = await read(first(sql<{ readonly now: number }>`SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now`));
+  const roundTripMs = now() - sentAt;
+  const middle = sentAt + roundTripMs / 2;
+  return { roundTripMs, skewMs: Math.round((found?.now ?? middle) - middle) };
+}
+
+/** Servers that only speak PostgreSQL's protocol may lack a setting. */
+function* serverFacts(): Work<Omit<DatabaseFacts, "skewMs" | "roundTripMs">> {
+  const [server] = yield* rows(
+    sql<Omit<DatabaseFacts, "skewMs" | "roundTripMs" | "transaction">>`SELECT
+      current_setting('server_version') AS version, pg_is_in_recovery() AS "isReplica",
+      coalesce(current_setting('fsync', true)::bool, true) AS fsync,
+      coalesce(current_setting('full_page_writes', true)::bool, true) AS "fullPageWrites",
+      current_setting('synchronous_commit') AS "synchronousCommit", coalesce(current_setting('synchronous_standby_names', true), '') AS "synchronousStandbys",
+      (SELECT count(*)::int FROM pg_stat_replication) AS standbys,
+      (SELECT CASE WHEN bool_or(sync_state IS NULL) THEN NULL ELSE count(*) FILTER (WHERE sync_state IN ('sync', 'quorum'))::int END
+        FROM pg_stat_replication) AS "connectedSynchronous",
+      current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+        - (SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend') AS "connectionsLeft",
+      pg_has_role('pg_read_all_stats', 'USAGE') AS "seesSessions",
+      (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::float8 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = current_schema() AND c.relkind = 'r') AS bytes`,
+  );
+  if (server === undefined) throw new Error("PostgreSQL answered without a row");
+  const [transaction = null] = yield* rows(
+    sql<NonNullable<DatabaseFacts["transaction"]>>`SELECT extract(epoch FROM now() - xact_start)::float8 AS seconds, pid,
+      application_name AS application, state, backend_xid IS NOT NULL AS "hasWritten"
+      FROM pg_stat_activity WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+      ORDER BY backend_xid IS NULL, xact_start LIMIT 1`,
+  );
+  return { ...server, transaction };
+}
+
+/** A process that uses the database of a relay. */
+export interface Presence {
+  /** Unique per process. */
+  readonly id: string;
+  readonly role: "receive" | "work" | "both" | "command";
+  readonly host: string;
+  readonly pid: number;
+  readonly version: string;
+  /** Unix ms it was started. */
+  readonly since: number;
+}
+
+/** How often a process shows that it is there, and after which silence it counts as dead or cut off. */
+export const presentEveryMs = 2_000;
+const silentAfterMs = 10_000;
+const forgottenAfterMs = 3_600_000;
+
+const prefix = "process/";
+const s = as(state, "s");
+const databaseNow = typed<number>(sql`extract(epoch FROM clock_timestamp())::float8 * 1000`);
+
+export function* notePresence(presence: Presence, now: number): Work<void> {
+  yield* put(`${prefix}${presence.id}`, { ...presence, at: now }, now + forgottenAfterMs);
+}
+
+export function* endPresence({ id }: Presence): Work<void> {
+  yield* put(`${prefix}${id}`, null);
+}
+
+/** The processes that are there, newest first. */
+export function* readPresences(): Work<Presence[]> {
+  // "0" follows "/".
+  const found = yield* rows(select({ value: s.value, now: databaseNow })`FROM state s WHERE s.key >= ${prefix} AND s.key < ${"process0"}`);
+  return found
+    .map(({ value, now }) => ({ ...(JSON.parse(value) as Presence & { readonly at: number }), now }))
+    .filter(({ at, now }) => at > now - silentAfterMs)
+    .map(({ at: _, now: __, ...presence }) => presence)
+    .sort((a, b) => b.since - a.since);
 }

@@ -1,7 +1,7 @@
 import type { DeliveryState } from "../../model/delivery.ts";
 import { deliveryId, parseDeliveryId } from "../../model/ids.ts";
 import { parseMaskedDelivery } from "../../model/mask.ts";
-import { unpackEventId } from "../schema/codes.ts";
+import { unpackEventId, wordOfSettled } from "../schema/codes.ts";
 import { attempts, deliveries, events, queue, queueState, settledState } from "../schema/tables.ts";
 import { find, look, query, rows, together, type Work } from "../sql/ops.ts";
 import { allOf, as, hexOf, raw, routesOf, type Sql, select, sql, typed } from "../sql/sql.ts";
@@ -83,7 +83,6 @@ export const ofDelivery = (rows: typeof q | typeof d, filter: OfDelivery): Sql |
 
 export const codeOfSettled = (state: DeliveryState): number => (state === "dead" ? settledState.dead : settledState.delivered);
 export const wordOfOpen = (code: number): DeliveryState => (code === held ? "held" : "waiting");
-export const wordOfSettled = (code: number): DeliveryState => (code === settledState.dead ? "dead" : "delivered");
 
 function named({ account, id, event, route }: { account: string; id: string; event: number; route: string }) {
   const eventId = unpackEventId(id);
@@ -248,14 +247,8 @@ export function* groupDeliveries(filter: GroupFilter): Work<DeliveryGroupView[]>
     found.map((group) => ({ state: states[place] as GroupState, ...group })),
   );
   const [oldest, newest] = yield* together([
-    find(
-      received,
-      groups.map((group) => [group.oldest]),
-    ),
-    find(
-      received,
-      groups.map((group) => [group.newest]),
-    ),
+    find(received, groups, (group) => [group.oldest]),
+    find(received, groups, (group) => [group.newest]),
   ]);
   return groups.map(({ state, route, cause, count }, place) => ({
     route,

@@ -125,12 +125,7 @@ function* messagesOf(wamid: string): Work<number[]> {
 }
 
 function* subjectsOf({ subjects: about }: EventsAbout): Work<number[]> {
-  const found = yield* ask(
-    find(
-      named,
-      about.map(({ type, key, account }) => [type === "run" ? keyOfRun(key) : keyOf(key), account]),
-    ),
-  );
+  const found = yield* ask(find(named, about, ({ type, key, account }) => [type === "run" ? keyOfRun(key) : keyOf(key), account]));
   return found.flatMap((row) => row?.seq ?? []);
 }
 

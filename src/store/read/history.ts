@@ -187,12 +187,7 @@ function createDelivers(route: string | undefined) {
   return function* (plans: readonly number[]): Work<(plan: number | null) => boolean> {
     if (route === undefined) return () => true;
     const others = [...new Set(plans)].filter((plan) => !known.has(plan));
-    const stored = yield* ask(
-      find(
-        knownPlan,
-        others.map((plan) => [plan]),
-      ),
-    );
+    const stored = yield* ask(find(knownPlan, others, (plan) => [plan]));
     for (const [place, plan] of others.entries()) {
       const verdicts = JSON.parse(stored[place]?.verdicts ?? "[]") as readonly KeptVerdict[];
       known.set(

@@ -40,12 +40,7 @@ const firstRows = 32;
  */
 export function* listenPage(start: number, until: number, wanted: Wanted): Work<OpenPage> {
   const { chosen, ...page } = yield* choose(start, until, wanted);
-  const contents = yield* ask(
-    find(
-      content,
-      chosen.map(({ seq }) => [seq]),
-    ),
-  );
+  const contents = yield* ask(find(content, chosen, ({ seq }) => [seq]));
   const shown = chosen.flatMap((row, place): ListenedEvent[] => {
     const stored = contents[place];
     // Deleted by retention meanwhile.

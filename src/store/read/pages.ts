@@ -1,4 +1,3 @@
-import { clockSlackMs } from "../audit/tally.ts";
 import { events } from "../schema/tables.ts";
 import { first, type Work } from "../sql/ops.ts";
 import { allOf, as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
@@ -50,6 +49,9 @@ export function conditionsOf<Filter extends object>(conditions: Conditions<Filte
   const given = all.flatMap(([name, condition]) => (filter[name] === undefined ? [] : [condition(filter[name])]));
   return given.length === 0 ? undefined : allOf(...given);
 }
+
+/** Tolerance for clocks that were set, or differ: otherwise events are stored in the order received. */
+const clockSlackMs = 3_600_000;
 
 /** Seqs: begin (not included) and end. */
 export interface SeqRange {

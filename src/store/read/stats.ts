@@ -1,6 +1,6 @@
 import type { DeliveryState } from "../../model/delivery.ts";
 import { type Disposition, deliveryStates, dispositions } from "../../model/states.ts";
-import { codeOf } from "../schema/codes.ts";
+import { codeOf, wordOfSettled } from "../schema/codes.ts";
 import { attempts, counters, deliveries, events, never, queue, queueState, settledState, whereQuarantined } from "../schema/tables.ts";
 import { first, query, rows, together, type Work } from "../sql/ops.ts";
 import { as, raw, select, sql, typed } from "../sql/sql.ts";
@@ -108,7 +108,6 @@ const words: Readonly<Record<number, DeliveryState>> = {
   [queueState.exchange]: "waiting",
   [queueState.held]: "held",
 };
-const settledWords: Readonly<Record<number, DeliveryState>> = { [settledState.delivered]: "delivered", [settledState.dead]: "dead" };
 
 /** Counts every row, one slice of events with their deliveries at a time. Events that arrive meanwhile are not counted. */
 export function* stats(): Work<Stats> {
@@ -129,8 +128,7 @@ export function* stats(): Work<Stats> {
       sum.duplicates += row.duplicates;
     }
     for (const row of settled) {
-      const word = settledWords[row.state];
-      if (word !== undefined) ofDeliveries[word] += row.n;
+      ofDeliveries[wordOfSettled(row.state)] += row.n;
     }
     for (const { made, failed } of [...settled, ...tries]) {
       sum.made += made;

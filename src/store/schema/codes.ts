@@ -1,6 +1,7 @@
 import { origins } from "../../model/event.ts";
 import { type EventId, isCanonicalUuid, uuidText } from "../../model/ids.ts";
 import { dispositions } from "../../model/states.ts";
+import { settledState } from "./tables.ts";
 
 /** The numbers that stand for words: a word's place in its list. A list may grow at its end and is never reordered. */
 export const codeOf = { origin: codes(origins), disposition: codes(dispositions) };
@@ -8,6 +9,9 @@ export const codeOf = { origin: codes(origins), disposition: codes(dispositions)
 function codes<Word extends string>(words: readonly Word[]): Readonly<Record<Word, number>> {
   return Object.fromEntries(words.map((word, code) => [word, code])) as Record<Word, number>;
 }
+
+/** A state of a row of `deliveries`. */
+export const wordOfSettled = (code: number): "delivered" | "dead" => (code === settledState.dead ? "dead" : "delivered");
 
 const uuidBytes = 16;
 

@@ -107,43 +107,53 @@ export function removal<T extends Table>(table: T, { only = [], isLocked = false
   return { name: ["remove", table.name, ...only, String(isLocked)].join("_"), table, by: [...table.key, ...only], isLocked };
 }
 
+/** The rows of an operation, or items and what makes a row of each. */
+type Items<Row, Item> = [rows: readonly Row[]] | [items: readonly Item[], rowOf: (item: Item, place: number) => Row];
+
+function made<Row, Item>(given: Items<Row, Item>): readonly Row[] {
+  const [items, rowOf] = given as [readonly Item[], ((item: Item, place: number) => Row)?];
+  return rowOf === undefined ? (items as unknown as readonly Row[]) : items.map(rowOf);
+}
+
 /** Rows by key, in the order of the keys; undefined where there is none. With a lock, sort the keys. */
-export const find = <R>(of: TypedLook<R>, keys: readonly Key[]): Typed<(R | undefined)[]> => ({
-  op: "find",
-  look: of,
-  keys,
-  numbers: null,
-});
+export function find<R, Item = Key>(of: TypedLook<R>, ...keys: Items<Key, Item>): Typed<(R | undefined)[]> {
+  return { op: "find", look: of, keys: made(keys), numbers: null };
+}
 
 /** The same, with the next number of the table for each key that is not there. Give each key once. */
-export const findOrNumber = <R>(of: TypedLook<R>, keys: readonly Key[]): Typed<(R | number)[]> => ({
-  op: "find",
-  look: of,
-  keys,
-  numbers: of.table,
-});
+export function findOrNumber<R>(of: TypedLook<R>, keys: readonly Key[]): Typed<(R | number)[]> {
+  return { op: "find", look: of, keys, numbers: of.table };
+}
 
-/** `known`: what becomes of a row whose key is there already. */
-export function insert<T extends Table>(table: T, rows: readonly RowOf<T>[], known: "fails" | "stays" = "fails"): Op {
-  return { op: "insert", table, rows, known };
+/** Fails when one of the keys is there already. */
+export function insert<T extends Table, Item>(table: T, ...rows: Items<RowOf<T>, Item>): Op {
+  return { op: "insert", table, rows: made(rows), known: "fails" };
+}
+
+/** Inserts the rows whose keys are not there yet. */
+export function insertMissing<T extends Table>(table: T, rows: readonly RowOf<T>[]): Op {
+  return { op: "insert", table, rows, known: "stays" };
 }
 
 /** Keeps other transactions from changing rows until the end of this one. SQLite has one writer and needs none. Sort the keys. */
-export const lock = (of: Look, keys: readonly Key[]): Op => ({ op: "lock", look: of, keys });
+export function lock<Item>(of: Look, ...keys: Items<Key, Item>): Op {
+  return { op: "lock", look: of, keys: made(keys) };
+}
 
 /** For each row, whether it was there and is changed. Sort the rows by key. */
-export const update = (of: Change, rows: readonly object[]): Typed<boolean[]> => ({ op: "update", change: of, rows, asks: true });
+export function update<Item>(of: Change, ...rows: Items<object, Item>): Typed<boolean[]> {
+  return { op: "update", change: of, rows: made(rows), asks: true };
+}
 
 /** Changes rows that are known to be there, and locked. Sort them by key. */
-export const set = (of: Change & { readonly isLocked: true }, rows: readonly object[]): Op => ({
-  op: "update",
-  change: of,
-  rows,
-  asks: false,
-});
+export function set<Item>(of: Change & { readonly isLocked: true }, ...rows: Items<object, Item>): Op {
+  return { op: "update", change: of, rows: made(rows), asks: false };
+}
 
 /** For each row, whether it was there and is removed. Sort the rows by key. */
-export const remove = (of: Removal, rows: readonly object[]): Typed<boolean[]> => ({ op: "remove", removal: of, rows });
+export function remove<Item>(of: Removal, ...rows: Items<object, Item>): Typed<boolean[]> {
+  return { op: "remove", removal: of, rows: made(rows) };
+}
 
 /** Rows of counters. Sort the rows by key. */
 export const add = (sums: Sums, rows: readonly object[]): Op => ({ op: "add", sums, rows });

@@ -164,21 +164,31 @@ const fewRows = 20_000;
 export function createBrowsing(db: Db, read: StoreReading, page: FileInspecting["page"], few = fewRows): StoreReading {
   const { events, deliveries, messages, runs, history } = read;
   const hasMany = createHasMany(db, few);
+  /** The read `here` or, where `isMany`, the one of that name in the thread. */
+  function either<Args extends unknown[], T>(
+    isMany: (...args: NoInfer<Args>) => boolean,
+    name: keyof PageReads,
+    here: (...args: Args) => T,
+  ): typeof here {
+    const there = page as unknown as (name: string, ...args: Args) => T;
+    return (...args) => (isMany(...args) ? there(name, ...args) : here(...args));
+  }
+  const { lists } = hasMany;
   return {
     ...read,
-    isAside: hasMany.lists,
-    events: { ...events, list: (filter) => (hasMany.lists() ? page("events", filter) : events.list(filter)) },
+    isAside: lists,
+    events: { ...events, list: either(lists, "events", events.list) },
     deliveries: {
       ...deliveries,
-      list: (filter) => (hasMany.lists() ? page("deliveries", filter) : deliveries.list(filter)),
-      groups: (filter) => (hasMany.lists() ? page("groups", filter) : deliveries.groups(filter)),
-      counts: (seqs) => (hasMany.lists() ? page("deliveryCounts", seqs) : deliveries.counts(seqs)),
+      list: either(lists, "deliveries", deliveries.list),
+      groups: either(lists, "groups", deliveries.groups),
+      counts: either(lists, "deliveryCounts", deliveries.counts),
     },
-    messages: { ...messages, list: (filter) => (hasMany.lists() ? page("messages", filter) : messages.list(filter)) },
-    runs: { ...runs, list: (filter) => (hasMany.lists() ? page("runs", filter) : runs.list(filter)) },
-    history: { lastHour: (now) => (hasMany.minutes(lastHourFrom(now)) ? page("lastHour", now) : history.lastHour(now)) },
-    backlog: () => (hasMany.undelivered() ? page("backlog") : read.backlog()),
-    quarantine: () => (hasMany.quarantined() ? page("quarantine") : read.quarantine()),
+    messages: { ...messages, list: either(lists, "messages", messages.list) },
+    runs: { ...runs, list: either(lists, "runs", runs.list) },
+    history: { lastHour: either((now) => hasMany.minutes(lastHourFrom(now)), "lastHour", history.lastHour) },
+    backlog: either(hasMany.undelivered, "backlog", read.backlog),
+    quarantine: either(() => hasMany.quarantined(), "quarantine", read.quarantine),
   };
 }
 

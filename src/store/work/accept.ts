@@ -8,7 +8,7 @@ import { type Facts, nothingTracked, parking, planArrival } from "../../track/pl
 import type { AcceptOutcome, Rules } from "../port.ts";
 import { codeOf, packEventId, packHeaders } from "../schema/codes.ts";
 import { events, ids, plans, queue, type RowOf, subjects } from "../schema/tables.ts";
-import { ask, change, find, findOrNumber, insert, look, set, together, update, type Work } from "../sql/ops.ts";
+import { ask, change, find, findOrNumber, insert, insertMissing, look, set, together, update, type Work } from "../sql/ops.ts";
 import { type Counts, countSecret } from "./counts.ts";
 import { type Beginning, beginHydrations } from "./hydrations.ts";
 import {
@@ -122,13 +122,7 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
     judged.filter(({ isNewSubject }) => !isNewSubject),
   );
   const newPlans = distinctPlans(judged.map(({ plan }) => plan)).filter(({ id }) => !parts.plans.isStored(id));
-  const [inLanes, storedPlans] = yield* together([
-    find(openInLane, lanes),
-    find(
-      knownPlan,
-      newPlans.map(({ id }) => [id]),
-    ),
-  ]);
+  const [inLanes, storedPlans] = yield* together([find(openInLane, lanes), find(knownPlan, newPlans, ({ id }) => [id])]);
   const unstored = unstoredPlans(newPlans, storedPlans);
   const open = new Set(lanes.flatMap(([lane, route], place) => (inLanes[place] === undefined ? [] : [laneKey(lane, route)])));
 
@@ -141,19 +135,17 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
   }
   const changed = repeatCounts(arriving, repeats, judged, outcomes, counts);
   yield* together([
-    insert(plans, unstored, "stays"),
+    insertMissing(plans, unstored),
     insert(
       subjects,
       tracked.flatMap(({ added, isChanged }) => (added !== null && isChanged ? [added] : [])),
     ),
     set(
       moved,
-      tracked.filter(({ added, isChanged }) => added === null && isChanged).map(({ row }) => row),
+      tracked.filter(({ added, isChanged }) => added === null && isChanged),
+      ({ row }) => row,
     ),
-    insert(
-      events,
-      judged.map(({ row }) => row),
-    ),
+    insert(events, judged, ({ row }) => row),
     update(repeated, changed),
     insert(queue, queued),
     insert(
@@ -251,12 +243,7 @@ function* keptIds(arriving: readonly Arriving[], { ids, idOf, derived }: Named) 
   const kept = new Map<number, { readonly seq: number }>();
   const released = new Set<number>();
   if (derived.length === 0) return { kept, released };
-  const rows = yield* ask(
-    find(
-      knownId,
-      derived.map((place) => [(ids[place] as (typeof ids)[number])[0]]),
-    ),
-  );
+  const rows = yield* ask(find(knownId, derived, (place) => [(ids[place] as (typeof ids)[number])[0]]));
   for (const [index, row] of rows.entries()) if (row !== undefined) kept.set(derived[index] as number, row);
   for (const [place, id] of idOf.entries()) {
     const { releaseOf } = (arriving[place] as Arriving).event;

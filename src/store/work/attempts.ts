@@ -77,14 +77,8 @@ export function* dueDeliveries(range: DueRange): Work<QueuedDelivery[]> {
 /** Those of some deliveries of a route that wait, with all that an attempt needs, in their order. */
 export function* loadDeliveries(route: string, keys: readonly QueueKey[]): Work<QueuedDelivery[]> {
   const [places, bodies] = yield* together([
-    find(
-      waiting,
-      keys.map(({ lane, event }) => [lane, route, event]),
-    ),
-    find(
-      sent,
-      keys.map(({ event }) => [event]),
-    ),
+    find(waiting, keys, ({ lane, event }) => [lane, route, event]),
+    find(sent, keys, ({ event }) => [event]),
   ]);
   const found: { readonly key: QueueKey; readonly place: WaitingRow; readonly event: SentRow }[] = [];
   for (const [index, key] of keys.entries()) {
@@ -189,18 +183,9 @@ export function* settle(batch: readonly Settling[], { counts: begin, held }: Set
   // Each statement locks its own rows in order; two of them need their rows locked before.
   const both = waiting.length > 0 && ending.length > 0 ? kept : [];
   const [, hasWaited, hasEnded] = yield* together([
-    lock(
-      own,
-      both.map(({ key: { lane, route, event } }) => [lane, route, event]),
-    ),
-    update(
-      waits,
-      waiting.map(({ settling, key }) => ({ ...key, ...waitingRow(settling) })),
-    ),
-    remove(
-      ends,
-      ending.map(({ key }) => key),
-    ),
+    lock(own, both, ({ key: { lane, route, event } }) => [lane, route, event]),
+    update(waits, waiting, ({ settling, key }) => ({ ...key, ...waitingRow(settling) })),
+    remove(ends, ending, ({ key }) => key),
   ]);
 
   const done = [...waiting.filter((_, index) => hasWaited[index]), ...ending.filter((_, index) => hasEnded[index])];
@@ -211,30 +196,20 @@ export function* settle(batch: readonly Settling[], { counts: begin, held }: Set
   const freed = ended.filter(({ key: { lane } }) => lane > 0);
   // After the removal: a delivery that was accepted behind it while it was locked is seen only now.
   const [, , next] = yield* together([
-    insert(
-      deliveries,
-      ended.map(({ settling }) => deliveryRow(settling)),
-    ),
+    insert(deliveries, ended, ({ settling }) => deliveryRow(settling)),
     insert(
       attempts,
-      waiting.filter((_, index) => hasWaited[index]).map(({ settling }) => attemptRow(settling)),
+      waiting.filter((_, index) => hasWaited[index]),
+      ({ settling }) => attemptRow(settling),
     ),
-    find(
-      nextInLane,
-      freed.map(({ key: { lane, route } }) => [lane, route]),
-    ),
+    find(nextInLane, freed, ({ key: { lane, route } }) => [lane, route]),
   ]);
   const out = freed.flatMap(({ key: { lane, route }, settling: { at }, place }, index) => {
     const row = next[index];
     return row?.state === queueState.held ? [{ place, due: { lane, route, event: row.event, at } }] : [];
   });
   for (const { place, due } of out) outcomes[place] = { result: "settled", released: due };
-  yield* together([
-    set(
-      released,
-      out.map(({ due: { at, ...key } }) => ({ ...key, state: queueState.waiting, next_at: at })),
-    ),
-  ]);
+  yield* together([set(released, out, ({ due: { at, ...key } }) => ({ ...key, state: queueState.waiting, next_at: at }))]);
 
   const counts = begin();
   for (const { settling } of done) {

@@ -4,7 +4,7 @@ import { nothingTracked, replan } from "../../track/planning.ts";
 import type { BackfillFilter, DueDelivery, ReplayCursor, Replayed, Rules } from "../port.ts";
 import { codeOf } from "../schema/codes.ts";
 import { events, plans, queue, type RowOf } from "../schema/tables.ts";
-import { ask, change, find, insert, look, rows, together, update, type Work } from "../sql/ops.ts";
+import { ask, change, find, insert, insertMissing, look, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, select } from "../sql/sql.ts";
 import type { AcceptParts } from "./accept.ts";
 import { type Counts, countMoved } from "./counts.ts";
@@ -116,12 +116,7 @@ function* backfillOne(
   counts: Counts,
 ): Work<Replayed & { readonly plans: readonly NumberedPlan[] }> {
   const seqs = [...new Set(given)].sort((a, b) => a - b);
-  const about = yield* ask(
-    find(
-      subjectOf,
-      seqs.map((seq) => [seq]),
-    ),
-  );
+  const about = yield* ask(find(subjectOf, seqs, (seq) => [seq]));
   const subjects = yield* lockSubjects(about.flatMap((row) => row?.subject ?? []));
   const judged = (yield* judge(own, seqs, subjects, filter, rules)).map((one) => ({
     ...one,
@@ -134,13 +129,7 @@ function* backfillOne(
     judged.map(({ own }) => own),
   );
   const used = distinctPlans(judged.map(({ plan }) => plan));
-  const [inLanes, known] = yield* together([
-    find(openInLane, lanes),
-    find(
-      knownPlan,
-      used.map(({ id }) => [id]),
-    ),
-  ]);
+  const [inLanes, known] = yield* together([find(openInLane, lanes), find(knownPlan, used, ({ id }) => [id])]);
   const open = new Set(lanes.flatMap(([lane, route], place) => (inLanes[place] === undefined ? [] : [laneKey(lane, route)])));
   const queued: Queued[] = [];
   const due: DueDelivery[] = [];
@@ -151,11 +140,8 @@ function* backfillOne(
     countMoved(counts, { account, source, received_at }, filter.disposition, "routed");
   }
   yield* together([
-    insert(plans, unstoredPlans(used, known), "stays"),
-    update(
-      routed,
-      judged.map(({ seq, plan }) => ({ seq, disposition: codeOf.disposition.routed, plan: plan.id, fault: null })),
-    ),
+    insertMissing(plans, unstoredPlans(used, known)),
+    update(routed, judged, ({ seq, plan }) => ({ seq, disposition: codeOf.disposition.routed, plan: plan.id, fault: null })),
     insert(queue, queued),
   ]);
   return { replayed: queued.length, due, plans: used };
@@ -179,12 +165,7 @@ function* judge(
     const keys = seqs.slice(from, from + bodiesAtOnce).map((seq) => [seq]);
     const read = (yield* ask(find(rowOf, keys))).filter((row) => row?.disposition === codeOf.disposition[disposition]);
     const used = [...new Set(read.flatMap((row) => row?.plan ?? []))];
-    const stored = yield* ask(
-      find(
-        knownPlan,
-        used.map((id) => [id]),
-      ),
-    );
+    const stored = yield* ask(find(knownPlan, used, (id) => [id]));
     const kept = new Map(used.map((id, place) => [id, JSON.parse(stored[place]?.verdicts ?? "[]")]));
     for (const row of read) {
       if (row === undefined) continue;

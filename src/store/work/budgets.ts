@@ -9,7 +9,7 @@ import {
   type StoredStops,
 } from "../../model/budget.ts";
 import type { Work } from "../sql/ops.ts";
-import { create, list, put, timeNow, values } from "./state.ts";
+import { create, list, put, readNow, values } from "./state.ts";
 
 /*
  * An account's row holds the stops that its processes found, and is the lock of their rows. The row of a process says which
@@ -35,7 +35,7 @@ export function* stepBudget(place: string, request: BudgetRequest): Work<BudgetA
   const key = budgetKey(place);
   const [known = null] = yield* values<StoredStops>([key], "update");
   if (known === null) yield* create(key, noStops);
-  const now = yield* timeNow();
+  const now = yield* readNow();
   const rows = (yield* list<BudgetRow>(`${key}/`)).map(({ value }) => value);
   const { limits, row, othersUsed } = decideBudget(rows, request, now);
   yield* put(`${key}/${request.process}`, row, row?.countsUntil);

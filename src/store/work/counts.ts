@@ -142,24 +142,17 @@ function under<T>(level: Level<Level<T>>, key: string | number): Level<T> {
 
 /** In the order of their key, so that two batches do not wait for each other; codes that became one are one row. */
 function merged(list: readonly Counted[]): Counted[] {
-  const sorted = list.toSorted(
-    (a, b) =>
-      a.at - b.at || compare(a.series, b.series) || compare(a.of, b.of) || compare(a.account, b.account) || compare(a.label, b.label),
-  );
   const result: Counted[] = [];
-  for (const next of sorted) {
+  for (const next of list.toSorted(byKey)) {
     const last = result.at(-1);
-    if (
-      last?.series === "failures" &&
-      next.series === "failures" &&
-      last.label === next.label &&
-      last.at === next.at &&
-      last.account === next.account
-    )
-      last.n += next.n;
+    if (last?.series === "failures" && byKey(last, next) === 0) last.n += next.n;
     else result.push(next);
   }
   return result;
+}
+
+function byKey(a: Counter, b: Counter): number {
+  return a.at - b.at || compare(a.series, b.series) || compare(a.of, b.of) || compare(a.account, b.account) || compare(a.label, b.label);
 }
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
@@ -260,10 +253,6 @@ function hourOf(minutes: readonly CounterRow[]): CounterRow {
   const counts = minutes.map(({ n }) => n);
   const n = gauges.has(first.series) ? Math.max(...counts) : counts.reduce((sum, count) => sum + count, 0);
   return { ...first, at: atOfHour(first.at), writer: "", n };
-}
-
-function byKey(a: CounterRow, b: CounterRow): number {
-  return a.at - b.at || compare(a.series, b.series) || compare(a.of, b.of) || compare(a.account, b.account) || compare(a.label, b.label);
 }
 
 /** Deletes hours older than `keep` ms. Returns how many rows. */

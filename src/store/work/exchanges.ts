@@ -18,12 +18,7 @@ const left = removal(queue, { isLocked: true });
 
 /** Settles exchanges of this process. No worker leases their routes. */
 export function* settleExchanges(batch: readonly Settlement[], counts: () => Counts): Work<readonly SettledOutcome[]> {
-  const found = yield* ask(
-    find(
-      exchange,
-      batch.map(({ event, route }) => [-event, route, event]),
-    ),
-  );
+  const found = yield* ask(find(exchange, batch, ({ event, route }) => [-event, route, event]));
   const here = batch.flatMap((settlement, place) => {
     const account = found[place]?.account;
     return account === undefined ? [] : [{ place, settling: { ...settlement, delivery: { ...fresh, account, lane: -settlement.event } } }];
@@ -50,20 +45,12 @@ export function* endLeftExchanges(at: number, reason: string, limit: number, cou
       .slice(0, limit)
       .map(({ lane, route, event }): [number, string, number] => [lane, route, event]),
   );
-  const locked = yield* ask(
-    find(
-      own,
-      keys.map((key) => [...key, queueState.exchange]),
-    ),
-  );
+  const locked = yield* ask(find(own, keys, (key) => [...key, queueState.exchange]));
   const ended = locked.filter((row) => row !== undefined);
   for (const { account, route } of ended) counts.add({ at: Math.floor(at / minuteMs), account, series: "dead", of: route, label: "" }, 1);
   yield* together([
     remove(left, ended),
-    insert(
-      deliveries,
-      ended.map(({ event, route, account, lane }) => ({ ...abandoned, event, route, account, lane, settled_at: at, reason })),
-    ),
+    insert(deliveries, ended, ({ event, route, account, lane }) => ({ ...abandoned, event, route, account, lane, settled_at: at, reason })),
   ]);
   yield* counts.write();
   return ended.length;

@@ -61,6 +61,9 @@ const s = as(subjects, "s");
 const p = as(polls, "p");
 const isWaiting = raw(`h.${whereHydrating}`);
 const byAccount = raw("INDEXED BY hydrations_waiting", "");
+/** `FROM … WHERE …` of what waits, up to an event. */
+const waitingOf = ({ account, through }: Pick<Covering, "account" | "through">) =>
+  sql`FROM hydrations h ${byAccount} WHERE h.account = ${account} AND ${isWaiting} AND h.event <= ${through}`;
 const passKey = (account: string): string => `hydrating/${account}`;
 const callsOf = (account: string): string => `hydrated/${account}/`;
 
@@ -100,10 +103,8 @@ export function* waitingSince(account: string): Work<number | null> {
   return (yield* coveredBy({ account, through: Number.MAX_SAFE_INTEGER }))?.oldest ?? null;
 }
 
-function* coveredBy({ account, through }: Pick<Covering, "account" | "through">): Work<CoveredEvents | null> {
-  const row = yield* first(
-    coveredRows`FROM hydrations h ${byAccount} WHERE h.account = ${account} AND ${isWaiting} AND h.event <= ${through}`,
-  );
+function* coveredBy(range: Pick<Covering, "account" | "through">): Work<CoveredEvents | null> {
+  const row = yield* first(coveredRows`${waitingOf(range)}`);
   if (row === null || row.oldest === null || row.newest === null) return null;
   return { events: row.events, oldest: row.oldest, newest: row.newest };
 }
@@ -132,8 +133,7 @@ export function* beginPass(account: string, now: number): Work<HydrationPass | n
   }
   if (pass === null || covered === null) return null;
   const of = yield* first(
-    cause`FROM (SELECT h.event FROM hydrations h ${byAccount}
-        WHERE h.account = ${account} AND ${isWaiting} AND h.event <= ${pass.through} ORDER BY h.event LIMIT 1) h
+    cause`FROM (SELECT h.event ${waitingOf({ account, through: pass.through })} ORDER BY h.event LIMIT 1) h
       JOIN events e ON e.seq = h.event`,
   );
   return of === null ? null : { ...pass, account, covered, source: of.source, because: unpackEventId(of.because) };
@@ -208,8 +208,6 @@ interface End {
 
 const none: SettledHydrations = { events: 0, due: [] };
 const event = select({ event: h.event });
-const ofPass = ({ account, through }: Covering) =>
-  sql`FROM hydrations h ${byAccount} WHERE h.account = ${account} AND ${raw(`h.${whereHydrating}`)} AND h.event <= ${through}`;
 const greatest = select({ seq: typed<number | null>(sql`max(e.seq)`) });
 const message = look(subjects, ["key", "account"], ["seq"]);
 const settles = change(hydrations, ["state", "target", "subject", "more"], { isLocked: true });
@@ -217,7 +215,9 @@ const withoutTarget = change(hydrations, ["target"], { isLocked: true });
 
 /** The distinct ids of covered events. */
 export function* targets(pass: Covering, limit: number): Work<readonly string[]> {
-  const found = yield* rows(sql<{ target: string }>`SELECT DISTINCT ${h.target} ${ofPass(pass)} AND h.target IS NOT NULL LIMIT ${limit}`);
+  const found = yield* rows(
+    sql<{ target: string }>`SELECT DISTINCT ${h.target} ${waitingOf(pass)} AND h.target IS NOT NULL LIMIT ${limit}`,
+  );
   return found.map((row) => row.target);
 }
 
@@ -230,12 +230,9 @@ export function* settleTarget(
   parts: ParkingParts,
 ): Work<SettledHydrations> {
   if ((yield* ownPass(pass)) === null) return none;
-  const found = (yield* rows(event`${ofPass(pass)} AND h.target = ${target} ORDER BY h.event`)).map((row) => row.event);
+  const found = (yield* rows(event`${waitingOf(pass)} AND h.target = ${target} ORDER BY h.event`)).map((row) => row.event);
   if (wamid === null) {
-    yield update(
-      withoutTarget,
-      found.map((event) => ({ event, target: null })),
-    );
+    yield update(withoutTarget, found, (event) => ({ event, target: null }));
     return none;
   }
   const [row] = yield* ask(find(message, [[keyOf(wamid), pass.account]]));
@@ -252,7 +249,7 @@ export function* settleCovered(
 ): Work<SettledHydrations> {
   const open = yield* ownPass(pass);
   if (open === null) return none;
-  const found = yield* rows(event`${ofPass(pass)} AND h.received_at <= ${receivedBy} ORDER BY h.event LIMIT ${limit}`);
+  const found = yield* rows(event`${waitingOf(pass)} AND h.received_at <= ${receivedBy} ORDER BY h.event LIMIT ${limit}`);
   return yield* settleSome(
     pass,
     found.map((row) => row.event),

@@ -5,7 +5,7 @@ import { planTruncated, replan } from "../../track/planning.ts";
 import type { DueDelivery, Rules } from "../port.ts";
 import { codeOf } from "../schema/codes.ts";
 import { events, plans, queue, queueState, type RowOf, state, whereParked } from "../schema/tables.ts";
-import { ask, change, find, insert, look, query, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
+import { ask, change, find, insert, insertMissing, look, query, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, raw, select } from "../sql/sql.ts";
 import { type Counts, countMoved } from "./counts.ts";
 import {
@@ -89,10 +89,7 @@ export function* conclude(parked: readonly Parked[], at: number, parts: ParkingP
   const found = yield* findOpen(parked);
   const lanes = lanesOf(found.flatMap(parkedKeys));
   const [out, own] = yield* together([
-    find(
-      outInLane,
-      lanes.map(([lane, route]) => [lane, route, queueState.waiting]),
-    ),
+    find(outInLane, lanes, ([lane, route]) => [lane, route, queueState.waiting]),
     find(ownRow, sortedLanes(found.flatMap(parkedKeys))),
   ]);
   const removed = own.flatMap((row) => (row?.state === queueState.parked ? [row] : []));
@@ -102,14 +99,9 @@ export function* conclude(parked: readonly Parked[], at: number, parts: ParkingP
   const counts = parts.counts();
   const decided = decide(open, at, parts, counts);
   const newPlans = distinctPlans(decided.numbers);
-  const stored = yield* ask(
-    find(
-      knownPlan,
-      newPlans.map(({ id }) => [id]),
-    ),
-  );
+  const stored = yield* ask(find(knownPlan, newPlans, ({ id }) => [id]));
   yield* together([
-    insert(plans, unstoredPlans(newPlans, stored), "stays"),
+    insertMissing(plans, unstoredPlans(newPlans, stored)),
     update(ends, decided.ended),
     remove(parkedRow, removed),
     insert(queue, decided.queued),
@@ -126,23 +118,9 @@ export function* conclude(parked: readonly Parked[], at: number, parts: ParkingP
 function* findOpen(parked: readonly Parked[]): Work<Open[]> {
   const sorted = parked.toSorted((a, b) => a.seq - b.seq);
   const matched = sorted.filter(({ ending }) => ending !== "expired" && ending !== "replaced");
-  const [rows, bodies] = yield* together([
-    find(
-      eventOf,
-      sorted.map(({ seq }) => [seq]),
-    ),
-    find(
-      bodyOf,
-      matched.map(({ seq }) => [seq]),
-    ),
-  ]);
+  const [rows, bodies] = yield* together([find(eventOf, sorted, ({ seq }) => [seq]), find(bodyOf, matched, ({ seq }) => [seq])]);
   const numbers = [...new Set(rows.flatMap((row) => row?.plan ?? []))];
-  const known = yield* ask(
-    find(
-      knownPlan,
-      numbers.map((id) => [id]),
-    ),
-  );
+  const known = yield* ask(find(knownPlan, numbers, (id) => [id]));
   const verdicts = new Map(numbers.map((id, place) => [id, JSON.parse(known[place]?.verdicts ?? "[]") as KeptVerdict[]]));
   const bodyOfEvent = new Map(matched.map(({ seq }, place) => [seq, bodies[place]?.body]));
   return sorted.flatMap(({ seq, ending }, place) => {
@@ -225,12 +203,7 @@ function* letOut(lanes: readonly Lane[], atOf: (route: string, event: number) =>
     const first = firsts[place];
     return first?.state === queueState.held ? [{ lane, route, event: first.event, at: atOf(route, first.event) }] : [];
   });
-  yield* together([
-    update(
-      goesOut,
-      due.map(({ at, ...key }) => ({ ...key, state: queueState.waiting, next_at: at })),
-    ),
-  ]);
+  yield* together([update(goesOut, due, ({ at, ...key }) => ({ ...key, state: queueState.waiting, next_at: at }))]);
   return due;
 }
 
@@ -268,12 +241,7 @@ const mostSubjects = 50;
  * {@link releaseParked}: until then what is accepted for a lane is held behind them.
  */
 export function* releaseFor(subjects: readonly SubjectRow[], most: number, at: number, parts: ParkingParts): Work<ReleasedStep> {
-  const firsts = yield* ask(
-    find(
-      firstParked,
-      subjects.map(({ seq }) => [seq]),
-    ),
-  );
+  const firsts = yield* ask(find(firstParked, subjects, ({ seq }) => [seq]));
   const having = subjects.filter((_, place) => firsts[place] !== undefined);
   if (having.length === 0) return { released: 0, freed: [], left: [] };
   const some = having.slice(0, most);
@@ -281,19 +249,14 @@ export function* releaseFor(subjects: readonly SubjectRow[], most: number, at: n
   const parked = new Map(lists.flatMap((list, place) => list.map(({ event }) => [event, some[place] as SubjectRow] as const)));
   const next = [...parked].slice(0, most).map(([seq, ending]) => ({ seq, ending }));
   const { concluded, freed } = yield* conclude(next, at, parts);
-  const more = yield* ask(
-    find(
-      firstParked,
-      having.map(({ seq }) => [seq]),
-    ),
-  );
+  const more = yield* ask(find(firstParked, having, ({ seq }) => [seq]));
   return { released: concluded, freed, left: having.flatMap(({ seq }, place) => (more[place] === undefined ? [] : [seq])) };
 }
 
 /** Notes subjects whose release a later step continues. */
 export function* continueLater(subjects: readonly number[]): Work<void> {
   const notes = subjects.map((subject) => ({ key: noteOf(subject), value: "{}", version: 1, until: null }));
-  yield insert(state, notes, "stays");
+  yield insertMissing(state, notes);
 }
 
 /** Continues the releases that registrations left, with at most `limit` events. */

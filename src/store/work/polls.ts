@@ -54,10 +54,7 @@ export function* claimPolls({ account, now, dueBy, after, limit, leaseMs }: Poll
         ORDER BY p.next_at LIMIT ${limit - claimed.length} ${claiming}`,
     );
     // They are locked, and a claim of another process passes over them, so the order does not matter.
-    yield update(
-      leased,
-      found.map(({ message }) => ({ message, next_at: until })),
-    );
+    yield update(leased, found, ({ message }) => ({ message, next_at: until }));
     for (const { status, error, times, ...poll } of found)
       claimed.push({ ...poll, until, state: stateOfRow({ status, error, times }) as MessageState });
   }
@@ -67,12 +64,7 @@ export function* claimPolls({ account, now, dueBy, after, limit, leaseMs }: Poll
 /** The ranks with due polls, lowest first. The first poll of a message waits for `after`. */
 function* dueRanks(account: string, dueBy: number, after: number): Work<readonly { readonly rank: number; readonly by: number }[]> {
   const ranks = Array.from({ length: lastRank + 1 }, (_, rank) => ({ rank, by: rank === 0 ? dueBy - after : dueBy }));
-  const firsts = yield* ask(
-    find(
-      firstOfRank,
-      ranks.map(({ rank }) => [account, rank]),
-    ),
-  );
+  const firsts = yield* ask(find(firstOfRank, ranks, ({ rank }) => [account, rank]));
   return ranks.filter(({ by }, place) => {
     const at = firsts[place]?.next_at ?? null;
     return at !== null && at <= by;
@@ -83,12 +75,7 @@ function* dueRanks(account: string, dueBy: number, after: number): Work<readonly
 export function* settlePolls(settled: readonly SettledPoll[]): Work<void> {
   const byMessage = settled.map((one) => ({ ...one, message: Number(one.message) })).sort((a, b) => a.message - b.message);
   const unknown = yield* lockSubjects(byMessage.flatMap(({ end, message }) => (end === "missing" ? [message] : [])));
-  const stored = yield* ask(
-    find(
-      ownPoll,
-      byMessage.map(({ message }) => [message]),
-    ),
-  );
+  const stored = yield* ask(find(ownPoll, byMessage, ({ message }) => [message]));
   const own = byMessage.filter(({ until }, place) => stored[place]?.next_at === until);
   const polled = new Map(stored.flatMap((row) => (row === undefined ? [] : [[row.message, row.polls]])));
   const notFound = own.flatMap((one) => (one.end === "missing" && unknown.has(one.message) ? [one] : []));
@@ -101,14 +88,8 @@ export function* settlePolls(settled: readonly SettledPoll[]): Work<void> {
       over,
       own.filter(({ end }) => end === "over"),
     ),
-    update(
-      ended,
-      notFound.map(({ message, at }) => ({ message, next_at: null, polls: (polled.get(message) ?? 0) + 1, answered_at: at })),
-    ),
-    update(
-      missing,
-      notFound.map(({ message }) => ({ seq: message, missing: 1 })),
-    ),
+    update(ended, notFound, ({ message, at }) => ({ message, next_at: null, polls: (polled.get(message) ?? 0) + 1, answered_at: at })),
+    update(missing, notFound, ({ message }) => ({ seq: message, missing: 1 })),
   ]);
 }
 
@@ -126,10 +107,7 @@ export function* pollAgain(messages: readonly Pick<SubjectRow, "seq">[]): Work<v
       again,
       stored.flatMap((row) => (row?.next_at === null ? [{ ...row, ...unpolled, next_at: row.since }] : [])),
     ),
-    update(
-      missing,
-      messages.map(({ seq }) => ({ seq, missing: null })),
-    ),
+    update(missing, messages, ({ seq }) => ({ seq, missing: null })),
   ]);
 }
 

@@ -29,12 +29,7 @@ export interface Quarantined {
 export function* storeQuarantined(bodies: readonly QuarantinedBody[], counts: Counts): Work<readonly Quarantined[]> {
   const named = bodies.map(({ id }) => (id === undefined ? null : packEventId(id)));
   const keys = named.filter((id) => id !== null);
-  const found = yield* ask(
-    find(
-      knownId,
-      keys.map((id) => [id]),
-    ),
-  );
+  const found = yield* ask(find(knownId, keys, (id) => [id]));
   const known = new Map(found.flatMap((row, place) => (row === undefined ? [] : [[(keys[place] as Buffer).toString("hex"), row.seq]])));
   const repeats = new Map<number, { readonly seq: number; duplicates: number }>();
   // Repeats take no number: seqs have no gaps on SQLite.

@@ -10,7 +10,7 @@ import {
 } from "../../track/registration.ts";
 import type { DueDelivery, Registered } from "../port.ts";
 import { polls, subjects } from "../schema/tables.ts";
-import { ask, change, find, insert, lock, numbers, together, update, type Work } from "../sql/ops.ts";
+import { ask, change, find, insert, insertMissing, lock, numbers, together, update, type Work } from "../sql/ops.ts";
 import { continueLater, type ParkingParts, releaseFor } from "./parking.ts";
 import { pollAgain, pollOf } from "./polls.ts";
 import {
@@ -63,7 +63,7 @@ export function* register(batch: readonly Registering[], parts: ParkingParts): W
   const joined = changed.filter(({ stored }) => stored !== null);
   const polled = changed.filter(({ stored, row }) => row.service_id !== null && (stored?.service_id ?? null) === null);
   const revived = joined.filter(({ stored, row }) => stored?.missing !== row.missing);
-  yield* together([insert(subjects, rowsOf(added)), update(registers, rowsOf(joined)), insert(polls, rowsOf(polled).map(pollOf), "stays")]);
+  yield* together([insert(subjects, rowsOf(added)), update(registers, rowsOf(joined)), insertMissing(polls, rowsOf(polled).map(pollOf))]);
   yield* pollAgain(rowsOf(revived));
 
   const created = rowsOf(joined.filter(({ stored, row }) => stored?.registered_at === null && row.registered_at !== null));

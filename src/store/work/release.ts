@@ -26,12 +26,7 @@ export function* release(batch: readonly ReleasedEvent[], parts: AcceptParts, co
   const once = places.map((place) => ({ place, event: batch[place] as ReleasedEvent })).filter(({ event }) => unstorable(event) === null);
   once.sort((a, b) => a.event.releaseOf - b.event.releaseOf);
   // Before the subjects: accepting locks no such row.
-  const rows = yield* ask(
-    find(
-      kept,
-      once.map(({ event: { releaseOf } }) => [releaseOf]),
-    ),
-  );
+  const rows = yield* ask(find(kept, once, ({ event: { releaseOf } }) => [releaseOf]));
   const wordOf = (index: number) => words.find((word) => codeOf.disposition[word] === rows[index]?.disposition);
   const here = once.filter((_, index) => wordOf(index) !== undefined);
   const { outcomes, plans } = yield* accept(

@@ -1,5 +1,6 @@
 import type { DeliveryState } from "../../model/delivery.ts";
 import type { DueDelivery, ReplayCursor, Replayed, ReplayFilter, ReplayFound, Retried } from "../port.ts";
+import { wordOfSettled } from "../schema/codes.ts";
 import { attempts, deliveries, events, never, queue, queueState, type RowOf, settledState } from "../schema/tables.ts";
 import { ask, change, find, insert, look, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, raw, select } from "../sql/sql.ts";
@@ -26,7 +27,6 @@ export interface ReplayingFound {
 }
 
 const anyState: readonly DeliveryState[] = ["waiting", "held", "delivered", "dead"];
-const settledWords = { [settledState.delivered]: "delivered", [settledState.dead]: "dead" } as Readonly<Record<number, DeliveryState>>;
 
 const subjectOf = look(events, ["seq"], ["subject"]);
 const open = look(queue, ["lane", "route", "event"], ["lane", "route", "event", "state"], { lock: "update" });
@@ -56,12 +56,7 @@ function* requeue(asked: readonly Replaying[]): Work<(Retried | null)[]> {
   const wanted = new Map<string, Replaying>();
   for (const one of asked) if (!wanted.has(keyOf(one))) wanted.set(keyOf(one), one);
   const seqs = [...new Set(asked.map(({ event }) => event))];
-  const rows = yield* ask(
-    find(
-      subjectOf,
-      seqs.map((seq) => [seq]),
-    ),
-  );
+  const rows = yield* ask(find(subjectOf, seqs, (seq) => [seq]));
   const subjects = new Map(seqs.map((seq, place) => [seq, rows[place]?.subject ?? null]));
   yield* lockSubjects([...subjects.values()].filter((subject) => subject !== null));
 
@@ -70,18 +65,12 @@ function* requeue(asked: readonly Replaying[]): Work<(Retried | null)[]> {
   const lanes = sortedLanes(ofQueue.flatMap(({ event, route }) => lanesOf(event, subjects.get(event) ?? null, route)));
   const ofSettled = all.filter(({ states }) => states.includes("dead") || states.includes("delivered")).sort(byEvent);
   // The settled ones are looked for in a later statement: a delivery that settled while it was locked is there now.
-  const [waiting, ended] = yield* together([
-    find(open, lanes),
-    find(
-      settled,
-      ofSettled.map(({ event, route }) => [event, route]),
-    ),
-  ]);
+  const [waiting, ended] = yield* together([find(open, lanes), find(settled, ofSettled, ({ event, route }) => [event, route])]);
   const openRows = new Map(waiting.flatMap((row) => (row === undefined ? [] : [[keyOf(row), row]])));
   const settledRows = new Map(ended.flatMap((row) => (row === undefined ? [] : [[keyOf(row), row]])));
   const requeued = all.flatMap((one) => {
     const row = settledRows.get(keyOf(one));
-    return row !== undefined && one.states.includes(settledWords[row.state] as DeliveryState) ? [{ row, at: one.at }] : [];
+    return row !== undefined && one.states.includes(wordOfSettled(row.state)) ? [{ row, at: one.at }] : [];
   });
 
   // An unordered delivery is alone in its lane.
@@ -114,10 +103,7 @@ function* requeue(asked: readonly Replaying[]): Work<(Retried | null)[]> {
       attempts,
       requeued.flatMap(({ row }) => lastAttempt(row) ?? []),
     ),
-    remove(
-      again,
-      requeued.map(({ row }) => row),
-    ),
+    remove(again, requeued, ({ row }) => row),
     insert(queue, queued),
   ]);
   return asked.map((one) => {
@@ -248,12 +234,7 @@ function walkSettled({ states }: ReplayFilter, { route, event }: ReplayCursor, l
 /** Those whose events match. */
 function* ofEvents(found: readonly Walked[], { errorCode, from, to }: ReplayFilter): Work<readonly Walked[]> {
   if (errorCode === undefined && from === undefined && to === undefined) return found;
-  const stored = yield* ask(
-    find(
-      eventRow,
-      found.map(({ event }) => [event]),
-    ),
-  );
+  const stored = yield* ask(find(eventRow, found, ({ event }) => [event]));
   return found.filter((_, place) => {
     const row = stored[place];
     return (

@@ -198,10 +198,7 @@ function* purgeEnded(candidates: readonly number[], before: number): Work<number
   const [first, last] = [seqs.at(0), seqs.at(-1)];
   if (first === undefined || last === undefined) return 0;
   const [, used] = yield* together([
-    lock(
-      ownEvent,
-      seqs.map((seq) => [seq]),
-    ),
+    lock(ownEvent, seqs, (seq) => [seq]),
     query(inUse`FROM events e WHERE e.seq >= ${first} AND e.seq <= ${last} ORDER BY e.seq`),
   ]);
   const wanted = new Set(seqs);
@@ -235,26 +232,12 @@ function* purgeSubjects({ after }: Place, now: number, keep: RetentionTimes, lim
     return row !== undefined && isOld(row);
   });
   const free = yield* withoutEvents(stillOld);
-  yield* together([
-    remove(
-      endedPoll,
-      free.map((message) => ({ message })),
-    ),
-    remove(
-      endedSubject,
-      free.map((seq) => ({ seq })),
-    ),
-  ]);
+  yield* together([remove(endedPoll, free, (message) => ({ message })), remove(endedSubject, free, (seq) => ({ seq }))]);
   return { purged: { ...nothing, messages: free.length }, place };
 }
 
 function* withoutEvents(seqs: readonly number[]): Work<readonly number[]> {
-  const found = yield* ask(
-    find(
-      aboutSubject,
-      seqs.map((seq) => [seq]),
-    ),
-  );
+  const found = yield* ask(find(aboutSubject, seqs, (seq) => [seq]));
   return seqs.filter((_, place) => found[place] === undefined);
 }
 

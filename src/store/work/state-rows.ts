@@ -275,12 +275,7 @@ const renamed = change(state, ["value", "until"], { count: ["version"] });
 /** The event ids of requests. Of two that name a request at once, one fails, and finds the other's name when it is repeated. */
 export function* nameRequests(batch: readonly Naming[]): Work<readonly EventId[]> {
   const keys = [...new Set(batch.map(requestKey))].sort();
-  const [rows] = yield* together([
-    find(
-      own,
-      keys.map((key) => [key]),
-    ),
-  ]);
+  const [rows] = yield* together([find(own, keys, (key) => [key])]);
   const stored = new Map(rows.flatMap((row) => (row === undefined ? [] : [[row.key, row]])));
   const named = new Map<string, Pick<StateRow, "key" | "value" | "until">>(stored);
   const ids = batch.map((naming) => {
@@ -299,7 +294,8 @@ export function* nameRequests(batch: readonly Naming[]): Work<readonly EventId[]
   yield* together([
     insert(
       state,
-      changed.filter(({ key }) => !stored.has(key)).map((row) => ({ ...row, version: 1 })),
+      changed.filter(({ key }) => !stored.has(key)),
+      (row) => ({ ...row, version: 1 }),
     ),
     update(
       renamed,

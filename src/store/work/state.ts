@@ -13,12 +13,7 @@ const seenState = look(state, ["key"], ["value"]);
  */
 export function* values<S>(keys: readonly string[], lock: "share" | "update" | null = null): Work<(S | null)[]> {
   const rowsOf = lock === null ? seenState : lock === "share" ? sharedState : ownState;
-  const found = yield* ask(
-    find(
-      rowsOf,
-      keys.map((key) => [key]),
-    ),
-  );
+  const found = yield* ask(find(rowsOf, keys, (key) => [key]));
   return found.map((row) => (row === undefined ? null : (JSON.parse(row.value) as S)));
 }
 
@@ -65,11 +60,6 @@ export const databaseNow = raw("CAST(unixepoch('subsec') * 1000 AS INTEGER)", "(
 export function* readNow(): Work<number> {
   const [found] = yield* rows(sql<{ readonly now: number }>`SELECT ${databaseNow} AS now`);
   return found?.now ?? 0;
-}
-
-export function* timeNow(): Work<number> {
-  const [time] = yield* rows(sql<{ readonly now: number }>`SELECT ${databaseNow} AS now`);
-  return time?.now ?? 0;
 }
 
 /** Takes or renews what one holder at a time may have, for `forMs`. False: another holds it. */

@@ -28,12 +28,7 @@ export const ownSubject = look(subjects, ["key", "account"], subjects.names as (
 /** Locks subjects by their seqs. Returns their rows; those that are gone are left out. */
 export function* lockSubjects(seqs: readonly number[]): Work<ReadonlyMap<number, SubjectRow>> {
   const distinct = [...new Set(seqs)];
-  const known = yield* ask(
-    find(
-      keyOfSeq,
-      distinct.map((seq) => [seq]),
-    ),
-  );
+  const known = yield* ask(find(keyOfSeq, distinct, (seq) => [seq]));
   const keys = known.flatMap((row): [Buffer, string][] => (row === undefined ? [] : [[row.key, row.account]])).sort(byKey);
   const rows = yield* ask(find(ownSubject, keys));
   return new Map(rows.flatMap((row) => (row === undefined ? [] : [[row.seq, row]])));
@@ -44,12 +39,7 @@ const seenSubject = look(subjects, ["seq"], subjects.names as (keyof SubjectRow)
 /** Subjects by their seqs, without a lock. */
 export function* findSubjects(seqs: readonly number[]): Work<ReadonlyMap<number, SubjectRow>> {
   const distinct = [...new Set(seqs)];
-  const rows = yield* ask(
-    find(
-      seenSubject,
-      distinct.map((seq) => [seq]),
-    ),
-  );
+  const rows = yield* ask(find(seenSubject, distinct, (seq) => [seq]));
   return new Map(rows.flatMap((row) => (row === undefined ? [] : [[row.seq, row]])));
 }
 

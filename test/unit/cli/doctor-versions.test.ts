@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { judgeVersions } from "../../../src/cli/doctor/store.ts";
-import type { Presence } from "../../../src/store/postgres/presence.ts";
+import type { Presence } from "../../../src/store/postgres/server.ts";
 
 test("processes of different versions on one store are a warning that names them", () => {
   const presence = (pid: number, version: string, role: Presence["role"] = "both"): Presence => ({
