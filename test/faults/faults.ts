@@ -144,8 +144,8 @@ export const seededFaults: readonly SeededFault[] = [
   {
     promise: "Nothing signed is lost silently",
     name: "balances an audit with a delivery missing",
-    find: 'offends("delivery missing", event, route, "was to be delivered, and there is no delivery"),',
-    put: "false,",
+    find: 'if (!isThere) offends("delivery missing"',
+    put: 'if (isThere === undefined) offends("delivery missing"',
     tests: ["test/contract/audit-faults.test.ts"],
   },
   {

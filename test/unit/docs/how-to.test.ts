@@ -26,7 +26,7 @@ test("explain-an-event.md lists the rules of the audit as the code has them", ()
 });
 
 test("recover-from-an-outage.md quotes what explain prints as the next step", () => {
-  const printed = read("src/cli/explain.ts");
+  const printed = read("src/cli/story-lines.ts");
   const quoted = rowsOf(read("docs/how-to/recover-from-an-outage.md"), "`next` | what it means | to continue now").map(
     ([text = ""]) => text,
   );
@@ -89,7 +89,7 @@ test("the disk in run-on-several-hosts.md is bytes times rows", () => {
 test("run-on-several-hosts.md has the connections of a process, and each line of doctor about PostgreSQL", () => {
   const [, connections] = /const connectionsOfProcess = (\d+);/.exec(read("src/model/database.ts")) ?? [];
   expect(hosts).toContain(`\`max_connections\`: ${connections} per relay process`);
-  const lines = [...new Set([...read("src/cli/doctor/attention.ts").matchAll(/"(postgres(?: \w+)?)"/g)].map(([, line = ""]) => line))];
+  const lines = [...new Set([...read("src/cli/doctor/report.ts").matchAll(/"(postgres(?: \w+)?)"/g)].map(([, line = ""]) => line))];
   expect(namesIn(hosts, "line of `doctor` | fails or warns when")).toEqual(expect.arrayContaining(lines));
   expect(read("docs/concepts/engines.md")).toContain("| connections | ten per process |");
 });
