@@ -1,9 +1,8 @@
 import type { AnswerOf } from "../../client/relay-client.ts";
 import type { RelayAudit } from "../../model/audit.ts";
 import { isStatus, type MessageStatus, messageStatuses, supersedes } from "../../model/statuses.ts";
-import type { Arrival } from "../../sandbox/downstream/arrivals.ts";
+import { type AcceptedAt, type Arrival, findOrderViolations } from "../../sandbox/downstream/arrivals.ts";
 import type { Downstream } from "../../sandbox/downstream/downstream.ts";
-import { type AcceptedAt, findOrderViolations } from "../../sandbox/downstream/order.ts";
 import { identityOf, readRequest } from "../../sandbox/meta/read-request.ts";
 import { asMetaWrites } from "../../sandbox/meta/request-body.ts";
 import type { ObservedPost, Sandbox } from "../../sandbox/start-sandbox.ts";

@@ -1,4 +1,4 @@
-import type { SignatureVerdict } from "./standard-webhooks.ts";
+import type { SignatureVerdict } from "../signing.ts";
 
 /** One attempt of a delivery as it reached the downstream. */
 export interface Arrival {
@@ -67,7 +67,7 @@ export function createArrivalLog({ keepArrivals }: { keepArrivals: boolean }): A
       if (arrival.signature === "invalid" || arrival.signature === "absent") counts.badSignatures += 1;
       const before = taken.has(arrival.deliveryId);
       if (before) counts.duplicates += 1;
-      if (arrival.answered === null || arrival.answered < 200 || arrival.answered > 299) counts.failed += 1;
+      if (!isSuccess(arrival.answered)) counts.failed += 1;
       else if (!before) {
         taken.add(arrival.deliveryId);
         counts.taken += 1;
@@ -86,4 +86,74 @@ export function createArrivalLog({ keepArrivals }: { keepArrivals: boolean }): A
 
 function noCounts(): ArrivalCounts {
   return { arrivals: 0, taken: 0, duplicates: 0, failed: 0, badSignatures: 0, withoutId: 0 };
+}
+
+/**
+ * When an event was accepted: anywhere from `after` to `before`. A known position p is `{after: p, before: p}`;
+ * what a sender knows of concurrent posts is an interval (see `Acknowledgement`).
+ */
+export interface AcceptedAt {
+  readonly after: number;
+  readonly before: number;
+}
+
+export interface OrderViolation {
+  readonly path: string;
+  readonly wamid: string;
+  /** This event arrived although the other had been accepted before it and was not taken yet. */
+  readonly early: string;
+  readonly late: string;
+}
+
+/**
+ * Where deliveries of one message reached a path in another order than their events were accepted
+ * (DESIGN.md, "Promises", 3): one must not arrive at all before each accepted earlier was taken, and
+ * one that was never taken (dead letter, or still to come) must at least have been tried earlier.
+ * Events whose position is unknown are left out. One violation per event that came too late.
+ */
+export function findOrderViolations(
+  arrivals: Iterable<Arrival>,
+  acceptedAt: (eventId: string) => AcceptedAt | undefined,
+): OrderViolation[] {
+  const violations: OrderViolation[] = [];
+  for (const { path, wamid, deliveries } of byMessage(arrivals, acceptedAt)) {
+    for (const late of deliveries) {
+      const arrivedBefore = deliveries.filter(({ first }) => first < (late.taken ?? late.first));
+      const early = arrivedBefore.find(({ after }) => late.before < after);
+      if (early !== undefined) violations.push({ path, wamid, early: early.eventId, late: late.eventId });
+    }
+  }
+  return violations;
+}
+
+interface Delivered extends AcceptedAt {
+  readonly eventId: string;
+  /** Number of its first arrival, and of the first that was answered 2xx. */
+  readonly first: number;
+  taken: number | null;
+}
+
+function byMessage(arrivals: Iterable<Arrival>, acceptedAt: (eventId: string) => AcceptedAt | undefined) {
+  const messages = new Map<string, { path: string; wamid: string; deliveries: Delivered[] }>();
+  const known = new Map<string, Delivered>();
+  for (const { number, path, deliveryId, eventId, wamid, answered } of arrivals) {
+    if (wamid === null || eventId === null) continue;
+    let delivery = known.get(deliveryId);
+    if (delivery === undefined) {
+      const accepted = acceptedAt(eventId);
+      if (accepted === undefined) continue;
+      delivery = { eventId, after: accepted.after, before: accepted.before, first: number, taken: null };
+      known.set(deliveryId, delivery);
+      const key = `${path}\0${wamid}`;
+      const message = messages.get(key) ?? { path, wamid, deliveries: [] };
+      messages.set(key, message);
+      message.deliveries.push(delivery);
+    }
+    if (isSuccess(answered)) delivery.taken ??= number;
+  }
+  return messages.values();
+}
+
+function isSuccess(answered: number | null): boolean {
+  return answered !== null && answered >= 200 && answered <= 299;
 }

@@ -1,8 +1,8 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { verifyAsMeta } from "../meta/sign.ts";
+import { verifyStandardWebhook } from "../signing.ts";
 import { type Arrival, type ArrivalCounts, createArrivalLog } from "./arrivals.ts";
-import { verifyStandardWebhook } from "./standard-webhooks.ts";
 
 /** How a downstream fails: an answer, no answer at all, or a connection cut. */
 export type Failure = { readonly status: number; readonly retryAfterSeconds?: number } | "hang" | "reset";

@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
-import type { SignatureVerdict } from "../downstream/standard-webhooks.ts";
+import type { SignatureVerdict } from "../signing.ts";
 
 /** Signs the bytes of a body with the app secret, as Meta does; written without the relay's own code for it. */
 export function signAsMeta(appSecret: string): (request: { readonly body: Buffer }) => Record<string, string> {

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Arrival } from "../../../../src/sandbox/downstream/arrivals.ts";
-import { type AcceptedAt, findOrderViolations } from "../../../../src/sandbox/downstream/order.ts";
+import { type AcceptedAt, type Arrival, findOrderViolations } from "../../../../src/sandbox/downstream/arrivals.ts";
 
 interface Arrives {
   id: string;
