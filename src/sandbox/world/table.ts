@@ -28,7 +28,7 @@ export interface Table<T extends Stored> {
 }
 
 /**
- * A table in memory. `keyOf` gives the second key (unique within an account), null for none.
+ * A table in memory. `keyOf` gives the second key, unique within an account.
  * `most`: beyond so many the oldest are forgotten of which `isOver` says that nothing is to come; in batches, as
  * shifting a list of 200,000 moves all of it.
  */
@@ -39,24 +39,16 @@ export function createTable<T extends Stored>(
     keyOf,
     most = Number.POSITIVE_INFINITY,
     isOver = () => true,
-  }: { keyOf?: (record: T) => string | null; most?: number; isOver?: (record: T) => boolean } = {},
+  }: { keyOf?: (record: T) => string; most?: number; isOver?: (record: T) => boolean } = {},
 ): Table<T> {
   const byId = new Map<string, T>();
   const byKey = new Map<string, T>();
   const byAccount = new Map<string, T[]>();
-  const secondKey = (record: T): string | null => {
-    const key = keyOf?.(record) ?? null;
-    return key === null ? null : `${record.account}\0${key}`;
-  };
-  const remove = (id: string): void => {
-    const record = byId.get(id);
-    if (record === undefined) return;
-    byId.delete(id);
-    const key = secondKey(record);
-    if (key !== null) byKey.delete(key);
-    const list = byAccount.get(record.account) ?? [];
-    list.splice(list.indexOf(record), 1);
-    journal.changed(kind, id, null);
+  /** Out of all but the account's list. */
+  const drop = (record: T): void => {
+    byId.delete(record.id);
+    if (keyOf !== undefined) byKey.delete(`${record.account}\0${keyOf(record)}`);
+    journal.changed(kind, record.id, null);
   };
   const batch = most === Number.POSITIVE_INFINITY ? 0 : most >> 6;
   let forgetAt = most + batch;
@@ -65,18 +57,12 @@ export function createTable<T extends Stored>(
     for (const record of byId.values()) {
       if (byId.size <= most) break;
       if (!isOver(record)) continue;
-      byId.delete(record.id);
-      const key = secondKey(record);
-      if (key !== null) byKey.delete(key);
+      drop(record);
       accounts.add(record.account);
-      journal.changed(kind, record.id, null);
     }
     for (const account of accounts) {
-      const list = byAccount.get(account) ?? [];
-      byAccount.set(
-        account,
-        list.filter(({ id }) => byId.has(id)),
-      );
+      const left = byAccount.get(account)?.filter(({ id }) => byId.has(id)) ?? [];
+      byAccount.set(account, left);
     }
     // Where there is too much that is not over, all of it has been looked at: not again for each one more.
     forgetAt = Math.max(most, byId.size) + batch;
@@ -93,24 +79,25 @@ export function createTable<T extends Stored>(
       const before = byId.get(record.id);
       // Changed in place, as most are, several times in their lives: it is where it was, its keys are not to be changed.
       if (before === record) return journal.changed(kind, record.id, record);
-      byId.set(record.id, record);
-      const key = secondKey(record);
-      if (before !== undefined) {
-        const keyBefore = secondKey(before);
-        if (keyBefore !== null && keyBefore !== key) byKey.delete(keyBefore);
-      }
-      if (key !== null) byKey.set(key, record);
-      let list = byAccount.get(record.account);
-      if (list === undefined) {
-        list = [];
-        byAccount.set(record.account, list);
-      }
+      const list = byAccount.get(record.account) ?? [];
+      byAccount.set(record.account, list);
       if (before === undefined) list.push(record);
-      else list[list.indexOf(before)] = record;
+      else {
+        list[list.indexOf(before)] = record;
+        if (keyOf !== undefined) byKey.delete(`${before.account}\0${keyOf(before)}`);
+      }
+      byId.set(record.id, record);
+      if (keyOf !== undefined) byKey.set(`${record.account}\0${keyOf(record)}`, record);
       journal.changed(kind, record.id, record);
       if (byId.size > forgetAt) forgetOldest();
     },
-    delete: remove,
+    delete(id) {
+      const record = byId.get(id);
+      if (record === undefined) return;
+      drop(record);
+      const list = byAccount.get(record.account) ?? [];
+      list.splice(list.indexOf(record), 1);
+    },
     list: (account) => byAccount.get(account) ?? [],
     all: () => byId.values(),
     get size() {

@@ -5,7 +5,7 @@ import { createTable } from "../../../../src/sandbox/world/table.ts";
 interface Thing {
   readonly id: string;
   readonly account: string;
-  name: string | null;
+  name: string;
 }
 
 function setUp(most?: number) {
@@ -46,12 +46,12 @@ test("an account and a key cannot be mixed up with another pair", () => {
 
 test("the journal hears of each change, and of each record forgotten", () => {
   const { table, journal } = setUp(2);
-  const first = { id: "1", account: "main", name: "ana" as string | null };
+  const first = { id: "1", account: "main", name: "ana" };
   table.put(first);
   first.name = "bea";
   table.put(first);
-  table.put({ id: "2", account: "main", name: null });
-  table.put({ id: "3", account: "main", name: null });
+  table.put({ id: "2", account: "main", name: "zoe" });
+  table.put({ id: "3", account: "main", name: "eva" });
   expect(journal.map(([what, record]) => [what, record === null])).toEqual([
     ["thing 1", false],
     ["thing 1", false],
