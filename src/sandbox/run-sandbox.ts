@@ -13,7 +13,7 @@ import { type Happening, reportChanges, reportRefusals } from "./happenings.ts";
 import { type Memory, openMemory } from "./memory.ts";
 import { createCallbacks } from "./meta/callbacks.ts";
 import { type SandboxOptions, SandboxRefused, sandboxOptionsSchema, webhookOptionsSchema } from "./options.ts";
-import { seedWorld, setUpAgain } from "./seed-world.ts";
+import { seedWorld } from "./seed-world.ts";
 import type {
   AccountRecord,
   AutomationRecord,
@@ -107,9 +107,8 @@ async function startOn(
   }
   const verifyToken = format === "meta" ? (settings.verifyToken ?? tokenFrom(secret)) : null;
   const setup = createAccountSetup({ world, now: clock.now, ids, service, secret: () => secret, verifyToken });
-  if (world.accounts.size === 0) seedWorld({ setup, plan: plan ?? "escala", key: settings.key, phoneNumberIds });
   try {
-    setUpAgain({ world, setup, plan, key: settings.key, webhooks, phoneNumberIds, secret, formerSecret });
+    seedWorld({ world, setup, plan, key: settings.key, webhooks, phoneNumberIds, secret, formerSecret });
   } catch (error) {
     throw error instanceof ApiFault ? new SandboxRefused(`webhooks: ${(error.body as { error: string }).error}`) : error;
   }

@@ -1,39 +1,10 @@
 import type { z } from "zod";
 import type { AccountSetup } from "./control/account-setup.ts";
 import type { webhookOptionsSchema } from "./options.ts";
-import type { AccountRecord, Plan, TemplateRecord } from "./world/records.ts";
-import type { World } from "./world/world.ts";
-import { mainAccount } from "./world/world.ts";
+import type { AccountRecord, Plan } from "./world/records.ts";
+import { mainAccount, type World } from "./world/world.ts";
 
-/** What a new sandbox has: an account with a key and a connected number, three approved templates, two automations. */
-export function seedWorld(parts: {
-  readonly setup: AccountSetup;
-  readonly plan: Plan;
-  readonly key: string | undefined;
-  readonly phoneNumberIds: readonly string[];
-}): AccountRecord {
-  const { setup, plan, key, phoneNumberIds } = parts;
-  const account = setup.addAccount(mainAccount, plan, null, phoneNumberIds[0]);
-  setup.giveKey(account, "first", key);
-  const [welcome] = templates.map((order) => setup.addTemplate(account, { ...usual, ...order })) as [TemplateRecord, ...TemplateRecord[]];
-  const published = { status: "published" } as const;
-  setup.addAutomation(account, {
-    ...published,
-    name: "Bienvenida",
-    trigger: "manual",
-    steps: [{ type: "send", templateId: welcome.id }],
-  });
-  setup.addAutomation(account, {
-    ...published,
-    name: "Pedido recibido",
-    trigger: "incoming-webhook",
-    steps: [{ type: "send", templateId: welcome.id }],
-  });
-  return account;
-}
-
-/** What the options ask of `main`, at the first start and at any later one: added where it is not there yet. */
-export function setUpAgain(parts: {
+interface SeedParts {
   readonly world: World;
   readonly setup: AccountSetup;
   readonly plan: Plan | undefined;
@@ -43,9 +14,12 @@ export function setUpAgain(parts: {
   /** The sandbox's own secret, and the one that it takes the place of. */
   readonly secret: string;
   readonly formerSecret: string;
-}): void {
+}
+
+/** What the options ask of `main`, at the first start and at any later one: added where it is not there yet. */
+export function seedWorld(parts: SeedParts): void {
   const { world, setup, plan, key, webhooks, phoneNumberIds, secret, formerSecret } = parts;
-  const account = world.accounts.get(mainAccount) as AccountRecord;
+  const account = world.accounts.get(mainAccount) ?? newMain(parts);
   if (plan !== undefined && plan !== account.plan) {
     account.plan = plan;
     world.accounts.put(account);
@@ -68,10 +42,21 @@ export function setUpAgain(parts: {
   }
 }
 
-const usual = { language: "es_AR", category: "UTILITY", status: "approved", variables: [] } as const;
+/** What a new sandbox has: an account with a key and a connected number, three approved templates, two automations. */
+function newMain({ setup, plan = "escala", key, phoneNumberIds }: SeedParts): AccountRecord {
+  const account = setup.addAccount(mainAccount, plan, null, phoneNumberIds[0]);
+  setup.giveKey(account, "first", key);
+  const [welcome] = templates.map((order) =>
+    setup.addTemplate(account, { language: "es_AR", category: "UTILITY", status: "approved", ...order }),
+  );
+  const steps = [{ type: "send" as const, templateId: welcome?.id ?? "" }];
+  setup.addAutomation(account, { status: "published", name: "Bienvenida", trigger: "manual", steps });
+  setup.addAutomation(account, { status: "published", name: "Pedido recibido", trigger: "incoming-webhook", steps });
+  return account;
+}
 
 const templates = [
-  { name: "Bienvenida", body: "¡Hola! Gracias por escribirnos." },
+  { name: "Bienvenida", body: "¡Hola! Gracias por escribirnos.", variables: [] },
   {
     name: "Saludo",
     body: "Hola {{nombre}}, ¿en qué te podemos ayudar?",
