@@ -1,5 +1,5 @@
 import type { Clock } from "../../model/clock.ts";
-import type { CampaignTotals } from "../campaigns/totals.ts";
+import type { CampaignTotals } from "../campaigns/campaigns.ts";
 import type { Publisher } from "../events/port.ts";
 import { isReported, type MessageStatus, reaches, supersedes } from "../statuses.ts";
 import type { FutureStep, MessageRecord } from "../world/records.ts";

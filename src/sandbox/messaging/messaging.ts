@@ -1,5 +1,5 @@
 import type { Clock } from "../../model/clock.ts";
-import { createCampaignTotals } from "../campaigns/totals.ts";
+import { createCampaignTotals } from "../campaigns/campaigns.ts";
 import type { Publisher } from "../events/port.ts";
 import { createWamids } from "../ids.ts";
 import type { Random } from "../random.ts";

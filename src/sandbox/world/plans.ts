@@ -1,34 +1,12 @@
+const withoutApi = { api: false, requests: 0, messages: 0, apiCalls: 0, deliveries: 0, keys: 0, urls: 0 } as const;
+
 /**
  * What each plan allows (messaging-service-api.md, "Limits"); null is unlimited. `api: false`: the API and
  * webhooks are not part of the plan.
  */
 export const plans = {
-  trial: {
-    api: false,
-    requests: 0,
-    messages: 0,
-    apiCalls: 0,
-    deliveries: 0,
-    keys: 0,
-    urls: 0,
-    steps: 2_000,
-    automationRequests: 200,
-    apps: 3,
-    toolCalls: 20,
-  },
-  growth: {
-    api: false,
-    requests: 0,
-    messages: 0,
-    apiCalls: 0,
-    deliveries: 0,
-    keys: 0,
-    urls: 0,
-    steps: 25_000,
-    automationRequests: 5_000,
-    apps: 10,
-    toolCalls: 30,
-  },
+  trial: { ...withoutApi, steps: 2_000, automationRequests: 200, apps: 3, toolCalls: 20 },
+  growth: { ...withoutApi, steps: 25_000, automationRequests: 5_000, apps: 10, toolCalls: 30 },
   escala: {
     api: true,
     requests: 300,
