@@ -25,6 +25,8 @@ export const webhookOptionsSchema = z.strictObject({
   verifyToken: z.string().min(1).optional(),
 });
 
+export type WebhookOptions = z.output<typeof webhookOptionsSchema>;
+
 /** What `startSandbox` takes, beside a clock and a listener. */
 export const sandboxOptionsSchema = z.strictObject({
   /** `meta`: webhooks, handshake and sends are those of Meta's Cloud API, beside the service's API. */

@@ -1,6 +1,5 @@
-import type { z } from "zod";
 import type { AccountSetup } from "./control/account-setup.ts";
-import type { webhookOptionsSchema } from "./options.ts";
+import type { WebhookOptions } from "./options.ts";
 import type { AccountRecord, Plan } from "./world/records.ts";
 import { mainAccount, type World } from "./world/world.ts";
 
@@ -9,7 +8,7 @@ interface SeedParts {
   readonly setup: AccountSetup;
   readonly plan: Plan | undefined;
   readonly key: string | undefined;
-  readonly webhooks: readonly z.output<typeof webhookOptionsSchema>[];
+  readonly webhooks: readonly WebhookOptions[];
   readonly phoneNumberIds: readonly string[];
   /** The sandbox's own secret, and the one that it takes the place of. */
   readonly secret: string;

@@ -1,10 +1,13 @@
 import { randomBytes } from "node:crypto";
+import { z } from "zod";
 import { limitReached, limitsOf, notInPlan } from "../api/fault.ts";
-import type { SigningSettings } from "../signing.ts";
+import type { WebhookOptions } from "../options.ts";
+import { signingSchema } from "../signing.ts";
 import type {
   AccountRecord,
   AppRecord,
   AutomationRecord,
+  AutomationStep,
   KeyRecord,
   Plan,
   SendingNumber,
@@ -16,19 +19,52 @@ import type { World } from "../world/world.ts";
 import { wabaIdOf } from "../world/world.ts";
 
 /** What a caller gives of a template; the rest is made up. */
-export interface TemplateOrder {
-  readonly name: string;
-  readonly body: string;
-  readonly variables: readonly {
-    readonly name: string;
-    readonly label?: string | undefined;
-    readonly example: string;
-    readonly fallback?: string | undefined;
-  }[];
-  readonly language: string;
-  readonly category: string;
-  readonly status: TemplateRecord["status"];
-}
+export const templateOrder = z.strictObject({
+  name: z.string().min(1).max(200),
+  body: z.string().min(1).max(4096),
+  variables: z
+    .array(
+      z.strictObject({
+        name: z.string().min(1).max(100),
+        label: z.string().max(200).optional(),
+        example: z.string().max(1024),
+        fallback: z.string().max(1024).optional(),
+      }),
+    )
+    .default([]),
+  language: z.string().min(2).max(10).default("es_AR"),
+  category: z.string().min(1).max(50).default("UTILITY"),
+  status: z.enum(["approved", "pending", "rejected"]).default("approved"),
+});
+
+const step: z.ZodType<AutomationStep> = z.lazy(() =>
+  z.union(
+    [
+      z.strictObject({ type: z.literal("send"), text: z.string().min(1).max(4096) }),
+      z.strictObject({ type: z.literal("send"), templateId: z.string(), variables: z.record(z.string(), z.string()).optional() }),
+      z.strictObject({ type: z.literal("wait"), ms: z.number().int().min(0) }),
+      z.strictObject({
+        type: z.literal("request"),
+        url: z.url({ protocol: /^https?$/ }),
+        body: z.unknown(),
+        onSuccess: z.array(step).optional(),
+        onError: z.array(step).optional(),
+      }),
+      z.strictObject({ type: z.literal("fail"), error: z.string() }),
+    ],
+    {
+      error:
+        "is no step: {type: send, text | templateId, variables?}, {type: wait, ms}, {type: request, url, body, onSuccess?, onError?} or {type: fail, error}",
+    },
+  ),
+) as z.ZodType<AutomationStep>;
+export const automationOrder = z.strictObject({
+  name: z.string().min(1).max(200),
+  trigger: z.enum(["manual", "incoming-webhook", "customer-message"]).default("manual"),
+  status: z.enum(["draft", "published", "paused"]).default("published"),
+  steps: z.array(step).max(1_000).default([]),
+  signature: signingSchema.optional(),
+});
 
 /** The account's settings page: what a person sets up there, within the plan's maximums. Methods throw 402 beyond them. */
 export type AccountSetup = ReturnType<typeof createAccountSetup>;
@@ -80,16 +116,7 @@ export function createAccountSetup(parts: {
       world.keys.put(record);
       return record;
     },
-    addWebhook(
-      account: AccountRecord,
-      order: {
-        readonly url: string;
-        readonly events: readonly string[];
-        readonly secret?: string | undefined;
-        readonly signature?: SigningSettings | undefined;
-        readonly verifyToken?: string | undefined;
-      },
-    ): WebhookRecord {
+    addWebhook(account: AccountRecord, order: WebhookOptions): WebhookRecord {
       mustFit(account, "webhookUrls", world.webhooks.list(account.id).length, limitsOf(account.plan).urls, "URLs de webhook");
       const record: WebhookRecord = {
         ...owned(account.id),
@@ -110,7 +137,7 @@ export function createAccountSetup(parts: {
       world.apps.put(record);
       return record;
     },
-    addTemplate(account: AccountRecord, { name, variables, ...order }: TemplateOrder): TemplateRecord {
+    addTemplate(account: AccountRecord, { name, variables, ...order }: z.output<typeof templateOrder>): TemplateRecord {
       const record: TemplateRecord = {
         ...owned(account.id),
         ...order,
@@ -122,20 +149,13 @@ export function createAccountSetup(parts: {
       world.templates.put(record);
       return record;
     },
-    addAutomation(
-      account: AccountRecord,
-      order: Pick<AutomationRecord, "name" | "status" | "trigger" | "steps"> & { readonly signature?: SigningSettings | undefined },
-    ): AutomationRecord {
-      const { name, status, trigger, steps } = order;
+    addAutomation(account: AccountRecord, { signature, ...order }: z.output<typeof automationOrder>): AutomationRecord {
       const record: AutomationRecord = {
         ...owned(account.id),
-        name,
-        status,
-        trigger,
+        ...order,
         token: `ats_${randomBytes(18).toString("hex")}`,
         hookId: randomBytes(12).toString("hex"),
-        signature: order.signature ?? { service },
-        steps,
+        signature: signature ?? { service },
       };
       world.automations.put(record);
       return record;

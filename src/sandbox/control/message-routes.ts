@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { parsePhone } from "../messaging/phone.ts";
-import { signingSchema } from "../signing.ts";
 import { messageStatuses } from "../statuses.ts";
-import type { AutomationRecord, AutomationStep, ContactRecord, MessageRecord } from "../world/records.ts";
+import type { AutomationRecord, ContactRecord, MessageRecord } from "../world/records.ts";
+import { automationOrder, templateOrder } from "./account-setup.ts";
 import { type Call, type ControlParts, found, pageOf, pageQuery, type Routes, wholeNumber } from "./routes.ts";
 
 const text = z.string().min(1).max(4096);
@@ -13,24 +13,7 @@ const contactFacts = z.strictObject({
   name: z.string().max(200).exactOptional(),
   attributes: z.record(z.string(), z.string()).exactOptional(),
 });
-const templateStatus = z.enum(["approved", "pending", "rejected"]);
-const templateOrder = z.strictObject({
-  name,
-  body: text,
-  variables: z
-    .array(
-      z.strictObject({
-        name: z.string().min(1).max(100),
-        label: z.string().max(200).optional(),
-        example: z.string().max(1024),
-        fallback: z.string().max(1024).optional(),
-      }),
-    )
-    .default([]),
-  language: z.string().min(2).max(10).default("es_AR"),
-  category: z.string().min(1).max(50).default("UTILITY"),
-  status: templateStatus.default("approved"),
-});
+const templateChange = z.strictObject({ status: templateOrder.shape.status.unwrap() });
 const campaignOrder = z
   .strictObject({
     name,
@@ -50,37 +33,8 @@ const newEvent = z.strictObject({ event: z.string().min(1).max(256), data: z.rec
 /** A handler's patience; what takes longer is asked again. */
 const waitQuery = z.object({ forMs: wholeNumber(600_000).default(0) });
 
-const step: z.ZodType<AutomationStep> = z.lazy(() =>
-  z.union(
-    [
-      z.strictObject({ type: z.literal("send"), text }),
-      z.strictObject({ type: z.literal("send"), templateId: z.string(), variables: z.record(z.string(), z.string()).optional() }),
-      z.strictObject({ type: z.literal("wait"), ms: z.number().int().min(0) }),
-      z.strictObject({
-        type: z.literal("request"),
-        url: z.url({ protocol: /^https?$/ }),
-        body: z.unknown(),
-        onSuccess: z.array(step).optional(),
-        onError: z.array(step).optional(),
-      }),
-      z.strictObject({ type: z.literal("fail"), error: z.string() }),
-    ],
-    {
-      error:
-        "is no step: {type: send, text | templateId, variables?}, {type: wait, ms}, {type: request, url, body, onSuccess?, onError?} or {type: fail, error}",
-    },
-  ),
-) as z.ZodType<AutomationStep>;
-const steps = z.array(step).max(1_000);
-const automationStatus = z.enum(["draft", "published", "paused"]);
-const newAutomation = z.strictObject({
-  name,
-  trigger: z.enum(["manual", "incoming-webhook", "customer-message"]).default("manual"),
-  status: automationStatus.default("published"),
-  steps: steps.default([]),
-  signature: signingSchema.optional(),
-});
-const automationChange = z.strictObject({ status: automationStatus.exactOptional(), steps: steps.exactOptional() });
+const { status: automationStatus, steps } = automationOrder.shape;
+const automationChange = z.strictObject({ status: automationStatus.unwrap().exactOptional(), steps: steps.unwrap().exactOptional() });
 
 /** The people around the service: customers, the human colleague, and the contacts that they are. */
 export function addPeopleRoutes({ on, create }: Routes, { world, messaging, customerWrites }: ControlParts): void {
@@ -112,9 +66,7 @@ export function addPeopleRoutes({ on, create }: Routes, { world, messaging, cust
 export function addFlowRoutes({ on, create, listed, put }: Routes, { world, setup, campaigns, url, hookPath }: ControlParts): void {
   const templateOf = listed("templates");
   create("/templates", ({ account, body }) => setup.addTemplate(account, body(templateOrder)));
-  on("PATCH", "/templates/:id", (call) =>
-    put("templates", Object.assign(templateOf(call), call.body(z.strictObject({ status: templateStatus })))),
-  );
+  on("PATCH", "/templates/:id", (call) => put("templates", Object.assign(templateOf(call), call.body(templateChange))));
   on("DELETE", "/templates/:id", (call) => world.templates.delete(templateOf(call).id));
   create("/campaigns", ({ account, body }) => campaigns.start(account.id, body(campaignOrder)));
 
@@ -123,7 +75,7 @@ export function addFlowRoutes({ on, create, listed, put }: Routes, { world, setu
     hookUrl: automation.trigger === "incoming-webhook" ? `${url()}${hookPath(automation)}` : null,
   });
   const automationOf = listed("automations", shown);
-  create("/automations", ({ account, body }) => shown(setup.addAutomation(account, body(newAutomation))));
+  create("/automations", ({ account, body }) => shown(setup.addAutomation(account, body(automationOrder))));
   on("PATCH", "/automations/:id", (call) => shown(put("automations", Object.assign(automationOf(call), call.body(automationChange)))));
   on("GET", "/runs", ({ account, query }) => pageOf(world.runs.list(account.id), query(pageQuery)));
   on("GET", "/runs/:id", ({ account, id }) => found(world.runs.of(account.id, id), `run ${id}`));
