@@ -3,11 +3,10 @@ import { describeFixture } from "../../sandbox/fixtures/fixture.ts";
 import { noEnvelope, requestKind } from "../../sandbox/fixtures/fixture-posts.ts";
 import type { Post } from "../../sandbox/traffic/post.ts";
 import type { PostResult } from "../../sandbox/traffic/post-result.ts";
-import type { Io } from "../io.ts";
-import { printable } from "../io.ts";
+import { type Io, printable } from "../io.ts";
 import { createProgressBar, speedText } from "../progress.ts";
 
-interface ShowSettings {
+interface ReportParts {
   readonly io: Io;
   readonly isJson: boolean;
   readonly now: () => number;
@@ -19,87 +18,73 @@ interface ShowSettings {
 
 /** On a terminal so many lines are printed before a bar takes their place. */
 const linesOnTerminal = 50;
-
-/** A line for each post; on a terminal a bar after the first ones, and with `--json` only how far it is, on standard error. */
-export function createTriggerShow({ io, isJson, now, total, showsWamids }: ShowSettings) {
-  const startedAt = now();
-  const bar = createProgressBar(io, isJson, { now, isPatient: true });
-  let posts = 0;
-  let unexpected = 0;
-  const isMany = total !== null && total > linesOnTerminal;
-  return {
-    post(post: Post, result: PostResult, fault: string | null): void {
-      posts += 1;
-      if (fault !== null) unexpected += 1;
-      const isBar = io.isTerminal && !isJson && (isMany || posts > linesOnTerminal);
-      if (!isJson && !isBar) {
-        io.out(postLine(post, result, fault, showsWamids));
-        return;
-      }
-      const part = total === null || isJson ? null : Math.min(1, posts / total);
-      bar.show(part, speedText(posts, "posts", now() - startedAt, unexpected, "unexpected"), isBar && posts === total);
-    },
-    leave: bar.leave,
-  };
-}
-
-/** `200 accepted      message.status delivered  01998d3e-…  wamid.HBg…  3 ms` */
-export function postLine(post: Post, result: PostResult, fault: string | null, showsWamids: boolean): string {
-  const { event, wamid, runId } = post.subject;
-  const id = sentId(post.subject);
-  const status = result.kind === "answered" ? String(result.status) : "---";
-  const about = runId ?? (wamid === null ? null : showsWamids ? wamid : maskWamid(wamid));
-  const parts = [
-    `${status} ${answerWord(result).padEnd(12)}`,
-    `${printable(event)}${statusWord(post)}`,
-    id === null ? null : printable(id),
-    about === null ? null : printable(about),
-    post.sort === "status" || post.sort === "automation" ? null : post.sort,
-    `${Math.round(result.tookMs)} ms`,
-    fault === null ? null : `!! ${fault}`,
-    fault !== null && result.kind === "answered" && result.said !== undefined && result.said !== "" ? printable(result.said) : null,
-  ];
-  return parts.filter((part) => part !== null).join("  ");
-}
-
-function statusWord(post: Post): string {
-  try {
-    const { status } = describeFixture("", post.body.toString("utf8"));
-    return status === null ? "" : ` ${printable(status)}`;
-  } catch {
-    return "";
-  }
-}
-
-export type OutcomeNotes = ReturnType<typeof createOutcomeNotes>;
-
 const mostEvents = 1000;
 const mostFaults = 100;
 
-/** Memory: the first thousand posts and the first hundred faults, however many there are. */
-export function createOutcomeNotes() {
+/**
+ * Prints a line for each post; on a terminal a bar after the first ones, and with `--json` only how far it is, on standard error.
+ * Sums up. Memory: the first thousand posts and the first hundred faults, however many there are.
+ */
+export function createReport({ io, isJson, now, total, showsWamids }: ReportParts) {
+  const startedAt = now();
+  const bar = createProgressBar(io, isJson, { now, isPatient: true });
+  const isMany = total !== null && total > linesOnTerminal;
   /** By the relay's result word, or by HTTP status, or `unanswered`. */
   const answers: Record<string, number> = {};
   const faults: string[] = [];
   const events: ReturnType<typeof triggeredEvent>[] = [];
   let posts = 0;
   let unexpected = 0;
-  const fault = (text: string): void => {
+
+  function fault(text: string): void {
     unexpected += 1;
     if (faults.length < mostFaults) faults.push(text);
-  };
+  }
+
   return {
     /** Records another mismatch. */
     fault,
-    note(post: Post, result: PostResult, wrong: string | null): void {
+    post(post: Post, result: PostResult, wrong: string | null): void {
       posts += 1;
       const word = answerWord(result);
       answers[word] = (answers[word] ?? 0) + 1;
       if (wrong !== null) fault(`${sentId(post.subject) ?? post.subject.event}: ${wrong}`);
       if (events.length < mostEvents) events.push(triggeredEvent(post, result));
+      const isBar = io.isTerminal && !isJson && (isMany || posts > linesOnTerminal);
+      if (!isJson && !isBar) io.out(postLine(post, result, wrong, showsWamids));
+      else {
+        const part = total === null || isJson ? null : Math.min(1, posts / total);
+        bar.show(part, speedText(posts, "posts", now() - startedAt, unexpected, "unexpected"), isBar && posts === total);
+      }
     },
-    outcome: () => ({ posts, answers: { ...answers }, unexpected, faults, events, eventsLeftOut: posts - events.length }),
+    leave: bar.leave,
+    outcome: () => ({ posts, answers, unexpected, faults, events, eventsLeftOut: posts - events.length }),
   };
+}
+
+/** `200 accepted      message.status delivered  01998d3e-…  wamid.HBg…  3 ms` */
+export function postLine(post: Post, result: PostResult, fault: string | null, showsWamids: boolean): string {
+  const { event, wamid, runId } = post.subject;
+  const parts = [
+    `${result.kind === "answered" ? result.status : "---"} ${answerWord(result).padEnd(12)}`,
+    `${event}${statusWord(post)}`,
+    sentId(post.subject),
+    runId ?? (wamid === null || showsWamids ? wamid : maskWamid(wamid)),
+    post.sort === "status" || post.sort === "automation" ? null : post.sort,
+    `${Math.round(result.tookMs)} ms`,
+    fault === null ? null : `!! ${fault}`,
+    fault !== null && result.kind === "answered" ? result.said : null,
+  ];
+  return printable(parts.filter((part) => part).join("  "));
+}
+
+function statusWord(post: Post): string {
+  try {
+    const { status } = describeFixture("", post.body.toString("utf8"));
+    return status === null ? "" : ` ${status}`;
+  } catch {
+    return "";
+  }
 }
 
 /** `accepted`, `unauthorized`, or the HTTP status, or `unanswered`. */
@@ -115,6 +100,6 @@ function sentId({ id, event }: Post["subject"]): string | null {
 /** One post and its answer, as `--json` has it: status and answer are null when there was none, the answer when it is not a relay's. */
 function triggeredEvent({ subject, sort }: Post, result: PostResult) {
   const { event, wamid, runId } = subject;
-  const answered = result.kind === "answered" ? { status: result.status, answer: result.answer } : { status: null, answer: null };
-  return { id: sentId(subject), event, wamid, runId, sort, ...answered, tookMs: result.tookMs };
+  const { status, answer } = result.kind === "answered" ? result : { status: null, answer: null };
+  return { id: sentId(subject), event, wamid, runId, sort, status, answer, tookMs: result.tookMs };
 }

@@ -19,113 +19,168 @@ import { createJudge } from "../../sandbox/fixtures/judge-answers.ts";
 import { scenarioPosts, splitAtRegistration, splitForSecrets, triggerScenarios } from "../../sandbox/fixtures/trigger-scenarios.ts";
 import { createRandom } from "../../sandbox/random.ts";
 import type { Post } from "../../sandbox/traffic/post.ts";
-import type { PostResult } from "../../sandbox/traffic/post-result.ts";
 import { createSender } from "../../sandbox/traffic/sender.ts";
 import type { ControlClient } from "../control-client.ts";
 import { CommandFailed, type Io, interruptible } from "../io.ts";
 import { ownFixtures } from "../options.ts";
 import { tableLines } from "../output.ts";
 import { withRelay } from "../reach-relay.ts";
-import type { TriggerOptions } from "./options.ts";
-import { createOutcomeNotes, createTriggerShow, type OutcomeNotes } from "./output.ts";
+import type { TriggerOptions } from "../trigger.ts";
+import { createReport } from "./output.ts";
 import { findTarget, type Target } from "./target.ts";
-
-export type Triggered = Awaited<ReturnType<typeof run>>;
 
 const usualConcurrency = 16;
 
-/** Posts events made from one fixture. Throws {@link CommandFailed} when there is no such fixture or target. */
-export async function triggerEvents(command: Command, name: string, options: TriggerOptions, io: Io): Promise<Triggered> {
+/** What is posted, and where. */
+interface Order {
+  readonly target: Target;
+  readonly seed: string;
+  readonly concurrency: number;
+  /** An id may be in the store already, and may repeat. */
+  readonly isKnown: boolean;
+  /** All posts there will be; null when that is not known. */
+  readonly total: number | null;
+  readonly showsWamids: boolean;
+  run(posting: Posting): Promise<void>;
+}
+
+interface Posting {
+  /** Posts them all, signed with `secret`. Ends early when the connection is refused. */
+  post(posts: Iterable<Post>, secret?: string): Promise<void>;
+  readonly report: ReturnType<typeof createReport>;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Posts events made from one fixture, or a whole scenario. Throws {@link CommandFailed} when there is no such fixture, scenario
+ * or target.
+ */
+export async function runTrigger(
+  command: Command,
+  what: { readonly fixture: string } | { readonly scenario: string },
+  options: TriggerOptions,
+  io: Io,
+) {
+  const order = "fixture" in what ? fixtureOrder(command, what.fixture, options, io) : scenarioOrder(command, what.scenario, options, io);
+  const { target, seed, concurrency, isKnown, total, showsWamids } = order;
+  const startedAt = performance.now();
+  const judge = createJudge(target.isRelay ? "relay" : "any", { known: isKnown });
+  const report = createReport({ io, isJson: options.json === true, now: () => performance.now(), total, showsWamids });
+  using stop = interruptible();
+  const { signal } = stop;
+
+  async function post(posts: Iterable<Post>, secret = target.secrets[0]): Promise<void> {
+    const { url, signature, tls, rate } = target;
+    const sender = createSender({
+      url,
+      signature,
+      secret,
+      clock: systemClock,
+      concurrency,
+      // The output shows each answer as it is.
+      retry: { tries: 1, firstMs: 0, longestMs: 0 },
+      keepAcknowledgements: false,
+      ...(tls && { tls: ownPortOptions(tls) }),
+      ...(rate && { rate }),
+    });
+    const nobody = new AbortController();
+    try {
+      await sender.run(posts, {
+        signal: AbortSignal.any([signal, nobody.signal]),
+        onResult(sent, result) {
+          report.post(sent, result, judge.note(sent, result));
+          if (result.kind === "unanswered" && result.error === "ECONNREFUSED") nobody.abort();
+        },
+      });
+    } finally {
+      await sender.close();
+    }
+  }
+
+  await order.run({ post, report, signal });
+  report.leave();
+  for (const fault of judge.ended()) report.fault(fault);
+  return { url: target.url, seed, tookMs: Math.round(performance.now() - startedAt), stopped: signal.aborted, ...report.outcome() };
+}
+
+function fixtureOrder(command: Command, name: string, options: TriggerOptions, io: Io): Order {
   const found = chosenFixture(name, options);
   // The source is not known yet: a fixture without an envelope that is named so is the request of an automation.
-  const target = findTarget(command, options, found.event === null && isRequest(name) ? "automation-request" : found.format, io);
-  const fixture = preparedFixture(found, target, options);
-  const { count = 1, wamid, keepIds = false, shuffle = false, duplicate = 0 } = options;
-  const seed = options.seed ?? randomBytes(6).toString("hex");
+  const isRequest = found.event === null && name.startsWith("automation-request");
+  const target = findTarget(command, options, isRequest ? "automation-request" : found.format, io);
+  const { count = 1, wamid, keepIds = false, shuffle = false, duplicate = 0, set = [], seed = newSeed() } = options;
   const posts = fixturePosts({
-    fixture,
+    fixture: preparedFixture(found, target, options),
     random: createRandom(seed),
     now: Date.now,
     count,
     duplicate,
     shuffle,
     keepIds,
-    fixed: new Set((options.set ?? []).map(({ path }) => path)),
+    fixed: new Set(set.map(({ path }) => path)),
     isRequest: target.kind === "automation-request",
     source: target.source,
     ...(wamid === undefined ? {} : { wamid }),
   });
-  const isOrdered = wamid !== undefined || keepIds;
-  const more = {
-    concurrency: options.concurrency ?? (isOrdered && !shuffle ? 1 : usualConcurrency),
-    // A kept id may be in the store already, and repeats when there are several events.
-    known: keepIds || (options.set ?? []).some(({ path }) => path === "id"),
+  const isOrdered = (wamid !== undefined || keepIds) && !shuffle;
+  return {
+    target,
+    seed,
+    concurrency: options.concurrency ?? (isOrdered ? 1 : usualConcurrency),
+    isKnown: keepIds || set.some(({ path }) => path === "id"),
     total: duplicate > 0 && duplicate < 1 ? null : count * (1 + duplicate),
     showsWamids: !keepIds,
+    run: ({ post }) => post(posts),
   };
-  return run(options, io, target, seed, more, (posting) => runPosts(posts, posting, target.secrets[0]));
 }
 
-/** Posts a whole scenario. */
-export async function triggerScenario(command: Command, name: string, options: TriggerOptions, io: Io): Promise<Triggered> {
+function scenarioOrder(command: Command, name: string, options: TriggerOptions, io: Io): Order {
   const scenario = triggerScenarios.find((each) => each.name === name);
-  if (scenario === undefined) {
-    throw new CommandFailed(
-      unknownName(
-        "scenario",
-        name,
-        triggerScenarios.map((each) => each.name),
-      ),
-    );
-  }
-  if (scenario.registersLate === true && options.url !== undefined) {
+  const names = triggerScenarios.map((each) => each.name);
+  if (scenario === undefined) throw new CommandFailed(unknownName("scenario", name, names));
+  const { registersLate = false, rotatesSecrets = false } = scenario;
+  if (registersLate && options.url !== undefined)
     command.error(`error: ${name} registers messages, so it needs the relay of the settings and not --url`);
-  }
   const target = findTarget(command, options, "standard", io);
-  const seed = options.seed ?? randomBytes(6).toString("hex");
-  const more = { concurrency: options.concurrency ?? scenario.concurrency, known: false, total: null, showsWamids: true };
-  if (scenario.rotatesSecrets === true && target.secrets.length === 1) {
+  const { secrets, account } = target;
+  if (rotatesSecrets && secrets.length === 1)
     io.err("note: there is one secret; with two, the old and the new one, both are shown to be taken");
-  }
-  const { config, envFile, count } = options;
+  const { config, envFile, count, seed = newSeed(), concurrency = scenario.concurrency } = options;
   const posts = scenarioPosts(scenario, { seed, start: Date.now(), ...(count === undefined ? {} : { messages: count }) });
-  return run(options, io, target, seed, more, async (posting) => {
-    const { secrets } = target;
-    if (scenario.rotatesSecrets === true) {
-      const parts = splitForSecrets(posts, secrets.length);
-      for (const [part, secret] of secrets.toReversed().entries()) await runPosts(parts[part] ?? [], posting, secret);
-    } else if (scenario.registersLate === true) {
-      const { first, rest } = splitAtRegistration(posts);
-      await runPosts(first, posting, secrets[0]);
-      if (posting.notes.outcome().unexpected > 0 || posting.signal.aborted) return;
-      await withRelay(command, { config, envFile, tokenEnv: "RELAY_TOKEN" }, io, "track", (client) => register(client, posting, first));
-      await runPosts(rest, posting, secrets[0]);
-    } else await runPosts(posts, posting, secrets[0]);
-  });
+  return {
+    target,
+    seed,
+    concurrency,
+    isKnown: false,
+    total: null,
+    showsWamids: true,
+    async run({ post, report, signal }) {
+      if (rotatesSecrets) {
+        const parts = splitForSecrets(posts, secrets.length);
+        for (const [part, secret] of secrets.toReversed().entries()) await post(parts[part] ?? [], secret);
+      } else if (registersLate) {
+        const { first, rest } = splitAtRegistration(posts);
+        await post(first);
+        if (report.outcome().unexpected > 0 || signal.aborted) return;
+        const register = (client: ControlClient) => registerAll(client, account, first);
+        const created = await withRelay(command, { config, envFile, tokenEnv: "RELAY_TOKEN" }, io, "track", register);
+        if (created !== first.length) report.fault(`registration: ${first.length} new messages expected, ${created} were`);
+        await post(rest);
+      } else await post(posts);
+    },
+  };
 }
 
-async function run(
-  { json = false }: TriggerOptions,
-  io: Io,
-  target: Target,
-  seed: string,
-  { known, total, showsWamids, concurrency }: { known: boolean; total: number | null; showsWamids: boolean; concurrency: number },
-  post: (posting: Posting) => Promise<void>,
-) {
-  const startedAt = performance.now();
-  const judge = createJudge(target.isRelay ? "relay" : "any", { known });
-  const notes = createOutcomeNotes();
-  const show = createTriggerShow({ io, isJson: json, now: () => performance.now(), total, showsWamids });
-  using stop = interruptible();
-  const onResult = (sent: Post, result: PostResult): void => {
-    const fault = judge.note(sent, result);
-    notes.note(sent, result, fault);
-    show.post(sent, result, fault);
-  };
-  await post({ target, concurrency, notes, onResult, signal: stop.signal });
-  show.leave();
-  for (const fault of judge.ended()) notes.fault(fault);
-  return { url: target.url, seed, tookMs: Math.round(performance.now() - startedAt), stopped: stop.signal.aborted, ...notes.outcome() };
+const newSeed = () => randomBytes(6).toString("hex");
+
+/** How many were new. */
+async function registerAll(client: ControlClient, account: string, posts: readonly Post[]): Promise<number> {
+  let created = 0;
+  for (const [at, { subject }] of posts.entries()) {
+    const { result } = await client.track({ account, wamid: subject.wamid ?? "", reference: `trigger-${at + 1}` });
+    if (result === "created") created += 1;
+  }
+  return created;
 }
 
 function chosenFixture(name: string, { fixtures }: TriggerOptions): Fixture {
@@ -159,55 +214,6 @@ function refusable<T>(read: () => T): T {
     if (error instanceof FixtureRefused) throw new CommandFailed(error.message);
     throw error;
   }
-}
-
-const isRequest = (name: string): boolean => name.startsWith("automation-request");
-
-interface Posting {
-  readonly target: Target;
-  readonly concurrency: number;
-  readonly notes: OutcomeNotes;
-  readonly onResult: (post: Post, result: PostResult) => void;
-  readonly signal: AbortSignal;
-}
-
-/** No retries: the output shows each answer as it is. */
-const once = { tries: 1, firstMs: 0, longestMs: 0 };
-
-/** Posts them all, signed with `secret`. Ends early when the connection is refused. */
-async function runPosts(posts: Iterable<Post>, { target, concurrency, onResult, signal }: Posting, secret: string): Promise<void> {
-  const sender = createSender({
-    url: target.url,
-    signature: target.signature,
-    secret,
-    clock: systemClock,
-    concurrency,
-    retry: once,
-    keepAcknowledgements: false,
-    ...(target.tls === undefined ? {} : { tls: ownPortOptions(target.tls) }),
-    ...(target.rate === undefined ? {} : { rate: target.rate }),
-  });
-  const nobody = new AbortController();
-  try {
-    await sender.run(posts, {
-      signal: AbortSignal.any([signal, nobody.signal]),
-      onResult(post, result) {
-        onResult(post, result);
-        if (result.kind === "unanswered" && result.error === "ECONNREFUSED") nobody.abort();
-      },
-    });
-  } finally {
-    await sender.close();
-  }
-}
-
-async function register(client: ControlClient, { target, notes }: Posting, posts: readonly Post[]): Promise<void> {
-  let created = 0;
-  for (const [at, { subject }] of posts.entries()) {
-    const body = { account: target.account, wamid: subject.wamid ?? "", reference: `trigger-${at + 1}` };
-    if ((await client.track(body)).result === "created") created += 1;
-  }
-  if (created !== posts.length) notes.fault(`registration: ${posts.length} new messages expected, ${created} were`);
 }
 
 /** The user's own fixtures. Throws {@link CommandFailed} when the folder named is not there. */

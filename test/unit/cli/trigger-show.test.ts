@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createOutcomeNotes, createTriggerShow, postLine } from "../../../src/cli/trigger/output.ts";
+import { createReport, postLine } from "../../../src/cli/trigger/output.ts";
 import type { Post } from "../../../src/sandbox/traffic/post.ts";
 import type { PostResult } from "../../../src/sandbox/traffic/post-result.ts";
 
@@ -20,7 +20,7 @@ function onScreen(isTerminal: boolean, total: number | null, isJson = false) {
     env: {},
     readStdin: async () => Buffer.alloc(0),
   };
-  const show = createTriggerShow({ io, isJson, now: () => now, total, showsWamids: true });
+  const show = createReport({ io, isJson, now: () => now, total, showsWamids: true });
   return { printed, show, at: (ms: number) => (now = ms) };
 }
 
@@ -74,9 +74,9 @@ test("with --json there is a line on standard error every two seconds, and none 
 });
 
 test("the outcome counts everything and keeps the first of it", () => {
-  const notes = createOutcomeNotes();
-  for (let sent = 0; sent < 1200; sent += 1) notes.note(post, ok, sent < 150 ? "wrong" : null);
-  notes.note(post, { kind: "unanswered", error: "ECONNRESET", tries: 1, tookMs: 1 }, "no answer");
+  const { show: notes } = onScreen(false, null);
+  for (let sent = 0; sent < 1200; sent += 1) notes.post(post, ok, sent < 150 ? "wrong" : null);
+  notes.post(post, { kind: "unanswered", error: "ECONNRESET", tries: 1, tookMs: 1 }, "no answer");
   const { posts, answers, unexpected, faults, events, eventsLeftOut } = notes.outcome();
   expect([posts, answers, unexpected]).toEqual([1201, { accepted: 1200, unanswered: 1 }, 151]);
   expect([faults.length, events.length, eventsLeftOut]).toEqual([100, 1000, 201]);
