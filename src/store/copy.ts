@@ -32,7 +32,6 @@ export interface CopySource extends CopySide {
 }
 
 export interface CopyTarget extends CopySide {
-  /** One transaction. */
   write<T>(make: () => Work<T>): MaybePromise<T>;
   /** Throws `StoreRefused` when a relay uses it. */
   refuseUsed(): Promise<void>;
@@ -47,7 +46,6 @@ interface Sides {
 type Progress = (walk: number | "last", table: string, done: number, of: number) => void;
 
 export interface CopyOrder extends Sides {
-  /** Unix ms. */
   readonly now: () => number;
   readonly progress: Progress;
 }
@@ -90,7 +88,6 @@ const movedText = ({ to, at }: Moved): string => `was moved to ${to} at ${new Da
 
 /** Walks while relays write: more, while a walk still finds so many rows to copy. */
 const walks = { most: 4, rows: 5_000 };
-/** Rows that are compared at once. */
 const compared = 5_000;
 /** Most rows that are copied at once, and about how many bytes they may take in memory. */
 const batch = { least: 10, most: 2_000, bytes: 4_000_000 };

@@ -80,7 +80,6 @@ export function each<In, Out>(one: (item: In) => Work<Out>): Batches<In, Out> {
   };
 }
 
-/** Commands that are stored together. */
 const uncounted = <In, Out>(all: (batch: readonly In[]) => Work<readonly Out[]>): Batches<In, Out> => ({
   *work(batch) {
     return { outcomes: yield* all(batch) };
@@ -91,7 +90,6 @@ interface CommandParts {
   readonly rules: Rules;
   /** Names this process in the counts; empty where it is the only one. */
   readonly writer: string;
-  /** The leases of this process. */
   readonly held: () => Held;
 }
 
@@ -111,7 +109,6 @@ export function createCommands({ rules, writer, held }: CommandParts) {
   const parking = { ...planning, counts: begin };
   const process: Process = { id: randomUUID(), isAlone: writer === "" };
 
-  /** Commands that count, in one write for the batch. */
   const counted = <In, Out>(all: (batch: readonly In[], counts: Counts) => Work<Outcomes<Out>>): Batches<In, Out> => ({
     *work(batch) {
       const counts = begin();
@@ -188,7 +185,6 @@ export interface Store extends ReturnType<typeof createStore> {
   close(): Promise<void>;
 }
 
-/** Exchanges that one transaction ends. */
 const mostExchanges = 1_000;
 
 export function createStore(database: Database, { commands, rules, giveBack }: StoreParts) {
@@ -309,7 +305,6 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
       isAlone ? { observations: [], place: null } : database.read(small.observationsAfter(place, from)),
     /** Whether this process holds a leader lease for the next `forMs`. One that is alone holds all of them. */
     holdLease: (name: string, forMs: number): MaybePromise<boolean> => isAlone || write(() => commands.holdLease(name, forMs)),
-    /** One small step of retention. */
     purge: createRetention(write, giveBack),
     /** A webhook was answered with 2xx `tookMs` after its request began. Written with a later transaction, within a second. */
     noteAcknowledged: acknowledgements.note,

@@ -53,7 +53,6 @@ export type Registered =
   | { readonly result: "created" | "known"; readonly due: readonly DueDelivery[] }
   | { readonly result: "conflict"; readonly conflicts: Conflicts };
 
-/** What a store reports to its owner. */
 export interface StoreHooks {
   /** Writes were committed: the time that took, and their number. */
   committed(tookMs: number, writes: number): void;
@@ -63,7 +62,6 @@ export interface StoreHooks {
   readonly arriving?: (() => boolean) | undefined;
 }
 
-/** The dispatcher of this process. */
 export interface DueListener {
   /** Deliveries that were planned or released; `at` is unix ms. */
   offer(due: readonly DueDelivery[]): void;
@@ -71,7 +69,6 @@ export interface DueListener {
   wake(route: string): void;
 }
 
-/** The position of a named listener. */
 export interface StoredCursor {
   readonly name: string;
   readonly seq: number;
@@ -88,7 +85,6 @@ export interface RetentionTimes {
   readonly history: number;
 }
 
-/** The rows that one step of retention deleted. */
 export interface Purged {
   readonly events: number;
   readonly deliveries: number;
@@ -139,7 +135,6 @@ export interface Replayed {
   readonly due: readonly DueDelivery[];
 }
 
-/** The state of a retried delivery. */
 export interface Retried {
   readonly state: DeliveryState;
   readonly due: DueDelivery | null;
@@ -155,7 +150,6 @@ export interface QuarantineFilter extends Limited {
   readonly to?: number | undefined;
 }
 
-/** A quarantined body as it was received. */
 export interface QuarantinedEvent extends Omit<QuarantinedBody, "secret" | "error" | "id"> {
   readonly seq: number;
 }
@@ -180,13 +174,10 @@ export interface AccountObservation extends ObservationCounts {
 }
 
 export interface ObservationCounts {
-  /** Verified events. */
   readonly events: number;
   /** Of them, truncated and about a message. */
   readonly truncated: number;
-  /** Bad signatures. */
   readonly refused: number;
-  /** Messages registered. */
   readonly registered: number;
   /** Statuses that polls found and whose webhook did not arrive. */
   readonly missed: number;

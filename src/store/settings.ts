@@ -47,7 +47,6 @@ export function postgresName({ url, schema }: PostgresStorage): string {
   return `${place === null ? "postgres" : postgresPlaceText(place)}, schema ${schema}`;
 }
 
-/** Scheduled backups of the SQLite file. */
 export const backupSchema = z.strictObject({
   schedule: scheduleSchema.default("off").describe("When backups are made: a cron pattern in UTC, or off."),
   folder: z.string().min(1).default("data/backups").describe("Where backups are written. The relay creates it. Each relay needs its own."),

@@ -15,7 +15,6 @@ export type { ListenedContent, ListenedEvent, ListenPage, ListenRow } from "../m
 /** The oldest and the newest seq. Null: no rows. */
 export type SeqBounds = { readonly oldest: number; readonly newest: number } | null;
 
-/** Names of events, and of messages and runs that events are about. */
 export interface EventsAbout {
   readonly seqs: readonly number[];
   readonly subjects: readonly { readonly type: "message" | "run"; readonly account: string; readonly key: string }[];
@@ -34,7 +33,6 @@ export interface EventFilter extends EventFields {
   readonly wamid?: string | undefined;
   /** Only events with a smaller seq: the last one of the page before. */
   readonly before?: number | undefined;
-  /** Only events with a greater seq. */
   readonly after?: number | undefined;
   readonly limit: number;
 }
@@ -53,13 +51,10 @@ export interface EventDetail extends EventView {
   readonly hydration: HydrationView | null;
 }
 
-/** Filters of a delivery's event. */
 export type OfEvent = Pick<DeliveryQuery, "errorCode" | "from" | "to">;
-/** The filters of a delivery itself. */
 export type OfDelivery = Omit<DeliveryQuery, keyof OfEvent | "state" | "before" | "limit">;
 
 export interface DeliveryFilter extends OfEvent, OfDelivery, Pick<DeliveryQuery, "state"> {
-  /** Seq of one event. */
   readonly event?: number | undefined;
   /** Only deliveries after this place in the list. */
   readonly before?: DeliveryPlace | undefined;
@@ -76,10 +71,8 @@ export interface DeliveryPlace {
   readonly route: string;
 }
 
-/** With the bytes of the response. */
 export type AttemptView = Omit<View<typeof attemptSchema>, "response"> & { readonly response: Buffer | null };
 
-/** The deliveries that a held one waits for. */
 export interface Held {
   /** Seq of the event that goes out first, of those of the same message on the route. */
   readonly behind: number;
@@ -87,7 +80,6 @@ export interface Held {
   readonly ahead: number;
 }
 
-/** The open and the dead deliveries of a route. */
 export interface RouteBacklog {
   route: string;
   waiting: number;
@@ -103,7 +95,6 @@ export interface RouteBacklog {
   stoppedAt: number | null;
 }
 
-/** Quarantined bodies that were not released. */
 export const noQuarantine: QuarantineCount = { events: 0, oldestAt: null, unassigned: { events: 0, oldestAt: null } };
 
 export interface QuarantineCount {
@@ -114,7 +105,6 @@ export interface QuarantineCount {
   readonly unassigned: { readonly events: number; readonly oldestAt: number | null };
 }
 
-/** The filters that messages and runs share. */
 export type SubjectFields = Omit<RunQuery, "runId" | "q" | "before" | "limit">;
 /** The filters that are columns of a message; a phone is compared with its wamid, too. */
 export type MessageFields = Omit<MessageQuery, "phone" | "q" | "before" | "limit">;
@@ -129,7 +119,6 @@ export interface SubjectFilter extends SubjectFields {
 export interface MessageFilter extends SubjectFilter, MessageFields {
   /** The last digits of the phone number in the wamid, at least `fewestPhoneDigits` of them, or `wholePhone` of it (model/mask.ts). */
   readonly phone?: string | undefined;
-  /** What the reference begins with. */
   readonly prefix?: string | undefined;
   /** Messages that were only seen, too. */
   readonly seen?: boolean | undefined;
@@ -138,7 +127,6 @@ export interface MessageFilter extends SubjectFilter, MessageFields {
 export interface RunFilter extends SubjectFilter {
   /** Also a masked one. */
   readonly runId?: string | undefined;
-  /** What the reference begins with. */
   readonly prefix?: string | undefined;
 }
 
@@ -148,7 +136,6 @@ export type Numbered<V> = V & { readonly seq: number };
 /** How often a secret of a source verified webhooks since its first use. Retention does not lower it. Times are unix ms. */
 export interface StoredSecretUse {
   readonly source: string;
-  /** The secret's fingerprint. */
   readonly secret: string;
   /** Stored events, quarantined ones included. */
   readonly events: number;

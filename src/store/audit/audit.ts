@@ -107,7 +107,6 @@ function* gaplessAfter(): Work<number> {
   return row?.isSqlite === 1 ? yield* lastCopied() : never;
 }
 
-/** Events with everything that is checked of them. */
 function* withRows(counted: readonly EventRow[], slice: Slice, factsOf: ReturnType<typeof createPlans>): Work<Audited[]> {
   const facts = yield* factsOf(counted);
   const audited = counted.map((row) => ({
@@ -130,7 +129,6 @@ function* withRows(counted: readonly EventRow[], slice: Slice, factsOf: ReturnTy
   return audited.map((one) => ({ ...one, open: open.get(one.row.seq) ?? [], isHydrating: hydrating.has(one.row.seq) }));
 }
 
-/** Deliveries and attempts whose event is gone. */
 function findStrays(tally: Tally, { events, settled, attempts }: Slice): void {
   const seqs = new Set(events.map(({ seq }) => seq));
   for (const [event, list] of settled)
@@ -183,7 +181,6 @@ function* withIds(offenders: readonly Omit<Offender, "eventId">[]): Work<Offende
 
 /* Rules about rows of several events. */
 
-/** Rows of the queue per slice. */
 const sliceRows = 1_000;
 
 const q = as(queue, "q");
@@ -248,7 +245,6 @@ function createOrderAudit(tally: Tally) {
   }
 
   return {
-    /** Rows in the order of the key. */
     next(row: Open): void {
       if (lane?.lane !== row.lane || lane.route !== row.route) {
         end();

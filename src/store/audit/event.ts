@@ -7,7 +7,6 @@ import { never, queueState, settledState } from "../schema/tables.ts";
 import { type AttemptRow, type EventRow, isParkedRow, type OpenRow, type PlanFacts, type SettledRow } from "./slices.ts";
 import type { Tally } from "./tally.ts";
 
-/** An event with its rows and with what its plan asks for. */
 export interface Audited {
   readonly row: EventRow;
   readonly facts: PlanFacts | null;
@@ -25,7 +24,6 @@ interface EventAuditParts {
   readonly parkedSince: number;
 }
 
-/** Checks one event with its deliveries, and counts them. */
 export function createEventAudit({ tally, deletedBefore, parkedSince }: EventAuditParts) {
   function offends(rule: AuditRule, event: number, route: string | null, what: string): false {
     tally.offence(rule, event, route, what);
@@ -61,7 +59,6 @@ export function createEventAudit({ tally, deletedBefore, parkedSince }: EventAud
     return isExpected && isParked && isForward;
   }
 
-  /** The state of a sound delivery; null: it breaks a rule. */
   function checkDelivery({ row, settled, open, attempts }: Audited, route: string, isPlanned: boolean): DeliveryState | null {
     const [mine, queued] = [settled.find(isOn(route)), open.filter(isOn(route))];
     let isSound = isPlanned || offends("delivery not planned", row.seq, route, notPlanned);
@@ -128,7 +125,6 @@ export function strayAttempts(tally: Tally, event: number, route: string, count:
   tally.offence("attempt without delivery", event, route, `${count} written down for no delivery`, count);
 }
 
-/** An event and its message or run, which give a delivery its lane. */
 interface Placed {
   readonly seq: number;
   readonly subject: number | null;

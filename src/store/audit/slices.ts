@@ -103,13 +103,9 @@ export function* findHydrating(seqs: readonly number[], state: number): Work<Rea
 
 export const isParkedRow = ({ state }: Pick<OpenRow, "state">): boolean => state === queueState.parked;
 
-/** What follows from a plan. */
 export interface PlanFacts {
-  /** Routes to deliver to. */
   readonly deliver: readonly string[];
-  /** Routes that parked the event. */
   readonly park: readonly string[];
-  /** The disposition of events with and without a message or run. */
   readonly withSubject: Disposition;
   readonly withoutSubject: Disposition;
 }
@@ -142,7 +138,6 @@ function factsOfVerdicts(verdicts: readonly KeptVerdict[]): PlanFacts {
   };
 }
 
-/** The disposition that the verdicts of its routes give an event. */
 function dispositionBy(verdicts: readonly KeptVerdict[], hasSubject: boolean): Disposition {
   const has = (word: KeptVerdict[1]): boolean => verdicts.some(([, verdict]) => verdict === word);
   if (has("deliver")) return "routed";

@@ -16,7 +16,6 @@ function addTo<T extends { readonly [K in keyof T]: number }>(sum: T, more: T): 
   for (const key of Object.keys(sum) as (keyof T)[]) (sum as Record<keyof T, number>)[key] += more[key];
 }
 
-/** What a map has under a key, made when it is not there yet. */
 function under<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   const known = map.get(key) ?? make();
   map.set(key, known);
@@ -31,7 +30,6 @@ export function createTally(mostOffenders: number) {
   const offenders: Omit<Offender, "eventId">[] = [];
 
   return {
-    /** `disposition`: its place in the list of words. */
     event(source: string, receivedAt: number, disposition: number, isSound: boolean, duplicates: number, conflicts: number): void {
       const days = under(bySource, source, () => new Map<number, EventSums>());
       const sums = under(days, Math.floor(receivedAt / dayMs), noEvents);
@@ -83,7 +81,6 @@ export function createGaps(tally: Tally, isFromStart: boolean, deletedBefore: nu
 
   return {
     gone,
-    /** Events in the order of their numbers. */
     next(seq: number, receivedAt: number, isCounted: boolean): void {
       const before = last;
       last = { seq, receivedAt };

@@ -18,7 +18,6 @@ interface Pending<In, Out> {
 export interface CommitHooks {
   /** After each transaction: how long it took, and the number of its commands. */
   committed(tookMs: number, commands: number): void;
-  /** A transaction could not be stored. */
   failed(error: StoreUnavailable): void;
 }
 

@@ -11,7 +11,6 @@ export interface PostgresSettings {
   /** `postgres://user:password@host:port/database`. */
   readonly url: string;
   readonly schema: string;
-  /** With it the connection is encrypted. */
   readonly tls?: TlsSettings | undefined;
 }
 

@@ -9,7 +9,6 @@ import { checkReadable, checkSchema, readPresences } from "./server.ts";
 import { createSessions } from "./sessions.ts";
 import { refusalOf } from "./watch.ts";
 
-/** A database as the target of a copy. */
 export async function openPostgresTarget(settings: PostgresSettings, name: string): Promise<CopyTarget> {
   await checked(settings, name, checkSchema);
   const sessions = createSessions(settings, { most: 1, purpose: "free" });

@@ -20,7 +20,6 @@ interface Notice {
 }
 
 interface NoticeParts {
-  /** Names this process. */
   readonly id: string;
   /** Whether this process delivers the route, so that no other one has to know what is due. */
   isOwn(route: string): boolean;
@@ -84,7 +83,6 @@ export function createNotices({ id, isOwn, send }: NoticeParts) {
       routes.add(route);
       schedule(gatherMs.due);
     },
-    /** This process stored events. */
     stored(): void {
       wakeStored();
       isStored = true;

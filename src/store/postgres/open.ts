@@ -34,7 +34,6 @@ interface OpenParts {
   readonly rules: Rules;
   readonly hooks: StoreHooks;
   readonly presence: Omit<Presence, "since">;
-  /** The leases of routes of this process. */
   readonly held: () => Held;
   /** Default: the database's. */
   readonly clock?: Clock | undefined;
@@ -252,7 +251,6 @@ async function refuseCopy(session: Session): Promise<void> {
   if (refusal !== null) throw new StoreRefused(refusal);
 }
 
-/** A refusal says where. */
 function placed(error: unknown, { url }: PostgresSettings): unknown {
   if (!(error instanceof StoreRefused)) return error;
   const place = readPostgresUrl(url);

@@ -11,7 +11,6 @@ import { put, values } from "../work/state.ts";
 import { type PostgresSettings, startOfServer } from "./connect.ts";
 import { createReads, createSessions, type SessionHooks } from "./sessions.ts";
 
-/** Connections for lists and other long reads. */
 const mostFree = 4;
 
 /** The reads of the port: of single rows over a connection of their own, and lists over some whose plans follow the data. */
@@ -65,7 +64,6 @@ function createSharedHorizon(read: <T>(work: Work<T>) => Promise<T>) {
   let next: Promise<number> | null = null;
   let known = 0;
   return {
-    /** As of the last look. */
     known: () => known,
     /** The seq up to which no event appears any more. */
     look(): Promise<number> {

@@ -134,7 +134,6 @@ export function createPostgresRunner(connection: Connection) {
     }
   }
 
-  /** Each found row with the place of its key. */
   async function find({ look, numbers = null }: Finding, keys: readonly (readonly unknown[])[]): Promise<readonly Row[]> {
     const values = look.by.map((name, place) =>
       packArray(

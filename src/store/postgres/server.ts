@@ -150,7 +150,6 @@ function* serverFacts(): Work<Omit<DatabaseFacts, "skewMs" | "roundTripMs">> {
 
 /** A process that uses the database of a relay. */
 export interface Presence {
-  /** Unique per process. */
   readonly id: string;
   readonly role: "receive" | "work" | "both" | "command";
   readonly host: string;

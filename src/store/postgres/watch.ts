@@ -15,7 +15,6 @@ export interface WatchParts {
   look(session: Session): Promise<void>;
   /** Sends a command through the connections that others use, to show that they work. */
   probe(): Promise<void>;
-  /** The database answers again, and stores. */
   recovered(): void;
   /** The database does not answer. From now on commands fail at once. May be called repeatedly. */
   failed(error: StoreUnavailable): void;
@@ -96,7 +95,6 @@ export function createWatch({ settings, after, greet, look, probe, recovered, fa
   }
 
   return {
-    /** Why nothing is sent now, or null. */
     refusal: () => failure,
     session: () => session,
     /** A connection was lost: the database is asked at once. */

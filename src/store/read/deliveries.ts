@@ -222,7 +222,6 @@ export function* attemptsOf({ event, route }: { readonly event: number; readonly
   return [...earlier, { ...last, at: last.at, tookMs: last.tookMs ?? 0 }];
 }
 
-/** By its id or masked id. */
 export function* findDelivery(id: string): Work<DeliveryView | null> {
   const [parsed, masked] = [parseDeliveryId(id), parseMaskedDelivery(id)];
   const tag = parsed?.routeTag ?? masked?.routeTag;

@@ -200,7 +200,6 @@ export function* getEvent(seq: number): Work<EventDetail | null> {
   };
 }
 
-/** When the last event between two seqs was received. */
 export function* latestReceived(after: number, before: number): Work<number | null> {
   const row = yield* first(
     select({ at: typed<number | null>(sql`max(e.received_at)`) })`FROM events e WHERE ${isBetween(e.seq, after, before)}`,
@@ -227,7 +226,6 @@ const found = select({
   status: e.status,
 });
 
-/** Most polled statuses that a truncated event lists. */
 const mostFoundShown = 100;
 
 /** The hydration of a truncated event with the polled statuses; while it waits, those so far. Null for other events. */

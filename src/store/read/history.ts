@@ -23,9 +23,7 @@ import { knownPlan } from "../work/plans.ts";
 import { purgedBefore } from "../work/state-rows.ts";
 import { type SeqRange, seqRange } from "./pages.ts";
 
-/** Counts that one statement reads: a few milliseconds. */
 const cellsAtOnce = 20_000;
-/** Hours that one statement looks for. */
 const hoursAtOnce = { first: 1, most: 500 };
 
 const c = as(counters, "c");
@@ -82,7 +80,6 @@ export function* readCells({ series, only, from, to }: Wanted, take: Take): Work
 }
 
 const never = Number.MAX_SAFE_INTEGER;
-/** The first minute of the hour of a minute. */
 const hourOf = (minute: number): number => Math.floor(minute / minutesPerHour) * minutesPerHour;
 const rangeOf = (from: number, to: number): number[] =>
   Array.from({ length: Math.ceil((to - from) / minutesPerHour) }, (_, hour) => from + hour * minutesPerHour);
@@ -94,7 +91,6 @@ export function* readSeries(query: SeriesQuery): Work<SeriesView> {
   return sums.view();
 }
 
-/** One pass, whatever the number of routes. */
 export function* readLastHour(now: number): Work<LastHour> {
   const sums = createLastHourSums(now);
   const from = lastHourFrom(now);
@@ -104,7 +100,6 @@ export function* readLastHour(now: number): Work<LastHour> {
   return sums.result();
 }
 
-/** The quality of all messages, from the counts. */
 export function* readWholeQuality(from: number, to: number): Work<QualityView> {
   const sums = createQualitySums(from);
   yield* readCells({ series: qualitySeries, from, to }, sums.count);

@@ -18,7 +18,6 @@ export function* boundsOf(table: "events" | "subjects"): Work<SeqBounds> {
   return ends === null || ends.oldest === null || ends.newest === null ? null : { oldest: ends.oldest, newest: ends.newest };
 }
 
-/** Fewer rows are not worth a read. */
 const leastRead = 100;
 
 /** The next rows of a list, newest first, where `fits` decides what no condition of a statement can. */

@@ -38,7 +38,6 @@ const dead = select({ route: d.route, n: count, first: typed<number>(sql`min(d.e
 const openIn = (state: number) =>
   rows(open`FROM queue q ${raw("INDEXED BY queue_due", "")} WHERE q.state = ${raw(String(state))} GROUP BY q.route ORDER BY q.route`);
 
-/** Routes with open or dead deliveries, or whose destination is stopped. */
 export function* backlog(): Work<readonly RouteBacklog[]> {
   const routes = new Map<string, RouteBacklog>();
   function of(route: string): RouteBacklog {

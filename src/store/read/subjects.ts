@@ -32,7 +32,6 @@ const isFailed = raw(`s.${whereFailed}`);
 const plus = raw("+", "");
 /** References are looked up in their index when at most so many begin with a prefix. */
 const fewReferences = 1_000;
-/** Messages returned for one name. */
 const mostFound = 100;
 
 const begins = (prefix: string, sign?: Sql): Sql => sql`${sign}s.reference >= ${prefix} AND ${sign}s.reference < ${`${prefix}\u{10FFFF}`}`;

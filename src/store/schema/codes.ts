@@ -10,7 +10,6 @@ function codes<Word extends string>(words: readonly Word[]): Readonly<Record<Wor
   return Object.fromEntries(words.map((word, code) => [word, code])) as Record<Word, number>;
 }
 
-/** A state of a row of `deliveries`. */
 export const wordOfSettled = (code: number): "delivered" | "dead" => (code === settledState.dead ? "dead" : "delivered");
 
 const uuidBytes = 16;

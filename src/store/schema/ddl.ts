@@ -5,7 +5,6 @@ export type Engine = "sqlite" | "postgres";
 /** Data of a newer version is refused. */
 export const schemaVersion = 1;
 
-/** The statements that create all tables, in an empty file or schema. */
 export const ddl = (engine: Engine): string[] => tables.flatMap((table) => ddlOf(table, engine));
 
 /** The statements that create a table and its indexes. A `seq` is numbered by the runner, from a sequence on PostgreSQL. */

@@ -132,7 +132,6 @@ export const ids = table("ids", { id: bytes, seq: int, until: int }, { key: ["id
 /** A list of verdicts under the first 48 bits of its SHA-256, so that nobody looks it up. */
 export const plans = table("plans", { id: int, verdicts: text }, { key: ["id"] });
 
-/** Conditions of indexes, as statements repeat them. */
 export const whereReadable = "type = 0 AND registered_at IS NOT NULL AND service_id IS NOT NULL";
 export const whereUnreadable = "type = 0 AND registered_at IS NOT NULL AND service_id IS NULL";
 /** What `subjects.flag` says. */
@@ -197,7 +196,6 @@ export const never = Number.MAX_SAFE_INTEGER;
 /** What `queue.state` says. `exchange`: a proxied request of a process, which has a minute to settle it. */
 export const queueState = { waiting: 0, held: 1, parked: 2, exchange: 3 } as const;
 
-/** The condition of the index of parked rows. */
 export const whereParked = `state = ${queueState.parked}`;
 
 /** Everything that waits. `lane` keeps an order: the subject of an ordered or parked delivery, else -event. */
@@ -214,7 +212,6 @@ export const queue = table(
     /** Attempts since it was planned or replayed, which count toward the limit. */
     spent: int,
     replays: int,
-    /** Of the last failed attempt. */
     cause: text.orNull,
   },
   {
@@ -229,7 +226,6 @@ export const queue = table(
   },
 );
 
-/** What `deliveries.state` says. */
 export const settledState = { delivered: 0, dead: 1 } as const;
 
 /** What is settled, with its last attempt. */
@@ -257,14 +253,12 @@ export const deliveries = table(
   { key: ["event", "route"], indexes: { dead: { on: ["route", "event", "cause"], where: `state = ${settledState.dead}` } } },
 );
 
-/** The attempts that settled nothing. */
 export const attempts = table(
   "attempts",
   { event: int, route: text, number: int, at: int, took_ms: int, status: int.orNull, error: text.orNull, response: bytes.orNull },
   { key: ["event", "route", "number"] },
 );
 
-/** The condition of the index of polls that are to come. */
 export const wherePolled = "next_at IS NOT NULL";
 
 /** Messages that are polled, and when next. Null: the service does not know the message. */
@@ -290,7 +284,6 @@ export const polls = table(
   },
 );
 
-/** The condition of the index of events that wait for their hydration. */
 export const whereHydrating = `state = ${hydrationStates.indexOf("waiting")}`;
 
 /** Truncated events. `more`: the outcome of the hydration as JSON; null while it waits. */

@@ -158,7 +158,6 @@ export function remove<Item>(of: Removal, ...rows: Items<object, Item>): Typed<b
 /** Rows of counters. Sort the rows by key. */
 export const add = (sums: Sums, rows: readonly object[]): Op => ({ op: "add", sums, rows });
 
-/** The next numbers of a table with `seq`. */
 export const numbers = (table: Table, count: number): Typed<number[]> => ({ op: "numbers", table, count });
 
 type Result<O> = O extends { readonly result?: infer R } ? Exclude<R, undefined> : undefined;
@@ -168,7 +167,6 @@ export function* together<const O extends readonly Op[]>(ops: O): Work<{ -readon
   return yield { op: "together", ops };
 }
 
-/** One operation. */
 export function* ask<R>(op: Typed<R>): Work<R> {
   return yield op;
 }

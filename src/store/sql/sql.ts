@@ -79,7 +79,6 @@ export function render({ texts, values }: Sql, engine: Engine): Rendered {
 type Column<V> = Sql & { readonly column?: V };
 type ColumnsOf<T extends Table> = { readonly [K in ColumnOf<T>]: Column<T["columns"][K] extends Kind<infer V> ? V : never> };
 
-/** The columns of a table under an alias. */
 export function as<T extends Table>(table: T, alias: string): ColumnsOf<T> {
   return Object.fromEntries(table.names.map((name) => [name, raw(`${alias}."${name}"`)])) as unknown as ColumnsOf<T>;
 }
@@ -87,7 +86,6 @@ export function as<T extends Table>(table: T, alias: string): ColumnsOf<T> {
 /** An expression with the type of its value. */
 export const typed = <V>(part: Sql): Column<V> => part;
 
-/** Bytes as lower-case hex. */
 export const hexOf = (part: Sql): Column<string> => sql`${raw("lower(hex(", "encode(")}${part}${raw("))", ", 'hex')")}`;
 
 type Selected<L> = { -readonly [K in keyof L]: L[K] extends Column<infer V> ? Exclude<V, undefined> : never };

@@ -9,9 +9,7 @@ import { holderOf, lockFile } from "./file.ts";
 import { createInspecting } from "./inspecting.ts";
 
 export interface BackupOrder {
-  /** The store's file. */
   readonly path: string;
-  /** The backup. */
   readonly file: string;
   /** Whether an existing target is replaced. A restore keeps it under another name. */
   readonly replace: boolean;
@@ -35,7 +33,6 @@ export interface BackupReport {
 }
 
 export interface RestoreReport {
-  /** Where the store is now. */
   readonly path: string;
   readonly bytes: number;
   /** Where the store that was there before is kept. Null: there was none. */
@@ -44,7 +41,6 @@ export interface RestoreReport {
   readonly tookMs: number;
 }
 
-/** Ends the names of unfinished files. */
 const partialEnding = ".partial";
 /** The name of the finished file in one of an unfinished file. */
 export const ofPartial = /^(.*)\.[0-9a-f]{8}\.partial(?:-journal|-wal|-shm)?$/;
@@ -197,9 +193,7 @@ async function inspect<T>(path: string, signal: AbortSignal, use: (inspecting: R
 }
 
 interface VerifyOptions extends Pick<BackupOrder, "progress" | "signal"> {
-  /** The file that the copy is of, for errors. */
   readonly file: string;
-  /** What to do when that is damaged. */
   readonly remedy: string;
   readonly now: number;
 }

@@ -17,7 +17,6 @@ const formerIds = new Map([
   [0x77616d31, "1.x before its release, which this version cannot read"],
 ]);
 
-/** How the file is written. */
 export function tune(db: Db, fresh: boolean): void {
   // Works only while the file is empty. Retention then returns freed pages to the disk (createGiveBack).
   if (fresh) db.pragma("auto_vacuum = INCREMENTAL");
@@ -73,7 +72,6 @@ export function openForWriting(path: string, holder: string, instance: string): 
 /** Opens the file read-only, beside the process that writes it. */
 export const openForReading = (path: string): Db => open(path, 2_000, true);
 
-/** Opens the file beside the process that writes it, for one write. */
 export function openBeside(path: string, waitsMs: number): Db {
   const db = open(path, waitsMs, false);
   db.pragma("synchronous = FULL");

@@ -29,7 +29,6 @@ if (process.platform === "linux") {
   }
 }
 
-/** Steps through a read. */
 function stepping(db: Db) {
   const runner = createSqliteRunner(db);
   return async <T>(work: Work<T>): Promise<T> => {

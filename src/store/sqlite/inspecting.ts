@@ -14,7 +14,6 @@ export type Call<Reads> = <Name extends keyof Reads & string>(name: Name, ...arg
 type ArgsOf<Read> = Read extends (...args: infer Args) => unknown ? Args : never;
 type Answer<Read> = Read extends (...args: never[]) => infer Result ? Promise<Awaited<Result>> : never;
 
-/** Threads that read one file. */
 export interface FileInspecting extends Inspecting {
   readonly page: Call<PageReads>;
   /** Copies the store as it is now into the empty file `to`; `checked` counts pages. */

@@ -29,7 +29,6 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
   /** Set once SQLite reports damage. Nothing is written after that, because the next write may not detect it. */
   let damage: StoreUnavailable | null = null;
 
-  /** Null while the file is in place and whole. */
   function refusal(): StoreUnavailable | null {
     const wrong = checkPlace();
     if (wrong === null && damage === null) return null;
@@ -77,7 +76,6 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
   return translateErrors(
     {
       ...written,
-      /** Runs a read at once. */
       look: runner.read,
       browse: createBrowsing(db, written.read, inspecting.page),
       inspecting,
@@ -91,7 +89,6 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
         news.wake(route);
         return resumed;
       },
-      /** False while the file is deleted or replaced. */
       isInPlace: () => refusal() === null,
       async close(): Promise<void> {
         await written.flush();
@@ -120,7 +117,6 @@ function openLocked(path: string, instance: string) {
   }
 }
 
-/** What the parts of this process tell each other about the store. */
 function createNews() {
   const dueListeners = new Set<DueListener>();
   const waiting = new Set<() => void>();
@@ -129,7 +125,6 @@ function createNews() {
     announce(due: readonly DueDelivery[]): void {
       for (const listener of dueListeners) listener.offer(due);
     },
-    /** Another change to the deliveries of a route. */
     wake(route: string): void {
       for (const listener of dueListeners) listener.wake(route);
     },

@@ -11,7 +11,6 @@ export function openReader(path: string) {
   const runner = createSqliteRunner(db);
   const inspecting = createInspecting(path);
   return {
-    /** Runs a read at once. */
     look: runner.read,
     read: createReading(runner),
     file: readFile(db),
@@ -23,19 +22,16 @@ export function openReader(path: string) {
   };
 }
 
-/** The reads of `doctor` about the file itself. */
 function readFile(db: Db) {
   return {
     /** The process that opened the file last for writing, such as `process 123 on host`. */
     holder: (): string | null => readFileKey(db, "holder"),
-    /** Id of that process. */
     instance: (): string | null => readFileKey(db, "instance"),
     /** Bytes of the file without its free pages. */
     usedBytes(): number {
       const pages = (name: string) => db.pragma(name, { simple: true }) as number;
       return (pages("page_count") - pages("freelist_count")) * pages("page_size");
     },
-    /** The first fault that SQLite's check of the whole file finds, or null. */
     findDamage(): string | null {
       const found = db.pragma("quick_check(1)", { simple: true }) as string;
       return found === "ok" ? null : found;

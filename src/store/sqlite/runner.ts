@@ -54,7 +54,6 @@ export function createSqliteRunner(db: Database.Database) {
     }
   }
 
-  /** For each row, whether it changed one. */
   function change(key: Change | Removal, text: () => string, names: readonly string[], rows: readonly object[]): boolean[] {
     let known = changes.get(key);
     if (known === undefined) {
@@ -87,7 +86,6 @@ export function createSqliteRunner(db: Database.Database) {
   }
 
   return {
-    /** One operation. */
     run,
     /** Outside of a transaction of its own: a read, or a part of a larger transaction. */
     now,

@@ -57,7 +57,6 @@ async function findDamage(db: Db): Promise<string | null> {
   return null;
 }
 
-/** What a copy holds. */
 export interface Copied {
   /** When its content was read, in unix ms: it has everything that was committed before. */
   readonly at: number;

@@ -7,7 +7,7 @@ import type { MessageState, RunState, Step, TrackedState, Tracking } from "../..
 import { type Facts, nothingTracked, parking, planArrival } from "../../track/planning.ts";
 import type { AcceptOutcome, Rules } from "../port.ts";
 import { codeOf, packEventId, packHeaders } from "../schema/codes.ts";
-import { events, ids, plans, queue, type RowOf, subjects } from "../schema/tables.ts";
+import { events, ids as idsTable, plans, queue, type RowOf, subjects } from "../schema/tables.ts";
 import { ask, change, find, findOrNumber, insert, insertMissing, look, set, together, update, type Work } from "../sql/ops.ts";
 import { type Counts, countSecret } from "./counts.ts";
 import { type Beginning, beginHydrations } from "./hydrations.ts";
@@ -45,17 +45,9 @@ export interface AcceptedBatch {
   readonly plans: readonly NumberedPlan[];
 }
 
-type EventRow = RowOf<typeof events>;
-
 /** Only these: each value that is read costs about 80 ns, and a buffer six times as much. */
 const heardOf = [
-  "seq",
-  "type",
-  "service_id",
-  "reference",
-  "metadata",
-  "registered_at",
-  "registered_sent_at",
+  ...(["seq", "type", "service_id", "reference", "metadata", "registered_at", "registered_sent_at"] as const),
   ...movedColumns,
   "missing",
 ] as const;
@@ -71,11 +63,8 @@ const repeated = change(events, [], { add: ["duplicates", "conflicts"] });
 export function* accept(arriving: readonly Arriving[], parts: AcceptParts, counts: Counts): Work<AcceptedBatch> {
   const faults = arriving.map(({ event }) => unstorable(event));
   if (faults.every((fault) => fault === null)) return yield* acceptStorable(arriving, parts, counts);
-  const { outcomes, plans } = yield* acceptStorable(
-    arriving.filter((_, place) => faults[place] === null),
-    parts,
-    counts,
-  );
+  const storable = arriving.filter((_, place) => faults[place] === null);
+  const { outcomes, plans } = yield* acceptStorable(storable, parts, counts);
   const bodies = arriving.flatMap(({ event }, place) => {
     const error = faults[place] ?? null;
     const id = event.format === undefined ? {} : { id: event.envelope.id };
@@ -95,27 +84,32 @@ const outcomeOf = ({ result, seq }: Quarantined): AcceptOutcome =>
   result === "duplicate" ? { result: "duplicate", seq, conflict: false } : { result: "accepted", seq, disposition: "quarantined", due: [] };
 
 function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, counts: Counts): Work<AcceptedBatch> {
-  const named = nameAll(arriving);
-  const { about, keys } = named;
+  const { ids, idOf, about, aboutOf } = nameAll(arriving);
+  yield* findKept(arriving, ids, idOf);
+  const unkept = ids.filter(({ known }) => known === null);
   // The ids come after the locks of the subjects: another receiver may have stored the event while this one waited for them.
-  const { kept, released } = yield* keptIds(arriving, named);
   // Each that is not found takes a number.
-  const unkept = kept.size === 0 ? named.ids : named.ids.filter((_, place) => !kept.has(place));
-  const [heard, found] = yield* together([findOrNumber(heardSubject, keys), findOrNumber(knownEvent, unkept)]);
-  const known = kept.size === 0 ? found : spread(found, named.ids.length, kept);
-  const { fresh, repeats } = sortOut(named, known);
+  const [heard, found] = yield* together([
+    findOrNumber(
+      heardSubject,
+      about.map(({ key, account }) => [key, account]),
+    ),
+    findOrNumber(
+      knownEvent,
+      unkept.map(({ key, account }) => [key, account]),
+    ),
+  ]);
+  for (const [place, id] of unkept.entries()) id.known = found[place] as Known;
+  const trackedOf = new Map(about.map((one, place) => [one, begin(one, heard[place] as (typeof heard)[number])]));
 
-  const tracked: Tracked[] = about.map(([key, { account, name, type }], place) => {
-    const row = heard[place] as (typeof heard)[number];
-    if (typeof row !== "number") return { row, added: null, isChanged: false, isRevived: false };
-    const added = newSubject({ seq: row, type, account, key, name });
-    return { row: added, added, isChanged: false, isRevived: false };
-  });
-  const bySubject = new Map(
-    about.map(([, { name, account, type }], place) => [subjectName(account, type, name), tracked[place] as Tracked]),
-  );
-  const judged = fresh.map(({ place, id, seq }) => judge(arriving[place] as Arriving, id, seq, bySubject, parts, counts));
-
+  const judged: JudgedEvent[] = [];
+  for (const [place, one] of arriving.entries()) {
+    const id = idOf[place] as Id;
+    if (typeof id.known !== "number" || id.judged !== null) continue;
+    const name = aboutOf[place] ?? null;
+    id.judged = judge(one, place, id, name === null ? null : (trackedOf.get(name) ?? null), parts, counts);
+    judged.push(id.judged);
+  }
   // A new message has nothing open.
   const lanes = lanesToLookAt(
     parts.rules,
@@ -123,41 +117,37 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
   );
   const newPlans = distinctPlans(judged.map(({ plan }) => plan)).filter(({ id }) => !parts.plans.isStored(id));
   const [inLanes, storedPlans] = yield* together([find(openInLane, lanes), find(knownPlan, newPlans, ({ id }) => [id])]);
-  const unstored = unstoredPlans(newPlans, storedPlans);
   const open = new Set(lanes.flatMap(([lane, route], place) => (inLanes[place] === undefined ? [] : [laneKey(lane, route)])));
 
   const outcomes: AcceptOutcome[] = new Array(arriving.length);
   const queued: Queued[] = [];
-  for (const [index, one] of judged.entries()) {
+  for (const one of judged) {
     const { rows: own, due } = queueRows(parts.rules, one, open);
     queued.push(...own);
-    outcomes[(fresh[index] as Fresh).place] = { result: "accepted", seq: one.seq, disposition: one.disposition, due };
+    outcomes[one.place] = { result: "accepted", seq: one.seq, disposition: one.disposition, due };
   }
-  const changed = repeatCounts(arriving, repeats, judged, outcomes, counts);
+  const changed = repeatCounts(arriving, idOf, outcomes, counts);
+  const tracked = [...trackedOf.values()];
   yield* together([
-    insertMissing(plans, unstored),
+    insertMissing(plans, unstoredPlans(newPlans, storedPlans)),
     insert(
       subjects,
       tracked.flatMap(({ added, isChanged }) => (added !== null && isChanged ? [added] : [])),
     ),
     set(
       moved,
-      tracked.filter(({ added, isChanged }) => added === null && isChanged),
-      ({ row }) => row,
+      tracked.flatMap(({ row, added, isChanged }) => (added === null && isChanged ? [row] : [])),
     ),
     insert(events, judged, ({ row }) => row),
     update(repeated, changed),
     insert(queue, queued),
     insert(
-      ids,
-      fresh.flatMap(({ place, id, seq }) => {
-        const { event } = arriving[place] as Arriving;
-        return event.format === undefined || released.has(place) ? [] : [idRow(id, seq, event.receivedAt)];
-      }),
+      idsTable,
+      judged.flatMap(({ id, seq, receivedAt }) => (id.isDerived && !id.isReleased ? [idRow(id.key, seq, receivedAt)] : [])),
     ),
     update(
       movedId,
-      fresh.flatMap(({ place, id, seq }) => (released.has(place) ? [{ id, seq }] : [])),
+      judged.flatMap(({ id, seq }) => (id.isReleased ? [{ id: id.key, seq }] : [])),
     ),
   ]);
   const hydrating = judged.flatMap(({ hydration }) => hydration ?? []);
@@ -165,6 +155,72 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
   const revived = tracked.filter(({ isRevived }) => isRevived);
   if (revived.length > 0) yield* pollAgain(revived.map(({ row }) => row));
   return { outcomes, plans: newPlans };
+}
+
+/** A stored event, or the number of a new one. */
+type Known = { readonly seq: number; readonly body?: Buffer } | number;
+
+/** An id of the batch, which several of its events may have. */
+interface Id {
+  readonly key: Buffer;
+  readonly account: string;
+  /** By a format. Such an id outlives its event. */
+  readonly isDerived: boolean;
+  /** Null: not looked up yet. */
+  known: Known | null;
+  /** Its body was kept as unassigned until now. */
+  isReleased: boolean;
+  /** The event of the batch that is new under it. */
+  judged: JudgedEvent | null;
+}
+
+interface About {
+  readonly key: Buffer;
+  readonly account: string;
+  readonly name: string;
+  readonly type: 0 | 1;
+}
+
+/** Each id and each subject once, and which of them the events have. Subjects are sorted, so that two receivers lock them in one order. */
+function nameAll(arriving: readonly Arriving[]) {
+  const byId = new Map<string, Id>();
+  const bySubject = new Map<string, About>();
+  const idOf = arriving.map(({ event: { account, envelope, format } }) => {
+    const name = `${account}\0${envelope.id}`;
+    let id = byId.get(name);
+    if (id === undefined) {
+      id = { key: packEventId(envelope.id), account, isDerived: format !== undefined, known: null, isReleased: false, judged: null };
+      byId.set(name, id);
+    }
+    return id;
+  });
+  const aboutOf = arriving.map(({ event: { account, subject } }) => {
+    if (subject.type === "none") return null;
+    const [type, name] = subject.type === "message" ? ([0, subject.wamid] as const) : ([1, subject.runId] as const);
+    const full = `${type}${account}\0${name}`;
+    let about = bySubject.get(full);
+    if (about === undefined) {
+      about = { key: type === 0 ? keyOf(name) : keyOfRun(name), account, name, type };
+      bySubject.set(full, about);
+    }
+    return about;
+  });
+  const about = [...bySubject.values()].sort((a, b) => byKey([a.key, a.account], [b.key, b.account]));
+  return { ids: [...byId.values()], idOf, about, aboutOf };
+}
+
+/** Looks up derived ids, which may have outlived their events. One whose body is released now is free again. */
+function* findKept(arriving: readonly Arriving[], ids: readonly Id[], idOf: readonly Id[]): Work<void> {
+  const derived = ids.filter(({ isDerived }) => isDerived);
+  if (derived.length === 0) return;
+  const found = yield* ask(find(knownId, derived, ({ key }) => [key]));
+  for (const [place, id] of derived.entries()) id.known = found[place] ?? null;
+  for (const [place, { event }] of arriving.entries()) {
+    const id = idOf[place] as Id;
+    if (event.releaseOf === undefined || typeof id.known !== "object" || id.known?.seq !== event.releaseOf) continue;
+    id.known = null;
+    id.isReleased = true;
+  }
 }
 
 interface Tracked {
@@ -177,111 +233,15 @@ interface Tracked {
   isRevived: boolean;
 }
 
-interface Named {
-  /** The stored ids, each once, and which one an event has. */
-  readonly ids: readonly (readonly [id: Buffer, account: string])[];
-  readonly idOf: readonly number[];
-  /** Places of the ids that a format derived. */
-  readonly derived: readonly number[];
-  /** The subjects, sorted by key, so that two receivers lock them in one order. */
-  readonly about: readonly (readonly [key: Buffer, { readonly account: string; readonly name: string; readonly type: 0 | 1 }])[];
-  readonly keys: readonly (readonly [Buffer, string])[];
-}
-
-const subjectName = (account: string, type: 0 | 1, name: string): string => `${type}${account}\0${name}`;
-
-function nameAll(arriving: readonly Arriving[]): Named {
-  const byId = new Map<string, number>();
-  const ids: (readonly [Buffer, string])[] = [];
-  const derived: number[] = [];
-  const idOf = arriving.map(({ event: { account, envelope, format } }) => {
-    const name = `${account}\0${envelope.id}`;
-    let place = byId.get(name);
-    if (place === undefined) {
-      place = ids.push([packEventId(envelope.id), account]) - 1;
-      byId.set(name, place);
-      if (format !== undefined) derived.push(place);
-    }
-    return place;
-  });
-  const bySubject = new Map<string, readonly [Buffer, { account: string; name: string; type: 0 | 1 }]>();
-  for (const { event } of arriving) {
-    if (event.subject.type === "none") continue;
-    const name = event.subject.type === "message" ? event.subject.wamid : event.subject.runId;
-    const type = event.subject.type === "message" ? 0 : 1;
-    const full = subjectName(event.account, type, name);
-    if (!bySubject.has(full)) bySubject.set(full, [type === 0 ? keyOf(name) : keyOfRun(name), { account: event.account, name, type }]);
-  }
-  const about = [...bySubject.values()].sort(([a, { account: one }], [b, { account: other }]) => byKey([a, one], [b, other]));
-  return {
-    ids,
-    idOf,
-    derived,
-    about,
-    keys: about.map(([key, { account }]) => [key, account]),
-  };
-}
-
-interface Fresh {
-  readonly place: number;
-  readonly id: Buffer;
-  readonly seq: number;
-}
-
-interface Repeat {
-  /** The places of the repeat, and of the event of this batch that it repeats; null: it repeats a stored one. */
-  readonly place: number;
-  readonly first: number | null;
-  readonly stored: { readonly seq: number; readonly body?: Buffer } | null;
-}
-
-/**
- * The derived ids of the batch that have an event already, by their place in `ids`. `released`: places of events that were
- * kept as unassigned under their own id until now.
- */
-function* keptIds(arriving: readonly Arriving[], { ids, idOf, derived }: Named) {
-  const kept = new Map<number, { readonly seq: number }>();
-  const released = new Set<number>();
-  if (derived.length === 0) return { kept, released };
-  const rows = yield* ask(find(knownId, derived, (place) => [(ids[place] as (typeof ids)[number])[0]]));
-  for (const [index, row] of rows.entries()) if (row !== undefined) kept.set(derived[index] as number, row);
-  for (const [place, id] of idOf.entries()) {
-    const { releaseOf } = (arriving[place] as Arriving).event;
-    if (releaseOf === undefined || kept.get(id)?.seq !== releaseOf) continue;
-    kept.delete(id);
-    released.add(place);
-  }
-  return { kept, released };
-}
-
-type Known = { readonly seq: number; readonly body?: Buffer } | number;
-
-/** All ids in their order again: those found, and those kept. */
-function spread(found: readonly Known[], length: number, kept: ReadonlyMap<number, Known>): readonly Known[] {
-  const next = found.values();
-  return Array.from({ length }, (_, place) => kept.get(place) ?? (next.next().value as Known));
-}
-
-/** Which events are new, and which repeat a stored one or an earlier one of the batch. */
-function sortOut({ ids, idOf }: Named, known: readonly Known[]) {
-  const fresh: Fresh[] = [];
-  const repeats: Repeat[] = [];
-  const firsts = new Map<number, number>();
-  for (const [place, id] of idOf.entries()) {
-    const stored = known[id] as Known;
-    const first = firsts.get(id);
-    if (typeof stored !== "number") repeats.push({ place, first: null, stored });
-    else if (first !== undefined) repeats.push({ place, first, stored: null });
-    else {
-      firsts.set(id, place);
-      fresh.push({ place, id: (ids[id] as (typeof ids)[number])[0], seq: stored });
-    }
-  }
-  return { fresh, repeats };
+function begin(about: About, heard: Tracked["row"] | number): Tracked {
+  const added = typeof heard === "number" ? newSubject({ ...about, seq: heard }) : null;
+  return { row: added ?? (heard as Tracked["row"]), added, isChanged: false, isRevived: false };
 }
 
 interface JudgedEvent extends Judged {
-  readonly row: EventRow;
+  readonly place: number;
+  readonly id: Id;
+  readonly row: RowOf<typeof events>;
   readonly plan: NumberedPlan;
   readonly disposition: string;
   readonly isNewSubject: boolean;
@@ -291,20 +251,19 @@ interface JudgedEvent extends Judged {
 /** Tracks and plans one event. Changes the row of its subject. */
 function judge(
   { event, proxyRoute }: Arriving,
-  id: Buffer,
-  seq: number,
-  bySubject: ReadonlyMap<string, Tracked>,
+  place: number,
+  id: Id,
+  about: Tracked | null,
   { rules, plans: numbersOf }: AcceptParts,
   counts: Counts,
 ): JudgedEvent {
   const { account, source, envelope, receivedAt, subject: of } = event;
   const createdAt = createdAtOf(envelope, receivedAt);
   const minute = Math.floor(receivedAt / minuteMs);
-  const name = of.type === "message" ? of.wamid : of.type === "run" ? of.runId : null;
-  const about = name === null ? undefined : bySubject.get(subjectName(account, of.type === "message" ? 0 : 1, name));
+  const seq = id.known as number;
   let tracking: Tracking = nothingTracked;
   let error: unknown;
-  if (about !== undefined && of.type !== "none") {
+  if (about !== null && of.type !== "none") {
     const { row } = about;
     if (row.missing !== null) about.isRevived = true;
     if (about.added !== null && !about.isChanged) {
@@ -326,7 +285,7 @@ function judge(
     }
   }
   const truncated = isTruncated(envelope);
-  const start = truncated ? rules.hydration({ event: envelope.event, account, hasSubject: about !== undefined }) : null;
+  const start = truncated ? rules.hydration({ event: envelope.event, account, hasSubject: about !== null }) : null;
   const isHydrating = start?.state === "waiting";
   const status = of.type === "none" ? null : of.status;
   const errorCode = of.type === "message" ? of.errorCode : null;
@@ -346,10 +305,12 @@ function judge(
   counts.add({ at: minute, account, series: "events", of: source, label: plan.disposition }, 1);
   countSecret(counts, event, "secret");
   return {
+    place,
+    id,
     seq,
     account,
     subject: about?.row.seq ?? null,
-    isNewSubject: about !== undefined && about.added !== null,
+    isNewSubject: about !== null && about.added !== null,
     receivedAt,
     verdicts: plan.verdicts,
     disposition: plan.disposition,
@@ -360,7 +321,7 @@ function judge(
     row: {
       seq,
       account,
-      id,
+      id: id.key,
       kind: envelope.event,
       format: event.format ?? null,
       request: event.place === undefined ? null : (event.request ?? null),
@@ -408,24 +369,18 @@ function stepSubject(
   return { state, tracking: { ...facts, previousStatus: before.status, status: state.status, errorCode, transition } };
 }
 
-/** Counts repeats and conflicts on the stored rows that they repeat. Those of this batch are not stored yet. */
-function repeatCounts(
-  arriving: readonly Arriving[],
-  repeats: readonly Repeat[],
-  judged: readonly JudgedEvent[],
-  outcomes: AcceptOutcome[],
-  counts: Counts,
-) {
-  const bySeq = new Map(judged.map(({ seq, row }) => [seq, row]));
+/** Counts repeats and conflicts on the rows that they repeat. Returns those that are stored already. */
+function repeatCounts(arriving: readonly Arriving[], idOf: readonly Id[], outcomes: AcceptOutcome[], counts: Counts) {
   const changed = new Map<number, { seq: number; duplicates: number; conflicts: number }>();
-  for (const { place, first, stored } of repeats) {
-    const { event } = arriving[place] as Arriving;
+  for (const [place, { event }] of arriving.entries()) {
+    if (outcomes[place] !== undefined) continue;
     countSecret(counts, event, "secretRepeats");
-    const seq = stored?.seq ?? (outcomes[first as number] as AcceptOutcome).seq;
-    const row = bySeq.get(seq) ?? changed.get(seq) ?? { seq, duplicates: 0, conflicts: 0 };
-    if (stored !== null) changed.set(seq, row);
+    const { known, judged } = idOf[place] as Id;
+    const { seq, body } = judged?.row ?? (known as Exclude<Known, number>);
+    const row = judged?.row ?? changed.get(seq) ?? { seq, duplicates: 0, conflicts: 0 };
+    if (judged === null) changed.set(seq, row);
     // Its id says that it is the same, whatever the request around it had.
-    const conflict = event.format === undefined && !(stored?.body ?? (bySeq.get(seq) as EventRow).body).equals(event.body);
+    const conflict = event.format === undefined && body?.equals(event.body) !== true;
     row.duplicates += 1;
     if (conflict) row.conflicts += 1;
     outcomes[place] = { result: "duplicate", seq, conflict };

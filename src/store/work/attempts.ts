@@ -54,7 +54,6 @@ const sent = look(
 const about = look(subjects, ["seq"], ["type", "name", "service_id", "reference", "metadata", "registered_at"]);
 const hydration = look(hydrations, ["event"], ["state", "more"]);
 
-/** The places of the next due deliveries, which an index has. */
 export function* duePlaces({ route, from, now, limit, shard }: DueRange): Work<readonly QueuePlace[]> {
   return yield* rows(
     dueKeys`FROM queue q
@@ -227,7 +226,6 @@ interface AttemptKey {
   readonly lane: number;
   readonly route: string;
   readonly event: number;
-  /** Before the attempt. */
   readonly attempts: number;
 }
 
@@ -246,7 +244,6 @@ function compareKeys(a: AttemptKey, b: AttemptKey): number {
 const spentAfter = ({ settled, delivery }: Settling): number =>
   delivery.spent + (settled.to === "waiting" && settled.spares === true ? 0 : 1);
 
-/** The cause of the last failed attempt. */
 const causeAfter = ({ settled, attempt, delivery }: Settling): string | null =>
   settled.to === "delivered" ? delivery.cause : outcomeOf(attempt.result);
 

@@ -159,7 +159,6 @@ const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 type CounterRow = RowOf<typeof counters>;
 
-/** Acknowledgements by unix minute and bucket. */
 export type Acknowledged = Map<number, Map<number, number>>;
 
 /** A write of the gathered acknowledgements happens at the latest after this time. */
@@ -197,7 +196,6 @@ export function createAcknowledgements(write: (acknowledged: Acknowledged) => Pr
       note(Math.floor(at / minuteMs), bucketOf(tookMs), 1);
       timer ??= setTimeout(() => void flush(), acknowledgedEveryMs).unref();
     },
-    /** Writes what is gathered. */
     flush,
   };
 }
@@ -247,7 +245,6 @@ export function* rollUp(now: number, limit: number): Work<number> {
 const gauges: ReadonlySet<string> = new Set(gaugeNames);
 const hourKey = ({ at, account, series, of, label }: CounterRow): string => JSON.stringify([atOfHour(at), account, series, of, label]);
 
-/** The row of an hour, from the rows of some of its minutes. */
 function hourOf(minutes: readonly CounterRow[]): CounterRow {
   const [first] = minutes as [CounterRow, ...CounterRow[]];
   const counts = minutes.map(({ n }) => n);

@@ -93,7 +93,6 @@ const tracked = select({
   missing: s.missing,
 });
 
-/** Accounts with truncated events that wait. */
 export function* waitingAccounts(): Work<readonly string[]> {
   return (yield* rows(waiting)).map(({ account }) => account);
 }
@@ -151,7 +150,6 @@ export function* callsFor(event: number, account: string): Work<number> {
   return open !== null && event <= open.through ? open.polled : 0;
 }
 
-/** Notes calls of the pass, and when messages were read. */
 export function* noteReads(pass: Covering, polled: number, read: readonly ReadMessage[]): Work<void> {
   const open = yield* ownPass(pass);
   if (open !== null) yield* put(passKey(pass.account), { ...open, polled: open.polled + polled });
@@ -213,7 +211,6 @@ const message = look(subjects, ["key", "account"], ["seq"]);
 const settles = change(hydrations, ["state", "target", "subject", "more"], { isLocked: true });
 const withoutTarget = change(hydrations, ["target"], { isLocked: true });
 
-/** The distinct ids of covered events. */
 export function* targets(pass: Covering, limit: number): Work<readonly string[]> {
   const found = yield* rows(
     sql<{ target: string }>`SELECT DISTINCT ${h.target} ${waitingOf(pass)} AND h.target IS NOT NULL LIMIT ${limit}`,
@@ -239,7 +236,6 @@ export function* settleTarget(
   return yield* settleSome(pass, found, { reason: null, unknown: 0, subject: row?.seq ?? null, polled: 1 }, now, parts);
 }
 
-/** Ends covered events, at most `limit` of them. */
 export function* settleCovered(
   pass: Covering,
   { reason, unknown, receivedBy }: HydrationEnd,

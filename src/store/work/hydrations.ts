@@ -15,7 +15,6 @@ export interface HydrationOutcome extends Omit<HydrationBrief, "state"> {
   readonly settledAt: number;
 }
 
-/** A truncated event that is accepted. */
 export interface Beginning {
   readonly seq: number;
   readonly event: ReceivedEvent;

@@ -42,7 +42,6 @@ export function* lostLeases(names: readonly string[], held: NonNullable<Held>): 
 const isSame = (a: Lease | null, b: Lease | undefined): boolean =>
   a !== null && b !== undefined && a.holder === b.holder && a.epoch === b.epoch;
 
-/** Shows that a worker lives, and which routes its settings have. */
 export function* beat(worker: string, now: number, routes: readonly string[] = []): Work<void> {
   yield* put(heartbeatKey(worker), { at: now, routes } satisfies Heartbeat, now + forgottenAfterMs);
 }
@@ -114,12 +113,10 @@ export function* handBack(route: string, lease: Lease): Work<void> {
   if (isSame(stored, lease)) yield* put(leaseKey(route), { ...lease, holder: nobody });
 }
 
-/** The worker ends, and has given back its leases. */
 export function* leave(worker: string): Work<void> {
   yield* put(heartbeatKey(worker), null);
 }
 
-/** This process, as it opened the store. */
 export interface Process {
   /** New with each opening. */
   readonly id: string;

@@ -37,7 +37,6 @@ export interface ParkingParts {
  */
 export type Ending = SubjectRow | "expired" | "replaced" | "hydrated";
 
-/** An event that may be parked. */
 export interface Parked {
   readonly seq: number;
   readonly ending: Ending;
@@ -130,7 +129,6 @@ function* findOpen(parked: readonly Parked[]): Work<Open[]> {
   });
 }
 
-/** The rows of the queue that a parked event has. */
 function parkedKeys({ event: { seq, subject }, kept }: Open): [lane: number, route: string, event: number][] {
   return kept.flatMap(([route, verdict]) => (verdict === "park" ? [[subject ?? -seq, route, seq]] : []));
 }
@@ -188,7 +186,6 @@ function createConclusion(rules: Rules) {
 
 type JudgedColumns = Pick<RowOf<typeof events>, "account" | "source" | "format" | "status" | "previous_status" | "error_code" | "moved">;
 
-/** A stored event, as the planner takes it. */
 export function storedEvent({ account, source, format, status, previous_status, error_code, moved }: JudgedColumns, body: Buffer) {
   return { account, source, format, body, status, previousStatus: previous_status, errorCode: error_code, moved: moved === 1 };
 }
@@ -233,7 +230,6 @@ const unfinished = removal(state);
 const notesFrom = "release/";
 const notesTo = "release0";
 const noteOf = (subject: number) => `${notesFrom}${subject}`;
-/** Most subjects whose release one step continues. */
 const mostSubjects = 50;
 
 /**
@@ -253,7 +249,6 @@ export function* releaseFor(subjects: readonly SubjectRow[], most: number, at: n
   return { released: concluded, freed, left: having.flatMap(({ seq }, place) => (more[place] === undefined ? [] : [seq])) };
 }
 
-/** Notes subjects whose release a later step continues. */
 export function* continueLater(subjects: readonly number[]): Work<void> {
   const notes = subjects.map((subject) => ({ key: noteOf(subject), value: "{}", version: 1, until: null }));
   yield insertMissing(state, notes);

@@ -36,7 +36,6 @@ export function unstoredPlans(
 
 export type PlanNumbers = ReturnType<typeof createPlanNumbers>;
 
-/** The numbers of plans, and which of them are stored. */
 export function createPlanNumbers() {
   // The planner returns the same object for the same verdicts, so nearly all are found by identity.
   const byIdentity = new WeakMap<DeliveryPlan["verdicts"], NumberedPlan>();

@@ -140,7 +140,6 @@ export function* countPolls({ account, dueBy, after, from, resting, rare }: Poll
   return { due: dueNow, unpollable, missing: unknown };
 }
 
-/** The message has none of these statuses. */
 const isNone = (statuses: readonly string[]): Sql | undefined =>
   statuses.length === 0 ? undefined : sql`NOT (coalesce(s.status, '') IN ${statuses})`;
 

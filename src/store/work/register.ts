@@ -149,7 +149,6 @@ function registeredRow(row: SubjectRow, facts: MessageFacts | null, at: number):
   };
 }
 
-/** A message or run that the relay sent. */
 export interface Sent {
   readonly account: string;
   readonly sent: SentSubject;
@@ -250,7 +249,6 @@ function* registerRuns(runs: readonly SentRun[], parts: ParkingParts): Work<(rea
   });
 }
 
-/** The rows of what was sent, by account and name. */
 function* stored(batch: readonly Sent[]): Work<Map<string, SubjectRow>> {
   const rows = yield* ask(find(ownSubject, keysOf(batch)));
   return new Map(rows.flatMap((row) => (row === undefined ? [] : [[fullName(row.account, row.name), row]])));

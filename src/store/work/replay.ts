@@ -17,7 +17,6 @@ interface Replaying {
   readonly at: number;
 }
 
-/** A delivery to retry, in whatever state it is. */
 export type Retrying = Omit<Replaying, "states">;
 
 export interface ReplayingFound {
@@ -231,7 +230,6 @@ function walkSettled({ states }: ReplayFilter, { route, event }: ReplayCursor, l
   return rows(settledRows`FROM deliveries d WHERE (d.event, d.route) > (${event}, ${route}) ORDER BY d.event, d.route LIMIT ${limit}`);
 }
 
-/** Those whose events match. */
 function* ofEvents(found: readonly Walked[], { errorCode, from, to }: ReplayFilter): Work<readonly Walked[]> {
   if (errorCode === undefined && from === undefined && to === undefined) return found;
   const stored = yield* ask(find(eventRow, found, ({ event }) => [event]));

@@ -1,4 +1,5 @@
 import type { Purged, RetentionTimes } from "../port.ts";
+import type { SeqRange } from "../read/pages.ts";
 import { codeOf } from "../schema/codes.ts";
 import { attempts, deliveries, events, hydrations, ids, polls, state, subjects } from "../schema/tables.ts";
 import { ask, find, first, lock, look, query, type Removal, removal, remove, rows, together, type Work } from "../sql/ops.ts";
@@ -10,23 +11,39 @@ import { lockSubjects, type SubjectRow } from "./subject-rows.ts";
 
 const nothing: Purged = { events: 0, deliveries: 0, messages: 0, done: false };
 
-type Phase = "ignored" | "events" | "subjects" | "ids" | "state" | "minutes" | "hours" | "pages";
-
-/** Where a pass is. `after`: the seq that it reached. */
-interface Place {
-  readonly phase: Phase;
-  readonly after: number;
-}
-
+/** A phase ends when it read fewer rows than it might. `after`: the seq that its walk reached. */
 interface Step {
-  readonly purged: Purged;
-  readonly place: Place;
+  readonly read: number;
+  readonly after?: number;
+  readonly purged?: Partial<Purged>;
 }
 
-const startOf = (phase: Phase): Place => ({ phase, after: 0 });
+interface Asked {
+  readonly after: number;
+  readonly now: number;
+  readonly keep: RetentionTimes;
+  readonly limit: number;
+}
+
+/** In their order. What they leave of pages goes back to the disk at the end. */
+const phases: readonly ((asked: Asked) => Work<Step>)[] = [
+  purgeIgnored,
+  purgeEvents,
+  purgeSubjects,
+  purgeIds,
+  purgeState,
+  function* minutes({ now, limit }) {
+    return { read: yield* rollUp(now, limit) };
+  },
+  function* hours({ now, keep, limit }) {
+    return { read: yield* purgeHours(now, keep.history, limit) };
+  },
+];
 
 /** How long upkeep may hold the thread that receives, without its commit, and the rows between two looks at the clock. */
 const turn = { ms: 2, rows: 50 };
+
+const start = { phase: 0, after: 0 };
 
 /**
  * Deletes rows past their retention, a few per call, so that receiving waits for one small transaction at most. Open
@@ -34,63 +51,35 @@ const turn = { ms: 2, rows: 50 };
  * the thread that receives.
  */
 export function createRetention(write: <T>(make: () => Work<T>) => Promise<T>, giveBack?: (pages: number) => boolean) {
-  let place = startOf("ignored");
+  let reached = start;
 
-  function* work(from: Place, now: number, keep: RetentionTimes, limit: number): Work<Step> {
+  function* work(from: typeof start, now: number, keep: RetentionTimes, limit: number): Work<{ sum: Purged; place: typeof start }> {
     const endAt = performance.now() + turn.ms;
     const atOnce = giveBack === undefined ? limit : Math.min(turn.rows, limit);
-    let sum = nothing;
+    const sum = { ...nothing };
     let place = from;
     for (let taken = 0; taken < limit; taken += atOnce) {
       const most = Math.min(atOnce, limit - taken);
-      if (place.phase === "pages") {
-        const done = giveBack?.(most) !== true;
-        if (done) return { purged: { ...sum, done }, place: startOf("ignored") };
+      const phase = phases[place.phase];
+      if (phase === undefined) {
+        if (giveBack?.(most) !== true) return { sum: { ...sum, done: true }, place: start };
       } else {
-        const { purged, place: next } = yield* step[place.phase](place, now, keep, most);
-        place = next;
-        sum = {
-          events: sum.events + purged.events,
-          deliveries: sum.deliveries + purged.deliveries,
-          messages: sum.messages + purged.messages,
-          done: false,
-        };
+        const { read, after = place.after, purged = {} } = yield* phase({ after: place.after, now, keep, limit: most });
+        place = read < most ? { phase: place.phase + 1, after: 0 } : { ...place, after };
+        for (const name of ["events", "deliveries", "messages"] as const) sum[name] += purged[name] ?? 0;
       }
       if (performance.now() >= endAt) break;
     }
-    return { purged: sum, place };
+    return { sum, place };
   }
 
   /** One step of up to `limit` rows. */
   return async function purge(now: number, keep: RetentionTimes, limit: number): Promise<Purged> {
-    const done = await write(() => work(place, now, keep, limit));
-    place = done.place;
-    return done.purged;
+    const { sum, place } = await write(() => work(reached, now, keep, limit));
+    reached = place;
+    return sum;
   };
 }
-
-type StepOf = (place: Place, now: number, keep: RetentionTimes, limit: number) => Work<Step>;
-
-const step: Readonly<Record<Exclude<Phase, "pages">, StepOf>> = {
-  *ignored(place, now, keep, limit) {
-    const taken = yield* purgeIgnored(now - keep.ignored, limit);
-    return { purged: { ...nothing, events: taken.purged }, place: taken.read < limit ? startOf("events") : place };
-  },
-  events: purgeEvents,
-  subjects: purgeSubjects,
-  *ids(place, now, _, limit) {
-    return { purged: nothing, place: (yield* purgeIds(now, limit)) < limit ? startOf("state") : place };
-  },
-  *state(place, now, _, limit) {
-    return { purged: nothing, place: (yield* purgeState(now, limit)) < limit ? startOf("minutes") : place };
-  },
-  *minutes(place, now, _, limit) {
-    return { purged: nothing, place: (yield* rollUp(now, limit)) < limit ? startOf("hours") : place };
-  },
-  *hours(place, now, keep, limit) {
-    return { purged: nothing, place: (yield* purgeHours(now, keep.history, limit)) < limit ? startOf("pages") : place };
-  },
-};
 
 const e = as(events, "e");
 const d = as(deliveries, "d");
@@ -116,7 +105,8 @@ const greatestOf = (table: typeof events | typeof subjects) =>
   first(select({ seq: typed<number | null>(raw("max(x.seq)")) })`FROM ${raw(table.name)} x`);
 
 /** Ignored events, the oldest first. Backfill may route one meanwhile. */
-function* purgeIgnored(before: number, limit: number): Work<{ readonly read: number; readonly purged: number }> {
+function* purgeIgnored({ now, keep, limit }: Asked): Work<Step> {
+  const before = now - keep.ignored;
   const greatest = (yield* greatestOf(events))?.seq ?? 0;
   const { ignored } = codeOf.disposition;
   const found = yield* rows(
@@ -124,10 +114,10 @@ function* purgeIgnored(before: number, limit: number): Work<{ readonly read: num
       WHERE e.disposition = ${raw(String(ignored))} AND e.received_at < ${before} AND e.seq < ${greatest}
       ORDER BY e.received_at LIMIT ${limit}`,
   );
-  if (found.length === 0) return { read: 0, purged: 0 };
+  if (found.length === 0) return { read: 0 };
   yield* notePurged("events", before);
   const sorted = found.map(({ seq }) => ({ seq, disposition: ignored })).sort((a, b) => a.seq - b.seq);
-  return { read: found.length, purged: yield* removeEvents(ignoredEvent, sorted) };
+  return { read: found.length, purged: { events: yield* removeEvents(ignoredEvent, sorted) } };
 }
 
 function* removeEvents(how: Removal, seqs: readonly { readonly seq: number }[]): Work<number> {
@@ -138,7 +128,7 @@ function* removeEvents(how: Removal, seqs: readonly { readonly seq: number }[]):
 }
 
 /** Deliveries that settled long ago, and old events that have none left. */
-function* purgeEvents({ after }: Place, now: number, keep: RetentionTimes, limit: number): Work<Step> {
+function* purgeEvents({ after, now, keep, limit }: Asked): Work<Step> {
   const walked = yield* rows(
     select({ seq: e.seq, receivedAt: e.received_at })`FROM events e WHERE e.seq > ${after} ORDER BY e.seq LIMIT ${limit}`,
   );
@@ -146,22 +136,14 @@ function* purgeEvents({ after }: Place, now: number, keep: RetentionTimes, limit
   const young = walked.findIndex(({ receivedAt }) => receivedAt >= horizon);
   const old = young === -1 ? walked : walked.slice(0, young);
   const last = old.at(-1)?.seq ?? after;
-  const place: Place = walked.length === limit && young === -1 ? { phase: "events", after: last } : startOf("subjects");
-  if (old.length === 0) return { purged: nothing, place };
-  const settled = yield* purgeDeliveries({ after, last }, now - keep.deliveries);
-  const ended = yield* purgeEnded(
-    old.filter(({ receivedAt }) => receivedAt < now - keep.events).map(({ seq }) => seq),
-    now - keep.events,
-  );
-  return { purged: { ...nothing, events: ended, deliveries: settled }, place };
+  const read = young === -1 ? walked.length : 0;
+  if (old.length === 0) return { read };
+  const deliveries = yield* purgeDeliveries({ after, last }, now - keep.deliveries);
+  const ended = old.filter(({ receivedAt }) => receivedAt < now - keep.events).map(({ seq }) => seq);
+  return { read, after: last, purged: { deliveries, events: yield* purgeEnded(ended, now - keep.events) } };
 }
 
-interface Range {
-  readonly after: number;
-  readonly last: number;
-}
-
-function* purgeDeliveries({ after, last }: Range, before: number): Work<number> {
+function* purgeDeliveries({ after, last }: SeqRange, before: number): Work<number> {
   const found = yield* rows(
     select({ event: d.event, route: d.route, settled_at: d.settled_at })`FROM deliveries d
       WHERE d.event > ${after} AND d.event <= ${last} AND d.settled_at < ${before} ORDER BY d.event, d.route`,
@@ -212,20 +194,19 @@ function* purgeEnded(candidates: readonly number[], before: number): Work<number
  * Deletes registered subjects after `messages` and seen ones after `ignored`, but none before its last event: otherwise a
  * late event could move a status back. Open deliveries keep their events.
  */
-function* purgeSubjects({ after }: Place, now: number, keep: RetentionTimes, limit: number): Work<Step> {
+function* purgeSubjects({ after, now, keep, limit }: Asked): Work<Step> {
   const walked = yield* rows(
     select({ seq: s.seq, registered_at: s.registered_at, updated_at: s.updated_at })`FROM subjects s
       WHERE s.seq > ${after} ORDER BY s.seq LIMIT ${limit}`,
   );
-  const last = walked.at(-1)?.seq ?? after;
-  const place: Place = walked.length === limit ? { phase: "subjects", after: last } : startOf("ids");
+  const step = { read: walked.length, after: walked.at(-1)?.seq ?? after };
   const isOld = ({ registered_at, updated_at }: Pick<SubjectRow, "registered_at" | "updated_at">): boolean =>
     updated_at < now - (registered_at === null ? keep.ignored : keep.messages);
   const greatest = (yield* greatestOf(subjects))?.seq ?? 0;
   const old = walked.filter((row) => isOld(row) && row.seq < greatest).map(({ seq }) => seq);
   // Most have events, and a lock writes to a row.
   const candidates = yield* withoutEvents(old);
-  if (candidates.length === 0) return { purged: nothing, place };
+  if (candidates.length === 0) return step;
   const locked = yield* lockSubjects(candidates);
   const stillOld = candidates.filter((seq) => {
     const row = locked.get(seq);
@@ -233,7 +214,7 @@ function* purgeSubjects({ after }: Place, now: number, keep: RetentionTimes, lim
   });
   const free = yield* withoutEvents(stillOld);
   yield* together([remove(endedPoll, free, (message) => ({ message })), remove(endedSubject, free, (seq) => ({ seq }))]);
-  return { purged: { ...nothing, messages: free.length }, place };
+  return { ...step, purged: { messages: free.length } };
 }
 
 function* withoutEvents(seqs: readonly number[]): Work<readonly number[]> {
@@ -241,20 +222,20 @@ function* withoutEvents(seqs: readonly number[]): Work<readonly number[]> {
   return seqs.filter((_, place) => found[place] === undefined);
 }
 
-function* purgeIds(now: number, limit: number): Work<number> {
+function* purgeIds({ now, limit }: Asked): Work<Step> {
   const ended = yield* rows(select({ id: i.id })`FROM ids i WHERE i.until < ${now} ORDER BY i.until LIMIT ${limit}`);
   yield remove(
     endedId,
     ended.toSorted((a, b) => a.id.compare(b.id)),
   );
-  return ended.length;
+  return { read: ended.length };
 }
 
 /**
  * What nobody needs any more, by the clock of whoever wrote `until`: a process or the database. A row that is renewed
  * meanwhile stays.
  */
-function* purgeState(now: number, limit: number): Work<number> {
+function* purgeState({ now, limit }: Asked): Work<Step> {
   const ended = yield* rows(
     select({ key: t.key, until: t.until })`FROM state t
       WHERE t.until IS NOT NULL AND t.until < ${now} AND t.until < ${databaseNow} ORDER BY t.until LIMIT ${limit}`,
@@ -263,5 +244,5 @@ function* purgeState(now: number, limit: number): Work<number> {
     endedState,
     ended.toSorted((a, b) => (a.key < b.key ? -1 : 1)),
   );
-  return ended.length;
+  return { read: ended.length };
 }

@@ -149,7 +149,6 @@ function viewOf({ state, caller, attempts, fingerprint, about, started_at, answe
   };
 }
 
-/** Callers whose calls have an unknown outcome. */
 function* goneCallers(sent: readonly Pick<SendRow, "state" | "caller">[], process: Process): Work<ReadonlySet<string>> {
   return yield* goneOf(
     sent.flatMap(({ state, caller }) => (state === calling ? [caller] : [])),

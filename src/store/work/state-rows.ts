@@ -84,7 +84,6 @@ export function* noteHandshake(fingerprint: string, at: number): Work<void> {
 
 const passPrefix = "reconciled/";
 
-/** Replaces the account's last reconciliation pass. */
 export function* notePass(pass: LastPass): Work<void> {
   yield* put(`${passPrefix}${pass.account}`, pass);
 }
@@ -101,7 +100,6 @@ export function* dataId(): Work<string | null> {
   return id;
 }
 
-/** Shows that the store can write. */
 export function* probe(at: number): Work<void> {
   yield* put("store/probed", at);
 }
@@ -182,7 +180,6 @@ export function* notePurged(table: PurgedTable, before: number): Work<void> {
 
 /** In a store that is a copy, for as long as it is kept. */
 export interface Copy {
-  /** The id of the copied data. */
   readonly id: string;
   readonly from: string;
   readonly startedAt: number;
@@ -201,7 +198,6 @@ export function* lastCopied(): Work<number> {
 /** How long the calls of a day stay: longer than a month, whose quota is computed from them. */
 const callsKeptMs = 62 * 86_400_000;
 
-/** Calls to the service of one day. */
 export interface CallCount extends DayCalls {
   readonly account: string;
 }

@@ -56,7 +56,6 @@ export function* list<S>(prefix: string, from = ""): Work<{ readonly name: strin
 /** Unix ms of the database's clock, because the clocks of processes differ. */
 export const databaseNow = raw("CAST(unixepoch('subsec') * 1000 AS INTEGER)", "(extract(epoch FROM clock_timestamp()) * 1000)::bigint");
 
-/** Unix ms of the clock that all processes share. */
 export function* readNow(): Work<number> {
   const [found] = yield* rows(sql<{ readonly now: number }>`SELECT ${databaseNow} AS now`);
   return found?.now ?? 0;
@@ -72,7 +71,6 @@ export function* hold(key: string, holder: string, forMs: number): Work<boolean>
   return held.length > 0;
 }
 
-/** Whether anyone holds it now. */
 export function* isHeld(key: string): Work<boolean> {
   return (yield* rows(sql`SELECT 1 FROM state s WHERE s.key = ${key} AND s.until > ${databaseNow}`)).length > 0;
 }
