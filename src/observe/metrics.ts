@@ -273,12 +273,7 @@ export function createMetrics(build: BuildInfo) {
       "max",
       ["account", "cap"],
     ),
-    limit: gauge(
-      "relay_service_slots_limit",
-      "The relay's share of the cap per minute. Smaller for a while after the service reported a smaller cap.",
-      "max",
-      ["account", "cap"],
-    ),
+    limit: gauge("relay_service_slots_limit", "The relay's share of the cap per minute.", "max", ["account", "cap"]),
     held: gauge("relay_service_cap_held", "1 while the relay sends no call of this cap, because the service answered 429.", "max", [
       "account",
       "cap",

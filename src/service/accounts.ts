@@ -46,8 +46,7 @@ export interface ServiceAccounts {
   limiters(): ReadonlyMap<string, LimiterState>;
   stops(): readonly StopView[];
   /**
-   * A limiter keeps what it knows of the caps as long as the account has the same base URL. Quota stops end, and smaller
-   * caps that the service reported are forgotten.
+   * A limiter keeps what it knows of the caps as long as the account has the same base URL. Quota stops end.
    */
   reload(accounts: Accounts): void;
   /**

@@ -10,6 +10,7 @@ import { createConnector } from "../../net/connect.ts";
 import { tlsKey } from "../../net/tls.ts";
 import { createServiceClient } from "../../service/client.ts";
 import { ServiceError } from "../../service/errors.ts";
+import { planCaps } from "../../service/limits/caps.ts";
 import { createLimiter } from "../../service/limits/limiter.ts";
 import { type Finding, fail, ok, skip, warn } from "./finding.ts";
 
@@ -49,15 +50,23 @@ async function checkService(name: string, account: AccountSettings, baseUrl: str
     return ok("service", `${name}: the key works at ${baseUrl} (${Math.round(performance.now() - startedAt)} ms)`);
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
-    const [level, message, todo] = judgeService(`accounts.${name}`, baseUrl, error);
+    const [level, message, todo] = judgeService(`accounts.${name}`, account, error);
     return { check: "service", level, message: `${name}: ${message}`, todo };
   } finally {
     await client.close();
   }
 }
 
+function capHint(reported: number | null, planned: number): string {
+  return reported === null || reported >= planned ? "" : `: the service reports ${reported}, your plan says ${planned}`;
+}
+
 /** The fault in an account's settings that an error of `GET /me` indicates, and the remedy. */
-function judgeService(place: string, baseUrl: string, { failure, status }: ServiceError): ["fail" | "warn", string, string] {
+function judgeService(
+  place: string,
+  { baseUrl, plan }: AccountSettings,
+  { failure, status }: ServiceError,
+): ["fail" | "warn", string, string] {
   const stranger = (what: string): ["fail", string, string] => {
     return [
       "fail",
@@ -93,7 +102,7 @@ function judgeService(place: string, baseUrl: string, { failure, status }: Servi
     case "rate-limited":
       return [
         "warn",
-        "the key works, but the cap per minute is used up",
+        `the key works, but the cap per minute is used up${capHint(failure.limit, planCaps[plan].requests)}`,
         `who else calls for this account? ${place}.share says how much of the cap is the relay's`,
       ];
     case "unexpected":

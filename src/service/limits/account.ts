@@ -65,23 +65,15 @@ export interface QuotaStop {
   probeUntil: number;
 }
 
-/** A smaller cap that the service reported (`caps.ts`). */
-export interface LearnedCap {
-  readonly limit: number;
-  /** Steady ms. */
-  readonly at: number;
-}
-
 /** What the service's answers have shown about an account. */
 export interface AccountState {
-  /** The plan of `quotas` and `granted`, which do not apply to another plan. */
+  /** The plan of `quotas`, which do not apply to another one. */
   plan: string;
   quotas: Record<QuotaReason, QuotaStop | null>;
   /** The newest call when the plan changed or an operator ended the stops. */
   resumedAt: number;
   /** Steady ms until which the address is blocked. */
   blockedUntil: number;
-  granted: Record<CallCap, LearnedCap | null>;
   holds: Record<CallCap, HoldState>;
   /** By fingerprint: during a key rotation, processes use the old and the new key side by side. */
   keys: Record<string, KeyState>;
@@ -97,7 +89,6 @@ function emptyAccountState(plan: string): AccountState {
     quotas: noQuotas(),
     resumedAt: 0,
     blockedUntil: 0,
-    granted: { requests: null, messages: null },
     holds: { requests: noHold(), messages: noHold() },
     keys: {},
   };
@@ -121,13 +112,7 @@ export function keyOf(state: AccountState, key: string): KeyState {
 export function holdToPlan(state: AccountState, plan: string): void {
   if (state.plan === plan) return;
   state.quotas = noQuotas();
-  forgetGranted(state, plan);
-}
-
-/** Forgets smaller caps that the service reported. */
-export function forgetGranted(state: AccountState, plan: string): void {
   state.plan = plan;
-  state.granted = { requests: null, messages: null };
 }
 
 /** What this process knows of an account. */

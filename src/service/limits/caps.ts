@@ -1,7 +1,7 @@
 import { growingWait } from "../../model/backoff.ts";
 import type { CallCap } from "../admission.ts";
 import type { Plan } from "../settings.ts";
-import { type AccountState, type EndedCall, type HoldState, holdToPlan, type Identity, keyOf, type LearnedCap } from "./account.ts";
+import { type AccountState, type EndedCall, type HoldState, keyOf } from "./account.ts";
 
 /** Calls per minute, by cap. */
 export type Caps = Readonly<Record<CallCap, number>>;
@@ -43,22 +43,13 @@ export function quotasOf({ requests, messages }: Caps): { readonly interactive: 
   return { interactive, poll: Math.max(1, Math.floor(interactive * (1 - leftToInteractive) + 1e-9)) };
 }
 
-/**
- * A reported cap below this share of the plan's counts as this much. One strange header cannot throttle an account to a
- * standstill, and a cap that is really smaller is kept by the waits that 429s ask for.
- */
-const floorShare = 0.1;
-/** A reported cap doubles so often until it is the plan's again, because the service never reports that it was raised. */
-const doubleEveryMs = 15 * 60_000;
-
-/** Updates holds, smaller caps and the key's validity after a call. Runs inside `Learned.change`. */
+/** Updates holds and the key's validity after a call. Runs inside `Learned.change`. */
 export function learnCaps(
   state: AccountState,
   newest: number,
   { call: { number }, outcome, now }: EndedCall,
   cap: CallCap,
-  planned: Caps,
-  { plan, key: id }: Identity,
+  id: string,
 ): void {
   const key = keyOf(state, id);
   if (outcome.type === "unauthenticated") key.isProven = false;
@@ -72,28 +63,6 @@ export function learnCaps(
   for (const held of outcome.cap === null ? (["requests", "messages"] as const) : [outcome.cap]) {
     holdCap(state.holds[held], number, newest, now, outcome.retryAfterMs);
   }
-  // A 429 of `POST /messages` may not name the cap. Either way its limit bounds messages, because each counts against both.
-  const lowered = outcome.cap ?? cap;
-  const { limit } = outcome;
-  holdToPlan(state, plan);
-  if (limit === null || limit < 1) return;
-  const isLower = limit < grantedCap(state.granted[lowered], planned[lowered], now);
-  if (isLower || outcome.cap !== null) state.granted[lowered] = limit < planned[lowered] ? { limit, at: now } : null;
-}
-
-/** The caps that the service grants at `now` (steady ms): as planned, or smaller after it reported so. */
-export function grantedCaps({ plan, granted }: AccountState, planned: Caps, own: Identity, now: number): Caps {
-  if (plan !== own.plan) return planned;
-  const requests = grantedCap(granted.requests, planned.requests, now);
-  const messages = grantedCap(granted.messages, planned.messages, now);
-  // Reads and polls get only what sends cannot need, so messages leave them half of a smaller cap of requests.
-  return { requests, messages: requests < planned.requests ? Math.min(messages, Math.max(1, Math.floor(requests / 2))) : messages };
-}
-
-function grantedCap(learned: LearnedCap | null, planned: number, now: number): number {
-  if (learned === null) return planned;
-  const doublings = Math.floor(Math.max(0, now - learned.at) / doubleEveryMs);
-  return Math.min(planned, Math.max(learned.limit, Math.ceil(planned * floorShare)) * 2 ** doublings);
 }
 
 /** The wait without a header: caps are one-minute windows "released by themselves". */

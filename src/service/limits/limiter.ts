@@ -15,7 +15,7 @@ import { capsUnknown } from "../errors.ts";
 import type { Plan } from "../settings.ts";
 import { createLearned, type Identity, keyOf, type QuotaReason, quotaReasons, type StopReason, stopReasons } from "./account.ts";
 import { type AccountPart, createBudgetedAccount } from "./budget.ts";
-import { type Caps, grantedCaps, learnCaps, planCaps, planId, shareOf } from "./caps.ts";
+import { type Caps, learnCaps, planCaps, planId, shareOf } from "./caps.ts";
 import { createCallQueue } from "./queue.ts";
 import { type CallKind, createSlots, limitsOf, type SlotEnd } from "./slots.ts";
 import { coveringReasons, createStops, type StopState } from "./stops.ts";
@@ -57,8 +57,6 @@ export interface LimiterHooks {
 interface CapState {
   /** The plan's calls per minute. */
   readonly planned: number;
-  /** Calls per minute that the service grants: as planned, or fewer for a while after it reported a smaller cap. */
-  readonly granted: number;
   /** The relay's share of those: its number of slots. */
   readonly limit: number;
   /** Slots held, by calls in flight and those of the last minute. */
@@ -78,7 +76,7 @@ export interface LimiterState {
 
 export interface Limiter extends Admission {
   state(): LimiterState;
-  /** For a changed plan: ends the stops of quotas, and forgets smaller caps that the service reported. */
+  /** For a changed plan: ends the stops of quotas. */
   resume(): void;
   /** The same for an operator: resolves with the ended stops once they are stored for all processes; rejects if they may not be. */
   resumeByOrder(): Promise<readonly QuotaReason[]>;
@@ -189,11 +187,6 @@ export function createLimiter(options: LimiterOptions): Limiter {
     }
   }
 
-  /** A reported smaller cap grows back with time. */
-  function adjustCaps(): void {
-    slots.setCaps(shareOf(grantedCaps(learned.view(), capsOf(allowance), identity(), time.now()), allowance.share));
-  }
-
   const mostInFlight = (): number => (keyOf(learned.view(), identity().key).isProven ? atOnce : Math.min(atOnce, unprovenCalls));
   const heldUntil = ({ cap }: CallKind): number => {
     const { requests, messages } = learned.view().holds;
@@ -211,7 +204,6 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   /** Applies what this process or another one learned. */
   function applyLearned(): void {
-    adjustCaps();
     const before = inForce;
     inForce = stops.state();
     for (const reason of stopReasons) if (inForce[reason] !== null && !wasInForce(reason, before)) turnAway(reason);
@@ -243,9 +235,9 @@ export function createLimiter(options: LimiterOptions): Limiter {
         const now = time.now();
         slots.end(slot, now, endOf(outcome), outcome.type === "unauthenticated" || outcome.type === "blocked");
         const ended = { call: { number: slot.number, probes }, operation, outcome, now, wallNow: clock.now() };
-        const [own, planned] = [identity(), capsOf(allowance)];
+        const own = identity();
         const began = learned.change((state, newest) => {
-          learnCaps(state, newest, ended, cap, planned, own);
+          learnCaps(state, newest, ended, cap, own.key);
           return stops.learn(state, newest, ended, own);
         });
         hooks.settled?.(call, outcome);
@@ -260,6 +252,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   function restart(next: Allowance, anotherKey: boolean): void {
     allowance = next;
+    slots.setCaps(shareOf(capsOf(allowance), allowance.share));
     stops.resume(anotherKey);
     applyLearned();
   }
@@ -272,7 +265,6 @@ export function createLimiter(options: LimiterOptions): Limiter {
       new Promise((resolve, reject) => {
         const { signal } = call;
         signal?.throwIfAborted();
-        adjustCaps();
         const probes = account.isKnown() ? stops.admit(call.operation) : "unknown";
         if (typeof probes === "string") {
           hooks.refused?.(probes);
@@ -311,14 +303,11 @@ export function createLimiter(options: LimiterOptions): Limiter {
       account.refresh();
       const planned = capsOf(allowance);
       const { holds } = learned.view();
-      adjustCaps();
       const now = time.now();
-      const granted = grantedCaps(learned.view(), planned, identity(), now);
       const capState = (cap: CallCap): CapState => {
         const { until } = holds[cap];
         return {
           planned: planned[cap],
-          granted: granted[cap],
           limit: slots.limit(cap),
           used: slots.used(cap, now),
           waiting: { send: queue.waiting(cap, "send"), interactive: queue.waiting(cap, "interactive"), poll: queue.waiting(cap, "poll") },

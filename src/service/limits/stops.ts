@@ -5,7 +5,6 @@ import { judgeRenewal } from "../renewal.ts";
 import {
   type AccountState,
   type EndedCall,
-  forgetGranted,
   holdToPlan,
   type Identity,
   type KeyState,
@@ -111,7 +110,7 @@ export function createStops({ time, learned, identity }: StopsParts): Stops {
       const { plan, key: id } = identity();
       return learned.change((state, newest) => {
         const ended = quotaReasons.filter((reason) => quotaIn(state, reason, plan) !== null);
-        forgetGranted(state, plan);
+        state.plan = plan;
         state.quotas = noQuotas();
         state.resumedAt = newest;
         if (anotherKey) endDoubt(keyOf(state, id), newest);

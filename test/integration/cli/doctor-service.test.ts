@@ -19,7 +19,7 @@ const answers: Record<string, (request: IncomingMessage, response: ServerRespons
   good: (_, response) => response.writeHead(200, json).end('{"nombre":"Acme","plan":"escala"}'),
   revoked: (_, response) => response.writeHead(401, json).end('{"error":"La clave no es válida.","cause":null}'),
   blocked: (_, response) => response.writeHead(429, json).end('{"error":"Demasiados intentos."}'),
-  busy: (_, response) => response.writeHead(429, { ...json, "retry-after": "60", "x-ratelimit-limit": "300" }).end('{"error":"Muchas."}'),
+  busy: (_, response) => response.writeHead(429, { ...json, "retry-after": "60", "x-ratelimit-limit": "60" }).end('{"error":"Muchas."}'),
   spent: (_, response) =>
     response
       .writeHead(429, json)
@@ -75,7 +75,7 @@ test("tries each account's key once, and reports whether it works", { tags: ["sl
     expect.stringMatching(new RegExp(`^ok good: the key works at ${at("good")} \\(\\d+ ms\\)$`)),
     `fail revoked: ${at("revoked")} refuses the API key (401): misspelled or revoked`,
     `fail blocked: ${at("blocked")} has blocked this address for a minute: too many calls with a bad key`,
-    "warn busy: the key works, but the cap per minute is used up",
+    "warn busy: the key works, but the cap per minute is used up: the service reports 60, your plan says 300",
     expect.stringMatching(/^warn spent: the key works, but the month's quota of calls is used up until \d{4}-\d\d-01T03:00:00.000Z$/),
     "fail small: the account's plan does not permit the API (402)",
     `warn broken: ${at("broken")} failed (500); whether the key works is not known`,
