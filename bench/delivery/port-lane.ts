@@ -1,4 +1,4 @@
-import type { DeliveryStore } from "../../src/deliver/queue-ports.ts";
+import type { DeliveryStore } from "../../src/deliver/ready-queue.ts";
 import { createReadyQueue } from "../../src/deliver/ready-queue.ts";
 import type { QueuePlace, StoredDelivery } from "../../src/model/delivery.ts";
 import type { Shard } from "../../src/model/route-lease.ts";

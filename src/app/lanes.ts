@@ -1,6 +1,5 @@
 import { noNotes } from "../deliver/lane.ts";
-import type { DeliveryStore } from "../deliver/queue-ports.ts";
-import { createReadyQueue } from "../deliver/ready-queue.ts";
+import { createReadyQueue, type DeliveryStore } from "../deliver/ready-queue.ts";
 import { createRouteLeases } from "../deliver/route-leases.ts";
 import { type Clock, createElapsed } from "../model/clock.ts";
 import type { RouteNotes } from "../model/delivery.ts";

@@ -17,7 +17,7 @@ import type { CommonSettings } from "./settings.ts";
  * Neutral changes nothing else. There is no timer: each call checks the time.
  */
 
-/** When the time of an open breaker ends (unix ms), and how long it is. */
+/** When the time of an open breaker ends, and how long it is. All times here are steady ms (`model/clock.ts`). */
 interface Opened {
   readonly until: number;
   readonly pause: number;
@@ -33,13 +33,13 @@ export interface Breaker {
   mayStart(): boolean;
   /** True when half-open with the probe in flight: `mayStart` would return false. */
   waitsForProbe(): boolean;
-  /** Unix milliseconds until which no attempt starts; null unless open. */
+  /** Until when no attempt starts; null unless open. */
   openUntil(): number | null;
-  /** Until when it opened, for how many milliseconds; null while closed. */
+  /** Until when it opened, and for how long; null while closed. */
   opened(): Opened | null;
   /** Records the outcome of an attempt that `mayStart` allowed. */
   record(ok: boolean | "neutral"): void;
-  /** The destination asked (429) for a pause until `until`, unix milliseconds. Leaves the state as it is. */
+  /** The destination asked (429) for a pause. Leaves the state as it is. */
   pause(until: number): void;
   /** The end of the latest `pause`; 0 when there was none. */
   pausedUntil(): number;
@@ -47,37 +47,25 @@ export interface Breaker {
   tryNow(): boolean;
 }
 
-/** A breaker. `clock` gives unix milliseconds. `opened`: it was open before; else it is closed. */
-export function createBreaker(settings: CommonSettings["breaker"], clock: () => number, opened: Opened | null = null): Breaker {
+/** A breaker. `opened`: it was open before; else it is closed. */
+export function createBreaker(settings: CommonSettings["breaker"], time: () => number, opened: Opened | null = null): Breaker {
   let current: BreakerState = opened === null ? "closed" : "open";
   let failures = 0;
   let pause = opened?.pause ?? settings.pause;
   let until = opened?.until ?? 0;
   let probeOut = false;
   let pausedUntil = 0;
-  let pausedFor = 0;
-
-  /** If more is left than was asked for, the clock was set back. */
-  function paused(): number {
-    pausedUntil = Math.min(pausedUntil, clock() + pausedFor);
-    return pausedUntil;
-  }
 
   function move(to: BreakerState): void {
     current = to;
     failures = 0;
     probeOut = false;
-    if (to === "open") until = clock() + pause;
+    if (to === "open") until = time() + pause;
     if (to === "closed") pause = settings.pause;
   }
 
   function state(): BreakerState {
-    if (current === "open") {
-      const left = until - clock();
-      // More than a whole pause is left: the clock was set back, which must not keep the breaker open.
-      if (left > pause) until -= left - pause;
-      if (left <= 0) move("half-open");
-    }
+    if (current === "open" && until <= time()) move("half-open");
     return current;
   }
 
@@ -109,13 +97,11 @@ export function createBreaker(settings: CommonSettings["breaker"], clock: () => 
       }
     },
     pause(at) {
-      if (at <= paused()) return;
-      pausedUntil = at;
-      pausedFor = at - clock();
+      pausedUntil = Math.max(pausedUntil, at);
     },
-    pausedUntil: paused,
+    pausedUntil: () => pausedUntil,
     tryNow() {
-      const waits = paused() > clock() || state() === "open";
+      const waits = pausedUntil > time() || state() === "open";
       pausedUntil = 0;
       if (current === "open") move("half-open");
       return waits;

@@ -2,35 +2,14 @@ import type { BreakerState, Failing, Slow } from "../model/breaker.ts";
 import type { AttemptResult, OpenNote, QueuePlace, RouteNotes, StoredDelivery } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { leaseName, wholeRoute } from "../model/route-lease.ts";
+import { type AttemptReport, type LaneHooks, longestWaitMs, sendOver, settleAttempt, storeRetryMs } from "./attempt.ts";
 import { breakerVerdict } from "./breaker.ts";
 import { type Decision, decide, pauseOf, type SettlingDecision, settledBy } from "./decide.ts";
-import type { AttemptOutcome, OutgoingDelivery } from "./destinations/destination.ts";
 import type { QueueOf } from "./ready-queue.ts";
-import { type DestinationSession, faultText, openSession, type SessionParts, sendOver } from "./session.ts";
+import { type DestinationSession, openSession, type SessionParts } from "./session.ts";
 import { breakerName, type LaneSettings } from "./settings.ts";
 
-interface AttemptReport {
-  readonly delivery: StoredDelivery;
-  readonly outgoing: OutgoingDelivery;
-  readonly outcome: AttemptOutcome;
-  readonly decision: Decision;
-}
-
-export interface LaneHooks {
-  /** May add to a delivery before it is sent. Must not throw. */
-  composed?(delivery: StoredDelivery, outgoing: OutgoingDelivery): OutgoingDelivery;
-  attempted(report: AttemptReport): void;
-  breakerMoved(route: string, state: BreakerState): void;
-  stopped(route: string, reason: string): void;
-  /** The destination asked for a pause until `until`, unix ms. */
-  paused(route: string, until: number): void;
-  storeFailed(route: string, error: unknown): void;
-  /** The relay itself failed on this delivery. Others go on. */
-  failed(delivery: StoredDelivery, stage: FailedStage, error: unknown): void;
-}
-
-/** Where the relay failed on a delivery. */
-export type FailedStage = "compose" | "send" | "report" | "settle";
+export type { FailedStage, LaneHooks } from "./attempt.ts";
 
 export interface LaneParts extends SessionParts {
   readonly queueOf: QueueOf;
@@ -64,17 +43,21 @@ const slowShare = 0.5;
 
 export type Lane = ReturnType<typeof createLane>;
 
-/** Wait after a failed read or write of the store. */
-const storeRetryMs = 500;
-
-/** A settlement that fails this often while the store is available is the fault of this delivery. */
-const settleTries = 3;
-
-/** Timers ignore clock changes and sleep, so the next due time is checked at least this often. */
-const longestWaitMs = 60_000;
-
 /** During a longer hold, the queue keeps nothing loaded. */
 const shortHoldMs = 1000;
+
+/*
+ * | mode | what happens | becomes |
+ * |---|---|---|
+ * | running | attempts start | suspended: the route left the settings; closing: the process or its lease ends |
+ * | suspended | attempts in flight go on, and none starts | running: `reconfigure`; closing |
+ * | closing | as suspended; after its time, attempts in flight are aborted and handed back | closed, once none is left |
+ *
+ * A running lane starts an attempt when all of this holds, and else waits for what it names:
+ * the destination is not stopped (`wake`) · there is room (an attempt or a settlement ends) · this process holds the lease ·
+ * no pause and no open breaker (time) · no probe in flight (its end) · a delivery is due (`offer`, time) · the rate allows it (time).
+ */
+type Mode = "running" | "suspended" | "closing";
 
 /**
  * Sends the deliveries of one route, or of a shard of it. The backlog stays in the store; memory has the next few of it
@@ -95,8 +78,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
   const destinations = new Set([session.destination]);
   let settling = 0;
   let inFlight = 0;
-  let suspended = false;
-  let closed = false;
+  let mode: Mode = "running";
   let failing = notes.failing;
   let slow: Slow | null = null;
   /** Whether the store has it. Only a change is written, so a delivery costs nothing more. */
@@ -106,8 +88,16 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
   const idle = Promise.withResolvers<void>();
   let ended: Promise<void> | null = null;
 
+  function move(to: Mode): void {
+    if (mode === "closing") return;
+    mode = to;
+    if (to === "running") schedule();
+    else queue.rest();
+    if (to === "closing") closing.abort();
+  }
+
   const room = (): number => {
-    if (closed || suspended) return 0;
+    if (mode !== "running") return 0;
     // Half-open allows one probe, and open nothing.
     if (session.breaker.state() !== "closed") return 1;
     return Math.min(Math.max(0, session.settings.to.concurrency - inFlight), startsAllowed());
@@ -124,6 +114,17 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
     shard,
   );
 
+  const settlingParts = {
+    settle: queue.settle,
+    clock,
+    hooks,
+    closing: closing.signal,
+    count(by: 1 | -1): void {
+      settling += by;
+      schedule();
+    },
+  };
+
   /** Starts that `rate` allows within a tenth of a second. */
   function startsAllowed(): number {
     const { rate } = session;
@@ -132,39 +133,39 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
 
   /** Runs `pump` once per turn of the event loop, however often it is called. */
   function schedule(): void {
-    if (pumpScheduled || closed) return;
+    if (pumpScheduled || mode === "closing") return;
     pumpScheduled = true;
     setImmediate(() => {
       pumpScheduled = false;
-      // Closed meanwhile: the store may be closed too.
-      if (closed) return;
+      // The store may be closed too.
+      if (mode === "closing") return;
       try {
         queue.look(pump);
       } catch (error) {
         hooks.storeFailed(route, error);
-        wakeAt(clock.now() + storeRetryMs);
+        wakeIn(storeRetryMs);
       }
     });
   }
 
-  function wakeAt(at: number | null): void {
+  function wakeIn(ms: number | null): void {
     cancelTimer?.();
-    cancelTimer = at === null ? null : clock.after(Math.min(Math.max(0, at - clock.now()), longestWaitMs), schedule);
+    cancelTimer = ms === null ? null : clock.after(Math.min(Math.max(0, ms), longestWaitMs), schedule);
   }
 
-  /** Starts nothing before `at`. */
-  function hold(at: number, now: number): void {
-    if (at - now > shortHoldMs) queue.rest();
-    wakeAt(at);
+  /** Starts nothing for `ms`. */
+  function hold(ms: number): void {
+    if (ms > shortHoldMs) queue.rest();
+    wakeIn(ms);
   }
 
   function pump(): void {
-    while (!closed && !suspended && queue.stopReason() === null && hasRoom() && maySend()) {
-      const now = clock.now();
-      const { breaker, bucket } = session;
+    while (mode === "running" && queue.stopReason() === null && hasRoom() && maySend()) {
+      const { breaker, bucket, time } = session;
+      const steady = time.now();
       const heldUntil = Math.max(breaker.pausedUntil(), breaker.openUntil() ?? 0);
-      if (heldUntil > now) {
-        hold(heldUntil, now);
+      if (heldUntil > steady) {
+        hold(heldUntil - steady);
         return;
       }
       // The probe's outcome wakes the lane.
@@ -172,13 +173,15 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
         queue.rest();
         return;
       }
+      const now = clock.now();
       const delivery = queue.peek(now);
       if (delivery === null) {
-        wakeAt(queue.nextDueAt());
+        const dueAt = queue.nextDueAt();
+        wakeIn(dueAt === null ? null : dueAt - now);
         return;
       }
-      if (bucket !== null && bucket.nextAt() > now) {
-        hold(bucket.nextAt(), now);
+      if (bucket !== null && bucket.nextAt() > steady) {
+        hold(bucket.nextAt() - steady);
         return;
       }
       if (!breaker.mayStart()) return;
@@ -215,7 +218,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
     if (decision.kind !== "interrupted") await settle(on, { ...report, decision }, startedAt, now);
     else queue.putBack(delivery.event);
     settling -= 1;
-    if (closed && inFlight + settling === 0) idle.resolve();
+    if (mode === "closing" && inFlight + settling === 0) idle.resolve();
     schedule();
   }
 
@@ -232,8 +235,9 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
     }
     const until = pauseOf(decision);
     if (until !== null) {
-      const wasPaused = on.breaker.pausedUntil() > clock.now();
-      on.breaker.pause(until);
+      const { breaker, time } = on;
+      const wasPaused = breaker.pausedUntil() > time.now();
+      breaker.pause(time.now() + until - clock.now());
       if (!wasPaused && on === session) hooks.paused(route, until);
     }
     if (decision.kind === "stop") hooks.stopped(route, decision.reason);
@@ -242,9 +246,9 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
   /** What a settlement stores of the breaker: only a change, and only one of the present settings. */
   function changeOfBreaker(on: DestinationSession): { readonly opened?: OpenNote | null } {
     const opened = on.breaker.opened();
-    const known = stored.opened;
-    if (on !== session || (opened === null ? known === null : opened.until === known?.until)) return {};
-    return { opened: opened === null ? null : { breaker: breakerName(on.settings), ...opened } };
+    const until = opened === null ? undefined : on.time.toUnix(opened.until);
+    if (on !== session || until === stored.opened?.until) return {};
+    return { opened: opened === null || until === undefined ? null : { breaker: breakerName(on.settings), until, pause: opened.pause } };
   }
 
   /** An operator ended a stored pause, perhaps through another process. */
@@ -263,82 +267,32 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
     if (state !== "half-open" && of === session) hooks.breakerMoved(route, state);
   }
 
-  /**
-   * Writes the outcome of an attempt. Retries while the store is unavailable. An outcome that an available store rejects
-   * makes the delivery a dead letter, or keeps it in memory if that fails too: not sent again, and not blocking others.
-   */
-  async function settle(
+  /** Writes what came of an attempt, and what changed with it for the whole route. */
+  function settle(
     on: DestinationSession,
     { delivery, outgoing, outcome, decision }: AttemptReport & { readonly decision: SettlingDecision },
     startedAt: number,
     now: number,
   ): Promise<void> {
     const { event, eventId, receivedAt, replays } = delivery;
-    const received = replays === 0 ? { receivedAt } : {};
-    const settled = settledBy(decision, now);
-    const attempt = { number: outgoing.attempt, at: startedAt, ...outcome };
-    const stop = decision.kind === "stop" ? { stop: decision.reason } : {};
     const until = pauseOf(decision);
     const pause = until === null ? {} : { pause: { breaker: breakerName(on.settings), until } };
     const standing = failing === null && !isFailingStored ? {} : { failing };
     isFailingStored = failing !== null;
     const breaker = changeOfBreaker(on);
     stored = { ...stored, ...pause, ...breaker };
-    let isCounted = true;
-    try {
-      for (let tries = 1; ; tries++) {
-        try {
-          return await queue.settle({
-            route,
-            event,
-            eventId,
-            attempt,
-            settled,
-            at: now,
-            ...received,
-            ...stop,
-            ...pause,
-            ...breaker,
-            ...standing,
-          });
-        } catch (error) {
-          if (isUnavailable(error)) tries = 0;
-          if (tries < settleTries) hooks.storeFailed(route, error);
-          else if (await bury(error)) return;
-          // At shutdown it stays waiting in the store and is sent again (at least once).
-          if (closed) return;
-          if (tries >= settleTries && isCounted) {
-            isCounted = false;
-            settling -= 1;
-            schedule();
-          }
-          await (isCounted ? new Promise<void>((resolve) => clock.after(storeRetryMs, resolve)) : longWait());
-        }
-      }
-    } finally {
-      if (!isCounted) settling += 1;
-    }
-
-    async function bury(fault: unknown): Promise<boolean> {
-      hooks.failed(delivery, "settle", fault);
-      const reason = `${settled.to === "delivered" ? "delivered, which" : "the outcome of its attempt"} could not be stored: ${faultText(fault)}`;
-      try {
-        await queue.settle({ route, event, eventId, attempt: { ...attempt, response: null }, settled: { to: "dead", reason }, at: now });
-        return true;
-      } catch {
-        return false;
-      }
-    }
-  }
-
-  /** The wait between tries of a settlement that no longer counts. A shutdown ends it. */
-  function longWait(): Promise<void> {
-    return new Promise((resolve) => {
-      const cancel = clock.after(longestWaitMs, resolve);
-      closing.signal.addEventListener("abort", () => {
-        cancel();
-        resolve();
-      });
+    return settleAttempt(settlingParts, delivery, {
+      route,
+      event,
+      eventId,
+      attempt: { number: outgoing.attempt, at: startedAt, ...outcome },
+      settled: settledBy(decision, now),
+      at: now,
+      ...(replays === 0 ? { receivedAt } : {}),
+      ...(decision.kind === "stop" ? { stop: decision.reason } : {}),
+      ...pause,
+      ...breaker,
+      ...standing,
     });
   }
 
@@ -359,29 +313,25 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
     /** Applies new settings without losing attempts in flight; ends a suspension. */
     reconfigure(settings: LaneSettings): void {
       const { destination } = session;
-      suspended = false;
       session = openSession(settings, parts, stored);
       failing = null;
       slow = null;
       destinations.add(session.destination);
       void destination.retire().then(() => destinations.delete(destination));
-      schedule();
+      move("running");
     },
     /** Starts nothing more until `reconfigure`: the route is not in the settings. */
-    suspend(): void {
-      suspended = true;
-      queue.rest();
-    },
+    suspend: (): void => move("suspended"),
     /** Reads the store again, after it was changed from outside (a resumed destination). */
     wake(): void {
       queue.lookAgain();
       const { breaker } = session;
       // Otherwise there is nothing that an operator can have ended. Another process reports each burst of deliveries so.
-      const isHeldUp = breaker.pausedUntil() > clock.now() || breaker.state() !== "closed";
+      const isHeldUp = breaker.pausedUntil() > session.time.now() || breaker.state() !== "closed";
       const next = isHeldUp ? parts.notesOf?.(route) : undefined;
       if (next instanceof Promise)
         next.then(follow, (error: unknown) => {
-          if (!closed) hooks.storeFailed(route, error);
+          if (mode !== "closing") hooks.storeFailed(route, error);
         });
       else if (next !== undefined) follow(next);
       schedule();
@@ -394,23 +344,22 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
       return waited;
     },
     state(): LaneState {
-      const pausedUntil = session.breaker.pausedUntil();
+      const { breaker, time } = session;
+      const [pausedUntil, openUntil] = [breaker.pausedUntil(), breaker.openUntil()];
       return {
         inFlight,
-        breaker: session.breaker.state(),
+        breaker: breaker.state(),
         stopped: queue.stopReason(),
-        pausedUntil: pausedUntil > clock.now() ? pausedUntil : null,
-        openUntil: session.breaker.openUntil(),
+        pausedUntil: pausedUntil > time.now() ? time.toUnix(pausedUntil) : null,
+        openUntil: openUntil === null ? null : time.toUnix(openUntil),
         failing,
         slow,
       };
     },
     /** Starts nothing more. Attempts in flight may finish within `ms`, then they are handed back. May be called again. */
     async close(ms: number): Promise<void> {
-      closed = true;
-      closing.abort();
+      move("closing");
       cancelTimer?.();
-      queue.rest();
       const handBack = (): void => {
         for (const destination of destinations) void destination.close();
       };
@@ -426,9 +375,4 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
 function causeOf(result: AttemptResult): string {
   if (result.kind === "failed") return result.error;
   return result.kind === "answered" ? String(result.status) : "";
-}
-
-/** Whether the store is unavailable for every delivery. */
-function isUnavailable(error: unknown): boolean {
-  return error instanceof Error && error.name === "StoreUnavailable";
 }

@@ -1,11 +1,8 @@
 import type { BreakerState } from "../model/breaker.ts";
-import type { Clock } from "../model/clock.ts";
-import type { RouteNotes, StoredDelivery } from "../model/delivery.ts";
-import { maskText } from "../model/mask.ts";
+import { type Clock, createSteadyTime, type SteadyTime } from "../model/clock.ts";
+import type { RouteNotes } from "../model/delivery.ts";
 import { type Breaker, createBreaker } from "./breaker.ts";
-import { compose, composeOriginal } from "./compose.ts";
-import type { AttemptOutcome, Destination, OutgoingDelivery } from "./destinations/destination.ts";
-import { createTokenBucket, type TokenBucket } from "./rate.ts";
+import type { Destination } from "./destinations/destination.ts";
 import { breakerName, type DestinationSettings, type LaneSettings, rateOf } from "./settings.ts";
 
 export interface SessionParts {
@@ -19,6 +16,8 @@ export interface SessionParts {
 export interface DestinationSession {
   readonly settings: LaneSettings;
   readonly destination: Destination;
+  /** Of breaker and bucket. */
+  readonly time: SteadyTime;
   readonly breaker: Breaker;
   readonly bucket: TokenBucket | null;
   /** Starts per second, of this shard. */
@@ -28,20 +27,21 @@ export interface DestinationSession {
 }
 
 export function openSession(settings: LaneSettings, parts: SessionParts, notes: RouteNotes): DestinationSession {
-  const { to } = settings;
+  const { clock, connect, takesOver } = parts;
   const rate = rateOf(settings);
-  const { now } = parts.clock;
-  const destination = parts.connect(to);
-  const breaker = breakerFrom(notes, settings, now);
-  const bucket = rate === undefined ? null : createTokenBucket(rate, now, parts.takesOver);
-  return { settings, destination, breaker, bucket, rate, seen: breaker.state() };
+  const time = createSteadyTime(clock);
+  const breaker = breakerFrom(notes, settings, clock.now(), time.now);
+  const bucket = rate === undefined ? null : createTokenBucket(rate, time.now, takesOver);
+  return { settings, destination: connect(settings.to), time, breaker, bucket, rate, seen: breaker.state() };
 }
 
-/** Changed settings begin with a closed breaker and without a pause. */
-function breakerFrom({ pause, opened }: RouteNotes, settings: LaneSettings, now: () => number): Breaker {
+/** Changed settings begin with a closed breaker and without a pause. `now` in unix ms. */
+function breakerFrom({ pause, opened }: RouteNotes, settings: LaneSettings, now: number, time: () => number): Breaker {
   const name = breakerName(settings);
-  const breaker = createBreaker(settings.to.breaker, now, opened?.breaker === name ? opened : null);
-  if (pause?.breaker === name) breaker.pause(pausedUntil(pause.until, settings, now()));
+  // No longer than a whole pause: the clock was set back since.
+  const left = opened?.breaker === name ? { until: time() + Math.min(opened.until - now, opened.pause), pause: opened.pause } : null;
+  const breaker = createBreaker(settings.to.breaker, time, left);
+  if (pause?.breaker === name) breaker.pause(time() + pausedUntil(pause.until, settings, now) - now);
   return breaker;
 }
 
@@ -50,36 +50,40 @@ export function pausedUntil(until: number, { to }: LaneSettings, now: number): n
   return Math.min(until, now + ("maxRetryAfter" in to ? to.maxRetryAfter : 0));
 }
 
-interface SendHooks {
-  composed?(delivery: StoredDelivery, outgoing: OutgoingDelivery): OutgoingDelivery;
-  failed(delivery: StoredDelivery, stage: "compose" | "send", error: unknown): void;
+interface TokenBucket {
+  /** Takes a token if there is one. */
+  take(): boolean;
+  /** Steady ms at which `take` succeeds next; now or earlier when it succeeds at once. */
+  nextAt(): number;
 }
 
-/** One attempt; never rejects. `unsendable` is the reason why the delivery was not sent and is not retried, else null. */
-export async function sendOver(session: DestinationSession, delivery: StoredDelivery, hooks: SendHooks, maySend?: () => boolean) {
-  const { payload, to } = session.settings;
-  let outgoing: OutgoingDelivery;
-  try {
-    outgoing = compose(delivery, payload, to.passSignature);
-    if (hooks.composed !== undefined) outgoing = hooks.composed(delivery, outgoing);
-  } catch (error) {
-    hooks.failed(delivery, "compose", error);
-    const unsendable = `could not be composed: ${faultText(error)}`;
-    return { outgoing: composeOriginal(delivery, to.passSignature), outcome: failedOutcome(error), unsendable };
-  }
-  try {
-    return { outgoing, outcome: await session.destination.send(outgoing, maySend), unsendable: null };
-  } catch (error) {
-    hooks.failed(delivery, "send", error);
-    return { outgoing, outcome: failedOutcome(error), unsendable: null };
-  }
-}
+/**
+ * Seconds worth of tokens that may be saved up. A full second would allow twice the rate within a window of the
+ * downstream's. Much less would not sustain a high rate, because timers tick in whole milliseconds.
+ */
+const savedSeconds = 0.1;
 
-function failedOutcome(error: unknown): AttemptOutcome {
-  return { result: { kind: "failed", error: "internal" }, tookMs: 0, response: Buffer.from(faultText(error)) };
-}
+/**
+ * Lets `perSecond` attempts a second start: within any w seconds at most `perSecond * w + max(1,
+ * perSecond / 10)`. `time` gives steady ms. `isEmpty`: another process may have used up the tokens.
+ */
+export function createTokenBucket(perSecond: number, time: () => number, isEmpty = false): TokenBucket {
+  const interval = 1000 / perSecond;
+  const saved = Math.max(1, perSecond * savedSeconds) * interval;
+  // Times are relative to `origin`: for large numbers, sums of fractions drift.
+  const origin = time();
+  // The generic cell rate algorithm: one number, the time at which the bucket will be full again.
+  let fullAt = isEmpty ? saved : 0;
 
-/** Masked, because an error's text may quote the data it failed on. */
-export function faultText(error: unknown): string {
-  return maskText(error instanceof Error ? error.message : String(error)).slice(0, 300);
+  const next = (): number => Math.ceil(fullAt + interval - saved);
+
+  return {
+    take() {
+      const now = time() - origin;
+      if (next() > now) return false;
+      fullAt = Math.max(fullAt, now) + interval;
+      return true;
+    },
+    nextAt: () => origin + next(),
+  };
 }

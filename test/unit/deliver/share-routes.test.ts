@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { shareRoutes } from "../../../src/deliver/share-routes.ts";
+import { shareRoutes } from "../../../src/deliver/route-leases.ts";
 
 const names = ["r1", "r2", "r3", "r4", "r5", "r6", "r7"];
 const workerNames = ["w1", "w2", "w3", "w4"];
