@@ -4,7 +4,16 @@ import type { Secret } from "../model/secret.ts";
 import { createPool } from "../net/connect.ts";
 import type { TlsSettings } from "../net/tls.ts";
 import { type Admission, defaultConcurrency } from "./admission.ts";
-import { type CallContext, type CallOptions, type CallReport, call, closed, type ServiceRequest } from "./call.ts";
+import {
+  type CallContext,
+  type CallOptions,
+  type CallReport,
+  call,
+  closed,
+  defaultRetry,
+  type RetrySettings,
+  type ServiceRequest,
+} from "./call.ts";
 import {
   type Account,
   type Endpoint,
@@ -17,7 +26,6 @@ import {
   type SendBody,
   type Template,
 } from "./endpoints.ts";
-import { defaultRetry, type RetrySettings } from "./retry.ts";
 import { isApiKey, readServiceUrl } from "./settings.ts";
 
 export interface ServiceClientSettings {

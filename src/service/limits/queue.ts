@@ -29,11 +29,9 @@ interface CallQueueParts {
 /** Has one timer, and only while calls wait. */
 export function createCallQueue({ clock, time, readyAt }: CallQueueParts): CallQueue {
   type Waiter = Waiting & { readonly arrived: number };
-  const lines: readonly { readonly kind: CallKind; readonly line: WaitingLine<Waiter> }[] = callKinds.map((kind) => ({
-    kind,
-    line: createWaitingLine<Waiter>(),
-  }));
-  const lineOf = (cap: CallCap, priority: CallPriority): WaitingLine<Waiter> | undefined =>
+  /** In the order of arrival. */
+  const lines = callKinds.map((kind) => ({ kind, line: new Set<Waiter>() }));
+  const lineOf = (cap: CallCap, priority: CallPriority): Set<Waiter> | undefined =>
     lines.find(({ kind }) => kind.cap === cap && kind.priority === priority)?.line;
   let arrived = 0;
   let timer: { readonly at: number; readonly cancel: () => void } | null = null;
@@ -44,8 +42,8 @@ export function createCallQueue({ clock, time, readyAt }: CallQueueParts): CallQ
       let wakeAt = Number.POSITIVE_INFINITY;
       let next: { readonly kind: CallKind; readonly first: Waiter } | null = null;
       for (const { kind, line } of lines) {
-        const first = line.first();
-        if (first === null) continue;
+        const [first] = line;
+        if (first === undefined) continue;
         const at = readyAt(kind, now);
         if (at > now) wakeAt = Math.min(wakeAt, at);
         else if (next === null || (kind.priority === next.kind.priority && first.arrived < next.first.arrived)) next = { kind, first };
@@ -74,51 +72,12 @@ export function createCallQueue({ clock, time, readyAt }: CallQueueParts): CallQ
   return {
     join({ cap, priority }, waiting) {
       arrived += 1;
-      // There is a line for each kind.
-      return (lineOf(cap, priority) as WaitingLine<Waiter>).join({ ...waiting, arrived });
+      const line = lineOf(cap, priority);
+      const waiter = { ...waiting, arrived };
+      line?.add(waiter);
+      return () => void line?.delete(waiter);
     },
     dispatch,
-    waiting: (cap, priority) => lineOf(cap, priority)?.size() ?? 0,
+    waiting: (cap, priority) => lineOf(cap, priority)?.size ?? 0,
   };
-}
-
-interface Place<T> {
-  readonly item: T;
-  before: Place<T> | null;
-  after: Place<T> | null;
-}
-
-/** First in, first out; items can leave from the middle. All in O(1). */
-interface WaitingLine<T> {
-  /** Returns a function that removes the item; calling it twice changes nothing. */
-  join(item: T): () => void;
-  first(): T | null;
-  size(): number;
-}
-
-/** A linked list: with an array or a Set, each item that left from the middle would slow down every `first`. */
-export function createWaitingLine<T>(): WaitingLine<T> {
-  let head: Place<T> | null = null;
-  let tail: Place<T> | null = null;
-  let size = 0;
-
-  function join(item: T): () => void {
-    const place: Place<T> = { item, before: tail, after: null };
-    if (tail === null) head = place;
-    else tail.after = place;
-    tail = place;
-    size += 1;
-    let isIn = true;
-    return () => {
-      if (!isIn) return;
-      isIn = false;
-      size -= 1;
-      if (place.before === null) head = place.after;
-      else place.before.after = place.after;
-      if (place.after === null) tail = place.before;
-      else place.after.before = place.before;
-    };
-  }
-
-  return { join, first: () => head?.item ?? null, size: () => size };
 }

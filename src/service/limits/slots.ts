@@ -143,14 +143,13 @@ interface SlotWindow {
 export function createSlotWindow(initial: number): SlotWindow {
   let limit = initial;
   let inFlight = 0;
-  // Two queues, because slots of lost calls come back later: each queue is in order by itself.
-  const ended = createTimeQueue();
-  const lost = createTimeQueue();
+  // Two lists, because slots of lost calls come back later: each list is in order by itself.
+  const ended: number[] = [];
+  const lost: number[] = [];
 
   function used(now: number): number {
-    ended.dropUntil(now);
-    lost.dropUntil(now);
-    return inFlight + ended.size() + lost.size();
+    for (const times of [ended, lost]) while ((times[0] ?? Number.POSITIVE_INFINITY) <= now) times.shift();
+    return inFlight + ended.length + lost.length;
   }
 
   return {
@@ -158,7 +157,7 @@ export function createSlotWindow(initial: number): SlotWindow {
       limit = next;
     },
     used,
-    freeAt: (now) => (used(now) < limit ? now : Math.min(ended.first(), lost.first())),
+    freeAt: (now) => (used(now) < limit ? now : Math.min(ended[0] ?? Number.POSITIVE_INFINITY, lost[0] ?? Number.POSITIVE_INFINITY)),
     take() {
       inFlight += 1;
     },
@@ -169,34 +168,6 @@ export function createSlotWindow(initial: number): SlotWindow {
     undo() {
       inFlight -= 1;
     },
-  };
-}
-
-/** Times in ascending order; dropping past ones costs O(1) each. */
-interface TimeQueue {
-  push(at: number): void;
-  /** Drops all times up to and including `now`. */
-  dropUntil(now: number): void;
-  /** The earliest; Infinity without any. */
-  first(): number;
-  size(): number;
-}
-
-export function createTimeQueue(): TimeQueue {
-  let times: number[] = [];
-  let head = 0;
-  return {
-    push: (at) => void times.push(at),
-    dropUntil(now) {
-      while (head < times.length && (times[head] as number) <= now) head += 1;
-      // Copies no more than was dropped, which keeps it O(1) each.
-      if (head * 2 >= times.length) {
-        times = times.slice(head);
-        head = 0;
-      }
-    },
-    first: () => times[head] ?? Number.POSITIVE_INFINITY,
-    size: () => times.length - head,
   };
 }
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { defaultRetry, retryWait } from "../../../src/service/call.ts";
 import { type CallEffect, localRefusal, ServiceError, type ServiceFailure } from "../../../src/service/errors.ts";
-import { defaultRetry, retryWait } from "../../../src/service/retry.ts";
 
 const planCause = { type: "upgrade" } as const;
 const everyFailure: ServiceFailure[] = [

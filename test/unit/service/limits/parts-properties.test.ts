@@ -1,56 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createWaitingLine } from "../../../../src/service/limits/queue.ts";
-import { createPace, createSlotWindow, createTimeQueue } from "../../../../src/service/limits/slots.ts";
-
-test("a waiting line agrees with an array, whichever item leaves", () => {
-  type Move = { leave: number } | "join" | "first";
-  const move: fc.Arbitrary<Move> = fc.oneof(
-    fc.constantFrom<Move>("join", "first"),
-    fc.nat(20).map((leave): Move => ({ leave })),
-  );
-  fc.assert(
-    fc.property(fc.array(move, { maxLength: 200 }), (moves) => {
-      const line = createWaitingLine<number>();
-      let model: number[] = [];
-      const leavers: (() => void)[] = [];
-      for (const step of moves) {
-        if (step === "join") {
-          model.push(leavers.length);
-          leavers.push(line.join(leavers.length));
-        } else {
-          const gone = step === "first" ? model[0] : step.leave;
-          if (gone !== undefined) leavers[gone]?.();
-          model = model.filter((item) => item !== gone);
-        }
-        expect([line.first(), line.size()]).toEqual([model[0] ?? null, model.length]);
-      }
-    }),
-  );
-});
-
-test("a queue of times agrees with an array", () => {
-  fc.assert(
-    fc.property(fc.array(fc.record({ push: fc.boolean(), by: fc.nat(50) }), { maxLength: 300 }), (steps) => {
-      const queue = createTimeQueue();
-      let model: number[] = [];
-      let pushed = 0;
-      let now = 0;
-      for (const { push, by } of steps) {
-        if (push) {
-          pushed = Math.max(pushed, now) + by;
-          queue.push(pushed);
-          model.push(pushed);
-        } else {
-          now += by;
-          queue.dropUntil(now);
-          model = model.filter((at) => at > now);
-        }
-        expect([queue.first(), queue.size()]).toEqual([model[0] ?? Number.POSITIVE_INFINITY, model.length]);
-      }
-    }),
-  );
-});
+import { createPace, createSlotWindow } from "../../../../src/service/limits/slots.ts";
 
 test("a window whose limit shrank has nothing free until enough came back", () => {
   const window = createSlotWindow(3);
