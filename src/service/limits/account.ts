@@ -65,7 +65,7 @@ export interface QuotaStop {
   probeUntil: number;
 }
 
-/** What the service's answers have shown about an account. */
+/** What the service's answers have shown about an account to this process. */
 export interface AccountState {
   /** The plan of `quotas`, which do not apply to another one. */
   plan: string;
@@ -82,7 +82,7 @@ export interface AccountState {
 /** Only the latest keys are remembered. */
 const mostKeys = 4;
 
-function emptyAccountState(plan: string): AccountState {
+export function createAccountState(plan: string): AccountState {
   const noHold = (): HoldState => ({ until: 0, inARow: 0, since: -1 });
   return {
     plan,
@@ -113,17 +113,4 @@ export function holdToPlan(state: AccountState, plan: string): void {
   if (state.plan === plan) return;
   state.quotas = noQuotas();
   state.plan = plan;
-}
-
-/** What this process knows of an account. */
-export interface Learned {
-  /** As it is now; do not modify. */
-  view(): AccountState;
-  /** Applies `what` and returns its result. `newest`: the number of the call dispatched last. */
-  change<T>(what: (state: AccountState, newest: number) => T): T;
-}
-
-export function createLearned(plan: string, newest: () => number): Learned {
-  const state = emptyAccountState(plan);
-  return { view: () => state, change: (what) => what(state, newest()) };
 }

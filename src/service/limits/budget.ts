@@ -2,14 +2,19 @@ import { type BudgetAnswer, type Budgets, type Limits, limitsFrom, type SlotKind
 import type { Clock, SteadyTime } from "../../model/clock.ts";
 import { uuidv7 } from "../../model/ids.ts";
 import type { CallCap } from "../admission.ts";
-import { type AccountState, createLearned, holdToPlan, type Learned, type QuotaReason, type QuotaStop, quotaReasons } from "./account.ts";
+import { type AccountState, createAccountState, holdToPlan, type QuotaReason, type QuotaStop, quotaReasons } from "./account.ts";
 import type { Caps } from "./caps.ts";
 import { type CallKind, callKinds, createSlots, limitsOf, type Slots, slotKindsOf } from "./slots.ts";
 
 /** Slots and knowledge of an account: all of them, or a process's part. */
 export interface AccountPart {
   readonly slots: Slots;
-  readonly learned: Learned;
+  /** What the service's answers have shown. */
+  readonly state: AccountState;
+  /** The number of the call dispatched last. */
+  newest(): number;
+  /** Call it after a change of the state. */
+  learned(): void;
   /** False: no slots are available now, and calls must not wait for any. */
   isKnown(): boolean;
   /** Updates the view if it is older than a few seconds. */
@@ -79,7 +84,9 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
   const { budgets, clock, time, graceMs, tookMs, plan, waiting, changed, lost } = parts;
   const process = uuidv7(clock.now());
   const slots = createSlots(noLimits, graceMs);
-  const own = createLearned(plan(), slots.newest);
+  const state = createAccountState(plan());
+  /** The stops that are stored, or will be with the next step. */
+  let noted = seen(state);
   let caps = parts.caps;
   let limits = noLimits;
   let othersUsed = noLimits;
@@ -209,40 +216,27 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
 
   /** Takes over the stops that are stored, where this process has no news of them. */
   function adopt(stored: Readonly<Record<string, StoredStop>>): void {
-    own.change((state) => {
-      holdToPlan(state, plan());
-      for (const reason of quotaReasons) {
-        if (news.has(reason)) continue;
-        const stop = stored[reason];
-        const until = (at: number) => at - clock.now() + time.now();
-        state.quotas[reason] =
-          stop === undefined ? null : { ...stop, until: until(stop.until), probeUntil: state.quotas[reason]?.probeUntil ?? 0 };
-      }
-    });
+    holdToPlan(state, plan());
+    for (const reason of quotaReasons) {
+      if (news.has(reason)) continue;
+      const stop = stored[reason];
+      const until = (at: number) => at - clock.now() + time.now();
+      state.quotas[reason] =
+        stop === undefined ? null : { ...stop, until: until(stop.until), probeUntil: state.quotas[reason]?.probeUntil ?? 0 };
+    }
+    noted = seen(state);
   }
 
-  /** What others need to know of a stop. */
-  const seen = (state: AccountState): string[] => quotaReasons.map((reason) => JSON.stringify(storedOf(state, reason)));
-  function storedOf({ quotas }: AccountState, reason: QuotaReason): Pick<QuotaStop, "resource" | "renewsAt" | "until"> | null {
-    const stop = quotas[reason];
-    return stop && { resource: stop.resource, renewsAt: stop.renewsAt, until: stop.until };
+  function learned(): void {
+    const now = seen(state);
+    for (const [place, reason] of quotaReasons.entries()) {
+      if (noted[place] === now[place]) continue;
+      const stop = storedOf(state, reason);
+      news.set(reason, stop && { ...stop, until: time.toUnix(stop.until) });
+    }
+    noted = now;
+    if (news.size > 0) void step();
   }
-
-  const learned: Learned = {
-    view: own.view,
-    change(what) {
-      const before = seen(own.view());
-      const given = own.change(what);
-      const after = seen(own.view());
-      for (const [place, reason] of quotaReasons.entries()) {
-        if (before[place] === after[place]) continue;
-        const stop = storedOf(own.view(), reason);
-        news.set(reason, stop && { ...stop, until: time.toUnix(stop.until) });
-      }
-      if (news.size > 0) void step();
-      return given;
-    },
-  };
 
   return {
     slots: {
@@ -263,6 +257,8 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
       used: (cap: CallCap, now) => slots.used(now)[cap] + othersUsed[cap],
       limit: (cap: CallCap) => caps[cap],
     },
+    state,
+    newest: slots.newest,
     learned,
     isKnown: () => isTrusted() || time.now() >= knownFrom,
     refresh() {
@@ -276,3 +272,11 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
     },
   };
 }
+
+/** What others need to know of a stop. */
+function storedOf({ quotas }: AccountState, reason: QuotaReason): Pick<QuotaStop, "resource" | "renewsAt" | "until"> | null {
+  const stop = quotas[reason];
+  return stop && { resource: stop.resource, renewsAt: stop.renewsAt, until: stop.until };
+}
+
+const seen = (state: AccountState): string[] => quotaReasons.map((reason) => JSON.stringify(storedOf(state, reason)));

@@ -43,7 +43,7 @@ export function quotasOf({ requests, messages }: Caps): { readonly interactive: 
   return { interactive, poll: Math.max(1, Math.floor(interactive * (1 - leftToInteractive) + 1e-9)) };
 }
 
-/** Updates holds and the key's validity after a call. Runs inside `Learned.change`. */
+/** Updates holds and the key's validity after a call. `newest`: the number of the call dispatched last. */
 export function learnCaps(
   state: AccountState,
   newest: number,

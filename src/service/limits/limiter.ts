@@ -13,7 +13,7 @@ import {
 } from "../admission.ts";
 import { capsUnknown } from "../errors.ts";
 import type { Plan } from "../settings.ts";
-import { createLearned, type Identity, keyOf, type QuotaReason, quotaReasons, type StopReason, stopReasons } from "./account.ts";
+import { createAccountState, type Identity, keyOf, type QuotaReason, quotaReasons, type StopReason, stopReasons } from "./account.ts";
 import { type AccountPart, createBudgetedAccount } from "./budget.ts";
 import { type Caps, learnCaps, planCaps, planId, shareOf } from "./caps.ts";
 import { createCallQueue } from "./queue.ts";
@@ -121,8 +121,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
   let allowance: Allowance = options;
   const identity = (): Identity => identityOf(allowance);
   const account = options.budgets === undefined ? ownAccount() : budgetedAccount(options.budgets);
-  const { slots, learned } = account;
-  const stops = createStops({ time, learned, identity });
+  const { slots, state, newest } = account;
+  const stops = createStops({ time, state, newest, identity });
   const queue = createCallQueue({ clock, time, readyAt });
   /** Calls that wait. `turnAway` rejects one and removes it from the queue. */
   const waiting = new Set<{ readonly operation: CallOperation; turnAway(reason: StopReason | "unknown"): void }>();
@@ -150,7 +150,9 @@ export function createLimiter(options: LimiterOptions): Limiter {
         used: (cap, at) => own.used(at)[cap],
         limit: (cap) => caps[cap],
       },
-      learned: createLearned(identity().plan, own.newest),
+      state: createAccountState(identity().plan),
+      newest: own.newest,
+      learned: () => {},
       isKnown: () => true,
       refresh: () => {},
       stored: async () => true,
@@ -187,9 +189,9 @@ export function createLimiter(options: LimiterOptions): Limiter {
     }
   }
 
-  const mostInFlight = (): number => (keyOf(learned.view(), identity().key).isProven ? atOnce : Math.min(atOnce, unprovenCalls));
+  const mostInFlight = (): number => (keyOf(state, identity().key).isProven ? atOnce : Math.min(atOnce, unprovenCalls));
   const heldUntil = ({ cap }: CallKind): number => {
-    const { requests, messages } = learned.view().holds;
+    const { requests, messages } = state.holds;
     return Math.max(requests.until, cap === "messages" ? messages.until : 0);
   };
 
@@ -235,11 +237,9 @@ export function createLimiter(options: LimiterOptions): Limiter {
         const now = time.now();
         slots.end(slot, now, endOf(outcome), outcome.type === "unauthenticated" || outcome.type === "blocked");
         const ended = { call: { number: slot.number, probes }, operation, outcome, now, wallNow: clock.now() };
-        const own = identity();
-        const began = learned.change((state, newest) => {
-          learnCaps(state, newest, ended, cap, own.key);
-          return stops.learn(state, newest, ended, own);
-        });
+        learnCaps(state, newest(), ended, cap, identity().key);
+        const began = stops.learn(ended);
+        account.learned();
         hooks.settled?.(call, outcome);
         if (began !== null) {
           const resource = outcome.type === "quota-used-up" ? outcome.resource : null;
@@ -254,6 +254,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     allowance = next;
     slots.setCaps(shareOf(capsOf(allowance), allowance.share));
     stops.resume(anotherKey);
+    account.learned();
     applyLearned();
   }
 
@@ -302,7 +303,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     state() {
       account.refresh();
       const planned = capsOf(allowance);
-      const { holds } = learned.view();
+      const { holds } = state;
       const now = time.now();
       const capState = (cap: CallCap): CapState => {
         const { until } = holds[cap];
@@ -324,6 +325,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     async resumeByOrder() {
       if (!(await account.stored())) throw capsUnknown();
       const ended = stops.resume(false);
+      account.learned();
       applyLearned();
       if (!(await account.stored())) throw capsUnknown();
       return ended;

@@ -9,7 +9,6 @@ import {
   type Identity,
   type KeyState,
   keyOf,
-  type Learned,
   type NumberedCall,
   noQuotas,
   type QuotaReason,
@@ -36,8 +35,8 @@ interface Stops {
   refusal(reason: StopReason): ServiceError;
   /** The probe gave up before it was sent. */
   leaveProbe(probes: readonly StopReason[]): void;
-  /** Applies a call's outcome. Runs inside `Learned.change`. Returns the stop that began with it. */
-  learn(state: AccountState, newest: number, ended: EndedCall, own: Identity): StopReason | null;
+  /** Applies a call's outcome. Returns the stop that began with it. */
+  learn(ended: EndedCall): StopReason | null;
   /** Ends the stops of quotas, and returns them; with `anotherKey` also ends the doubt about the key. */
   resume(anotherKey: boolean): readonly QuotaReason[];
   state(): StopState;
@@ -49,33 +48,30 @@ const blockMs = 60_000;
 
 interface StopsParts {
   readonly time: SteadyTime;
-  readonly learned: Learned;
+  readonly state: AccountState;
+  /** The number of the call dispatched last. */
+  readonly newest: () => number;
   readonly identity: () => Identity;
 }
 
-export function createStops({ time, learned, identity }: StopsParts): Stops {
-  const quota = (reason: QuotaReason): QuotaStop | null => quotaIn(learned.view(), reason, identity().plan);
-  const key = (): KeyState => keyOf(learned.view(), identity().key);
+export function createStops({ time, state, newest, identity }: StopsParts): Stops {
+  const quota = (reason: QuotaReason): QuotaStop | null => quotaIn(state, reason, identity().plan);
+  const key = (): KeyState => keyOf(state, identity().key);
   const untilOf = (reason: QuotaReason): number | null => {
     const stop = quota(reason);
     return stop && quotaUntil(stop, time.toUnix(time.now()), time.toUnix);
   };
 
   /** The stops that a call has to probe, or the one that refuses it. */
-  function verdict(
-    state: AccountState,
-    operation: CallOperation,
-    now: number,
-    { plan, key: id }: Identity,
-  ): StopReason | readonly StopReason[] {
+  function verdict(operation: CallOperation, now: number): StopReason | readonly StopReason[] {
     const probes: StopReason[] = [];
     for (const reason of coveringReasons(operation)) {
-      const stop = quotaIn(state, reason, plan);
+      const stop = quota(reason);
       if (stop === null) continue;
       if (!mayProbe(stop, now)) return reason;
       probes.push(reason);
     }
-    const own = keyOf(state, id);
+    const own = key();
     if (own.wait !== null) {
       if (!mayProbe(own, now)) return "unauthenticated";
       probes.push("unauthenticated");
@@ -86,12 +82,8 @@ export function createStops({ time, learned, identity }: StopsParts): Stops {
   return {
     admit(operation) {
       const now = time.now();
-      const own = identity();
-      const found = verdict(learned.view(), operation, now, own);
-      if (typeof found === "string" || found.length === 0) return found;
-      learned.change((state) => {
-        for (const stop of probedStops(state, found, own.key)) stop.probeUntil = now + probeMs;
-      });
+      const found = verdict(operation, now);
+      if (typeof found !== "string") for (const stop of probedStops(state, found, identity().key)) stop.probeUntil = now + probeMs;
       return found;
     },
     refusal(reason) {
@@ -99,26 +91,19 @@ export function createStops({ time, learned, identity }: StopsParts): Stops {
       return localRefusal({ kind: "quota", cause: null, until: untilOf(reason) ?? time.toUnix(time.now()) });
     },
     leaveProbe(probes) {
-      if (probes.length === 0) return;
-      const id = identity().key;
-      learned.change((state) => {
-        for (const stop of probedStops(state, probes, id)) leaveProbe(stop);
-      });
+      for (const stop of probedStops(state, probes, identity().key)) leaveProbe(stop);
     },
-    learn,
+    learn: (ended) => learn(state, newest(), ended, identity()),
     resume(anotherKey) {
-      const { plan, key: id } = identity();
-      return learned.change((state, newest) => {
-        const ended = quotaReasons.filter((reason) => quotaIn(state, reason, plan) !== null);
-        state.plan = plan;
-        state.quotas = noQuotas();
-        state.resumedAt = newest;
-        if (anotherKey) endDoubt(keyOf(state, id), newest);
-        return ended;
-      });
+      const ended = quotaReasons.filter((reason) => quota(reason) !== null);
+      state.plan = identity().plan;
+      state.quotas = noQuotas();
+      state.resumedAt = newest();
+      if (anotherKey) endDoubt(key(), newest());
+      return ended;
     },
     state() {
-      const { blockedUntil } = learned.view();
+      const { blockedUntil } = state;
       const quotas = Object.fromEntries(quotaReasons.map((reason) => [reason, untilOf(reason)])) as Record<QuotaReason, number | null>;
       return {
         ...quotas,
