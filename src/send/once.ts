@@ -104,6 +104,8 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
     /** It is unknown whether the key is `calling`, and nothing was sent. */
     let mayBeTaken = false;
     let mayBeDone = false;
+    /** Another request claimed the key. */
+    let taken = null as StoredSend | null;
     let startedAt = clock.now();
     const steps: CallSteps = {
       signal,
@@ -114,7 +116,10 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
           mayBeTaken = isOpen(error);
           throw error;
         });
-        if (held !== null) throw new Taken(held);
+        if (held !== null) {
+          taken = held;
+          throw inFlight(order.key);
+        }
         isHeld = true;
         mayBeDone = true;
       },
@@ -136,10 +141,10 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
     try {
       result = await order.call(steps);
     } catch (error) {
-      if (error instanceof Taken) {
+      if (taken !== null) {
         forget();
-        const first = checkHeldKey(error.held, order);
-        if (first === null) throw inFlight(order.key);
+        const first = checkHeldKey(taken, order);
+        if (first === null) throw error;
         return { answer: first, stored: true };
       }
       if (!mayBeDone) {
@@ -202,14 +207,4 @@ function isOpen(error: unknown): boolean {
 
 function disconnectedError(): RelayError {
   return new RelayError("request_timeout", "the client disconnected; nothing was sent");
-}
-
-/** Another request claimed the key. */
-class Taken extends Error {
-  readonly held: StoredSend;
-
-  constructor(held: StoredSend) {
-    super("the key is taken");
-    this.held = held;
-  }
 }

@@ -1,3 +1,5 @@
+import type { z } from "zod";
+import type { messageBody, runBody } from "../model/endpoints/send.ts";
 import type { SendResult } from "../model/send.ts";
 import { fingerprintOf } from "./keys.ts";
 import { type Caller, type CallResult, type CallSteps, createOnce, type OnceParts, type Order } from "./once.ts";
@@ -8,20 +10,8 @@ export interface ServiceCalls {
   startRun(account: string, automation: string, body: RunBody, steps: CallSteps): Promise<CallResult<{ readonly runId: string }>>;
 }
 
-/** messaging-service-api.md, "POST /messages". */
-interface MessageBody {
-  readonly to: string;
-  readonly text?: string | undefined;
-  readonly template?: { readonly id: string; readonly variables?: Readonly<Record<string, string>> | undefined } | undefined;
-  readonly phoneNumberId?: string | undefined;
-}
-
-/** messaging-service-api.md, "POST /automations/{id}/runs". */
-interface RunBody {
-  readonly phone: string;
-  readonly name?: string | undefined;
-  readonly data?: Readonly<Record<string, string>> | undefined;
-}
+type MessageBody = Omit<z.infer<typeof messageBody>, "account" | "reference" | "metadata">;
+type RunBody = Omit<z.infer<typeof runBody>, "account" | "reference" | "metadata">;
 
 interface Receipt {
   /** The service's id; null when its answer had none. */

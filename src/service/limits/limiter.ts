@@ -16,8 +16,7 @@ import type { Plan } from "../settings.ts";
 import { createAccountState, type Identity, keyOf, type QuotaReason, quotaReasons, type StopReason, stopReasons } from "./account.ts";
 import { type AccountPart, createBudgetedAccount } from "./budget.ts";
 import { type Caps, learnCaps, planCaps, planId, shareOf } from "./caps.ts";
-import { createCallQueue } from "./queue.ts";
-import { type CallKind, createSlots, limitsOf, type SlotEnd } from "./slots.ts";
+import { type CallKind, createCallQueue, createSlots, limitsOf, type SlotEnd } from "./slots.ts";
 import { coveringReasons, createStops, type StopState } from "./stops.ts";
 
 /** The account's caps, by plan or in numbers, and the relay's share of them (more than 0, at most 1). */
@@ -110,7 +109,7 @@ const othersTookMs = 10_000;
  *
  * With several processes, each has a part of the caps (`budget.ts`).
  *
- * **Priorities.** `send` before `interactive` before `poll` (`queue.ts`). `interactive` and `poll` leave what sends can need (`quotasOf`);
+ * **Priorities.** `send` before `interactive` before `poll`. `interactive` and `poll` leave what sends can need (`quotasOf`);
  * messages and polls are spread over the minute (`slots.ts`).
  *
  * O(1) amortized per call; idle while no calls wait.
