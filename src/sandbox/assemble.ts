@@ -3,7 +3,7 @@ import type { Clock } from "../model/clock.ts";
 import { createApiApp } from "./api/app.ts";
 import { addCampaignsRoutes } from "./api/campaigns-routes.ts";
 import { addContactsRoutes } from "./api/contacts-routes.ts";
-import { addHookRoutes, hookPath } from "./api/hook-routes.ts";
+import { addHookRoutes } from "./api/hook-routes.ts";
 import { addMcpRoutes } from "./api/mcp-routes.ts";
 import { addMeRoutes } from "./api/me-routes.ts";
 import { addMessagesRoutes } from "./api/messages-routes.ts";
@@ -124,7 +124,6 @@ export function assemble(parts: AssemblyParts): Service {
     publisher,
     posting,
     forgetBlocks: limits.forgetBlocks,
-    hookPath,
     meta: events.meta?.publisher ?? null,
   });
   return {

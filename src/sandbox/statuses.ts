@@ -1,3 +1,5 @@
+import type { Random } from "./random.ts";
+
 const outbound = ["pending", "sent", "failed", "delivered", "read"] as const;
 
 /** The statuses of the service's document ("Message status"), ranked here apart from the relay's table, so that both cannot share a mistake. */
@@ -20,4 +22,55 @@ export function reaches(status: MessageStatus, target: MessageStatus): boolean {
 /** Whether a `message.status` event reports it: `pending` is the answer to a send, and `received` is a customer's message. */
 export function isReported(status: MessageStatus): boolean {
   return status !== "pending" && status !== "received";
+}
+
+/** How a message can fare. */
+export const lives = ["read", "delivered", "failed", "failed-then-delivered"] as const;
+export type Life = (typeof lives)[number];
+
+export interface LifeStep {
+  readonly status: MessageStatus;
+  readonly errorCode?: string | number;
+}
+
+/** Share of each life; what is left of 1 is `read`. Three in ten have read receipts off: `delivered` is their last word. */
+export interface LifeShares {
+  readonly delivered: number;
+  readonly failed: number;
+  readonly failedThenDelivered: number;
+}
+
+export const usualLives: LifeShares = { delivered: 0.3, failed: 0.08, failedThenDelivered: 0.02 };
+
+/** Provider codes that mean something; a mix of numbers, numeric text and words as met in the field. */
+export const failureCodes = [131026, 131047, "131049", 131056, "130429", "rate_limited"] as const;
+
+export function pickLife(random: Random, shares: LifeShares = usualLives): Life {
+  const drawn = random.next();
+  if (drawn < shares.delivered) return "delivered";
+  if (drawn < shares.delivered + shares.failed) return "failed";
+  if (drawn < shares.delivered + shares.failed + shares.failedThenDelivered) return "failed-then-delivered";
+  return "read";
+}
+
+/**
+ * The statuses of one message in the order they happen. `pending` is not among them: it is the answer
+ * to `POST /messages` and not an event. A failure on one phone may be followed by delivery on another
+ * of the same person.
+ */
+export function messageLife(random: Random, life: Life = pickLife(random)): readonly LifeStep[] {
+  const sent: LifeStep = { status: "sent" };
+  const delivered: LifeStep = { status: "delivered" };
+  const failed = (): LifeStep => ({ status: "failed", errorCode: random.pick(failureCodes) });
+  switch (life) {
+    case "read":
+      return [sent, delivered, { status: "read" }];
+    case "delivered":
+      return [sent, delivered];
+    case "failed":
+      // Some numbers are refused before the message leaves.
+      return random.chance(0.3) ? [failed()] : [sent, failed()];
+    case "failed-then-delivered":
+      return [sent, failed(), delivered];
+  }
 }

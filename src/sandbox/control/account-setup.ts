@@ -15,8 +15,7 @@ import type {
   TemplateVariable,
   WebhookRecord,
 } from "../world/records.ts";
-import type { World } from "../world/world.ts";
-import { wabaIdOf } from "../world/world.ts";
+import { type World, wabaIdOf } from "../world/world.ts";
 
 /** What a caller gives of a template; the rest is made up. */
 export const templateOrder = z.strictObject({

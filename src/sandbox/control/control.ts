@@ -1,8 +1,14 @@
 import type { FastifyInstance } from "fastify";
+import { z } from "zod";
+import { createPhones, createWamids } from "../ids.ts";
+import type { MetaPublisher } from "../meta/publisher.ts";
+import { mostBytes, mostUpdates, requestBody } from "../meta/request-body.ts";
+import { type Update, userIdOf, waIdOf } from "../meta/update.ts";
+import { createRandom } from "../random.ts";
+import { type World, wabaIdOf } from "../world/world.ts";
 import { addAccountRoutes, addWorldRoutes } from "./account-routes.ts";
 import { addFlowRoutes, addMessageRoutes, addPeopleRoutes } from "./message-routes.ts";
-import { addMetaRoutes } from "./meta-routes.ts";
-import { type ControlParts, createRoutes } from "./routes.ts";
+import { type ControlParts, createRoutes, type Routes } from "./routes.ts";
 
 /**
  * Adds every endpoint of docs/contributing/sandbox.md, "Control API". No key: every client that reaches the address may call.
@@ -30,4 +36,47 @@ export function addControlRoutes(app: FastifyInstance, parts: ControlParts): voi
     },
     { prefix: "/sandbox" },
   );
+}
+
+const newRequest = z.strictObject({
+  updates: z.number().int().min(1).max(mostUpdates).default(mostUpdates),
+  /** Texts of inbound messages fill it up. */
+  bytes: z.number().int().min(0).max(mostBytes).default(0),
+  seed: z.string().default("requests"),
+});
+
+/** Requests of any size, about people and messages that are nowhere else. The same order gives the same updates. */
+function addMetaRoutes(
+  { create }: Routes,
+  { world, meta }: { readonly world: World; readonly meta: Pick<MetaPublisher, "request"> },
+): void {
+  create("/meta/requests", ({ body: given }) => {
+    const { updates: count, bytes, seed } = given(newRequest);
+    const updates = madeUp(world, count, seed, 0);
+    const missing = Math.max(0, bytes - requestBody(updates).length);
+    const { id, body } = meta.request(missing === 0 ? updates : madeUp(world, count, seed, Math.floor(missing / Math.ceil(count / 2))));
+    return { id, updates: count, bytes: body.length };
+  });
+}
+
+/** Inbound messages and statuses in turn, spread over all numbers; `padding`: characters added to each inbound text. */
+function madeUp(world: World, count: number, seed: string, padding: number): Update[] {
+  const random = createRandom(seed);
+  const phone = createPhones(random.fork("phones"));
+  const wamid = createWamids(random.fork("wamids"));
+  const numbers = [...world.accounts.all()].flatMap(({ id, numbers: own }) => own.map((number) => ({ number, wabaId: wabaIdOf(id) })));
+  const timestamp = String(Math.floor(Date.UTC(2026, 0, 1) / 1000));
+  return Array.from({ length: count }, (_, place) => {
+    const own = phone();
+    const id = wamid(own);
+    const user = userIdOf(`+${own}`);
+    const common = { field: "messages", ...(numbers[place % numbers.length] as (typeof numbers)[number]), wamid: null };
+    const contact = { profile: { name: `Zoë ${place}` }, wa_id: waIdOf(own), user_id: user };
+    if (place % 2 === 0) {
+      const text = { body: `Größe ${place} / €${"x".repeat(padding)}` };
+      return { ...common, list: "messages", contact, item: { from: own, from_user_id: user, id, timestamp, type: "text", text } };
+    }
+    const status = random.pick(["sent", "delivered", "read"]);
+    return { ...common, list: "statuses", contact, item: { id, status, timestamp, recipient_id: own, recipient_user_id: user } };
+  });
 }

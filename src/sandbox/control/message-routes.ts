@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { hookPath } from "../api/hook-routes.ts";
 import { parsePhone } from "../messaging/phone.ts";
 import { messageStatuses } from "../statuses.ts";
 import type { AutomationRecord, ContactRecord, MessageRecord } from "../world/records.ts";
@@ -63,7 +64,7 @@ export function addPeopleRoutes({ on, create }: Routes, { world, messaging, cust
 }
 
 /** What an account can start: templates, the campaigns that send them, automations and their runs. */
-export function addFlowRoutes({ on, create, listed, put }: Routes, { world, setup, campaigns, url, hookPath }: ControlParts): void {
+export function addFlowRoutes({ on, create, listed, put }: Routes, { world, setup, campaigns, url }: ControlParts): void {
   const templateOf = listed("templates");
   create("/templates", ({ account, body }) => setup.addTemplate(account, body(templateOrder)));
   on("PATCH", "/templates/:id", (call) => put("templates", Object.assign(templateOf(call), call.body(templateChange))));

@@ -11,7 +11,7 @@ import type { Limits } from "../limits/limits.ts";
 import type { Messaging } from "../messaging/port.ts";
 import type { Callbacks } from "../meta/callbacks.ts";
 import type { MetaPublisher } from "../meta/publisher.ts";
-import type { AccountRecord, AutomationRecord, MessageRecord, Plan } from "../world/records.ts";
+import type { AccountRecord, MessageRecord, Plan } from "../world/records.ts";
 import type { Table } from "../world/table.ts";
 import { firstAfter } from "../world/table.ts";
 import type { World } from "../world/world.ts";
@@ -33,8 +33,6 @@ export interface ControlParts {
   readonly forgetBlocks: () => void;
   /** `http://127.0.0.1:<port>` once it listens. */
   readonly url: () => string;
-  /** Where an automation's incoming webhook is, as a path. */
-  readonly hookPath: (automation: AutomationRecord) => string;
   readonly defaultPlan: Plan;
   /** Null: the webhooks are the service's own. */
   readonly callbacks: Callbacks | null;

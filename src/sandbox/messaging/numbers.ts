@@ -1,5 +1,5 @@
-import { type LifeStep, messageLife } from "../message-life.ts";
 import type { Random } from "../random.ts";
+import { type LifeStep, messageLife } from "../statuses.ts";
 
 /** How messages to a phone fare. */
 export interface Fate {

@@ -4,8 +4,8 @@ import { fieldsSchema, subjectOf } from "../../../../src/model/event.ts";
 import { isCanonicalUuid, type Wamid } from "../../../../src/model/ids.ts";
 import { bodyOf, createEventMaker } from "../../../../src/sandbox/events/event-maker.ts";
 import { malformations, malformedBody } from "../../../../src/sandbox/events/malformed.ts";
-import { lives, messageLife } from "../../../../src/sandbox/message-life.ts";
 import { createRandom } from "../../../../src/sandbox/random.ts";
+import { lives, messageLife } from "../../../../src/sandbox/statuses.ts";
 
 const wamid = "wamid.HBgN" as Wamid;
 const maker = (clock = () => 1_800_000_000_000) => createEventMaker({ clock, random: createRandom(1) });
