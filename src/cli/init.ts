@@ -6,7 +6,7 @@ import { type Command, InvalidArgumentError } from "commander";
 import { readPostgresUrl } from "../model/postgres.ts";
 import { envText, type SettingsParts, settingsText, type Variable } from "./init/texts.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { choice, givenArgument, httpUrl } from "./options.ts";
+import { choice, givenArgument, httpUrl, portFrom } from "./options.ts";
 import { print } from "./output.ts";
 import { type OptionsOf, typed } from "./typed.ts";
 
@@ -31,7 +31,7 @@ function declare(command: Command) {
     .option("--downstream <url>", "where the relay delivers events", httpUrl)
     .addOption(choice("--storage <driver>", "sqlite: one file and one process; postgres: any number of processes", drivers))
     .option("--postgres-url <url>", "with --storage postgres: its address", postgresUrl)
-    .option("--port <port>", "listen on this port", port, 8080)
+    .option("--port <port>", "listen on this port", portFrom(1), 8080)
     .option("--base-url <url>", "the service's base URL, to send messages and poll statuses", httpUrl)
     .option("--webhook-secret <text>", "the service's webhook secret (default: the environment variable WEBHOOK_SECRET)", secretText)
     .option("--app-secret <text>", "with --provider meta: the app secret (default: the environment variable META_APP_SECRET)", secretText)
@@ -81,12 +81,6 @@ const oneOf =
     if (found === undefined) throw new InvalidArgumentError(`It must be ${words.join(" or ")}.`);
     return found;
   };
-
-function port(text: string): number {
-  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535 || Number(text) < 1)
-    throw new InvalidArgumentError("It must be a port from 1 to 65535.");
-  return Number(text);
-}
 
 /** A secret that fits into one line of the env file. */
 function secretText(text: string): string {

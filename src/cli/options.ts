@@ -76,6 +76,16 @@ export function count(text: string): number {
   return Number(text);
 }
 
+/** A port, for options. `lowest` 0: the system picks one. */
+export function portFrom(lowest: 0 | 1) {
+  return (text: string): number => {
+    const port = /^\d{1,5}$/.test(text) ? Number(text) : -1;
+    if (port < lowest || port > 65_535)
+      throw new InvalidArgumentError(`It must be a port from ${lowest} to 65535${lowest === 0 ? " (0: any free one)" : ""}.`);
+    return port;
+  };
+}
+
 /** An option that may be repeated. */
 export function several(text: string, earlier: readonly string[] = []): string[] {
   return [...earlier, text];

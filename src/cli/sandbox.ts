@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { Happening } from "../sandbox/start-sandbox.ts";
 import { CommandFailed, type Io, printable, stopSignal } from "./io.ts";
-import { choice, httpUrl } from "./options.ts";
+import { choice, httpUrl, portFrom, several } from "./options.ts";
 import { readyLines, readyOf, type SandboxFormat, usualWebhooks } from "./sandbox/ready.ts";
 import { type OptionsOf, typed } from "./typed.ts";
 
@@ -14,7 +14,7 @@ type Options = OptionsOf<typeof declare>;
 
 function declare(command: Command) {
   return typed(command)
-    .option("--port <port>", "listen on this port (0: any free one)", port, 4010)
+    .option("--port <port>", "listen on this port (0: any free one)", portFrom(0), 4010)
     .addOption(
       choice("--format <format>", "whose webhooks to post: the service's, or those of Meta's Cloud API", ["standard", "meta"], "standard"),
     )
@@ -32,7 +32,7 @@ function declare(command: Command) {
     .option("--secret <text>", "the secret that signs events (default: the environment variable SANDBOX_SECRET, or a new one)")
     .option("--service <name>", "the service's short name: events are signed in x-<name>-signature", "acme")
     .option("--verify-token <text>", "meta: what the handshake shows (default: SANDBOX_VERIFY_TOKEN, or made from the secret)")
-    .option("--number <id>", "meta: a phone_number_id of the account; may be repeated (default: one, made up)", list)
+    .option("--number <id>", "meta: a phone_number_id of the account; may be repeated (default: one, made up)", several)
     .option("--batch <updates>", "meta: gather so many updates for a request, for 1 s at most", batch)
     .option("--meta <fault:share>", `meta: ${metaFaults.join(", ")}; may be repeated`, metaFault)
     .option("--duplicate <share>", "post this share of events twice", share)
@@ -66,11 +66,6 @@ const metaFaults = ["skip", "early", "group", "username", "call", "unknown"] as 
 /** Faults that replace the answer to an API call. */
 const answers = ["500", "502", "429", "hang", "reset", "malformed"] as const;
 
-interface FailOption {
-  readonly answer: 500 | 502 | 429 | "hang" | "reset" | "malformed";
-  readonly share: number;
-}
-
 /** A share of all, from 0 to 1. */
 function share(text: string): number {
   const number = Number(text);
@@ -78,27 +73,31 @@ function share(text: string): number {
   return number;
 }
 
+/** `early:0.1`, or without a share the `fallback`. */
+function wordAndShare<Word extends string>(text: string, words: readonly Word[], fallback: string): { word: Word; share: number } {
+  const [given, part = fallback, ...rest] = text.split(":");
+  const word = words.find((each) => each === given);
+  if (word === undefined || rest.length > 0)
+    throw new InvalidArgumentError(`It must be one of ${words.join(", ")}, and a share after a colon, such as ${words[0]}:0.1.`);
+  return { word, share: share(part) };
+}
+
 /** `early:0.1`; may be repeated. */
 function metaFault(text: string, before: Readonly<Record<string, number>> = {}): Record<string, number> {
-  const [fault = "", part = "", ...rest] = text.split(":");
-  if (!metaFaults.some((known) => known === fault) || rest.length > 0) {
-    throw new InvalidArgumentError(`It must be one of ${metaFaults.join(", ")}, and a share after a colon, such as early:0.1.`);
-  }
-  return { ...before, [fault]: share(part) };
+  const fault = wordAndShare(text, metaFaults, "");
+  return { ...before, [fault.word]: fault.share };
+}
+
+type Fail = { readonly answer: 500 | 502 | 429 | "hang" | "reset" | "malformed"; readonly share: number };
+
+/** `500`, `hang:0.1`; may be repeated. */
+function fail(text: string, before: readonly Fail[] = []): Fail[] {
+  const { word, share } = wordAndShare(text, answers, "1");
+  return [...before, { answer: (/^\d/.test(word) ? Number(word) : word) as Fail["answer"], share }];
 }
 
 function batch(text: string): number {
   if (!/^[1-9]\d{0,3}$/.test(text) || Number(text) > 1_000) throw new InvalidArgumentError("It must be a number from 1 to 1000.");
-  return Number(text);
-}
-
-function list(text: string, before: readonly string[] = []): string[] {
-  return [...before, text];
-}
-
-function port(text: string): number {
-  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535)
-    throw new InvalidArgumentError("It must be a port from 0 to 65535 (0: any free one).");
   return Number(text);
 }
 
@@ -108,17 +107,8 @@ function speed(text: string): number {
   return number;
 }
 
-/** `500`, `hang:0.1`; may be repeated. */
-function fail(text: string, before: readonly FailOption[] = []): FailOption[] {
-  const [answer = "", part = "1", ...rest] = text.split(":");
-  if (!answers.some((known) => known === answer) || rest.length > 0) {
-    throw new InvalidArgumentError(`It must be one of ${answers.join(", ")}, and a share after a colon, such as 500:0.1.`);
-  }
-  return [...before, { answer: (/^\d/.test(answer) ? Number(answer) : answer) as FailOption["answer"], share: share(part) }];
-}
-
 function webhook(text: string, before: readonly string[] | boolean = []): string[] {
-  return [...(typeof before === "boolean" ? [] : before), httpUrl(text)];
+  return several(httpUrl(text), typeof before === "boolean" ? [] : before);
 }
 
 /** Plays the messaging service until a signal ends it. */

@@ -28,54 +28,48 @@ export function readyOf(sandbox: Sandbox, { service, format }: { readonly servic
   };
 }
 
-/** What a person needs to know to begin. */
+/** What a person needs to know to begin, in the words of the service or of Meta. */
 export function readyLines(ready: Ready, isLoopbackHost: (url: string) => boolean): string[] {
-  const relay = ready.webhooks.find(isLoopbackHost) ?? usualWebhooks[ready.format];
-  if (ready.format === "meta") return metaLines(ready, relay);
-  const { url, apiUrl, key, secret, service, plan, webhooks, templateId } = ready;
-  const body = templateId === null ? { text: "Hola" } : { template: { id: templateId } };
+  const { url, apiUrl, key, secret, service, plan, verifyToken, phoneNumberId, templateId, template, format } = ready;
+  const webhooks = ready.webhooks.length === 0 ? "nowhere" : ready.webhooks.join(", ");
+  const isMeta = format === "meta";
+  const facts: [string, string][] = isMeta
+    ? [
+        ["token", key],
+        ["app secret", `${secret}  (signs webhooks, in the header x-hub-signature-256)`],
+        ["verify token", verifyToken ?? ""],
+        ["phone number id", phoneNumberId],
+        ["webhooks go to", webhooks],
+      ]
+    : [
+        ["API root", apiUrl],
+        ["key", key],
+        ["secret", `${secret}  (signs events, in the header x-${service}-signature)`],
+        ["events to", webhooks],
+      ];
+  const width = Math.max(...facts.map(([name]) => name.length));
+  const words = template === null ? { text: { body: "Hola" } } : { type: "template", template };
+  const [messages, body] = isMeta
+    ? [
+        `${url}/v24.0/${phoneNumberId}/messages`,
+        { messaging_product: "whatsapp", to: "5491155551234", ...words, biz_opaque_callback_data: "order-1" },
+      ]
+    : [`${apiUrl}/messages`, { to: "+5491155551234", ...(templateId === null ? { text: "Hola" } : { template: { id: templateId } }) }];
   return [
-    `Sandbox of the messaging service at ${url} (plan ${plan}). Ctrl-C stops it.`,
+    isMeta
+      ? `Sandbox of Meta's Cloud API at ${url}. Ctrl-C stops it.`
+      : `Sandbox of the messaging service at ${url} (plan ${plan}). Ctrl-C stops it.`,
     "",
-    `  API root   ${apiUrl}`,
-    `  key        ${key}`,
-    `  secret     ${secret}  (signs events, in the header x-${service}-signature)`,
-    ...(webhooks.length === 0 ? ["  events go  nowhere"] : webhooks.map((webhook) => `  events go  to ${webhook}`)),
+    ...facts.map(([name, value]) => `  ${name.padEnd(width)}  ${value}`),
     "",
     "A first message (numbers with a fixed outcome: docs/contributing/sandbox.md):",
     "",
-    `  curl ${apiUrl}/messages -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' \\`,
-    `    -d '${JSON.stringify({ to: "+5491155551234", ...body })}'`,
-    "",
-    "Settings of a relay for it, in an empty folder:",
-    "",
-    `  ${initCommand(ready, relay)}`,
-    "",
-  ];
-}
-
-/** The same, with Meta's words for it. */
-function metaLines(ready: Ready, relay: string): string[] {
-  const { url, key, secret, verifyToken, phoneNumberId, webhooks, template } = ready;
-  const content = template === null ? { text: { body: "Hola" } } : { type: "template", template };
-  const body = { messaging_product: "whatsapp", to: "5491155551234", ...content, biz_opaque_callback_data: "order-1" };
-  return [
-    `Sandbox of Meta's Cloud API at ${url}. Ctrl-C stops it.`,
-    "",
-    `  token           ${key}`,
-    `  app secret      ${secret}  (signs webhooks, in the header x-hub-signature-256)`,
-    `  verify token    ${verifyToken}`,
-    `  phone number id ${phoneNumberId}`,
-    `  webhooks go to  ${webhooks.length === 0 ? "nowhere" : webhooks.join(", ")}`,
-    "",
-    "A first message (numbers with a fixed outcome: docs/contributing/sandbox.md):",
-    "",
-    `  curl ${url}/v24.0/${phoneNumberId}/messages -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' \\`,
+    `  curl ${messages} -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' \\`,
     `    -d '${JSON.stringify(body)}'`,
     "",
     "Settings of a relay for it, in an empty folder:",
     "",
-    `  ${initCommand(ready, relay)}`,
+    `  ${initCommand(ready, ready.webhooks.find(isLoopbackHost) ?? usualWebhooks[format])}`,
     "",
   ];
 }
