@@ -98,7 +98,6 @@ export function createHydrating(parts: HydratingParts) {
     store: {
       ...store,
       beginPass: async (account, now) => ((await isOurs(account)) ? store.beginPass(account, now) : null),
-      settleTarget: async (...order) => announced(await store.settleTarget(...order)),
       settleCovered: async (...order) => announced(await store.settleCovered(...order)),
     },
     messages,

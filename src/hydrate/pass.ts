@@ -68,10 +68,9 @@ export interface PassTally {
 const atOnce = 8;
 /** Events settled in one transaction. */
 const settleStep = 100;
-const targetsStep = 1_000;
 
-/** What to read: a candidate message, or the id of a truncated event. */
-type Item = { readonly id: string; readonly message: MessageKey | null; failures: number };
+/** A candidate message. */
+type Item = { readonly id: string; readonly message: MessageKey; failures: number };
 
 /**
  * Reads all candidates of the covered events, latest registered first, submits new statuses, and settles the events when
@@ -128,7 +127,7 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts): P
       if (answer.type === "later") {
         later.push(item);
         if (answer.until !== null) untils.push(answer.until);
-      } else if (message !== null && (answer.type === "found" || answer.type === "missing")) {
+      } else if (answer.type === "found" || answer.type === "missing") {
         if (answer.type === "missing") tally.missing += 1;
         if (answer.type === "found" || answer.isCredible) read.push({ message, at: answer.at });
         else doubtful.push(item);
@@ -142,11 +141,6 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts): P
       hasAnswered = true;
       await store.noteReads(pass, answered.length, read);
       parts.onRead(pass, answered.length, changed);
-    }
-    for (const { item, answer } of answered) {
-      if (item.message !== null) continue;
-      const wamid = answer.type === "found" ? answer.found.wamid : null;
-      countSettled("done", (await store.settleTarget(pass, item.id, wamid, clock.now())).events);
     }
     failures = answered.length > 0 ? 0 : failures + 1;
     return {
@@ -206,28 +200,12 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts): P
     }
   }
 
-  /** Reads the ids of truncated events, each once: events with a known id need no candidates. */
-  async function readTargets(): Promise<void> {
-    const seen = new Set<string>();
-    for (;;) {
-      const fresh = (await store.targets(pass, targetsStep + seen.size)).filter((id) => !seen.has(id));
-      if (fresh.length === 0) return;
-      for (const id of fresh) seen.add(id);
-      const items = fresh.map((id): Item => ({ id, message: null, failures: 0 }));
-      if (!(await readAll(async () => items.shift() ?? null))) return;
-      covered = await store.covered(pass);
-    }
-  }
-
-  await readTargets();
-  if (covered !== null && !signal.aborted) {
-    const unread = unreadMessages({ store, pass, covered, settings: parts.settings() }, true);
-    const isRead = await readAll(async () => {
-      const { value } = await unread.next();
-      return value === undefined ? null : { message: value.message, id: value.messageId as string, failures: 0 };
-    });
-    if (isRead && covered !== null) await settle(covered, null, Number.MAX_SAFE_INTEGER);
-  }
+  const unread = unreadMessages({ store, pass, covered: pass.covered, settings: parts.settings() }, true);
+  const isRead = await readAll(async () => {
+    const { value } = await unread.next();
+    return value === undefined ? null : { message: value.message, id: value.messageId as string, failures: 0 };
+  });
+  if (isRead && covered !== null) await settle(covered, null, Number.MAX_SAFE_INTEGER);
   if (signal.aborted) return null;
   await store.endPass(pass, clock.now());
   return tally;

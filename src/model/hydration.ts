@@ -123,10 +123,6 @@ export interface HydrationStore {
   beginPass(account: string, now: number): Promise<HydrationPass | null>;
   /** The covered events that wait now; null: none. */
   covered(pass: Covering): MaybePromise<CoveredEvents | null>;
-  /** The distinct ids of covered events. */
-  targets(pass: Covering, limit: number): MaybePromise<readonly string[]>;
-  /** Settles the events with such an id; if it names no message, leaves them to the pass. */
-  settleTarget(pass: Covering, target: string, wamid: string | null, now: number): Promise<SettledEvents>;
   trackedMessages(account: string, query: TrackedQuery): MaybePromise<readonly TrackedMessage[]>;
   noteReads(pass: Covering, polled: number, read: readonly ReadMessage[]): Promise<void>;
   /** Calls of the account's passes since `since`. */

@@ -149,8 +149,6 @@ export function createCommands({ rules, writer, held }: CommandParts) {
     holdLease: (name: string, forMs: number) => holdLease(name, forMs, process),
     leave: () => leaveProcess(process),
     isAlone: process.isAlone,
-    settleTarget: (pass: Covering, target: string, wamid: string | null, now: number) =>
-      passes.settleTarget(pass, target, wamid, now, parking),
     settleCovered: (pass: Covering, end: HydrationEnd, now: number, limit: number) => passes.settleCovered(pass, end, now, limit, parking),
   };
 }
@@ -221,7 +219,6 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
     waitingAccounts: passes.waitingAccounts,
     waitingSince: passes.waitingSince,
     covered: passes.covered,
-    targets: passes.targets,
     trackedMessages: passes.trackedMessages,
     callsSince: passes.callsSince,
     findSend: commands.findSend,
@@ -239,7 +236,6 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
     settlePolls,
     addServiceCalls: small.addServiceCalls,
     beginPass: passes.beginPass,
-    settleTarget: commands.settleTarget,
     noteReads: passes.noteReads,
     settleCovered: commands.settleCovered,
     endPass: passes.endPass,

@@ -98,10 +98,8 @@ export function hydrationContract(open: OpenSubject): void {
       await accept(store, { runId: "b@seq@" });
       await accept(store, { runId: "seen only" });
       const latest = await truncated(store, { event: "automation.completed" });
-      const named = await truncated(store, { event: "automation.completed", data: { id: "b@seq@" } });
       const runOf = (runId: string) => ({ runId, reference: `order-${runId}` });
       expect((await store.event(latest))?.hydration).toMatchObject({ candidates: [runOf("c"), runOf("a")], unknown: 2 });
-      expect((await store.event(named))?.hydration).toMatchObject({ candidates: [runOf("b@seq@")], unknown: 1 });
     });
 
     test("runs one pass per account over the events waiting at its start, and continues it after a restart", async () => {
@@ -217,27 +215,6 @@ export function hydrationContract(open: OpenSubject): void {
       expect((await store.settleCovered(pass, old, start + 9, 2)).events).toBe(0);
       expect(await store.covered(pass)).toEqual({ events: 2, oldest: start + 3, newest: start + 4 });
       expect(await store.waitingSince("main")).toBe(start + 3);
-    });
-
-    test("settles ids of truncated events by the service's answer, or leaves them to the pass", async () => {
-      const { store } = await openWith(open, routes);
-      await register(store, ["w", "v"]);
-      const named = await truncated(store, { data: { id: "id-of-w" } });
-      const again = await truncated(store, { data: { id: "id-of-w" } });
-      const odd = await truncated(store, { data: { id: "no-message" } });
-      const pass = await passOf(store);
-      expect((await store.targets(pass, 10)).toSorted()).toEqual(["id-of-w", "no-message"]);
-      expect(await store.targets(pass, 1)).toHaveLength(1);
-      await store.accept(news("v", "sent"));
-      await store.accept(news("w", "sent"));
-      expect((await store.settleTarget(pass, "id-of-w", "w", start)).events).toBe(2);
-      expect((await store.settleTarget(pass, "no-message", null, start)).events).toBe(0);
-      expect(await store.targets(pass, 10)).toEqual([]);
-      for (const seq of [named, again]) {
-        expect((await store.event(seq))?.hydration).toMatchObject({ state: "done", polled: 1, foundCount: 1, found: [{ wamid: "w" }] });
-      }
-      expect((await store.event(odd))?.hydration).toMatchObject({ state: "waiting" });
-      expect(await store.covered(pass)).toMatchObject({ events: 1 });
     });
 
     test("lists tracked messages latest registered first, in pages, with or without the service's id", async () => {

@@ -14,9 +14,7 @@ import type { StoreReading } from "../../src/store/read/reading.ts";
 type MaybePromise<T> = T | Promise<T>;
 
 /** What the contract asks of a store, whichever engine it is. Deliveries are named by route and the event's seq; times are unix ms. */
-export interface ContractStore
-  extends Omit<HydrationStore, "settleTarget" | "settleCovered">,
-    Pick<Store, "findQuarantined" | "quarantined" | "release"> {
+export interface ContractStore extends Omit<HydrationStore, "settleCovered">, Pick<Store, "findQuarantined" | "quarantined" | "release"> {
   readonly read: StoreReading;
   accept(event: ReceivedEvent): Promise<AcceptOutcome>;
   quarantine(body: QuarantinedBody): Promise<{ readonly seq: number }>;
@@ -88,7 +86,6 @@ export interface ContractStore
   secretUses(): MaybePromise<readonly ContractSecretUse[]>;
 
   /** As `HydrationStore` in src/hydrate/candidates.ts; what these two release comes back as due. */
-  settleTarget(...order: Parameters<HydrationStore["settleTarget"]>): Promise<{ events: number; due: readonly DueDelivery[] }>;
   settleCovered(...order: Parameters<HydrationStore["settleCovered"]>): Promise<{ events: number; due: readonly DueDelivery[] }>;
 
   /** The seqs of an event id, one per account that has it. */

@@ -218,7 +218,7 @@ export function* seqsOf(id: string): Work<number[]> {
   return all.map(({ seq }) => seq).sort((a, b) => a - b);
 }
 
-const own = look(hydrations, ["event"], ["account", "state", "subject", "more"]);
+const own = look(hydrations, ["event"], ["account", "state", "more"]);
 const found = select({
   id: hexOf(e.id),
   seq: e.seq,
@@ -233,8 +233,8 @@ export function* readHydration(event: number): Work<HydrationView | null> {
   const [row] = yield* ask(find(own, [[event]]));
   if (row === undefined) return null;
   const outcome = outcomeOf(row);
-  const { account, subject } = row;
-  const range = { account, subject, after: event, last: outcome?.last ?? Number.MAX_SAFE_INTEGER };
+  const { account } = row;
+  const range = { account, after: event, last: outcome?.last ?? Number.MAX_SAFE_INTEGER };
   const list = yield* rows(found`${polledEvents(range)} ORDER BY e.seq LIMIT ${mostFoundShown}`);
   const { reason, polled, found: foundCount, unknown, candidates } = briefOf(row);
   return {

@@ -289,7 +289,7 @@ export const whereHydrating = `state = ${hydrationStates.indexOf("waiting")}`;
 /** Truncated events. `more`: the outcome of the hydration as JSON; null while it waits. */
 export const hydrations = table(
   "hydrations",
-  { event: int, account: text, received_at: int, state: small, target: text.orNull, subject: int.orNull, more: text.orNull },
+  { event: int, account: text, received_at: int, state: small, more: text.orNull },
   { key: ["event"], indexes: { waiting: { on: ["account", "event", "received_at"], where: whereHydrating } } },
 );
 

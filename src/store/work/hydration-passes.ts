@@ -15,12 +15,12 @@ import { isReplaced } from "../../track/parking.ts";
 import type { DueDelivery } from "../port.ts";
 import { unpackEventId } from "../schema/codes.ts";
 import { events, hydrations, polls, subjects, whereHydrating, whereReadable, whereUnreadable } from "../schema/tables.ts";
-import { ask, change, find, first, look, query, rows, together, update, type Work } from "../sql/ops.ts";
+import { change, first, query, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, hexOf, raw, select, sql, typed } from "../sql/sql.ts";
 import { packOutcome, polledCount, polledEvents } from "./hydrations.ts";
 import { conclude, type ParkingParts } from "./parking.ts";
 import { addTo, create, list, put, timeName, values } from "./state.ts";
-import { keyOf, lockSubjects } from "./subject-rows.ts";
+import { lockSubjects } from "./subject-rows.ts";
 
 /*
  * A hydration pass reads the candidate messages of an account for all truncated events that wait when it begins. The open
@@ -199,42 +199,13 @@ export function* trackedMessages(account: string, { withId, before, from, limit 
 interface End {
   readonly reason: GiveUpReason | null;
   readonly unknown: number;
-  /** The message by whose id the events were found; null: by none. */
-  readonly subject: number | null;
   readonly polled: number;
 }
 
 const none: SettledHydrations = { events: 0, due: [] };
 const event = select({ event: h.event });
 const greatest = select({ seq: typed<number | null>(sql`max(e.seq)`) });
-const message = look(subjects, ["key", "account"], ["seq"]);
-const settles = change(hydrations, ["state", "target", "subject", "more"], { isLocked: true });
-const withoutTarget = change(hydrations, ["target"], { isLocked: true });
-
-export function* targets(pass: Covering, limit: number): Work<readonly string[]> {
-  const found = yield* rows(
-    sql<{ target: string }>`SELECT DISTINCT ${h.target} ${waitingOf(pass)} AND h.target IS NOT NULL LIMIT ${limit}`,
-  );
-  return found.map((row) => row.target);
-}
-
-/** Settles the events with such an id. `wamid`: of its message; null: it has none, and the events are left to the pass. */
-export function* settleTarget(
-  pass: Covering,
-  target: string,
-  wamid: string | null,
-  now: number,
-  parts: ParkingParts,
-): Work<SettledHydrations> {
-  if ((yield* ownPass(pass)) === null) return none;
-  const found = (yield* rows(event`${waitingOf(pass)} AND h.target = ${target} ORDER BY h.event`)).map((row) => row.event);
-  if (wamid === null) {
-    yield update(withoutTarget, found, (event) => ({ event, target: null }));
-    return none;
-  }
-  const [row] = yield* ask(find(message, [[keyOf(wamid), pass.account]]));
-  return yield* settleSome(pass, found, { reason: null, unknown: 0, subject: row?.seq ?? null, polled: 1 }, now, parts);
-}
+const settles = change(hydrations, ["state", "more"], { isLocked: true });
 
 export function* settleCovered(
   pass: Covering,
@@ -249,7 +220,7 @@ export function* settleCovered(
   return yield* settleSome(
     pass,
     found.map((row) => row.event),
-    { reason, unknown, subject: null, polled: open.polled },
+    { reason, unknown, polled: open.polled },
     now,
     parts,
   );
@@ -259,20 +230,18 @@ export function* settleCovered(
 function* settleSome(
   { account }: Covering,
   events: readonly number[],
-  { reason, unknown, subject, polled }: End,
+  { reason, unknown, polled }: End,
   now: number,
   parts: ParkingParts,
 ): Work<SettledHydrations> {
   const [after] = events;
   if (after === undefined) return none;
-  const { last, found } = yield* findPolled(account, subject, events, after);
+  const { last, found } = yield* findPolled(account, events, after);
   yield update(
     settles,
     events.map((event, place) => ({
       event,
       state: hydrationStates.indexOf(reason === null ? "done" : "given-up"),
-      target: null,
-      subject,
       more: packOutcome({ reason, polled, found: found[place] ?? 0, last, unknown, candidates: null, settledAt: now }),
     })),
   );
@@ -285,11 +254,11 @@ function* settleSome(
 }
 
 /** How many statuses were polled since each of the events, and the seq of the last one. Each is counted once. */
-function* findPolled(account: string, subject: number | null, events: readonly number[], after: number) {
-  const all = { account, subject, after, last: Number.MAX_SAFE_INTEGER };
+function* findPolled(account: string, events: readonly number[], after: number) {
+  const all = { account, after, last: Number.MAX_SAFE_INTEGER };
   const last = (yield* first(greatest`${polledEvents(all)}`))?.seq ?? after;
   const between = yield* together(
-    events.map((event, place) => query(polledCount({ account, subject, after: event, last: events[place + 1] ?? last }))),
+    events.map((event, place) => query(polledCount({ account, after: event, last: events[place + 1] ?? last }))),
   );
   const found: number[] = [];
   let sum = 0;

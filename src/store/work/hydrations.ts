@@ -1,9 +1,8 @@
 import type { ReceivedEvent } from "../../model/event.ts";
 import { type CandidateRun, type HydrationBrief, type HydrationStart, hydrationStates } from "../../model/hydration.ts";
 import { hydrations, type RowOf, subjects, whereOpenRun } from "../schema/tables.ts";
-import { ask, find, first, insert, look, rows, type Work } from "../sql/ops.ts";
+import { first, insert, rows, type Work } from "../sql/ops.ts";
 import { as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
-import { keyOfRun } from "./subject-rows.ts";
 
 export type HydrationRow = RowOf<typeof hydrations>;
 
@@ -26,22 +25,13 @@ interface Candidates {
   readonly unknown: number | null;
 }
 
-/** Longest id of a truncated event that is looked up. */
-const mostTarget = 256;
 /** Most open runs that are listed as candidates of a truncated event, and most that are counted. */
 const mostCandidates = 20;
 const mostOpenRuns = 10_000;
 
-/** The id in the data of a truncated event. Null: none that can be looked up. */
-function targetOf(data: Readonly<Record<string, unknown>>): string | null {
-  const id = data["id"];
-  return typeof id === "string" && id !== "" && id.length <= mostTarget ? id : null;
-}
-
 const s = as(subjects, "s");
 const run = select({ runId: s.name, reference: s.reference });
 const count = select({ n: typed<number>(sql`count(*)`) });
-const named = look(subjects, ["key", "account"], ["name", "reference"]);
 
 /** Begins the hydration of truncated events. Candidates are runs that are open after the events of the batch. */
 export function* beginHydrations(begun: readonly Beginning[]): Work<void> {
@@ -49,27 +39,21 @@ export function* beginHydrations(begun: readonly Beginning[]): Work<void> {
   const added: HydrationRow[] = [];
   for (const { seq, event, start } of begun) {
     const { account, envelope, receivedAt } = event;
-    const target = storable(targetOf(envelope.data));
-    const row = { event: seq, account, received_at: receivedAt, state: hydrationStates.indexOf(start.state), subject: null };
+    const row = { event: seq, account, received_at: receivedAt, state: hydrationStates.indexOf(start.state) };
     if (start.state === "waiting") {
-      added.push({ ...row, target, more: null });
+      added.push({ ...row, more: null });
       continue;
     }
     const isOfRun = envelope.event.startsWith("automation.");
-    const { candidates, unknown } = isOfRun ? yield* candidatesOf(account, target, openRuns) : { candidates: null, unknown: null };
+    const { candidates, unknown } = isOfRun ? yield* candidatesOf(account, openRuns) : { candidates: null, unknown: null };
     const outcome = { reason: start.reason, polled: 0, found: 0, last: seq, unknown, candidates, settledAt: receivedAt };
-    added.push({ ...row, target: null, more: packOutcome(outcome) });
+    added.push({ ...row, more: packOutcome(outcome) });
   }
   yield insert(hydrations, added);
 }
 
-/** PostgreSQL's text has no NUL character, and the service has no such id. */
-const storable = (target: string | null): string | null => (target?.includes("\0") === true ? null : target);
-
-/** The run of the id, or the latest open ones. `known`: those of accounts that were looked at. */
-function* candidatesOf(account: string, target: string | null, known: Map<string, Candidates>): Work<Candidates> {
-  const [own] = target === null ? [] : yield* ask(find(named, [[keyOfRun(target), account]]));
-  if (own !== undefined) return { candidates: [{ runId: own.name, reference: own.reference }], unknown: 1 };
+/** The latest open runs. `known`: those of accounts that were looked at. */
+function* candidatesOf(account: string, known: Map<string, Candidates>): Work<Candidates> {
   const before = known.get(account);
   if (before !== undefined) return before;
   const open = sql`FROM subjects s ${raw("INDEXED BY subjects_open_runs", "")} WHERE s.account = ${account} AND ${raw(whereOpenRun)}`;
@@ -95,21 +79,16 @@ export function briefOf(row: Pick<HydrationRow, "state" | "more">): HydrationBri
 
 const nothingYet = { reason: null, polled: 0, found: 0, unknown: null, candidates: null };
 
-/** Events that the relay made of polled statuses, of an account or of one message. `after` is exclusive, `last` inclusive. */
+/** Events that the relay made of polled statuses. `after` is exclusive, `last` inclusive. */
 export interface PolledRange {
   readonly account: string;
-  readonly subject: number | null;
   readonly after: number;
   readonly last: number;
 }
 
 /** `FROM … WHERE …` of the events `e` of a range. */
-export function polledEvents({ account, subject, after, last }: PolledRange): Sql {
-  if (subject === null)
-    return sql`FROM events e ${raw("INDEXED BY events_polled", "")}
-      WHERE e.account = ${account} AND e.origin <> 0 AND e.seq > ${after} AND e.seq <= ${last}`;
-  // The sums hide these columns from the planner: a message has few events, and they have an index.
-  return sql`FROM events e WHERE e.subject = ${subject} AND e.origin + 0 <> 0 AND e.seq + 0 > ${after} AND e.seq + 0 <= ${last}`;
-}
+export const polledEvents = ({ account, after, last }: PolledRange): Sql =>
+  sql`FROM events e ${raw("INDEXED BY events_polled", "")}
+    WHERE e.account = ${account} AND e.origin <> 0 AND e.seq > ${after} AND e.seq <= ${last}`;
 
 export const polledCount = (range: PolledRange) => count`${polledEvents(range)}`;

@@ -7,7 +7,7 @@ import { connect } from "../../../src/store/postgres/connect.ts";
 import { createPostgresRunner } from "../../../src/store/postgres/runner.ts";
 import type { Work } from "../../../src/store/sql/ops.ts";
 import { due, loadDeliveries } from "../../../src/store/work/attempts.ts";
-import { beginPass, endPass, noteReads, targets } from "../../../src/store/work/hydration-passes.ts";
+import { beginPass, endPass, noteReads } from "../../../src/store/work/hydration-passes.ts";
 import { beat, handBack, readLeases, takeLeases } from "../../../src/store/work/leases.ts";
 import { claimPolls, settlePolls } from "../../../src/store/work/polls.ts";
 import { createRetention } from "../../../src/store/work/retention.ts";
@@ -127,8 +127,6 @@ async function pollAndHydrate(commands: Commands, run: <T>(make: () => Work<T>) 
       polls.map(({ message }) => ({ message, at: start })),
     ),
   );
-  await run(() => targets(pass, 10));
-  await run(() => commands.settleTarget(pass, "one", polls[0]?.wamid ?? null, start));
   await run(() => commands.settleCovered(pass, { reason: null, unknown: 0, receivedBy: start }, start, count));
   await run(() => endPass(pass, start));
   await run(() => addServiceCalls([{ account: "main", day: start, polls: 1, others: 1 }]));

@@ -55,8 +55,8 @@ function register(store: Process, wamids: readonly string[]) {
   );
 }
 
-async function truncated(store: Process, receivedAt = start, id: string | null = null): Promise<number> {
-  return (await store.accept(anEvent({ receivedAt, data: { ...data, id } }))).seq;
+async function truncated(store: Process, receivedAt = start): Promise<number> {
+  return (await store.accept(anEvent({ receivedAt, data }))).seq;
 }
 
 function learn(store: Process, wamid: string, status: string) {
@@ -199,20 +199,18 @@ describe("hydration", () => {
 
   test("an ended pass settles nothing of the next one", async () => {
     const [one, other] = processes;
-    await truncated(one, start, "id-of-w");
+    await truncated(one, start);
     const old = await passOf(one);
     await other.settleCovered(await passOf(other), all, start, 10);
     await other.endPass(old, start);
-    const seq = await truncated(one, start + 1, "id-of-w");
+    const seq = await truncated(one, start + 1);
     const next = await passOf(other, start + 1);
     expect(await one.covered(old)).toBeNull();
     expect(await one.settleCovered(old, all, start + 2, 10)).toEqual({ events: 0, due: [] });
-    expect(await one.settleTarget(old, "id-of-w", "w", start + 2)).toEqual({ events: 0, due: [] });
     await one.noteReads(old, 7, []);
     await one.endPass(old, start + 2);
     expect(await passOf(one, start + 3)).toEqual(next);
-    expect(await one.targets(next, 10)).toEqual(["id-of-w"]);
-    expect((await other.settleTarget(next, "id-of-w", "w", start + 3)).due).toMatchObject([{ event: seq }]);
+    expect((await other.settleCovered(next, all, start + 3, 10)).due).toMatchObject([{ event: seq }]);
     expect(await one.waitingAccounts()).toEqual([]);
   });
 
@@ -233,7 +231,7 @@ describe("hydration", () => {
   });
 
   test("concurrent processes settle each event once, and a holding route gets it once or filters it with a reason", async () => {
-    const step = fc.tuple(fc.constantFrom("accept", "accept", "learn", "settle", "end", "target"), fc.nat({ max: 2 }), fc.nat({ max: 5 }));
+    const step = fc.tuple(fc.constantFrom("accept", "accept", "learn", "settle", "end"), fc.nat({ max: 2 }), fc.nat({ max: 5 }));
     await fc.assert(
       fc.asyncProperty(fc.array(fc.array(step, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 12 }), async (rounds) => {
         await empty();
@@ -253,18 +251,13 @@ describe("hydration", () => {
           await Promise.all(
             round.map(async ([what, process, detail]) => {
               const store = processes[process] as Process;
-              if (what === "accept") return events.push(await truncated(store, now, detail > 3 ? `id-${detail}` : null));
+              if (what === "accept") return events.push(await truncated(store, now));
               if (what === "learn") {
                 news += 1;
                 return learn(store, `w${news % 5}`, ["sent", "delivered", "read"][detail % 3] as string);
               }
               const pass = await store.beginPass("main", now);
               if (pass === null) return;
-              if (what === "target") {
-                for (const target of await store.targets(pass, 10))
-                  count(await store.settleTarget(pass, target, detail % 2 === 0 ? "w1" : null, now));
-                return;
-              }
               await store.noteReads(pass, 1, []);
               count(await store.settleCovered(pass, { ...all, unknown: detail % 2 }, now, what === "end" && detail > 0 ? 100 : detail));
               if (what === "end") await store.endPass(pass, now);

@@ -3,7 +3,6 @@ import type { CoveredEvents, HydrationPass, HydrationStore, TrackedMessage } fro
 export interface WaitingEvent {
   readonly seq: number;
   readonly receivedAt: number;
-  target: string | null;
 }
 
 export interface SettledEvent {
@@ -45,14 +44,6 @@ export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEv
       return open;
     },
     covered,
-    targets: ({ through }, limit) =>
-      [...new Set(coveredBy(through).flatMap(({ target }) => (target === null ? [] : [target])))].slice(0, limit),
-    async settleTarget({ through }, target, wamid) {
-      const events = coveredBy(through).filter((event) => event.target === target);
-      if (wamid !== null) return settle(events, null, 0);
-      for (const event of events) event.target = null;
-      return { events: 0 };
-    },
     trackedMessages: (_, { withId, before, from, limit }) =>
       messages
         .filter(({ messageId, registeredAt }) => (messageId !== null) === withId && registeredAt >= from)

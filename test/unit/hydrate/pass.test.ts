@@ -41,7 +41,7 @@ interface Plan {
 }
 
 /** Runs one pass, and advances the clock until it ends. */
-async function runThrough({ messages, events = [{ seq: 1, receivedAt: start, target: null }], settings = {}, answer }: Plan) {
+async function runThrough({ messages, events = [{ seq: 1, receivedAt: start }], settings = {}, answer }: Plan) {
   const clock = createManualClock(start + 2_000);
   const { store, settled, calls } = createMemoryStore(messages, events);
   const polled: { id: string; at: number }[] = [];
@@ -147,8 +147,8 @@ test("gives up an event when its time is up and continues for the others", async
   const { settled, tally } = await runThrough({
     messages: someMessages(3),
     events: [
-      { seq: 1, receivedAt: start - 5 * hour, target: null },
-      { seq: 2, receivedAt: start, target: null },
+      { seq: 1, receivedAt: start - 5 * hour },
+      { seq: 2, receivedAt: start },
     ],
     answer: (id, now) => (now < upAt - 6 * hour ? later : found(id)),
   });
@@ -177,20 +177,6 @@ test("does not wait when the day's calls are just enough", async () => {
   expect(clock.now() - start).toBeLessThan(minute);
 });
 
-test("reads only the id of an event that has one, and all candidates when it names no message", async () => {
-  const byId = await runThrough({
-    messages: someMessages(5),
-    events: [{ seq: 1, receivedAt: start, target: "id-3" }],
-    answer: found,
-  });
-  expect([byId.polled.map(({ id }) => id), byId.settled]).toEqual([["id-3"], [{ seq: 1, reason: null, unknown: 0 }]]);
-  for (const answer of [{ type: "missing", at: start, isCredible: true }, { type: "refused" }] as const) {
-    const events = [{ seq: 1, receivedAt: start, target: "odd" }];
-    const { polled } = await runThrough({ messages: someMessages(2), events, answer: (id) => (id === "odd" ? answer : found(id)) });
-    expect(polled.map(({ id }) => id)).toEqual(["odd", "id-2", "id-1"]);
-  }
-});
-
 test("does not read again what was read since the events arrived", async () => {
   const messages = someMessages(4, (n) => ({ readAt: n < 2 ? start + 1 : start - 1 }));
   const { polled, tally } = await runThrough({ messages, answer: found });
@@ -199,8 +185,7 @@ test("does not read again what was read since the events arrived", async () => {
 
 test("settles every event once and counts what was not read, whatever the service answers", async () => {
   const behaviour = fc.constantFrom("found", "missing", "refused", "flaky", "never", "down", "no id");
-  const target = fc.constantFrom(null, "id-1", "id-2", "odd");
-  const event = fc.record({ ago: fc.nat({ max: 5 * hour }), target });
+  const event = fc.record({ ago: fc.nat({ max: 5 * hour }) });
   await fc.assert(
     fc.asyncProperty(
       fc.array(behaviour, { maxLength: 25 }),
@@ -210,9 +195,7 @@ test("settles every event once and counts what was not read, whatever the servic
         const upAt = start + downFor;
         const seen = new Map<string, number>();
         const messages = someMessages(behaviours.length, (n) => (behaviours[n] === "no id" ? { messageId: null } : {}));
-        const events = given
-          .toSorted((a, b) => b.ago - a.ago)
-          .map(({ ago, target: id }, n): WaitingEvent => ({ seq: n + 1, receivedAt: start - ago, target: id }));
+        const events = given.toSorted((a, b) => b.ago - a.ago).map(({ ago }, n): WaitingEvent => ({ seq: n + 1, receivedAt: start - ago }));
         const { settled, isOver, polled } = await runThrough({
           messages,
           events,
@@ -229,9 +212,7 @@ test("settles every event once and counts what was not read, whatever the servic
         expect(isOver).toBe(true);
         expect(settled.map(({ seq }) => seq).toSorted()).toEqual(given.map((_, n) => n + 1));
         const unread = messages.filter(({ readAt, isMissing }) => readAt === null && !isMissing).length;
-        const full = settled.filter(
-          ({ seq, reason }) => reason === null && given.toSorted((a, b) => b.ago - a.ago)[seq - 1]?.target === null,
-        );
+        const full = settled.filter(({ reason }) => reason === null);
         for (const { unknown } of full) expect(unknown).toBe(unread);
         expect(polled.length).toBeLessThan(400);
       },
