@@ -65,6 +65,8 @@ for (let round = 0; round < rounds; round += 1) {
       const key = `${name} ${size}`;
       measured.set(key, [...(measured.get(key) ?? []), await post(size)]);
     }
+    for (const [key, figure] of await postBeside(relay.port, cost))
+      measured.set(`${name} ${key}`, [...(measured.get(`${name} ${key}`) ?? []), figure]);
   }
 }
 
@@ -93,6 +95,37 @@ async function postAll(port: number, size: number, cost: () => number): Promise<
   await pool.close();
   const { p50, p99 } = latencyOf(times);
   return { perSecond: (bodies.length * size * 1_000) / tookMs, micros, p50, p99 };
+}
+
+/** Requests of 1,000 one after the other, and beside them another sender's requests of one, one after the other. */
+async function postBeside(port: number, cost: () => number): Promise<[string, Measured][]> {
+  const large = Array.from({ length: Math.ceil(items / 1_000) }, () => bodyOf(1_000));
+  const pool = new Pool(`http://127.0.0.1:${port}`, { connections: 2 });
+  const post = async ({ body, headers }: ReturnType<typeof bodyOf>): Promise<number> => {
+    const sentAt = performance.now();
+    const answer = await pool.request({ path: "/webhooks/wa", method: "POST", headers, body });
+    await answer.body.dump();
+    if (answer.statusCode !== 200) throw new Error(`a request was answered ${answer.statusCode}`);
+    return performance.now() - sentAt;
+  };
+  const times: { large: number[]; single: number[] } = { large: [], single: [] };
+  let isDone = false;
+  const before = cost();
+  const startedAt = performance.now();
+  const others = (async () => {
+    while (!isDone) times.single.push(await post(bodyOf(1)));
+  })();
+  for (const body of large) times.large.push(await post(body));
+  isDone = true;
+  await others;
+  await pool.close();
+  const tookMs = performance.now() - startedAt;
+  const stored = large.length * 1_000 + times.single.length;
+  const both = { perSecond: (stored * 1_000) / tookMs, micros: ((cost() - before) / stored) * 1e6 };
+  return (["large", "single"] as const).map((of) => {
+    const { p50, p99 } = latencyOf(Float64Array.from(times[of]));
+    return [`${of === "large" ? "1000" : "1"} beside the other`, { ...both, p50, p99 }];
+  });
 }
 
 function bodyOf(size: number) {

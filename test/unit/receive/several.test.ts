@@ -49,6 +49,15 @@ test("fails when one item cannot be stored; what was stored stays, and the repea
   expect(await several.take("wa", 1_000, read(250))).toMatchObject({ events: 250 - before, duplicates: before });
 });
 
+test("another request waits for one slice of a large one at most", async () => {
+  const { several, stored } = createStore();
+  const many = several.take("wa", 1_000, read(1_000));
+  const other = several.take("wa", 1_000, () => [item(5_000, "main", Buffer.alloc(1))]);
+  await Promise.all([many, other]);
+  expect([...stored].indexOf("5000")).toBeLessThanOrEqual(250);
+  expect(stored.size).toBe(1_001);
+});
+
 const mib = 1024 ** 2;
 
 test("bounds the bytes that are not stored yet, of a source and in all, and always takes one request", async () => {
