@@ -6,7 +6,7 @@ import { requestText, verdictText } from "../../model/words.ts";
 import { relay } from "../app/api.ts";
 import { path, useData, useQuery } from "../app/data.ts";
 import { useSession } from "../app/session.tsx";
-import { Fact } from "../messages/message.tsx";
+import { Fact } from "../messages/story-page.tsx";
 import { isReleasable, releaseAction, retryDeliveries, useObstacles } from "../parts/actions.ts";
 import { Copy } from "../parts/copy.tsx";
 import { bytes, plural } from "../parts/format.ts";

@@ -7,7 +7,7 @@ import { Status, toneOf } from "../parts/status.tsx";
 import { Time } from "../parts/time.tsx";
 import { barsOf, type Step } from "./steps.ts";
 
-interface TimelineProps {
+export interface TimelineProps {
   readonly steps: readonly Step[];
   /** Another step is expected: the last one lasts until now. */
   readonly isOpen: boolean;

@@ -1,17 +1,13 @@
-import { Link, Route, Switch } from "wouter-preact";
+import { Route, Switch } from "wouter-preact";
 import type { RelayRun, RelayStory } from "../../client/relay-client.ts";
 import { runStatuses, stageOf, statusesOf } from "../../model/statuses.ts";
 import { relay } from "../app/api.ts";
 import { isSeq, path, type Rules, useData, usePathName, useQuery } from "../app/data.ts";
-import { useRetry } from "../events/deliveries-of.tsx";
-import { EventStories } from "../events/story.tsx";
-import { Fact } from "../messages/message.tsx";
 import { stepsOf } from "../messages/steps.ts";
-import { Timeline } from "../messages/timeline.tsx";
-import { useStories } from "../messages/use-stories.ts";
+import { CommonFacts, Fact, Registered, StoryPage, type Subject } from "../messages/story-page.tsx";
 import { ChipFilter, Filters, TextFilter } from "../parts/filters.tsx";
 import { none } from "../parts/format.ts";
-import { Code, Empty, Loading, Missing, Problem } from "../parts/notes.tsx";
+import { Code, Empty, Loading, Problem } from "../parts/notes.tsx";
 import { Pages } from "../parts/pages.tsx";
 import { Name, RevealButton, useReveal } from "../parts/reveal.tsx";
 import { Status } from "../parts/status.tsx";
@@ -21,7 +17,8 @@ import { Title } from "../parts/title.tsx";
 
 function NamedRun() {
   const name = usePathName();
-  return <Run key={name} name={name} />;
+  const names = "its id, its reference or a masked id from a log line";
+  return <StoryPage key={name} what="run" name={name} names={names} subjectOf={subjectOf} />;
 }
 
 export function Runs() {
@@ -98,94 +95,25 @@ function RunList() {
   );
 }
 
-function Run({ name }: { name: string }) {
-  const { account } = useQuery().query;
-  const reveal = useReveal();
-  const { stories, problem, isMissing, isLoading, more, reload } = useStories(name, { as: "run", account, ...reveal.asked });
-  return (
-    <>
-      <div class="page-head">
-        <Title>
-          Run <Name text={stories?.[0]?.run?.runId ?? name} />
-        </Title>
-        <RevealButton reveal={reveal} />
-      </div>
-      <Problem text={problem} retry={reload} />
-      {isMissing && (
-        <Missing what="run" list="/runs">
-          The relay knows a run by its id, its reference or a masked id from a log line. Retention may have removed it.
-        </Missing>
-      )}
-      <Loading isLoading={isLoading && stories === null} />
-      {stories !== null && stories.length > 1 ? (
-        <ul class="stories" aria-label="Several runs have this name">
-          {stories.map(
-            ({ run }) =>
-              run !== null && (
-                <li key={`${run.account} ${run.runId}`} class="page-head">
-                  <Link href={path(`/runs/${encodeURIComponent(run.runId)}`, { account: run.account })}>
-                    <Name text={run.runId} />
-                  </Link>
-                  {run.status !== null && <Status word={run.status} />}
-                  <span class="dim">{run.account}</span>
-                </li>
-              ),
-          )}
-        </ul>
-      ) : (
-        stories?.[0] !== undefined && <RunStory story={stories[0]} more={more} reload={reload} />
-      )}
-    </>
-  );
-}
-
-function RunStory({ story: { run, events }, more, reload }: { story: RelayStory; more: (() => void) | null; reload(): void }) {
-  const { retry, dialog } = useRetry(
-    events.flatMap(({ deliveries }) => deliveries),
-    reload,
-  );
-  return (
-    <>
-      {run !== null && (
-        <>
-          <section>
-            <h2>Timeline</h2>
-            <Timeline
-              steps={stepsOf(run.times, events)}
-              isOpen={stageOf(runStatuses, run.status) === "open"}
-              failure={run.error === null ? null : <bdi>{run.error}</bdi>}
-            />
-          </section>
-          <section>
-            <h2>Facts</h2>
-            <dl class="facts">
-              <Fact name="Run" text={run.runId} />
-              <Fact name="Reference" text={run.reference} />
-              <Fact name="Account" text={run.account} />
-              <Fact name="Metadata" text={run.metadata === null ? null : JSON.stringify(run.metadata)} />
-              <dt>Registered</dt>
-              <dd>
-                {run.registeredAt === null ? (
-                  <span class="dim">no; the relay knows it from events only</span>
-                ) : (
-                  <Time at={run.registeredAt} />
-                )}
-              </dd>
-            </dl>
-          </section>
-        </>
-      )}
-      <section>
-        <h2>Events and deliveries</h2>
-        {events.length === 0 && <p class="dim">The relay has received no event about this run.</p>}
-        <EventStories events={events} retry={retry} />
-        {more !== null && (
-          <button type="button" class="more" onClick={more}>
-            Show later events
-          </button>
-        )}
-      </section>
-      {dialog}
-    </>
-  );
+function subjectOf({ run, events }: RelayStory): Subject | null {
+  if (run === null) return null;
+  const { runId, account, status, error, times, registeredAt, updatedAt } = run;
+  return {
+    name: runId,
+    account,
+    status,
+    updatedAt,
+    timeline: {
+      steps: stepsOf(times, events),
+      isOpen: stageOf(runStatuses, status) === "open",
+      failure: error === null ? null : <bdi>{error}</bdi>,
+    },
+    facts: (
+      <>
+        <Fact name="Run" text={runId} />
+        <CommonFacts of={run} />
+        <Registered at={registeredAt} />
+      </>
+    ),
+  };
 }
