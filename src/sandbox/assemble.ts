@@ -1,5 +1,4 @@
 import type { FastifyInstance } from "fastify";
-import type { Clock } from "../model/clock.ts";
 import { createApiApp } from "./api/app.ts";
 import { addCampaignsRoutes } from "./api/campaigns-routes.ts";
 import { addContactsRoutes } from "./api/contacts-routes.ts";
@@ -13,40 +12,30 @@ import { createAutomations } from "./automations/automations.ts";
 import type { Automations } from "./automations/port.ts";
 import { createCampaigns } from "./campaigns/campaigns.ts";
 import type { ClockControls, SandboxClock } from "./clock.ts";
-import type { AccountSetup } from "./control/account-setup.ts";
 import { addControlRoutes } from "./control/control.ts";
+import type { ControlParts } from "./control/routes.ts";
 import { createEvents } from "./events/events.ts";
 import type { ObservedPost } from "./events/observed-posts.ts";
 import type { Posting, Publisher } from "./events/port.ts";
-import type { FaultBox } from "./faults.ts";
 import { createLimits } from "./limits/limits.ts";
 import { createMessaging } from "./messaging/messaging.ts";
 import type { Messaging } from "./messaging/port.ts";
-import type { Callbacks } from "./meta/callbacks.ts";
 import { addGraphRoutes } from "./meta/graph-routes.ts";
 import type { Random } from "./random.ts";
-import type { MessageRecord, Plan } from "./world/records.ts";
-import type { World } from "./world/world.ts";
+import type { MessageRecord } from "./world/records.ts";
 
-export interface AssemblyParts {
-  readonly world: World;
+export interface AssemblyParts extends Omit<ControlParts, Assembled | "clock"> {
   readonly clock: SandboxClock;
   readonly clockControls: ClockControls;
-  readonly baseClock: Clock;
   readonly ids: () => string;
   readonly random: Random;
-  readonly setup: AccountSetup;
-  readonly faults: FaultBox;
   readonly speed: number;
   readonly isUnlimited: boolean;
-  readonly defaultPlan: Plan;
-  readonly url: () => string;
   /** Told of every fault of the sandbox's own. */
   readonly failed: (error: unknown) => void;
   readonly onPost: ((post: ObservedPost) => void) | undefined;
-  /** Null: the webhooks are the service's own. */
-  readonly callbacks: Callbacks | null;
 }
+type Assembled = "limits" | "messaging" | "campaigns" | "customerWrites" | "publisher" | "posting" | "forgetBlocks" | "meta";
 
 /** The service, put together on a world: not listening yet. */
 export interface Service {
