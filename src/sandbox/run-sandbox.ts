@@ -25,6 +25,7 @@ import type {
   TemplateRecord,
   WebhookRecord,
 } from "./world/records.ts";
+import type { Table } from "./world/table.ts";
 import { mainAccount } from "./world/world.ts";
 
 /** What an HTTP call got back; `body` is parsed JSON, or text that is none, or null: what it holds is for the caller to see. */
@@ -158,6 +159,10 @@ async function startOn(
   const apiUrl = `${url}/api/v1`;
   const account = world.accounts.get(mainAccount) as AccountRecord;
   const key = settings.key ?? world.keys.list(mainAccount).find(({ revokedAt }) => revokedAt === null)?.key ?? "";
+  const copiesOf =
+    <T extends WebhookRecord | TemplateRecord | AutomationRecord | MessageRecord | RunRecord>(table: Table<T>) =>
+    () =>
+      structuredClone([...table.list(mainAccount)]);
   let closing: Promise<void> | null = null;
   const close = () => {
     closing ??= assembled.close().then(memory.close);
@@ -182,11 +187,11 @@ async function startOn(
     },
     setFaults: (next = {}) => faults.set(faultsSchema.parse(next)),
     plan: () => account.plan,
-    webhooks: () => structuredClone([...world.webhooks.list(mainAccount)]),
-    templates: () => structuredClone([...world.templates.list(mainAccount)]),
-    automations: () => structuredClone([...world.automations.list(mainAccount)]),
-    messages: () => structuredClone([...world.messages.list(mainAccount)]),
-    runs: () => structuredClone([...world.runs.list(mainAccount)]),
+    webhooks: copiesOf(world.webhooks),
+    templates: copiesOf(world.templates),
+    automations: copiesOf(world.automations),
+    messages: copiesOf(world.messages),
+    runs: copiesOf(world.runs),
     events() {
       const deliveries = Map.groupBy(world.deliveries.list(mainAccount), ({ eventId }) => eventId);
       return structuredClone(world.events.list(mainAccount).map((event) => ({ ...event, deliveries: deliveries.get(event.id) ?? [] })));
