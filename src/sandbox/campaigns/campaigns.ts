@@ -54,7 +54,9 @@ export function createCampaigns({ world, clock, ids, random, messaging }: Parts)
     }
   };
   const run = (campaign: CampaignRecord): void => {
-    const phones = world.recipients.get(campaign.id)?.phones ?? [];
+    const phones = world.recipients.get(campaign.id)?.phones;
+    // At its end, or from a state file of an earlier build, which kept them otherwise.
+    if (phones === undefined) return;
     const perBatch = (campaign.perSecond * batchMs) / 1000;
     let due = Math.max(1, perBatch);
     const batch = (): void => {
@@ -65,7 +67,7 @@ export function createCampaigns({ world, clock, ids, random, messaging }: Parts)
       else world.recipients.delete(campaign.id);
       world.campaigns.put(campaign);
     };
-    if (campaign.sent < campaign.total) clock.after(0, batch);
+    clock.after(0, batch);
   };
   return {
     start(account, order) {
