@@ -14,10 +14,12 @@ interface ForwarderParts {
   readonly maxAttempts: number | null;
   readonly clock: Clock;
   readonly random: () => number;
-  onEvent(event: ListenedEvent, url: string | null): void;
-  /** `again`: it will be posted again. Not called for a failure equal to the previous one. */
-  onAnswer(event: ListenedEvent, url: string, outcome: PostOutcome, again: boolean): void;
-  onSkipped(event: ListenedEvent): void;
+  readonly screen: {
+    event(event: ListenedEvent, url: string | null): void;
+    /** Not called for a failure equal to the previous one. */
+    answer(event: ListenedEvent, url: string, outcome: PostOutcome, again: boolean): void;
+    skipped(event: ListenedEvent): void;
+  };
   readonly quit: AbortSignal;
 }
 
@@ -25,9 +27,7 @@ interface ForwarderParts {
 const retry = { firstMs: 500, longestMs: 5_000 };
 
 /** One event at a time, in order: the next goes out when this one was taken. */
-export function createForwarder(parts: ForwarderParts) {
-  const { targets, clock, random, quit } = parts;
-
+export function createForwarder({ targets, maxAttempts, clock, random, screen, quit }: ForwarderParts) {
   /** Posts until it is taken; returns false when it is skipped. */
   async function deliver(event: ListenedEvent, url: string, to: Targets): Promise<boolean> {
     let shown = "";
@@ -36,14 +36,14 @@ export function createForwarder(parts: ForwarderParts) {
       if (quit.aborted) throw new Error("the command ends");
       const outcome = await to.post(url, event, failures + 1);
       if (outcome.taken) {
-        parts.onAnswer(event, url, outcome, false);
+        screen.answer(event, url, outcome, false);
         return true;
       }
       failures += 1;
       if (outcome.status !== null) refusals += 1;
-      const isLast = parts.maxAttempts !== null && refusals >= parts.maxAttempts;
+      const isLast = maxAttempts !== null && refusals >= maxAttempts;
       const failure = `${outcome.status} ${outcome.error}`;
-      if ((failure !== shown || isLast) && !quit.aborted) parts.onAnswer(event, url, outcome, !isLast);
+      if ((failure !== shown || isLast) && !quit.aborted) screen.answer(event, url, outcome, !isLast);
       shown = failure;
       if (isLast) return false;
       await pause(clock, withJitter(growingWait(failures, retry.firstMs, retry.longestMs), random()), quit).catch(() => {});
@@ -55,9 +55,9 @@ export function createForwarder(parts: ForwarderParts) {
     async take(event: ListenedEvent): Promise<void> {
       if (quit.aborted) throw new Error("the command ends");
       const url = targets?.urlOf(event.source) ?? null;
-      parts.onEvent(event, url);
+      screen.event(event, url);
       if (targets === null || url === null) return;
-      if (!(await deliver(event, url, targets))) parts.onSkipped(event);
+      if (!(await deliver(event, url, targets))) screen.skipped(event);
     },
   };
 }

@@ -1,13 +1,11 @@
-import type { RelayClientError } from "../../client/connection.ts";
 import { follow, sleepAware } from "../../client/follow.ts";
 import { type Clock, pause } from "../../model/clock.ts";
-import { seqsBetween } from "../../model/seq.ts";
 import { failureOf } from "../control-client.ts";
 import type { Io } from "../io.ts";
 import { createForwarder, type Targets } from "./forward.ts";
 import { connectListener, createCursor, type RelayAddress } from "./relay.ts";
-import { answerLine, eventJson, eventLine, gapLine, helloLines, maskedEvent, waitingLine } from "./screen.ts";
-import { type Gap, type Hello, type ListenedEvent, readListened } from "./wire.ts";
+import { createScreen } from "./screen.ts";
+import { readListened } from "./wire.ts";
 
 interface ListenRun {
   readonly relay: RelayAddress;
@@ -33,22 +31,17 @@ const lastWordsMs = 2_000;
 
 /** Listens until `stop` resolves. Throws CommandFailed when the relay permanently refuses the first connection. */
 export async function runListen(io: Io, run: ListenRun): Promise<void> {
-  const { relay, targets, query, as, isJson, showPii, random } = run;
+  const { relay, targets, query, as, isJson, showPii, since, random, maxAttempts } = run;
   const clock = sleepAware(run.clock);
   const connection = connectListener(relay);
   const waitFor = (ms: number, signal: AbortSignal): Promise<void> => pause(clock, ms, signal).catch(() => {});
-  const shown = (event: ListenedEvent): ListenedEvent => (showPii ? event : maskedEvent(event));
   const quitting = new AbortController();
   const over = new AbortController();
   void run.stop.then(() => quitting.abort());
 
-  let place = 0;
-  let isFirst = true;
-  let shownGap = 0;
-  /** The last disconnect reason printed: a long outage is reported once. */
-  let lastReason = "";
-
-  const json = (value: unknown): void => io.out(JSON.stringify(value));
+  const showSource = query.getAll("source").length !== 1;
+  const screen = createScreen({ io, isJson, showPii, showSource, isForwarding: targets !== null, url: relay.url, since });
+  const forwarder = createForwarder({ targets, maxAttempts, clock, random, screen, quit: quitting.signal });
   const cursor =
     as === null
       ? null
@@ -58,62 +51,9 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
           over: quitting.signal,
         });
 
-  function done(seq: number): void {
-    place = Math.max(place, seq);
-    cursor?.moved(place);
-  }
-
-  const forwarder = createForwarder({
-    targets,
-    maxAttempts: run.maxAttempts,
-    clock,
-    random,
-    quit: quitting.signal,
-    onEvent(event, url) {
-      if (isJson) json(eventJson(shown(event), showPii));
-      else
-        io.out(
-          `${eventLine(shown(event), query.getAll("source").length !== 1)}${targets !== null && url === null ? " (goes nowhere)" : ""}`,
-        );
-    },
-    onAnswer(event, url, outcome, again) {
-      if (isJson) json({ type: "answer", seq: event.seq, id: shown(event).id, url, ...outcome, again });
-      else io.out(answerLine(shown(event), url, outcome, again));
-    },
-    onSkipped(event) {
-      if (isJson) json({ type: "skipped", seq: event.seq, id: shown(event).id });
-      else io.out(`... passed over [${event.id}]`);
-    },
-  });
-
-  function greet(hello: Hello): void {
-    place = hello.reset ? hello.after : Math.max(place, hello.after);
-    const behind = seqsBetween(place, hello.newest);
-    if (isJson) {
-      json({ type: "hello", relay: hello.relay, after: hello.after, newest: hello.newest, reset: hello.reset });
-      json({ type: "state", state: "live" });
-    } else if (isFirst || hello.reset) for (const line of helloLines(hello, { url: relay.url, since: run.since })) io.err(line);
-    else io.err(`live again${behind === 0 ? "" : `, ${behind.toLocaleString("en-US")} events behind`}`);
-    isFirst = false;
-    lastReason = "";
-  }
-
-  function showGap(gap: Gap): void {
-    // A reconnect repeats it until a later event was taken.
-    if (gap.to <= shownGap) return;
-    shownGap = gap.to;
-    if (isJson) json({ type: "gap", from: gap.from, to: gap.to, count: gap.count });
-    else io.out(gapLine(gap));
-  }
-
-  function showLoss(error: RelayClientError, ms: number): void {
-    const why = (failureOf(error) as Error).message;
-    if (isJson) json({ type: "state", state: "waiting", why, ms });
-    else if (why !== lastReason) io.err(waitingLine(why, ms));
-    lastReason = why;
-  }
-
   async function followRelay(): Promise<void> {
+    /** The last event that is done with. */
+    let place = 0;
     const steps = follow({
       open: (lastEventId, signal) =>
         connection.stream(`/v1/listen?${query}`, lastEventId === null ? {} : { "last-event-id": lastEventId }, signal),
@@ -124,15 +64,18 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
       random,
     });
     for await (const step of steps) {
-      if (step.kind === "connecting" && isJson) json({ type: "state", state: "connecting" });
-      if (step.kind === "lost") showLoss(step.error, step.retryInMs);
+      if (step.kind === "connecting") screen.connecting();
+      if (step.kind === "lost") screen.lost(step.error, step.retryInMs);
       if (step.kind !== "message" || step.message === null) continue;
       const { kind, data } = step.message;
-      if (kind === "hello") greet(data);
-      else if (kind === "gap") showGap(data);
+      if (kind === "hello") {
+        place = data.reset ? data.after : Math.max(place, data.after);
+        screen.hello(data, place);
+      } else if (kind === "gap") screen.gap(data);
       else if (data.seq > place) {
         if (kind === "event") await forwarder.take(data);
-        done(data.seq);
+        place = data.seq;
+        cursor?.moved(place);
       }
     }
   }

@@ -1,9 +1,84 @@
+import type { RelayClientError } from "../../client/connection.ts";
 import { isCanonicalUuid } from "../../model/ids.ts";
 import { type IdSort, maskText, maskWamid, shownName } from "../../model/mask.ts";
 import { seqsBetween } from "../../model/seq.ts";
-import { printable } from "../io.ts";
+import { failureOf } from "../control-client.ts";
+import { type Io, printable } from "../io.ts";
 import type { PostOutcome } from "./forward.ts";
 import type { Gap, Hello, ListenedEvent } from "./wire.ts";
+
+interface ScreenParts {
+  readonly io: Io;
+  readonly isJson: boolean;
+  readonly showPii: boolean;
+  /** More than one source may be shown. */
+  readonly showSource: boolean;
+  /** Events are posted somewhere. */
+  readonly isForwarding: boolean;
+  /** Of the relay. */
+  readonly url: string;
+  /** Unix ms of `--since`; null: not given. */
+  readonly since: number | null;
+}
+
+export type Screen = ReturnType<typeof createScreen>;
+
+/** Prints what happens: lines of JSON, or events on standard output and the connection on standard error. */
+export function createScreen({ io, isJson, showPii, showSource, isForwarding, url: relayUrl, since }: ScreenParts) {
+  let isFirst = true;
+  let shownGap = 0;
+  /** The last disconnect reason printed: a long outage is reported once. */
+  let lastReason = "";
+  const json = (value: unknown): void => io.out(JSON.stringify(value));
+  const masked = (event: ListenedEvent): ListenedEvent => (showPii ? event : maskedEvent(event));
+  return {
+    event(event: ListenedEvent, url: string | null): void {
+      if (isJson) json(eventJson(masked(event), showPii));
+      else io.out(`${eventLine(masked(event), showSource)}${isForwarding && url === null ? " (goes nowhere)" : ""}`);
+    },
+    /** `again`: it will be posted again. */
+    answer(event: ListenedEvent, url: string, outcome: PostOutcome, again: boolean): void {
+      const { seq, id } = masked(event);
+      if (isJson) json({ type: "answer", seq, id, url, ...outcome, again });
+      else io.out(answerLine({ id }, url, outcome, again));
+    },
+    skipped(event: ListenedEvent): void {
+      if (isJson) json({ type: "skipped", seq: event.seq, id: masked(event).id });
+      else io.out(`... passed over [${event.id}]`);
+    },
+    connecting(): void {
+      if (isJson) json({ type: "state", state: "connecting" });
+    },
+    /** `place`: the last event that is done with. */
+    hello(hello: Hello, place: number): void {
+      const { relay, after, newest, reset } = hello;
+      if (isJson) {
+        json({ type: "hello", relay, after, newest, reset });
+        json({ type: "state", state: "live" });
+      } else if (isFirst || reset) for (const line of helloLines(hello, { url: relayUrl, since })) io.err(line);
+      else {
+        const behind = seqsBetween(place, newest);
+        io.err(`live again${behind === 0 ? "" : `, ${behind.toLocaleString("en-US")} events behind`}`);
+      }
+      isFirst = false;
+      lastReason = "";
+    },
+    gap(gap: Gap): void {
+      const { from, to, count } = gap;
+      // A reconnect repeats it until a later event was taken.
+      if (to <= shownGap) return;
+      shownGap = to;
+      if (isJson) json({ type: "gap", from, to, count });
+      else io.out(gapLine(gap));
+    },
+    lost(error: RelayClientError, ms: number): void {
+      const why = (failureOf(error) as Error).message;
+      if (isJson) json({ type: "state", state: "waiting", why, ms });
+      else if (why !== lastReason) io.err(waitingLine(why, ms));
+      lastReason = why;
+    },
+  };
+}
 
 /** `--> message.status delivered [id] wamid:…`: an event that came. */
 export function eventLine({ event, status, id, subject, origin, source }: ListenedEvent, showSource: boolean): string {

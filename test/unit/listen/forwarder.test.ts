@@ -28,9 +28,11 @@ function start(answers: (PostOutcome | Promise<PostOutcome>)[], maxAttempts: num
     maxAttempts,
     clock,
     random: () => 1,
-    onEvent: ({ id }) => void told.push(`--> ${id}`),
-    onAnswer: ({ id }, _url, { status }, again) => void told.push(`<-- ${status} ${id}${again ? " again" : ""}`),
-    onSkipped: ({ id }) => void told.push(`skipped ${id}`),
+    screen: {
+      event: ({ id }) => void told.push(`--> ${id}`),
+      answer: ({ id }, _url, { status }, again) => void told.push(`<-- ${status} ${id}${again ? " again" : ""}`),
+      skipped: ({ id }) => void told.push(`skipped ${id}`),
+    },
     quit: quit.signal,
   });
   return { clock, posts, told, forwarder, quit };
