@@ -17,7 +17,6 @@ import {
 import { CommandFailed } from "../io.ts";
 import { authorized, controlAddress } from "../reach-relay.ts";
 import { type Finding, fail, ok, skip, warn } from "./finding.ts";
-import type { Acting } from "./report.ts";
 import type { OwnStore } from "./store.ts";
 
 export interface RelayFound {
@@ -26,29 +25,13 @@ export interface RelayFound {
   readonly client: ControlClient | null;
   /** Where the relay of these settings answers; null: it does not. */
   readonly at: Reachable | null;
-  /** Who performs handshakes. */
-  readonly acting: (options: { readonly offline: boolean; readonly handshake: boolean }) => Acting;
 }
 
 type Answering = Extract<Listener, { kind: "relay" }>;
 const check = "relay";
 
 /** Whether the relay of these settings answers, is ready, uses their store and has this version. */
-export async function findRelay(config: string, settings: Settings, store: OwnStore): Promise<RelayFound> {
-  const { findings, client, at } = await connectTo(config, settings, store);
-  return {
-    findings,
-    client,
-    at,
-    acting({ offline, handshake: repeat }) {
-      const acting = offline || at === null ? null : authorized(at, settings.control.tokens, "replay");
-      const missing = `no token in ${config} has the scope replay for all accounts`;
-      return { client: acting, why: offline ? "--offline" : at === null ? "the relay performs it, and does not answer" : missing, repeat };
-    },
-  };
-}
-
-async function connectTo(config: string, { server, control }: Settings, store: OwnStore): Promise<Omit<RelayFound, "acting">> {
+export async function findRelay(config: string, { server, control }: Settings, store: OwnStore): Promise<RelayFound> {
   const at = controlAddress(server);
   const only = (finding: Finding) => ({ findings: [finding], client: null, at: null });
   if (at === null)

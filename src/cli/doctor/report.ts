@@ -4,7 +4,8 @@ import type { DeliveryGroup } from "../../model/answers.ts";
 import { type AttentionKind, about, conditionOf, conditions } from "../../model/attention.ts";
 import type { DatabaseRisk } from "../../model/database.ts";
 import { spanText } from "../../model/span-text.ts";
-import type { ControlClient } from "../control-client.ts";
+import type { ControlClient, Reachable } from "../control-client.ts";
+import { authorized } from "../reach-relay.ts";
 import { type Finding, fail, ok, orFail, skip, warn } from "./finding.ts";
 
 type Overview = AnswerOf<"getOverview">;
@@ -103,6 +104,17 @@ export interface Acting {
   readonly why: string;
   /** Also handshakes that succeeded before. */
   readonly repeat: boolean;
+}
+
+/** `at`: where the relay of the settings answers; null: it does not. */
+export function actingAt(
+  at: Reachable | null,
+  { control }: Settings,
+  { config, offline, handshake }: { readonly config: string; readonly offline: boolean; readonly handshake: boolean },
+): Acting {
+  const missing = `no token in ${config} has the scope replay for all accounts`;
+  const why = offline ? "--offline" : at === null ? "the relay performs it, and does not answer" : missing;
+  return { client: offline || at === null ? null : authorized(at, control.tokens, "replay"), why, repeat: handshake };
 }
 
 /** Meta's handshake with the destinations that have a `verifyToken`, one at a time. */

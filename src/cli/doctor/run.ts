@@ -6,6 +6,7 @@ import { checkServices, judgeClock, judgeDestinations, type Probed, probeDestina
 import { checkReload, findRelay, type RelayFound } from "./relay.ts";
 import {
   type Acting,
+  actingAt,
   checkCallbacks,
   checkHandshakes,
   judgeAttention,
@@ -79,7 +80,7 @@ export async function runChecks(options: DoctorOptions): Promise<Finding[]> {
     report = await readReport(client).finally(client.close);
     return [];
   });
-  const acting = relay.acting(options);
+  const acting = actingAt(relay.at, settings, options);
   const facts: Facts = { ...options, settings, store, relay, report, acting, destinations, now: Date.now() };
   const found = await Promise.all(checks.map((check) => check(facts)));
   return [...findings, ...unread, ...found.flat()];
