@@ -40,8 +40,7 @@ Examples:
     .action(async (options) => {
       const { timeFilter, withRelay } = await import("./reach-relay.ts");
       const { day: from, source, json } = options;
-      const times =
-        from === undefined ? timeFilter(command, options, Date.now()) : { from, to: new Date(Date.parse(from) + dayMs).toISOString() };
+      const times = from === undefined ? timeFilter(command, options) : { from, to: new Date(Date.parse(from) + dayMs).toISOString() };
       const bar = createProgressBar(io, json === true);
       const onProgress = ({ checked, of }: AuditProgress) =>
         bar.show(of === 0 ? 0 : checked / of, `${withCommas(checked)} of ${withCommas(of)} events`);

@@ -46,7 +46,7 @@ Examples:
 /** Prints the groups, largest first. */
 async function groupDeliveries(command: Command, options: OptionsOf<typeof declareGroups>, io: Io): Promise<void> {
   const { timeFilter, withRelay } = await import("./reach-relay.ts");
-  const filter = { ...chosen(options, groupFilters), ...timeFilter(command, options, Date.now()) };
+  const filter = { ...chosen(options, groupFilters), ...timeFilter(command, options) };
   const found = await withRelay(command, options, io, "read", (client) => client.groupDeliveries(filter));
   if (found.data.length === 0 && options.json !== true) io.err("no undelivered delivery matches");
   const rows = found.data.map((each) => [
@@ -75,13 +75,13 @@ function openReason({ state, cause }: Pick<RelayDelivery, "state" | "cause">): s
 async function listDeliveries(command: Command, options: OptionsOf<typeof declareList>, io: Io): Promise<void> {
   const { readPages, timeFilter, withRelay } = await import("./reach-relay.ts");
   const { route, before, limit } = options;
-  const filter = { ...chosen(options, deliveryFilters), ...timeFilter(command, options, Date.now()) };
+  const filter = { ...chosen(options, deliveryFilters), ...timeFilter(command, options) };
   const found = await withRelay(command, options, io, "read", (client) =>
     readPages((place) => client.listDeliveries({ ...filter, ...place }), limit, before),
   );
   if (found.data.length === 0 && found.next === null && route !== undefined) {
-    const { hintLines } = await import("./hints.ts");
-    for (const line of await hintLines({ routes: [route] }, options, io)) io.err(line);
+    const { printHints } = await import("./hints.ts");
+    await printHints({ route }, options, io);
   }
   const rows = found.data.map((each) => [
     String(each.event),

@@ -92,15 +92,13 @@ Examples:
 async function listEvents(command: Command, options: ListOptions, io: Io): Promise<void> {
   const { event, source, account, status, before, limit } = options;
   const { readPages, timeFilter, withRelay } = await import("./reach-relay.ts");
-  const filter = { ...chosen(options, eventFilters), ...timeFilter(command, options, Date.now()) };
+  const filter = { ...chosen(options, eventFilters), ...timeFilter(command, options) };
   const found = await withRelay(command, options, io, "read", (client) =>
     readPages((place) => client.listEvents({ ...filter, ...place }), limit, before),
   );
   if (found.data.length === 0 && found.next === null) {
-    const { hintLines } = await import("./hints.ts");
-    const several = (word: string | undefined) => (word === undefined ? [] : [word]);
-    const given = { events: several(event), statuses: several(status), sources: several(source), accounts: several(account) };
-    for (const line of await hintLines(given, options, io)) io.err(line);
+    const { printHints } = await import("./hints.ts");
+    await printHints({ event, status, source, account }, options, io);
   }
   const rows = found.data.map((each) => [
     timeText(each.receivedAt),

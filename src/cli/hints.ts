@@ -3,40 +3,23 @@ import { unknownName } from "../model/nearest.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import type { RelayOptions } from "./options.ts";
 
-interface Given {
-  /** Patterns. */
-  readonly events?: readonly string[];
-  readonly statuses?: readonly string[];
-  readonly sources?: readonly string[];
-  readonly accounts?: readonly string[];
-  readonly routes?: readonly string[];
-}
+/** Filters as given, each perhaps several words with commas between. Kinds may be patterns. */
+type Given = { readonly [Filter in "event" | "status" | "source" | "account" | "route"]?: string | undefined };
 
 /**
- * Lines about words that are probably misspelled, for a list that found nothing. Never a fault: the service may add
+ * Notes about words that are probably misspelled, for a list that found nothing. Never a fault: the service may add
  * statuses and kinds, and a store may have events of names that the settings had before.
  */
-export async function hintLines(
-  { events = [], statuses = [], sources = [], accounts = [], routes = [] }: Given,
-  options: RelayOptions,
-  io: Io,
-): Promise<string[]> {
-  const isNamed = [...sources, ...accounts, ...routes].length > 0;
-  const names = isNamed && options.relay === undefined ? await settingsNames(options, io) : null;
-  const words = (what: string, given: readonly string[], hintOf: (word: string) => string | null) =>
-    given.flatMap((word) => {
-      const hint = hintOf(word);
-      return hint === null ? [] : [`unknown ${what} "${word}" (${hint})`];
-    });
-  const named = (what: string, given: readonly string[], known: readonly string[] | undefined) =>
-    known === undefined ? [] : given.filter((name) => !known.includes(name)).map((name) => unknownName(what, name, known));
-  return [
-    ...words("event kind", events, kindHint),
-    ...words("status", statuses, statusHint),
-    ...named("source", sources, names?.sources),
-    ...named("account", accounts, names?.accounts),
-    ...named("route", routes, names?.routes),
-  ].map((line) => `note: ${line}`);
+export async function printHints({ event, status, ...given }: Given, options: RelayOptions, io: Io): Promise<void> {
+  const note = (text: string): void => io.err(`note: ${text}`);
+  const wordsIn = (text = "") => text.split(",").flatMap((word) => word.trim() || []);
+  const hinted = (what: string, word: string, hint: string | null) => hint !== null && note(`unknown ${what} "${word}" (${hint})`);
+  for (const word of wordsIn(event)) hinted("event kind", word, kindHint(word));
+  for (const word of wordsIn(status)) hinted("status", word, statusHint(word));
+  if (options.relay !== undefined || Object.values(given).every((name) => name === undefined)) return;
+  const names = await settingsNames(options, io);
+  for (const what of ["source", "account", "route"] as const)
+    for (const name of wordsIn(given[what])) if (names?.[what].includes(name) === false) note(unknownName(what, name, names[what]));
 }
 
 /** Null: the settings have faults. */
@@ -47,7 +30,7 @@ async function settingsNames(options: RelayOptions, io: Io) {
     const proxied = Object.entries(sources).flatMap(([name, source]) =>
       "mode" in source && source.mode === "proxy" ? [`proxy:${name}`] : [],
     );
-    return { sources: Object.keys(sources), accounts: Object.keys(accounts), routes: [...routes.map(({ name }) => name), ...proxied] };
+    return { source: Object.keys(sources), account: Object.keys(accounts), route: [...routes.map(({ name }) => name), ...proxied] };
   } catch (error) {
     if (error instanceof CommandFailed) return null;
     throw error;

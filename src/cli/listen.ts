@@ -79,10 +79,8 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
 
   if (options.printSecret === true)
     io.out(options.json === true ? JSON.stringify({ type: "secret", secret }) : `posts are signed with ${secret}`);
-  const { hintLines } = await import("./hints.ts");
-  const wordsOf = (text: string | undefined) => (text ?? "").split(",").flatMap((word) => word.trim() || []);
-  const words = { events: wordsOf(options.events), statuses: wordsOf(options.status) };
-  for (const line of await hintLines(words, options, io)) io.err(line);
+  const { printHints } = await import("./hints.ts");
+  await printHints({ event: options.events, status: options.status }, options, io);
   const stop = stopSignal();
   await runListen(io, {
     relay,

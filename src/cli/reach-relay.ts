@@ -205,9 +205,9 @@ export function controlAddress(server: Settings["server"]): Reachable | null {
 }
 
 /** The options as the API takes them, in ISO 8601. */
-export function timeFilter(command: Command, { from, to, since }: TimeOptions, now: number): { from?: string; to?: string } {
-  const start = since === undefined ? from : new Date(now - checkedOption(command, "since", since, duration)).toISOString();
-  return { ...(start === undefined ? {} : { from: start }), ...(to === undefined ? {} : { to }) };
+export function timeFilter(command: Command, { from, to, since }: TimeOptions): { from: string | undefined; to: string | undefined } {
+  if (since === undefined) return { from, to };
+  return { from: new Date(Date.now() - checkedOption(command, "since", since, duration)).toISOString(), to };
 }
 
 function duration(text: string): number {

@@ -78,7 +78,7 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
   const { state } = options;
   const { checkedRate, failureOf, timeFilter, withRelay } = await import("./reach-relay.ts");
   const rate = checkedRate(command, options) ?? null;
-  const filter = { ...filterOf(options), ...timeFilter(command, options, Date.now()) };
+  const filter = { ...filterOf(options), ...timeFilter(command, options) };
   await withRelay(command, options, io, "replay", async (client) => {
     const counted = await client.countReplay(filter);
     for (const line of remarks(counted, options)) io.err(line);
@@ -116,17 +116,8 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
   });
 }
 
-function filterOf(options: Options): ReplayFilter {
-  const { route, state, disposition, cause, errorCode, source, event } = options;
-  return {
-    states: state === "any" ? ["dead", "delivered"] : [state],
-    ...(disposition === undefined ? {} : { disposition }),
-    ...(route === undefined ? {} : { route }),
-    ...(cause === undefined ? {} : { cause }),
-    ...(errorCode === undefined ? {} : { errorCode }),
-    ...(source === undefined ? {} : { source }),
-    ...(event === undefined ? {} : { event }),
-  };
+function filterOf({ route, state, disposition, cause, errorCode, source, event }: Options): ReplayFilter {
+  return { states: state === "any" ? ["dead", "delivered"] : [state], disposition, route, cause, errorCode, source, event };
 }
 
 /** The word for events that are released. Null: deliveries are sent again. */

@@ -53,15 +53,8 @@ async function trackOne(command: Command, options: Options, io: Io): Promise<voi
   // It would register a message of that name, which never gets an event.
   if (/^wamid:[0-9a-f]{12}$/.test(wamid))
     command.error(`error: --wamid: ${wamid} is masked. "wamid-relay explain ${wamid} --show-pii" prints the wamid to register`);
-  const registration = {
-    ...(account === undefined ? {} : { account }),
-    wamid,
-    reference,
-    id,
-    conversationId,
-    sentAt,
-    ...(Object.keys(given).length === 0 ? {} : { metadata: given }),
-  };
+  const metadata = Object.keys(given).length === 0 ? undefined : given;
+  const registration = { account, wamid, reference, id, conversationId, sentAt, metadata };
   const { withRelay } = await import("./reach-relay.ts");
   const { result } = await withRelay(command, options, io, "track", (client) => client.track(registration));
   const [created, known] = result === "created" ? [1, 0] : [0, 1];
