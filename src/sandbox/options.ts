@@ -71,8 +71,3 @@ export interface SandboxOptions extends z.input<typeof sandboxOptionsSchema> {
   /** Told of each post of an event as it ends: copies, spoilt ones and further tries too, with the bytes and the answer. */
   readonly onPost?: (post: ObservedPost) => void;
 }
-
-/** The sandbox cannot start; `message` is one line that says why and what to do. */
-export class SandboxRefused extends Error {
-  override readonly name = "SandboxRefused";
-}

@@ -12,7 +12,8 @@ import { type FaultBox, faultsSchema } from "./faults.ts";
 import { type Happening, reportChanges, reportRefusals } from "./happenings.ts";
 import { type Memory, openMemory } from "./memory.ts";
 import { createCallbacks } from "./meta/callbacks.ts";
-import { type SandboxOptions, SandboxRefused, sandboxOptionsSchema, webhookOptionsSchema } from "./options.ts";
+import { type SandboxOptions, sandboxOptionsSchema, webhookOptionsSchema } from "./options.ts";
+import { SandboxRefused } from "./sandbox-refused.ts";
 import { seedWorld } from "./seed-world.ts";
 import type {
   AccountRecord,

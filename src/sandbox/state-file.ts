@@ -1,5 +1,5 @@
 import type { Database } from "better-sqlite3";
-import { SandboxRefused } from "./options.ts";
+import { SandboxRefused } from "./sandbox-refused.ts";
 import type { Journal } from "./world/table.ts";
 
 /** The sandbox's memory on disk: every record as JSON under its kind and id, written once per turn of the event loop. */
