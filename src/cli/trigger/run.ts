@@ -25,7 +25,7 @@ import { CommandFailed, type Io, interruptible } from "../io.ts";
 import { ownFixtures } from "../options.ts";
 import { tableLines } from "../output.ts";
 import { withRelay } from "../reach-relay.ts";
-import type { TriggerOptions } from "../trigger.ts";
+import type { TriggerOptions } from "./options.ts";
 import { createReport } from "./output.ts";
 import { findTarget, type Target } from "./target.ts";
 

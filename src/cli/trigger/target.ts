@@ -8,7 +8,7 @@ import type { ListenTls } from "../../net/tls.ts";
 import { CommandFailed, type Io } from "../io.ts";
 import { checkedRate, ownAddress } from "../reach-relay.ts";
 import { readableSecrets, readForLooking, readPart } from "../settings-option.ts";
-import type { TriggerOptions } from "../trigger.ts";
+import type { TriggerOptions } from "./options.ts";
 
 /** What a source takes: automations' requests, or events in a format. */
 type SourceKind = "automation-request" | FormatName;
