@@ -1,7 +1,25 @@
 import type { z } from "zod";
 import type { StartedRun, sentMessageSchema, TrackEnd, TrackedLine, TrackSums } from "../model/answers.ts";
+import type { Given } from "../model/endpoint.ts";
+import type { messageBody, registration, runBody } from "../model/endpoints/send.ts";
 import { type Connection, queryOf, RelayClientError } from "./connection.ts";
-import type { MessageOptions, MessageOrder, MessageRegistration, RunOrder, SendOptions } from "./requests.ts";
+
+export type MessageRegistration = Given<typeof registration>;
+/** The body of `POST /v1/messages`, with exactly one of `text` and `template`. */
+export type MessageOrder = Given<typeof messageBody>;
+export type RunOrder = Given<typeof runBody>;
+
+export interface SendOptions {
+  /** `details.resend` of the error `outcome_unknown`: sends again although the first attempt may have succeeded. */
+  resend?: number | undefined;
+  /** Longest wait for a slot under the caps, in milliseconds. Default: the relay's setting. */
+  maxWaitMs?: number | undefined;
+}
+
+export interface MessageOptions extends SendOptions {
+  /** The same key sends once. Default: a new key, returned in the answer, or in `details` of the error. */
+  idempotencyKey?: string | undefined;
+}
 
 export interface SentMessage extends z.infer<typeof sentMessageSchema> {
   /** True: it was sent before under the same key, and this is the first answer. */

@@ -14,23 +14,33 @@ import { systemClock } from "../model/system-clock.ts";
 import { type AnswerOf, Calls, call, type RequestOf } from "./calls.ts";
 import { type Connection, connect, queryOf, type RelayClientOptions } from "./connection.ts";
 import { followLive, type LiveMessage } from "./live.ts";
-import { type Messages, type SentMessage, sendMessage, startRun, trackAll } from "./messages.ts";
-import type {
-  AuditOptions,
-  AuditRange,
-  FilterOf,
-  MessageOptions,
-  MessageOrder,
-  MessageRegistration,
-  ReconcileFilter,
-  ReplayFilter,
-  ReplayProgress,
-  ReplayStepOptions,
-  RunOrder,
-  SendOptions,
-  StepOptions,
-} from "./requests.ts";
-import { audit, readPages, reconcile, replay, replaySteps } from "./steps.ts";
+import {
+  type MessageOptions,
+  type MessageOrder,
+  type MessageRegistration,
+  type Messages,
+  type RunOrder,
+  type SendOptions,
+  type SentMessage,
+  sendMessage,
+  startRun,
+  trackAll,
+} from "./messages.ts";
+import {
+  type AuditOptions,
+  type AuditRange,
+  audit,
+  type FilterOf,
+  type ReconcileFilter,
+  type ReplayFilter,
+  type ReplayProgress,
+  type ReplayStepOptions,
+  readPages,
+  reconcile,
+  replay,
+  replaySteps,
+  type StepOptions,
+} from "./steps.ts";
 
 export type {
   AccountPlan,
@@ -69,8 +79,8 @@ export type { DeliveryState, Disposition } from "../model/states.ts";
 export type { AnswerOf, RequestOf } from "./calls.ts";
 export { RelayClientError, type RelayClientErrorCode, type RelayClientOptions } from "./connection.ts";
 export type { LiveMessage } from "./live.ts";
-export type { SentMessage } from "./messages.ts";
-export type * from "./requests.ts";
+export type * from "./messages.ts";
+export type * from "./steps.ts";
 
 /** What a pass would poll. */
 export type ReconcilePlan = Exclude<AnswerOf<"reconcile">, { more: boolean }>;

@@ -1,17 +1,43 @@
 import type { AccountReconciled } from "../model/answers.ts";
 import type { AuditProgress, RelayAudit } from "../model/audit.ts";
-import { type AnswerOf, call } from "./calls.ts";
+import { type AnswerOf, call, type RequestOf } from "./calls.ts";
 import { type Connection, RelayClientError } from "./connection.ts";
-import type {
-  AuditOptions,
-  AuditRange,
-  FilterOf,
-  ReconcileFilter,
-  ReplayFilter,
-  ReplayProgress,
-  ReplayStepOptions,
-  StepOptions,
-} from "./requests.ts";
+
+/** Of all rows of a list: `limit` is the most rows in total. Default: all that match. */
+export type FilterOf<Name extends "listEvents" | "listDeliveries" | "listMessages" | "listRuns"> = Omit<RequestOf<Name>, "before">;
+export type AuditRange = RequestOf<"audit">;
+export type ReplayFilter = Omit<RequestOf<"replay">, "dryRun" | "cursor" | "limit">;
+/** `account`: this one only. Default: every account that can be polled. `dueBy`: that of the plan. Default: now. */
+export type ReconcileFilter = Pick<RequestOf<"reconcile">, "account" | "dueBy">;
+
+/** Of work that takes several requests. */
+export interface StepOptions {
+  /** Called after each request with the number done so far. */
+  onProgress?: ((done: number) => void) | undefined;
+  /** No further request is made once it is aborted; what is done stays done. */
+  signal?: AbortSignal | undefined;
+}
+
+export interface ReplayStepOptions {
+  /** Where to begin: the `cursor` of an earlier step. */
+  cursor?: string | null | undefined;
+  /** Most deliveries of one request. */
+  limit?: number | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+export interface ReplayProgress {
+  readonly replayed: number;
+  /** Null: all is done. */
+  readonly cursor: string | null;
+}
+
+export interface AuditOptions {
+  /** Called while the audit goes on. */
+  onProgress?: ((progress: AuditProgress) => void) | undefined;
+  /** Throws its reason once it is aborted. */
+  signal?: AbortSignal | undefined;
+}
 
 /**
  * Replays in as many requests as it takes, until nothing is left or `signal` is aborted. Yields after each how many went out so
