@@ -45,12 +45,12 @@ interface Sides {
 /** `walk`: counted from 1; `last` when relays cannot write meanwhile. */
 type Progress = (walk: number | "last", table: string, done: number, of: number) => void;
 
-export interface CopyOrder extends Sides {
+interface CopyOrder extends Sides {
   readonly now: () => number;
   readonly progress: Progress;
 }
 
-export interface TableCount {
+interface TableCount {
   readonly table: string;
   readonly from: number;
   readonly to: number;

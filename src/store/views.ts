@@ -109,7 +109,7 @@ export type SubjectFields = Omit<RunQuery, "runId" | "q" | "before" | "limit">;
 /** The filters that are columns of a message; a phone is compared with its wamid, too. */
 export type MessageFields = Omit<MessageQuery, "phone" | "q" | "before" | "limit">;
 
-export interface SubjectFilter extends SubjectFields {
+interface SubjectFilter extends SubjectFields {
   /** Seqs, exclusive. */
   readonly after: number;
   readonly before: number;

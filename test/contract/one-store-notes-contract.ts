@@ -3,7 +3,7 @@ import type { EventId } from "../../src/model/ids.ts";
 import { backlog } from "../../src/store/read/stats.ts";
 import { state } from "../../src/store/schema/tables.ts";
 import type { QueuedDelivery } from "../../src/store/work/attempts.ts";
-import { failingOf, pauseOf, stopReason } from "../../src/store/work/route-notes.ts";
+import { notesOf, stopReason } from "../../src/store/work/route-notes.ts";
 import { noteCall, recentCalls } from "../../src/store/work/state-rows.ts";
 import { storeOn } from "./new-store.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
@@ -120,8 +120,7 @@ export function oneStoreNotesContract(name: string, open: OpenStore, tags: strin
       const failing = { since: start, attempts: 2, cause: "429" };
       const pause = { breaker: "one", until: start + 5 };
       await store.settle([settlementOf(due as QueuedDelivery, "dead", start, { stop: "gone", pause, failing })]);
-      const read = [stopReason, pauseOf, failingOf].map((of) => store.read<unknown>(of("all")));
-      expect(await Promise.all(read)).toEqual(["gone", pause, failing]);
+      expect(await store.read(notesOf(["all"]))).toEqual([{ stop: "gone", pause, opened: null, failing }]);
       expect(await store.read(stopReason("other"))).toBeNull();
       expect((await store.read(backlog())).toSorted((a, b) => a.route.localeCompare(b.route))).toEqual([
         { route: "all", waiting: 0, held: 0, dead: 1, oldestDueAt: null, deadSince: start, stopped: "gone", stoppedAt: start },

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
+import type { DueRange } from "../../src/model/delivery.ts";
 import type { ReceivedEvent } from "../../src/model/event.ts";
 import type { Batches } from "../../src/store/create-store.ts";
 import { createCommands } from "../../src/store/create-store.ts";
@@ -18,7 +19,7 @@ import { createSqliteCommit } from "../../src/store/sqlite/commit.ts";
 import { tune } from "../../src/store/sqlite/file.ts";
 import { createSqliteRunner } from "../../src/store/sqlite/runner.ts";
 import type { Arriving } from "../../src/store/work/accept.ts";
-import { due, dueDeliveries, type QueuedDelivery, type SettledOutcome, type Settling } from "../../src/store/work/attempts.ts";
+import { due, duePlaces, loadDeliveries, type QueuedDelivery, type SettledOutcome, type Settling } from "../../src/store/work/attempts.ts";
 import type { Held } from "../../src/store/work/leases.ts";
 import type { Registering } from "../../src/store/work/register.ts";
 import { sumRegistered } from "../../src/store/work/register.ts";
@@ -49,6 +50,10 @@ export interface OneStore extends AsyncDisposable {
   snapshot<T>(work: Work<T>): Promise<T>;
   /** All rows of a table, in the order of its key. */
   rows<T extends Table>(table: T): Promise<RowOf<T>[]>;
+}
+
+export function* dueDeliveries(range: DueRange): Work<QueuedDelivery[]> {
+  return yield* loadDeliveries(range.route, yield* duePlaces(range));
 }
 
 export type Commands = ReturnType<typeof createCommands>;

@@ -190,7 +190,7 @@ const ofEvent = look(events, ["seq"], ["seq", "subject", "plan"]);
 const settled = look(deliveries, ["event", "route"], ["event"]);
 
 /** Walks the queue along its key, for rows that no event asked for, and for the order of its lanes. */
-export function* auditQueue(tally: Tally, factsOf: ReturnType<typeof createPlans>): Work<void> {
+function* auditQueue(tally: Tally, factsOf: ReturnType<typeof createPlans>): Work<void> {
   const order = createOrderAudit(tally);
   let place: Pick<Open, "lane" | "route" | "event"> = { lane: Number.MIN_SAFE_INTEGER, route: "", event: 0 };
   for (;;) {
@@ -264,7 +264,7 @@ const index = sql<{ readonly text: string }>`${raw(
 const twice = select({ event: typed<number>(sql`max(e.seq)`), times: typed<number>(sql`count(*)`) });
 
 /** The unique index prevents repeated ids. Without it, the rows are checked. */
-export function* auditIds(tally: Tally): Work<void> {
+function* auditIds(tally: Tally): Work<void> {
   const found = yield* first(index);
   if (found !== null && /^CREATE UNIQUE INDEX/i.test(found.text)) return;
   tally.offence("id repeated", null, null, "the unique index events_id is gone: nothing keeps ids apart");

@@ -133,7 +133,7 @@ interface Placed {
 export const isInLane = (lane: number, { seq, subject }: Placed): boolean => lane === -seq || lane === subject;
 
 /** Why a settled delivery contradicts itself. Null: it does not. */
-export function settledFault({ state, attempts, reason, lane }: SettledRow, event: Placed): string | null {
+function settledFault({ state, attempts, reason, lane }: SettledRow, event: Placed): string | null {
   if (!isInLane(lane, event)) return otherLane;
   if (state === settledState.delivered) return attempts === 0 ? "is delivered without an attempt" : null;
   if (state === settledState.dead) return reason === null ? "is dead for no reason" : null;
@@ -141,7 +141,7 @@ export function settledFault({ state, attempts, reason, lane }: SettledRow, even
 }
 
 /** Why a delivery in the queue contradicts itself. `rows`: all that it has there, usually one. Null: it does not. */
-export function openFault(rows: readonly OpenRow[]): string | null {
+function openFault(rows: readonly OpenRow[]): string | null {
   const [row] = rows;
   if (row === undefined || rows.length > 1) return "waits twice";
   const { state, lane, next_at: nextAt } = row;

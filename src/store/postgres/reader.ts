@@ -7,7 +7,7 @@ import { events } from "../schema/tables.ts";
 import { rows, type Work } from "../sql/ops.ts";
 import { as, raw, select, sql, typed } from "../sql/sql.ts";
 import type { Inspecting } from "../views.ts";
-import { put, values } from "../work/state.ts";
+import { put, value } from "../work/state.ts";
 import { type PostgresSettings, startOfServer } from "./connect.ts";
 import { createReads, createSessions, type SessionHooks } from "./sessions.ts";
 
@@ -17,7 +17,7 @@ const mostFree = 4;
 export function createReader(settings: PostgresSettings, hooks: SessionHooks) {
   const single = createReads(settings, hooks);
   const free = createSessions(settings, { most: mostFree, purpose: "free", hooks });
-  const horizon = createSharedHorizon(single.read);
+  const horizon = createHorizon(single.read);
   const closing = new AbortController();
 
   /** What its end makes of a long read: the client that waits for it gets an answer at once. */
@@ -57,31 +57,6 @@ export function createReader(settings: PostgresSettings, hooks: SessionHooks) {
   };
 }
 
-/** Looks of one horizon, one after the other. Those that are asked for during one share the next. */
-function createSharedHorizon(read: <T>(work: Work<T>) => Promise<T>) {
-  const horizon = createHorizon();
-  let running: Promise<unknown> = Promise.resolve();
-  let next: Promise<number> | null = null;
-  let known = 0;
-  return {
-    known: () => known,
-    /** The seq up to which no event appears any more. */
-    look(): Promise<number> {
-      if (next !== null) return next;
-      const begun = running
-        .catch(() => {})
-        .then(async () => {
-          next = null;
-          known = await read(horizon.look());
-          return known;
-        });
-      next = begun;
-      running = begun;
-      return begun;
-    },
-  };
-}
-
 /** Most marks, and most events counted for one, so that a look stays short. */
 const mostMarks = 4;
 const mostCounted = 10_000;
@@ -98,46 +73,62 @@ export const noteHorizon = (known: number): Work<void> => put(key, known);
  * number may be seen first. A number that never appears, because its transaction was rolled back, is passed once all
  * transactions have ended that may have taken it: each has its transaction number before it takes one (runner.ts).
  */
-export function createHorizon() {
+export function createHorizon(read: <T>(work: Work<T>) => Promise<T>) {
   let known: number | null = null;
+  let running: Promise<unknown> = Promise.resolve();
+  let next: Promise<number> | null = null;
   let lastServer = 0;
   let marks: { readonly last: number; readonly xid: number }[] = [];
 
+  /**
+   * Run it outside of a transaction: the snapshot and the mark, which is a transaction number, must come after the last seq is
+   * read. One look at a time.
+   */
+  function* lookAgain(): Work<number> {
+    known ??= (yield* value<number>(key)) ?? 0;
+    const [sequence] =
+      yield* rows(
+        select({
+          last: typed<number>(sql`CASE WHEN s.is_called THEN s.last_value ELSE 0 END`),
+          server: typed<number>(raw(startOfServer)),
+        })`FROM events_seq s`,
+      );
+    const { last, server } = sequence ?? { last: 0, server: 0 };
+    // Another server's transaction numbers mean nothing here. Its events have higher numbers than those of the one before.
+    if (server !== lastServer) marks = [];
+    lastServer = server;
+    const [snapshot] = yield* rows(select({ xmin: typed<number>(sql`pg_snapshot_xmin(pg_current_snapshot())::text::bigint`) })``);
+    const xmin = snapshot?.xmin ?? 0;
+    for (const mark of marks) if (mark.xid <= xmin) known = Math.max(known, mark.last);
+    marks = marks.filter(({ xid }) => xid > xmin);
+    if (known >= last) return known;
+    const to = Math.min(last, known + mostCounted);
+    const present = yield* rows(select({ seq: e.seq })`FROM events e WHERE e.seq > ${known} AND e.seq <= ${to} ORDER BY e.seq`);
+    for (const { seq } of present) {
+      if (seq !== known + 1) break;
+      known = seq;
+    }
+    // A mark also helps a process that starts far behind.
+    if (known < last && marks.length < mostMarks && marks.at(-1)?.last !== last) {
+      const [own] = yield* rows(select({ xid: typed<number>(sql`pg_current_xact_id()::text::bigint`) })``);
+      if (own !== undefined) marks.push({ last, xid: own.xid });
+    }
+    return known;
+  }
+
   return {
-    /**
-     * Looks again. Run it outside of a transaction: the snapshot and the mark, which is a transaction number, must come
-     * after the last seq is read. One look at a time.
-     */
-    *look(): Work<number> {
-      known ??= (yield* values<number>([key]))[0] ?? 0;
-      const [sequence] =
-        yield* rows(
-          select({
-            last: typed<number>(sql`CASE WHEN s.is_called THEN s.last_value ELSE 0 END`),
-            server: typed<number>(raw(startOfServer)),
-          })`FROM events_seq s`,
-        );
-      const { last, server } = sequence ?? { last: 0, server: 0 };
-      // Another server's transaction numbers mean nothing here. Its events have higher numbers than those of the one before.
-      if (server !== lastServer) marks = [];
-      lastServer = server;
-      const [snapshot] = yield* rows(select({ xmin: typed<number>(sql`pg_snapshot_xmin(pg_current_snapshot())::text::bigint`) })``);
-      const xmin = snapshot?.xmin ?? 0;
-      for (const mark of marks) if (mark.xid <= xmin) known = Math.max(known, mark.last);
-      marks = marks.filter(({ xid }) => xid > xmin);
-      if (known >= last) return known;
-      const to = Math.min(last, known + mostCounted);
-      const present = yield* rows(select({ seq: e.seq })`FROM events e WHERE e.seq > ${known} AND e.seq <= ${to} ORDER BY e.seq`);
-      for (const { seq } of present) {
-        if (seq !== known + 1) break;
-        known = seq;
-      }
-      // A mark also helps a process that starts far behind.
-      if (known < last && marks.length < mostMarks && marks.at(-1)?.last !== last) {
-        const [own] = yield* rows(select({ xid: typed<number>(sql`pg_current_xact_id()::text::bigint`) })``);
-        if (own !== undefined) marks.push({ last, xid: own.xid });
-      }
-      return known;
+    /** As of the last look. */
+    known: () => known ?? 0,
+    /** Looks again. Those that ask during a look share the next one. */
+    look(): Promise<number> {
+      next ??= running
+        .catch(() => {})
+        .then(() => {
+          next = null;
+          return read(lookAgain());
+        });
+      running = next;
+      return next;
     },
   };
 }

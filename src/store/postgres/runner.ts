@@ -10,7 +10,7 @@ const elements = { "bigint[]": 20, "smallint[]": 21, "text[]": 25, "bytea[]": 17
  * An array in PostgreSQL's binary form. As text, each element is escaped here and parsed again there, and bytes take twice
  * their size.
  */
-export function packArray({ array }: Pick<Kind<unknown>, "array">, values: readonly unknown[]): Buffer {
+function packArray({ array }: Pick<Kind<unknown>, "array">, values: readonly unknown[]): Buffer {
   const element = elements[array as keyof typeof elements];
   const sizes = values.map((value) => sizeOf(array, value));
   const packed = Buffer.allocUnsafe(20 + sizes.reduce((sum, size) => sum + 4 + Math.max(size, 0), 0));

@@ -7,7 +7,7 @@ import { ddl, isNumbered, schemaVersion } from "../schema/ddl.ts";
 import { state, tables } from "../schema/tables.ts";
 import { first, rows, type Work } from "../sql/ops.ts";
 import { as, raw, select, sql, typed } from "../sql/sql.ts";
-import { create, put, values } from "../work/state.ts";
+import { create, put, value } from "../work/state.ts";
 import { type Session, startOfServer } from "./connect.ts";
 
 /*
@@ -23,8 +23,8 @@ export function* adoptServer(): Work<number> {
   const [found] = yield* rows(sql<{ readonly start: number }>`SELECT ${raw(startOfServer)} AS start`);
   const start = found?.start ?? 0;
   // A full disk refuses locks.
-  if ((yield* values<number>([key]))[0] === start) return start;
-  const [known = null] = yield* values<number>([key], "update");
+  if ((yield* value<number>(key)) === start) return start;
+  const known = yield* value<number>(key, "update");
   if (known === null) yield* create(key, start);
   else if (known !== start) {
     for (const { name } of tables.filter(isNumbered))
@@ -35,7 +35,7 @@ export function* adoptServer(): Work<number> {
 }
 
 /** The oldest version of PostgreSQL that the tests run on. */
-export const leastVersion = 14;
+const leastVersion = 14;
 
 /** A comment of a table marks the schema as ours: the user who created the table may always write it. */
 const markOf = (version: number): string => `wamid-relay schema ${version}`;

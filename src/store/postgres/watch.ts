@@ -6,7 +6,7 @@ import { codeOf, connect, type PostgresSettings, type Session, unavailable } fro
 /** While the database answers, and the bounds of the growing wait while it does not. */
 const everyMs = { up: 500, first: 100, longest: 2_000 };
 
-export interface WatchParts {
+interface WatchParts {
   readonly settings: PostgresSettings;
   readonly after: Clock["after"];
   /** Once for each connection, before the database counts as up. A `StoreRefused` is one that no waiting repairs. */
@@ -140,7 +140,7 @@ export function refusalOf(error: unknown): StoreRefused | null {
  * The database's time in this process, for everything that processes compare: the clocks of their hosts differ and may be
  * set. Otherwise a process an hour ahead would end events that another has just parked.
  */
-export interface DatabaseClock extends Clock {
+interface DatabaseClock extends Clock {
   /** Measures the time anew, with one round trip. Do it on every connection and at intervals, because clocks drift. */
   follow(readTime: () => Promise<number>): Promise<void>;
 }

@@ -229,7 +229,7 @@ const found = select({
 const mostFoundShown = 100;
 
 /** The hydration of a truncated event with the polled statuses; while it waits, those so far. Null for other events. */
-export function* readHydration(event: number): Work<HydrationView | null> {
+function* readHydration(event: number): Work<HydrationView | null> {
   const [row] = yield* ask(find(own, [[event]]));
   if (row === undefined) return null;
   const outcome = outcomeOf(row);

@@ -51,7 +51,7 @@ type Take = (series: SeriesName, cell: HistoryCell, ms: number) => void;
  * Reads counts of the history, those of each account and process in a cell of its own. One statement reads an hour and its
  * minutes, so that minutes that become hours meanwhile are read once.
  */
-export function* readCells({ series, only, from, to }: Wanted, take: Take): Work<void> {
+function* readCells({ series, only, from, to }: Wanted, take: Take): Work<void> {
   const bounds = yield* first(boundsRow``);
   const oldest = Math.min(bounds?.oldestMinute ?? never, bounds?.oldestHour ?? never);
   const newest = Math.max(bounds?.newestMinute ?? 0, (bounds?.newestHour ?? 0) + minutesPerHour - 1);
@@ -100,7 +100,7 @@ export function* readLastHour(now: number): Work<LastHour> {
   return sums.result();
 }
 
-export function* readWholeQuality(from: number, to: number): Work<QualityView> {
+function* readWholeQuality(from: number, to: number): Work<QualityView> {
   const sums = createQualitySums(from);
   yield* readCells({ series: qualitySeries, from, to }, sums.count);
   return sums.result();

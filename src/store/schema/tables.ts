@@ -24,7 +24,7 @@ export const small = kind<number>("INTEGER", "smallint", "smallint[]");
 export const text = kind<string>("TEXT", 'text COLLATE "C"', "text[]");
 export const bytes = kind<Buffer>("BLOB", "bytea", "bytea[]");
 
-export type Columns = Readonly<Record<string, Kind<unknown>>>;
+type Columns = Readonly<Record<string, Kind<unknown>>>;
 
 export interface Index {
   readonly name: string;

@@ -121,8 +121,8 @@ export function find<R, Item = Key>(of: TypedLook<R>, ...keys: Items<Key, Item>)
 }
 
 /** The same, with the next number of the table for each key that is not there. Give each key once. */
-export function findOrNumber<R>(of: TypedLook<R>, keys: readonly Key[]): Typed<(R | number)[]> {
-  return { op: "find", look: of, keys, numbers: of.table };
+export function findOrNumber<R, Item>(of: TypedLook<R>, ...keys: Items<Key, Item>): Typed<(R | number)[]> {
+  return { op: "find", look: of, keys: made(keys), numbers: of.table };
 }
 
 /** Fails when one of the keys is there already. */
@@ -185,7 +185,7 @@ export function* first<Row>(query: Sql<Row>): Work<Row | null> {
 
 type Works = Readonly<Record<string, (...args: never[]) => Work<unknown>>>;
 type ResultOf<W> = W extends Work<infer T> ? T : never;
-export type Reads<W extends Works> = {
+type Reads<W extends Works> = {
   readonly [Name in keyof W]: (...args: Parameters<W[Name]>) => MaybePromise<ResultOf<ReturnType<W[Name]>>>;
 };
 export type Writes<W extends Works> = {

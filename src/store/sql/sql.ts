@@ -46,7 +46,7 @@ export function allOf(...conditions: readonly (Sql | undefined)[]): Sql {
   return given.length === 0 ? sql`TRUE` : given.reduce((sum, condition) => sql`${sum} AND ${condition}`);
 }
 
-export interface Rendered {
+interface Rendered {
   readonly text: string;
   readonly values: readonly unknown[];
 }

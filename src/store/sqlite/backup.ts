@@ -21,9 +21,9 @@ export interface BackupOrder {
 }
 
 /** `checking` has no progress of its own. */
-export type BackupStep = "copying" | "checking" | "auditing";
+type BackupStep = "copying" | "checking" | "auditing";
 
-export interface BackupReport {
+interface BackupReport {
   readonly file: string;
   readonly bytes: number;
   /** Unix ms: the backup has everything that was acknowledged before. */
@@ -32,7 +32,7 @@ export interface BackupReport {
   readonly tookMs: number;
 }
 
-export interface RestoreReport {
+interface RestoreReport {
   readonly path: string;
   readonly bytes: number;
   /** Where the store that was there before is kept. Null: there was none. */

@@ -80,7 +80,6 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
       browse: createBrowsing(db, written.read, inspecting.page),
       inspecting,
       isShared: false,
-      holdLease: () => true,
       announce: news.announce,
       onDue: news.onDue,
       onStored: news.onStored,

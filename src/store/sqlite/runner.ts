@@ -158,7 +158,7 @@ const mostShapes = 64;
  * Inserts and look-ups of many rows in few statements. A list is the outer side of its join, so rows come in the order of their
  * keys.
  */
-export function createGrouped(db: Database.Database) {
+function createGrouped(db: Database.Database) {
   const inserts = { fails: new Map<Table, Map<string, Statement>>(), stays: new Map<Table, Map<string, Statement>>() };
   const finds = new Map<Look, Map<number, Statement>>();
   const prepare = (text: string): Statement => db.prepare(text);

@@ -57,7 +57,7 @@ async function findDamage(db: Db): Promise<string | null> {
   return null;
 }
 
-export interface Copied {
+interface Copied {
   /** When its content was read, in unix ms: it has everything that was committed before. */
   readonly at: number;
   readonly bytes: number;
@@ -113,7 +113,7 @@ const largeLogBytes = 8 * 1024 * 1024;
  * Runs reads in one transaction, which sees what was committed when it began. Meanwhile the write-ahead log grows, because
  * the snapshot needs the older pages.
  */
-export async function inSnapshot<T>(db: Db, read: () => Promise<T>): Promise<T> {
+async function inSnapshot<T>(db: Db, read: () => Promise<T>): Promise<T> {
   db.exec("BEGIN");
   try {
     // The first read fixes the snapshot.

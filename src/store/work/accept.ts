@@ -40,7 +40,7 @@ export interface AcceptParts {
 }
 
 /** `plans`: those that are stored once the transaction is. */
-export interface AcceptedBatch {
+interface AcceptedBatch {
   readonly outcomes: readonly AcceptOutcome[];
   readonly plans: readonly NumberedPlan[];
 }
@@ -90,14 +90,8 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
   // The ids come after the locks of the subjects: another receiver may have stored the event while this one waited for them.
   // Each that is not found takes a number.
   const [heard, found] = yield* together([
-    findOrNumber(
-      heardSubject,
-      about.map(({ key, account }) => [key, account]),
-    ),
-    findOrNumber(
-      knownEvent,
-      unkept.map(({ key, account }) => [key, account]),
-    ),
+    findOrNumber(heardSubject, about, ({ key, account }) => [key, account]),
+    findOrNumber(knownEvent, unkept, ({ key, account }) => [key, account]),
   ]);
   for (const [place, id] of unkept.entries()) id.known = found[place] as Known;
   const trackedOf = new Map(about.map((one, place) => [one, begin(one, heard[place] as (typeof heard)[number])]));

@@ -68,11 +68,6 @@ export function* due(range: DueRange): Work<DuePlaces> {
   return { places, nextAt: places.length < range.limit ? yield* nextDueAt(range) : null };
 }
 
-/** The next due deliveries of a route with all that an attempt needs, in the order in which they became due. */
-export function* dueDeliveries(range: DueRange): Work<QueuedDelivery[]> {
-  return yield* loadDeliveries(range.route, yield* duePlaces(range));
-}
-
 /** Those of some deliveries of a route that wait, with all that an attempt needs, in their order. */
 export function* loadDeliveries(route: string, keys: readonly QueueKey[]): Work<QueuedDelivery[]> {
   const [places, bodies] = yield* together([
@@ -150,7 +145,7 @@ function subjectOf(subject: NonNullable<(typeof about)["row"]>, { previous_statu
   };
 }
 
-export interface SettleParts {
+interface SettleParts {
   readonly counts: () => Counts;
   readonly held: Held;
 }

@@ -9,7 +9,7 @@ import {
   type StoredStops,
 } from "../../model/budget.ts";
 import type { Work } from "../sql/ops.ts";
-import { create, list, put, readNow, values } from "./state.ts";
+import { create, list, put, readNow, value } from "./state.ts";
 
 /*
  * An account's row holds the stops that its processes found, and is the lock of their rows. The row of a process says which
@@ -33,7 +33,7 @@ const noStops: StoredStops = { plan: "", version: 0, stops: {} };
 /** Gives a process its part anew. Steps of an account wait for each other. */
 export function* stepBudget(place: string, request: BudgetRequest): Work<BudgetAnswer> {
   const key = budgetKey(place);
-  const [known = null] = yield* values<StoredStops>([key], "update");
+  const known = yield* value<StoredStops>(key, "update");
   if (known === null) yield* create(key, noStops);
   const now = yield* readNow();
   const rows = (yield* list<BudgetRow>(`${key}/`)).map(({ value }) => value);
@@ -46,7 +46,7 @@ export function* stepBudget(place: string, request: BudgetRequest): Work<BudgetA
 
 /** The stops of quotas that processes of the account found. */
 export function* storedStops(place: string): Work<StoredStops | null> {
-  const [stops = null] = yield* values<StoredStops>([budgetKey(place)]);
+  const stops = yield* value<StoredStops>(budgetKey(place));
   return stops;
 }
 
@@ -84,7 +84,7 @@ const turnMs = 60_000;
  * How many slots of a kind a process may use: those that no other has, up to its fair share. First the needs of all are met
  * evenly, then their wants. The part of a process that died stays its own until its calls count no longer.
  */
-export function share(kind: SlotKind, others: readonly BudgetRow[], own: BudgetRequest, now: number): number {
+function share(kind: SlotKind, others: readonly BudgetRow[], own: BudgetRequest, now: number): number {
   const free = own.caps[kind] - sumOf(others, ({ part }) => part[kind]);
   const live = others.filter(({ leasedUntil }) => leasedUntil > now);
   const total = free + sumOf(live, ({ part }) => part[kind]);

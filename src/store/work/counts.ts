@@ -40,7 +40,7 @@ interface Counted extends Counter {
 }
 
 /** How counts of these series come together; those of all others are summed up. */
-export const counting: Sums = { table: counters, max: [...gaugeNames, "secretLast"], min: ["secretFirst"] };
+const counting: Sums = { table: counters, max: [...gaugeNames, "secretLast"], min: ["secretFirst"] };
 
 /** The counts of one batch, which are written in its transaction: one row for each counter. */
 export interface Counts {

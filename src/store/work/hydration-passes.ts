@@ -19,7 +19,7 @@ import { change, first, query, rows, together, update, type Work } from "../sql/
 import { as, hexOf, raw, select, sql, typed } from "../sql/sql.ts";
 import { packOutcome, polledCount, polledEvents } from "./hydrations.ts";
 import { conclude, type ParkingParts } from "./parking.ts";
-import { addTo, create, list, put, timeName, values } from "./state.ts";
+import { addTo, create, list, put, timeName, value } from "./state.ts";
 import { lockSubjects } from "./subject-rows.ts";
 
 /*
@@ -109,14 +109,14 @@ function* coveredBy(range: Pick<Covering, "account" | "through">): Work<CoveredE
 }
 
 /** The pass's row, locked; null: it has ended. What waits now belongs to a later one. */
-export function* ownPass({ seq, account }: Covering): Work<OpenPass | null> {
-  const [open = null] = yield* values<OpenPass>([passKey(account)], "update");
+function* ownPass({ seq, account }: Covering): Work<OpenPass | null> {
+  const open = yield* value<OpenPass>(passKey(account), "update");
   return open?.seq === seq ? open : null;
 }
 
 /** Resumes the account's pass, or begins one over all that waits. Null: nothing waits. */
 export function* beginPass(account: string, now: number): Work<HydrationPass | null> {
-  const [open = null] = yield* values<OpenPass>([passKey(account)], "update");
+  const open = yield* value<OpenPass>(passKey(account), "update");
   let pass = open;
   let covered = open === null ? null : yield* coveredBy({ account, through: open.through });
   if (covered === null) {
@@ -140,13 +140,13 @@ export function* beginPass(account: string, now: number): Work<HydrationPass | n
 
 /** The covered events that wait now; null: none, or the pass has ended. */
 export function* covered(pass: Covering): Work<CoveredEvents | null> {
-  const [open = null] = yield* values<OpenPass>([passKey(pass.account)]);
+  const open = yield* value<OpenPass>(passKey(pass.account));
   return open?.seq === pass.seq ? yield* coveredBy(pass) : null;
 }
 
 /** Calls that the open pass made; 0: it does not cover the event. */
 export function* callsFor(event: number, account: string): Work<number> {
-  const [open = null] = yield* values<OpenPass>([passKey(account)]);
+  const open = yield* value<OpenPass>(passKey(account));
   return open !== null && event <= open.through ? open.polled : 0;
 }
 
@@ -175,7 +175,7 @@ function* close(account: string, { polled }: OpenPass, now: number): Work<void> 
 
 /** Calls of the open pass, and of those that ended in a minute that began at `since` (unix ms) or later. */
 export function* callsSince(account: string, since: number): Work<number> {
-  const [open = null] = yield* values<OpenPass>([passKey(account)]);
+  const open = yield* value<OpenPass>(passKey(account));
   const ended = yield* list<Calls>(callsOf(account), timeName(since));
   return ended.reduce((sum, { value }) => sum + value.polled, open?.polled ?? 0);
 }

@@ -4,10 +4,10 @@ import { hydrations, type RowOf, subjects, whereOpenRun } from "../schema/tables
 import { first, insert, rows, type Work } from "../sql/ops.ts";
 import { as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
 
-export type HydrationRow = RowOf<typeof hydrations>;
+type HydrationRow = RowOf<typeof hydrations>;
 
 /** What `hydrations.more` says of a hydration that is over. */
-export interface HydrationOutcome extends Omit<HydrationBrief, "state"> {
+interface HydrationOutcome extends Omit<HydrationBrief, "state"> {
   /** The polled statuses that it found have seqs up to this one. */
   readonly last: number;
   /** Unix ms. */
@@ -80,7 +80,7 @@ export function briefOf(row: Pick<HydrationRow, "state" | "more">): HydrationBri
 const nothingYet = { reason: null, polled: 0, found: 0, unknown: null, candidates: null };
 
 /** Events that the relay made of polled statuses. `after` is exclusive, `last` inclusive. */
-export interface PolledRange {
+interface PolledRange {
   readonly account: string;
   readonly after: number;
   readonly last: number;

@@ -1,7 +1,7 @@
 import { type Lease, type LeaseStore, type LeaseView, readLeaseName } from "../../model/route-lease.ts";
 import { rows, type Work } from "../sql/ops.ts";
 import { sql } from "../sql/sql.ts";
-import { create, hold, isHeld, list, put, readNow, values } from "./state.ts";
+import { create, hold, isHeld, list, put, readNow, value, values } from "./state.ts";
 
 /*
  * On PostgreSQL a lease is a row of `state` with its holder and an epoch, and is good while the holder's heartbeat is fresh.
@@ -61,9 +61,9 @@ export function* readLeases(now: number, deadAfter: number): Work<LeaseView> {
 export function* takeLease(name: string, worker: string, now: number, deadAfter: number): Work<Lease | null> {
   const { route, shard } = readLeaseName(name);
   // Whoever takes a part of a route locks the row of the whole one first.
-  const [whole = null] = yield* values<Lease>([leaseKey(route)], "update");
+  const whole = yield* value<Lease>(leaseKey(route), "update");
   if (whole === null && shard.of > 1) yield* create(leaseKey(route), { holder: nobody, epoch: 0 } satisfies Lease);
-  const lease = shard.of === 1 ? whole : ((yield* values<Lease>([leaseKey(name)], "update"))[0] ?? null);
+  const lease = shard.of === 1 ? whole : yield* value<Lease>(leaseKey(name), "update");
   if (lease?.holder === worker) return lease;
   if (lease !== null && (yield* isAlive(lease.holder, now, deadAfter))) return null;
   const others = yield* otherLeases(route, shard.of);
@@ -78,7 +78,7 @@ export function* takeLease(name: string, worker: string, now: number, deadAfter:
 
 function* isAlive(holder: string, now: number, deadAfter: number): Work<boolean> {
   if (holder === nobody) return false;
-  const [heartbeat = null] = yield* values<Heartbeat>([heartbeatKey(holder)], "share");
+  const heartbeat = yield* value<Heartbeat>(heartbeatKey(holder), "share");
   return heartbeat !== null && now - heartbeat.at < deadAfter;
 }
 
@@ -109,11 +109,11 @@ export function* takeLeases(routes: readonly string[], worker: string, now: numb
 
 /** Gives a lease back, after the last attempt of the route was settled or aborted. */
 export function* handBack(route: string, lease: Lease): Work<void> {
-  const [stored = null] = yield* values<Lease>([leaseKey(route)], "update");
+  const stored = yield* value<Lease>(leaseKey(route), "update");
   if (isSame(stored, lease)) yield* put(leaseKey(route), { ...lease, holder: nobody });
 }
 
-export function* leave(worker: string): Work<void> {
+function* leave(worker: string): Work<void> {
   yield* put(heartbeatKey(worker), null);
 }
 

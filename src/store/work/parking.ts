@@ -37,19 +37,19 @@ export interface ParkingParts {
  */
 export type Ending = SubjectRow | "expired" | "replaced" | "hydrated";
 
-export interface Parked {
+interface Parked {
   readonly seq: number;
   readonly ending: Ending;
 }
 
 /** A delivery that may go out now. `subject`: that of its event. */
-export interface Freed {
+interface Freed {
   readonly subject: number | null;
   readonly due: DueDelivery;
 }
 
 /** `concluded`: how many were parked still. */
-export interface ConcludedEvents {
+interface ConcludedEvents {
   readonly concluded: number;
   readonly freed: readonly Freed[];
 }

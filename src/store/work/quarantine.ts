@@ -101,7 +101,7 @@ export interface QuarantinePlace {
   readonly seq: number;
 }
 
-export interface QuarantineStep {
+interface QuarantineStep {
   readonly found: readonly QuarantinedEvent[];
   /** Null when the walk is over. */
   readonly place: QuarantinePlace | null;

@@ -33,7 +33,7 @@ export interface Registering {
 }
 
 /** Most events that the registrations of one transaction release. */
-export const releasedAtOnce = 50;
+const releasedAtOnce = 50;
 
 const facts = ["service_id", "service_mask", "reference", "metadata", "conversation_id", "registered_sent_at"] as const;
 const registers = change(subjects, [...facts, "registered_at", "updated_at"], { isLocked: true });
@@ -149,7 +149,7 @@ function registeredRow(row: SubjectRow, facts: MessageFacts | null, at: number):
   };
 }
 
-export interface Sent {
+interface Sent {
   readonly account: string;
   readonly sent: SentSubject;
   /** Unix ms. */
@@ -187,7 +187,7 @@ function* registerMessages(messages: readonly SentMessage[], parts: ParkingParts
   const rows = yield* stored(messages);
   const changed = new Set<SubjectRow>();
   for (const { account, sent, at } of messages) {
-    const row = rows.get(fullName(account, sent.wamid));
+    const row = rows.get(nameOf(account, sent.wamid));
     if (row === undefined) continue;
     const before = stateOfRow(row) as MessageState;
     const { state } = parts.rules.stepMessage(before, { status: sent.status, error: null, at });
@@ -209,7 +209,7 @@ function* registerRuns(runs: readonly SentRun[], parts: ParkingParts): Work<(rea
   const created = new Map<SentRun, SubjectRow>();
   for (const run of runs) {
     const { account, sent, at } = run;
-    const name = fullName(account, sent.runId);
+    const name = nameOf(account, sent.runId);
     let row = known.get(name) ?? added.get(name);
     if (row === undefined) {
       row = newSubject({ seq: spare[added.size] as number, type: 1, account, key: keyOfRun(sent.runId), name: sent.runId });
@@ -251,18 +251,15 @@ function* registerRuns(runs: readonly SentRun[], parts: ParkingParts): Work<(rea
 
 function* stored(batch: readonly Sent[]): Work<Map<string, SubjectRow>> {
   const rows = yield* ask(find(ownSubject, keysOf(batch)));
-  return new Map(rows.flatMap((row) => (row === undefined ? [] : [[fullName(row.account, row.name), row]])));
+  return new Map(rows.flatMap((row) => (row === undefined ? [] : [[nameOf(row.account, row.name), row]])));
 }
 
-const fullName = (account: string, name: string): string => `${account}\0${name}`;
 const keyOfSent = ({ sent }: Sent): Buffer => (sent.type === "message" ? keyOf(sent.wamid) : keyOfRun(sent.runId));
 
 /** Each subject once, in the order in which they are locked. */
 function keysOf(batch: readonly Sent[]): (readonly [key: Buffer, account: string])[] {
   const keys = batch.map((one) => [keyOfSent(one), one.account] as const);
-  return [...new Map(keys.map(([key, account]) => [fullName(account, key.toString("latin1")), [key, account] as const])).values()].sort(
-    byKey,
-  );
+  return [...new Map(keys.map((key) => [nameOf(key[1], key[0].toString("latin1")), key])).values()].sort(byKey);
 }
 
 /** The result of a list that is registered completely or not at all. Throws a `conflict` when one contradicts what is stored. */

@@ -1,14 +1,14 @@
 import type { Failing } from "../../model/breaker.ts";
 import type { OpenNote, RouteNotes, Settlement } from "../../model/delivery.ts";
 import type { Work } from "../sql/ops.ts";
-import { put, take, values } from "./state.ts";
+import { put, take, value, values } from "./state.ts";
 
 /*
  * What a destination said beside the outcome of an attempt. It is kept for whoever delivers the route next: a stop (410), a
  * pause that it asked for (429), an open breaker, and since when it has been failing.
  */
 
-export type Pause = NonNullable<Settlement["pause"]>;
+type Pause = NonNullable<Settlement["pause"]>;
 
 export interface Stop {
   /** Unix ms. */
@@ -17,14 +17,14 @@ export interface Stop {
 }
 
 export const stopKey = (route: string): string => `stop/${route}`;
-export const pauseKey = (route: string): string => `pause/${route}`;
-export const failingKey = (route: string): string => `failing/${route}`;
+const pauseKey = (route: string): string => `pause/${route}`;
+const failingKey = (route: string): string => `failing/${route}`;
 const breakerKey = (route: string): string => `breaker/${route}`;
 
 export function* noteOfRoute({ route, at, stop, pause, opened, failing }: Settlement): Work<void> {
   if (stop !== undefined) yield* put(stopKey(route), { at, reason: stop } satisfies Stop);
   if (pause !== undefined) {
-    const [known] = yield* values<Pause>([pauseKey(route)], "update");
+    const known = yield* value<Pause>(pauseKey(route), "update");
     // Attempts end in any order, so the longest pause counts. Other settings of the breaker begin anew.
     const until = known?.breaker === pause.breaker ? Math.max(known.until, pause.until) : pause.until;
     yield* put(pauseKey(route), { ...pause, until }, until);
@@ -58,18 +58,5 @@ export function* endPause({ route, now }: { readonly route: string; readonly now
 
 /** Why the destination of a route is stopped. Null: it is not. */
 export function* stopReason(route: string): Work<string | null> {
-  const [stop = null] = yield* values<Stop>([stopKey(route)]);
-  return stop?.reason ?? null;
-}
-
-/** The pause that the destination of a route asked for, which may be over. Null: none. */
-export function* pauseOf(route: string): Work<Pause | null> {
-  const [pause = null] = yield* values<Pause>([pauseKey(route)]);
-  return pause;
-}
-
-/** The failed attempts of a route in a row. Null: none. */
-export function* failingOf(route: string): Work<Failing | null> {
-  const [failing = null] = yield* values<Failing>([failingKey(route)]);
-  return failing;
+  return (yield* value<Stop>(stopKey(route)))?.reason ?? null;
 }

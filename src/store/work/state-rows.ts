@@ -7,7 +7,7 @@ import { type RowOf, state } from "../schema/tables.ts";
 import { change, find, insert, look, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, select, sql } from "../sql/sql.ts";
 import type { SourceNote } from "../views.ts";
-import { addTo, create, list, put, timeName, values } from "./state.ts";
+import { addTo, create, list, put, timeName, value } from "./state.ts";
 
 const alarmPrefix = "alarm/";
 
@@ -33,8 +33,7 @@ export function* claimOnce(key: string, until: number): Work<boolean> {
 }
 
 export function* isClaimed(key: string): Work<boolean> {
-  const [claim = null] = yield* values([claimKey(key)]);
-  return claim !== null;
+  return (yield* value(claimKey(key))) !== null;
 }
 
 /** The position of a named listener. `movedAt`: unix ms. */
@@ -48,8 +47,7 @@ const cursorKey = (name: string): string => `${cursorPrefix}${name}`;
 
 /** Null: unknown listener. */
 export function* findCursor(name: string): Work<number | null> {
-  const [position] = yield* values<Position>([cursorKey(name)]);
-  return position?.seq ?? null;
+  return (yield* value<Position>(cursorKey(name)))?.seq ?? null;
 }
 
 /** The latest moved first. */
@@ -60,7 +58,7 @@ export function* listCursors(): Work<readonly StoredCursor[]> {
 
 /** Never moves back. Returns the current position. */
 export function* moveCursor(name: string, seq: number, at: number): Work<number> {
-  const [known = null] = yield* values<Position>([cursorKey(name)], "update");
+  const known = yield* value<Position>(cursorKey(name), "update");
   const position = { seq: Math.max(seq, known?.seq ?? seq), movedAt: at };
   if (known !== null) yield* put(cursorKey(name), position);
   else {
@@ -92,13 +90,8 @@ export function* lastPasses(): Work<readonly LastPass[]> {
   return (yield* list<LastPass>(passPrefix)).map(({ value }) => value);
 }
 
-const idKey = "store/id";
-
 /** The random id of the stored data. Null: no relay has opened the store yet. */
-export function* dataId(): Work<string | null> {
-  const [id = null] = yield* values<string>([idKey]);
-  return id;
-}
+export const dataId = (): Work<string | null> => value<string>("store/id");
 
 export function* probe(at: number): Work<void> {
   yield* put("store/probed", at);
@@ -134,7 +127,7 @@ const observationKey = (number: number): string => `${observationPrefix}${String
 
 export function* noteObservations(observations: readonly AccountObservation[]): Work<void> {
   if (observations.length === 0) return;
-  const [last = null] = yield* values<number>([lastKey], "update");
+  const last = yield* value<number>(lastKey, "update");
   const number = (last ?? 0) + 1;
   if (last === null) yield* create(lastKey, number);
   else yield* put(lastKey, number);
@@ -167,14 +160,11 @@ const purgedKey = (table: PurgedTable): string => `purged/${table}`;
  * The time (unix ms) before which retention may have deleted events, by receipt, deliveries, by settlement, and history. The
  * audit reports what is missing after it. Null: nothing was deleted.
  */
-export function* purgedBefore(table: PurgedTable): Work<number | null> {
-  const [before = null] = yield* values<number>([purgedKey(table)]);
-  return before;
-}
+export const purgedBefore = (table: PurgedTable): Work<number | null> => value<number>(purgedKey(table));
 
 /** Notes it in the transaction that deletes. It only grows: a clock that is set back brings nothing back. */
 export function* notePurged(table: PurgedTable, before: number): Work<void> {
-  const [known = null] = yield* values<number>([purgedKey(table)], "update");
+  const known = yield* value<number>(purgedKey(table), "update");
   if (known === null || known < before) yield* put(purgedKey(table), before);
 }
 
@@ -192,13 +182,13 @@ export const copyKey = "store/copy";
 
 /** The greatest seq of the events that were copied here; 0: none was. */
 export function* lastCopied(): Work<number> {
-  return (yield* values<Copy>([copyKey]))[0]?.lastEvent ?? 0;
+  return (yield* value<Copy>(copyKey))?.lastEvent ?? 0;
 }
 
 /** How long the calls of a day stay: longer than a month, whose quota is computed from them. */
 const callsKeptMs = 62 * 86_400_000;
 
-export interface CallCount extends DayCalls {
+interface CallCount extends DayCalls {
   readonly account: string;
 }
 

@@ -17,6 +17,12 @@ export function* values<S>(keys: readonly string[], lock: "share" | "update" | n
   return found.map((row) => (row === undefined ? null : (JSON.parse(row.value) as S)));
 }
 
+/** The value under one key, null where there is none. */
+export function* value<S>(key: string, lock: "share" | "update" | null = null): Work<S | null> {
+  const [found = null] = yield* values<S>([key], lock);
+  return found;
+}
+
 /** Stores a value, or removes it with null. `until`: unix ms after which it may go. */
 export function* put(key: string, value: unknown, until: number | null = null): Work<void> {
   if (value === null) {

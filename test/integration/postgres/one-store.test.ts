@@ -151,8 +151,7 @@ test("no event appears below the horizon, also behind a number that was rolled b
   await using shared = await createShared(18);
   await using store = await shared.open(rules);
   const sessions = shared.sessions();
-  const horizon = createHorizon();
-  const look = () => sessions.read(horizon.look());
+  const { look } = createHorizon(sessions.read);
   await store.accept([anEvent(), anEvent()]);
   await until("both are final", async () => (await look()) === 2);
 

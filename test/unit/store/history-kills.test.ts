@@ -4,7 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { openSqliteStore } from "../../../src/store/sqlite/open.ts";
-import { dueDeliveries } from "../../../src/store/work/attempts.ts";
+import { dueDeliveries } from "../../contract/one-store.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { auditFile } from "../../harness/audit-file.ts";
 
