@@ -6,7 +6,7 @@ import Database from "better-sqlite3";
 import type { AuditProgress, AuditReport } from "../../model/audit.ts";
 import { StoreRefused, StoreUnavailable } from "../port.ts";
 import { holderOf, lockFile } from "./file.ts";
-import { createInspecting } from "./inspecting.ts";
+import { createInspecting, type FileInspecting } from "./inspecting.ts";
 
 export interface BackupOrder {
   readonly path: string;
@@ -66,8 +66,10 @@ async function copyToFile({ path, file, replace, progress, signal, now }: Backup
   await checkRoom(dirname(target), sizeOf(await status(path)));
   return withPartial(target, now() - partialLastsMs, async (partial) => {
     await createEmpty(partial);
-    const { at, bytes } = await inspect(path, signal, ({ copy }) => copy(partial, (each) => progress("copying", each)));
-    const audit = await verify(partial, { file: path, remedy: "restore a backup of it", now: now(), progress, signal });
+    const { at, bytes, audit } = await inspect(path, signal, async ({ copy, checking }) => ({
+      ...(await copy(partial, (each) => progress("copying", each))),
+      audit: await verify(partial, checking, { file: path, remedy: "restore a backup of it", now: now(), progress }),
+    }));
     await giveName(partial, target, replace);
     return { file, bytes, at, audit, tookMs: Math.round(performance.now() - startedAt) };
   });
@@ -107,7 +109,9 @@ async function copyToStore({ path, file, replace, progress, signal, now }: Backu
       // A backup on read-only media may be read-only itself.
       await chmod(partial, 0o600);
       await sync(partial);
-      const audit = await verify(partial, { file, remedy: "use another backup", now: now(), progress, signal });
+      const audit = await inspect(partial, signal, ({ checking }) =>
+        verify(partial, checking, { file, remedy: "use another backup", now: now(), progress }),
+      );
       signal.throwIfAborted();
       const owner = old ?? (await stat(dirname(target)));
       for (const each of [partial, `${target}.lock`]) await giveTo(owner, each);
@@ -179,7 +183,7 @@ async function createEmpty(path: string): Promise<void> {
   await file.close();
 }
 
-async function inspect<T>(path: string, signal: AbortSignal, use: (inspecting: ReturnType<typeof createInspecting>) => Promise<T>) {
+async function inspect<T>(path: string, signal: AbortSignal, use: (inspecting: FileInspecting) => Promise<T>) {
   signal.throwIfAborted();
   const inspecting = createInspecting(path);
   const stop = () => void inspecting.close();
@@ -192,21 +196,24 @@ async function inspect<T>(path: string, signal: AbortSignal, use: (inspecting: R
   }
 }
 
-interface VerifyOptions extends Pick<BackupOrder, "progress" | "signal"> {
+interface VerifyOptions extends Pick<BackupOrder, "progress"> {
   readonly file: string;
   readonly remedy: string;
   readonly now: number;
 }
 
 /** Throws `StoreRefused` when the copy is damaged. Sums that do not match are in the report. */
-async function verify(partial: string, { file, remedy, now, progress, signal }: VerifyOptions): Promise<AuditReport> {
+async function verify(
+  partial: string,
+  checking: FileInspecting["checking"],
+  { file, remedy, now, progress }: VerifyOptions,
+): Promise<AuditReport> {
+  const { findDamage, audit } = checking(partial);
   try {
-    return await inspect(partial, signal, async ({ findDamage, audit }) => {
-      progress("checking", { checked: 0, of: 0 });
-      const damage = await findDamage();
-      if (damage !== null) throw new StoreRefused(`${file} is damaged (${damage}); ${remedy}`);
-      return audit({ now, isRunning: false, mostOffenders }, (each) => progress("auditing", each));
-    });
+    progress("checking", { checked: 0, of: 0 });
+    const damage = await findDamage();
+    if (damage !== null) throw new StoreRefused(`${file} is damaged (${damage}); ${remedy}`);
+    return await audit({ now, isRunning: false, mostOffenders }, (each) => progress("auditing", each));
   } catch (error) {
     if (!(error instanceof StoreUnavailable)) throw error;
     const code = /\((SQLITE_\w+)\)/.exec(error.message)?.[1];

@@ -17,7 +17,7 @@ const pauseMs = 3;
 /** How long a slice may take before the next pause. A statement is not interrupted. */
 const sliceMs = 10;
 
-const { path, kind } = workerData as ThreadData;
+const { kind } = workerData as ThreadData;
 const say = (answer: ThreadAnswer) => parentPort?.postMessage(answer);
 
 // On Linux this affects only this thread, so that receiving goes first when processors are scarce.
@@ -46,7 +46,7 @@ function stepping(db: Db) {
   };
 }
 
-function open(): Db {
+function open(path: string): Db {
   const db = openForReading(path);
   db.pragma("cache_size = -16384");
   return db;
@@ -60,19 +60,19 @@ const readsOf = (db: Db, progress: ThreadParts["progress"]) =>
 /** What pages read: opening a connection and filling its cache takes longer than most of these reads. */
 let kept: { readonly db: Db; readonly reads: ReturnType<typeof readsOf> } | null = null;
 
-function keptReads(): ReturnType<typeof readsOf> {
+function keptReads(path: string): ReturnType<typeof readsOf> {
   if (kept === null) {
-    const db = open();
+    const db = open(path);
     kept = { db, reads: readsOf(db, () => {}) };
   }
   return kept.reads;
 }
 
-async function answer({ id, name, args }: ThreadCall): Promise<void> {
+async function answer({ id, path, name, args }: ThreadCall): Promise<void> {
   let own: Db | null = null;
   try {
-    if (kind === "whole") own = open();
-    const reads = own === null ? keptReads() : readsOf(own, (progress) => say({ id, progress }));
+    if (kind === "whole") own = open(path);
+    const reads = own === null ? keptReads(path) : readsOf(own, (progress) => say({ id, progress }));
     say({ id, result: await reads[name]?.(...args) });
   } catch (error) {
     say({ id, error: (error as Error).message });

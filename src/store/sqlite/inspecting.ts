@@ -18,7 +18,12 @@ export interface FileInspecting extends Inspecting {
   readonly page: Call<PageReads>;
   /** Copies the store as it is now into the empty file `to`; `checked` counts pages. */
   copy(to: string, progress: (at: AuditProgress) => void): Answer<WholeReads["copy"]>;
-  /** The first fault that SQLite finds in the tables and their indexes. Null: none. */
+  /** Checks another file, such as a copy, in the same thread. */
+  checking(file: string): FileChecks;
+}
+
+/** The checks of a file. `findDamage`: the first fault that SQLite finds in the tables and their indexes; null: none. */
+export interface FileChecks extends Pick<Inspecting, "audit"> {
   findDamage(): Promise<string | null>;
 }
 
@@ -29,6 +34,8 @@ export interface ThreadData {
 }
 export interface ThreadCall {
   readonly id: number;
+  /** The file that is read. */
+  readonly path: string;
   readonly name: string;
   readonly args: readonly unknown[];
 }
@@ -62,9 +69,15 @@ export function createInspecting(path: string): FileInspecting {
   const whole = createThread({ path, kind: "whole" });
   let counting: Promise<Stats> | null = null;
   const page: Call<PageReads> = (name, ...args) => pages.call(name, args) as never;
+  const checking = (file: string): FileChecks => ({
+    audit: (order, progress) => whole.call("audit", [order], progress, file) as never,
+    findDamage: () => whole.call("damage", [], undefined, file) as never,
+  });
 
   return {
     page,
+    audit: checking(path).audit,
+    checking,
     series: (query) => page("series", query),
     quality: (query) => page("quality", query),
     stats() {
@@ -74,9 +87,7 @@ export function createInspecting(path: string): FileInspecting {
       });
       return counting;
     },
-    audit: (order, progress) => whole.call("audit", [order], progress) as never,
     copy: (to, progress) => whole.call("copy", [to], progress) as never,
-    findDamage: () => whole.call("damage", []) as never,
     async close() {
       await Promise.all([pages.close(), whole.close()]);
     },
@@ -136,7 +147,7 @@ function createThread(data: ThreadData) {
   }
 
   return {
-    call(name: string, args: readonly unknown[], progress: PendingCall["progress"] = () => {}): Promise<unknown> {
+    call(name: string, args: readonly unknown[], progress: PendingCall["progress"] = () => {}, path = data.path): Promise<unknown> {
       if (isClosed) return Promise.reject(new StoreUnavailable("the store is closed"));
       if (idle !== null) clearTimeout(idle);
       const id = ++lastId;
@@ -144,7 +155,7 @@ function createThread(data: ThreadData) {
         pending.set(id, { name, progress, resolve, reject });
         const at = started();
         at.ref();
-        at.postMessage({ id, name, args } satisfies ThreadCall);
+        at.postMessage({ id, path, name, args } satisfies ThreadCall);
       });
     },
     async close(): Promise<void> {
