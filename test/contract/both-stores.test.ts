@@ -6,9 +6,9 @@ import { stats } from "../../src/store/read/stats.ts";
 import { steps } from "./both-engines-draws.ts";
 import { answerOf, loadsOf, questions, wholeOf } from "./both-engines-readers.ts";
 import { doOnBoth, type Engine, type Known, switchedRules } from "./both-engines-steps.ts";
-import { contracted, storeOn } from "./new-store.ts";
 import { type OpenStore, openPostgres, openSqlite } from "./one-store.ts";
 import { start } from "./store-events.ts";
+import { contracted, storeOn } from "./store-on-database.ts";
 
 type OpenEngine = Engine & { end(): Promise<void> };
 

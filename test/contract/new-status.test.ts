@@ -6,8 +6,8 @@ import { unobserved } from "../../src/model/tracking.ts";
 import { nextPollAge, restingStatuses } from "../../src/reconcile/polls.ts";
 import type { StoreReading } from "../../src/store/read/reading.ts";
 import { stepMessage } from "../../src/track/states.ts";
-import { onPostgres, onSqlite } from "./new-store.ts";
 import { anEvent, type EventParts, rulesFor, start } from "./store-events.ts";
+import { onPostgres, onSqlite } from "./store-on-database.ts";
 
 /*
  * What one more line in model/statuses.ts gives: `deferred` between `sent` and `failed`, and a run that is `paused`.

@@ -3,9 +3,9 @@ import { proxyRoute, type Settlement } from "../../src/model/delivery.ts";
 import { backlog } from "../../src/store/read/stats.ts";
 import { attempts, counters, deliveries, queue, queueState, settledState } from "../../src/store/schema/tables.ts";
 import { exchangeMs } from "../../src/store/work/plans.ts";
-import { storeOn } from "./new-store.ts";
 import type { OneStore, OpenStore } from "./one-store.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
+import { storeOn } from "./store-on-database.ts";
 
 const route = proxyRoute("main");
 const rules = rulesFor([{ name: "all" }], { unknown: "forward" });

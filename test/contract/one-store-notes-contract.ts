@@ -5,9 +5,9 @@ import { state } from "../../src/store/schema/tables.ts";
 import type { QueuedDelivery } from "../../src/store/work/attempts.ts";
 import { notesOf, stopReason } from "../../src/store/work/route-notes.ts";
 import { noteCall, recentCalls } from "../../src/store/work/state-rows.ts";
-import { storeOn } from "./new-store.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
+import { storeOn } from "./store-on-database.ts";
 
 const rules = rulesFor([{ name: "all" }, { name: "other" }], { unknown: "forward" });
 

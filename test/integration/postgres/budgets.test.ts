@@ -4,9 +4,9 @@ import { systemClock } from "../../../src/model/system-clock.ts";
 import { createLimiter } from "../../../src/service/limits/limiter.ts";
 import { state } from "../../../src/store/schema/tables.ts";
 import { storedStops } from "../../../src/store/work/budgets.ts";
-import { storeOn } from "../../contract/new-store.ts";
 import { createShared } from "../../contract/one-store.ts";
 import { rulesFor } from "../../contract/store-events.ts";
+import { storeOn } from "../../contract/store-on-database.ts";
 import { until } from "../../harness/until.ts";
 
 const rules = rulesFor([]);

@@ -5,9 +5,9 @@ import { state, subjects } from "../../../src/store/schema/tables.ts";
 import { rows, type Work } from "../../../src/store/sql/ops.ts";
 import { sql } from "../../../src/store/sql/sql.ts";
 import { noteObservations } from "../../../src/store/work/state-rows.ts";
-import { storeOn } from "../../contract/new-store.ts";
 import { createShared, type OneStore } from "../../contract/one-store.ts";
 import { rulesFor, start } from "../../contract/store-events.ts";
+import { storeOn } from "../../contract/store-on-database.ts";
 import { anotherWaits, closeGate, passGate } from "../../harness/postgres-gate.ts";
 import { openSession } from "../../harness/postgres-session.ts";
 

@@ -7,9 +7,9 @@ import type { ClaimedPoll } from "../../../src/model/poll.ts";
 import type { DueDelivery } from "../../../src/store/port.ts";
 import { plans, tables } from "../../../src/store/schema/tables.ts";
 import { claimPolls } from "../../../src/store/work/polls.ts";
-import { storeOn } from "../../contract/new-store.ts";
 import { createShared, type OneStore, type SharedDatabase } from "../../contract/one-store.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
+import { storeOn } from "../../contract/store-on-database.ts";
 import { closeGate, passGate } from "../../harness/postgres-gate.ts";
 import { openSession, type Session } from "../../harness/postgres-session.ts";
 
