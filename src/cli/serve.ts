@@ -105,7 +105,7 @@ async function listenFailure(error: unknown, server: Settings["server"]): Promis
 }
 
 /** Longest wait for a listener to identify itself. */
-const listenerAnswersWithinMs = 10_000;
+const listenerAnswersWithinMs = 3_000;
 
 async function listenerOn(address: Pick<Settings["server"], "host" | "port" | "tls">): Promise<string> {
   const { ownAddress, probeListener } = await import("./reach-relay.ts");
