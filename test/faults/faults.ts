@@ -46,8 +46,8 @@ export const seededFaults: readonly SeededFault[] = [
   {
     promise: "Planned once, delivered at least once",
     name: "plans a repeat in the same batch again",
-    find: "else if (first !== undefined) repeats.push({ place, first, stored: null });",
-    put: "",
+    find: 'if (typeof id.known !== "number" || id.judged !== null) continue;',
+    put: 'if (typeof id.known !== "number") continue;',
     tests: ["test/contract/one-store.test.ts"],
   },
   {
