@@ -33,30 +33,21 @@ interface Parts {
 /** A fault in one part must not hide the faults between the others, so each part is parsed separately. */
 function validParts(value: unknown, valid: Pick<Settings, "routes" | "control"> | undefined): Parts {
   const top = entries(value);
-  const accounts = entries(top["accounts"]);
   const sources = entries(top["sources"]);
   return {
-    accounts: Object.keys(accounts),
+    accounts: Object.keys(entries(top["accounts"])),
     sourceNames: Object.keys(sources),
-    sources: Object.entries(sources).flatMap(([name, raw]) => {
-      const parsed = sourceSchema.safeParse(raw, readOnce);
-      return parsed.success ? [[name, parsed.data] as const] : [];
-    }),
-    routes:
-      valid !== undefined
-        ? [...valid.routes.entries()]
-        : list(top["routes"]).flatMap((raw, index) => {
-            const parsed = routeSchema.safeParse(raw, readOnce);
-            return parsed.success ? [[index, parsed.data] as const] : [];
-          }),
-    tokens:
-      valid !== undefined
-        ? [...valid.control.tokens.entries()]
-        : list(entries(top["control"])["tokens"]).flatMap((raw, index) => {
-            const parsed = tokenSchema.safeParse(raw, readOnce);
-            return parsed.success ? [[index, parsed.data] as const] : [];
-          }),
+    sources: validOf(Object.entries(sources), sourceSchema),
+    routes: [...(valid?.routes.entries() ?? validOf(list(top["routes"]).entries(), routeSchema))],
+    tokens: [...(valid?.control.tokens.entries() ?? validOf(list(entries(top["control"])["tokens"]).entries(), tokenSchema))],
   };
+}
+
+function validOf<Key, Part>(items: Iterable<readonly [Key, unknown]>, schema: z.ZodType<Part>): (readonly [Key, Part])[] {
+  return [...items].flatMap(([key, raw]) => {
+    const parsed = schema.safeParse(raw, readOnce);
+    return parsed.success ? [[key, parsed.data] as const] : [];
+  });
 }
 
 function entries(value: unknown): Readonly<Record<string, unknown>> {
