@@ -1,7 +1,7 @@
 import { brotliDecompressSync, gunzipSync, inflateSync, zstdDecompressSync } from "node:zlib";
 import { z } from "zod";
 import { parseExact } from "../model/json.ts";
-import { retryAfterMs } from "../net/retry-after.ts";
+import { retryAfterMs } from "../net/exchange.ts";
 import type { CallCap } from "./admission.ts";
 import { type Endpoint, type PlanCause, planCauseSchema } from "./endpoints.ts";
 import { type CallEffect, ServiceError, type ServiceFailure, type ValidationProblem } from "./errors.ts";

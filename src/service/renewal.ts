@@ -1,4 +1,4 @@
-import { httpDate } from "../net/retry-after.ts";
+import { httpDate } from "../net/exchange.ts";
 
 /** Argentina is three hours behind UTC all year: no daylight saving since 2009. */
 const behindUtcMs = 3 * 3_600_000;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { retryAfterMs as parse } from "../../../src/net/retry-after.ts";
+import { retryAfterMs as parse } from "../../../src/net/exchange.ts";
 
 const now = Date.parse("2026-11-21T10:00:00Z");
 const longest = 24 * 3_600_000;
