@@ -98,8 +98,9 @@ export function checkReferences(settings: unknown, valid?: Settings): Finding[] 
         ...checkNames(route.match.accounts, parts.accounts, "account", [...path, "match", "accounts"]),
         ...signature,
         ...checkOutgoingSecrets(route.to, [...path, "to"]),
-        ...("url" in route.to ? checkAddress(route.to, [...path, "to", "url"]) : []),
-        ...("url" in route.to ? checkMetaSignature(route.to, [...path, "to", "signature"]) : []),
+        ...("url" in route.to
+          ? [...checkAddress(route.to, [...path, "to", "url"]), ...checkMetaSignature(route.to, [...path, "to", "signature"])]
+          : []),
       ];
     }),
     ...repeated(parts.routes.map(([index, route]) => [index, route.name])).map(([index, first]) => ({
@@ -206,19 +207,16 @@ function checkTokens(tokens: Parts["tokens"]): Finding[] {
       path: ["control", "tokens", index, key],
       message: `is the ${key} of control.tokens[${first}] too`,
     }));
-  const unsendable = tokens.filter(([, { token }]) => !isApiKey(token));
-  const short = tokens.filter(([, { token }]) => token.reveal().length < shortestToken);
+  const faulty = (message: string, isFaulty: (token: Secret) => boolean): Finding[] =>
+    tokens.flatMap(([index, { token }]) => (isFaulty(token) ? [{ path: ["control", "tokens", index, "token"], message }] : []));
   return [
     ...unique("name", (token) => token.name),
     ...unique("token", (token) => token.token.reveal()),
-    ...unsendable.map(([index]) => ({
-      path: ["control", "tokens", index, "token"],
-      message: "holds characters that no Authorization header carries (a space or line break?)",
-    })),
-    ...short.map(([index]) => ({
-      path: ["control", "tokens", index, "token"],
-      message: `is shorter than ${shortestToken} characters ("openssl rand -hex 32" makes a good one)`,
-    })),
+    ...faulty("holds characters that no Authorization header carries (a space or line break?)", (token) => !isApiKey(token)),
+    ...faulty(
+      `is shorter than ${shortestToken} characters ("openssl rand -hex 32" makes a good one)`,
+      (token) => token.reveal().length < shortestToken,
+    ),
   ];
 }
 
