@@ -117,10 +117,9 @@ export function checkReferences(settings: unknown, valid?: Settings): Finding[] 
 
 /** Signatures of requests with several events are of no use to a destination that gets one of them. */
 function checkBytes({ match, to }: RouteSettings, { sources }: Parts, path: SettingsPath): Finding[] {
-  const several = sources.flatMap(([name, source]) => (source.kind === "events" && source.format !== "standard" ? [name] : []));
-  const matched = several.find((name) => match.sources === undefined || match.sources.includes(name));
+  const matched = sources.find(([name, source]) => isMeta(source) && (match.sources === undefined || match.sources.includes(name)));
   if (!to.passSignature || matched === undefined) return [];
-  const message = `could not verify events of the source "${matched}", whose requests have several: use to.signature, or match.sources`;
+  const message = `could not verify events of the source "${matched[0]}", whose requests have several: use to.signature, or match.sources`;
   return [{ path: [...path, "to", "passSignature"], message }];
 }
 
@@ -132,10 +131,10 @@ function checkControlPort({ port = defaultPort, control }: Readonly<Record<strin
 
 function checkSource(name: string, source: SourceInFile, parts: Parts): Finding[] {
   const path = ["sources", name];
-  const isMapped = source.kind === "events" && source.format !== "standard" && source.accounts !== undefined;
+  const isMapped = isMeta(source) && source.accounts !== undefined;
   const findings = isMapped && source.account === undefined ? [] : checkAccount(source.account, parts.accounts, path);
   findings.push(...checkSecrets(source, [...path, "signature", "secrets"]));
-  if (source.kind === "events" && source.format !== "standard") {
+  if (isMeta(source)) {
     for (const [number, account] of Object.entries(source.accounts ?? {}))
       findings.push(...checkNames([account], parts.accounts, "account", [...path, "accounts"], number));
     if ([source.signature, source.header, source.pathSecrets].every((check) => check === undefined))
@@ -152,6 +151,10 @@ function checkSource(name: string, source: SourceInFile, parts: Parts): Finding[
     findings.push(...checkAddress(source.to, [...path, "to", "url"]), ...checkOutgoingSecrets(source.to, [...path, "to"]));
   }
   return findings;
+}
+
+function isMeta(source: SourceInFile): source is Extract<SourceInFile, { format: "meta" }> {
+  return source.kind === "events" && source.format === "meta";
 }
 
 /** A source may leave its account out when there is only one. */

@@ -110,7 +110,7 @@ export function parseSettings(text: string, file: string, env: Environment): Set
 
 function* parsing(text: string, file: string, env: Environment): Steps<Settings> {
   const { settings, tree, findings } = yield* readSettings(text, file, env);
-  if (settings === null || findings.length > 0) throw new SettingsError(toFaults(findings, tree, file));
+  if (settings === null) throw new SettingsError(toFaults(findings, tree, file));
   return settings;
 }
 
@@ -182,11 +182,10 @@ function* readSettings(text: string, file: string, env: Environment, sections?: 
   yield;
   const findings = [
     ...tree.findings,
-    ...(parsed.success ? [] : findingsOf(parsed.error.issues).map((finding) => withoutHidden(finding, tree.places))),
+    ...findingsOf(parsed.error?.issues ?? []).map((finding) => withoutHidden(finding, tree.places)),
     ...checkReferences(tree.value, parsed.data),
   ];
-  const isValid = parsed.success && findings.length === 0;
-  return { tree, settings: isValid ? parsed.data : null, findings: withoutFollowing(findings, tree) };
+  return { tree, settings: findings.length === 0 ? (parsed.data ?? null) : null, findings: withoutFollowing(findings, tree) };
 }
 
 function treeOf(tree: Tree, sections: readonly string[]): Tree {
