@@ -54,7 +54,7 @@ Examples:
         return { settings: next, overridden };
       };
       // Loaded here, so that help and faulty settings do not wait for the whole relay.
-      const [{ createRelay }, { stdoutStream }, { StoreRefused }, { logOutput }] = await Promise.all([
+      const [{ createRelay }, { logStream }, { StoreRefused }, { logOutput }] = await Promise.all([
         import("../app/relay.ts"),
         import("../observe/logger.ts"),
         import("../store/port.ts"),
@@ -65,7 +65,7 @@ Examples:
         role,
         reread,
         file: resolve(config),
-        log: await logOutput(settings.log.format, stdoutStream(), io),
+        log: await logOutput(settings.log.format, logStream(1), io),
       }).catch((error: unknown) => {
         if (error instanceof StoreRefused) throw new CommandFailed(error.message);
         throw error;

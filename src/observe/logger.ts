@@ -131,7 +131,3 @@ export function logStream(fd: number, endWithinMs = 1_000): LogStream {
     },
   };
 }
-
-export function stdoutStream(): LogStream {
-  return logStream(1);
-}
