@@ -3,38 +3,34 @@ import type { Alarm, AlarmChange } from "../model/alarm.ts";
 import { lookupFunction } from "../net/name-lookup.ts";
 
 /** Whether the relay is ready, and if not, why. */
-export interface Health {
-  /** A write was stored. */
-  stored(): void;
-  /** A write could not be stored. */
-  storeFailed(reason: string): void;
-  drain(): void;
-  storing(): boolean;
-  /** Calls `listener` when writes succeed again. */
-  onRecovered(listener: () => void): void;
-  /** For `/readyz`: ready while events can be stored and the relay is not stopping. */
-  report(): { ready: boolean; store: "ok" | "failing"; reason: string | null; draining: boolean };
-}
+export type Health = ReturnType<typeof createHealth>;
 
-export function createHealth(): Health {
+export function createHealth() {
   let failure: string | null = null;
   let draining = false;
   const listeners: (() => void)[] = [];
   return {
-    stored() {
+    /** A write was stored. */
+    stored(): void {
       if (failure === null) return;
       failure = null;
       for (const notify of listeners) notify();
     },
-    storeFailed(reason) {
+    /** A write could not be stored. */
+    storeFailed(reason: string): void {
       failure = reason;
     },
-    drain() {
+    drain(): void {
       draining = true;
     },
     storing: () => failure === null,
-    onRecovered: (listener) => void listeners.push(listener),
-    report: () => ({ ready: failure === null && !draining, store: failure === null ? "ok" : "failing", reason: failure, draining }),
+    /** Calls `listener` when writes succeed again. */
+    onRecovered: (listener: () => void) => void listeners.push(listener),
+    /** For `/readyz`: ready while events can be stored and the relay is not stopping. */
+    report() {
+      const store: "ok" | "failing" = failure === null ? "ok" : "failing";
+      return { ready: failure === null && !draining, store, reason: failure, draining };
+    },
   };
 }
 
