@@ -101,7 +101,7 @@ function eventLines(event: Event, mostOfResponse: number): string[] {
     ...(event.status === null && event.previousStatus === null ? [] : [field("status", movement(event))]),
     ...given("error code", event.errorCode, (code) => code),
     ...(event.hydration === null ? [] : hydrationLines(event.hydration)),
-    field("disposition", fate(event)),
+    field("disposition", dispositionText(event)),
     ...event.routes.map((verdict) => `    ${verdict.route}: ${verdictText(verdict)}`),
     ...event.deliveries.flatMap((delivery) => deliveryLines(delivery, mostOfResponse)),
   ];
@@ -113,7 +113,7 @@ function movement({ status, previousStatus, transition }: Event): string {
   return transition ? `${before} → ${status} (a transition)` : `stays ${before}, although ${status} was reported (no transition)`;
 }
 
-function fate({ disposition, fault, parkedUntil, routes, releasedAs }: Event): string {
+function dispositionText({ disposition, fault, parkedUntil, routes, releasedAs }: Event): string {
   if (releasedAs !== null) return `released as event ${releasedAs}; it was quarantined: ${fault ?? ""}`;
   if (fault !== null) return `${disposition}: ${fault}`;
   if (parkedUntil !== null) return `${disposition}, parked until ${timeText(parkedUntil)}: released when it is registered by then`;

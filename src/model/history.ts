@@ -99,28 +99,28 @@ const timedSeries: Readonly<Record<string, "toDelivered" | "toRead">> = { delive
 export function timeOfStatus(
   status: string,
   times: Readonly<Record<string, number>>,
-  toldSentAt: number | null,
+  reportedSentAt: number | null,
 ): { readonly series: "toDelivered" | "toRead"; readonly seconds: number } | null {
   const series = Object.hasOwn(timedSeries, status) ? timedSeries[status] : undefined;
-  const [sentAt, at] = [times["sent"] ?? toldSentAt, times[status]];
+  const [sentAt, at] = [times["sent"] ?? reportedSentAt, times[status]];
   if (series === undefined || sentAt === null || sentAt === undefined || at === undefined) return null;
   return { series, seconds: Math.max(0, (at - sentAt) / 1000) };
 }
 
 export type TrackedCount = readonly [series: "transitions" | "skipped" | "failures" | "toDelivered" | "toRead", label: string];
 
-/** What the history counts when an event moved a message or run. `times` and `toldSentAt` are of the message after it. */
+/** What the history counts when an event moved a message or run. `times` and `reportedSentAt` are of the message after it. */
 export function countsOfTracking(
   { subject, transition, errorCode }: Tracking,
   times: Readonly<Record<string, number>>,
-  toldSentAt: number | null,
+  reportedSentAt: number | null,
 ): TrackedCount[] {
   if (transition === null || subject === "none") return [];
   const counts: TrackedCount[] = [["transitions", statusLabel(subject, transition.to)]];
   if (subject === "run") return counts;
   for (const status of skippedBy(transition.from, transition.to)) counts.push(["skipped", status]);
   if (transition.to === "failed") counts.push(["failures", errorCode ?? noCode]);
-  const timed = timeOfStatus(transition.to, times, toldSentAt);
+  const timed = timeOfStatus(transition.to, times, reportedSentAt);
   if (timed !== null) counts.push([timed.series, String(bucketOf(timed.seconds))]);
   return counts;
 }

@@ -34,7 +34,7 @@ interface RenewalJudgment {
 }
 
 /** `serviceTime` (unix ms): the `Date` of the answer; null without one. `now` is the relay's clock. */
-export function judgeRenewal(serviceTime: number | null, now: number): RenewalJudgment {
+export function assessRenewal(serviceTime: number | null, now: number): RenewalJudgment {
   const isTimeKnown = serviceTime !== null && Math.abs(serviceTime - now) <= mostSkewMs;
   const there = isTimeKnown ? serviceTime : now;
   const { from, until } = quotaMonth(there - marginMs);

@@ -106,7 +106,7 @@ export function checkSums({ format, planned, sent, service, log, stats, audit, d
   const bodies = takenOn(everythingPath, arrivals).map(({ body }) => body ?? Buffer.alloc(0));
   const received = bodies.map((body) => ({ body, items: itemsIn[format](body) }));
   const isPosted = (body: Buffer, { identity, text }: BodyItem) => log.events.get(identity ?? "")?.text === text && body.includes(text);
-  const told = toldMessages({ sent, service, log });
+  const expected = reportedMessages({ sent, service, log });
   const reported = statusesReported(arrivals, sent);
   return [
     same("messages sent", {
@@ -123,8 +123,8 @@ export function checkSums({ format, planned, sent, service, log, stats, audit, d
     same("malformed ones, each quarantined alone", { service: log.wrong.size, relay: stats.dispositions.quarantined }),
     same("deliveries", { relay: stats.deliveries.delivered, downstream: downstream.counts().taken }),
     same("last status of each message, with its reference", {
-      service: told.length,
-      downstream: told.filter(({ wamid, status }) => reported.last(wamid) === status).length,
+      service: expected.length,
+      downstream: expected.filter(({ wamid, status }) => reported.last(wamid) === status).length,
     }),
     none("faults at the downstream", {
       "not one event": received.filter(({ items }) => items.length !== 1).length,
@@ -151,10 +151,10 @@ function none(what: string, seen: Record<string, number>): Check {
 }
 
 /** The registered messages whose events were all posted with their data: a truncated one names no message. */
-function toldMessages({ sent, service, log }: Pick<DemoOutcome, "sent" | "service" | "log">): Message[] {
+function reportedMessages({ sent, service, log }: Pick<DemoOutcome, "sent" | "service" | "log">): Message[] {
   const isTruncated = (id: string) => log.events.get(id)?.text.includes('"truncated":true') === true;
-  const untold = new Set(service.events.filter(({ id }) => isTruncated(id)).map(({ wamid }) => wamid));
-  return service.messages.filter(({ wamid }) => sent.has(wamid) && !untold.has(wamid));
+  const truncated = new Set(service.events.filter(({ id }) => isTruncated(id)).map(({ wamid }) => wamid));
+  return service.messages.filter(({ wamid }) => sent.has(wamid) && !truncated.has(wamid));
 }
 
 /** The first accepted arrival of each delivery on one path, in order. */

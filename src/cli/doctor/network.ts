@@ -50,7 +50,7 @@ async function checkService(name: string, account: AccountSettings, baseUrl: str
     return ok("service", `${name}: the key works at ${baseUrl} (${Math.round(performance.now() - startedAt)} ms)`);
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
-    const [level, message, todo] = judgeService(`accounts.${name}`, account, error);
+    const [level, message, todo] = assessService(`accounts.${name}`, account, error);
     return { check: "service", level, message: `${name}: ${message}`, todo };
   } finally {
     await client.close();
@@ -62,7 +62,7 @@ function capHint(reported: number | null, planned: number): string {
 }
 
 /** The fault in an account's settings that an error of `GET /me` indicates, and the remedy. */
-function judgeService(
+function assessService(
   place: string,
   { baseUrl, plan }: AccountSettings,
   { failure, status }: ServiceError,
@@ -155,16 +155,16 @@ export function probeDestinations({ routes, sources }: Settings): Promise<readon
     const probing = probes.get(key) ?? probeDestination(to.url, to, withinMs);
     probes.set(key, probing);
     const probe = await probing;
-    return { name, findings: [judgeProbe(`${name}: ${origin}`, probe)], skewMs: probe.reached ? probe.skewMs : null };
+    return { name, findings: [assessProbe(`${name}: ${origin}`, probe)], skewMs: probe.reached ? probe.skewMs : null };
   });
   return Promise.all(all);
 }
 
-export function judgeDestinations(probed: readonly Probed[]): readonly Finding[] {
+export function assessDestinations(probed: readonly Probed[]): readonly Finding[] {
   return probed.flatMap(({ findings }) => findings);
 }
 
-function judgeProbe(where: string, probe: Probe): Finding {
+function assessProbe(where: string, probe: Probe): Finding {
   const check = "destination";
   const log = "look at the log of the destination";
   if (!probe.reached)
@@ -235,7 +235,7 @@ export function probeDestination(
 const toleratedMs = 30_000;
 
 /** `newestEventAt`: when the newest event was received, in unix ms; null when there is none. */
-export function judgeClock(now: number, newestEventAt: number | null, probed: readonly Omit<Probed, "findings">[]): Finding[] {
+export function assessClock(now: number, newestEventAt: number | null, probed: readonly Omit<Probed, "findings">[]): Finding[] {
   const check = "clock";
   const todo = "set this machine's clock by NTP (timedatectl)";
   const known = probed.flatMap(({ name, skewMs }) => (skewMs === null ? [] : [{ name, skewMs }]));

@@ -35,7 +35,7 @@ export async function checkRedisDestination(
         throw new Error("Command timed out");
       }),
     ]);
-    return judgeDestination(where, facts);
+    return assessDestination(where, facts);
   } catch (error) {
     const fault = linkFaultOf(error);
     const todo = `correct the URL, or look at that Redis and its log${fault === null ? "" : schemeHint(fault, place?.tls === true)}`;
@@ -85,7 +85,7 @@ async function readFacts(redis: Redis): Promise<RedisFacts> {
 const nearlyFull = 0.95;
 
 /** Risks of a Redis that holds queues or streams: rejected or lost deliveries. */
-export function judgeDestination(where: string, facts: RedisFacts): Finding[] {
+export function assessDestination(where: string, facts: RedisFacts): Finding[] {
   const { version, role, policy, usedBytes, maxBytes, appendOnly, pingMs } = facts;
   const found: Finding[] = [];
   if (role === "slave")

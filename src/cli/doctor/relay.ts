@@ -40,15 +40,15 @@ export async function findRelay(config: string, { server, control }: Settings, s
     );
   try {
     const found = await probeListener(at, probeWithinMs);
-    if (found.kind === "nobody") return only(judgeSilence(at.url, store));
+    if (found.kind === "nobody") return only(assessSilence(at.url, store));
     if (found.kind === "stranger") {
       const todo = 'change server.port, or stop the process that "ss -ltnp" names';
       return only(fail(check, `what listens at ${at.url} is not a wamid-relay`, todo));
     }
-    const stranger = judgeIdentity(at.url, found, store);
+    const stranger = assessIdentity(at.url, found, store);
     // The token of these settings is not for another relay.
     if (stranger !== null) return only(stranger);
-    const findings = [await checkReadiness(at, found), judgeVersion(found.version, relayVersion())];
+    const findings = [await checkReadiness(at, found), assessVersion(found.version, relayVersion())];
     const client = authorized(at, control.tokens, "read");
     const why =
       client === null ? `no token in ${config} has the scope read for all accounts (control.tokens)` : await refusal(client, config);
@@ -59,14 +59,14 @@ export async function findRelay(config: string, { server, control }: Settings, s
   }
 }
 
-function judgeSilence(url: string, { isHeld, users }: OwnStore): Finding {
+function assessSilence(url: string, { isHeld, users }: OwnStore): Finding {
   if (!isHeld) return warn(check, `does not run: nothing listens at ${url}`, "wamid-relay serve");
   const todo = "if it runs with other settings, give doctor those; else stop it and start it again";
   return fail(check, `${users?.[0]?.text ?? "a process"} holds the store, and nothing answers at ${url}`, todo);
 }
 
 /** A finding when the relay that answers is not one of those that use the store of the settings. */
-export function judgeIdentity(url: string, { instance, version }: Answering, { storage, users }: OwnStore): Finding | null {
+export function assessIdentity(url: string, { instance, version }: Answering, { storage, users }: OwnStore): Finding | null {
   if (users === null || users.some(({ id }) => id === instance)) return null;
   const place = storePlace(storage);
   const named = users.map(({ id, text }) => `${text} (instance ${id})`);
@@ -88,7 +88,7 @@ async function checkReadiness(at: Reachable, { instance }: Answering): Promise<F
   return fail(check, `not ready at ${url}: ${why}`, "it answers 503 until that is repaired");
 }
 
-export function judgeVersion(running: string, own: string): Finding {
+export function assessVersion(running: string, own: string): Finding {
   if (running === own) return ok("version", own);
   const message = `the running relay has version ${running}, and this command has ${own}`;
   return fail("version", message, "restart the relay to run the new version");
@@ -129,7 +129,7 @@ export async function checkReload(at: Reachable | null, { config, envFile, isVal
     const { data } = reloadSchema.safeParse(json["settings"]);
     if (data === undefined) return [];
     const isNewer = (path: string) => (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0) > Date.parse(data.loadedAt);
-    return [judgeReload(data, { isValid }, [config, envFilePath(config, envFile)].find(isNewer) ?? null)];
+    return [assessReload(data, { isValid }, [config, envFilePath(config, envFile)].find(isNewer) ?? null)];
   } catch (error) {
     if (error instanceof CommandFailed) return [];
     throw error;
@@ -137,7 +137,7 @@ export async function checkReload(at: Reachable | null, { config, envFile, isVal
 }
 
 /** `changed`: a file that was changed after the relay read it; null: none. */
-export function judgeReload(
+export function assessReload(
   { loadedAt, refusedAt, faults, needRestart }: z.infer<typeof reloadSchema>,
   { isValid }: Pick<SettingsFiles, "isValid">,
   changed: string | null,

@@ -44,7 +44,7 @@ const checkOf: Readonly<Record<AttentionKind, string | null>> = {
 const levelOf = (severity: "error" | "warning") => (severity === "error" ? "fail" : "warn");
 
 /** The console's list, in its words, with the command that helps. */
-export function judgeAttention(
+export function assessAttention(
   entries: readonly Pick<Overview["attention"][number], "kind" | "severity" | "subject" | "text">[],
 ): Finding[] {
   const found = entries.flatMap(({ kind, severity, subject, text }): Finding[] => {
@@ -57,13 +57,13 @@ export function judgeAttention(
 }
 
 /** The same of a server without a store, which no relay judges. */
-export function judgeRisk({ condition, text, cure }: DatabaseRisk): Finding {
+export function assessRisk({ condition, text, cure }: DatabaseRisk): Finding {
   const { kind, severity } = conditions[condition];
   return { check: checkOf[kind] ?? "postgres", level: levelOf(severity), message: text, todo: cure };
 }
 
 /** What waits, and routes missing from the settings. */
-export function judgeBacklog(groups: readonly Pick<DeliveryGroup, "route" | "state" | "count">[], routes: Settings["routes"]): Finding[] {
+export function assessBacklog(groups: readonly Pick<DeliveryGroup, "route" | "state" | "count">[], routes: Settings["routes"]): Finding[] {
   const waiting = new Map<string, number>();
   for (const { route, state, count } of groups) if (state !== "dead") waiting.set(route, (waiting.get(route) ?? 0) + count);
   const missing = [...waiting].filter(([route]) => !route.startsWith("proxy:") && !routes.some(({ name }) => name === route));
@@ -77,11 +77,11 @@ export function judgeBacklog(groups: readonly Pick<DeliveryGroup, "route" | "sta
 }
 
 /** Meta's handshake with each source that has verify tokens, and the numbers that events came for. `at`: the relay's time. */
-export function judgeSources(sources: readonly Source[], at: number): Finding[] {
-  return sources.flatMap((source) => [...judgeHandshake(source), ...source.numbers.map((number) => judgeNumber(source, number, at))]);
+export function assessSources(sources: readonly Source[], at: number): Finding[] {
+  return sources.flatMap((source) => [...assessHandshake(source), ...source.numbers.map((number) => assessNumber(source, number, at))]);
 }
 
-function judgeHandshake({ source, handshake, numbers }: Source): Finding[] {
+function assessHandshake({ source, handshake, numbers }: Source): Finding[] {
   if (handshake === null) return [];
   if (handshake.doneAt !== null) return [ok("source", `${source}: Meta performed the handshake on ${handshake.doneAt}`)];
   // An override or another app may have been verified before this store began.
@@ -90,7 +90,7 @@ function judgeHandshake({ source, handshake, numbers }: Source): Finding[] {
   return [warn("source", `${source}: no handshake was received yet`, todo)];
 }
 
-function judgeNumber({ source }: Source, { number, account, lastAt }: Source["numbers"][number], at: number): Finding {
+function assessNumber({ source }: Source, { number, account, lastAt }: Source["numbers"][number], at: number): Finding {
   const last = `the last event came ${spanText(at - Date.parse(lastAt))} ago`;
   if (account !== null) return ok("source", `${source}: number ${number}, account ${account}: ${last}`);
   const todo = `add it to sources.${source}.accounts, reload, and release its events: wamid-relay replay --disposition unassigned`;

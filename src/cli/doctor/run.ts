@@ -2,20 +2,20 @@ import { loadParts } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
 import { controlAddress, readStore } from "../reach-relay.ts";
 import { type Finding, orFail, skip } from "./finding.ts";
-import { checkServices, judgeClock, judgeDestinations, type Probed, probeDestinations } from "./network.ts";
+import { assessClock, assessDestinations, checkServices, type Probed, probeDestinations } from "./network.ts";
 import { checkReload, findRelay, type RelayFound } from "./relay.ts";
 import {
   type Acting,
   actingAt,
+  assessAttention,
+  assessBacklog,
+  assessSources,
   checkCallbacks,
   checkHandshakes,
-  judgeAttention,
-  judgeBacklog,
-  judgeSources,
   type Report,
   readReport,
 } from "./report.ts";
-import { checkReaders, checkSettings, judgeExpiries, judgeSecrets } from "./settings.ts";
+import { assessExpiries, assessSecrets, checkReaders, checkSettings } from "./settings.ts";
 import { examineStore, type StoreFound } from "./store.ts";
 
 interface DoctorOptions {
@@ -49,16 +49,16 @@ const checks: readonly ((facts: Facts) => readonly Finding[] | Promise<readonly 
   ({ store }) => store.findings,
   ({ relay }) => relay.findings,
   ({ relay, config, envFile }) => checkReload(relay.at, { config, envFile, isValid: true }),
-  ({ report, settings }) => (report === null ? [] : judgeBacklog(report.groups, settings.routes)),
-  ({ report }) => (report === null ? [] : judgeAttention(report.attention)),
+  ({ report, settings }) => (report === null ? [] : assessBacklog(report.groups, settings.routes)),
+  ({ report }) => (report === null ? [] : assessAttention(report.attention)),
   ({ report, acting }) => (report === null ? [] : checkHandshakes(report.destinations, acting)),
-  ({ report }) => (report === null ? [] : judgeSources(report.sources, report.at)),
+  ({ report }) => (report === null ? [] : assessSources(report.sources, report.at)),
   ({ report, settings, acting }) => (report === null ? [] : checkCallbacks(settings.sources, acting)),
-  ({ report, settings, relay }) => judgeSecrets(settings.sources, report?.secrets ?? [], report?.at, relay.client !== null),
-  async ({ destinations }) => (destinations === null ? [skip("destination", "--offline")] : judgeDestinations(await destinations)),
-  ({ settings, now }) => judgeExpiries(settings, now),
+  ({ report, settings, relay }) => assessSecrets(settings.sources, report?.secrets ?? [], report?.at, relay.client !== null),
+  async ({ destinations }) => (destinations === null ? [skip("destination", "--offline")] : assessDestinations(await destinations)),
+  ({ settings, now }) => assessExpiries(settings, now),
   ({ settings, offline }) => (offline ? [skip("service", "--offline")] : checkServices(settings)),
-  async ({ destinations, report, now }) => judgeClock(now, report?.newestEventAt ?? null, (await destinations) ?? []),
+  async ({ destinations, report, now }) => assessClock(now, report?.newestEventAt ?? null, (await destinations) ?? []),
 ];
 
 /** Runs every check. Changes nothing but the times of handshakes. */

@@ -72,7 +72,12 @@ const quietMs = 24 * 3_600_000;
  * Which secret of each source still verifies events, and which is safe to drop. `reported`: the usage that a relay or a store
  * reports. `isRunning`: a relay reported it, so it names the secrets that the relay has.
  */
-export function judgeSecrets(sources: Settings["sources"], reported: readonly SecretUse[], now = Date.now(), isRunning = false): Finding[] {
+export function assessSecrets(
+  sources: Settings["sources"],
+  reported: readonly SecretUse[],
+  now = Date.now(),
+  isRunning = false,
+): Finding[] {
   const unixMs = (iso: string | null) => (iso === null ? null : Date.parse(iso));
   const stored = reported.map((use) => ({ ...use, firstAt: unixMs(use.firstAt), lastAt: unixMs(use.lastAt) }));
   const uses = secretUsage(placedSecrets({ sources }), stored).filter(({ place }) => place !== null);
@@ -81,13 +86,13 @@ export function judgeSecrets(sources: Settings["sources"], reported: readonly Se
     return own.map((use, at) => {
       const others = own.filter((other) => other !== use).map(({ lastAt }) => lastAt ?? 0);
       const isKnown = reported.some((each) => each.source === source && each.secret === use.secret && each.place !== null);
-      return judgeUse(use, at === 0, Math.max(0, ...others), now, isRunning ? isKnown : null);
+      return assessUse(use, at === 0, Math.max(0, ...others), now, isRunning ? isKnown : null);
     });
   });
 }
 
 /** `othersAt`: last use of another secret of the source; 0: never, or there is no other. `isKnown`: by the running relay. */
-function judgeUse(use: SecretUseView, isFirst: boolean, othersAt: number, now: number, isKnown: boolean | null): Finding {
+function assessUse(use: SecretUseView, isFirst: boolean, othersAt: number, now: number, isKnown: boolean | null): Finding {
   const check = "secrets";
   const name = `${use.source}: ${use.place?.split(".").at(-1)} (${use.secret})`;
   if (isKnown === false) {
@@ -116,7 +121,7 @@ function judgeUse(use: SecretUseView, isFirst: boolean, othersAt: number, now: n
 const expiresSoonMs = 14 * 86_400_000;
 
 /** Certificates of the settings that have expired, or soon will. */
-export function judgeExpiries(
+export function assessExpiries(
   { server, accounts, routes, sources }: Pick<Settings, "server" | "accounts" | "routes" | "sources">,
   now: number,
 ): Finding[] {

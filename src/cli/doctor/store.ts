@@ -9,7 +9,7 @@ import type { PostgresStorage } from "../../store/settings.ts";
 import { isLocked } from "../../store/sqlite/file.ts";
 import { openReader, type StoreReader } from "../../store/sqlite/reader.ts";
 import { bytesText, type Finding, fail, ok, skip, warn } from "./finding.ts";
-import { judgeRisk } from "./report.ts";
+import { assessRisk } from "./report.ts";
 
 /** The store of the settings file, and the processes that use it, as the store names them. */
 export interface OwnStore {
@@ -144,13 +144,13 @@ function mayWrite(folder: string): boolean {
 
 function checkSpace(path: string, usedBytes: number): Finding {
   const { bavail, bsize } = statfsSync(dirname(resolve(path)));
-  return judgeSpace(bavail * bsize, usedBytes);
+  return assessSpace(bavail * bsize, usedBytes);
 }
 
 const MiB = 1024 ** 2;
 
 /** Free disk space beside the store. */
-export function judgeSpace(freeBytes: number, usedBytes: number): Finding {
+export function assessSpace(freeBytes: number, usedBytes: number): Finding {
   const check = "disk space";
   const text = `${bytesText(freeBytes)} free, the store has ${bytesText(usedBytes)}`;
   const todo = "make room, or keep events for less time (retention)";
@@ -166,7 +166,7 @@ async function examineDatabase(storage: PostgresStorage): Promise<StoreFound> {
     const store = await openPostgresForReading(storage);
     try {
       const processes = await store.processes();
-      const findings = [judgeServer(await store.database()), judgeProcesses(processes), ...judgeVersions(processes)];
+      const findings = [assessServer(await store.database()), assessProcesses(processes), ...assessVersions(processes)];
       const users = processes.map(({ id, pid, host }) => ({ id, text: `process ${pid} on ${host}` }));
       return { ...unread, findings, isReadable: true, users };
     } finally {
@@ -177,11 +177,11 @@ async function examineDatabase(storage: PostgresStorage): Promise<StoreFound> {
     // A newer version, an unfinished migration, or an empty database.
     if (!(error instanceof StoreMissing)) return { ...unread, findings: [{ check: "store", level: "fail", message: error.message }] };
     const facts = await readServer(storage);
-    return { ...unread, findings: [judgeServer(facts), ...databaseRisks(facts).map(judgeRisk), ok("store", error.message)] };
+    return { ...unread, findings: [assessServer(facts), ...databaseRisks(facts).map(assessRisk), ok("store", error.message)] };
   }
 }
 
-function judgeServer({ version, isReplica, roundTripMs, bytes, connectionsLeft, standbys, seesSessions }: DatabaseFacts): Finding {
+function assessServer({ version, isReplica, roundTripMs, bytes, connectionsLeft, standbys, seesSessions }: DatabaseFacts): Finding {
   const check = "postgres";
   if (isReplica) return fail(check, "it is a read-only standby: no event can be stored", "give storage.url the address of the primary");
   const text = `version ${version}, answers in ${roundTripMs} ms, ${bytesText(bytes)} stored, ${connectionsLeft} connections left, ${standbys} standbys`;
@@ -189,7 +189,7 @@ function judgeServer({ version, isReplica, roundTripMs, bytes, connectionsLeft, 
 }
 
 /** Without a worker, accepted events wait. */
-function judgeProcesses(presences: readonly Presence[]): Finding {
+function assessProcesses(presences: readonly Presence[]): Finding {
   const check = "processes";
   const count = (role: Presence["role"]): number => presences.filter((presence) => presence.role === role).length;
   const receiving = count("receive") + count("both");
@@ -202,7 +202,7 @@ function judgeProcesses(presences: readonly Presence[]): Finding {
 }
 
 /** A finding when processes of different versions share a store. */
-export function judgeVersions(presences: readonly Presence[]): Finding[] {
+export function assessVersions(presences: readonly Presence[]): Finding[] {
   const versions = Map.groupBy(
     presences.filter(({ role }) => role !== "command"),
     ({ version }) => version,

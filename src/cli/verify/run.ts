@@ -22,7 +22,7 @@ interface Printing {
 export function verifyWithSecrets(secrets: readonly NamedSecret[], request: RawRequest, { json }: Printing, io: Io): void {
   const tokens = secrets.map(({ text }) => new Secret(text));
   if (isHandshake(request)) {
-    judgeHandshake(request, tokens, { json }, io);
+    assessHandshake(request, tokens, { json }, io);
     return;
   }
   const reports = reportsOf(secrets, request);
@@ -56,7 +56,7 @@ const refusals: Readonly<Record<SignatureRefusal, string>> = {
 export function verifyAsSource(name: string, request: RawRequest, options: SettingsOptions & Printing, io: Io): void {
   const { account, fields, kind, several, signature } = configuredSource(options, name, io);
   if (several !== undefined && isHandshake(request)) {
-    judgeHandshake(request, several.verifyTokens, options, io);
+    assessHandshake(request, several.verifyTokens, options, io);
     return;
   }
   // Path and query, of the whole URL or of a request line.
@@ -122,7 +122,7 @@ function isHandshake(request: RawRequest): boolean {
 }
 
 /** Throws {@link CommandFailed} when the relay would answer 403. */
-function judgeHandshake(request: RawRequest, tokens: readonly Secret[], options: Printing, io: Io): void {
+function assessHandshake(request: RawRequest, tokens: readonly Secret[], options: Printing, io: Io): void {
   const fault = answerHandshake(request.url, tokens).isRight ? null : handshakeFault(queryOf(request), tokens);
   print(io, options, { ok: fault === null, handshake: { fault } }, () =>
     fault === null ? ["Meta's handshake: the relay answers it with its challenge."] : [],

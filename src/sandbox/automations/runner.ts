@@ -7,7 +7,7 @@ import type { AccountRecord, AutomationRecord, AutomationStep, ConversationRecor
 import type { World } from "../world/world.ts";
 import { fillBody, fillText, fillVariables } from "./fill.ts";
 import { isWithHuman } from "./human-reply.ts";
-import { failureText, fateOf } from "./message-fate.ts";
+import { deliveryOf, failureText } from "./message-delivery.ts";
 import type { SignedRequests } from "./signed-requests.ts";
 
 /** A step begins so long after the one before ended, at speed 1: the sandbox's choice. */
@@ -54,17 +54,17 @@ export function createRunner({ world, clock, ids, messaging, publisher, limits, 
     if (error === null) publisher.automationCompleted(run.account, run.id);
     else publisher.automationFailed(run.account, run.id, error);
   };
-  const goOn = (run: RunRecord, waitMs = 0): void => {
+  const proceed = (run: RunRecord, waitMs = 0): void => {
     const ms = Math.round((betweenStepsMs + waitMs) / speed);
     run.messageId = null;
     run.nextAt = clock.now() + ms;
     world.runs.put(run);
     clock.after(ms, () => doNext(run));
   };
-  const heed = (run: RunRecord, message: MessageRecord): void => {
-    const fate = fateOf(message);
-    if (fate === "failed") end(run, failureText(message));
-    else if (fate === "left") goOn(run);
+  const followMessage = (run: RunRecord, message: MessageRecord): void => {
+    const delivery = deliveryOf(message);
+    if (delivery === "failed") end(run, failureText(message));
+    else if (delivery === "left") proceed(run);
     else {
       run.messageId = message.id;
       world.runs.put(run);
@@ -85,7 +85,7 @@ export function createRunner({ world, clock, ids, messaging, publisher, limits, 
       return;
     }
     run.left.shift();
-    heed(run, message);
+    followMessage(run, message);
   };
   const outgoing = (run: RunRecord, step: Step<"send">): OutgoingMessage => {
     const to = world.contacts.get(run.contactId)?.phone as string;
@@ -107,7 +107,7 @@ export function createRunner({ world, clock, ids, messaging, publisher, limits, 
       }
       // An exit that leads nowhere goes on with the next step: the sandbox's choice.
       run.left.splice(0, 1, ...((outcome === "success" ? step.onSuccess : step.onError) ?? []));
-      goOn(run);
+      proceed(run);
     });
   };
   const accountOf = (run: RunRecord) => world.accounts.get(run.account) as AccountRecord;
@@ -130,7 +130,7 @@ export function createRunner({ world, clock, ids, messaging, publisher, limits, 
         break;
       case "wait":
         run.left.shift();
-        goOn(run, step.ms);
+        proceed(run, step.ms);
         break;
       case "request":
         ask(run, step);
@@ -142,11 +142,11 @@ export function createRunner({ world, clock, ids, messaging, publisher, limits, 
   };
   return {
     /** Begins a new run. */
-    begin: (run: RunRecord): void => goOn(run),
+    begin: (run: RunRecord): void => proceed(run),
     /** Takes a run of a state file up where it was. */
     resume(run: RunRecord): void {
       const message = run.messageId === null ? undefined : world.messages.get(run.messageId);
-      if (message !== undefined) heed(run, message);
+      if (message !== undefined) followMessage(run, message);
       else clock.after(run.nextAt - clock.now(), () => doNext(run));
     },
     messageChanged(message: MessageRecord): void {
@@ -156,7 +156,7 @@ export function createRunner({ world, clock, ids, messaging, publisher, limits, 
       // A message older than the run is of a run before it.
       if (run === undefined || message.id < run.id) return;
       if (message.status === "failed") end(run, failureText(message));
-      else if (run.messageId === message.id) heed(run, message);
+      else if (run.messageId === message.id) followMessage(run, message);
     },
   };
 }

@@ -1,7 +1,7 @@
 import type { Random } from "../random.ts";
 import type { MessageStatus } from "../statuses.ts";
 import type { FutureStep } from "../world/records.ts";
-import { fateOf, stepsOf } from "./numbers.ts";
+import { outcomeFor, stepsOf } from "./numbers.ts";
 
 /** Milliseconds after the step before, from and to, at speed 1: most messages reach the phone "in seconds" (messaging-service-api.md, "Message status"). */
 const waits: Readonly<Partial<Record<MessageStatus, readonly [number, number]>>> = {
@@ -16,11 +16,11 @@ const waits: Readonly<Partial<Record<MessageStatus, readonly [number, number]>>>
  * `speed` divides the waits. The same `random` gives the same life.
  */
 export function planLife(phone: string, { now, random, speed }: { now: number; random: Random; speed: number }): FutureStep[] {
-  const fate = fateOf(phone);
+  const outcome = outcomeFor(phone);
   let at = now;
-  return stepsOf(fate, random).map((step) => {
+  return stepsOf(outcome, random).map((step) => {
     const [least, most] = waits[step.status] ?? [0, 0];
-    at += ((least + random.next() * (most - least)) * (fate.slowness ?? 1)) / speed;
+    at += ((least + random.next() * (most - least)) * (outcome.slowness ?? 1)) / speed;
     return { ...step, at: Math.round(at) };
   });
 }

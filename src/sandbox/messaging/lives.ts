@@ -4,7 +4,7 @@ import type { Publisher } from "../events/port.ts";
 import { isReported, type MessageStatus, reaches, supersedes } from "../statuses.ts";
 import type { FutureStep, MessageRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
-import { fateOf } from "./numbers.ts";
+import { outcomeFor } from "./numbers.ts";
 
 /** Moves messages through what their `future` holds; the only place that changes a status. */
 export interface Lives {
@@ -38,7 +38,7 @@ export function createLives({ world, clock, publisher, totals }: Parts): Lives {
     totals.moved(message, before);
   };
   const publish = (message: MessageRecord): void => {
-    const { reports = 1 } = fateOf(message.phone);
+    const { reports = 1 } = outcomeFor(message.phone);
     for (let report = 0; report < reports; report += 1) publisher.messageStatus(message);
   };
   const take = (message: MessageRecord, step: FutureStep): void => {

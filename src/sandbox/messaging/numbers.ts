@@ -2,7 +2,7 @@ import type { Random } from "../random.ts";
 import { type LifeStep, messageLife } from "../statuses.ts";
 
 /** How messages to a phone fare. */
-export interface Fate {
+export interface FixedOutcome {
   /** The statuses they take, in order. Not given: most are read. */
   readonly steps?: readonly LifeStep[];
   /** So many times slower than others. */
@@ -19,7 +19,7 @@ const read: LifeStep = { status: "read" };
 const failed = (errorCode: string | number): LifeStep => ({ status: "failed", errorCode });
 
 /** Numbers with a fixed outcome, by their last four digits (docs/contributing/sandbox.md). */
-export const fates: Readonly<Record<string, Fate>> = {
+export const fixedOutcomes: Readonly<Record<string, FixedOutcome>> = {
   // No account on the network.
   "0000": { steps: [failed(131026)] },
   // Read receipts off.
@@ -42,16 +42,16 @@ export const fates: Readonly<Record<string, Fate>> = {
   "0010": { reports: 2 },
 };
 
-const usual: Fate = {};
+const usual: FixedOutcome = {};
 
 /** `phone` with or without its plus. */
-export function fateOf(phone: string): Fate {
-  return fates[phone.slice(-4)] ?? usual;
+export function outcomeFor(phone: string): FixedOutcome {
+  return fixedOutcomes[phone.slice(-4)] ?? usual;
 }
 
 /** Most people have read receipts on. */
 const readShare = 0.8;
 
-export function stepsOf(fate: Fate, random: Random): readonly LifeStep[] {
-  return fate.steps ?? messageLife(random, random.chance(readShare) ? "read" : "delivered");
+export function stepsOf(outcome: FixedOutcome, random: Random): readonly LifeStep[] {
+  return outcome.steps ?? messageLife(random, random.chance(readShare) ? "read" : "delivered");
 }

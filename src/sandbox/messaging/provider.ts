@@ -1,4 +1,4 @@
-import { fateOf } from "./numbers.ts";
+import { outcomeFor } from "./numbers.ts";
 import { rejectedByProvider } from "./refusals.ts";
 
 /** The network provider's first word on a message. */
@@ -12,7 +12,7 @@ export function createProvider(): Provider {
   const rejectedBefore = new Set<string>();
   return {
     accept(account, phone) {
-      const { rejection } = fateOf(phone);
+      const { rejection } = outcomeFor(phone);
       if (rejection === undefined) return;
       const key = `${account}\0${phone}`;
       if (rejection.isTemporary && rejectedBefore.has(key)) return;

@@ -1,7 +1,7 @@
 import type { SteadyTime } from "../../model/clock.ts";
 import type { CallOperation, CallOutcome } from "../admission.ts";
 import { localRefusal, type ServiceError } from "../errors.ts";
-import { judgeRenewal } from "../renewal.ts";
+import { assessRenewal } from "../renewal.ts";
 import {
   type AccountState,
   type EndedCall,
@@ -225,7 +225,7 @@ export function coveringReasons(operation: CallOperation): readonly QuotaReason[
 }
 
 function quotaStop(resource: string | null, serviceTime: number | null, now: number, wallNow: number): QuotaStop {
-  const { at, knownAt, isCertain } = judgeRenewal(serviceTime, wallNow);
+  const { at, knownAt, isCertain } = assessRenewal(serviceTime, wallNow);
   const wait = knownAt - wallNow;
   // When a resource other than API calls renews is not documented.
   const isKnown = isCertain && resource?.toLowerCase() === "apicalls";

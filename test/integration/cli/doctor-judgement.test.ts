@@ -3,10 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { bytesText } from "../../../src/cli/doctor/finding.ts";
-import { judgeClock, probeDestination } from "../../../src/cli/doctor/network.ts";
-import { judgeAttention, judgeBacklog } from "../../../src/cli/doctor/report.ts";
-import { checkReaders, judgeSecrets } from "../../../src/cli/doctor/settings.ts";
-import { judgeSpace } from "../../../src/cli/doctor/store.ts";
+import { assessClock, probeDestination } from "../../../src/cli/doctor/network.ts";
+import { assessAttention, assessBacklog } from "../../../src/cli/doctor/report.ts";
+import { assessSecrets, checkReaders } from "../../../src/cli/doctor/settings.ts";
+import { assessSpace } from "../../../src/cli/doctor/store.ts";
 import { loadSettings, parseSettings } from "../../../src/config/load.ts";
 import type { Settings } from "../../../src/config/schema.ts";
 import type { AttentionKind } from "../../../src/model/attention.ts";
@@ -22,7 +22,7 @@ test.each([
   ["little", 400 * MiB, "warn"],
   ["next to nothing", 10 * MiB, "fail"],
 ])("disk space: %s", (_, freeBytes, level) => {
-  expect(judgeSpace(freeBytes, MiB).level).toBe(level);
+  expect(assessSpace(freeBytes, MiB).level).toBe(level);
 });
 
 test.each([
@@ -45,7 +45,7 @@ test.each<[string, number | null, number | null, string]>([
   ["a destination 29 s off", now, -29_000, "ok"],
   ["a destination 31 s off", now, -31_000, "warn"],
 ])("clock: %s", (_, newestEventAt, skewMs, level) => {
-  expect(judgeClock(now, newestEventAt, [{ name: "a", skewMs }]).map((found) => found.level)).toEqual([level]);
+  expect(assessClock(now, newestEventAt, [{ name: "a", skewMs }]).map((found) => found.level)).toEqual([level]);
 });
 
 const hour = 3_600_000;
@@ -77,7 +77,7 @@ test.each([
   });
   // Of another source: says nothing about this one.
   secretUses.push({ source: "other", secret: "0123456789ab", place: null, events: 9, duplicates: 0, firstAt: iso(now), lastAt: iso(now) });
-  const found = judgeSecrets(sources, secretUses, now).map(({ message }) => message);
+  const found = assessSecrets(sources, secretUses, now).map(({ message }) => message);
   expect(found).toEqual(
     says.map((text, n) => expect.stringMatching(new RegExp(`^main: secrets\\[${n}\\] \\([0-9a-f]{12}\\) .*${text.replace("(", "\\(")}`))),
   );
@@ -90,7 +90,7 @@ test("backlog: the sum, and what waits for routes that are not in the settings",
     { route, state: "held" as const, count: 1 },
     { route, state: "dead" as const, count: 5 },
   ]);
-  expect(judgeBacklog(groups, routes).map(({ check, level, message }) => [check, level, message])).toEqual([
+  expect(assessBacklog(groups, routes).map(({ check, level, message }) => [check, level, message])).toEqual([
     ["backlog", "ok", "6 deliveries wait"],
     ["backlog", "warn", "2 deliveries wait for the route gone, which is not in the settings"],
   ]);
@@ -98,7 +98,7 @@ test("backlog: the sum, and what waits for routes that are not in the settings",
 
 test("what needs action is listed in the words of the relay, with the command that helps", () => {
   const entry = (kind: AttentionKind, severity: "error" | "warning", subject: string | null) => ({ kind, severity, subject, text: kind });
-  const found = judgeAttention([
+  const found = assessAttention([
     entry("destination-stopped", "error", "crm"),
     entry("destination-failing", "warning", "crm"),
     entry("dead-letters", "warning", "crm"),
@@ -109,7 +109,7 @@ test("what needs action is listed in the words of the relay, with the command th
     ["destination", "warn", "destination-failing", undefined],
     ["dead letters", "warn", "dead-letters", "wamid-relay replay --route crm"],
   ]);
-  expect(judgeAttention([])).toEqual([{ check: "attention", level: "ok", message: "nothing needs action" }]);
+  expect(assessAttention([])).toEqual([{ check: "attention", level: "ok", message: "nothing needs action" }]);
 });
 
 test("the guard against private addresses holds for a probe, and with allowPrivate it gets through", async () => {

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { checkRedisDestination, judgeDestination, type RedisFacts } from "../../../src/cli/doctor/redis.ts";
+import { assessDestination, checkRedisDestination, type RedisFacts } from "../../../src/cli/doctor/redis.ts";
 import { Secret } from "../../../src/model/secret.ts";
 import { emptyRedis, fillRedis, makeReplica, redisForTest } from "../../harness/redis-states.ts";
 import { freePort } from "../../setup/free-port.ts";
@@ -26,7 +26,7 @@ test.each<[string, Partial<RedisFacts>, string[]]>([
   ["without a limit", { maxBytes: 0 }, ["ok"]],
   ["one that reports nothing", { version: null, role: null, usedBytes: null, maxBytes: null, policy: null, appendOnly: null }, ["ok"]],
 ])("judges the Redis of a queue or stream: %s", (_, facts, levels) => {
-  expect(judgeDestination("jobs: redis://r:6379/0", { ...sound, ...facts }).map(({ level }) => level)).toEqual(levels);
+  expect(assessDestination("jobs: redis://r:6379/0", { ...sound, ...facts }).map(({ level }) => level)).toEqual(levels);
 });
 
 test("reports a full Redis, a replica, and a sound one", async () => {

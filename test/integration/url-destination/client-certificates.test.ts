@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { TLSSocket } from "node:tls";
 import { expect, test } from "vitest";
 import { checkServices, probeDestination } from "../../../src/cli/doctor/network.ts";
-import { judgeExpiries } from "../../../src/cli/doctor/settings.ts";
+import { assessExpiries } from "../../../src/cli/doctor/settings.ts";
 import { Secret } from "../../../src/model/secret.ts";
 import { tlsSchema } from "../../../src/net/tls.ts";
 import type { ServiceError } from "../../../src/service/errors.ts";
@@ -93,7 +93,7 @@ test("refuses what is no certificate, a key alone and a key of another certifica
 test("doctor reports certificates that expire within 14 days, or have expired", () => {
   const tls = { ca: server.cert, cert: client.cert, key: new Secret(client.key) };
   const at = (days: number) =>
-    judgeExpiries(
+    assessExpiries(
       { server: { control: { tls } }, accounts: { main: { tls } }, routes: [], sources: {} } as never,
       Date.now() + days * 86_400_000,
     );

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { judgeIdentity, judgeVersion } from "../../../src/cli/doctor/relay.ts";
-import { judgeSecrets } from "../../../src/cli/doctor/settings.ts";
+import { assessIdentity, assessVersion } from "../../../src/cli/doctor/relay.ts";
+import { assessSecrets } from "../../../src/cli/doctor/settings.ts";
 import type { OwnStore } from "../../../src/cli/doctor/store.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 
@@ -13,24 +13,24 @@ const own: OwnStore = {
 const answering = (instance: string) => ({ kind: "relay", instance, version: "1.0.0" }) as const;
 
 test("only a relay that uses the store of the settings passes", () => {
-  expect(judgeIdentity(url, answering("mine"), own)).toBeNull();
-  expect(judgeIdentity(url, answering("other"), own)).toMatchObject({
+  expect(assessIdentity(url, answering("mine"), own)).toBeNull();
+  expect(assessIdentity(url, answering("other"), own)).toMatchObject({
     level: "fail",
     message: `another relay answers at ${url} (instance other, version 1.0.0); /data/relay.db is used by process 12 on here (instance mine)`,
   });
-  expect(judgeIdentity(url, answering("mine"), { ...own, isHeld: false, users: [] })).toMatchObject({
+  expect(assessIdentity(url, answering("mine"), { ...own, isHeld: false, users: [] })).toMatchObject({
     level: "fail",
     message: expect.stringMatching(/no process uses \/data\/relay\.db$/),
   });
 });
 
 test("who uses the store is unknown: the identity is not judged here", () => {
-  expect(judgeIdentity(url, answering("other"), { ...own, users: null })).toBeNull();
+  expect(assessIdentity(url, answering("other"), { ...own, users: null })).toBeNull();
 });
 
 test("another version is a failure that names both", () => {
-  expect(judgeVersion("1.0.0", "1.0.0").level).toBe("ok");
-  expect(judgeVersion("1.0.0", "1.1.0")).toMatchObject({
+  expect(assessVersion("1.0.0", "1.0.0").level).toBe("ok");
+  expect(assessVersion("1.0.0", "1.1.0")).toMatchObject({
     level: "fail",
     message: "the running relay has version 1.0.0, and this command has 1.1.0",
   });
@@ -45,7 +45,7 @@ test("a secret that the running relay does not have is never to be given to the 
   const use = { source: "main", events: 7, duplicates: 0, firstAt: "2026-11-20T07:59:00Z", lastAt: "2026-11-20T07:59:59Z" };
   const unused = { ...use, events: 0, firstAt: null, lastAt: null };
   const judge = (place: string | null, isRunning: boolean) =>
-    judgeSecrets(
+    assessSecrets(
       sources,
       [
         { ...use, secret: old ?? "", place: "sources.main.signature.secrets[1]" },

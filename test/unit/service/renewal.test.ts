@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { dateOf, judgeRenewal, quotaMonth } from "../../../src/service/renewal.ts";
+import { assessRenewal, dateOf, quotaMonth } from "../../../src/service/renewal.ts";
 
 const there = new Intl.DateTimeFormat("en-CA", {
   timeZone: "America/Argentina/Buenos_Aires",
@@ -49,7 +49,7 @@ test("is expected a minute after the month's end at the service, on the relay's 
   fc.assert(
     fc.property(moment, fc.option(fc.integer({ min: -40 * day, max: 40 * day }), { freq: 4 }), (now, ahead) => {
       const serviceTime = ahead === null ? null : now - ahead;
-      const { at, knownAt, isCertain } = judgeRenewal(serviceTime, now);
+      const { at, knownAt, isCertain } = assessRenewal(serviceTime, now);
       const isTaken = serviceTime !== null && Math.abs(serviceTime - now) <= hour;
       expect(knownAt).toBeGreaterThan(now);
       expect(knownAt - now).toBeLessThanOrEqual(31 * day);
@@ -74,7 +74,7 @@ test.each([
   ["2026-12-15T12:00:00Z", "2026-12-15T13:00:01Z", "2027-01-01T03:01:00.000Z", false],
   ["2026-12-15T12:00:00Z", null, "2027-01-01T03:01:00.000Z", false],
 ])("a quota used up at %s, by the service's %s, is known to be renewed at %s; certain: %s", (now, there, at, isCertain) => {
-  const judged = judgeRenewal(there === null ? null : Date.parse(there), Date.parse(now));
+  const judged = assessRenewal(there === null ? null : Date.parse(there), Date.parse(now));
   expect([new Date(judged.knownAt).toISOString(), judged.isCertain]).toEqual([at, isCertain]);
 });
 

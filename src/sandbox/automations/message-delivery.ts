@@ -7,7 +7,7 @@ import type { MessageRecord } from "../world/records.ts";
  * last message that is must not end as completed: so a failure that is to come is waited for. One that
  * stays pending holds up nothing. All of it is the sandbox's choice.
  */
-export function fateOf({ status, future }: MessageRecord): "left" | "failed" | "open" {
+export function deliveryOf({ status, future }: MessageRecord): "left" | "failed" | "open" {
   if (status === "failed") return "failed";
   if (status !== "pending" && status !== "sent") return "left";
   const hasLeft = reaches(status, "sent");
