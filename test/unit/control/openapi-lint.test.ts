@@ -1,3 +1,4 @@
+// Slow: two linters read the whole document twice.
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 import spectral, { type RulesetDefinition } from "@stoplight/spectral-core";
 import rulesets from "@stoplight/spectral-rulesets";
@@ -23,7 +24,7 @@ async function spectralOas(checked: Json): Promise<string[]> {
 test.each([
   ["Redocly's recommended rules", redocly],
   ["Spectral's rules for OpenAPI", spectralOas],
-])("%s find nothing to warn of, and find a fault", async (_, lint) => {
+])("%s find nothing to warn of, and find a fault", { tags: ["slow"] }, async (_, lint) => {
   expect(await lint(document)).toEqual([]);
   const { paths, ...rest } = document;
   const [[path, operations] = ["", {}]] = Object.entries(paths as Record<string, Record<string, Json>>);
