@@ -31,10 +31,12 @@ test("two relays on one database deliver all, in order, also when one of them st
     await Promise.all(messages.map((message) => post((turn + message) % 2 === 0 ? one : other, message, status)));
   await one.stop();
   await Promise.all(messages.map((message) => post(other, message, "played")));
-  await until("all is delivered", () => downstream.arrivals.length >= posted * routes.length);
+  // Stopping may hand back an attempt that had arrived, which another relay repeats.
+  const firsts = () => downstream.arrivals.filter(({ attempt }) => attempt === 1);
+  await until("all is delivered", () => firsts().length >= posted * routes.length);
 
   const expected = [...statuses, "played"];
-  const byLane = Map.groupBy(downstream.arrivals, ({ path, wamid }) => `${path} ${wamid}`);
+  const byLane = Map.groupBy(firsts(), ({ path, wamid }) => `${path} ${wamid}`);
   expect(byLane.size).toBe(messages.length * routes.length);
   for (const arrivals of byLane.values()) expect(arrivals.map(({ body }) => JSON.parse(String(body)).data.status)).toEqual(expected);
 });
