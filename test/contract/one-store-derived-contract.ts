@@ -52,12 +52,23 @@ export function oneStoreDerivedContract(name: string, open: OpenStore, tags: str
       await store.accept([derived(1), derived(2, { receivedAt: start + 3 * day })]);
       const due = await store.due("all", start + 3 * day);
       await store.settle(due.map((delivery) => settlementOf(delivery, "delivered", delivery.receivedAt)));
+      expect(await store.rows(ids)).toEqual([]);
       await purge(start + 7 * day);
       expect(await store.rows(events)).toHaveLength(1);
-      expect(await store.accept([derived(1)])).toMatchObject([{ result: "duplicate", seq: 1 }]);
+      expect(await store.rows(ids)).toMatchObject([{ seq: 1, until: start + 8 * day }]);
+      expect(await store.accept([derived(1, { account: "other" })])).toMatchObject([{ result: "duplicate", seq: 1 }]);
       await purge(start + 8 * day + 1);
-      expect(await store.rows(ids)).toHaveLength(1);
+      expect(await store.rows(ids)).toEqual([]);
       expect(await store.accept([derived(1, { receivedAt: start + 9 * day })])).toMatchObject([{ result: "accepted", seq: 3 }]);
+    });
+
+    test("an ignored event that is deleted early is not made again", async () => {
+      await using unrouted = await open(rulesFor([]));
+      await unrouted.accept([derived(1), derived(2)]);
+      const purge = createRetention(unrouted.run);
+      while (!(await purge(start + 2 * day, keep, 100)).done);
+      expect(await unrouted.rows(events)).toMatchObject([{ seq: 2 }]);
+      expect(await unrouted.accept([derived(1, { receivedAt: start + 2 * day })])).toMatchObject([{ result: "duplicate", seq: 1 }]);
     });
 
     test("a body that is no event is stored once, and takes no number again", async () => {
@@ -85,7 +96,6 @@ export function oneStoreDerivedContract(name: string, open: OpenStore, tags: str
       expect(await release()).toMatchObject([{ result: "accepted", seq: 2 }]);
       expect(await release()).toEqual([null]);
       expect(await store.accept([derived(1)])).toEqual([{ result: "duplicate", seq: 2, conflict: false }]);
-      expect(await store.rows(ids)).toMatchObject([{ seq: 2 }]);
       const { released, routed } = codeOf.disposition;
       expect(await dispositions()).toEqual([
         [released, 0],
@@ -93,9 +103,10 @@ export function oneStoreDerivedContract(name: string, open: OpenStore, tags: str
       ]);
     });
 
-    test("of two identical batches at once, one makes the events", async () => {
+    test("of several identical batches at once, one makes the events", async () => {
       const batch = Array.from({ length: 20 }, (_, n) => derived(n + 1, { wamid: `w${n % 3}` }));
-      const outcomes = (await Promise.all([store.accept(batch), store.accept(batch.toReversed())])).flat();
+      const elsewhere = batch.toReversed().map((event) => ({ ...event, account: "other" }));
+      const outcomes = (await Promise.all([store.accept(batch), store.accept(batch.toReversed()), store.accept(elsewhere)])).flat();
       expect(outcomes.filter(({ result }) => result === "accepted")).toHaveLength(20);
       expect(await store.rows(events)).toHaveLength(20);
     });

@@ -257,17 +257,18 @@ function createOrderAudit(tally: Tally) {
   };
 }
 
-const index = sql<{ readonly text: string }>`${raw(
-  "SELECT sql AS text FROM sqlite_schema WHERE type = 'index' AND name = 'events_id'",
-  "SELECT indexdef AS text FROM pg_indexes WHERE schemaname = current_schema() AND indexname = 'events_id'",
+const indexes = sql<{ readonly name: string; readonly text: string }>`${raw(
+  "SELECT name, sql AS text FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'events'",
+  "SELECT indexname AS name, indexdef AS text FROM pg_indexes WHERE schemaname = current_schema() AND tablename = 'events'",
 )}`;
 const twice = select({ event: typed<number>(sql`max(e.seq)`), times: typed<number>(sql`count(*)`) });
 
-/** The unique index prevents repeated ids. Without it, the rows are checked. */
+/** Unique indexes prevent repeated ids. Without one, the rows are checked. */
 function* auditIds(tally: Tally): Work<void> {
-  const found = yield* first(index);
-  if (found !== null && /^CREATE UNIQUE INDEX/i.test(found.text)) return;
-  tally.offence("id repeated", null, null, "the unique index events_id is gone: nothing keeps ids apart");
+  const found = (yield* rows(indexes)).filter(({ text }) => /^CREATE UNIQUE INDEX/i.test(text ?? ""));
+  const gone = ["events_id", "events_derived"].filter((name) => !found.some((index) => index.name === name));
+  if (gone.length === 0) return;
+  tally.offence("id repeated", null, null, `the unique index ${gone.join(" and ")} is gone: nothing keeps ids apart`);
   const repeated = yield* rows(twice`FROM events e WHERE e.id IS NOT NULL GROUP BY e.account, e.id HAVING count(*) > 1 LIMIT 1000`);
   for (const { event, times } of repeated) tally.offence("id repeated", event, null, `its id stands ${times} times`, times - 1);
 }

@@ -7,7 +7,7 @@ import { fewestPhoneDigits, parseMask, phoneMatches } from "../../model/mask.ts"
 import type { KeptVerdict } from "../../model/plan.ts";
 import { dispositions } from "../../model/states.ts";
 import { codeOf, packEventId, unpackEventId, unpackHeaders } from "../schema/codes.ts";
-import { events, hydrations, never, plans, queue, queueState, subjects, whereParked } from "../schema/tables.ts";
+import { events, hydrations, never, plans, queue, queueState, subjects, whereDerived, whereGiven, whereParked } from "../schema/tables.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
 import { allOf, as, hexOf, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
 import {
@@ -207,9 +207,14 @@ export function* latestReceived(after: number, before: number): Work<number | nu
   return row?.at ?? null;
 }
 
+const byId = select({ seq: e.seq });
+
 /** By an event id or a masked one. */
 export function* seqsOf(id: string): Work<number[]> {
-  const found = hasIdLength(id) ? yield* rows(select({ seq: e.seq })`FROM events e WHERE e.id = ${packEventId(id)}`) : [];
+  const found = hasIdLength(id)
+    ? yield* rows(byId`FROM events e WHERE e.id = ${packEventId(id)} AND e.${raw(whereGiven)}
+      UNION ALL SELECT e.seq FROM events e WHERE e.id = ${packEventId(id)} AND e.${raw(whereDerived)}`)
+    : [];
   const mask = parseMask("event", id);
   const all =
     found.length > 0 || mask === null

@@ -73,6 +73,10 @@ export function table<const C extends Columns>(name: string, columns: C, { key, 
 /** The condition of the index of bodies that can be released. */
 export const whereQuarantined = `disposition IN (${dispositions.indexOf("quarantined")}, ${dispositions.indexOf("unassigned")})`;
 
+/** An id that its sender gave is unique in its account. One that a format derived is unique in all of them. */
+export const whereGiven = "format IS NULL";
+export const whereDerived = "format IS NOT NULL";
+
 /** One row for each stored body. Its disposition, plan and counts change, the rest never does. */
 export const events = table(
   "events",
@@ -112,7 +116,8 @@ export const events = table(
   {
     key: ["seq"],
     indexes: {
-      id: { on: ["id", "account"], isUnique: true },
+      id: { on: ["id", "account"], isUnique: true, where: whereGiven },
+      derived: { on: ["id"], isUnique: true, where: whereDerived },
       subject: { on: ["subject"], where: "subject IS NOT NULL" },
       mask: { on: ["mask"], where: "mask IS NOT NULL" },
       error: { on: ["error_code", "seq"], where: "error_code IS NOT NULL" },
@@ -126,7 +131,7 @@ export const events = table(
   },
 );
 
-/** Derived ids of events, which outlive them: senders repeat for a week. */
+/** Derived ids of bodies that are no events, and of events that are deleted: senders repeat for a week. */
 export const ids = table("ids", { id: bytes, seq: int, until: int }, { key: ["id"], indexes: { until: { on: ["until"] } } });
 
 /** A list of verdicts under the first 48 bits of its SHA-256, so that nobody looks it up. */

@@ -223,8 +223,9 @@ function kept<K, V>(map: Map<K, V>, key: K, make: () => V): V {
 
 /** A column that shows whether a row was found. Null: a key may find several rows, so each is looked up alone. */
 function markOf({ table, by, columns, order, where }: Look): string | null {
-  const unique = [table.key, ...table.indexes.flatMap(({ on, isUnique }) => (isUnique === true ? [on] : []))];
-  if (order !== null || where !== null || !unique.some((key) => key.every((name) => by.includes(name)))) return null;
+  const unique = table.indexes.filter((index) => index.isUnique === true && (index.where ?? null) === where).map(({ on }) => on);
+  if (where === null) unique.push(table.key);
+  if (order !== null || !unique.some((key) => key.every((name) => by.includes(name)))) return null;
   return columns.find((name) => table.columns[name]?.isNull === false) ?? null;
 }
 
@@ -236,7 +237,9 @@ function findText({ table, by, columns, order, where }: Look, count: number): st
     const own = by.map((name) => `${quoted(name)} = +?`).join(" AND ");
     return `SELECT ${listOf(columns)} FROM ${table.name} WHERE ${own}${only}${ordered} LIMIT 1`;
   }
-  const own = by.map((name, place) => `o.${quoted(name)} = +k.column${place + 1}`).join(" AND ");
+  const own = [...by.map((name, place) => `o.${quoted(name)} = +k.column${place + 1}`), ...(where === null ? [] : [`o.${where}`])].join(
+    " AND ",
+  );
   const list = columns.map((name) => `o.${quoted(name)}`).join(", ");
   return `SELECT ${list} FROM (VALUES ${rowsText(by.length, count)}) k LEFT JOIN ${table.name} o ON ${own}`;
 }

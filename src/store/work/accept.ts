@@ -7,8 +7,8 @@ import type { MessageState, RunState, Step, TrackedState, Tracking } from "../..
 import { type Facts, nothingTracked, parking, planArrival } from "../../track/planning.ts";
 import type { AcceptOutcome, Rules } from "../port.ts";
 import { codeOf, packEventId, packHeaders } from "../schema/codes.ts";
-import { events, ids as idsTable, plans, queue, type RowOf, subjects } from "../schema/tables.ts";
-import { ask, change, find, findOrNumber, insert, insertMissing, look, set, together, update, type Work } from "../sql/ops.ts";
+import { events, plans, queue, type RowOf, subjects, whereDerived, whereGiven } from "../schema/tables.ts";
+import { ask, change, find, findOrNumber, insert, insertMissing, look, numbers, set, together, update, type Work } from "../sql/ops.ts";
 import { type Counts, countSecret } from "./counts.ts";
 import { type Beginning, beginHydrations } from "./hydrations.ts";
 import {
@@ -25,7 +25,7 @@ import {
   unstoredPlans,
 } from "./plans.ts";
 import { pollAgain } from "./polls.ts";
-import { idRow, knownId, movedId, type Quarantined, storeQuarantined } from "./quarantine.ts";
+import { knownId, type Quarantined, storeQuarantined } from "./quarantine.ts";
 import { byKey, factsOfRow, keyOf, keyOfRun, movedColumns, moveTo, newSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
 
 /** An event to accept. `proxyRoute`: the exchange that a `mode: proxy` source makes at once; null: none. */
@@ -52,7 +52,8 @@ const heardOf = [
   "missing",
 ] as const;
 const heardSubject = look(subjects, ["key", "account"], heardOf, { lock: "update" });
-const knownEvent = look(events, ["id", "account"], ["seq", "body"]);
+const givenEvent = look(events, ["id", "account"], ["seq", "body"], { where: whereGiven });
+const derivedEvent = look(events, ["id"], ["seq"], { where: whereDerived });
 const moved = change(subjects, movedColumns, { isLocked: true });
 const repeated = change(events, [], { add: ["duplicates", "conflicts"] });
 
@@ -85,15 +86,7 @@ const outcomeOf = ({ result, seq }: Quarantined): AcceptOutcome =>
 
 function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, counts: Counts): Work<AcceptedBatch> {
   const { ids, idOf, about, aboutOf } = nameAll(arriving);
-  yield* findKept(arriving, ids, idOf);
-  const unkept = ids.filter(({ known }) => known === null);
-  // The ids come after the locks of the subjects: another receiver may have stored the event while this one waited for them.
-  // Each that is not found takes a number.
-  const [heard, found] = yield* together([
-    findOrNumber(heardSubject, about, ({ key, account }) => [key, account]),
-    findOrNumber(knownEvent, unkept, ({ key, account }) => [key, account]),
-  ]);
-  for (const [place, id] of unkept.entries()) id.known = found[place] as Known;
+  const heard = yield* lookUp(about, ids, releasedIds(arriving, idOf));
   const trackedOf = new Map(about.map((one, place) => [one, begin(one, heard[place] as (typeof heard)[number])]));
 
   const judged: JudgedEvent[] = [];
@@ -135,14 +128,6 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
     insert(events, judged, ({ row }) => row),
     update(repeated, changed),
     insert(queue, queued),
-    insert(
-      idsTable,
-      judged.flatMap(({ id, seq, receivedAt }) => (id.isDerived && !id.isReleased ? [idRow(id.key, seq, receivedAt)] : [])),
-    ),
-    update(
-      movedId,
-      judged.flatMap(({ id, seq }) => (id.isReleased ? [{ id: id.key, seq }] : [])),
-    ),
   ]);
   const hydrating = judged.flatMap(({ hydration }) => hydration ?? []);
   if (hydrating.length > 0) yield* beginHydrations(hydrating);
@@ -162,8 +147,6 @@ interface Id {
   readonly isDerived: boolean;
   /** Null: not looked up yet. */
   known: Known | null;
-  /** Its body was kept as unassigned until now. */
-  isReleased: boolean;
   /** The event of the batch that is new under it. */
   judged: JudgedEvent | null;
 }
@@ -180,10 +163,11 @@ function nameAll(arriving: readonly Arriving[]) {
   const byId = new Map<string, Id>();
   const bySubject = new Map<string, About>();
   const idOf = arriving.map(({ event: { account, envelope, format } }) => {
-    const name = `${account}\0${envelope.id}`;
+    const isDerived = format !== undefined;
+    const name = isDerived ? envelope.id : `${account}\0${envelope.id}`;
     let id = byId.get(name);
     if (id === undefined) {
-      id = { key: packEventId(envelope.id), account, isDerived: format !== undefined, known: null, isReleased: false, judged: null };
+      id = { key: packEventId(envelope.id), account, isDerived, known: null, judged: null };
       byId.set(name, id);
     }
     return id;
@@ -203,18 +187,40 @@ function nameAll(arriving: readonly Arriving[]) {
   return { ids: [...byId.values()], idOf, about, aboutOf };
 }
 
-/** Looks up derived ids, which may have outlived their events. One whose body is released now is free again. */
-function* findKept(arriving: readonly Arriving[], ids: readonly Id[], idOf: readonly Id[]): Work<void> {
+/** Which body is released under an id now. */
+function releasedIds(arriving: readonly Arriving[], idOf: readonly Id[]): ReadonlyMap<Id, number> {
+  return new Map(arriving.flatMap(({ event: { releaseOf } }, place) => (releaseOf === undefined ? [] : [[idOf[place] as Id, releaseOf]])));
+}
+
+/**
+ * The subjects, and what is known of the ids; each that is not found takes a number. Ids come after the locks of the
+ * subjects, because another receiver may have stored the event while this one waited for them. Deleted events come after
+ * those that are there, because retention moves a derived id from one to the other.
+ */
+function* lookUp(about: readonly About[], ids: readonly Id[], released: ReadonlyMap<Id, number>) {
+  const names = ({ key, account }: About | Id) => [key, account];
   const derived = ids.filter(({ isDerived }) => isDerived);
-  if (derived.length === 0) return;
-  const found = yield* ask(find(knownId, derived, ({ key }) => [key]));
-  for (const [place, id] of derived.entries()) id.known = found[place] ?? null;
-  for (const [place, { event }] of arriving.entries()) {
-    const id = idOf[place] as Id;
-    if (event.releaseOf === undefined || typeof id.known !== "object" || id.known?.seq !== event.releaseOf) continue;
-    id.known = null;
-    id.isReleased = true;
+  if (derived.length === 0) {
+    const [heard, found] = yield* together([findOrNumber(heardSubject, about, names), findOrNumber(givenEvent, ids, names)]);
+    for (const [place, id] of ids.entries()) id.known = found[place] as Known;
+    return heard;
   }
+  const given = ids.filter(({ isDerived }) => !isDerived);
+  const [heard, ofGiven, ofDerived, gone] = yield* together([
+    findOrNumber(heardSubject, about, names),
+    find(givenEvent, given, names),
+    find(derivedEvent, derived, ({ key }) => [key]),
+    find(knownId, derived, ({ key }) => [key]),
+  ]);
+  for (const [place, id] of given.entries()) id.known = ofGiven[place] ?? null;
+  for (const [place, id] of derived.entries()) {
+    const kept = gone[place];
+    id.known = ofDerived[place] ?? (kept === undefined || kept.seq === released.get(id) ? null : kept);
+  }
+  const fresh = ids.filter(({ known }) => known === null);
+  const seqs = yield* ask(numbers(events, fresh.length));
+  for (const [place, id] of fresh.entries()) id.known = seqs[place] as number;
+  return heard;
 }
 
 interface Tracked {

@@ -10,12 +10,9 @@ import { type Counts, countSecret } from "./counts.ts";
 type EventRow = RowOf<typeof events>;
 
 /** Meta repeats a request for seven days. Events themselves may be deleted earlier. */
-const keptMs = 8 * 86_400_000;
+export const keptMs = 8 * 86_400_000;
 
 export const knownId = look(ids, ["id"], ["seq"]);
-/** Another row has the event now: it was released. */
-export const movedId = change(ids, ["seq"]);
-
 export const idRow = (id: Buffer, seq: number, receivedAt: number): RowOf<typeof ids> => ({ id, seq, until: receivedAt + keptMs });
 
 const repeated = change(events, [], { add: ["duplicates"] });

@@ -1,10 +1,25 @@
 import type { Purged, RetentionTimes } from "../port.ts";
 import type { SeqRange } from "../read/pages.ts";
 import { codeOf } from "../schema/codes.ts";
-import { attempts, deliveries, events, hydrations, ids, polls, state, subjects } from "../schema/tables.ts";
-import { ask, find, first, lock, look, query, type Removal, removal, remove, rows, together, type Work } from "../sql/ops.ts";
+import { attempts, deliveries, events, hydrations, ids, polls, state, subjects, whereDerived } from "../schema/tables.ts";
+import {
+  ask,
+  find,
+  first,
+  insertMissing,
+  lock,
+  look,
+  query,
+  type Removal,
+  removal,
+  remove,
+  rows,
+  together,
+  type Work,
+} from "../sql/ops.ts";
 import { as, raw, select, sql, typed } from "../sql/sql.ts";
 import { purgeHours, rollUp } from "./counts.ts";
+import { idRow, keptMs } from "./quarantine.ts";
 import { databaseNow } from "./state.ts";
 import { notePurged } from "./state-rows.ts";
 import { lockSubjects, type SubjectRow } from "./subject-rows.ts";
@@ -99,6 +114,7 @@ const endedId = removal(ids);
 const endedState = removal(state, { only: ["until"] });
 
 const aboutSubject = look(events, ["subject"], ["seq"], { where: "subject IS NOT NULL" });
+const derivedId = look(events, ["seq"], ["id", "seq", "received_at"], { where: whereDerived });
 const ownEvent = look(events, ["seq"], ["seq"], { lock: "update" });
 /** It stays, so that its number is not used again. */
 const greatestOf = (table: typeof events | typeof subjects) =>
@@ -117,10 +133,19 @@ function* purgeIgnored({ now, keep, limit }: Asked): Work<Step> {
   if (found.length === 0) return { read: 0 };
   yield* notePurged("events", before);
   const sorted = found.map(({ seq }) => ({ seq, disposition: ignored })).sort((a, b) => a.seq - b.seq);
-  return { read: found.length, purged: { events: yield* removeEvents(ignoredEvent, sorted) } };
+  return { read: found.length, purged: { events: yield* removeEvents(ignoredEvent, sorted, before > now - keptMs) } };
 }
 
-function* removeEvents(how: Removal, seqs: readonly { readonly seq: number }[]): Work<number> {
+/** `isEarly`: before senders stop to repeat. Their derived ids stay. */
+function* removeEvents(how: Removal, seqs: readonly { readonly seq: number }[], isEarly: boolean): Work<number> {
+  if (isEarly) {
+    const found = yield* ask(find(derivedId, seqs, ({ seq }) => [seq]));
+    const kept = found.flatMap((row) => (row?.id == null ? [] : [idRow(row.id, row.seq, row.received_at)]));
+    yield insertMissing(
+      ids,
+      kept.sort((a, b) => a.id.compare(b.id)),
+    );
+  }
   const gone = yield* ask(remove(how, seqs));
   const hydrated = seqs.filter((_, place) => gone[place]).map(({ seq }) => ({ event: seq }));
   yield remove(endedHydration, hydrated);
@@ -140,7 +165,7 @@ function* purgeEvents({ after, now, keep, limit }: Asked): Work<Step> {
   if (old.length === 0) return { read };
   const deliveries = yield* purgeDeliveries({ after, last }, now - keep.deliveries);
   const ended = old.filter(({ receivedAt }) => receivedAt < now - keep.events).map(({ seq }) => seq);
-  return { read, after: last, purged: { deliveries, events: yield* purgeEnded(ended, now - keep.events) } };
+  return { read, after: last, purged: { deliveries, events: yield* purgeEnded(ended, now, now - keep.events) } };
 }
 
 function* purgeDeliveries({ after, last }: SeqRange, before: number): Work<number> {
@@ -174,7 +199,7 @@ const inUse = select({
 });
 
 /** Deletes those of these events that have no delivery. Backfill locks an event before it gives it one. */
-function* purgeEnded(candidates: readonly number[], before: number): Work<number> {
+function* purgeEnded(candidates: readonly number[], now: number, before: number): Work<number> {
   const greatest = (yield* greatestOf(events))?.seq ?? 0;
   const seqs = candidates.filter((seq) => seq < greatest);
   const [first, last] = [seqs.at(0), seqs.at(-1)];
@@ -187,7 +212,7 @@ function* purgeEnded(candidates: readonly number[], before: number): Work<number
   const free = used.filter(({ seq, settled, own, inLane }) => wanted.has(seq) && settled === null && own === null && inLane === null);
   if (free.length === 0) return 0;
   yield* notePurged("events", before);
-  return yield* removeEvents(endedEvent, free);
+  return yield* removeEvents(endedEvent, free, before > now - keptMs);
 }
 
 /**
