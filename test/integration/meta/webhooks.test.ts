@@ -222,6 +222,47 @@ describe("a source of Meta's", () => {
     expect((await post(relay, Buffer.alloc(5 * 1024 ** 2, 0x20))).status).toBe(413);
   });
 
+  const inValue = (text: string) =>
+    `{"object":"whatsapp_business_account","entry":[{"id":"1","changes":[{"field":"messages","value":${text}}]}]}`;
+  const right = '{"id":"wamid.1","status":"sent","timestamp":"1750263773","recipient_id":"1"}';
+
+  test.each<[what: string, body: string | Buffer, counts: object, error: RegExp | null]>([
+    ["nothing", "", { quarantined: 1 }, /not valid JSON/],
+    ["too deep", inValue(`${"[".repeat(100_000)}${"]".repeat(100_000)}`), { quarantined: 1 }, /more than 32 levels/],
+    [
+      "a million empty entries",
+      `{"object":"whatsapp_business_account","entry":[{}${",{}".repeat(1e6)}]}`,
+      { quarantined: 1 },
+      /more than 250,000/,
+    ],
+    ["too many updates", inValue(`{"statuses":[${Array(10_001).fill(right)}]}`), { quarantined: 1 }, /more than 10,000 updates/],
+    ["invalid UTF-8", Buffer.from(inValue('"\xff"'), "latin1"), { quarantined: 1 }, /not valid UTF-8/],
+    [
+      "entries of wrong types",
+      '{"object":"whatsapp_business_account","entry":[null,1,"a",[],{}]}',
+      { quarantined: 5 },
+      /entry\[0\] is not an object/,
+    ],
+    ["lists of wrong types", inValue('{"statuses":{"0":1},"messages":"a","contacts":5}'), { events: 1 }, null],
+    [
+      "items of wrong types",
+      inValue(`{"statuses":[null,[],7,{"id":1e400},${right}]}`),
+      { events: 1, quarantined: 4 },
+      /statuses\[0\] is not an object/,
+    ],
+    ["keys twice", inValue(`{"statuses":[],"statuses":[${right}],"__proto__":{"statuses":1}}`), { events: 2 }, null],
+    ["another object", '{"object":"__proto__","entry":[{"changes":[{"field":"constructor","value":{}}]}]}', { events: 1 }, null],
+  ])("answers a hostile body at once: %s", async (_what, body, counts, error) => {
+    const relay = await startRelayHere({ settings: { sources: { wa: source } } });
+    const none = { events: 0, duplicates: 0, quarantined: 0, unassigned: 0 };
+    expect(await post(relay, Buffer.from(body as string))).toEqual({ status: 200, body: { status: "accepted", ...none, ...counts } });
+    if (error !== null) {
+      const { body: found } = await relay.ask("/v1/events?disposition=quarantined&limit=100");
+      expect(JSON.stringify(found)).toMatch(error);
+    }
+    expect((await post(relay, requestOf(change({ statuses: [status("wamid.2", "sent")] })))).body).toMatchObject({ events: 1 });
+  });
+
   test("checks a fixed header, a secret in the path, or another signature", async () => {
     const relay = await startRelayHere({
       settings: {
