@@ -1,34 +1,13 @@
-import type { BreakerState } from "../model/breaker.ts";
 import { type Clock, pause } from "../model/clock.ts";
 import type { Settlement, StoredDelivery } from "../model/delivery.ts";
 import { maskText } from "../model/mask.ts";
 import { compose, composeOriginal } from "./compose.ts";
-import type { Decision } from "./decide.ts";
+import { type Decision, decide, type SettlingDecision, settledBy } from "./decide.ts";
 import type { AttemptOutcome, OutgoingDelivery } from "./destinations/destination.ts";
+import type { Health } from "./health.ts";
+import type { AttemptReport, LaneHooks } from "./hooks.ts";
+import type { ReadyQueue } from "./ready-queue.ts";
 import type { DestinationSession } from "./session.ts";
-
-export interface AttemptReport {
-  readonly delivery: StoredDelivery;
-  readonly outgoing: OutgoingDelivery;
-  readonly outcome: AttemptOutcome;
-  readonly decision: Decision;
-}
-
-export interface LaneHooks {
-  /** May add to a delivery before it is sent. Must not throw. */
-  composed?(delivery: StoredDelivery, outgoing: OutgoingDelivery): OutgoingDelivery;
-  attempted(report: AttemptReport): void;
-  breakerMoved(route: string, state: BreakerState): void;
-  stopped(route: string, reason: string): void;
-  /** The destination asked for a pause until `until`, unix ms. */
-  paused(route: string, until: number): void;
-  storeFailed(route: string, error: unknown): void;
-  /** The relay itself failed on this delivery. Others go on. */
-  failed(delivery: StoredDelivery, stage: FailedStage, error: unknown): void;
-}
-
-/** Where the relay failed on a delivery. */
-export type FailedStage = "compose" | "send" | "report" | "settle";
 
 /** Wait after a failed read or write of the store. */
 export const storeRetryMs = 500;
@@ -38,6 +17,94 @@ const settleTries = 3;
 
 /** Timers ignore clock changes and sleep, so what is due is checked at least this often. */
 export const longestWaitMs = 60_000;
+
+interface AttemptsParts {
+  readonly route: string;
+  readonly health: Health;
+  readonly queue: Pick<ReadyQueue, "settle" | "putBack">;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly hooks: LaneHooks;
+  /** Whether this process holds the lease under which it sends. */
+  readonly maySend: () => boolean;
+  /** Aborted when the lane closes. */
+  readonly closing: AbortSignal;
+  /** More attempts may start. */
+  readonly changed: () => void;
+}
+
+export type Attempts = ReturnType<typeof createAttempts>;
+
+/** The attempts of a lane: in flight until there is an outcome, then settling until that is durable. */
+export function createAttempts({ route, health, queue, clock, random, hooks, maySend, closing, changed }: AttemptsParts) {
+  let inFlight = 0;
+  let settling = 0;
+  const idle = Promise.withResolvers<void>();
+  const count = (by: 1 | -1): void => {
+    settling += by;
+    changed();
+  };
+  const settlingParts = { settle: queue.settle, clock, hooks, closing, count };
+
+  async function attempt(on: DestinationSession, delivery: StoredDelivery): Promise<void> {
+    inFlight += 1;
+    const startedAt = clock.now();
+    const { outgoing, outcome, unsendable } = await sendOver(on, delivery, hooks, maySend);
+    inFlight -= 1;
+    const now = clock.now();
+    const decision: Decision =
+      unsendable === null
+        ? decide(outcome.result, delivery.spent + 1, on.settings.to.retry, now, random)
+        : { kind: "dead", reason: unsendable };
+    const report = { delivery, outgoing, outcome, decision };
+    health.record(on, report);
+    try {
+      hooks.attempted(report);
+    } catch (error) {
+      hooks.failed(delivery, "report", error);
+    }
+    count(1);
+    if (decision.kind !== "interrupted") await settle(on, { ...report, decision }, startedAt, now);
+    else queue.putBack(delivery.event);
+    settling -= 1;
+    if (closing.aborted && inFlight + settling === 0) idle.resolve();
+    changed();
+  }
+
+  /** Writes what came of an attempt, and what changed with it for the whole route. */
+  function settle(
+    on: DestinationSession,
+    { delivery, outgoing, outcome, decision }: AttemptReport & { readonly decision: SettlingDecision },
+    startedAt: number,
+    now: number,
+  ): Promise<void> {
+    const { event, eventId, receivedAt, replays } = delivery;
+    return settleAttempt(settlingParts, delivery, {
+      route,
+      event,
+      eventId,
+      attempt: { number: outgoing.attempt, at: startedAt, ...outcome },
+      settled: settledBy(decision, now),
+      at: now,
+      ...(replays === 0 ? { receivedAt } : {}),
+      ...(decision.kind === "stop" ? { stop: decision.reason } : {}),
+      ...health.changes(on, decision),
+    });
+  }
+
+  return {
+    inFlight: () => inFlight,
+    hasRoom(): boolean {
+      const { concurrency } = health.session().settings.to;
+      return inFlight < concurrency && settling < 4 * concurrency;
+    },
+    start(delivery: StoredDelivery): void {
+      attempt(health.session(), delivery).catch((error: unknown) => hooks.failed(delivery, "report", error));
+    },
+    /** Resolves once all are settled or put back. Call it when the lane closes. */
+    ended: async (): Promise<void> => (inFlight + settling > 0 ? await idle.promise : undefined),
+  };
+}
 
 interface SettlingParts {
   readonly settle: (settlement: Settlement) => Promise<void>;
@@ -53,7 +120,7 @@ interface SettlingParts {
  * Writes the outcome of an attempt. Retries while the store is unavailable. An outcome that an available store rejects
  * makes the delivery a dead letter, or keeps it in memory if that fails too: not sent again, and not blocking others.
  */
-export async function settleAttempt(
+async function settleAttempt(
   { settle, clock, hooks, closing, count }: SettlingParts,
   delivery: StoredDelivery,
   settlement: Settlement,
@@ -106,7 +173,7 @@ function isUnavailable(error: unknown): boolean {
 }
 
 /** One attempt; never rejects. `unsendable` is the reason why the delivery was not sent and is not retried, else null. */
-export async function sendOver(
+async function sendOver(
   session: DestinationSession,
   delivery: StoredDelivery,
   hooks: Pick<LaneHooks, "composed" | "failed">,
@@ -135,6 +202,6 @@ function failedOutcome(error: unknown): AttemptOutcome {
 }
 
 /** Masked, because an error's text may quote the data it failed on. */
-export function faultText(error: unknown): string {
+function faultText(error: unknown): string {
   return maskText(error instanceof Error ? error.message : String(error)).slice(0, 300);
 }

@@ -6,7 +6,7 @@ import type { ReceivedEvent } from "../model/event.ts";
 import { compose } from "./compose.ts";
 import type { OutgoingDelivery } from "./destinations/destination.ts";
 import type { UrlDestination, UrlDestinationSettings, UrlOutcome } from "./destinations/url.ts";
-import type { LaneHooks } from "./lane.ts";
+import type { LaneHooks } from "./hooks.ts";
 
 /** A source with `mode: proxy`. */
 export interface ProxiedSource {

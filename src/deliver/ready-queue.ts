@@ -12,6 +12,7 @@ import type {
 } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { leaseName, type Shard, wholeRoute } from "../model/route-lease.ts";
+import { createDueWindow, createReads, type DueWindow } from "./due-window.ts";
 
 /** What the queue needs of the store. A SQLite file answers its reads at once, PostgreSQL later. */
 export interface DeliveryStore {
@@ -36,7 +37,7 @@ interface QueueLane {
   mostAhead(): number;
 }
 
-type ReadyQueue = ReturnType<typeof createReadyQueue>;
+export type ReadyQueue = ReturnType<typeof createReadyQueue>;
 /** `stopped`: why the destination is stopped when the queue begins. */
 export type QueueOf = (route: string, lane: QueueLane, stopped: string | null, shard: Shard) => ReadyQueue;
 
@@ -51,10 +52,6 @@ interface ReadyQueueParts {
   readonly shard?: Shard;
 }
 
-/** Due deliveries whose places are in memory, per route. */
-const windowSize = 512;
-/** A shared store is asked for more places when so few are left, so that nothing waits for the answer. */
-const windowLow = 128;
 /** Most deliveries that are loaded at once. */
 const mostAtOnce = 64;
 /** What was loaded from a shared store is sent within this time, or loaded again. */
@@ -67,8 +64,6 @@ const pollMs = 500;
 const lateMs = 5_000;
 /** Every so many polls, all rows are looked at. */
 const pollsPerWholeLook = 20;
-/** Wait after a failed read of a shared store. */
-const storeRetryMs = 500;
 
 /**
  * The queue of a route or shard that this process alone delivers. The store has all waiting deliveries; the queue has a window of the
@@ -78,113 +73,23 @@ const storeRetryMs = 500;
 export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQueueParts) {
   const { store, clock, isShared, stopped, shard = wholeRoute } = parts;
   const lease = leaseName(route, shard);
-  const window: QueuePlace[] = [];
-  let ready: { readonly delivery: QueuedDelivery; readonly loadedAt: number }[] = [];
+  const reads = createReads(clock, lane);
+  const window = createDueWindow(route, { store, clock, isShared, shard, ask: reads.ask });
+  const stop = createStop(stopped, (done) =>
+    reads.ask(
+      () => store.stopReason(route),
+      done,
+      () => {},
+    ),
+  );
+  const ready = createLoaded(window, (taken, done, undone) => reads.ask(() => store.load(route, taken), done, undone));
   const inFlight = new Map<number, QueuedDelivery>();
-  /** In the window, ready or in flight: not to be taken from the store again. */
-  const known = new Set<number>();
-  /** True when the store may have due deliveries that are not known. */
-  let more = true;
-  /** When the next delivery that is not known becomes due, as far as known. */
-  let dueAt: number | null = null;
-  /**
-   * No delivery that is due before is unknown. A look at a shared store begins here, because PostgreSQL cannot remove the
-   * dead entries at the head of an index while a transaction is open anywhere.
-   */
-  let from = 0;
-  let looking = false;
-  let loading = false;
-  let stop = stopped;
-  /** Counts changes of `stop`, because an answer of the store may be older. */
-  let stops = 0;
   /** Another process delivers this route now. */
   let isLost = false;
-  let isResting = false;
   let polls = 0;
   /** Settled since the last poll, and in the interval before. */
   let [settled, settledBefore] = [0, 0];
-  let cancelRest = (): void => {};
   let cancelPoll = isShared ? clock.after(pollMs, poll) : () => {};
-
-  /** What throws at once throws here. What fails later is reported, and the lane is woken after a rest. */
-  function ask<A>(call: () => MaybePromise<A>, done: (answer: A) => void, undone: () => void): void {
-    let answer: MaybePromise<A>;
-    try {
-      answer = call();
-    } catch (error) {
-      undone();
-      throw error;
-    }
-    if (!(answer instanceof Promise)) {
-      done(answer);
-      return;
-    }
-    answer.then(
-      (later) => {
-        done(later);
-        lane.wake();
-      },
-      (error: unknown) => {
-        undone();
-        isResting = true;
-        cancelRest();
-        cancelRest = clock.after(storeRetryMs, () => {
-          isResting = false;
-          lane.wake();
-        });
-        lane.failed(error);
-      },
-    );
-  }
-
-  function expect(at: number): void {
-    if (dueAt === null || at < dueAt) dueAt = at;
-    from = Math.min(from, at);
-  }
-
-  function lookFrom(at: number): void {
-    from = Math.min(from, at);
-    more = true;
-  }
-
-  /** Fills the window. */
-  function look(now: number): void {
-    const limit = windowSize + known.size;
-    const lookedFrom = isShared ? from : 0;
-    // Reset before the call: what is reported meanwhile may not be in the answer.
-    looking = true;
-    more = false;
-    dueAt = null;
-    from = Number.MAX_SAFE_INTEGER;
-    ask(
-      () => store.due({ route, from: lookedFrom, now, limit, shard }),
-      ({ places, nextAt }) => {
-        looking = false;
-        let passed = places.length < limit ? now : (places.at(-1)?.at ?? now);
-        for (const place of places) {
-          if (known.has(place.event)) continue;
-          if (window.length >= windowSize) {
-            more = true;
-            passed = Math.min(passed, place.at);
-            break;
-          }
-          enter(place);
-        }
-        more ||= places.length === limit;
-        from = Math.min(from, passed);
-        if (nextAt !== null) expect(nextAt);
-      },
-      () => {
-        looking = false;
-        lookFrom(lookedFrom);
-      },
-    );
-  }
-
-  function enter(place: QueuePlace): void {
-    window.push(place);
-    known.add(place.event);
-  }
 
   /** How many more than can start now will start within `aheadMs` at the present speed. */
   function ahead(): number {
@@ -192,70 +97,20 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
   }
 
   function load(now: number): void {
-    const taken = window.splice(0, Math.max(1, Math.min(mostAtOnce, lane.room() + ahead() - ready.length)));
-    loading = true;
-    ask(
-      () => store.load(route, taken),
-      (found) => {
-        loading = false;
-        let next = 0;
-        for (const { event } of taken) {
-          const delivery = found[next];
-          if (delivery?.event !== event) {
-            // It does not wait any more.
-            known.delete(event);
-            continue;
-          }
-          next += 1;
-          if (delivery.dueAt <= now) ready.push({ delivery, loadedAt: now });
-          else {
-            known.delete(event);
-            expect(delivery.dueAt);
-          }
-        }
-      },
-      () => {
-        loading = false;
-        window.unshift(...taken);
-      },
-    );
-  }
-
-  /** What is loaded waits in the window again. */
-  function unload(): void {
-    if (ready.length === 0) return;
-    window.unshift(...ready.map(({ delivery: { lane, event, dueAt } }) => ({ lane, event, at: dueAt })));
-    ready = [];
-  }
-
-  function offer(place: QueuePlace): void {
-    if (place.at > clock.now()) expect(place.at);
-    else if (more || window.length >= windowSize) lookFrom(place.at);
-    else if (!known.has(place.event)) enter(place);
-  }
-
-  function readStop(): void {
-    const before = stops;
-    ask(
-      () => store.stopReason(route),
-      (reason) => {
-        if (before === stops) stop = reason;
-      },
-      () => {},
-    );
+    ready.load(now, Math.max(1, Math.min(mostAtOnce, lane.room() + ahead() - ready.count())));
   }
 
   function poll(): void {
     polls += 1;
     [settled, settledBefore] = [0, settled];
-    lookFrom(polls % pollsPerWholeLook === 0 ? 0 : clock.now() - lateMs);
-    if (stop !== null) readStop();
+    lookAgain(polls % pollsPerWholeLook === 0 ? 0 : clock.now() - lateMs);
     lane.wake();
     cancelPoll = clock.after(pollMs, poll);
   }
 
-  function isDue(now: number): boolean {
-    return more || (dueAt !== null && dueAt <= now);
+  function lookAgain(from: number): void {
+    window.lookFrom(from);
+    stop.lookAgain();
   }
 
   return {
@@ -265,75 +120,138 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
         run();
       } finally {
         // Of a store of this process, nothing is sent later than in the turn in which it was loaded.
-        if (!isShared) unload();
+        if (!isShared) ready.unload();
       }
     },
     /** The next delivery due at `now` (unix ms); null when none is loaded. The lane is woken when one comes, or at `nextDueAt`. */
     peek(now: number): StoredDelivery | null {
-      if (isLost || isResting) return null;
+      if (isLost || reads.isResting()) return null;
       for (;;) {
-        const first = ready[0];
-        if (first !== undefined && now - first.loadedAt < freshMs) return first.delivery;
-        unload();
-        if (!looking && window.length <= (isShared ? windowLow : 0) && isDue(now)) look(now);
-        if (loading || window.length === 0) return null;
+        const first = ready.first(now);
+        if (first !== null) return first;
+        ready.unload();
+        window.fill(now);
+        if (ready.isLoading() || window.isEmpty()) return null;
         load(now);
-        if (loading) return null;
+        if (ready.isLoading()) return null;
       }
     },
     /** Takes out the peeked delivery, whose attempt starts. `settle` or `putBack` must follow. */
     start(): void {
-      const started = ready.shift()?.delivery;
+      const started = ready.take();
       if (started === undefined) return;
       inFlight.set(started.event, started);
-      if (isShared && !loading && window.length > 0 && ready.length < ahead() / 2) load(clock.now());
+      if (isShared && !ready.isLoading() && !window.isEmpty() && ready.count() < ahead() / 2) load(clock.now());
     },
     /** Writes the outcome of the attempt; resolves once it is durable. May be called again after it rejected. */
     async settle(settlement: Settlement): Promise<void> {
       const { event, settled: to, at } = settlement;
       const delivery = inFlight.get(event);
       if (delivery === undefined) throw new Error(`event ${event} is settled without an attempt`);
-      if (settlement.stop !== undefined) {
-        stops += 1;
-        stop = settlement.stop;
-      }
+      if (settlement.stop !== undefined) stop.begin(settlement.stop);
       const outcome = await store.settle({ ...settlement, delivery, lease });
       settled += 1;
       inFlight.delete(event);
-      known.delete(event);
+      window.forget(event);
       if (outcome.result === "lost") {
         isLost = true;
         return;
       }
-      if (to.to === "waiting") expect(to.nextAt);
-      else if (outcome.result === "settled" && outcome.released !== null) offer(outcome.released);
+      if (to.to === "waiting") window.expect(to.nextAt);
+      else if (outcome.result === "settled" && outcome.released !== null) window.offer(outcome.released);
       // A repeated settlement does not know what the first one released.
-      if (outcome.result === "late") lookFrom(at);
+      if (outcome.result === "late") window.lookFrom(at);
     },
     /** The attempt did not count: the delivery waits as before. */
     putBack(event: number): void {
       const delivery = inFlight.get(event);
       inFlight.delete(event);
-      known.delete(event);
-      lookFrom(delivery?.dueAt ?? 0);
+      window.forget(event);
+      window.lookFrom(delivery?.dueAt ?? 0);
     },
     /** Nothing starts for a while: nothing stays loaded until the next `peek`. */
-    rest: unload,
-    /** A delivery becomes due. */
-    offer,
+    rest: ready.unload,
+    offer: window.offer,
     /** The store was changed from outside this lane. */
-    lookAgain(): void {
-      lookFrom(clock.now() - lateMs);
-      if (stop !== null) readStop();
-    },
+    lookAgain: (): void => lookAgain(clock.now() - lateMs),
     /** Unix ms at which to `peek` again; null: not before the lane is woken, as by an answer that is awaited. */
-    nextDueAt: () => dueAt,
+    nextDueAt: window.dueAt,
     /** Why the destination is stopped; null when it is not. */
-    stopReason: () => stop,
+    stopReason: stop.reason,
     /** After the last attempt was settled or put back. */
     close(): void {
       cancelPoll();
-      cancelRest();
+      reads.close();
+    },
+  };
+}
+
+type Read = (taken: readonly QueuePlace[], done: (found: readonly QueuedDelivery[]) => void, undone: () => void) => void;
+
+/** Deliveries that are taken from the window and loaded, until they start or go back to it. `read` asks the store. */
+function createLoaded(window: DueWindow, read: Read) {
+  let ready: { readonly delivery: QueuedDelivery; readonly loadedAt: number }[] = [];
+  let isLoading = false;
+
+  return {
+    count: () => ready.length,
+    isLoading: () => isLoading,
+    first(now: number): QueuedDelivery | null {
+      const first = ready[0];
+      return first !== undefined && now - first.loadedAt < freshMs ? first.delivery : null;
+    },
+    take: (): QueuedDelivery | undefined => ready.shift()?.delivery,
+    load(now: number, most: number): void {
+      const taken = window.take(most);
+      isLoading = true;
+      read(
+        taken,
+        (found) => {
+          isLoading = false;
+          let next = 0;
+          for (const { event } of taken) {
+            const delivery = found[next]?.event === event ? found[next++] : undefined;
+            if (delivery !== undefined && delivery.dueAt <= now) ready.push({ delivery, loadedAt: now });
+            else {
+              // It waits for later, or not any more.
+              window.forget(event);
+              if (delivery !== undefined) window.expect(delivery.dueAt);
+            }
+          }
+        },
+        () => {
+          isLoading = false;
+          window.putBack(taken);
+        },
+      );
+    },
+    /** What is loaded waits in the window again. */
+    unload(): void {
+      if (ready.length === 0) return;
+      window.putBack(ready.map(({ delivery: { lane, event, dueAt } }) => ({ lane, event, at: dueAt })));
+      ready = [];
+    },
+  };
+}
+
+/** Why the destination is stopped. `read` asks the store. */
+function createStop(initial: string | null, read: (done: (reason: string | null) => void) => void) {
+  let stop = initial;
+  /** Counts changes, because an answer of the store may be older. */
+  let changes = 0;
+  return {
+    reason: () => stop,
+    begin(reason: string): void {
+      changes += 1;
+      stop = reason;
+    },
+    /** An operator may have ended it. */
+    lookAgain(): void {
+      if (stop === null) return;
+      const before = changes;
+      read((reason) => {
+        if (before === changes) stop = reason;
+      });
     },
   };
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
-import { createLane, type LaneHooks, noNotes } from "../../../src/deliver/lane.ts";
+import type { LaneHooks } from "../../../src/deliver/hooks.ts";
+import { createLane, noNotes } from "../../../src/deliver/lane.ts";
 import { createReadyQueue, type DeliveryStore, type QueueOf } from "../../../src/deliver/ready-queue.ts";
 import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/settings.ts";
 import type { DeliverySubject, RouteNotes, Settlement, StoredDelivery } from "../../../src/model/delivery.ts";

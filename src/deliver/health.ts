@@ -1,0 +1,134 @@
+import type { BreakerState, Failing, Slow } from "../model/breaker.ts";
+import type { AttemptResult, OpenNote, RouteNotes, Settlement } from "../model/delivery.ts";
+import { breakerVerdict } from "./breaker.ts";
+import { type Decision, pauseOf } from "./decide.ts";
+import type { AttemptReport, LaneHooks } from "./hooks.ts";
+import { type DestinationSession, openSession, type SessionParts } from "./session.ts";
+import { breakerName, type LaneSettings } from "./settings.ts";
+
+export interface HealthState {
+  readonly breaker: BreakerState;
+  /** Unix ms until which the destination asked for a pause; null without one. */
+  readonly pausedUntil: number | null;
+  /** Unix ms until which the breaker is open; null unless open. */
+  readonly openUntil: number | null;
+  /** Null: the last attempt delivered, or none is known. */
+  readonly failing: Failing | null;
+  /** Deliveries in a row that took more than `slowShare` of the timeout. Null: the last one did not. */
+  readonly slow: Slow | null;
+}
+
+/** Slower attempts than this share of the destination's timeout are half way to failing. */
+const slowShare = 0.5;
+
+interface HealthParts extends SessionParts {
+  readonly hooks: Pick<LaneHooks, "paused" | "stopped" | "breakerMoved">;
+}
+
+export type Health = ReturnType<typeof createHealth>;
+
+/** How a route's destination is: its breaker and pause, how the last attempts went, and what the store has of it. */
+export function createHealth(initial: LaneSettings, parts: HealthParts, notes: RouteNotes) {
+  const { clock, hooks } = parts;
+  const route = initial.name;
+  /** What is stored, as far as this lane knows. */
+  let stored = notes;
+  let session = openSession(initial, parts, stored);
+  let failing = notes.failing;
+  let slow: Slow | null = null;
+  /** Whether the store has it. Only a change is written, so a delivery costs nothing more. */
+  let isFailingStored = failing !== null;
+
+  function recordDecision({ decision, outcome }: AttemptReport, { to }: LaneSettings): void {
+    if (decision.kind === "delivered") {
+      failing = null;
+      slow = outcome.tookMs > slowShare * to.timeout ? onceMore(slow, clock.now()) : null;
+    } else if (decision.kind !== "interrupted") {
+      failing = { ...onceMore(failing, clock.now()), cause: causeOf(outcome.result) };
+    }
+  }
+
+  /** Reports a breaker that opened or closed. Half-open is not reported, because time alone causes it. */
+  function noticeBreaker(of: DestinationSession): void {
+    const state = of.breaker.state();
+    if (state === of.seen) return;
+    of.seen = state;
+    if (state !== "half-open" && of === session) hooks.breakerMoved(route, state);
+  }
+
+  function pause({ breaker, time }: DestinationSession, until: number): boolean {
+    const wasPaused = breaker.pausedUntil() > time.now();
+    breaker.pause(time.now() + until - clock.now());
+    return !wasPaused;
+  }
+
+  /** What a settlement stores of the breaker: only a change, and only one of the present settings. */
+  function changeOfBreaker(on: DestinationSession): { readonly opened?: OpenNote | null } {
+    const opened = on.breaker.opened();
+    const until = opened === null ? undefined : on.time.toUnix(opened.until);
+    if (on !== session || until === stored.opened?.until) return {};
+    return { opened: opened === null || until === undefined ? null : { breaker: breakerName(on.settings), until, pause: opened.pause } };
+  }
+
+  return {
+    /** The destination under the present settings. */
+    session: () => session,
+    reconfigure(settings: LaneSettings): void {
+      session = openSession(settings, parts, stored);
+      failing = null;
+      slow = null;
+    },
+    /** An attempt ended, perhaps under earlier settings. */
+    record(on: DestinationSession, report: AttemptReport): void {
+      const { decision, outcome } = report;
+      noticeBreaker(on);
+      on.breaker.record(decision.kind === "interrupted" ? "neutral" : breakerVerdict(outcome.result));
+      noticeBreaker(on);
+      recordDecision(report, on.settings);
+      const until = pauseOf(decision);
+      if (until !== null && pause(on, until) && on === session) hooks.paused(route, until);
+      if (decision.kind === "stop") hooks.stopped(route, decision.reason);
+    },
+    /** What the settlement of an attempt stores of it: what changed. */
+    changes(on: DestinationSession, decision: Decision): Pick<Settlement, "pause" | "opened" | "failing"> {
+      const until = pauseOf(decision);
+      const paused = until === null ? {} : { pause: { breaker: breakerName(on.settings), until } };
+      const standing = failing === null && !isFailingStored ? {} : { failing };
+      isFailingStored = failing !== null;
+      const changed = { ...paused, ...changeOfBreaker(on) };
+      stored = { ...stored, ...changed };
+      return { ...changed, ...standing };
+    },
+    /** Whether there is something that an operator can have ended. */
+    isHeldUp: () => session.breaker.pausedUntil() > session.time.now() || session.breaker.state() !== "closed",
+    /** An operator ended a stored pause, perhaps through another process. */
+    follow(next: RouteNotes): void {
+      const isEnded = (stored.pause !== null || stored.opened !== null) && next.pause === null && next.opened === null;
+      stored = next;
+      if (isEnded) session.breaker.tryNow();
+    },
+    /** An operator wants an attempt now. True when a pause or an open breaker prevented it. */
+    tryNow(): boolean {
+      stored = { ...stored, pause: null, opened: null };
+      return session.breaker.tryNow();
+    },
+    state(): HealthState {
+      const { breaker, time } = session;
+      const [pausedUntil, openUntil] = [breaker.pausedUntil(), breaker.openUntil()];
+      return {
+        breaker: breaker.state(),
+        pausedUntil: pausedUntil > time.now() ? time.toUnix(pausedUntil) : null,
+        openUntil: openUntil === null ? null : time.toUnix(openUntil),
+        failing,
+        slow,
+      };
+    },
+  };
+}
+
+const onceMore = (before: Slow | null, now: number): Slow => ({ since: before?.since ?? now, attempts: (before?.attempts ?? 0) + 1 });
+
+function causeOf(result: AttemptResult): string {
+  if (result.kind === "failed") return result.error;
+  return result.kind === "answered" ? String(result.status) : "";
+}
