@@ -4,7 +4,7 @@ import { answerOr } from "../inspect/count.ts";
 import type { BreakerView } from "../model/breaker.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention } from "../model/overview.ts";
-import type { Gauges, ServiceGauges } from "../observe/metrics.ts";
+import type { Gauges, ServiceGauges } from "../observe/gauges.ts";
 import { type CallCap, callPriorities } from "../service/admission.ts";
 import { stopReasons } from "../service/limits/account.ts";
 import type { LimiterState } from "../service/limits/limiter.ts";
