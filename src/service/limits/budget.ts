@@ -1,4 +1,13 @@
-import { type BudgetAnswer, type Budgets, type Limits, limitsFrom, type SlotKind, type StoredStop, slotKinds } from "../../model/budget.ts";
+import {
+  type BudgetAnswer,
+  type BudgetRequest,
+  type Budgets,
+  type Limits,
+  limitsFrom,
+  type SlotKind,
+  type StoredStop,
+  slotKinds,
+} from "../../model/budget.ts";
 import type { Clock, SteadyTime } from "../../model/clock.ts";
 import { uuidv7 } from "../../model/ids.ts";
 import type { CallCap } from "../admission.ts";
@@ -85,54 +94,35 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
   const process = uuidv7(clock.now());
   const slots = createSlots(noLimits, graceMs);
   const state = createAccountState(plan());
-  /** The stops that are stored, or will be with the next step. */
-  let noted = seen(state);
+  const news = createStopNews({ state, plan, clock, time });
   let caps = parts.caps;
   let limits = noLimits;
   let othersUsed = noLimits;
   let version = 0;
-  let news = new Map<QuotaReason, StoredStop | null>();
   /** Steady ms. */
   let trustedUntil = Number.NEGATIVE_INFINITY;
   let lookedAt = Number.NEGATIVE_INFINITY;
   let knownFrom = Number.NEGATIVE_INFINITY;
   let askFrom = Number.NEGATIVE_INFINITY;
-  let running: Promise<boolean> = Promise.resolve(true);
-  let next: Promise<boolean> | null = null;
-  let isStepping = false;
-  let timer: { readonly at: number; readonly cancel: () => void } | null = null;
   let isClosed = false;
+  const steps = createSteps(clock, time, stepOnce);
 
   const isTrusted = (): boolean => time.now() < trustedUntil;
   const capLimits = (): Limits => ({ ...limitsOf(caps), ...atOnce });
   const applyLimits = (): void => slots.setLimits(isTrusted() ? least(limits, capLimits()) : noLimits, time.now());
 
-  /** A step that includes all changes of this turn of the event loop. One runs at a time. False: it failed. */
-  function step(): Promise<boolean> {
-    next ??= running.then(() => {
-      next = null;
-      isStepping = true;
-      running = stepOnce();
-      return running;
-    });
-    return next;
-  }
-
-  async function stepOnce(): Promise<boolean> {
-    cancelTimer();
+  async function stepOnce(): Promise<() => boolean> {
     const at = time.now();
     const used = slots.used(at);
     const total = capLimits();
-    const demand = isClosed ? { need: noLimits, want: noLimits } : demandOf(used, total);
+    const demand = isClosed ? { need: noLimits, want: noLimits } : demandOf({ used, total, limits, waiting, inFlight: parts.inFlight() });
     const spare = (cap: number, n: number) => (n > 0 ? Math.ceil(cap / 10) : 0);
     const keep = limitsFrom((kind) => Math.max(used[kind], Math.min(limits[kind], used[kind] + spare(total[kind], demand.need[kind]))));
     limits = isTrusted() && !isClosed ? least(limits, keep) : noLimits;
     applyLimits();
-    const sent = news;
-    news = new Map();
-    let answer: BudgetAnswer;
+    const sent = news.take();
     try {
-      answer = await budgets.step({
+      const answer = await budgets.step({
         process,
         caps: total,
         used,
@@ -141,101 +131,44 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
         leaseMs: isClosed ? 0 : leaseMs,
         countsMs: (isClosed ? 0 : tookMs) + graceMs + windowMs,
         version,
-        news: sent.size === 0 ? null : { plan: plan(), stops: Object.fromEntries(sent) },
+        news: sent,
       });
+      return () => apply(answer, demand.need, at);
     } catch {
-      isStepping = false;
-      news = new Map([...sent, ...news]);
-      knownFrom = time.now() + retryMs;
-      applyLimits();
-      if (!isTrusted()) lost();
-      if (isBusy()) later(knownFrom);
-      return false;
+      return () => {
+        news.putBack(sent);
+        knownFrom = time.now() + retryMs;
+        applyLimits();
+        if (!isTrusted()) lost();
+        if (isBusy()) steps.at(knownFrom);
+        return false;
+      };
     }
-    isStepping = false;
-    const wasMet = slotKinds.every((kind) => answer.limits[kind] >= demand.need[kind]);
+  }
+
+  function apply(answer: BudgetAnswer, need: Limits, at: number): true {
+    const wasMet = slotKinds.every((kind) => answer.limits[kind] >= need[kind]);
     limits = answer.limits;
     othersUsed = answer.othersUsed;
     lookedAt = time.now();
     trustedUntil = isClosed ? Number.NEGATIVE_INFINITY : at + trustedMs;
     askFrom = lookedAt + (wasMet ? askAgainMs.met : askAgainMs.unmet);
     version = answer.version;
-    if (answer.stops?.plan === plan()) adopt(answer.stops.stops);
+    if (answer.stops?.plan === plan()) news.adopt(answer.stops.stops);
     applyLimits();
     changed();
-    if (isBusy()) later(lookedAt + beatMs);
+    if (isBusy()) steps.at(lookedAt + beatMs);
     return true;
   }
 
-  /** What calls in flight, recent and waiting ones need; and with that much again, it need not ask soon. */
-  function demandOf(used: Limits, total: Limits): { need: Limits; want: Limits } {
-    const waits = limitsFrom((kind) => callKinds.reduce((sum, one) => sum + (slotKindsOf(one).includes(kind) ? waiting(one) : 0), 0));
-    const busy = limitsFrom((kind) => used[kind] + waits[kind]);
-    const more = (n: number, cap: number): number => (n === 0 ? 0 : Math.min(cap, 2 * n + Math.ceil(cap / 20)));
-    const interactive = more(busy.interactive, total.interactive);
-    const { now, most } = parts.inFlight();
-    // Calls that were refused hold slots, too.
-    const calls = used.calls - now.all + Math.min(now.all + waits.calls, most.all);
-    const otherCalls = used.otherCalls - now.others + Math.min(now.others + waits.otherCalls, most.others);
-    // With a small part, these would also go slowly.
-    const paced = (kind: SlotKind): number =>
-      more(waits[kind] > 0 ? 2 * busy[kind] + Math.ceil(total[kind] / 10) : busy[kind], total[kind]);
-    const want = {
-      requests: Math.min(total.requests, more(busy.requests - busy.interactive, total.requests) + interactive),
-      messages: paced("messages"),
-      interactive,
-      poll: paced("poll"),
-      calls: calls + (busy.requests > 0 ? 2 : 0),
-      otherCalls: otherCalls + (busy.interactive > 0 ? 2 : 0),
-    };
-    const needed = { ...busy, calls, otherCalls };
-    const isShort = (kind: SlotKind): boolean => waits[kind] > 0 && (used[kind] >= limits[kind] || isPaced(kind));
-    return { need: limitsFrom((kind) => (isShort(kind) ? Math.max(want[kind], needed[kind]) : needed[kind])), want };
-  }
-
   const isBusy = (): boolean =>
-    !isClosed && (news.size > 0 || slotKinds.some((kind) => limits[kind] > 0) || callKinds.some((kind) => waiting(kind) > 0));
+    !isClosed && (news.isAny() || slotKinds.some((kind) => limits[kind] > 0) || callKinds.some((kind) => waiting(kind) > 0));
 
   function ask(): void {
     // The answer of a step triggers the next look.
-    if (next !== null || isStepping) return;
-    if (time.now() < askFrom) later(askFrom);
-    else if (time.now() >= knownFrom) void step();
-  }
-
-  function later(at: number): void {
-    if (isClosed || (timer !== null && timer.at <= at)) return;
-    cancelTimer();
-    timer = { at, cancel: clock.after(Math.max(0, at - time.now()), () => void step()) };
-  }
-
-  function cancelTimer(): void {
-    timer?.cancel();
-    timer = null;
-  }
-
-  /** Takes over the stops that are stored, where this process has no news of them. */
-  function adopt(stored: Readonly<Record<string, StoredStop>>): void {
-    holdToPlan(state, plan());
-    for (const reason of quotaReasons) {
-      if (news.has(reason)) continue;
-      const stop = stored[reason];
-      const until = (at: number) => at - clock.now() + time.now();
-      state.quotas[reason] =
-        stop === undefined ? null : { ...stop, until: until(stop.until), probeUntil: state.quotas[reason]?.probeUntil ?? 0 };
-    }
-    noted = seen(state);
-  }
-
-  function learned(): void {
-    const now = seen(state);
-    for (const [place, reason] of quotaReasons.entries()) {
-      if (noted[place] === now[place]) continue;
-      const stop = storedOf(state, reason);
-      news.set(reason, stop && { ...stop, until: time.toUnix(stop.until) });
-    }
-    noted = now;
-    if (news.size > 0) void step();
+    if (steps.isWaiting() || steps.isRunning()) return;
+    if (time.now() < askFrom) steps.at(askFrom);
+    else if (time.now() >= knownFrom) void steps.run();
   }
 
   return {
@@ -259,16 +192,150 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
     },
     state,
     newest: slots.newest,
-    learned,
+    learned() {
+      if (news.learned()) void steps.run();
+    },
     isKnown: () => isTrusted() || time.now() >= knownFrom,
     refresh() {
-      if (next === null && time.now() - lookedAt >= freshMs && time.now() >= knownFrom) void step();
+      if (!steps.isWaiting() && time.now() - lookedAt >= freshMs && time.now() >= knownFrom) void steps.run();
     },
-    stored: step,
+    stored: steps.run,
     close() {
       isClosed = true;
-      cancelTimer();
-      if (lookedAt > Number.NEGATIVE_INFINITY) void step();
+      steps.close();
+      if (lookedAt > Number.NEGATIVE_INFINITY) void steps.run();
+    },
+  };
+}
+
+/** Runs `stepOnce`, one at a time, and then what it resolves with. It must not reject. */
+function createSteps(clock: Clock, time: SteadyTime, stepOnce: () => Promise<() => boolean>) {
+  let running: Promise<boolean> = Promise.resolve(true);
+  let next: Promise<boolean> | null = null;
+  let isRunning = false;
+  let isClosed = false;
+  let timer: { readonly at: number; readonly cancel: () => void } | null = null;
+
+  function cancel(): void {
+    timer?.cancel();
+    timer = null;
+  }
+
+  async function begin(): Promise<boolean> {
+    next = null;
+    isRunning = true;
+    cancel();
+    const apply = await stepOnce();
+    isRunning = false;
+    return apply();
+  }
+
+  /** A step that includes all changes of this turn of the event loop. False: it failed. */
+  function run(): Promise<boolean> {
+    next ??= running.then(() => {
+      running = begin();
+      return running;
+    });
+    return next;
+  }
+
+  return {
+    run,
+    isWaiting: () => next !== null,
+    isRunning: () => isRunning,
+    /** The next step is due then (steady ms), unless one is due earlier. */
+    at(due: number): void {
+      if (isClosed || (timer !== null && timer.at <= due)) return;
+      cancel();
+      timer = { at: due, cancel: clock.after(Math.max(0, due - time.now()), () => void run()) };
+    },
+    close(): void {
+      isClosed = true;
+      cancel();
+    },
+  };
+}
+
+interface Demand {
+  readonly used: Limits;
+  readonly total: Limits;
+  /** The part that this process has. */
+  readonly limits: Limits;
+  readonly waiting: (kind: CallKind) => number;
+  readonly inFlight: { readonly now: InFlight; readonly most: InFlight };
+}
+
+/** What calls in flight, recent and waiting ones need; and with that much again, the process need not ask soon. */
+function demandOf({ used, total, limits, waiting, inFlight: { now, most } }: Demand): { need: Limits; want: Limits } {
+  const waits = limitsFrom((kind) => callKinds.reduce((sum, one) => sum + (slotKindsOf(one).includes(kind) ? waiting(one) : 0), 0));
+  const busy = limitsFrom((kind) => used[kind] + waits[kind]);
+  const more = (n: number, cap: number): number => (n === 0 ? 0 : Math.min(cap, 2 * n + Math.ceil(cap / 20)));
+  const interactive = more(busy.interactive, total.interactive);
+  // Calls that were refused hold slots, too.
+  const calls = used.calls - now.all + Math.min(now.all + waits.calls, most.all);
+  const otherCalls = used.otherCalls - now.others + Math.min(now.others + waits.otherCalls, most.others);
+  // With a small part, these would also go slowly.
+  const paced = (kind: SlotKind): number => more(waits[kind] > 0 ? 2 * busy[kind] + Math.ceil(total[kind] / 10) : busy[kind], total[kind]);
+  const want = {
+    requests: Math.min(total.requests, more(busy.requests - busy.interactive, total.requests) + interactive),
+    messages: paced("messages"),
+    interactive,
+    poll: paced("poll"),
+    calls: calls + (busy.requests > 0 ? 2 : 0),
+    otherCalls: otherCalls + (busy.interactive > 0 ? 2 : 0),
+  };
+  const needed = { ...busy, calls, otherCalls };
+  const isShort = (kind: SlotKind): boolean => waits[kind] > 0 && (used[kind] >= limits[kind] || isPaced(kind));
+  return { need: limitsFrom((kind) => (isShort(kind) ? Math.max(want[kind], needed[kind]) : needed[kind])), want };
+}
+
+interface NewsParts {
+  readonly state: AccountState;
+  readonly plan: () => string;
+  readonly clock: Clock;
+  readonly time: SteadyTime;
+}
+
+/** What this process learned of the stops of quotas, and has not stored yet. */
+function createStopNews({ state, plan, clock, time }: NewsParts) {
+  /** The stops that are stored, or will be with the next step. */
+  let noted = seen(state);
+  let news = new Map<QuotaReason, StoredStop | null>();
+
+  return {
+    isAny: () => news.size > 0,
+    /** Compares the state with what is noted. True: there are news. */
+    learned(): boolean {
+      const now = seen(state);
+      for (const [place, reason] of quotaReasons.entries()) {
+        if (noted[place] === now[place]) continue;
+        const stop = storedOf(state, reason);
+        news.set(reason, stop && { ...stop, until: time.toUnix(stop.until) });
+      }
+      noted = now;
+      return news.size > 0;
+    },
+    take(): BudgetRequest["news"] {
+      if (news.size === 0) return null;
+      const stops = Object.fromEntries(news);
+      news = new Map();
+      return { plan: plan(), stops };
+    },
+    /** They could not be stored. */
+    putBack(taken: BudgetRequest["news"]): void {
+      if (taken !== null) news = new Map([...(Object.entries(taken.stops) as [QuotaReason, StoredStop | null][]), ...news]);
+    },
+    /** Takes over the stops that are stored, where this process has no news of them. */
+    adopt(stored: Readonly<Record<string, StoredStop>>): void {
+      holdToPlan(state, plan());
+      for (const reason of quotaReasons) {
+        if (news.has(reason)) continue;
+        const stop = stored[reason];
+        const until = (at: number) => at - clock.now() + time.now();
+        state.quotas[reason] =
+          stop === undefined ? null : { ...stop, until: until(stop.until), probeUntil: state.quotas[reason]?.probeUntil ?? 0 };
+      }
+      noted = seen(state);
     },
   };
 }

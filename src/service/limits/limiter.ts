@@ -1,6 +1,5 @@
 import type { Budgets } from "../../model/budget.ts";
-import type { Clock } from "../../model/clock.ts";
-import { createSteadyTime } from "../../model/clock.ts";
+import { type Clock, createSteadyTime, type SteadyTime } from "../../model/clock.ts";
 import {
   type Admission,
   type CallCap,
@@ -16,8 +15,8 @@ import type { Plan } from "../settings.ts";
 import { createAccountState, type Identity, keyOf, type QuotaReason, quotaReasons, type StopReason, stopReasons } from "./account.ts";
 import { type AccountPart, createBudgetedAccount } from "./budget.ts";
 import { type Caps, learnCaps, planCaps, planId, shareOf } from "./caps.ts";
-import { type CallKind, createCallQueue, createSlots, limitsOf, type SlotEnd } from "./slots.ts";
-import { coveringReasons, createStops, type StopState } from "./stops.ts";
+import { type CallKind, type CallQueue, createCallQueue, createSlots, limitsOf, type SlotEnd } from "./slots.ts";
+import { coveringReasons, createStops, type StopState, type Stops } from "./stops.ts";
 
 /** The account's caps, by plan or in numbers, and the relay's share of them (more than 0, at most 1). */
 export type Allowance = ({ readonly plan: Plan } | { readonly caps: Caps }) & { readonly share: number } & {
@@ -115,91 +114,40 @@ const othersTookMs = 10_000;
  * O(1) amortized per call; idle while no calls wait.
  */
 export function createLimiter(options: LimiterOptions): Limiter {
-  const { clock, graceMs = 30_000, atOnce = defaultConcurrency, hooks = {} } = options;
+  const { clock, graceMs = 30_000, atOnce = defaultConcurrency, hooks = {}, budgets } = options;
   const time = createSteadyTime(clock);
   let allowance: Allowance = options;
   const identity = (): Identity => identityOf(allowance);
-  const account = options.budgets === undefined ? ownAccount() : budgetedAccount(options.budgets);
+  const inFlight = createInFlight(atOnce, () => keyOf(state, identity().key).isProven);
+  const caps = shareOf(capsOf(options), options.share);
+  const account: AccountPart =
+    budgets === undefined
+      ? createOwnAccount({ clock, time, graceMs, caps, recent: options.recent ?? [] }, identity().plan)
+      : createBudgetedAccount({
+          budgets,
+          clock,
+          time,
+          graceMs,
+          tookMs: othersTookMs,
+          caps,
+          plan: () => identity().plan,
+          waiting: ({ cap, priority }) => queue.waiting(cap, priority),
+          inFlight: inFlight.facts,
+          changed: applyLearned,
+          lost: () => line.turnAway("unknown"),
+        });
   const { slots, state, newest } = account;
   const stops = createStops({ time, state, newest, identity });
   const queue = createCallQueue({ clock, time, readyAt });
-  /** Calls that wait. `turnAway` rejects one and removes it from the queue. */
-  const waiting = new Set<{ readonly operation: CallOperation; turnAway(reason: StopReason | "unknown"): void }>();
+  const line = createLine({ account, stops, queue, hooks, permitFor });
   /** Stops as of the last check. */
   let inForce = stops.state();
-  let sendsInFlight = 0;
-  let othersInFlight = 0;
-  /** Limits calls other than sends, because a service that hangs on polls would otherwise block sends too. */
-  const mostOthers = atOnce - Math.ceil(atOnce / 4);
-
-  function ownAccount(): AccountPart {
-    let caps = shareOf(capsOf(options), options.share);
-    const own = createSlots(limitsOf(caps), graceMs);
-    const now = clock.now();
-    for (const { at, ...kind } of (options.recent ?? []).toSorted((a, b) => a.at - b.at)) {
-      own.count(kind, time.now() + Math.min(at, now) + othersTookMs - now);
-    }
-    return {
-      slots: {
-        ...own,
-        setCaps(next) {
-          caps = next;
-          own.setLimits(limitsOf(next), time.now());
-        },
-        used: (cap, at) => own.used(at)[cap],
-        limit: (cap) => caps[cap],
-      },
-      state: createAccountState(identity().plan),
-      newest: own.newest,
-      learned: () => {},
-      isKnown: () => true,
-      refresh: () => {},
-      stored: async () => true,
-      close: () => {},
-    };
-  }
-
-  function budgetedAccount(budgets: Budgets): AccountPart {
-    return createBudgetedAccount({
-      budgets,
-      clock,
-      time,
-      graceMs,
-      tookMs: othersTookMs,
-      caps: shareOf(capsOf(options), options.share),
-      plan: () => identity().plan,
-      waiting: ({ cap, priority }) => queue.waiting(cap, priority),
-      inFlight() {
-        const most = mostInFlight();
-        return {
-          now: { all: sendsInFlight + othersInFlight, others: othersInFlight },
-          most: { all: most, others: Math.min(most, mostOthers) },
-        };
-      },
-      changed: applyLearned,
-      lost: () => turnAway("unknown"),
-    });
-  }
-
-  /** Rejects the waiting calls that the reason covers. */
-  function turnAway(reason: StopReason | "unknown"): void {
-    for (const call of [...waiting]) {
-      if (!isQuotaReason(reason) || coveringReasons(call.operation).includes(reason)) call.turnAway(reason);
-    }
-  }
-
-  const mostInFlight = (): number => (keyOf(state, identity().key).isProven ? atOnce : Math.min(atOnce, unprovenCalls));
-  const heldUntil = ({ cap }: CallKind): number => {
-    const { requests, messages } = state.holds;
-    return Math.max(requests.until, cap === "messages" ? messages.until : 0);
-  };
 
   function readyAt(kind: CallKind, now: number): number {
     // Look again when a call ends.
-    if (sendsInFlight + othersInFlight >= mostInFlight() || (kind.priority !== "send" && othersInFlight >= mostOthers)) {
-      return Number.POSITIVE_INFINITY;
-    }
-    const held = heldUntil(kind);
+    if (inFlight.isFull(kind)) return Number.POSITIVE_INFINITY;
+    const { requests, messages } = state.holds;
+    const held = Math.max(requests.until, kind.cap === "messages" ? messages.until : 0);
     return held > now ? held : slots.readyAt(kind, now);
   }
 
@@ -207,32 +155,21 @@ export function createLimiter(options: LimiterOptions): Limiter {
   function applyLearned(): void {
     const before = inForce;
     inForce = stops.state();
-    for (const reason of stopReasons) if (inForce[reason] !== null && !wasInForce(reason, before)) turnAway(reason);
+    for (const reason of stopReasons) if (inForce[reason] !== null && !wasInForce(reason, before, clock.now())) line.turnAway(reason);
     queue.dispatch();
-  }
-
-  /** A block ends by time alone, the other stops only by an answer or an operator. */
-  function wasInForce(reason: StopReason, before: StopState): boolean {
-    const until = before[reason];
-    return until !== null && (reason !== "blocked" || until > clock.now());
-  }
-
-  function countInFlight({ priority }: CallRequest, by: 1 | -1): void {
-    if (priority === "send") sendsInFlight += by;
-    else othersInFlight += by;
   }
 
   function permitFor(call: CallRequest, probes: readonly StopReason[]): Permit {
     const { cap, operation, priority } = call;
     hooks.dispatched?.({ cap, priority, at: clock.now() });
-    countInFlight(call, 1);
+    inFlight.count(call, 1);
     const slot = slots.take(call, time.now());
     let isSettled = false;
     return {
       settle(outcome) {
         if (isSettled) return;
         isSettled = true;
-        countInFlight(call, -1);
+        inFlight.count(call, -1);
         const now = time.now();
         slots.end(slot, now, endOf(outcome), outcome.type === "unauthenticated" || outcome.type === "blocked");
         const ended = { call: { number: slot.number, probes }, operation, outcome, now, wallNow: clock.now() };
@@ -249,23 +186,125 @@ export function createLimiter(options: LimiterOptions): Limiter {
     };
   }
 
+  function resume(anotherKey: boolean): readonly QuotaReason[] {
+    const ended = stops.resume(anotherKey);
+    account.learned();
+    applyLearned();
+    return ended;
+  }
+
   function restart(next: Allowance, anotherKey: boolean): void {
     allowance = next;
     slots.setCaps(shareOf(capsOf(allowance), allowance.share));
-    stops.resume(anotherKey);
-    account.learned();
-    applyLearned();
+    resume(anotherKey);
   }
 
+  function capState(cap: CallCap, now: number): CapState {
+    const { until } = state.holds[cap];
+    return {
+      planned: capsOf(allowance)[cap],
+      limit: slots.limit(cap),
+      used: slots.used(cap, now),
+      waiting: { send: queue.waiting(cap, "send"), interactive: queue.waiting(cap, "interactive"), poll: queue.waiting(cap, "poll") },
+      heldUntil: until > now ? time.toUnix(until) : null,
+    };
+  }
+
+  return {
+    enter: line.enter,
+    state() {
+      account.refresh();
+      const now = time.now();
+      return {
+        caps: { requests: capState("requests", now), messages: capState("messages", now) },
+        stops: stops.state(),
+        resources: stops.resources(),
+      };
+    },
+    resume: () => restart(allowance, false),
+    async resumeByOrder() {
+      if (!(await account.stored())) throw capsUnknown();
+      const ended = resume(false);
+      if (!(await account.stored())) throw capsUnknown();
+      return ended;
+    },
+    retune: (next) => restart(next, true),
+    close: account.close,
+  };
+}
+
+interface OwnParts {
+  readonly clock: Clock;
+  readonly time: SteadyTime;
+  readonly graceMs: number;
+  readonly caps: Caps;
+  readonly recent: readonly DispatchedCall[];
+}
+
+/** An account that this process alone uses: it has all slots, and knows all there is to know. */
+function createOwnAccount({ clock, time, graceMs, caps: first, recent }: OwnParts, plan: string): AccountPart {
+  let caps = first;
+  const slots = createSlots(limitsOf(caps), graceMs);
+  const now = clock.now();
+  for (const { at, ...kind } of recent.toSorted((a, b) => a.at - b.at)) {
+    slots.count(kind, time.now() + Math.min(at, now) + othersTookMs - now);
+  }
+  return {
+    slots: {
+      ...slots,
+      setCaps(next) {
+        caps = next;
+        slots.setLimits(limitsOf(next), time.now());
+      },
+      used: (cap, at) => slots.used(at)[cap],
+      limit: (cap) => caps[cap],
+    },
+    state: createAccountState(plan),
+    newest: slots.newest,
+    learned: () => {},
+    isKnown: () => true,
+    refresh: () => {},
+    stored: async () => true,
+    close: () => {},
+  };
+}
+
+/** Calls in flight. Those other than sends are limited, because a service that hangs on polls would otherwise block sends too. */
+function createInFlight(atOnce: number, isProven: () => boolean) {
+  const mostOthers = atOnce - Math.ceil(atOnce / 4);
+  const most = (): number => (isProven() ? atOnce : Math.min(atOnce, unprovenCalls));
+  let sends = 0;
+  let others = 0;
+  return {
+    count({ priority }: CallRequest, by: 1 | -1): void {
+      if (priority === "send") sends += by;
+      else others += by;
+    },
+    isFull: ({ priority }: CallKind): boolean => sends + others >= most() || (priority !== "send" && others >= mostOthers),
+    facts: () => ({ now: { all: sends + others, others }, most: { all: most(), others: Math.min(most(), mostOthers) } }),
+  };
+}
+
+interface LineParts {
+  readonly account: AccountPart;
+  readonly stops: Stops;
+  readonly queue: CallQueue;
+  readonly hooks: LimiterHooks;
+  readonly permitFor: (call: CallRequest, probes: readonly StopReason[]) => Permit;
+}
+
+/** Calls that wait for their permits. A stop turns away those that it covers. */
+function createLine({ account, stops, queue, hooks, permitFor }: LineParts) {
+  const waiting = new Set<{ readonly operation: CallOperation; turnAway(reason: StopReason | "unknown"): void }>();
   const refusal = (reason: StopReason | "unknown") => (reason === "unknown" ? capsUnknown() : stops.refusal(reason));
 
   return {
     // Errors thrown inside become the rejection.
-    enter: (call) =>
+    enter: (call: CallRequest): Promise<Permit> =>
       new Promise((resolve, reject) => {
         const { signal } = call;
         signal?.throwIfAborted();
-        const probes = account.isKnown() ? stops.admit(call.operation) : "unknown";
+        const probes = account.isKnown() ? stops.admit(call.operation) : ("unknown" as const);
         if (typeof probes === "string") {
           hooks.refused?.(probes);
           // In another process, the stop may be over.
@@ -273,7 +312,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
           throw refusal(probes);
         }
         const leave = (): void => {
-          leaveLine();
+          leaveQueue();
           waiting.delete(entry);
           signal?.removeEventListener("abort", giveUp);
         };
@@ -293,45 +332,24 @@ export function createLimiter(options: LimiterOptions): Limiter {
           leave();
           resolve(permitFor(call, probes));
         };
-        const leaveLine = queue.join(call, { go });
+        const leaveQueue = queue.join(call, { go });
         const entry = { operation: call.operation, turnAway };
         waiting.add(entry);
         signal?.addEventListener("abort", giveUp);
         queue.dispatch();
       }),
-    state() {
-      account.refresh();
-      const planned = capsOf(allowance);
-      const { holds } = state;
-      const now = time.now();
-      const capState = (cap: CallCap): CapState => {
-        const { until } = holds[cap];
-        return {
-          planned: planned[cap],
-          limit: slots.limit(cap),
-          used: slots.used(cap, now),
-          waiting: { send: queue.waiting(cap, "send"), interactive: queue.waiting(cap, "interactive"), poll: queue.waiting(cap, "poll") },
-          heldUntil: until > now ? time.toUnix(until) : null,
-        };
-      };
-      return {
-        caps: { requests: capState("requests"), messages: capState("messages") },
-        stops: stops.state(),
-        resources: stops.resources(),
-      };
+    turnAway(reason: StopReason | "unknown"): void {
+      for (const call of [...waiting]) {
+        if (!isQuotaReason(reason) || coveringReasons(call.operation).includes(reason)) call.turnAway(reason);
+      }
     },
-    resume: () => restart(allowance, false),
-    async resumeByOrder() {
-      if (!(await account.stored())) throw capsUnknown();
-      const ended = stops.resume(false);
-      account.learned();
-      applyLearned();
-      if (!(await account.stored())) throw capsUnknown();
-      return ended;
-    },
-    retune: (next) => restart(next, true),
-    close: account.close,
   };
+}
+
+/** A block ends by time alone, the other stops only by an answer or an operator. */
+function wasInForce(reason: StopReason, before: StopState, now: number): boolean {
+  const until = before[reason];
+  return until !== null && (reason !== "blocked" || until > now);
 }
 
 function isQuotaReason(reason: StopReason | "unknown"): reason is QuotaReason {

@@ -219,7 +219,7 @@ interface Waiting {
  * Orders calls by priority, and within a priority by arrival among those that are ready. So a send that waits for the
  * messages cap delays neither an automation run behind it nor a poll.
  */
-interface CallQueue {
+export interface CallQueue {
   /** Joins the end of its line; returns a function that removes it. Call `dispatch` next. */
   join(kind: CallKind, waiting: Waiting): () => void;
   /** Dispatches all ready calls, and sets a timer for the next. Call it after every change that can make a call ready. */

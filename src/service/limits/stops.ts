@@ -29,7 +29,7 @@ export type StopState = Readonly<Record<StopReason, number | null>>;
  *
  * There is no timer: elapsed time takes effect at the next call or read.
  */
-interface Stops {
+export interface Stops {
   /** The stops that a call probes, which are then in flight as probes; none: it is a normal call. Or why it is refused. */
   admit(operation: CallOperation): readonly StopReason[] | StopReason;
   refusal(reason: StopReason): ServiceError;
