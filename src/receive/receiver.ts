@@ -116,10 +116,9 @@ interface Endpoint {
  * per second (bench/ingest).
  */
 export function createReceiver(parts: ReceiverParts): Receiver {
-  const { accepting, now, limits, hooks, arrived } = parts;
-  const badSignatures = createFailureLimit(() => limits.badSignatureLimit);
+  const { now, limits, hooks, arrived } = parts;
   const readBody = createBodyReader({ bodyLimit: limits.bodyLimit, mostHeld: Math.max(roomForBodies, 4 * limits.bodyLimit) });
-  const several = createSeveral({ ...accepting, quarantined: hooks.quarantined });
+  const answers = createAnswers(parts, () => isDraining);
   let endpoints = byName(parts.sources);
   let inFlight = 0;
   let isDraining = false;
@@ -149,7 +148,7 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     const { source } = endpoint;
     const { several: settings } = source;
     if (request.method === "GET" && settings !== undefined) {
-      shakeHands(source, settings, request, response);
+      answers.handshake(source, settings, request, response);
       return true;
     }
     if (request.method !== "POST") return refuse("not-post", false, settings === undefined ? undefined : getOrPost);
@@ -167,7 +166,7 @@ export function createReceiver(parts: ReceiverParts): Receiver {
         // A body in chunks has no known end: closing tells the sender to stop.
         else refuse(result.kind, result.kind === "too-large" && request.headers["transfer-encoding"] !== undefined);
       },
-      bodyLimitOf(source),
+      bodyLimitOf(source, limits.bodyLimit),
     );
     return true;
   }
@@ -180,7 +179,7 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     startedAt: number,
   ): void {
     const at = now();
-    const fail = (error: unknown): void => answerFailure(source.name, response, error);
+    const fail = (error: unknown): void => answers.failure(source.name, response, error);
     let verified: VerifiedRequest;
     try {
       verified = verify({ method: "POST", url: request.url ?? "", headers: request.headers, body, nowMs: at });
@@ -189,54 +188,11 @@ export function createReceiver(parts: ReceiverParts): Receiver {
       fail(error);
       return;
     }
-    if (verified.kind === "refused") refuseSignature(source, verified.reason, request, response, at);
-    else if (verified.kind === "several") takeSeveral(source, verified.read, body.length, response, fail);
-    else if (verified.kind === "quarantined") quarantine(source, verified.body, response, fail);
-    else if (source.mode === "proxy") proxy(source, verified.event, response, fail);
-    else {
-      accepting.event(verified.event).then(({ result }) => {
-        hooks.received(source.name, result);
-        // While draining, each answer closes its connection: a kept-alive one would delay the shutdown.
-        send(response, result === "accepted" ? accepted : duplicate, isDraining);
-      }, fail);
-    }
-  }
-
-  /** Answers 200 whatever the items are: Meta repeats anything else for a week. */
-  function takeSeveral(
-    { name }: InboundSource,
-    read: () => readonly ReceivedItem[],
-    bytes: number,
-    response: ServerResponse,
-    fail: (error: unknown) => void,
-  ): void {
-    several.take(name, bytes, read).then((counts) => {
-      if (counts === null) {
-        hooks.received(name, "overloaded");
-        send(response, refusals.overloaded, isDraining);
-        return;
-      }
-      const { events, quarantined, unassigned } = counts;
-      hooks.received(name, events > 0 ? "accepted" : quarantined > 0 ? "quarantined" : unassigned > 0 ? "unassigned" : "duplicate");
-      send(response, jsonAnswer(200, { status: "accepted", ...counts }), isDraining);
-    }, fail);
-  }
-
-  function shakeHands(source: InboundSource, { verifyTokens }: SeveralSettings, request: IncomingMessage, response: ServerResponse): void {
-    const { isRight, answer } = answerHandshake(request.url ?? "", verifyTokens);
-    if (isRight) {
-      hooks.received(source.name, "handshake");
-      sendEarly(request, response, answer);
-      return;
-    }
-    const { waitSeconds, isLogged } = badSignatures.count(parts.address(request), now());
-    hooks.received(source.name, "refused");
-    hooks.refused(source.name, "wrong-verify-token", isLogged ? parts.address(request) : null);
-    sendEarly(request, response, waitSeconds === null ? answer : tooManyFailures(waitSeconds), waitSeconds !== null);
-  }
-
-  function bodyLimitOf({ several: settings }: InboundSource): number {
-    return settings === undefined ? limits.bodyLimit : Math.max(limits.bodyLimit, formatOf(settings.format).largestBody ?? 0);
+    if (verified.kind === "refused") answers.refusal(source, verified.reason, request, response, at);
+    else if (verified.kind === "several") answers.several(source, verified.read, body.length, response, fail);
+    else if (verified.kind === "quarantined") answers.quarantined(source, verified.body, response, fail);
+    else if (source.mode === "proxy") answers.proxied(source, verified.event, response, fail);
+    else answers.event(source, verified.event, response, fail);
   }
 
   /** The source of a path with a secret behind its name. */
@@ -244,61 +200,6 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     const slash = name.indexOf("/");
     const endpoint = slash === -1 ? undefined : endpoints.get(name.slice(0, slash));
     return endpoint?.source.several?.pathSecrets === undefined ? undefined : endpoint;
-  }
-
-  function refuseSignature(
-    source: InboundSource,
-    reason: SignatureRefusal,
-    request: IncomingMessage,
-    response: ServerResponse,
-    at: number,
-  ): void {
-    const address = parts.address(request);
-    const { waitSeconds, isLogged } = badSignatures.count(address, at);
-    hooks.received(source.name, "refused");
-    if (waitSeconds === null) {
-      hooks.refused(source.name, reason, isLogged ? address : null);
-      send(response, badSignature);
-    } else {
-      send(response, tooManyFailures(waitSeconds), true);
-    }
-  }
-
-  function quarantine(source: InboundSource, body: QuarantinedBody, response: ServerResponse, fail: (error: unknown) => void): void {
-    accepting.quarantine(body).then(() => {
-      hooks.received(source.name, "quarantined");
-      hooks.quarantined(body);
-      send(response, jsonAnswer(202, { status: "quarantined", error: body.error }));
-    }, fail);
-  }
-
-  function proxy(source: InboundSource, event: ReceivedEvent, response: ServerResponse, fail: (error: unknown) => void): void {
-    accepting
-      .proxy(event)
-      .then((answer) => {
-        // A sender that stops reading would otherwise occupy a slot and up to a megabyte forever.
-        response.setTimeout(limits.requestTimeout);
-        send(response, proxiedAnswer(answer));
-        hooks.received(source.name, "proxied");
-      })
-      // Also catches a downstream answer that cannot be sent, such as an invalid header.
-      .catch(fail);
-  }
-
-  function answerFailure(source: string, response: ServerResponse, error: unknown): void {
-    if (error instanceof Error && error.name === "StoreUnavailable") {
-      hooks.received(source, "unavailable");
-      send(response, refusals.unavailable);
-      return;
-    }
-    if (error instanceof RelayError) {
-      hooks.received(source, "proxy-failed");
-      send(response, errorAnswer(error.code, error.message));
-      return;
-    }
-    hooks.received(source, "failed");
-    hooks.failed(source, error);
-    send(response, refusals.failed);
   }
 
   return {
@@ -311,6 +212,109 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     },
     inFlight: () => inFlight,
   };
+}
+
+/** Stores what was verified, and answers. `fail` answers what cannot be stored now. */
+function createAnswers({ accepting, now, address: addressOf, limits, hooks }: ReceiverParts, isDraining: () => boolean) {
+  const badSignatures = createFailureLimit(() => limits.badSignatureLimit);
+  const several = createSeveral({ ...accepting, quarantined: hooks.quarantined });
+  // While draining, each answer closes its connection: a kept-alive one would delay the shutdown.
+  const answer = (response: ServerResponse, text: Answer): void => send(response, text, isDraining());
+
+  return {
+    event({ name }: InboundSource, event: ReceivedEvent, response: ServerResponse, fail: (error: unknown) => void): void {
+      accepting.event(event).then(({ result }) => {
+        hooks.received(name, result);
+        answer(response, result === "accepted" ? accepted : duplicate);
+      }, fail);
+    },
+
+    /** Answers 200 whatever the items are: Meta repeats anything else for a week. */
+    several(
+      { name }: InboundSource,
+      read: () => readonly ReceivedItem[],
+      bytes: number,
+      response: ServerResponse,
+      fail: (error: unknown) => void,
+    ): void {
+      several.take(name, bytes, read).then((counts) => {
+        if (counts === null) {
+          hooks.received(name, "overloaded");
+          answer(response, refusals.overloaded);
+          return;
+        }
+        const { events, quarantined, unassigned } = counts;
+        hooks.received(name, events > 0 ? "accepted" : quarantined > 0 ? "quarantined" : unassigned > 0 ? "unassigned" : "duplicate");
+        answer(response, jsonAnswer(200, { status: "accepted", ...counts }));
+      }, fail);
+    },
+
+    handshake(source: InboundSource, { verifyTokens }: SeveralSettings, request: IncomingMessage, response: ServerResponse): void {
+      const { isRight, answer: text } = answerHandshake(request.url ?? "", verifyTokens);
+      if (isRight) {
+        hooks.received(source.name, "handshake");
+        sendEarly(request, response, text);
+        return;
+      }
+      const { waitSeconds, isLogged } = badSignatures.count(addressOf(request), now());
+      hooks.received(source.name, "refused");
+      hooks.refused(source.name, "wrong-verify-token", isLogged ? addressOf(request) : null);
+      sendEarly(request, response, waitSeconds === null ? text : tooManyFailures(waitSeconds), waitSeconds !== null);
+    },
+
+    refusal(source: InboundSource, reason: SignatureRefusal, request: IncomingMessage, response: ServerResponse, at: number): void {
+      const address = addressOf(request);
+      const { waitSeconds, isLogged } = badSignatures.count(address, at);
+      hooks.received(source.name, "refused");
+      if (waitSeconds === null) {
+        hooks.refused(source.name, reason, isLogged ? address : null);
+        send(response, badSignature);
+      } else {
+        send(response, tooManyFailures(waitSeconds), true);
+      }
+    },
+
+    quarantined(source: InboundSource, body: QuarantinedBody, response: ServerResponse, fail: (error: unknown) => void): void {
+      accepting.quarantine(body).then(() => {
+        hooks.received(source.name, "quarantined");
+        hooks.quarantined(body);
+        send(response, jsonAnswer(202, { status: "quarantined", error: body.error }));
+      }, fail);
+    },
+
+    proxied(source: InboundSource, event: ReceivedEvent, response: ServerResponse, fail: (error: unknown) => void): void {
+      accepting
+        .proxy(event)
+        .then((answer) => {
+          // A sender that stops reading would otherwise occupy a slot and up to a megabyte forever.
+          response.setTimeout(limits.requestTimeout);
+          send(response, proxiedAnswer(answer));
+          hooks.received(source.name, "proxied");
+        })
+        // Also catches a downstream answer that cannot be sent, such as an invalid header.
+        .catch(fail);
+    },
+
+    failure(source: string, response: ServerResponse, error: unknown): void {
+      if (error instanceof Error && error.name === "StoreUnavailable") {
+        hooks.received(source, "unavailable");
+        send(response, refusals.unavailable);
+        return;
+      }
+      if (error instanceof RelayError) {
+        hooks.received(source, "proxy-failed");
+        send(response, errorAnswer(error.code, error.message));
+        return;
+      }
+      hooks.received(source, "failed");
+      hooks.failed(source, error);
+      send(response, refusals.failed);
+    },
+  };
+}
+
+function bodyLimitOf({ several: settings }: InboundSource, least: number): number {
+  return settings === undefined ? least : Math.max(least, formatOf(settings.format).largestBody ?? 0);
 }
 
 const tooManyFailures = (waitSeconds: number): Answer =>

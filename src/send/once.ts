@@ -66,7 +66,7 @@ const storeAgainMs = 1_000;
  */
 export function createOnce({ store, clock, hooks }: OnceParts) {
   const live = new Map<string, Live>();
-  const unstored = new Set<() => void>();
+  const outcomes = createOutcomes({ store, clock, hooks });
 
   async function send(order: Order, caller: Caller): Promise<SendResult> {
     const name = JSON.stringify([order.key.account, order.key.kind, order.key.key]);
@@ -130,7 +130,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
       },
     };
     const release = async (ended: SendEnd): Promise<boolean> => {
-      if (isHeld) return conclude(order, ended, forget);
+      if (isHeld) return outcomes.store(order, ended, forget);
       forget();
       return true;
     };
@@ -149,7 +149,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
       }
       if (!mayBeDone) {
         // The store is unavailable: report it now, and release the key later. Otherwise this process would hold it for life.
-        if (mayBeTaken) concludeLater(order.key, { end: "not-done" }, forget);
+        if (mayBeTaken) outcomes.storeLater(order.key, { end: "not-done" }, forget);
         else await release({ end: "not-done" });
         throw error;
       }
@@ -169,32 +169,43 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
     }
   }
 
-  /** Stores the outcome now or as soon as possible; until then this process holds the key. */
-  async function conclude(order: Order, ended: SendEnd, forget: () => void): Promise<boolean> {
-    try {
-      await store.settle(order.key, ended);
-    } catch (error) {
-      hooks.notStored(order, ended.end, error);
-      concludeLater(order.key, ended, forget);
-      return false;
-    }
-    forget();
-    return true;
-  }
-
-  function concludeLater(key: SendKey, ended: SendEnd, forget: () => void): void {
-    const cancel = clock.after(storeAgainMs, () => {
-      unstored.delete(cancel);
-      store.settle(key, ended).then(forget, () => concludeLater(key, ended, forget));
-    });
-    unstored.add(cancel);
-  }
-
   return {
     send,
     /** Resolves when the calls in flight have ended and are stored. Drops outcomes that could not be stored so far. */
     async close(): Promise<void> {
       await Promise.allSettled([...live.values()].map(({ outcome }) => outcome));
+      outcomes.drop();
+    },
+  };
+}
+
+/** Stores outcomes now or as soon as possible. `stored` is called then; until then this process holds the key. */
+function createOutcomes({ store, clock, hooks }: OnceParts) {
+  const unstored = new Set<() => void>();
+
+  function storeLater(key: SendKey, ended: SendEnd, stored: () => void): void {
+    const cancel = clock.after(storeAgainMs, () => {
+      unstored.delete(cancel);
+      store.settle(key, ended).then(stored, () => storeLater(key, ended, stored));
+    });
+    unstored.add(cancel);
+  }
+
+  return {
+    storeLater,
+    /** False: it is not stored yet. */
+    async store(order: Order, ended: SendEnd, stored: () => void): Promise<boolean> {
+      try {
+        await store.settle(order.key, ended);
+      } catch (error) {
+        hooks.notStored(order, ended.end, error);
+        storeLater(order.key, ended, stored);
+        return false;
+      }
+      stored();
+      return true;
+    },
+    drop(): void {
       for (const cancel of unstored) cancel();
     },
   };
