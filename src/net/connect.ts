@@ -1,9 +1,8 @@
 import { createRequire } from "node:module";
 import net from "node:net";
 import tls from "node:tls";
-import type { Client, Dispatcher, Pool } from "undici";
+import type { buildConnector, Client, Dispatcher, Pool } from "undici";
 import { blockedAddress, ConnectionFailed, guardedLookup, isPublicAddress } from "./addresses.ts";
-import { takeContinue } from "./interim-answers.ts";
 import type { LookupAll } from "./name-lookup.ts";
 import { type TlsSettings, tlsOptions } from "./tls.ts";
 
@@ -181,4 +180,32 @@ function connectFailure(error: NodeJS.ErrnoException, reached: boolean): Connect
 
 function firstLine(text: string): string {
   return text.split("\n", 1)[0]?.slice(0, 300) ?? "";
+}
+
+/** Bounds interim answers (1xx), with which a server could keep the relay busy until the deadline. */
+export const mostInterim = 32;
+
+type Parser = { onHeadersComplete(status: number, upgrade: boolean, shouldKeepAlive: boolean): number };
+
+/**
+ * undici closes the connection at a `100 Continue` that no request asked for, although the receiver has taken the
+ * request. RFC 9110 says to ignore it, so the parser of the socket sees the code 102, which undici does ignore. An internal
+ * of undici: nothing public does.
+ */
+function takeContinue(socket: net.Socket): void {
+  const key = Object.getOwnPropertySymbols(socket).find(({ description }) => description === "parser");
+  const parser = key === undefined ? undefined : (socket as unknown as Record<symbol, Parser | null>)[key];
+  if (parser === undefined || parser === null) return;
+  const read = parser.onHeadersComplete;
+  parser.onHeadersComplete = (status, ...rest) => read.call(parser, status === 100 ? 102 : status, ...rest);
+}
+
+/** A connector of which no connection ends at a `100 Continue`. */
+export function takingContinue(connect: buildConnector.connector): buildConnector.connector {
+  return (options, callback) =>
+    connect(options, (...outcome) => {
+      callback(...outcome);
+      // undici passes no second argument after a failure.
+      if (outcome[1] instanceof net.Socket) takeContinue(outcome[1]);
+    });
 }

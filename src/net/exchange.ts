@@ -1,8 +1,7 @@
 import type { Dispatcher } from "undici";
 import type { Clock } from "../model/clock.ts";
 import { systemClock } from "../model/system-clock.ts";
-import type { Connection, ConnectionHandler, HttpPool } from "./connect.ts";
-import { mostInterim } from "./interim-answers.ts";
+import { type Connection, type ConnectionHandler, type HttpPool, mostInterim } from "./connect.ts";
 
 type Controller = Dispatcher.DispatchController;
 /** Names in lower case. */

@@ -34,11 +34,6 @@ export function createMaker(registry: Registry) {
     new Gauge(options("gauge", name, help, labelNames, combine));
   const histogram = <Label extends string = never>(name: string, help: string, buckets: number[], labelNames: readonly Label[] = []) =>
     new Histogram({ ...options("histogram", name, help, labelNames, "sum"), buckets });
-  /** Counts by two labels, such as `relay_events_total` by source and disposition. */
-  const tally = (name: string, help: string, [first, second]: readonly [string, string]) => {
-    const counted = counter(name, help, [first, second]);
-    return { count: (one: string, other: string) => counted.inc({ [first]: one, [second]: other }) };
-  };
 
-  return { described, counter, gauge, histogram, tally };
+  return { described, counter, gauge, histogram };
 }

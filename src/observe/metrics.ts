@@ -33,7 +33,13 @@ function nodeMetrics(): Registry {
 }
 
 /** What is counted and timed as it happens. */
-function createCounts({ counter, gauge, histogram, tally }: Maker) {
+function createCounts({ counter, gauge, histogram }: Maker) {
+  /** Counts by two labels, such as `relay_events_total` by source and disposition. */
+  const tally = (name: string, help: string, [first, second]: readonly [string, string]) => {
+    const counted = counter(name, help, [first, second]);
+    return { count: (one: string, other: string) => counted.inc({ [first]: one, [second]: other }) };
+  };
+
   return {
     requestSeconds: histogram(
       "relay_webhook_request_seconds",

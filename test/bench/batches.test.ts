@@ -9,6 +9,8 @@ test("batches compares requests of one status with requests of many", async () =
   expect(Object.keys(figures)).toEqual([
     ...["sqlite 1", "sqlite 10", "sqlite 100", "sqlite 1000"],
     ...["sqlite 1000 beside the other", "sqlite 1 beside the other"],
+    "SQLite alone, ms",
   ]);
+  expect(ratios["sqlite: 1,000 acknowledged/SQLite alone"]).toMatchObject({ median: expect.any(Number) });
   expect(ratios["sqlite: µs in 100/alone"]).toMatchObject({ median: expect.any(Number) });
 });

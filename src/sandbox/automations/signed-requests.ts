@@ -1,7 +1,7 @@
 // By its file: Bun replaces "undici" by a part of it.
 import { Agent, buildConnector, request } from "undici/index.js";
 import type { Clock } from "../../model/clock.ts";
-import { takingContinue } from "../../net/interim-answers.ts";
+import { takingContinue } from "../../net/connect.ts";
 import { lookupFunction } from "../../net/name-lookup.ts";
 import { createSigner } from "../signing.ts";
 import type { AutomationRecord } from "../world/records.ts";

@@ -1,6 +1,6 @@
 import type { Dispatcher } from "undici";
 import type { Clock } from "../../model/clock.ts";
-import { mostInterim } from "../../net/interim-answers.ts";
+import { mostInterim } from "../../net/connect.ts";
 import type { Answer } from "./after-try.ts";
 
 type Controller = Dispatcher.DispatchController;
