@@ -2,7 +2,7 @@ import { readdir, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Settings } from "../config/schema.ts";
 import type { Clock } from "../model/clock.ts";
-import { nextRun } from "../model/schedule.ts";
+import { createTimetable } from "../model/schedule.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { backUp, ofPartial, partialLastsMs, timeInName } from "../store/sqlite/backup.ts";
@@ -19,31 +19,23 @@ export interface BackupsParts {
   readonly metrics: Metrics["backup"];
 }
 
-/** Detects a changed clock or a machine that slept within this time. */
-const longestWaitMs = 60_000;
-
 /**
  * Makes scheduled backups. One that fails is logged and counted, and the next is made as scheduled. Those that were due
  * while the relay was stopped are not made up.
  */
 export function startBackups({ settings, path, clock, supervise, log, metrics }: BackupsParts): Supervised {
   const names = backupNames(path);
-  let planned: { readonly schedule: string; readonly at: number } | null = null;
+  const timetable = createTimetable(clock.now);
   let isFirst = true;
 
   async function run(signal: AbortSignal): Promise<number> {
     const { schedule, folder } = settings().backup;
-    if (schedule === "off") {
-      planned = null;
-      return longestWaitMs;
-    }
     // A folder that cannot be read is reported by the backup.
-    if (isFirst) await noteNewest(folder).catch(() => {});
-    isFirst = false;
-    if (planned?.schedule === schedule && clock.now() >= planned.at) await backUpNow(signal);
-    // Planned anew each time, because the clock may have been set back.
-    planned = { schedule, at: nextRun(schedule, clock.now()) ?? Number.POSITIVE_INFINITY };
-    return Math.min(longestWaitMs, planned.at - clock.now());
+    if (isFirst && schedule !== "off") await noteNewest(folder).catch(() => {});
+    isFirst &&= schedule === "off";
+    if (timetable(schedule).isDue) await backUpNow(signal);
+    // Planned anew after it, because it takes its time.
+    return timetable(schedule).waitMs;
   }
 
   /** So that a restart does not reset the time of the last backup. */

@@ -108,7 +108,7 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts): P
     await pauseUntilAborted(clock, Math.max(1, Math.min(ms, oldest + parts.settings().giveUpAfter - clock.now())), signal);
   }
 
-  async function readOne(item: Item): Promise<{ item: Item; answer: ReadAnswer; isNew: boolean }> {
+  async function readOne(item: Item): Promise<Answered> {
     const { account, source, because } = pass;
     const answer = await messages.read(account, item.id, signal);
     const isNew = answer.type === "found" && (await messages.submit({ ...answer.found, account, source, because }));
@@ -117,37 +117,20 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts): P
 
   /** Reads some items; returns those to read again and how long to wait first. */
   async function round(items: readonly Item[]): Promise<{ later: Item[]; until: number | null; hasKey: boolean }> {
-    const answers = await Promise.all(items.map(readOne));
-    const read: ReadMessage[] = [];
-    const later: Item[] = [];
-    const untils: number[] = [];
-    for (const { item, answer } of answers) {
-      const { message } = item;
-      hasFound ||= answer.type === "found";
-      if (answer.type === "later") {
-        later.push(item);
-        if (answer.until !== null) untils.push(answer.until);
-      } else if (answer.type === "found" || answer.type === "missing") {
-        if (answer.type === "missing") tally.missing += 1;
-        if (answer.type === "found" || answer.isCredible) read.push({ message, at: answer.at });
-        else doubtful.push(item);
-      }
-    }
-    const answered = answers.filter(({ answer }) => answer.type !== "later" && answer.type !== "no-key");
-    const changed = answers.filter(({ isNew }) => isNew).length;
-    tally.polled += answered.length;
+    const sorted = sortAnswers(await Promise.all(items.map(readOne)));
+    const { polled, changed, until } = sorted;
+    hasFound ||= sorted.hasFound;
+    doubtful.push(...sorted.doubtful);
+    tally.missing += sorted.missing;
+    tally.polled += polled;
     tally.changed += changed;
-    if (answered.length > 0) {
+    if (polled > 0) {
       hasAnswered = true;
-      await store.noteReads(pass, answered.length, read);
-      parts.onRead(pass, answered.length, changed);
+      await store.noteReads(pass, polled, sorted.read);
+      parts.onRead(pass, polled, changed);
     }
-    failures = answered.length > 0 ? 0 : failures + 1;
-    return {
-      later,
-      until: untils.length === 0 ? null : Math.max(...untils) - clock.now(),
-      hasKey: answers.every(({ answer }) => answer.type !== "no-key"),
-    };
+    failures = polled > 0 ? 0 : failures + 1;
+    return { later: sorted.later, until: until === null ? null : until - clock.now(), hasKey: sorted.hasKey };
   }
 
   /** Reads all items of `next`; false when it ended early. */
@@ -209,6 +192,41 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts): P
   if (signal.aborted) return null;
   await store.endPass(pass, clock.now());
   return tally;
+}
+
+interface Answered {
+  readonly item: Item;
+  readonly answer: ReadAnswer;
+  /** It changed the message. */
+  readonly isNew: boolean;
+}
+
+/** `doubtful`: the service does not know them, and it may not be the right service. `until`: the latest, in unix ms. */
+function sortAnswers(answers: readonly Answered[]) {
+  const read: ReadMessage[] = [];
+  const later: Item[] = [];
+  const doubtful: Item[] = [];
+  const untils: number[] = [];
+  for (const { item, answer } of answers) {
+    if (answer.type === "later") {
+      later.push(item);
+      if (answer.until !== null) untils.push(answer.until);
+    } else if (answer.type === "found" || (answer.type === "missing" && answer.isCredible)) {
+      read.push({ message: item.message, at: answer.at });
+    } else if (answer.type === "missing") doubtful.push(item);
+  }
+  const of = (...types: readonly ReadAnswer["type"][]): number => answers.filter(({ answer }) => types.includes(answer.type)).length;
+  return {
+    read,
+    later,
+    doubtful,
+    polled: of("found", "missing", "refused"),
+    missing: of("missing"),
+    changed: answers.filter(({ isNew }) => isNew).length,
+    hasFound: of("found") > 0,
+    hasKey: of("no-key") === 0,
+    until: untils.length === 0 ? null : Math.max(...untils),
+  };
 }
 
 /** Adds a failure to each item, and drops those that failed too often. */

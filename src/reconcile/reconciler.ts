@@ -1,7 +1,7 @@
 import type { Clock } from "../model/clock.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ClaimedPoll, PassCounts, PollStore, SettledPoll } from "../model/poll.ts";
-import { nextRun } from "../model/schedule.ts";
+import { createTimetable } from "../model/schedule.ts";
 import {
   budgetOf,
   checkClaim,
@@ -71,50 +71,15 @@ const leaseMs = 600_000;
 
 /** Polls the service for messages without a recent status, on the configured schedule and on request. */
 export function createReconciler(initial: ReconcileSettings, parts: ReconcilerParts) {
-  const { store, service, clock, hooks } = parts;
+  const { service, clock, hooks } = parts;
   let settings = initial;
-  /** Polls that passes in flight may still make, by account: the budget does not count them yet. */
-  const reserved = new Map<string, number>();
   const closing = new AbortController();
   const inFlight = new Set<Promise<unknown>>();
   const scheduled = new Set<string>();
-  /** Accounts whose last pass met a fault. Scheduled passes skip them for a growing wait. */
-  const faults = new Map<string, { readonly stop: FaultStop; readonly passes: number; readonly until: number }>();
+  const room = createRoom(parts.budget);
+  const faults = createFaults(clock);
+  const timetable = createTimetable(clock.now);
   let cancel = (): void => {};
-
-  const mayPollBy = (account: string, facts: BudgetFacts): number => Math.max(0, budgetOf(facts).mayPoll - (reserved.get(account) ?? 0));
-  const mayPoll = async (account: string): Promise<number> => mayPollBy(account, await parts.budget(account));
-
-  async function pollChunk(account: string, { dueBy, signal }: PassOptions, polling: PollParts) {
-    const now = clock.now();
-    const claims = await store.claimPolls({ account, now, dueBy, after: settings.after, limit: chunk, leaseMs });
-    const settled: SettledPoll[] = [];
-    const due: ClaimedPoll[] = [];
-    for (const claim of claims) {
-      const notDue = checkClaim(claim, now, settings);
-      if (notDue === null) due.push(claim);
-      else settled.push(notDue);
-    }
-    const facts = await parts.budget(account);
-    // No await between this and the reservation, so no other pass takes the same room.
-    const may = mayPollBy(account, facts);
-    settled.push(...due.slice(may).map(released));
-    const tooLong = new AbortController();
-    const cancelLease = clock.after(leaseMs / 2, () => tooLong.abort());
-    const reserving = Math.min(due.length, may);
-    reserved.set(account, (reserved.get(account) ?? 0) + reserving);
-    let stopped: PassStop | null = null;
-    try {
-      const polled = await pollClaimed(account, due.slice(0, may), AbortSignal.any([signal, tooLong.signal]), polling);
-      settled.push(...polled.settled);
-      stopped = polled.stopped;
-    } finally {
-      cancelLease();
-      reserved.set(account, (reserved.get(account) ?? 0) - reserving);
-      await store.settlePolls(settled);
-    }
-    return { stopped, isLast: claims.length === 0 || due.length > may };
-  }
 
   async function runPass(account: string, options: PassOptions): Promise<AccountSummary> {
     const sums: Record<PollOutcome, number> = { changed: 0, unchanged: 0, missing: 0, failed: 0 };
@@ -130,16 +95,16 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     };
     const signal = AbortSignal.any([options.signal, closing.signal]);
     let stopped: PassStop | null = holdNow(account);
-    while (stopped === null && !signal.aborted && (await mayPoll(account)) > 0) {
-      const done = await pollChunk(account, { ...options, signal }, polling);
+    while (stopped === null && !signal.aborted && (await room.of(account)) > 0) {
+      const done = await pollChunk(account, { ...options, signal }, polling, { ...parts, room });
       stopped = done.stopped;
       if (done.isLast) break;
     }
-    if (isFaultStop(stopped)) stopped = noteFault(account, stopped);
-    else if (sums.changed + sums.unchanged > 0) faults.delete(account);
-    const { due, unpollable } = await countsOf(account, options.dueBy);
+    if (isFaultStop(stopped)) stopped = faults.note(account, stopped);
+    else if (sums.changed + sums.unchanged > 0) faults.end(account);
+    const { due, unpollable } = await countsOf(parts, settings, account, options.dueBy);
     const facts = await parts.budget(account);
-    const isBudget = due > 0 && stopped === null && mayPollBy(account, facts) === 0;
+    const isBudget = due > 0 && stopped === null && room.left(account, facts) === 0;
     const postponed = isBudget ? due : 0;
     const summary: AccountSummary = {
       account,
@@ -155,14 +120,6 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     return summary;
   }
 
-  function noteFault(account: string, { reason, detail }: FaultStop): FaultStop {
-    const passes = (faults.get(account)?.passes ?? 0) + 1;
-    const until = clock.now() + waitAfterFailure(passes);
-    const stop = { reason, detail, until };
-    faults.set(account, { stop, passes, until });
-    return stop;
-  }
-
   /** After the wait, the limiter lets one call probe a refused key or a used-up quota. */
   function holdNow(account: string): PassStop | null {
     const hold = service.hold(account);
@@ -170,27 +127,8 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     return hold.until !== null && hold.until <= clock.now() ? null : hold;
   }
 
-  function countsOf(account: string, dueBy: number) {
-    const { after, giveUpAfter, until } = settings;
-    return store.countPolls({
-      account,
-      dueBy,
-      after,
-      from: clock.now() - giveUpAfter,
-      resting: restingStatuses(until),
-      rare: { statuses: settledStatuses(), sentBy: dueBy - firstSettledAge(after) },
-    });
-  }
-
-  function keep<T>(running: Promise<T>): Promise<T> {
-    inFlight.add(running);
-    const forget = () => void inFlight.delete(running);
-    running.then(forget, forget);
-    return running;
-  }
-
   async function scheduledPass(account: string): Promise<void> {
-    if (clock.now() < (faults.get(account)?.until ?? 0)) return;
+    if (clock.now() < faults.until(account)) return;
     if ((await parts.isOurs?.(account)) !== false) await runPass(account, { dueBy: clock.now(), signal: closing.signal });
   }
 
@@ -199,33 +137,30 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
       // The previous scheduled pass is still running.
       if (scheduled.has(account)) continue;
       scheduled.add(account);
-      keep(scheduledPass(account))
+      kept(inFlight, scheduledPass(account))
         .catch((error: unknown) => hooks.failed(account, error))
         .finally(() => scheduled.delete(account));
     }
   }
 
-  function wait(): void {
-    const at = settings.schedule === "off" ? null : nextRun(settings.schedule, clock.now());
-    if (at === null || closing.signal.aborted) return;
-    cancel = clock.after(Math.min(at - clock.now(), longestWaitMs), () => {
-      if (clock.now() >= at) tick();
-      wait();
-    });
+  function look(): void {
+    const { isDue, waitMs } = timetable(settings.schedule);
+    if (isDue) tick();
+    cancel = clock.after(waitMs, look);
   }
 
-  wait();
+  look();
   return {
     accounts: service.accounts,
     /** Polls what is due. Concurrent passes never poll the same message. */
-    pass: (account: string, options: PassOptions): Promise<AccountSummary> => keep(runPass(account, options)),
+    pass: (account: string, options: PassOptions): Promise<AccountSummary> => kept(inFlight, runPass(account, options)),
     /** What a pass would do. Calls and writes nothing. */
     async plan(account: string, dueBy: number): Promise<AccountPlan> {
-      const { due, unpollable, missing } = await countsOf(account, dueBy);
+      const { due, unpollable, missing } = await countsOf(parts, settings, account, dueBy);
       const facts = await parts.budget(account);
       const budget = budgetOf(facts);
       const hold = holdNow(account);
-      const may = mayPollBy(account, facts);
+      const may = room.left(account, facts);
       const postponed = Math.max(0, due - may);
       return {
         account,
@@ -234,7 +169,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
         postponed,
         unpollable,
         missing,
-        stopped: hold ?? faults.get(account)?.stop ?? null,
+        stopped: hold ?? faults.of(account),
         lastsUntil: postponed > 0 ? lastsUntil(facts, budget, postponed) : null,
       };
     },
@@ -242,7 +177,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
       cancel();
       settings = next;
       faults.clear();
-      wait();
+      look();
     },
     /** Ends the passes in flight; resolves when their claims are released. */
     async close(): Promise<void> {
@@ -253,5 +188,97 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
   };
 }
 
-/** Detects a changed clock or a machine that slept within this time. */
-const longestWaitMs = 60_000;
+function kept<T>(inFlight: Set<Promise<unknown>>, running: Promise<T>): Promise<T> {
+  inFlight.add(running);
+  const forget = () => void inFlight.delete(running);
+  running.then(forget, forget);
+  return running;
+}
+
+function countsOf(
+  { store, clock }: Pick<ReconcilerParts, "store" | "clock">,
+  { after, giveUpAfter, until }: ReconcileSettings,
+  account: string,
+  dueBy: number,
+) {
+  return store.countPolls({
+    account,
+    dueBy,
+    after,
+    from: clock.now() - giveUpAfter,
+    resting: restingStatuses(until),
+    rare: { statuses: settledStatuses(), sentBy: dueBy - firstSettledAge(after) },
+  });
+}
+
+interface ChunkParts {
+  readonly store: PollStore;
+  readonly clock: Clock;
+  readonly budget: BudgetFactsOf;
+  readonly room: Room;
+}
+
+async function pollChunk(account: string, { dueBy, signal }: PassOptions, polling: PollParts, { store, clock, budget, room }: ChunkParts) {
+  const now = clock.now();
+  const claims = await store.claimPolls({ account, now, dueBy, after: polling.times.after, limit: chunk, leaseMs });
+  const settled: SettledPoll[] = [];
+  const due: ClaimedPoll[] = [];
+  for (const claim of claims) {
+    const notDue = checkClaim(claim, now, polling.times);
+    if (notDue === null) due.push(claim);
+    else settled.push(notDue);
+  }
+  const facts = await budget(account);
+  // No await between this and the reservation, so no other pass takes the same room.
+  const may = room.left(account, facts);
+  settled.push(...due.slice(may).map(released));
+  const tooLong = new AbortController();
+  const cancelLease = clock.after(leaseMs / 2, () => tooLong.abort());
+  const reserved = room.reserve(account, Math.min(due.length, may));
+  let stopped: PassStop | null = null;
+  try {
+    const polled = await pollClaimed(account, due.slice(0, may), AbortSignal.any([signal, tooLong.signal]), polling);
+    settled.push(...polled.settled);
+    stopped = polled.stopped;
+  } finally {
+    cancelLease();
+    reserved[Symbol.dispose]();
+    await store.settlePolls(settled);
+  }
+  return { stopped, isLast: claims.length === 0 || due.length > may };
+}
+
+type Room = ReturnType<typeof createRoom>;
+
+/** The polls that the budgets leave. Those that passes in flight may still make are reserved, because a budget does not count them yet. */
+function createRoom(budget: BudgetFactsOf) {
+  const reserved = new Map<string, number>();
+  const left = (account: string, facts: BudgetFacts): number => Math.max(0, budgetOf(facts).mayPoll - (reserved.get(account) ?? 0));
+  const add = (account: string, polls: number): void => void reserved.set(account, (reserved.get(account) ?? 0) + polls);
+  return {
+    left,
+    of: async (account: string): Promise<number> => left(account, await budget(account)),
+    reserve(account: string, polls: number): Disposable {
+      add(account, polls);
+      return { [Symbol.dispose]: () => add(account, -polls) };
+    },
+  };
+}
+
+/** Accounts whose last pass met a fault. Scheduled passes skip them for a growing wait. */
+function createFaults(clock: Clock) {
+  const faults = new Map<string, { readonly stop: FaultStop; readonly passes: number; readonly until: number }>();
+  return {
+    of: (account: string): FaultStop | null => faults.get(account)?.stop ?? null,
+    until: (account: string): number => faults.get(account)?.until ?? 0,
+    note(account: string, { reason, detail }: FaultStop): FaultStop {
+      const passes = (faults.get(account)?.passes ?? 0) + 1;
+      const until = clock.now() + waitAfterFailure(passes);
+      const stop = { reason, detail, until };
+      faults.set(account, { stop, passes, until });
+      return stop;
+    },
+    end: (account: string): boolean => faults.delete(account),
+    clear: (): void => faults.clear(),
+  };
+}
