@@ -25,7 +25,6 @@ export function overriddenVariables(settingsPath: string, { env, envFile }: Vari
   return inFile.filter(([name, value]) => env[name] !== undefined && env[name] !== value).map(([name]) => name);
 }
 
-/** The env file of the settings file at `settingsPath`, which may not exist. */
 export function envFilePath(settingsPath: string, envFile: string | undefined): string {
   return envFile ?? join(dirname(settingsPath), ".env");
 }

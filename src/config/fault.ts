@@ -1,4 +1,3 @@
-/** A place in the settings, as keys and indices from the top. */
 export type SettingsPath = readonly PropertyKey[];
 
 /** One fault in the settings. Never quotes a secret or a value substituted from the environment. */

@@ -2,7 +2,6 @@ import { z } from "zod";
 import type { SettingsPath } from "./fault.ts";
 import { settingsSchema } from "./schema.ts";
 
-/** The parts of JSON Schema (2020-12) that zod writes for the settings. */
 export interface JsonSchema {
   readonly $schema?: string;
   readonly $ref?: string;
@@ -78,7 +77,6 @@ function mapValues<A, B>(object: Readonly<Record<string, A>>, change: (value: A,
   return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value, key)]));
 }
 
-/** The alternatives of a schema, with references resolved. */
 export function shapesOf(schema: JsonSchema): JsonSchema[] {
   if (schema.$ref !== undefined) {
     const target = inputSchema().$defs?.[schema.$ref.slice("#/$defs/".length)];
@@ -98,12 +96,10 @@ export function shapesUnder(shapes: readonly JsonSchema[], key: PropertyKey): Js
   });
 }
 
-/** The shapes that the value at a path may have. */
 export function shapesAt(path: SettingsPath): JsonSchema[] {
   return path.reduce<JsonSchema[]>(shapesUnder, shapesOf(inputSchema()));
 }
 
-/** The keys of all shapes at a path. */
 export function knownKeys(path: SettingsPath): Set<string> {
   return new Set(shapesAt(path).flatMap((shape) => Object.keys(shape.properties ?? {})));
 }

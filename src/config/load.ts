@@ -27,7 +27,6 @@ export function loading(path: string, env: Environment, envFile?: string | undef
   return parsing(readText(path), path, readVariables(path, { env, envFile }));
 }
 
-/** Settings of which secrets may be missing. */
 export interface ReadableSettings {
   readonly settings: Settings;
   /** Secrets whose variable is not set, or whose file cannot be read. */
@@ -66,7 +65,6 @@ export interface SettingsParts {
   /** Null: it has a fault. */
   readonly server: Settings["server"] | null;
   readonly storage: Settings["storage"] | null;
-  /** The valid ones. */
   readonly tokens: readonly TokenSettings[];
   /** A line for each token whose variable is not set, or whose file cannot be read. */
   readonly missingTokens: readonly string[];
@@ -114,7 +112,6 @@ function* parsing(text: string, file: string, env: Environment): Steps<Settings>
   return settings;
 }
 
-/** Like {@link loadForReading}, for text and variables already read. */
 export function parseForReading(text: string, file: string, env: Environment, sections?: readonly string[]): ReadableSettings {
   const { settings, tree, findings } = runSteps(readSettings(text, file, env, sections));
   const missing = findings.filter(({ isMissing, path }) => isMissing === true && path[0] !== "storage" && isSecret(path));

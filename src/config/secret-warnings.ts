@@ -5,10 +5,8 @@ import { pathText, type SettingsPath } from "./fault.ts";
 import type { Settings, SourceSettings } from "./schema.ts";
 import { inboundSecrets } from "./sources.ts";
 
-/** Reports a probable mistake at a path. */
 export type Warn = (path: readonly (string | number)[], message: string) => void;
 
-/** A secret of the settings, and what is known of its use. */
 interface PlacedSecret {
   readonly path: readonly (string | number)[];
   readonly secret: Secret;
@@ -90,7 +88,6 @@ function weaknessOf({ secret, use, bytes }: PlacedSecret): string | null {
   return faults.length === 0 ? null : `${faults.join("; it ")}; ${goodOne[use]}`;
 }
 
-/** `alike`: all places of the same secret, in order. */
 function repetitionOf(place: PlacedSecret, alike: readonly PlacedSecret[]): string | null {
   const earlier = alike.slice(0, alike.indexOf(place));
   const same = earlier.find(({ use, owner }) => !(use === place.use && (owner === place.owner || use === "token")));

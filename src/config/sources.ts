@@ -29,7 +29,6 @@ function secretsOf(source: SourceSettings): (readonly [place: readonly string[],
   return [...signing, [["header", "values"], source.header?.values ?? []], [["pathSecrets"], source.pathSecrets ?? []]];
 }
 
-/** Every account that events of a source may have. */
 export function accountsOf(source: SourceSettings): readonly string[] {
   const mapped = source.kind === "events" && source.format !== "standard" ? Object.values(source.accounts ?? {}) : [];
   return source.account === "" ? mapped : [source.account, ...mapped];

@@ -46,7 +46,6 @@ export interface Finding {
   readonly mayQuote?: boolean;
 }
 
-/** A settings file as plain values, with the place of each. */
 export interface Tree {
   readonly value: unknown;
   /** By {@link placeKey}. */
@@ -222,17 +221,14 @@ function yamlErrorText(error: YAMLError, line: string): string {
   return text ?? "is not valid YAML (a missing quote, comma, bracket or ': '?)";
 }
 
-/** The environment, as in `process.env`. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A text with its `${…}` filled in. */
 interface Substituted {
   readonly text: string;
   /** Where the parts came from, such as `${CRM_URL}`, `the default of ${PORT}` or `${file:crm-secret}`; empty when nothing was filled in. */
   readonly origins: readonly string[];
   /** The parts that were filled in. Never show them. */
   readonly hidden: readonly string[];
-  /** The text was exactly one variable. */
   readonly whole: boolean;
   /** Faults of the variables, quoting names only. */
   readonly problems: readonly string[];

@@ -89,7 +89,6 @@ function warnAboutRedis(to: Exclude<DestinationSettings, UrlDestinationSettings>
   }
 }
 
-/** Settings that prevent calls to the service or expose the key. */
 function warnAboutService({ baseUrl, apiKey }: AccountSettings, path: readonly string[], warn: Warn): void {
   if (apiKey !== undefined && isPlaceholder(apiKey)) {
     warn([...path, "apiKey"], placeholderWarning);

@@ -8,7 +8,6 @@ import type { Attention } from "../model/overview.ts";
 import type { StopView } from "../service/accounts.ts";
 import type { QuarantineCount, RouteBacklog } from "../store/views.ts";
 
-/** A route of the settings. */
 export interface RouteFacts extends RouteBacklog {
   readonly breaker: BreakerView;
   /** Null: no failed attempts in a row, or only another process knows of them. */
@@ -282,7 +281,6 @@ function many(count: number, one: string, more: string): string {
 const noBacklog = { waiting: 0, held: 0, dead: 0, oldestDueAt: null, deadSince: null, stopped: null, stoppedAt: null };
 const noBreaker: BreakerView = { state: "closed", pausedUntil: null, openUntil: null, failingSince: null };
 
-/** Undefined: nothing is known, so nothing is wrong. */
 export function routeFacts(
   route: string,
   backlog?: RouteBacklog,

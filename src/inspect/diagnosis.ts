@@ -26,9 +26,7 @@ interface DiagnosisParts {
   /** Null: the store is no server. */
   readonly database: () => MaybePromise<DatabaseFacts | null>;
   readonly stops: () => MaybePromise<readonly StopView[]>;
-  /** Accounts whose service answers no poll, and since when. */
   readonly unreachable: () => MaybePromise<AttentionFacts["unreachable"]>;
-  /** Why the store cannot write; null: it can. */
   readonly storeFailure: () => string | null;
   readonly reload: () => AttentionFacts["reload"];
 }
@@ -50,7 +48,6 @@ export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis>
   const noticing = createNoticing(now);
   let goodSince = parts.startedAt;
   let wasGood = true;
-  /** Reused while the store is unavailable. */
   let stored = {
     quarantine: noQuarantine,
     breakers: new Map() as ReadonlyMap<string, BreakerView>,

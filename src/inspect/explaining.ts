@@ -104,7 +104,6 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
     );
   }
 
-  /** Events, with their message or run. */
   async function eventsNamed({ name, ...of }: ExplainQuery): Promise<Story[]> {
     const isSeq = /^\d{1,15}$/.test(name) && (await read.events.get(Number(name))) !== null;
     const stories = await eventsOf(isSeq ? [Number(name)] : await read.events.seqsOf(name));
@@ -138,7 +137,6 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
   };
 }
 
-/** Whether something is of the accounts that a query is about. */
 function isOf({ account, accounts }: Pick<ExplainQuery, "account" | "accounts">) {
   return (one: { readonly account: string }): boolean =>
     (account === undefined || one.account === account) && (accounts === undefined || accounts.includes(one.account));

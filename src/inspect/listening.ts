@@ -27,15 +27,12 @@ export interface ListeningParts {
 
 export interface Listening {
   readonly port: ListenPort;
-  /** Runs a piece of work within the share of time that listeners get. */
   readonly slice: TimeSlicer;
   /** How many events behind each listener is, by its name or without one, its slot. */
   lags(): Promise<{ readonly listener: string; readonly behind: number }[]>;
-  /** Connected listeners, and the cursors of others. */
   list(): Promise<ListenerView[]>;
 }
 
-/** Streams stored events to listeners, independent of deliveries. */
 export function createListening({ store, clock, retention }: ListeningParts): Listening {
   /** By slot: the lowest free one, so that metrics get few labels. */
   const listeners = new Map<number, Listener & { readonly connectedAt: number }>();

@@ -10,7 +10,6 @@ interface LiveParts {
   readonly onStored: LivePort["onStored"];
   readonly overview: LivePort["overview"];
   readonly clock: Clock;
-  /** Runs a read within the share of time that listeners get. */
   readonly slice: Listening["slice"];
 }
 
@@ -26,9 +25,7 @@ const mostBehind = 5_000;
 const pageRows = 50;
 const mostWaiting = 500;
 
-/** Reads stored events once for all listeners of `GET /v1/live`. */
 export function createLive({ read, onStored, overview, clock, slice }: LiveParts): LivePort {
-  /** The events with a seq after `from`, up to `through`. */
   let kept: LiveRow[] = [];
   let from = 0;
   let through = 0;

@@ -28,7 +28,6 @@ const hourFresh = { least: 5_000, most: 60_000, times: 20 };
 /** Callers within this time share one answer. */
 const sharedMs = 500;
 
-/** Gathers what `GET /v1/overview` shows from the store and the parts of this process. */
 export function createOverview(parts: OverviewParts): { read(): Promise<OverviewView> } {
   const { now, settings } = parts;
   let last: OverviewView | null = null;
@@ -99,7 +98,6 @@ const destinationKinds: ReadonlySet<string> = new Set([
   "dead-letters",
 ]);
 
-/** The first entry of each route. */
 function entriesByRoute(attention: readonly Attention[]): ReadonlyMap<string | null, Attention> {
   const entries = new Map<string | null, Attention>();
   for (const entry of attention) if (destinationKinds.has(entry.kind) && !entries.has(entry.subject)) entries.set(entry.subject, entry);

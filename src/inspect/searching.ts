@@ -42,17 +42,14 @@ async function wamidOf({ messages }: Pick<Reads, "messages">, text: string): Pro
   return found?.wamid ?? text;
 }
 
-/** What a list of events is asked for besides the fields of an event. */
 interface EventNames {
   readonly wamid?: string | undefined;
   /** A wamid or run id. */
   readonly subject?: string | undefined;
-  /** Any name of an event, a delivery, a message or a run. */
   readonly q?: string | undefined;
   readonly wholeOnly: boolean;
 }
 
-/** Resolves the names in a filter of events. */
 export async function resolveEvents(
   read: Reads,
   { wamid, subject, q, wholeOnly }: EventNames,
@@ -120,7 +117,6 @@ async function runsNamed(
   return byId.length > 0 ? byId : runs.list({ accounts, reference: name, ...newest, limit });
 }
 
-/** Lists of messages and runs. */
 export function createTrackedPort(read: Reads): Pick<Reading, "listMessages" | "findMessages" | "listRuns"> {
   const { messages, runs } = read;
   const walk = walksOver(read);
@@ -200,7 +196,6 @@ function pageOf<V extends { readonly seq: number }>(
   return { data: found.map(({ seq: _, ...view }) => view), next };
 }
 
-/** Whether a row has the value of a filter, for each filter. */
 type Matchers<Filter, Row> = { readonly [Key in keyof Filter]-?: (row: Row, value: Exclude<Filter[Key], undefined>) => boolean };
 
 const runMatchers: Matchers<SubjectFields, Pick<RunView, "account" | "status" | "reference">> = {
@@ -238,7 +233,6 @@ function joinDigits(digits: string | null, phone: string | undefined): string | 
 const mostHits = 20;
 const longestMs = 100;
 
-/** `GET /v1/search`: what a text can name, best first. */
 export function createSearching(read: Reads): SearchPort {
   const walk = walksOver(read);
 

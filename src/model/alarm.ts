@@ -15,7 +15,6 @@ interface AccountAlarm extends AlarmFacts {
   readonly route: null;
 }
 
-/** Of another condition that needs action. */
 interface ConditionAlarm extends AlarmFacts {
   readonly alarm: ConditionName;
   readonly account: string | null;
@@ -37,7 +36,6 @@ export interface StoredAlarm extends AlarmChange {
 
 export type AlarmName = Pick<Alarm, "alarm" | "account" | "route">;
 
-/** Names an alarm among those in force. */
 export function alarmKey({ alarm, account, route }: AlarmName): string {
   return `${alarm} ${account ?? route ?? ""}`;
 }

@@ -1,8 +1,6 @@
-/** How bad: an `error` needs somebody now. */
 export const severities = ["error", "warning"] as const;
 type Severity = (typeof severities)[number];
 
-/** What needs action, and how each place that reports it does so. */
 interface Condition {
   /** As `attention` of the API names it. Some kinds have two conditions of different severity. */
   readonly kind: AttentionKind;
@@ -11,12 +9,10 @@ interface Condition {
   readonly about: "route" | "account" | "instance" | "store";
   /** How long it lasts before it is an alarm, in seconds. */
   readonly after: number;
-  /** The alert of deploy/prometheus. */
   readonly alert: string;
   readonly summary: string;
   /** What to do. `$subject` stands for the route or account. */
   readonly cure: string;
-  /** The command that does it. */
   readonly command?: string;
 }
 
@@ -207,7 +203,6 @@ export const conditions: Readonly<Record<ConditionName, Condition>> = {
   },
 };
 
-/** The condition that an entry reports. */
 export function conditionOf({ kind, severity }: Pick<Condition, "kind" | "severity">): ConditionName {
   const names = Object.keys(conditions) as ConditionName[];
   return names.find((name) => conditions[name].kind === kind && conditions[name].severity === severity) ?? kind;

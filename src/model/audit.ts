@@ -34,7 +34,6 @@ export interface AuditFilter {
   readonly source?: string | undefined;
 }
 
-/** `received` is the sum of the dispositions and `unaccounted`. */
 const eventSums = {
   received: count.describe("Events received."),
   ...counts(dispositions, (word) => `Events with the disposition \`${word}\`.`),
@@ -45,7 +44,6 @@ const eventSums = {
 const eventSumsSchema = z.object(eventSums).meta({ id: "EventSums", description: "Events by disposition." });
 export type EventSums = z.infer<typeof eventSumsSchema>;
 
-/** `planned` is the sum of the states, `deleted` and `unaccounted`. */
 const deliverySums = {
   planned: count.describe("Verdicts to deliver, of the events checked."),
   ...counts(deliveryStates, (word) => `Deliveries in the state \`${word}\`.`),

@@ -1,6 +1,5 @@
 export type BreakerState = "closed" | "open" | "half-open";
 
-/** The public view of a breaker. */
 export interface BreakerView {
   readonly state: BreakerState;
   /** Unix milliseconds until which the destination asked for a pause; null without one. */
@@ -9,7 +8,6 @@ export interface BreakerView {
   readonly openUntil: number | null;
   /** Unix milliseconds of the first failure in a row; null: the last attempt did not fail, or that is unknown. */
   readonly failingSince: number | null;
-  /** Absent: not known beyond `failingSince`. */
   readonly failing?: Failing | null;
 }
 

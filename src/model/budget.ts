@@ -18,11 +18,9 @@ export interface Budgets {
 }
 
 export interface BudgetRequest {
-  /** A unique name of the process. */
   readonly process: string;
   /** Of all processes together. */
   readonly caps: Limits;
-  /** Slots that calls of this process hold. */
   readonly used: Limits;
   /** What this process cannot give back now. It keeps to this until the answer comes. */
   readonly keep: Limits;
@@ -58,9 +56,7 @@ export interface StoredStops {
 }
 
 export interface BudgetAnswer {
-  /** The part of this process. */
   readonly limits: Limits;
-  /** Slots that calls of other processes hold. */
   readonly othersUsed: Limits;
   readonly version: number;
   /** Null: as this process knows them. */

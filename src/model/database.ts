@@ -2,28 +2,23 @@ import { spanText } from "./span-text.ts";
 
 /** What decides whether a PostgreSQL server keeps the relay's promises. Null: the relay's user may not see it. */
 export interface DatabaseFacts {
-  /** Such as `18.4`. */
   readonly version: string;
   readonly isReplica: boolean;
   readonly fsync: boolean;
   readonly fullPageWrites: boolean;
-  /** `on`, `off`, `local`, `remote_write` or `remote_apply`. */
   readonly synchronousCommit: string;
   /** Standbys that a commit waits for; empty: none. */
   readonly synchronousStandbys: string;
-  /** Standbys that are connected now. */
   readonly standbys: number;
   /** Those of them that a commit waits for. */
   readonly connectedSynchronous: number | null;
   readonly connectionsLeft: number;
-  /** The user may see what other sessions do. */
   readonly seesSessions: boolean;
   /** The longest open transaction, one that has written before all others. */
   readonly transaction: {
     readonly seconds: number;
     readonly pid: number;
     readonly application: string;
-    /** Such as `idle in transaction`. */
     readonly state: string;
     readonly hasWritten: boolean;
   } | null;
@@ -46,7 +41,6 @@ export interface DatabaseRisk {
 const connectionsOfProcess = 10;
 const limits = { roundTripMs: 50, skewMs: 1_000, writtenSeconds: 60, openSeconds: 600 };
 
-/** The risks of a database, and what each means for the relay's promises. */
 export function databaseRisks(facts: DatabaseFacts): DatabaseRisk[] {
   return [...crashRisks(facts), ...failoverRisks(facts), ...strains(facts)];
 }

@@ -9,11 +9,9 @@ export { type DeliveryState, deliveryStates } from "./states.ts";
 /** The result of one attempt. `deliver/decide` decides what follows from it. */
 export type AttemptResult =
   | { readonly kind: "answered"; readonly status: number; readonly retryAfterMs: number | null }
-  /** A queue or a stream accepted it. */
   | { readonly kind: "taken" }
   | { readonly kind: "failed"; readonly error: AttemptError };
 
-/** The result of an attempt to a URL. */
 export type UrlResult = Exclude<AttemptResult, { kind: "taken" }>;
 
 /**
@@ -23,22 +21,8 @@ export type UrlResult = Exclude<AttemptResult, { kind: "taken" }>;
 const urlErrors = ["timeout", "connect", "dns", "reset", "tls", "blocked", "protocol", "rejected", "aborted", "internal"] as const;
 
 /**
- * Why a Redis command fails.
- *
- * | kind | meaning | answer |
- * |---|---|---|
- * | `unreachable` | no connection: not running, no such name, network, closed while waiting | none |
- * | `hung` | connected, and does not answer in time; or a script blocks it for seconds | none |
- * | `loading` | reads its files after a start | `LOADING` |
- * | `clients` | `maxclients` is reached | `ERR max number of clients` |
- * | `cluster` | the Cluster has no node for the keys, or the keys are moving | `CLUSTERDOWN`, `MOVED` … |
- * | `credentials` | wrong user or password, or a user without the permissions | `NOAUTH`, `WRONGPASS`, `NOPERM` |
- * | `database` | has no database of that number | `ERR DB index is out of range` |
- * | `stranger` | the server is no Redis, or TLS fails | |
- * | `full` | `maxmemory` is reached, commands that need memory fail | `OOM` |
- * | `read-only` | a replica, no longer the primary | `READONLY`, `MASTERDOWN` |
- * | `disk` | cannot write its files, so it refuses writes | `MISCONF` |
- * | `replicas` | fewer replicas than `min-replicas-to-write` | `NOREPLICAS` |
+ * Why a Redis command fails; `net/redis` maps the answers. `hung`: connected, and does not answer in time. `stranger`: the
+ * server is no Redis, or TLS fails. `replicas`: fewer than `min-replicas-to-write`.
  */
 export const redisFaultKinds = [
   "unreachable",
@@ -69,7 +53,6 @@ export function outcomeOf(result: AttemptResult): string {
   return result.kind === "taken" ? "delivered" : outcomeOfRow(result.status, null);
 }
 
-/** The same of a stored attempt. */
 export function outcomeOfRow(status: number | null, error: string | null): string {
   if (error !== null) return error;
   return status === null || (status >= 200 && status < 300) ? "delivered" : String(status);
@@ -80,7 +63,6 @@ export function isOutage(error: AttemptError): error is RedisFaultKind {
   return (redisFaultKinds as readonly string[]).includes(error);
 }
 
-/** One attempt, as stored. */
 export interface Attempt {
   /** 1 for the first. */
   readonly number: number;
@@ -95,7 +77,6 @@ export interface Attempt {
 /** Longest response stored with an attempt, in bytes (DESIGN.md, "deliver"). */
 export const keptResponseBytes = 4096;
 
-/** A delivery with all that an attempt needs. */
 export interface StoredDelivery {
   readonly route: string;
   /** The event's seq. */
@@ -103,7 +84,6 @@ export interface StoredDelivery {
   readonly account: string;
   readonly source: string;
   readonly eventId: EventId;
-  /** Event kind. */
   readonly kind: string;
   readonly origin: Origin;
   /** Unix ms at which the event was accepted. */
@@ -117,14 +97,12 @@ export interface StoredDelivery {
   readonly spent: number;
   readonly replays: number;
   readonly subject: DeliverySubject | null;
-  /** Of a truncated event: the state of its hydration. */
   readonly hydration?: HydrationBrief;
 }
 
 /** Names a delivery of a route. Deliveries of a lane go out in the order of their events. */
 export interface QueueKey {
   readonly lane: number;
-  /** The event's seq. */
   readonly event: number;
 }
 
@@ -152,7 +130,6 @@ export interface DuePlaces {
 
 /** A waiting delivery with its lane, by which it is settled. */
 export interface QueuedDelivery extends StoredDelivery, QueueKey {
-  /** Of the last failed attempt. */
   readonly cause: string | null;
   /** When it became due, in unix ms. */
   readonly dueAt: number;
@@ -163,18 +140,15 @@ export interface DeliverySubject {
   /** wamid or run id. */
   readonly key: string;
   readonly tracked: boolean;
-  /** The service's id of a message, when known. */
   readonly id: string | null;
   readonly reference: string | null;
   readonly metadata: Readonly<Record<string, unknown>> | null;
   /** Status before the event; the event's own is in its data. */
   readonly previousStatus: string | null;
   readonly status: string | null;
-  /** True when the event was a transition. */
   readonly moved: boolean;
 }
 
-/** The next state of a delivery. */
 export type Settled =
   | { readonly to: "delivered" }
   /** `spares`: the attempt does not count toward the limit (`spent`). */
@@ -213,13 +187,10 @@ export interface OpenNote extends PauseNote {
   readonly pause: number;
 }
 
-/** What is stored of a route's destination, for whoever delivers the route next. */
 export interface RouteNotes {
-  /** Why it is stopped (410). */
   readonly stop: string | null;
   readonly pause: PauseNote | null;
   readonly opened: OpenNote | null;
-  /** Its failed attempts in a row. */
   readonly failing: Failing | null;
 }
 

@@ -49,7 +49,6 @@ export function parseEnvelope(body: Buffer): EnvelopeResult {
 
 const ours = "the relay reads {id, event, createdAt, data}";
 
-/** Like {@link parseEnvelope}, for a decoded body. */
 export function parseEnvelopeText(body: string): EnvelopeResult {
   let value: unknown;
   try {

@@ -172,7 +172,6 @@ export function challengeOf(code: ErrorCode): string | null {
   return `${code === "bad_signature" ? "Signature" : "Bearer"} realm="wamid-relay"`;
 }
 
-/** An error that becomes the answer. `message` is for people, `code` for programs. */
 export class RelayError extends Error {
   override readonly name = "RelayError";
   readonly code: ErrorCode;

@@ -31,7 +31,6 @@ interface Received {
   readonly origin: Origin;
   /** Unix milliseconds. */
   readonly receivedAt: number;
-  /** The bytes as received. */
   readonly body: Buffer;
   readonly headers: KeptHeaders;
   /** Fingerprint of the secret that verified the event; null for events that the relay made. */
@@ -46,7 +45,6 @@ interface Received {
   readonly startedAt?: number;
 }
 
-/** A verified event with a valid envelope. */
 export interface ReceivedEvent extends Received {
   readonly envelope: Envelope;
   readonly subject: Subject;
@@ -54,11 +52,9 @@ export interface ReceivedEvent extends Received {
   readonly releaseOf?: number;
 }
 
-/** A verified body that is not an event. */
 export interface QuarantinedBody extends Received {
   /** `unassigned`: a valid event whose business number no account has. Absent: `quarantined`. */
   readonly disposition?: "quarantined" | "unassigned";
-  /** Why it is not an event. */
   readonly error: string;
   /** Where the format derives ids: it is stored once. */
   readonly id?: EventId;
@@ -81,7 +77,6 @@ export const fieldsSchema = z.strictObject({
 });
 export type FieldPaths = z.infer<typeof fieldsSchema>;
 
-/** What an event is about: a message, a run, or nothing that is tracked. */
 export type Subject =
   | {
       readonly type: "message";
@@ -158,15 +153,12 @@ export function codeText(value: unknown): string | null {
   return null;
 }
 
-/** A status that a poll found. */
 export interface PolledStatus {
   readonly account: AccountName;
-  /** The source whose webhook should have reported it. */
   readonly source: SourceName;
   /** The places of that source's fields. The event has its fields at the first of each. */
   readonly fields: FieldPaths;
   readonly origin: Exclude<Origin, "webhook">;
-  /** The service's id of the message. */
   readonly messageId: string;
   readonly wamid: Wamid;
   readonly status: string;

@@ -21,7 +21,6 @@ interface SeriesRule {
   readonly kind: "counter" | "histogram" | "gauge";
   readonly unit: "count" | "ms" | "s";
   readonly of: "source" | "route" | null;
-  /** What the labels of a counter are. */
   readonly label: "disposition" | "status" | "code" | "outcome" | null;
 }
 
@@ -125,7 +124,6 @@ export function countsOfTracking(
   return counts;
 }
 
-/** For the description of `GET /v1/series`. */
 export const seriesTable = `| \`name\` | counts | by the minute of | \`by\` |
 |---|---|---|---|
 | \`events\` | stored events; a later disposition replaces the earlier one | receipt | \`disposition\`, \`source\` |
@@ -147,7 +145,6 @@ export const stepNames = { minute: 60, hour: 3600, day: 86_400 } as const;
 export type StepName = keyof typeof stepNames;
 type StepSeconds = (typeof stepNames)[StepName];
 
-/** What `by` can be. */
 export const seriesKeys = ["disposition", "status", "code", "outcome", "source", "route"] as const;
 type SeriesKey = (typeof seriesKeys)[number];
 
@@ -465,7 +462,6 @@ export function createQualitySums(from: number) {
   };
 }
 
-/** The series that a quality without route and reference is summed up from. */
 export const qualitySeries = ["transitions", "skipped", "failures", "toDelivered", "toRead"] as const satisfies SeriesName[];
 
 /** Series whose counts `audit` compares with the rows. */

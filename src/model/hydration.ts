@@ -32,7 +32,6 @@ export interface CandidateRun {
 export interface HydrationBrief {
   readonly state: HydrationState;
   readonly reason: GiveUpReason | null;
-  /** Messages that were read. */
   readonly polled: number;
   /** Statuses found since the event arrived. */
   readonly found: number;
@@ -62,7 +61,6 @@ export interface HydrationPass extends Covering {
   readonly covered: CoveredEvents;
 }
 
-/** The covered events that still wait. */
 export interface CoveredEvents {
   readonly events: number;
   /** When the first and the last of them were received. */
@@ -77,7 +75,6 @@ export interface TrackedMessage {
   readonly messageId: string | null;
   readonly status: string | null;
   readonly registeredAt: number;
-  /** When it was sent, as far as known. */
   readonly sentAt: number | null;
   readonly changedAt: number;
   /** When it was last read, by any process; null: never. */
@@ -113,9 +110,7 @@ interface SettledEvents {
   readonly events: number;
 }
 
-/** The store, as hydration uses it. */
 export interface HydrationStore {
-  /** Accounts with truncated events that wait. */
   waitingAccounts(): MaybePromise<readonly string[]>;
   /** When the first of an account's waiting events was received; null: none waits. */
   waitingSince(account: string): MaybePromise<number | null>;

@@ -47,7 +47,6 @@ export function isCanonicalUuid(text: string): boolean {
   return canonicalUuid.test(text);
 }
 
-/** The UUID of 32 hex digits. */
 export function uuidText(hex: string): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }

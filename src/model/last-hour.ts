@@ -19,7 +19,6 @@ export interface LastHour {
 
 const minutes = 60;
 
-/** The series that the last hour is summed up from. */
 export const lastHourSeries = ["events", "ack", "oldest", "deadLetters", "attempts", "delivery"] as const satisfies SeriesName[];
 type LastHourSeries = (typeof lastHourSeries)[number];
 
@@ -32,7 +31,6 @@ interface Attempts {
 }
 type Buckets = Map<number, number>;
 
-/** Sums up the last hour in one pass over its cells. */
 export function createLastHourSums(now: number) {
   const from = lastHourFrom(now);
   const byMinute = <T>(make: () => T): T[] => Array.from({ length: minutes }, make);

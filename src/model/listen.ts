@@ -31,7 +31,6 @@ export interface ListenedEvent extends ListenRow {
 
 export interface ListenPage {
   readonly events: readonly ListenedEvent[];
-  /** The last seq that was read. */
   readonly through: number;
   /** Purged events within the page: their number, and the first and last seq. */
   readonly missing: { readonly from: number; readonly to: number; readonly count: number } | null;

@@ -29,7 +29,6 @@ export function hiddenNumber(id: string): number | null {
   return isShown(id) ? null : maskNumber(id);
 }
 
-/** A wamid for logs, without the phone number inside it. */
 export function maskWamid(wamid: string): string {
   return maskId("wamid", wamid);
 }
@@ -62,7 +61,6 @@ export function answeredId(sort: IdSort, id: string): string {
   return uuid.test(id) ? id : maskId(sort, id);
 }
 
-/** Like {@link answeredId}. */
 export function answeredDeliveryId(id: string): string {
   return uuidDelivery.test(id) ? id : maskDeliveryId(id);
 }
@@ -84,7 +82,6 @@ export function shownKind(kind: string): string {
   return /^[a-z][a-z0-9._-]{0,63}$/.test(kind) && !/\d(?:[^\d]*\d){3}/.test(kind) ? kind : maskId("kind", kind);
 }
 
-/** A name that a client of the control API chose. */
 export function shownName(sort: IdSort, name: string): string {
   return maskText(name) === name ? name : maskId(sort, name);
 }

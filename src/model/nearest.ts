@@ -1,4 +1,3 @@
-/** The candidate closest to `word`; undefined when none is close. */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
   const wanted = word.toLowerCase();
   let best: string | undefined;

@@ -23,7 +23,6 @@ const envelopes: readonly (readonly [name: string, keys: Readonly<Record<string,
   ["Standard Webhooks", { type: true, timestamp: true, data: true }],
 ];
 
-/** The sender whose envelope parsed JSON is; undefined for an unknown one. */
 export function otherEnvelope(value: unknown): string | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const body = value as Readonly<Record<string, unknown>>;

@@ -74,7 +74,6 @@ const destinationSchema = z
   .meta({ id: "DestinationStanding", description: "How a route's destination does." });
 export type DestinationView = View<typeof destinationSchema>;
 
-/** A figure with its sparkline. */
 const figure = (text: string) =>
   z
     .object({

@@ -3,17 +3,13 @@ import type { Disposition } from "./states.ts";
 
 export { type Disposition, dispositions } from "./states.ts";
 
-/** An event as routes match it. */
 export interface RoutedEvent {
-  /** Event kind, e.g. `message.status`. */
   readonly event: string;
   readonly account: string;
   readonly source: string;
   /** The status in the event, whether or not tracking applied it. */
   readonly status: string | null;
-  /** The error code in the event, as text. */
   readonly errorCode: string | null;
-  /** The event's `data`, parsed. */
   readonly data: unknown;
   /** True when the service sent the event without its data. */
   readonly truncated: boolean;
@@ -37,7 +33,6 @@ export interface DeliveryPlan {
   readonly fault?: string;
 }
 
-/** A verdict as the stores keep it. */
 export type KeptVerdict = readonly [route: string, verdict: RouteVerdict["verdict"], reason?: string];
 
 export function keptVerdicts({ verdicts }: Pick<DeliveryPlan, "verdicts">): KeptVerdict[] {

@@ -3,7 +3,6 @@ import type { MaybePromise } from "./maybe-promise.ts";
 import type { MessageKey } from "./message.ts";
 import type { MessageState } from "./tracking.ts";
 
-/** Polls of messages whose final status is missing, as reconciliation needs them from the store. */
 export interface PollStore {
   /** Claims in one step, lower ranks first. No other process gets the same messages until the lease expires. */
   claimPolls(claim: PollClaim): Promise<readonly ClaimedPoll[]>;
@@ -15,7 +14,6 @@ export interface PollStore {
 /** What a reconciliation pass did with the messages of an account. */
 export interface PassCounts {
   readonly account: string;
-  /** Calls that were answered or failed. */
   readonly polled: number;
   /** Of these, those that found a status that no webhook had reported. */
   readonly changed: number;
@@ -102,6 +100,5 @@ export interface PollCounts {
   readonly due: number;
   /** Registered without the service's id, and not in a final status. */
   readonly unpollable: number;
-  /** Unknown to the service. */
   readonly missing: number;
 }

@@ -158,9 +158,7 @@ function anchorOf(spelling: string): number | null {
 
 interface Search {
   readonly spelled: ReadonlyMap<string, Spelled>;
-  /** Redacts a log line. */
   line(line: string): string;
-  /** Redacts text from outside. */
   answer(text: string): string;
 }
 
@@ -192,7 +190,6 @@ function* creating(secrets: Secrets, before: ReadonlyMap<string, Spelled>): Step
     yield;
   }
 
-  /** The patterns that may match. */
   function candidates(text: string): readonly number[] {
     let found: Set<number> | null = null;
     let hash = 0;

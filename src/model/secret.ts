@@ -54,7 +54,6 @@ export class MissingSecret extends Secret {
 /** Begins what `wamid-relay init` writes for a secret that it does not know. */
 export const placeholderPrefix = "replace-me-";
 
-/** A secret in the settings. */
 export const secretSchema = z
   .string()
   .min(1, "is empty (is the environment variable set?)")

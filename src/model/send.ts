@@ -38,7 +38,6 @@ export interface KeyClaim {
   readonly resend: number;
 }
 
-/** A claim with what people see of it. */
 export interface SendClaim extends KeyClaim {
   /** The recipient, for people: a masked phone, or the id of an automation. */
   readonly about: string;
@@ -69,7 +68,6 @@ export type SendEnd =
   /** `at`: unix ms. */
   | { readonly end: "done"; readonly at: number; readonly answer: SendAnswer; readonly sent: SentSubject };
 
-/** A sent message or run to register, as the service answered. */
 export type SentSubject =
   | {
       readonly type: "message";

@@ -9,7 +9,6 @@ export const signatureEncodings = ["hex", "base64", "base64url"] as const;
 export type SignatureEncoding = (typeof signatureEncodings)[number];
 export const secretEncodings = ["utf8", "hex", "base64", "whsec"] as const;
 export type SecretEncoding = (typeof secretEncodings)[number];
-/** Families of signatures seen in the field. */
 export const signaturePresets = ["plain", "meta", "shopify", "stripe", "slack", "standard-webhooks", "hubspot"] as const;
 type SignaturePreset = (typeof signaturePresets)[number];
 
@@ -80,7 +79,6 @@ type SignatureAxes = Omit<SignatureSettings, "preset" | "service" | "publicUrl">
 
 const fiveMinutes = 5 * 60_000;
 
-/** The axes of each preset; the others keep their defaults. */
 export const presetAxes: Readonly<Record<SignaturePreset, SignatureAxes>> = {
   plain: { prefix: "" },
   meta: { header: "x-hub-signature-256", prefix: "sha256=" },
@@ -147,7 +145,6 @@ export interface SignatureScheme {
   readonly publicUrl: string;
 }
 
-/** A fault of the settings: which key, and what is wrong. */
 interface SchemeFault {
   readonly key: keyof SignatureSettings;
   readonly message: string;
@@ -267,7 +264,6 @@ function keyBytes(secret: string, encoding: SecretEncoding): Buffer | null {
   }
 }
 
-/** A secret ready to sign with. */
 export interface HmacKey {
   /** The HMAC over the joined parts. Texts have one character per byte. */
   digest(parts: readonly (Buffer | string)[]): Buffer;

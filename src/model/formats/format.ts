@@ -1,12 +1,10 @@
 import type { Envelope } from "../envelope.ts";
 import type { FieldPaths, Subject } from "../event.ts";
 
-/** What an item of a signed request says: an event, or why it is none. */
 export type ItemContent =
   | { readonly ok: true; readonly envelope: Envelope; readonly subject: Subject }
   | { readonly ok: false; readonly error: string };
 
-/** One of the events of a signed request. */
 export interface Item {
   /** Its own bytes: a request with this item only, which reads as the same item. */
   readonly body: Buffer;
@@ -25,7 +23,6 @@ export interface ItemPlace {
 
 export interface ReadingOf {
   readonly source: string;
-  /** Where the tracked fields are. */
   readonly fields: FieldPaths;
   /** Of an item that is read again from its own bytes: where it was in its request. */
   readonly from?: ItemPlace;
@@ -33,7 +30,6 @@ export interface ReadingOf {
 
 /** How the signed bodies of one kind of sender are read. Pure, and never throws. */
 export interface Format {
-  /** The items of a body: at least one. */
   items(body: Buffer, of: ReadingOf): readonly Item[];
   /** The sender's item in the body of one item, as it was written. Absent: the whole body is. */
   raw?(body: Buffer): Buffer | null;

@@ -4,11 +4,9 @@ import type { Format, Item, ItemPlace } from "./format.ts";
 import { meta } from "./meta.ts";
 import { standard } from "./standard.ts";
 
-/** The formats of sources, by the name in the settings. */
 export const formats = { standard, meta } as const satisfies Record<string, Format>;
 export type FormatName = keyof typeof formats;
 
-/** An event's body as it is stored, with what it takes to read it. */
 export interface StoredBody {
   /** Null: `standard`. */
   readonly format: string | null;

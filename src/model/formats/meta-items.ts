@@ -4,7 +4,6 @@ import { metaItemKinds } from "./meta-kinds.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** The lists of items in a change's `value`. */
 export const lists = ["statuses", "messages", "message_echoes", "calls", "errors"] as const;
 type List = (typeof lists)[number];
 
@@ -27,7 +26,6 @@ export type Found =
   | { readonly error: string }
   | { readonly kind: string; readonly key: string | null; readonly at: unknown; readonly data: Json; readonly subject: Subject };
 
-/** The business number and account that sent it. */
 export interface About {
   readonly phoneNumberId?: string;
   readonly wabaId?: string;
@@ -36,7 +34,6 @@ export interface About {
 interface ItemParts {
   readonly field: string;
   readonly about: About;
-  /** Names it in errors. */
   readonly where: string;
   readonly time: unknown;
 }

@@ -9,13 +9,11 @@ export interface Slice {
  * checks the text, and nothing recurses.
  */
 
-/** The value that the body is. */
 export function whole(body: Buffer): Slice {
   const from = skipBlanks(body, 0);
   return { from, to: endOfValue(body, from) };
 }
 
-/** The elements of the array at `array`. */
 export function elements(body: Buffer, array: Slice): Slice[] {
   const found: Slice[] = [];
   let at = skipBlanks(body, array.from + 1);
