@@ -9,15 +9,13 @@ import { put, values } from "./work/state.ts";
 import { type Copy, copyKey } from "./work/state-rows.ts";
 
 /*
- * Carries a store over into an empty one, on the same or the other database, while relays use it. Both have the same tables,
- * so each table is walked by key on both sides, and rows that are missing or differ are copied. The walk is repeated until
- * little is left. The last one runs while the source refuses writes, and the transaction that refuses them marks the source
- * as moved. A copy that was cut off is repeated: until it ends, no relay starts on the target.
+ * Carries a store over into an empty one, while relays use it. Each table is walked by key on both sides, and rows that differ
+ * are copied, until little is left. During the last walk the source refuses writes, and then it is marked as moved. No relay
+ * starts on the target before that.
  */
 
 export interface CopySide {
   readonly engine: Engine;
-  /** For people. */
   readonly name: string;
   read<T>(work: Work<T>): MaybePromise<T>;
   close(): Promise<void>;
@@ -25,8 +23,8 @@ export interface CopySide {
 
 export interface CopySource extends CopySide {
   /**
-   * From now on relays cannot write, and `read` sees their last write. `end` makes that permanent, with the mark; a `close`
-   * or the end of this process before it lets relays write again.
+   * From now on relays cannot write, and `read` sees their last write. `end` makes that permanent; a `close` or the end of this
+   * process before it undoes it.
    */
   freeze(mark: () => Work<void>, refusal: string): MaybePromise<{ end(): MaybePromise<void> }>;
 }
@@ -42,7 +40,7 @@ interface Sides {
   readonly to: CopyTarget;
 }
 
-/** `walk`: counted from 1; `last` when relays cannot write meanwhile. */
+/** `walk` counts from 1, and is `last` while relays cannot write. */
 type Progress = (walk: number | "last", table: string, done: number, of: number) => void;
 
 interface CopyOrder extends Sides {
@@ -61,22 +59,18 @@ export interface CopyReport {
   readonly result: "copied" | "resumed" | "before";
   /** Unix ms; null: the counts differ, and no relay starts on the target. */
   readonly finishedAt: number | null;
-  /** Empty when nothing was written. */
   readonly counts: readonly TableCount[];
-  /** For how long the source refused writes before it was marked as moved. */
   readonly closedMs: number;
 }
 
 const idKey = "store/id";
 const movedKey = "store/moved";
 
-/** In the source, once its data live elsewhere. */
 interface Moved {
   readonly to: string;
   readonly at: number;
 }
 
-/** Why no relay may use this store; null: it may. */
 export function* refusalOfCopy(): Work<string | null> {
   const [copy = null, moved = null] = yield* values<Copy & Moved>([copyKey, movedKey]);
   if (moved !== null) return movedText(moved);
@@ -86,10 +80,9 @@ export function* refusalOfCopy(): Work<string | null> {
 
 const movedText = ({ to, at }: Moved): string => `was moved to ${to} at ${new Date(at).toISOString()}; start the relay there`;
 
-/** Walks while relays write: more, while a walk still finds so many rows to copy. */
+/** Further walks, while one still finds so many rows. */
 const walks = { most: 4, rows: 5_000 };
 const compared = 5_000;
-/** Most rows that are copied at once, and about how many bytes they may take in memory. */
 const batch = { least: 10, most: 2_000, bytes: 4_000_000 };
 
 export async function copyStore({ from, to, now, progress }: CopyOrder): Promise<CopyReport> {
@@ -98,7 +91,7 @@ export async function copyStore({ from, to, now, progress }: CopyOrder): Promise
   const [copy = null] = await to.read(values<Copy>([copyKey]));
   if (copy?.id === id && copy.finishedAt !== null) return { result: "before", finishedAt: copy.finishedAt, counts: [], closedMs: 0 };
   const refusal = await from.read(refusalOfCopy());
-  // A copy that was cut off between its last two steps has marked the source already.
+  // An earlier run was cut off between its last two steps.
   if (refusal !== null && (moved === null || copy === null)) throw new StoreRefused(`${from.name}: ${refusal}`);
   if (copy === null) await to.read(refuseStored(to.name));
   else if (copy.id !== id) throw new StoreRefused(`${to.name}: holds a copy of other data (${copy.from})`);
@@ -122,7 +115,7 @@ export async function copyStore({ from, to, now, progress }: CopyOrder): Promise
   if (counts.some((count) => count.from !== count.to)) return { result, finishedAt: null, counts, closedMs: now() - mark.at };
   // A relay may have started meanwhile.
   await to.refuseUsed();
-  // In this order: cut off in between, neither side is used before the command is repeated.
+  // Cut off in between, neither side is used before the command is repeated.
   await frozen?.end();
   const finishedAt = now();
   await to.write(function* () {
@@ -142,7 +135,7 @@ function* refuseStored(name: string): Work<void> {
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** Columns of which one differs when any other does. Of the other tables, all without the bytes. */
+/** Of these tables, rows differ only if one of these columns does; of the others, all without the bytes. */
 const telling: Readonly<Record<string, readonly string[]>> = {
   events: ["disposition", "plan", "duplicates", "conflicts", "fault", "release"],
   plans: [],
@@ -150,7 +143,6 @@ const telling: Readonly<Record<string, readonly string[]>> = {
   attempts: ["at"],
 };
 
-/** Makes the rows of the target those of the source. Returns how many it copied or removed. */
 async function alignTable(table: Table, { from, to }: Sides, progress: (done: number, of: number) => void): Promise<number> {
   const ofKey = (row: Row): unknown[] => table.key.map((name) => row[name]);
   const whole = look(table, table.key, table.names);
@@ -208,7 +200,6 @@ function* findAll(of: Look, keys: readonly (readonly unknown[])[]): Work<(Row | 
   return yield* ask(find<Row>(of, keys));
 }
 
-/** The next rows of a table, with the columns that tell whether they changed: all up to `last`, or `limit`. */
 function* rowsAfter(table: Table, after: Row | null, { last = null, limit }: { last?: Row | null; limit?: number }): Work<readonly Row[]> {
   const shown =
     telling[table.name] ?? table.names.filter((name) => table.columns[name]?.array !== bytes.array && !table.key.includes(name));
@@ -227,7 +218,7 @@ function* countOf(table: Table): Work<number> {
   return found?.n ?? 0;
 }
 
-/** What is of processes, or of the place of a store, stays where it is. */
+/** Rows of processes, or of the place of a store, are not copied. */
 const ofPlaces = ["process/", "worker/", "lease/", "leader/", "caller/", "store/"];
 
 function ofRelay(table: Table): Sql {
@@ -238,7 +229,6 @@ function ofRelay(table: Table): Sql {
     .reduce((all, one) => sql`${all} AND ${one}`);
 }
 
-/** New rows get numbers after the copied ones. SQLite takes them from the rows. */
 function* continueNumbers(engine: Engine): Work<void> {
   if (engine === "sqlite") return;
   for (const { name } of [events, subjects])

@@ -49,7 +49,6 @@ import { type Beginning, beginSends, type Ending, findSend, forgetSends, settleS
 import * as small from "./work/state-rows.ts";
 import { messageState } from "./work/subject-rows.ts";
 
-/** What runs commands and reads: SQLite at once, PostgreSQL over the network. */
 export interface Database {
   /**
    * Runs a command in one of the next transactions, with others of its kind. Resolves with its outcome once that is durable;
@@ -60,15 +59,13 @@ export interface Database {
   read<T>(work: Work<T>): MaybePromise<T>;
 }
 
-/** Commands of one kind. Those that come together are one batch in one transaction. */
 export interface Batches<In, Out> {
-  /** Each command stands for itself, so on PostgreSQL each gets a transaction of its own. */
+  /** Each gets a transaction of its own on PostgreSQL. */
   readonly isEach?: boolean;
-  /** `outcomes`: one for each command, in their order. `stored` is called once the transaction is committed. */
+  /** `outcomes`: one for each command. `stored` is called after the commit. */
   readonly work: (batch: readonly In[]) => Work<{ readonly outcomes: readonly Out[]; readonly stored?: () => void }>;
 }
 
-/** Commands that need nothing but their turn. */
 export function each<In, Out>(one: (item: In) => Work<Out>): Batches<In, Out> {
   return {
     isEach: true,
@@ -88,12 +85,10 @@ const uncounted = <In, Out>(all: (batch: readonly In[]) => Work<readonly Out[]>)
 
 interface CommandParts {
   readonly rules: Rules;
-  /** Names this process in the counts; empty where it is the only one. */
   readonly writer: string;
   readonly held: () => Held;
 }
 
-/** What a batch leaves. `plans`: those that are stored once the transaction is. */
 interface Outcomes<Out> {
   readonly outcomes: readonly Out[];
   readonly plans?: readonly NumberedPlan[];
@@ -101,7 +96,6 @@ interface Outcomes<Out> {
 
 type Commands = ReturnType<typeof createCommands>;
 
-/** The commands of both databases, with what they remember between batches. */
 export function createCommands({ rules, writer, held }: CommandParts) {
   const plans = createPlanNumbers();
   const begin = createCounting(writer).begin;
@@ -128,7 +122,7 @@ export function createCommands({ rules, writer, held }: CommandParts) {
     retry: uncounted<Retrying, Retried | null>(retry),
     replay: uncounted<ReplayingFound, Replayed>(replay),
     backfill: counted<Backfilling, Replayed>((batch, counts) => backfill(batch, planning, counts)),
-    /** Apart from others: a heartbeat that waits behind them ends the leases. */
+    /** A heartbeat that waited behind other commands would end the leases. */
     lease: each((make: () => Work<unknown>) => make()),
     nameRequest: uncounted<small.Naming, EventId>(small.nameRequests),
     resume: each(resume),
@@ -156,30 +150,25 @@ export function createCommands({ rules, writer, held }: CommandParts) {
 interface StoreParts {
   readonly commands: Commands;
   readonly rules: Rules;
-  /** Of an embedded database: returns free pages to the disk, as many at a time. False: none left. */
+  /** Returns free pages of an embedded database to the disk, as many at a time. False: none left. */
   readonly giveBack?: (pages: number) => boolean;
 }
 
 /**
- * The port of both databases. Each write is atomic, and durable once its promise resolves. While the store cannot write,
- * writes reject with `StoreUnavailable`; they succeed again without a restart. Times are unix ms. A delivery is named by its
- * route and the seq of its event.
+ * Writes are atomic, and durable once their promise resolves. While the store cannot write, they reject with `StoreUnavailable`.
+ * Times are unix ms. A delivery is named by its route and the seq of its event.
  */
 export interface Store extends ReturnType<typeof createStore> {
-  /** The same reads for pages, which may go through many rows. */
   readonly browse: StoreReading;
   readonly inspecting: Inspecting;
-  /** True when other processes write to it too. Work that one process must do alone then takes a leader lease. */
   readonly isShared: boolean;
-  /** Notifies the dispatchers of all processes of deliveries that this process made due. */
   announce(due: readonly DueDelivery[]): void;
-  /** Subscribes to announced deliveries and resumed routes of all processes. Returns the unsubscribe function. */
+  /** Deliveries and resumed routes of all processes. Returns the unsubscribe function. */
   onDue(listener: DueListener): () => void;
-  /** Calls `wake` after any process stored events, once per batch. Returns the unsubscribe function. */
+  /** After any process stored events, once per batch. Returns the unsubscribe function. */
   onStored(wake: () => void): () => void;
-  /** False when the store knows without writing that it cannot write. It reports the reason to its hook `failed`. */
+  /** False when it knows without writing that it cannot write. */
   isInPlace(): MaybePromise<boolean>;
-  /** Resolves once all pending writes have ended and all resources are released. */
   close(): Promise<void>;
 }
 
@@ -189,20 +178,16 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
   const { run } = database;
   const { isAlone } = commands;
   const others = each((make: () => Work<unknown>) => make());
-  /** `make` begins the command anew when its transaction is repeated. */
   const write = <T>(make: () => Work<T>): Promise<T> => run(others, make) as Promise<T>;
   const acknowledgements = createAcknowledgements((acknowledged) => run(commands.acknowledged, acknowledged));
 
   const works = {
-    /** The next deliveries that match, out of `limit` that it reads, and the new cursor. */
     *findReplay(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Work<ReplayFound> {
       return foundOf(yield* findReplay(filter, placeOf(cursor), now, limit));
     },
-    /** Unrouted events that match a route of the current settings, out of `limit` that it reads. */
     *findBackfill(filter: BackfillFilter, cursor: ReplayCursor, limit: number): Work<ReplayFound> {
       return foundOf(yield* findBackfill(filter, placeOf(cursor), limit, rules));
     },
-    /** The next bodies that match, in the order received, out of `limit` that it reads. */
     *findQuarantined(filter: QuarantineFilter, { since, event, lane }: ReplayCursor, limit: number): Work<QuarantinedFound> {
       const { found, place } = yield* findQuarantined(filter, { since, receivedAt: lane, seq: event }, limit);
       return { found, cursor: place === null ? null : { since: place.since, event: place.seq, lane: place.receivedAt, route: "" } };
@@ -249,16 +234,16 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
     stepBudget,
     probe: small.probe,
     sampleGauges: commands.sampleGauges,
-    /** Call it before the database is closed: others need not wait for the leases of this process, or for the end of its calls. */
+    /** Call it before the database is closed. */
     leave: commands.leave,
   };
 
   return {
     ...bound(reads, (make) => database.read(make())),
     ...(bound(writes, write) as Writes<typeof writes>),
-    /** `proxyRoute`: the exchange that a `mode: proxy` source makes at once, recorded as a delivery that no dispatcher picks up. */
+    /** `proxyRoute`: the exchange that a `mode: proxy` source makes at once, which no dispatcher picks up. */
     accept: (event: ReceivedEvent, proxyRoute: string | null = null) => run(commands.accept, { event, proxyRoute }),
-    /** The event id of a signed request: `id`, or the one it got within the last `forMs`. Only the id depends on it. */
+    /** The event id of a signed request: `id`, or the one it got within the last `forMs`. */
     nameRequest: (request: string, id: EventId, now: number, forMs: number) => run(commands.nameRequest, { request, id, now, forMs }),
     quarantine: (body: QuarantinedBody) => run(commands.quarantine, body),
     /** Accepts an event that was read from the body `event.releaseOf`. Null: the body is no longer in quarantine. */
@@ -272,9 +257,7 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
     resume: (route: string) => run(commands.resume, route),
     endPause: (route: string, now: number) => run(commands.endPause, { route, now }),
     retry: (event: number, route: string, at: number) => run(commands.retry, { event, route, at }),
-    /** Makes those of `found` that are still in these states go out now, under their old ids. */
     replay: (found: ReplayFound["found"], states: ReplayFilter["states"], at: number) => run(commands.replay, { found, states, at }),
-    /** Plans the deliveries of those events that still match the filter. */
     backfill: (events: readonly number[], filter: BackfillFilter, at: number) => run(commands.backfill, { events, filter, at }),
     settle: (settling: Settling) => run(commands.settle, settling),
     // Processes that share a database share the caps, too.
@@ -284,9 +267,7 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
     leases: createLeaseStore(<T>(make: () => Work<T>) => run(commands.lease, make) as Promise<T>),
     beginSend: (key: SendKey, claim: SendClaim) => run(commands.beginSend, { key, claim }),
     settleSend: (key: SendKey, ended: SendEnd) => run(commands.settleSend, { key, ended }),
-    /** Settles a proxy exchange of this process. */
     settleExchange: (settlement: Settlement) => run(commands.settleExchange, settlement),
-    /** Ends the exchanges of processes that died before they answered. Returns their number. */
     async endLeftExchanges(at: number, reason: string): Promise<number> {
       for (let sum = 0; ; ) {
         const ended = await write(() => commands.endLeftExchanges(at, reason, mostExchanges));
@@ -299,18 +280,17 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
       isAlone ? undefined : write(() => small.noteObservations(observations)),
     observations: (place: string | null, from: number): MaybePromise<ObservationsRead> =>
       isAlone ? { observations: [], place: null } : database.read(small.observationsAfter(place, from)),
-    /** Whether this process holds a leader lease for the next `forMs`. One that is alone holds all of them. */
+    /** A process that is alone holds all leader leases. */
     holdLease: (name: string, forMs: number): MaybePromise<boolean> => isAlone || write(() => commands.holdLease(name, forMs)),
     purge: createRetention(write, giveBack),
-    /** A webhook was answered with 2xx `tookMs` after its request began. Written with a later transaction, within a second. */
+    /** A webhook was answered with 2xx `tookMs` after its request began. Written within a second. */
     noteAcknowledged: acknowledgements.note,
-    /** Writes what is gathered in memory. Call it before the database is closed. */
     flush: acknowledgements.flush,
     read: createReading(database),
   };
 }
 
-/** A walk begins before all rows: with the event 0. */
+/** The walk begins with the event 0. */
 function placeOf(cursor: ReplayCursor): ReplayCursor {
   return cursor.event === 0 ? startOfReplay(cursor.since) : cursor;
 }

@@ -7,7 +7,7 @@ import type { MessageState, Observation, RunState, Step } from "../model/trackin
 import type { Planner } from "../track/planning.ts";
 import type { Conflicts } from "../track/registration.ts";
 
-/** Storing failed for a reason outside the event itself: disk full, file locked, read-only, broken. */
+/** The disk is full, the file is locked, the server does not answer, …: no fault of what is stored. */
 export class StoreUnavailable extends Error {
   override readonly name = "StoreUnavailable";
 }
@@ -17,21 +17,19 @@ export class StoreRefused extends Error {
   override readonly name = "StoreRefused";
 }
 
-/** There is nothing to read yet, where the next relay makes a store. */
 export class StoreMissing extends StoreRefused {}
 
 /**
- * The pure functions of tracking and routing that the store calls within its own step, so that tracking and planning are
- * atomic. `plan` and the two settings change when the settings are reloaded.
+ * The pure functions of tracking and routing that the store calls within its own step. They change when settings are reloaded.
  */
 export interface Rules extends Planner {
   stepMessage(state: MessageState, seen: Observation): Step<MessageState>;
   stepRun(state: RunState, seen: Observation): Step<RunState>;
   /** How the hydration of a truncated event begins. Null: it needs none. */
   hydration(event: { readonly event: string; readonly account: string; readonly hasSubject: boolean }): HydrationStart | null;
-  /** Whether the route delivers the events of a message in order, and the wait before a first attempt in ms. */
+  /** The wait before a first attempt is in ms. */
   timing(route: string): { readonly ordered: boolean; readonly firstWait: number };
-  /** How long an event may stay parked, in milliseconds. */
+  /** Milliseconds. */
   readonly parkFor: number;
 }
 
@@ -40,7 +38,6 @@ export interface DueDelivery {
   readonly route: string;
   readonly event: number;
   readonly at: number;
-  /** By which it is loaded and settled. */
   readonly lane: number;
 }
 
@@ -54,18 +51,15 @@ export type Registered =
   | { readonly result: "conflict"; readonly conflicts: Conflicts };
 
 export interface StoreHooks {
-  /** Writes were committed: the time that took, and their number. */
   committed(tookMs: number, writes: number): void;
   /** The store cannot write now. May be called repeatedly. */
   failed(error: unknown): void;
-  /** True while more events can be expected within one turn of the event loop. Default: never. */
+  /** More events can come within this turn of the event loop. */
   readonly arriving?: (() => boolean) | undefined;
 }
 
 export interface DueListener {
-  /** Deliveries that were planned or released; `at` is unix ms. */
   offer(due: readonly DueDelivery[]): void;
-  /** Another change to the deliveries of a route: the dispatcher reads them again. */
   wake(route: string): void;
 }
 
@@ -76,7 +70,7 @@ export interface StoredCursor {
   readonly movedAt: number;
 }
 
-/** How long rows are kept, in milliseconds (DESIGN.md, `retention`). */
+/** Milliseconds. */
 export interface RetentionTimes {
   readonly events: number;
   readonly ignored: number;
@@ -89,11 +83,10 @@ export interface Purged {
   readonly events: number;
   readonly deliveries: number;
   readonly messages: number;
-  /** True when a pass over all old rows is complete and the freed space is returned to the disk. */
+  /** All old rows were looked at, and the freed space is returned to the disk. */
   readonly done: boolean;
 }
 
-/** Which deliveries go out now. All given conditions must hold. */
 export interface ReplayFilter extends Limited {
   readonly route?: string | undefined;
   /** `waiting` stands alone. */
@@ -106,17 +99,15 @@ export interface ReplayFilter extends Limited {
   readonly to?: number | undefined;
 }
 
-/** Which unrouted events to backfill by the current routes. All given conditions must hold. */
 export interface BackfillFilter extends Limited {
   readonly disposition: Extract<Disposition, "filtered" | "ignored">;
-  /** Only this route may get them. */
   readonly route?: string | undefined;
   readonly errorCode?: string | undefined;
   readonly from?: number | undefined;
   readonly to?: number | undefined;
 }
 
-/** The position of a walk. It began at `since` (unix ms), so it skips what settled later. The other parts are the store's own. */
+/** It began at `since` (unix ms): what settled later is skipped. */
 export interface ReplayCursor {
   readonly since: number;
   readonly event: number;
@@ -126,7 +117,6 @@ export interface ReplayCursor {
 
 export interface ReplayFound {
   readonly found: readonly { readonly event: number; readonly route: string }[];
-  /** Null when the walk is over. */
   readonly cursor: ReplayCursor | null;
 }
 
@@ -140,9 +130,7 @@ export interface Retried {
   readonly due: DueDelivery | null;
 }
 
-/** Which quarantined bodies to release. All given conditions must hold. */
 export interface QuarantineFilter extends Limited {
-  /** Default: `quarantined`. */
   readonly disposition?: "quarantined" | "unassigned" | undefined;
   readonly source?: string | undefined;
   /** Unix ms of receipt, from (included) and to (not included). */
@@ -156,7 +144,6 @@ export interface QuarantinedEvent extends Omit<QuarantinedBody, "secret" | "erro
 
 export interface QuarantinedFound {
   readonly found: readonly QuarantinedEvent[];
-  /** Null when the walk is over. `route` of it is the time of receipt. */
   readonly cursor: ReplayCursor | null;
 }
 
@@ -164,31 +151,23 @@ export interface ReleasedEvent extends ReceivedEvent {
   readonly releaseOf: number;
 }
 
-/** What one process observed of an account's webhooks within a few seconds. */
 export interface AccountObservation extends ObservationCounts {
   readonly account: string;
-  /** Unix ms. */
   readonly at: number;
-  /** Absent: it made no polls. */
   readonly polls?: PollNews;
 }
 
 export interface ObservationCounts {
   readonly events: number;
-  /** Of them, truncated and about a message. */
   readonly truncated: number;
   readonly refused: number;
   readonly registered: number;
-  /** Statuses that polls found and whose webhook did not arrive. */
   readonly missed: number;
 }
 
-/** The fault of the last polls, as a text for people. Null: none. */
 export type PollNews = string | null;
 
 export interface ObservationsRead {
-  /** Oldest first. */
   readonly observations: readonly AccountObservation[];
-  /** Where the next read continues. An internal value of the store. */
   readonly place: string | null;
 }

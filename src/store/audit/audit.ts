@@ -13,9 +13,8 @@ import { createPlans, type EventRow, findHydrating, findOpen, isParkedRow, type 
 import { createGaps, createTally, type Tally } from "./tally.ts";
 
 /**
- * Checks every row against `auditRules`, a slice of events with their deliveries at a time. Run it in one transaction that
- * reads one snapshot, beside those that write: on PostgreSQL `REPEATABLE READ`. The snapshot keeps deleted rows, and pages
- * of a write-ahead log, until it ends: about ten seconds per million events.
+ * Checks every row against `auditRules`, a slice of events at a time. Run it in one transaction that reads one snapshot; until it
+ * ends, that keeps deleted rows and pages of the write-ahead log.
  */
 export function* audit(order: AuditOrder, progress: (at: AuditProgress) => void): Work<AuditReport> {
   const startedAt = performance.now();
@@ -74,12 +73,10 @@ export function* audit(order: AuditOrder, progress: (at: AuditProgress) => void)
   };
 }
 
-/** Parked events may end this much late, because many are ended a few at a time. */
+/** Parked events may end this much late: they are ended a few at a time. */
 const lateMs = 5 * 60_000;
 
-/** Without a filter it has all seqs, used or not. */
 interface Range extends SeqRange {
-  /** The greatest seq of all, 0 when there are no events, and when it was received. */
   readonly newest: number;
   readonly newestAt: number;
 }
@@ -99,8 +96,8 @@ function* rangeOf({ from, to }: AuditFilter): Work<Range> {
 }
 
 /**
- * The seq after which none is missing. PostgreSQL does not use the numbers of a transaction that was rolled back: there, and
- * in what was copied from there, the history counts a missing event.
+ * The seq after which none is missing. A transaction of PostgreSQL that is rolled back leaves gaps, also in a copy: there the
+ * history counts missing events.
  */
 function* gaplessAfter(): Work<number> {
   const row = yield* first(select({ isSqlite: typed<number>(raw("1", "0")) })``);
@@ -145,8 +142,8 @@ const c = as(counters, "c");
 const verified = select({ of: c.of, label: c.label, n: typed<number>(raw("sum(c.n)", "sum(c.n)::bigint")) });
 
 /**
- * Compares the usage counts of secrets with the stored events, both by source and secret. Retention lowers the events and
- * not the counts. Duplicates are not compared: they may have come with another secret.
+ * Compares the usage counts of secrets with the events. Retention lowers only the events. A duplicate may have come with another
+ * secret.
  */
 function createUsageAudit(tally: Tally) {
   const stored = new Map<string, number>();
@@ -154,7 +151,6 @@ function createUsageAudit(tally: Tally) {
     stored({ source, secret }: EventRow): void {
       if (secret !== null) stored.set(`${source}:${secret}`, (stored.get(`${source}:${secret}`) ?? 0) + 1);
     },
-    /** `accepted`: how many events there have ever been. */
     *check(accepted: number): Work<void> {
       const found = yield* rows(verified`FROM counters c WHERE c.at = 0 AND c.series = 'secret' GROUP BY c.of, c.label`);
       const counted = new Map(found.map(({ of, label, n }) => [`${of}:${label}`, n]));
@@ -179,8 +175,6 @@ function* withIds(offenders: readonly Omit<Offender, "eventId">[]): Work<Offende
   });
 }
 
-/* Rules about rows of several events. */
-
 const sliceRows = 1_000;
 
 const q = as(queue, "q");
@@ -189,7 +183,6 @@ type Open = NonNullable<ReturnType<typeof open>["row"]>;
 const ofEvent = look(events, ["seq"], ["seq", "subject", "plan"]);
 const settled = look(deliveries, ["event", "route"], ["event"]);
 
-/** Walks the queue along its key, for rows that no event asked for, and for the order of its lanes. */
 function* auditQueue(tally: Tally, factsOf: ReturnType<typeof createPlans>): Work<void> {
   const order = createOrderAudit(tally);
   let place: Pick<Open, "lane" | "route" | "event"> = { lane: Number.MIN_SAFE_INTEGER, route: "", event: 0 };
@@ -228,10 +221,7 @@ function unplanned(tally: Tally, row: Open): void {
   else tally.offence("delivery not planned", event, route, notPlanned);
 }
 
-/**
- * At most one delivery of a lane is waiting (promise 3). If none is, those that are held are behind one that is parked,
- * which is the first.
- */
+/** Promise 3: at most one delivery of a lane is waiting. If none is, the first is parked. */
 function createOrderAudit(tally: Tally) {
   let lane: (Open & { waiting: number; open: number; isFirstParked: boolean }) | null = null;
 
@@ -263,7 +253,6 @@ const indexes = sql<{ readonly name: string; readonly text: string }>`${raw(
 )}`;
 const twice = select({ event: typed<number>(sql`max(e.seq)`), times: typed<number>(sql`count(*)`) });
 
-/** Unique indexes prevent repeated ids. Without one, the rows are checked. */
 function* auditIds(tally: Tally): Work<void> {
   const found = (yield* rows(indexes)).filter(({ text }) => /^CREATE UNIQUE INDEX/i.test(text ?? ""));
   const gone = ["events_id", "events_derived"].filter((name) => !found.some((index) => index.name === name));

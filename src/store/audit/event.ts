@@ -20,7 +20,6 @@ interface EventAuditParts {
   readonly tally: Tally;
   /** Deliveries settled before this time (unix ms) may have been deleted. Null: none was. */
   readonly deletedBefore: number | null;
-  /** The earliest time (unix ms) until which an event may still be parked. */
   readonly parkedSince: number;
 }
 
@@ -64,7 +63,6 @@ export function createEventAudit({ tally, deletedBefore, parkedSince }: EventAud
     let isSound = isPlanned || offends("delivery not planned", row.seq, route, notPlanned);
     const fault = mine === undefined ? openFault(queued) : settledFault(mine, row);
     if (fault !== null) isSound = offends("delivery contradicts itself", row.seq, route, fault);
-    // The attempt that settled it is stored with it.
     const stored = attempts.filter(isOn(route)).length + (mine === undefined || mine.at === null ? 0 : 1);
     const counted = (mine ?? queued[0])?.attempts ?? 0;
     if (counted !== stored)
@@ -74,7 +72,6 @@ export function createEventAudit({ tally, deletedBefore, parkedSince }: EventAud
     return queued[0]?.state === queueState.held ? "held" : "waiting";
   }
 
-  /** Deliveries that no route planned. Others in the queue are found there. */
   function unplanned({ facts, settled, open }: Audited): string[] {
     const deliver = new Set(facts?.deliver);
     const park = new Set(facts?.park);
@@ -132,7 +129,6 @@ interface Placed {
 
 export const isInLane = (lane: number, { seq, subject }: Placed): boolean => lane === -seq || lane === subject;
 
-/** Why a settled delivery contradicts itself. Null: it does not. */
 function settledFault({ state, attempts, reason, lane }: SettledRow, event: Placed): string | null {
   if (!isInLane(lane, event)) return otherLane;
   if (state === settledState.delivered) return attempts === 0 ? "is delivered without an attempt" : null;
@@ -140,7 +136,7 @@ function settledFault({ state, attempts, reason, lane }: SettledRow, event: Plac
   return unknown(state);
 }
 
-/** Why a delivery in the queue contradicts itself. `rows`: all that it has there, usually one. Null: it does not. */
+/** `rows`: all of one delivery, usually one. */
 function openFault(rows: readonly OpenRow[]): string | null {
   const [row] = rows;
   if (row === undefined || rows.length > 1) return "waits twice";

@@ -11,10 +11,9 @@ import type { EventRow, Slice } from "./slices.ts";
 import type { Tally } from "./tally.ts";
 
 type Series = (typeof auditedSeries)[number];
-/** By the text that an offence calls it: `events of main:routed`. */
 type Fields = Map<string, number>;
 
-/** An attempt that began just before retention's time may have been deleted with its delivery, if a clock was set. */
+/** A clock may have been set between an attempt and the settlement by which retention deletes it. */
 const slackMs = 60_000;
 
 const c = as(counters, "c");
@@ -44,12 +43,12 @@ export function createHistoryAudit(tally: Tally) {
   return {
     count({ events, settled, attempts }: Slice): void {
       for (const row of events) addEvent(row);
-      // Not named `of`, which Node cannot read after `const`.
+      // Node cannot read `of` after `const`.
       for (const tried of [settled, attempts])
         for (const list of tried.values())
           for (const { at, route, status, error } of list) if (at !== null) add("attempts", at, route, outcomeOfRow(status, error));
     },
-    /** After all slices. An hour that retention may have reached is not compared. */
+    /** An hour that retention may have reached is not compared. */
     *check({ history, events, deliveries }: Readonly<Record<PurgedTable, number | null>>): Work<void> {
       const ofEvents = Math.max(history ?? 0, events ?? 0);
       const ofAttempts = Math.max(history ?? 0, deliveries === null ? 0 : deliveries + slackMs);
@@ -67,7 +66,7 @@ export function createHistoryAudit(tally: Tally) {
         }
       }
 
-      // One hour at a time: a thousand routes have millions of counts.
+      // A thousand routes have millions of counts.
       let hour = yield* nextHour(Math.ceil(Math.min(ofEvents, ofAttempts) / hourMs));
       while (hour !== null) {
         compare(hour, yield* countsOf(hour));
@@ -78,7 +77,6 @@ export function createHistoryAudit(tally: Tally) {
   };
 }
 
-/** The next unix hour with counts. Null: there is none. Totals are at 0. */
 function* nextHour(from: number): Work<number | null> {
   const hour = Math.max(1, from);
   const minute = yield* first(place`FROM counters c WHERE c.at >= ${hour * minutesPerHour} ORDER BY c.at LIMIT 1`);

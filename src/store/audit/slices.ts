@@ -4,13 +4,12 @@ import { ask, find, look, query, rows, together, type Work } from "../sql/ops.ts
 import { as, select, sql, typed } from "../sql/sql.ts";
 import { knownPlan } from "../work/plans.ts";
 
-/** Events per slice. On PostgreSQL a receiving process reads them, so a slice takes about 5 ms of it. */
+/** On PostgreSQL a receiving process reads a slice in about 5 ms. */
 const sliceEvents = 500;
 
 const e = as(events, "e");
 const d = as(deliveries, "d");
 const a = as(attempts, "a");
-/** What only an event with a valid envelope has. */
 const hasEnvelope = sql`e.id IS NOT NULL OR e.kind IS NOT NULL OR e.subject IS NOT NULL`;
 
 const event = select({
@@ -48,7 +47,6 @@ export type EventRow = RowOfSelect<typeof event>;
 export type SettledRow = RowOfSelect<typeof settled>;
 export type AttemptRow = RowOfSelect<typeof attempt>;
 
-/** All rows of the events after one seq up to `to`, without the queue. The rows are grouped by event. */
 export interface Slice {
   readonly to: number;
   readonly events: readonly EventRow[];
@@ -74,14 +72,13 @@ export function* readSlice(after: number, last: number): Work<Slice> {
 const openRow = look(queue, ["lane", "route", "event"], ["lane", "route", "event", "state", "next_at", "attempts"]);
 export type OpenRow = Pick<RowOf<typeof queue>, "lane" | "route" | "event" | "state" | "next_at" | "attempts">;
 
-/** A row that the queue may have, in the lane of the event's subject or in one of its own. */
 export interface MaybeOpen {
   readonly event: number;
   readonly subject: number | null;
   readonly route: string;
 }
 
-/** The queue has no index by event, so each row is looked up by its key. Grouped by event. */
+/** The queue has no index by event. */
 export function* findOpen(wanted: readonly MaybeOpen[]): Work<ReadonlyMap<number, readonly OpenRow[]>> {
   const keys = wanted.flatMap(({ event, subject, route }) =>
     (subject === null ? [-event] : [subject, -event]).map((lane) => [lane, route, event] as const),
@@ -95,7 +92,6 @@ export function* findOpen(wanted: readonly MaybeOpen[]): Work<ReadonlyMap<number
 
 const hydration = look(hydrations, ["event"], ["event", "state"]);
 
-/** Of these events, those with a hydration in this state. */
 export function* findHydrating(seqs: readonly number[], state: number): Work<ReadonlySet<number>> {
   const found = yield* ask(find(hydration, seqs, (seq) => [seq]));
   return new Set(found.flatMap((row) => (row?.state === state ? [row.event] : [])));
@@ -110,10 +106,9 @@ export interface PlanFacts {
   readonly withoutSubject: Disposition;
 }
 
-/** The settings make few plans. A reload may make others, so the memory is cleared at this number. */
+/** A reload makes other plans, so the memory has a bound. */
 const mostKnown = 10_000;
 
-/** Plans by number; null: there is none. Many events share a plan, so each is read once. */
 export function createPlans() {
   const known = new Map<number, PlanFacts | null>();
   return function* factsOf(events: readonly { readonly plan: number | null }[]): Work<(plan: number | null) => PlanFacts | null> {

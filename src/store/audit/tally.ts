@@ -22,7 +22,6 @@ function under<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   return known;
 }
 
-/** Sums up an audit: events by day and source, deliveries by route, and broken rules. */
 export function createTally(mostOffenders: number) {
   const bySource = new Map<string, Map<number, EventSums>>();
   const byRoute = new Map<string, DeliverySums>();
@@ -68,12 +67,11 @@ export function createTally(mostOffenders: number) {
 
 export type Tally = ReturnType<typeof createTally>;
 
-/** Tolerance for clocks that are set back a little. */
 const slackMs = 60_000;
 
 /**
- * Finds gaps between seqs. Each seq is used once, in order, so a missing one was deleted: by retention if it may have
- * reached that far, otherwise the event is missing. Up to `gaplessAfter` it may never have been used.
+ * Each seq is used once, in order: retention deleted a missing one, or the event is missing. Up to `gaplessAfter` it may never
+ * have been used.
  */
 export function createGaps(tally: Tally, isFromStart: boolean, deletedBefore: number | null, gaplessAfter: number) {
   let last = isFromStart ? { seq: 0, receivedAt: Number.NEGATIVE_INFINITY } : null;
@@ -84,7 +82,6 @@ export function createGaps(tally: Tally, isFromStart: boolean, deletedBefore: nu
     next(seq: number, receivedAt: number, isCounted: boolean): void {
       const before = last;
       last = { seq, receivedAt };
-      // What lies before the start of a range is unknown.
       const count = seq - (before?.seq ?? seq - 1) - 1;
       if (count === 0 || !isCounted) return;
       if (deletedBefore !== null && Math.min(before?.receivedAt ?? receivedAt, receivedAt) <= deletedBefore + slackMs) {

@@ -2,10 +2,9 @@ import type { Batches } from "../create-store.ts";
 import { StoreUnavailable } from "../port.ts";
 import type { Sessions } from "./sessions.ts";
 
-/** Most commands of a transaction, and most that wait for one. */
 const mostAtOnce = 250;
 const mostWaiting = 10_000;
-/** A command that has waited for this long fails. Its caller would be gone before it got its turn. */
+/** Callers are gone after this time. */
 const waitsMs = 5_000;
 
 interface Pending<In, Out> {
@@ -16,16 +15,14 @@ interface Pending<In, Out> {
 }
 
 export interface CommitHooks {
-  /** After each transaction: how long it took, and the number of its commands. */
   committed(tookMs: number, commands: number): void;
   failed(error: StoreUnavailable): void;
 }
 
-/** Gathers the commands of a kind that come while its transactions run. */
 export function createPostgresCommit<In, Out>(sessions: Pick<Sessions, "transact">, kind: Batches<In, Out>, hooks?: CommitHooks) {
-  // Commands that lock what they like would wait for each other, and for those of other processes.
+  // Two commands that lock what they like could wait for each other.
   const most = kind.isEach === true ? 1 : mostAtOnce;
-  // Two at once would make small groups, which wait for each other's counters. A heartbeat must not wait for a lock.
+  // Two groups would wait for each other's counters; a heartbeat must not wait for a lock.
   const inFlight = kind.isEach === true ? 2 : 1;
   let queue: Pending<In, Out>[] = [];
   let running = 0;
@@ -45,7 +42,7 @@ export function createPostgresCommit<In, Out>(sessions: Pick<Sessions, "transact
         for (const { reject } of batch) reject(error);
         return;
       }
-      // One of them fails for a reason of its own, and harms only itself.
+      // One command fails for a reason of its own.
       const half = Math.ceil(batch.length / 2);
       await commit(batch.slice(0, half));
       await commit(batch.slice(half));
@@ -77,7 +74,6 @@ export function createPostgresCommit<In, Out>(sessions: Pick<Sessions, "transact
   }
 
   return {
-    /** Runs the command in one of the next transactions. Resolves with its outcome once that is durable. */
     run(item: In): Promise<Out> {
       if (queue.length >= mostWaiting) {
         return Promise.reject(new StoreUnavailable(`cannot store now: ${mostWaiting} commands wait for PostgreSQL`));
@@ -87,7 +83,6 @@ export function createPostgresCommit<In, Out>(sessions: Pick<Sessions, "transact
         schedule();
       });
     },
-    /** Resolves when all commands are committed or have failed. */
     idle(): Promise<void> {
       return queue.length === 0 && running === 0 ? Promise.resolve() : new Promise((resolve) => waiters.push(resolve));
     },

@@ -5,10 +5,9 @@ import { type TlsSettings, tlsOptions } from "../../net/tls.ts";
 import { StoreUnavailable } from "../port.ts";
 import type { Answer, Connection } from "./runner.ts";
 
-/** Everything that knows the client library. Pipelining is young in it (node-postgres #3652). */
+/** Pipelining is young in the client library (node-postgres #3652). */
 
 export interface PostgresSettings {
-  /** `postgres://user:password@host:port/database`. */
   readonly url: string;
   readonly schema: string;
   readonly tls?: TlsSettings | undefined;
@@ -24,18 +23,14 @@ export interface PostgresSettings {
 export type Purpose = "hot" | "free" | "watch";
 
 export interface Session extends Connection {
-  /** True once the connection is broken, in which case all its statements fail. */
   readonly isBroken: boolean;
-  /** Identifies the run of its server (server.ts). */
   readonly serverStart: number;
-  /** Several statements of which no result is needed, such as DDL. */
   script(text: string): Promise<void>;
-  /** Calls `receive` with the payload of each notification on a channel. */
   listen(channel: string, receive: (payload: string) => void): Promise<void>;
   end(): Promise<void>;
 }
 
-/** Identifies a run of a server. That of a promoted standby differs from that of its primary. */
+/** A promoted standby has another one than its primary. */
 export const startOfServer = "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint";
 
 interface Limits {
@@ -46,9 +41,8 @@ interface Limits {
 }
 
 /**
- * How long a statement may take on the server, may wait there for a lock, may be waited for there in an open transaction, and
- * may stay without an answer here. A worker that stands still, or whose host is gone, may hold locks of its leases: they must
- * end before others take its routes (`model/route-lease.ts`).
+ * How long a statement may take, wait for a lock, leave a transaction open, and stay without an answer. A worker that stands
+ * still may hold locks of its leases: they must end before others take its routes (`model/route-lease.ts`).
  */
 const limitsMs: Readonly<Record<Purpose, Limits>> = {
   hot: { statement: 4_000, lock: 3_000, idle: 5_000, answer: 5_000 },
@@ -56,7 +50,6 @@ const limitsMs: Readonly<Record<Purpose, Limits>> = {
   watch: { statement: 2_000, lock: 1_500, idle: 5_000, answer: 2_500 },
 };
 const connectsWithinMs = 5_000;
-/** A connection that does not end in order within this time is dropped. */
 const endsWithinMs = 1_000;
 
 const pinned = [
@@ -64,7 +57,7 @@ const pinned = [
   ...["seqscan", "bitmapscan", "sort", "hashjoin", "mergejoin", "material"].map((way) => `enable_${way} = off`),
 ];
 
-/** Opens a connection whose statements are sent without waiting for answers. Rejects with {@link StoreUnavailable}. */
+/** Statements are sent without waiting for answers. Rejects with `StoreUnavailable`. */
 export async function connect({ url, schema, tls }: PostgresSettings, purpose: Purpose): Promise<Session> {
   const place = readPostgresUrl(url);
   if (place === null) throw new StoreUnavailable("PostgreSQL cannot be used now: its URL cannot be read");
@@ -132,7 +125,7 @@ export async function connect({ url, schema, tls }: PostgresSettings, purpose: P
   };
 }
 
-/** The library ends a connection in order only, for which a server that does not answer lets it wait. */
+/** The library waits for a server that does not answer. */
 const socketOf = (client: pg.Client) => (client as unknown as { connection: { stream: Socket } }).connection.stream;
 
 /** bigint as a number: all of ours are safe integers. */
@@ -141,19 +134,18 @@ const getTypeParser: typeof pg.types.getTypeParser = ((oid: number, format: "tex
 
 export const codeOf = (error: unknown): string => String((error as { code?: unknown } | null)?.code ?? "");
 
-/** Another transaction was first: the same work succeeds when it is repeated. 23505: it inserted the same key. */
+/** Another transaction was first: the same work succeeds when it is repeated. */
 export const isConflict = (error: unknown): boolean => ["23505", "40P01", "40001"].includes(codeOf(error));
 
 /**
- * True when the statement itself is at fault, so that the others of its batch can be stored without it. Everything else is
- * the server, the network, the disk or the permissions. Classes: data, constraints, syntax, program limits.
+ * The statement itself is at fault (classes: data, constraints, syntax, limits), so the others of its batch can be stored. All
+ * else is the server, the network, the disk or the permissions.
  */
 export const isOwnFault = (error: unknown): boolean => /^(?:21|22|23|42(?!501)|54)/.test(codeOf(error)) || !isFromServer(error);
 
-/** True when a working connection answered with the error: a full disk, a replica that only reads, a lock. */
+/** A working connection answered: a full disk, a replica that only reads, a lock. */
 export const isAnswered = (error: unknown): boolean => /^(?!08|28|3D|53300|57P)[0-9A-Z]{5}$/.test(codeOf(error));
 
-/** An error of our own code has neither a code of the server nor one of the network or of TLS. */
 function isFromServer(error: unknown): boolean {
   return /^(?!ERR_(?!TLS|SSL))[A-Z0-9_]+$/.test(codeOf(error)) || lost.test((error as Error).message);
 }

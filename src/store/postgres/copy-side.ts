@@ -28,13 +28,12 @@ export async function openPostgresTarget(settings: PostgresSettings, name: strin
   };
 }
 
-/** A database as the source of a copy, which relays may use. */
 export async function openPostgresSource(settings: PostgresSettings, name: string): Promise<CopySource> {
   await checked(settings, name, checkReadable);
   const sessions = createSessions(settings, { most: 1, purpose: "free" });
   let frozen: Session | null = null;
 
-  /** The transaction that keeps relays from writing also reads, so that the server does not end it as idle. */
+  /** The transaction that keeps relays from writing also reads, or the server would end it as idle. */
   async function readFrozen<T>(session: Session, work: Work<T>): Promise<T> {
     return createPostgresRunner(session)
       .execute(work)
@@ -61,12 +60,11 @@ export async function openPostgresSource(settings: PostgresSettings, name: strin
   };
 }
 
-/** How often the tables are locked anew after a relay's transaction was in the way. */
 const mostTries = 5;
 
 /**
- * Begins a transaction with the mark, and with triggers that refuse every later write. Until it ends, writers wait for the
- * locks of the triggers, and without a commit they go on. False: a writer was in the way for too long.
+ * Begins a transaction with the mark, and with triggers whose locks keep writers waiting until it ends. False: a writer was in
+ * the way for too long.
  */
 async function lockTables(session: Session, mark: () => Work<void>, refusal: string): Promise<boolean> {
   // Relays treat this code as a server that only reads.

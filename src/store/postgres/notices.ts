@@ -1,16 +1,13 @@
 import type { DueDelivery, DueListener } from "../port.ts";
 
-/**
- * How long notices are gathered: sending one takes a lock of the whole server for a moment. Workers wait for deliveries;
- * listeners of other processes may be a little behind.
- */
+/** A notice locks the whole server for a moment. Listeners of other processes may be a little behind. */
 const gatherMs = { due: 4, stored: 50 };
-/** Most deliveries that are named. Above it, workers are told of the route and read them. */
+/** Above it, workers are told of the route only. */
 const mostNamed = 60;
 
-/** What a process reports to the others. Every word counts: the server takes 8,000 bytes. */
+/** Short names: the server takes 8,000 bytes. */
 interface Notice {
-  /** Who sends it. */
+  /** Sender. */
   readonly i: string;
   /** Events were stored. */
   readonly s: boolean;
@@ -21,13 +18,11 @@ interface Notice {
 
 interface NoticeParts {
   readonly id: string;
-  /** Whether this process delivers the route, so that no other one has to know what is due. */
   isOwn(route: string): boolean;
-  /** Sends a payload to all processes. It may fail: all look for themselves twice a second. */
+  /** It may fail: all look for themselves twice a second. */
   send(payload: string): Promise<unknown>;
 }
 
-/** Wakes the listeners of this process at once, and those of the others after the commit, over a connection of its own. */
 export function createNotices({ id, isOwn, send }: NoticeParts) {
   const ownStart = JSON.stringify({ i: id }).slice(0, -1);
   const dueListeners = new Set<DueListener>();
@@ -59,7 +54,6 @@ export function createNotices({ id, isOwn, send }: NoticeParts) {
     send(JSON.stringify(notice)).catch(() => {});
   }
 
-  /** Once per turn of the event loop. */
   function wakeStored(): void {
     if (isWaking || storedListeners.size === 0) return;
     isWaking = true;
@@ -88,7 +82,6 @@ export function createNotices({ id, isOwn, send }: NoticeParts) {
       isStored = true;
       schedule(gatherMs.stored);
     },
-    /** Listeners read again: other processes stored events. */
     wakeStored,
     receive(payload: string): void {
       const notice = payload.startsWith(ownStart) ? null : noticeIn(payload);
@@ -108,7 +101,6 @@ export function createNotices({ id, isOwn, send }: NoticeParts) {
       storedListeners.add(wake);
       return () => void storedListeners.delete(wake);
     },
-    /** Sends what is left. */
     async close(): Promise<void> {
       dueListeners.clear();
       storedListeners.clear();
@@ -119,7 +111,7 @@ export function createNotices({ id, isOwn, send }: NoticeParts) {
   };
 }
 
-/** Null: anyone who may use the database may send something else. */
+/** Anyone who may use the database may send something else. */
 function noticeIn(payload: string): Notice | null {
   try {
     const notice = JSON.parse(payload) as Partial<Notice> | null;

@@ -35,19 +35,17 @@ interface OpenParts {
   readonly hooks: StoreHooks;
   readonly presence: Omit<Presence, "since">;
   readonly held: () => Held;
-  /** Default: the database's. */
   readonly clock?: Clock | undefined;
 }
 
-/** Connections for commands. With those for reads and the one that watches, a process has ten at most. */
+/** With those for reads and the watch, a process has ten at most. */
 const most = { receive: 2, work: 2 };
 
 export type PostgresStore = Awaited<ReturnType<typeof openPostgresStore>>;
 
 /**
- * The store on PostgreSQL, for any number of processes with the same rules. Throws `StoreRefused` for what no waiting
- * repairs. While the database is unavailable, writes and reads reject with `StoreUnavailable`, at once or within seconds;
- * they work again when it is back.
+ * Throws `StoreRefused` for what no waiting repairs. While the database is unavailable, writes and reads reject with
+ * `StoreUnavailable` within seconds.
  */
 export async function openPostgresStore(settings: PostgresSettings, { rules, hooks, presence: given, held, clock: givenClock }: OpenParts) {
   const databaseClock = createDatabaseClock(systemClock);
@@ -70,7 +68,6 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
     return start === server ? null : (unadopted ?? new StoreUnavailable("PostgreSQL cannot be used now: another server has taken over"));
   }
 
-  /** Shows that this process is there, and that it can store. */
   async function present(): Promise<void> {
     const known = reader.horizon.known();
     try {
@@ -114,7 +111,7 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
         last = found?.last ?? 0;
         return found?.now ?? systemClock.now();
       });
-      // Also at a gap, and once one was passed by any reader: nobody notifies of its end.
+      // Nobody notifies of the end of a gap.
       const known = reader.horizon.known();
       if (last !== seen.last || known !== seen.known || known < last) notices.wakeStored();
       seen = { last, known };
@@ -216,7 +213,7 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
   };
 }
 
-/** Opens the database of relays for reading, as long as a command runs. Throws `StoreRefused` when it cannot be read. */
+/** Throws `StoreRefused` when it cannot be read. */
 export async function openPostgresForReading(settings: PostgresSettings) {
   const clock = createDatabaseClock(systemClock);
   try {
@@ -239,13 +236,12 @@ export async function openPostgresForReading(settings: PostgresSettings) {
   };
 }
 
-/** Also of a database without a store. Throws `StoreUnavailable` when it does not answer. */
+/** Throws `StoreUnavailable` when it does not answer. */
 export async function readFactsAt(settings: PostgresSettings): Promise<DatabaseFacts> {
   const sessions = createSessions(settings, { most: 1, purpose: "free" });
   return readDatabaseFacts(sessions.read, systemClock.now).finally(sessions.close);
 }
 
-/** A store that was moved away, or that is not copied completely, is no store to work on. */
 async function refuseCopy(session: Session): Promise<void> {
   const refusal = await createPostgresRunner(session).execute(refusalOfCopy());
   if (refusal !== null) throw new StoreRefused(refusal);

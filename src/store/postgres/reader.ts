@@ -13,14 +13,13 @@ import { createReads, createSessions, type SessionHooks } from "./sessions.ts";
 
 const mostFree = 4;
 
-/** The reads of the port: of single rows over a connection of their own, and lists over some whose plans follow the data. */
 export function createReader(settings: PostgresSettings, hooks: SessionHooks) {
   const single = createReads(settings, hooks);
   const free = createSessions(settings, { most: mostFree, purpose: "free", hooks });
   const horizon = createHorizon(single.read);
   const closing = new AbortController();
 
-  /** What its end makes of a long read: the client that waits for it gets an answer at once. */
+  /** The client that waits for a long read gets an answer at once. */
   function untilClosed<T>(reading: Promise<T>): Promise<T> {
     const { promise, reject } = Promise.withResolvers<never>();
     const end = (): void => reject(new StoreUnavailable("the relay is stopping"));
@@ -57,7 +56,6 @@ export function createReader(settings: PostgresSettings, hooks: SessionHooks) {
   };
 }
 
-/** Most marks, and most events counted for one, so that a look stays short. */
 const mostMarks = 4;
 const mostCounted = 10_000;
 
@@ -65,13 +63,13 @@ const e = as(events, "e");
 
 const key = "store/horizon";
 
-/** Stores a horizon for the processes that start later: retention leaves gaps, too, and many events take many looks. */
+/** A process that starts later need not look through gaps again. */
 export const noteHorizon = (known: number): Work<void> => put(key, known);
 
 /**
- * The seq up to which no event appears any more. Sequences number events before their transactions are committed, so a later
- * number may be seen first. A number that never appears, because its transaction was rolled back, is passed once all
- * transactions have ended that may have taken it: each has its transaction number before it takes one (runner.ts).
+ * The seq up to which no event appears any more. Transactions take numbers before they commit, so a later number may be seen
+ * first. A number that never appears is passed once all transactions have ended that may have taken it: each has its transaction
+ * number before (runner.ts).
  */
 export function createHorizon(read: <T>(work: Work<T>) => Promise<T>) {
   let known: number | null = null;
@@ -80,10 +78,7 @@ export function createHorizon(read: <T>(work: Work<T>) => Promise<T>) {
   let lastServer = 0;
   let marks: { readonly last: number; readonly xid: number }[] = [];
 
-  /**
-   * Run it outside of a transaction: the snapshot and the mark, which is a transaction number, must come after the last seq is
-   * read. One look at a time.
-   */
+  /** Run it outside of a transaction: the snapshot and the mark must come after the last seq is read. */
   function* lookAgain(): Work<number> {
     known ??= (yield* value<number>(key)) ?? 0;
     const [sequence] =
@@ -94,7 +89,7 @@ export function createHorizon(read: <T>(work: Work<T>) => Promise<T>) {
         })`FROM events_seq s`,
       );
     const { last, server } = sequence ?? { last: 0, server: 0 };
-    // Another server's transaction numbers mean nothing here. Its events have higher numbers than those of the one before.
+    // Another server's transaction numbers mean nothing here.
     if (server !== lastServer) marks = [];
     lastServer = server;
     const [snapshot] = yield* rows(select({ xmin: typed<number>(sql`pg_snapshot_xmin(pg_current_snapshot())::text::bigint`) })``);
@@ -108,7 +103,6 @@ export function createHorizon(read: <T>(work: Work<T>) => Promise<T>) {
       if (seq !== known + 1) break;
       known = seq;
     }
-    // A mark also helps a process that starts far behind.
     if (known < last && marks.length < mostMarks && marks.at(-1)?.last !== last) {
       const [own] = yield* rows(select({ xid: typed<number>(sql`pg_current_xact_id()::text::bigint`) })``);
       if (own !== undefined) marks.push({ last, xid: own.xid });
@@ -117,7 +111,6 @@ export function createHorizon(read: <T>(work: Work<T>) => Promise<T>) {
   }
 
   return {
-    /** As of the last look. */
     known: () => known ?? 0,
     /** Looks again. Those that ask during a look share the next one. */
     look(): Promise<number> {
