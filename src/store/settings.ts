@@ -24,7 +24,6 @@ const postgresSchema = z.strictObject({
 const replaced =
   "Redis no longer stores events. Use PostgreSQL: storage: { driver: postgres, url: postgres://user:password@host:5432/database }";
 
-/** The engine and its place. `driver` defaults to sqlite. */
 export const storageSchema = z.preprocess(
   (value, context) => {
     if (typeof value !== "object" || value === null) return value;
@@ -41,7 +40,7 @@ export const storageSchema = z.preprocess(
 export type StorageSettings = z.infer<typeof storageSchema>;
 export type PostgresStorage = z.infer<typeof postgresSchema>;
 
-/** The database and schema, without user and password. */
+/** Without user and password. */
 export function postgresName({ url, schema }: PostgresStorage): string {
   const place = readPostgresUrl(url.reveal());
   return `${place === null ? "postgres" : postgresPlaceText(place)}, schema ${schema}`;

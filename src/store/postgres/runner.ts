@@ -3,13 +3,9 @@ import type { Kind, Table } from "../schema/tables.ts";
 import type { Change, Look, Op, Removal, Sums, Work } from "../sql/ops.ts";
 import { render } from "../sql/sql.ts";
 
-/** Object ids of the types of elements, as the server declares them. */
 const elements = { "bigint[]": 20, "smallint[]": 21, "text[]": 25, "bytea[]": 17 };
 
-/**
- * An array in PostgreSQL's binary form. As text, each element is escaped here and parsed again there, and bytes take twice
- * their size.
- */
+/** As text, each element would be escaped here and parsed again there, and bytes take twice their size. */
 function packArray({ array }: Pick<Kind<unknown>, "array">, values: readonly unknown[]): Buffer {
   const element = elements[array as keyof typeof elements];
   const sizes = values.map((value) => sizeOf(array, value));
@@ -27,7 +23,6 @@ function packArray({ array }: Pick<Kind<unknown>, "array">, values: readonly unk
   return packed;
 }
 
-/** In bytes; -1: null. */
 function sizeOf(array: string, value: unknown): number {
   if (value === null || value === undefined) return -1;
   if (typeof value === "string") return Buffer.byteLength(value);
@@ -35,7 +30,7 @@ function sizeOf(array: string, value: unknown): number {
   return array === "smallint[]" ? 2 : 8;
 }
 
-/** All numbers are safe integers. A BigInt for each would take five times as long. */
+/** A BigInt for each would take five times as long. */
 function writeInt64(into: Buffer, value: number, at: number): number {
   const high = Math.floor(value / 0x1_0000_0000);
   into.writeInt32BE(high, at);
@@ -44,14 +39,13 @@ function writeInt64(into: Buffer, value: number, at: number): number {
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** A connection, as a runner uses it. Statements are sent at once and answered in their order. */
+/** Statements are sent at once and answered in their order. */
 export interface Connection {
-  /** `name`: the statement is prepared once under it. Resolves with its rows, or the number of changed ones. */
+  /** `name`: the statement is prepared once under it. */
   query(statement: { readonly name: string; readonly text: string; readonly values: readonly unknown[] }): Promise<Answer>;
 }
 
 export interface Answer {
-  /** The word with which the server ends a statement, such as `COMMIT`. */
   readonly command: string;
   readonly rows: readonly Row[];
   readonly rowCount: number | null;
@@ -67,16 +61,14 @@ interface Shape {
   readonly text: string;
 }
 
-/** Statements are the same for all connections, and each connection prepares them once. */
 const shapes = new Map<string, Shape>();
-/** Shapes of the inserts of a table. Above this, its rows are sent as arrays: each shape takes memory of the database. */
+/** Above this, rows are sent as arrays: each shape takes memory of the database. */
 const mostShapes = 32;
 const shapesOf = new Map<string, number>();
 
-/** The operations of a command on one connection. */
 export function createPostgresRunner(connection: Connection) {
   const ask = (shape: Shape, values: readonly unknown[]): Promise<Answer> => connection.query({ ...shape, values });
-  /** Statements whose answers no command looks at. They are waited for at its end, so they cost no round trip. */
+  /** Statements whose answers no command looks at are waited for at its end. */
   const noted: Promise<unknown>[] = [];
 
   function note(answer: Promise<unknown>): void {
@@ -149,8 +141,8 @@ export function createPostgresRunner(connection: Connection) {
   }
 
   /**
-   * For each row, whether the statement changed one. The statement locks the rows in their order, and passes over one that
-   * another transaction changed while it waited for the lock. Once it holds the lock, a second statement changes that row.
+   * The statement locks the rows in their order, and passes over one that another transaction changed meanwhile. Once it holds the lock,
+   * a second statement changes that row.
    */
   async function changed(of: Removal, text: () => string, names: readonly string[], rows: readonly Row[]): Promise<boolean[]> {
     const done: boolean[] = new Array(rows.length).fill(false);
@@ -185,18 +177,18 @@ export function createPostgresRunner(connection: Connection) {
   }
 
   return {
-    /** Steps of a command, one after the other. With writes, call it inside a transaction, and wait for `written` at its end. */
+    /** With writes, call it inside a transaction, and wait for `written` at its end. */
     async execute<T>(work: Work<T>): Promise<T> {
       let step = work.next();
       while (step.done !== true) step = work.next(await run(step.value));
       return step.value;
     },
-    /** Resolves when all statements are answered. Rejects with the first error, which the later ones only follow from. */
+    /** Rejects with the first error, which the later ones follow from. */
     written: async (): Promise<void> => void (await settledAll(noted)),
   };
 }
 
-/** Waits for all, so that no answer of a failed transaction arrives later. Then throws the first error. */
+/** Waits for all, so that no answer of a failed transaction arrives later. */
 async function settledAll(all: readonly Promise<unknown>[]): Promise<unknown[]> {
   const settled = await Promise.allSettled(all);
   return settled.map((one) => {
@@ -229,7 +221,7 @@ const sameText = (names: readonly string[]): string => names.map((name) => `o.${
 /** The transaction gets its own number before it takes one from a sequence (reader.ts). */
 const numberOf = ({ name }: Table): string => `CASE WHEN pg_current_xact_id() IS NOT NULL THEN nextval('${name}_seq') END`;
 
-/** A lateral look-up for each key. A join would let the planner read a whole account (measured: 930 µs an event against 28). */
+/** A join would let the planner read a whole account (measured: 930 µs an event against 28). */
 function findText({ table, by, columns, order, lock, where }: Look, numbers: Table | null): string {
   const keys = by.map((_, place) => `k${place}`);
   const own = by.map((name, place) => `o.${quoted(name)} = x.k${place}`);
@@ -265,7 +257,6 @@ function insertText(table: Table, shape: string): string {
     arrays.push(`$${parameter}::${kind.array}`);
     return `x.c${arrays.length}`;
   });
-  // Rows that are the same in all columns are one row.
   const from = arrays.length === 0 ? "" : ` FROM unnest(${arrays.join(", ")}) x(${arrays.map((_, place) => `c${place + 1}`).join(", ")})`;
   return `INSERT INTO ${table.name} (${listOf(table.names)}) SELECT ${list.join(", ")}${from}`;
 }
@@ -284,10 +275,7 @@ function removeText(removal: Removal): string {
   return `DELETE FROM ${removal.table.name} t USING ${placedText(removal, removal.by)} RETURNING x."#"::int`;
 }
 
-/**
- * The rows that a statement is about, with their places, each found by a look-up of its own. For a plain join, the planner
- * goes through a table that it knows as nearly empty, and keeps to that plan when it has grown.
- */
+/** For a plain join, the planner would go through a table that it knows as nearly empty, and keep to that plan. */
 function placedText({ table, by, isLocked }: Removal, names: readonly string[]): string {
   return `(SELECT x.*, o."@" FROM unnest(${arraysOf(table, names)}) WITH ORDINALITY x(${listOf(names)}, "#")
     CROSS JOIN LATERAL (SELECT o.ctid AS "@" FROM ${table.name} o WHERE ${sameText(by)} LIMIT 1${isLocked ? "" : " FOR UPDATE"}) o) x WHERE t.ctid = x."@"`;

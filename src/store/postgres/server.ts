@@ -11,14 +11,13 @@ import { create, put, value } from "../work/state.ts";
 import { type Session, startOfServer } from "./connect.ts";
 
 /*
- * A standby that is promoted, or a server that starts again after a crash, may have lost the last commits. Its sequences then
- * repeat numbers: listeners would skip the new events, and workers would settle deliveries that they did not send. So the
- * first process that connects to such a server advances its sequences, and no transaction is committed before that.
+ * A standby that is promoted, or a server after a crash, may have lost the last commits. Its sequences then repeat numbers: listeners
+ * would skip new events, and workers settle deliveries that they did not send. So the first process that connects to it advances the
+ * sequences, before any transaction.
  */
 
 const key = "store/server";
 
-/** Makes the server ready for transactions. Returns its start. */
 export function* adoptServer(): Work<number> {
   const [found] = yield* rows(sql<{ readonly start: number }>`SELECT ${raw(startOfServer)} AS start`);
   const start = found?.start ?? 0;
@@ -34,16 +33,15 @@ export function* adoptServer(): Work<number> {
   return start;
 }
 
-/** The oldest version of PostgreSQL that the tests run on. */
 const leastVersion = 14;
 
-/** A comment of a table marks the schema as ours: the user who created the table may always write it. */
+/** The user who created a table may always write its comment. */
 const markOf = (version: number): string => `wamid-relay schema ${version}`;
 const mark = /^wamid-relay schema (\d+)$/;
 
 /**
- * Creates the tables in a new schema, and checks those of an existing one. Processes that start at once do this one after
- * the other. Throws {@link StoreRefused} for a server that is too old, and for tables of another program or version.
+ * Creates the tables in a new schema, and checks those of an existing one, one process after the other. Throws `StoreRefused` for a
+ * server that is too old, and for tables of another program or version.
  */
 export async function checkSchema(session: Session, schema: string): Promise<void> {
   await checkVersion(session);
@@ -66,7 +64,6 @@ export async function checkSchema(session: Session, schema: string): Promise<voi
   }
 }
 
-/** The same check for readers, which create nothing. */
 export async function checkReadable(session: Session, schema: string): Promise<void> {
   await checkVersion(session);
   if (!(await isOurs(session, schema))) throw new StoreMissing(`schema ${schema}: there is no store yet; "wamid-relay serve" makes it`);
@@ -78,7 +75,6 @@ async function checkVersion(session: Session): Promise<void> {
   if (major < leastVersion) throw new StoreRefused(`is PostgreSQL ${major}, and the relay needs ${leastVersion} or newer`);
 }
 
-/** False: the schema is missing, or has none of our tables. */
 async function isOurs(session: Session, schema: string): Promise<boolean> {
   const names = tables.map(({ name }) => pg.escapeLiteral(name)).join(", ");
   const found = await session.query({
@@ -105,10 +101,9 @@ async function one<Row>(session: Session, text: string): Promise<Row> {
   return rows[0] as Row;
 }
 
-/** What a server reports of itself. `now`: unix ms of this process's clock. */
+/** `now`: unix ms of this process's clock. */
 export async function readDatabaseFacts(read: <T>(work: Work<T>) => Promise<T>, now: () => number): Promise<DatabaseFacts> {
   const times = [await readTime(read, now), await readTime(read, now), await readTime(read, now)];
-  // The fastest answer says most of both.
   const [fastest] = times.toSorted((a, b) => a.roundTripMs - b.roundTripMs);
   return { ...(await read(serverFacts())), ...(fastest ?? { skewMs: 0, roundTripMs: 0 }) };
 }
@@ -121,7 +116,6 @@ async function readTime(read: <T>(work: Work<T>) => Promise<T>, now: () => numbe
   return { roundTripMs, skewMs: Math.round((found?.now ?? middle) - middle) };
 }
 
-/** Servers that only speak PostgreSQL's protocol may lack a setting. */
 function* serverFacts(): Work<Omit<DatabaseFacts, "skewMs" | "roundTripMs">> {
   const [server] = yield* rows(
     sql<Omit<DatabaseFacts, "skewMs" | "roundTripMs" | "transaction">>`SELECT
@@ -148,7 +142,6 @@ function* serverFacts(): Work<Omit<DatabaseFacts, "skewMs" | "roundTripMs">> {
   return { ...server, transaction };
 }
 
-/** A process that uses the database of a relay. */
 export interface Presence {
   readonly id: string;
   readonly role: "receive" | "work" | "both" | "command";
@@ -159,7 +152,7 @@ export interface Presence {
   readonly since: number;
 }
 
-/** How often a process shows that it is there, and after which silence it counts as dead or cut off. */
+/** A process counts as dead or cut off after `presentWithinMs` of silence. */
 export const presentEveryMs = 2_000;
 const silentAfterMs = 10_000;
 const forgottenAfterMs = 3_600_000;
@@ -176,7 +169,6 @@ export function* endPresence({ id }: Presence): Work<void> {
   yield* put(`${prefix}${id}`, null);
 }
 
-/** The processes that are there, newest first. */
 export function* readPresences(): Work<Presence[]> {
   // "0" follows "/".
   const found = yield* rows(select({ value: s.value, now: databaseNow })`FROM state s WHERE s.key >= ${prefix} AND s.key < ${"process0"}`);

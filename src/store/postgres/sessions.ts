@@ -3,7 +3,6 @@ import type { Work } from "../sql/ops.ts";
 import { connect, isAnswered, isConflict, isOwnFault, type PostgresSettings, type Purpose, type Session, unavailable } from "./connect.ts";
 import { createPostgresRunner } from "./runner.ts";
 
-/** How often a transaction is repeated after another one was first. */
 const mostRepeats = 5;
 
 const begin = { name: "begin", text: "BEGIN", values: [] };
@@ -11,15 +10,11 @@ const beginSnapshot = { name: "snapshot", text: "BEGIN ISOLATION LEVEL REPEATABL
 const commit = { name: "commit", text: "COMMIT", values: [] };
 const rollback = { name: "rollback", text: "ROLLBACK", values: [] };
 
-/** Most callers that wait for a connection, and how long one waits at most. */
 const waits = { most: 2_000, longestMs: 5_000 };
 
 export interface SessionHooks {
-  /** Why nothing is sent now, or null. */
   refusal(): StoreUnavailable | null;
-  /** The database could not be reached, or ended a connection. */
   lost(error: StoreUnavailable): void;
-  /** Why no transaction may run on the server that started then (server.ts), or null. */
   refusalOn(serverStart: number): StoreUnavailable | null;
 }
 
@@ -33,7 +28,7 @@ interface SessionParts {
 
 export type Sessions = ReturnType<typeof createSessions>;
 
-/** Connections for short transactions. Each has one transaction at a time. A broken one is replaced by the next command. */
+/** Each connection has one transaction at a time. */
 export function createSessions(settings: PostgresSettings, { most, purpose = "hot", hooks = noHooks }: SessionParts) {
   const free: Session[] = [];
   const busy = new Set<Session>();
@@ -89,7 +84,6 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
     }
   }
 
-  /** The next connection that is given back, or null when there may be room for a new one. */
   function givenBack(): Promise<Session | null> {
     if (waiting.size >= waits.most) throw unavailable(new Error("too many commands wait for a connection to PostgreSQL"));
     return new Promise((resolve, reject) => {
@@ -123,7 +117,6 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
     } else if (!wakeNext(session)) free.push(session);
   }
 
-  /** What a caller gets of an error, once its connection is given back. */
   function reported(error: unknown, session: Session): unknown {
     if (isOwnFault(error)) return error;
     const fault = unavailable(error);
@@ -132,7 +125,7 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
   }
 
   async function once<T>(session: Session, work: Work<T>): Promise<T> {
-    // It travels with the first operation of the command, and the end with its last writes.
+    // It travels with the first operation, and the end with the last writes.
     const begun = session.query(begin);
     begun.catch(() => {});
     const { execute, written } = createPostgresRunner(session);
@@ -144,7 +137,7 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
       return result;
     } catch (error) {
       await session.query(rollback).catch(() => session.end());
-      // The first statement that failed says why, those after it only that one did.
+      // The statements after the first that failed only say that one did.
       await begun;
       await written();
       throw error;
@@ -153,9 +146,8 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
 
   return {
     /**
-     * One transaction. `make` begins the command: a repeated one begins anew, with new numbers. Rejects with
-     * `StoreUnavailable` when the database cannot store, and otherwise with what the command throws. `isProbe`: it is sent
-     * while nothing else is.
+     * `make` begins a repeated command anew, with new numbers. Rejects with `StoreUnavailable` when the database cannot store, and
+     * otherwise with what the command throws. `isProbe`: sent while nothing else is.
      */
     async transact<T>(make: () => Work<T>, isProbe = false): Promise<T> {
       for (let repeats = 0; ; repeats += 1) {
@@ -170,7 +162,7 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
         }
       }
     },
-    /** Reads without a transaction: each statement sees what is committed when it begins. */
+    /** Each statement sees what is committed when it begins. */
     async read<T>(work: Work<T>): Promise<T> {
       const session = await take(false);
       try {
@@ -181,7 +173,7 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
         put(session);
       }
     },
-    /** Reads in one transaction: all statements see what is committed when the first one begins. */
+    /** All statements see what is committed when the first one begins. */
     async readSnapshot<T>(work: Work<T>): Promise<T> {
       const session = await take(false);
       try {
@@ -196,10 +188,7 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
         put(session);
       }
     },
-    /**
-     * Ends the callers that wait: the database is known not to answer. Idle connections are replaced, as they may lead to a
-     * server that is no longer the primary.
-     */
+    /** Callers that wait get an error. Idle connections may lead to a server that is no longer the primary. */
     giveUp(): void {
       for (const session of free.splice(0)) {
         open -= 1;
@@ -207,7 +196,6 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
       }
       for (const wake of [...waiting]) wake(null);
     },
-    /** Ends what runs, too. */
     async close(): Promise<void> {
       isClosed = true;
       for (const wake of [...waiting]) wake(null);
@@ -216,7 +204,7 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
   };
 }
 
-/** A connection for short reads without transactions. They travel together, so they do not wait for each other's answers. */
+/** Reads travel together on one connection, and do not wait for each other's answers. */
 export function createReads(settings: PostgresSettings, hooks: Omit<SessionHooks, "refusalOn">) {
   let opening: Promise<Session> | null = null;
   let isClosed = false;

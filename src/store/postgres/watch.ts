@@ -3,28 +3,27 @@ import type { Clock } from "../../model/clock.ts";
 import { StoreRefused, StoreUnavailable } from "../port.ts";
 import { codeOf, connect, type PostgresSettings, type Session, unavailable } from "./connect.ts";
 
-/** While the database answers, and the bounds of the growing wait while it does not. */
+/** The growing wait while it does not answer has the two bounds. */
 const everyMs = { up: 500, first: 100, longest: 2_000 };
 
 interface WatchParts {
   readonly settings: PostgresSettings;
   readonly after: Clock["after"];
-  /** Once for each connection, before the database counts as up. A `StoreRefused` is one that no waiting repairs. */
+  /** For each connection, before the database counts as up. */
   greet(session: Session): Promise<void>;
-  /** Twice a second while the database answers. */
   look(session: Session): Promise<void>;
-  /** Sends a command through the connections that others use, to show that they work. */
+  /** Goes through the connections that others use. */
   probe(): Promise<void>;
   recovered(): void;
-  /** The database does not answer. From now on commands fail at once. May be called repeatedly. */
+  /** From now on commands fail at once. May be called repeatedly. */
   failed(error: StoreUnavailable): void;
 }
 
 export type Watch = ReturnType<typeof createWatch>;
 
 /**
- * Watches the database over a connection of its own. While the database is known not to answer, commands fail at once, and
- * only a probe is sent, so that they do not pile up behind a stuck server.
+ * Watches the database over a connection of its own. While it does not answer, only a probe is sent, so that commands do not pile up
+ * behind a stuck server.
  */
 export function createWatch({ settings, after, greet, look, probe, recovered, failed }: WatchParts) {
   const first = Promise.withResolvers<void>();
@@ -38,7 +37,7 @@ export function createWatch({ settings, after, greet, look, probe, recovered, fa
   let cancel = (): void => {};
 
   async function connected(): Promise<Session> {
-    // Greeted anew after a failure, because another server may have taken over.
+    // Another server may have taken over.
     if (session?.isBroken === false && failure === null) return session;
     await session?.end();
     session = null;
@@ -97,14 +96,13 @@ export function createWatch({ settings, after, greet, look, probe, recovered, fa
   return {
     refusal: () => failure,
     session: () => session,
-    /** A connection was lost: the database is asked at once. */
     lost(error: StoreUnavailable): void {
       if (isClosed) return;
       const isNews = failure === null;
       suspect(error);
       if (isNews && !isTicking) schedule(everyMs.first);
     },
-    /** Resolves once it is known whether the database answers. Rejects with `StoreRefused` when no waiting helps. */
+    /** Rejects with `StoreRefused` when no waiting helps. */
     opened(): Promise<void> {
       void tick();
       return first.promise;
@@ -136,21 +134,15 @@ export function refusalOf(error: unknown): StoreRefused | null {
   return null;
 }
 
-/**
- * The database's time in this process, for everything that processes compare: the clocks of their hosts differ and may be
- * set. Otherwise a process an hour ahead would end events that another has just parked.
- */
+/** The database's time, for everything that processes compare: the clocks of their hosts differ and may be set. */
 interface DatabaseClock extends Clock {
-  /** Measures the time anew, with one round trip. Do it on every connection and at intervals, because clocks drift. */
+  /** One round trip. Do it on every connection and at intervals, because clocks drift. */
   follow(readTime: () => Promise<number>): Promise<void>;
 }
 
-/**
- * Uses the time of `machine` until the first answer of the database. From then on it advances with `steady` (ms, monotonic),
- * also while the database is unavailable and when the machine's clock is set.
- */
+/** The time of `machine` until the first answer; then it advances with `steady` (ms, monotonic). */
 export function createDatabaseClock(machine: Clock, steady: () => number = () => performance.now()): DatabaseClock {
-  /** The database's time when `steady` was 0; null: not known yet. */
+  /** The database's time when `steady` was 0. */
   let began: number | null = null;
   return {
     now: () => (began === null ? machine.now() : Math.floor(steady() + began)),
@@ -158,8 +150,8 @@ export function createDatabaseClock(machine: Clock, steady: () => number = () =>
     async follow(readTime) {
       const sentAt = steady();
       const measured = await readTime();
-      // The server read its clock at some moment between request and answer. Keeping the known offset within these bounds
-      // lets the fastest answers count, and a slow one does not move the time back and forth.
+      // The server read its clock between request and answer. Within these bounds the known offset stays, so that slow answers do not
+      // move it.
       const least = measured - steady();
       const most = measured - sentAt;
       began = Math.min(most, Math.max(least, began ?? (least + most) / 2));

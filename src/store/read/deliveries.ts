@@ -24,7 +24,6 @@ const q = as(queue, "q");
 const d = as(deliveries, "d");
 const e = as(events, "e");
 const { waiting, held, exchange } = queueState;
-/** The states of open deliveries. A proxied exchange waits for its answer. */
 const openCodes = { waiting: `${waiting}, ${exchange}`, held: `${held}`, any: `${waiting}, ${held}, ${exchange}` };
 
 const isOpen = (state: keyof typeof openCodes): Sql => sql`q.state IN (${raw(openCodes[state])})`;
@@ -53,18 +52,16 @@ const settled = select({
   cause: d.cause,
 });
 
-/** The deliveries come first, in the order of a list. */
 const withEvent = (event: Sql): Sql => sql`${raw("CROSS JOIN", "JOIN")} events e ON e.seq = ${event}`;
 const byDue = raw("INDEXED BY queue_due", "");
 const byDead = raw("INDEXED BY deliveries_dead", "");
-/** Events with their rows of the queue, each found by its lane. `OFFSET 0` keeps PostgreSQL from joining the whole queue. */
+/** `OFFSET 0` keeps PostgreSQL from joining the whole queue. */
 const openOfEvent = raw(
   "events e CROSS JOIN queue q ON q.lane IN (e.subject, -e.seq) AND q.event = e.seq",
   `events e CROSS JOIN LATERAL
     (SELECT * FROM queue w WHERE w.lane = ANY (ARRAY[e.subject, -e.seq]) AND w.event = e.seq OFFSET 0) q`,
 );
 
-/** Keeps SQLite from beginning with the events: the deliveries are in the order of the list. */
 const plus = raw("+", "");
 const eventConditions: Conditions<OfEvent> = {
   errorCode: (code) => sql`${plus}e.error_code = ${code}`,
@@ -109,12 +106,12 @@ function settledView(row: NonNullable<ReturnType<typeof settled>["row"]>): Deliv
 
 const a = as(attempts, "a");
 
-/** The events of so many open deliveries are looked up within milliseconds. Of more, one page is found soon among the newest events. */
+/** The events of more open deliveries are not looked up: a page is found soon among the newest events. */
 const fewOpen = 2_000;
 
 interface Range {
   readonly after: number;
-  /** Exclusive; of its event, the deliveries to later routes are. */
+  /** Exclusive. */
   readonly before: { readonly event: number; readonly route: string };
   readonly limit: number;
 }
@@ -129,7 +126,6 @@ export function* listDeliveries(filter: DeliveryFilter): Work<DeliveryView[]> {
       : { after: Math.max(event - 1, filter.after ?? 0), before: end.event <= event ? end : { event: event + 1, route: "" }, limit };
   let found: DeliveryView[] = [];
   for (const list of yield* listsOf(filter)) {
-    // Older ones than those of a full page are not read.
     const last = found[limit - 1];
     const more = yield* list({ ...range, after: last === undefined ? range.after : Math.max(range.after, last.event - 1) });
     const all = new Map([...found, ...more].map((one) => [`${one.event}.${one.route}`, one]));
@@ -144,11 +140,10 @@ function byPlace(a: DeliveryView, b: DeliveryView): number {
 
 type List = (range: Range) => Work<DeliveryView[]>;
 
-/** The lists that have what the filter selects, each in the order of the whole. */
 function* listsOf(filter: DeliveryFilter): Work<List[]> {
   const { state, route, event } = filter;
   if (state === "dead" && event === undefined) {
-    // Few deliveries are dead: in their index by route, each list is read without going through the others.
+    // Few deliveries are dead, and have an index by route.
     const routes = route === undefined ? yield* rows(deadRoutes) : [{ route }];
     return routes.map(
       ({ route }) =>
@@ -161,13 +156,12 @@ function* listsOf(filter: DeliveryFilter): Work<List[]> {
   const isOfState = isOpen(state ?? "any");
   const few = event === undefined ? yield* fewOpenOf(isOfState, route) : null;
   const open: List = (range) => listOpen(filter, isOfState, range, few);
-  // Last once more: one that settles between two reads of PostgreSQL is in one of them.
+  // One that settles between two reads of PostgreSQL is in the last.
   return state === undefined ? [ended, open, ended] : [open];
 }
 
 const deadRoutes = routesOf(sql`deliveries d ${byDead} WHERE ${isDead}`);
 
-/** The events of all open deliveries; null: they are many. */
 function* fewOpenOf(isOfState: Sql, route: string | undefined): Work<number[] | null> {
   const ofRoute = route === undefined ? undefined : sql`AND q.route = ${route}`;
   const found = yield* rows(
@@ -198,7 +192,6 @@ function* listOpen(filter: DeliveryFilter, isOfState: Sql, range: Range, few: re
 
 function* listSettled(filter: DeliveryFilter, range: Range, index?: Sql): Work<DeliveryView[]> {
   const { state } = filter;
-  // Of the states, only `dead` has an index.
   const isSettled = index !== undefined ? isDead : state === undefined ? undefined : sql`${raw("+", "")}d.state = ${codeOfSettled(state)}`;
   const found = yield* rows(
     settled`FROM deliveries d ${index} ${withEvent(d.event)} WHERE ${allOf(isSettled, ofRows(d, filter, range), ofEvent(filter))}
@@ -238,7 +231,7 @@ const count = typed<number>(sql`count(*)`);
 
 type GroupState = Exclude<DeliveryState, "delivered">;
 
-/** Undelivered deliveries by route, state and cause. Without conditions on events, an index alone is read. */
+/** Without conditions on events, an index alone is read. */
 export function* groupDeliveries(filter: GroupFilter): Work<DeliveryGroupView[]> {
   const states = (["waiting", "held", "dead"] as const).filter((state) => filter.state === undefined || state === filter.state);
   const groups = (yield* together(states.map((state) => query(groupsOf(state, filter))))).flatMap((found, place) =>
@@ -278,7 +271,6 @@ const group = (rows: typeof q | typeof d) =>
     newest: typed<number>(sql`max(${rows.event})`),
   });
 
-/** How many deliveries each event has in each state. */
 export function* countDeliveries(seqs: readonly number[]): Work<ReadonlyMap<number, DeliveryCounts>> {
   const found = new Map<number, DeliveryCounts>();
   if (seqs.length === 0) return found;

@@ -29,7 +29,7 @@ const e = as(events, "e");
 const s = as(subjects, "s");
 const p = as(plans, "p");
 
-/** The sum keeps PostgreSQL from reading all parked rows in the index of due ones. */
+/** PostgreSQL would read all parked rows in the index of due ones. */
 const isParked = raw(`q.${whereParked}`, `q.state + 0 = ${queueState.parked}`);
 const parkedUntil = sql`(SELECT min(q.next_at) FROM queue q ${raw("INDEXED BY queue_parked", "")}
   WHERE q.lane = coalesce(e.subject, -e.seq) AND q.event = e.seq AND ${isParked})`;
@@ -85,10 +85,8 @@ const conditions: Conditions<EventFields> = {
   from: (time) => sql`e.received_at >= ${time}`,
   to: (time) => sql`e.received_at < ${time}`,
 };
-/** Most events of one masked id: one in each account. */
 const mostMasked = 100;
 
-/** Newest first. Without a name, error code or quarantine in it, the filter is compared with each event of its range. */
 export function* listEvents(filter: EventFilter): Work<EventView[]> {
   const { about, wamid, disposition, after = 0, before = Number.MAX_SAFE_INTEGER, limit } = filter;
   const lists: number[][] = [];
@@ -135,7 +133,6 @@ function* eventsOfSubjects(subjects: readonly number[]): Work<number[]> {
   return found.map(({ seq }) => seq);
 }
 
-/** For the events of many messages: the row of each event's message is compared. A phone number is compared here. */
 function anyOf({ seqs, phone, reference }: EventsAbout, subjects: readonly number[]): { where: Sql; fits(row: Row): boolean } {
   const digits = phone === undefined || phone === "" ? undefined : Number(phone.slice(-fewestPhoneDigits));
   const where = sql`(e.seq IN ${seqs} OR e.subject IN ${subjects}
@@ -209,7 +206,6 @@ export function* latestReceived(after: number, before: number): Work<number | nu
 
 const byId = select({ seq: e.seq });
 
-/** By an event id or a masked one. */
 export function* seqsOf(id: string): Work<number[]> {
   const found = hasIdLength(id)
     ? yield* rows(byId`FROM events e WHERE e.id = ${packEventId(id)} AND e.${raw(whereGiven)}
@@ -233,7 +229,7 @@ const found = select({
 
 const mostFoundShown = 100;
 
-/** The hydration of a truncated event with the polled statuses; while it waits, those so far. Null for other events. */
+/** While it waits, with the statuses polled so far. */
 function* readHydration(event: number): Work<HydrationView | null> {
   const [row] = yield* ask(find(own, [[event]]));
   if (row === undefined) return null;
@@ -257,11 +253,10 @@ function* readHydration(event: number): Work<HydrationView | null> {
 const q = as(queue, "q");
 const subjectOf = look(subjects, ["key", "account"], ["seq"]);
 
-/** Seqs of the events about a message or run, oldest first. */
 export function* eventsOf(type: "message" | "run", account: string, name: string, after: number, limit: number): Work<number[]> {
   const [subject] = yield* ask(find(subjectOf, [[type === "run" ? keyOfRun(name) : keyOf(name), account]]));
   if (subject === undefined) return [];
-  // Otherwise PostgreSQL might read all events in the order of their seqs.
+  // PostgreSQL might read all events in the order of their seqs.
   const order = raw("e.seq", "e.seq + 0");
   const found = yield* rows(
     select({ seq: e.seq })`FROM events e WHERE e.subject = ${subject.seq} AND e.seq > ${after} ORDER BY ${order} LIMIT ${limit}`,
@@ -269,7 +264,6 @@ export function* eventsOf(type: "message" | "run", account: string, name: string
   return found.map(({ seq }) => seq);
 }
 
-/** What a held delivery waits for: the delivery of its lane that is out, or an event that is parked before it. */
 export function* heldBehind(event: number, route: string): Work<Held | null> {
   const [own] = yield* ask(find(look(events, ["seq"], ["subject"]), [[event]]));
   const lane = own?.subject ?? null;

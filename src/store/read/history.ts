@@ -37,7 +37,6 @@ const boundsRow = select({
 
 interface Wanted {
   readonly series: readonly SeriesName[];
-  /** The only source or route whose counts are read; undefined: all. */
   readonly only?: string | undefined;
   /** Unix ms, from (included) and to (not included). */
   readonly from: number;
@@ -47,10 +46,7 @@ interface Wanted {
 /** `ms`: how long the cell lasts. */
 type Take = (series: SeriesName, cell: HistoryCell, ms: number) => void;
 
-/**
- * Reads counts of the history, those of each account and process in a cell of its own. One statement reads an hour and its
- * minutes, so that minutes that become hours meanwhile are read once.
- */
+/** One statement reads an hour and its minutes, so that minutes that become hours meanwhile are read once. */
 function* readCells({ series, only, from, to }: Wanted, take: Take): Work<void> {
   const bounds = yield* first(boundsRow``);
   const oldest = Math.min(bounds?.oldestMinute ?? never, bounds?.oldestHour ?? never);
@@ -106,9 +102,7 @@ function* readWholeQuality(from: number, to: number): Work<QualityView> {
   return sums.result();
 }
 
-/** Events that one statement reads: some ten milliseconds. */
 const eventsAtOnce = 5_000;
-/** The events of so many messages are read by their index; those of more in the order of the events. */
 const fewMessages = 2_000;
 const messagesAtOnce = 500;
 
@@ -123,7 +117,6 @@ const moved = select({
   sentAt: s.registered_sent_at,
 });
 
-/** Without route and reference from the history, else from the events of the messages. */
 export function* readQuality(query: QualityQuery): Work<QualityView> {
   const { from, to, route, reference } = query;
   if (route === undefined && reference === undefined) return yield* readWholeQuality(from, to);
@@ -144,10 +137,9 @@ export function* readQuality(query: QualityQuery): Work<QualityView> {
   return sums.result(share);
 }
 
-/** In the order of bytes, all that begin with a text are in one range. */
+/** All that begin with a text are one range of its bytes. */
 const beginsWith = (reference: string): Sql => sql`s.reference >= ${reference} AND s.reference < ${`${reference}\u{10FFFF}`}`;
 
-/** The seqs of the messages whose reference begins so; null: they are more than a few. */
 function* fewOfReference(reference: string): Work<readonly number[] | null> {
   const found = yield* rows(
     select({
@@ -163,7 +155,6 @@ function slicesOfMessages(messages: readonly number[]): Sql[] {
   );
 }
 
-/** The events of the range in the order of acceptance, or of a sample of it. */
 function* slicesOfRange({ from, to, most }: QualityQuery): Work<{ readonly share: number; readonly slices: readonly Sql[] }> {
   const { share, stretches } = sampleOf(yield* seqRange(from, to), most);
   const chunks = stretches.flatMap((stretch) => chunksOf(stretch, eventsAtOnce));
@@ -176,7 +167,6 @@ const chunksOf = ({ after, last }: SeqRange, size: number): SeqRange[] =>
     last: Math.min(last, after + (index + 1) * size),
   }));
 
-/** Which plans deliver to a route. Many events share a plan. */
 function createDelivers(route: string | undefined) {
   const known = new Map<number, boolean>();
   return function* (plans: readonly number[]): Work<(plan: number | null) => boolean> {

@@ -29,14 +29,14 @@ const listed = select({
 type Row = NonNullable<ReturnType<typeof listed>["row"]>;
 const content = look(events, ["seq"], ["format", "headers", "body"]);
 
-/** Most rows read for a page, and most bytes of bodies: it is made in one turn of the event loop. */
+/** A page is made in one turn of the event loop. */
 const most = { rows: 512, bytes: 64 * 1024 };
-/** Rows of the first read, then twice as many each time. With large bodies, more would be read in vain. */
+/** With large bodies, more would be read in vain. */
 const firstRows = 32;
 
 /**
- * The next wanted events after `start`, up to `until`. Retention leaves gaps between seqs, and so does a transaction of
- * PostgreSQL that is rolled back: there, missing events are at most so many. A page may be empty before the end.
+ * The wanted events after `start`, up to `until`; there may be none. On PostgreSQL a rolled back transaction leaves a gap, too: at most
+ * so many events are missing.
  */
 export function* listenPage(start: number, until: number, wanted: Wanted): Work<OpenPage> {
   const { chosen, ...page } = yield* choose(start, until, wanted);
@@ -51,7 +51,6 @@ export function* listenPage(start: number, until: number, wanted: Wanted): Work<
   return (use) => use({ ...page, events: wanted.event === null ? shown : shown.filter(wanted.event) });
 }
 
-/** The wanted rows of a page, as far as their bodies fit, and the last seq that was read. */
 function* choose(start: number, until: number, wanted: Wanted): Work<Omit<ListenPage, "events"> & { readonly chosen: ListenRow[] }> {
   const chosen: ListenRow[] = [];
   let [through, bytes, looked] = [start, 0, 0];
@@ -76,14 +75,12 @@ function* choose(start: number, until: number, wanted: Wanted): Work<Omit<Listen
   return { chosen, through, missing, atEnd: false };
 }
 
-/** Adds the gap between the last seq that was read and the next one. */
 function withGap(missing: ListenPage["missing"], through: number, seq: number): ListenPage["missing"] {
   const count = seqsBetween(through, seq - 1);
   return count === 0 ? missing : { from: missing?.from ?? through + 1, to: seq - 1, count: count + (missing?.count ?? 0) };
 }
 
 function viewOf({ seq, account, id, kind, source, receivedAt, status, type, name, ...row }: Row): ListenRow | null {
-  // A quarantined body is not an event.
   if (id === null || kind === null) return null;
   return {
     seq,
@@ -107,7 +104,7 @@ export function* listenEnds(until: number): Work<Ends> {
   const bounds = yield* boundsOf("events");
   if (bounds === null) return { oldest: 0, newest: 0, oldestAt: null };
   const { oldest, newest } = bounds;
-  // Retention has deleted all up to `until`, where listeners stand: it must not look as if the store had lost events.
+  // Retention has deleted all up to `until`: listeners there have lost nothing.
   if (oldest > until) return { oldest: 0, newest: until, oldestAt: null };
   return { oldest, newest: Math.min(newest, until), oldestAt: (yield* firstFrom(oldest, until))?.receivedAt ?? null };
 }
@@ -118,14 +115,13 @@ function* firstFrom(seq: number, until: number): Work<{ readonly seq: number; re
   );
 }
 
-/** The seq before the first event received at `time` (unix ms) or later. A binary search, as events are stored in the order received. */
+/** A binary search for the seq before the first event received at `time` (unix ms). */
 export function* seqBefore(time: number, until: number): Work<number> {
   const { oldest, newest } = yield* listenEnds(until);
   if (oldest === 0) return newest;
   let [before, last] = [oldest - 1, newest];
   while (before < last) {
     const middle = before + Math.floor((last - before) / 2) + 1;
-    // The found event is the first one at `middle` or after it.
     const found = yield* firstFrom(middle, until);
     if (found !== null && found.receivedAt < time) before = found.seq;
     else last = middle - 1;

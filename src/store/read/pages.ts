@@ -20,7 +20,6 @@ export function* boundsOf(table: "events" | "subjects"): Work<SeqBounds> {
 
 const leastRead = 100;
 
-/** The next rows of a list, newest first, where `fits` decides what no condition of a statement can. */
 export function* readMatching<Row extends { readonly seq: number }>(
   before: number,
   limit: number,
@@ -39,20 +38,17 @@ export function* readMatching<Row extends { readonly seq: number }>(
   }
 }
 
-/** The condition of each filter of a query. One that is missing does not compile. */
 export type Conditions<Filter> = { readonly [Key in keyof Filter]-?: (value: Exclude<Filter[Key], undefined>) => Sql };
 
-/** Those of the filters that are given; undefined when none is. */
 export function conditionsOf<Filter extends object>(conditions: Conditions<Filter>, filter: Filter): Sql | undefined {
   const all = Object.entries(conditions) as [keyof Filter, (value: unknown) => Sql][];
   const given = all.flatMap(([name, condition]) => (filter[name] === undefined ? [] : [condition(filter[name])]));
   return given.length === 0 ? undefined : allOf(...given);
 }
 
-/** Tolerance for clocks that were set, or differ: otherwise events are stored in the order received. */
+/** Clocks may be set, or differ. */
 const clockSlackMs = 3_600_000;
 
-/** Seqs: begin (not included) and end. */
 export interface SeqRange {
   readonly after: number;
   readonly last: number;
@@ -65,7 +61,6 @@ const ends = select({
 });
 const upTo = (seq: number) => first(select({ at: e.received_at })`FROM events e WHERE e.seq <= ${seq} ORDER BY e.seq DESC LIMIT 1`);
 
-/** The seqs of the events that were received from `from` on and before `to` (unix ms), and of some around them. */
 export function* seqRange(from: number, to: number): Work<SeqRange> {
   const { oldest, newest } = (yield* first(ends``)) ?? { oldest: null, newest: null };
   if (oldest === null || newest === null) return { after: 0, last: 0 };
@@ -73,7 +68,6 @@ export function* seqRange(from: number, to: number): Work<SeqRange> {
   return { after: yield* before(from - clockSlackMs, bounds), last: yield* before(to + clockSlackMs, bounds) };
 }
 
-/** The greatest seq up to which everything was received before `at`. */
 function* before(at: number, { low, high }: { low: number; high: number }): Work<number> {
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);

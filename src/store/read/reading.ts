@@ -13,23 +13,16 @@ import { findMessages, listMessages, listRuns } from "./subjects.ts";
 
 interface ReadingParts {
   read<T>(work: Work<T>): MaybePromise<T>;
-  /**
-   * The seq up to which no event appears any more; absent: that of the last event. On PostgreSQL a later number may be seen
-   * before an earlier one (postgres/reader.ts).
-   */
+  /** The seq up to which no event appears any more (postgres/reader.ts). Absent: that of the last event. */
   until?(): MaybePromise<number>;
 }
 
-/**
- * The read-only part of a store. Seqs grow in the order of acceptance and are never reused. Rejects with `StoreUnavailable`
- * when the store cannot be read.
- */
+/** Seqs grow in the order of acceptance and are never reused. Rejects with `StoreUnavailable` when the store cannot be read. */
 export type StoreReading = ReturnType<typeof createReading> & {
-  /** Whether lists are read outside of the thread that receives, so that one read may take longer. Absent: they are not. */
+  /** Lists are read outside of the thread that receives, so that one read may take longer. */
   isAside?(): boolean;
 };
 
-/** All reads but those of `Inspecting`. */
 export function createReading({ read, until = () => Number.MAX_SAFE_INTEGER }: ReadingParts) {
   const run = (make: () => Work<unknown>) => read(make());
   const readUntil = <T>(work: (until: number) => Work<T>): MaybePromise<T> => {
@@ -50,7 +43,6 @@ export function createReading({ read, until = () => Number.MAX_SAFE_INTEGER }: R
     listen: {
       page: (start: number, wanted: Wanted) => readUntil<OpenPage>((end) => listenPage(start, end, wanted)),
       ends: () => readUntil(listenEnds),
-      /** The seq after which the events received from `time` (unix ms) on are. */
       seqBefore: (time: number) => readUntil((end) => seqBefore(time, end)),
     },
     history: bound({ lastHour: readLastHour }, run),

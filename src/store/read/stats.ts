@@ -13,7 +13,6 @@ const q = as(queue, "q");
 const d = as(deliveries, "d");
 const secret = select({ source: c.of, secret: c.label, series: c.series, n: c.n });
 
-/** How often each secret verified a webhook: the counters of all accounts and processes. */
 export function* secretUses(): Work<readonly StoredSecretUse[]> {
   const found = yield* rows(
     secret`FROM counters c WHERE c.at = 0 AND c.series IN ('secret', 'secretRepeats', 'secretFirst', 'secretLast')`,
@@ -48,7 +47,6 @@ export function* backlog(): Work<readonly RouteBacklog[]> {
     return entry;
   }
   for (const { route, n, oldest } of yield* openIn(queueState.waiting)) Object.assign(of(route), { waiting: n, oldestDueAt: oldest });
-  // An exchange waits for the answer of its destination, and is never due.
   for (const { route, n } of yield* openIn(queueState.exchange)) of(route).waiting += n;
   for (const { route, n } of yield* openIn(queueState.held)) of(route).held = n;
   const buried = yield* rows(
@@ -79,7 +77,6 @@ export function* quarantineCount(): Work<QuarantineCount> {
 
 const noEvents = { events: 0, oldestAt: null };
 
-/** Events per slice: some tens of milliseconds of the database. */
 const sliceSeqs = 20_000;
 const a = as(attempts, "a");
 const n = typed<number>(sql`count(*)`);
@@ -88,7 +85,6 @@ const byDisposition = select({
   n,
   duplicates: typed<number>(raw("sum(e.duplicates)", "sum(e.duplicates)::bigint")),
 });
-// The attempt that settled a delivery is stored with it.
 const byState = select({
   state: d.state,
   n,
@@ -108,7 +104,7 @@ const words: Readonly<Record<number, DeliveryState>> = {
   [queueState.held]: "held",
 };
 
-/** Counts every row, one slice of events with their deliveries at a time. Events that arrive meanwhile are not counted. */
+/** Events that arrive meanwhile are not counted. */
 export function* stats(): Work<Stats> {
   const ofEvents = Object.fromEntries(dispositions.map((word) => [word, 0])) as Record<Disposition, number>;
   const ofDeliveries = Object.fromEntries(deliveryStates.map((word) => [word, 0])) as Record<DeliveryState, number>;

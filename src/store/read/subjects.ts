@@ -28,14 +28,12 @@ type Row = NonNullable<ReturnType<typeof shown>["row"]>;
 
 const isMessage = raw("s.type = 0");
 const isFailed = raw(`s.${whereFailed}`);
-/** The plus keeps SQLite from using an index that it would have to sort for one page. */
+/** SQLite would use an index that it has to sort for one page. */
 const plus = raw("+", "");
-/** References are looked up in their index when at most so many begin with a prefix. */
 const fewReferences = 1_000;
 const mostFound = 100;
 
 const begins = (prefix: string, sign?: Sql): Sql => sql`${sign}s.reference >= ${prefix} AND ${sign}s.reference < ${`${prefix}\u{10FFFF}`}`;
-/** The first 48 bits of a key are the number of the masked id. */
 function hasMask(mask: number): Sql {
   const [first, last] = [Buffer.alloc(16, 0), Buffer.alloc(16, 0xff)].map((key) => {
     key.writeUIntBE(mask, 0, 6);
@@ -64,14 +62,13 @@ const messageConditions: Conditions<MessageFields> = {
 
 const newest = (where: Sql, limit: number) => rows(shown`FROM subjects s WHERE ${where} ORDER BY s.seq DESC LIMIT ${limit}`);
 
-/** Those of a name: few, so they are put in order here. For an order, PostgreSQL might read all rows in it. */
+/** They are few, and for an order PostgreSQL might read all rows in it. */
 function* allNamed(where: Sql): Work<Row[]> {
   return sorted(yield* rows(shown`FROM subjects s WHERE ${where}`)).slice(0, mostFound);
 }
 
 const sorted = (found: readonly Row[]): Row[] => found.toSorted((a, b) => b.seq - a.seq);
 
-/** Newest first. */
 export function* listMessages(filter: MessageFilter): Work<Numbered<MessageView>[]> {
   const { prefix, phone, seen, after, before, limit } = filter;
   const referred = prefix === undefined ? null : yield* rareReferences(prefix);
@@ -90,13 +87,12 @@ export function* listMessages(filter: MessageFilter): Work<Numbered<MessageView>
   return (yield* readMatching(before, limit, (end, most) => newest(where(end), most), fits)).map(messageView);
 }
 
-/** The seqs of those whose reference begins with a prefix; null: they are many. */
 function* rareReferences(prefix: string): Work<number[] | null> {
   const found = yield* rows(select({ seq: s.seq })`FROM subjects s WHERE ${begins(prefix)} LIMIT ${fewReferences + 1}`);
   return found.length > fewReferences ? null : found.map(({ seq }) => seq);
 }
 
-/** By wamid or masked wamid; by the service's id, masked or not; else by reference. Newest first. `of`: only of these accounts. */
+/** `name`: a wamid or the service's id, masked or not, or a reference. Newest first. */
 export function* findMessages(name: string, of: OfAccounts = {}): Work<Numbered<MessageView>[]> {
   const isOf = conditionsOf(accountConditions, of);
   const named = (is: Sql) => allNamed(allOf(is, isOf));
@@ -109,7 +105,6 @@ export function* findMessages(name: string, of: OfAccounts = {}): Work<Numbered<
   return (yield* newest(allOf(isMessage, sql`s.reference = ${name}`, isOf), mostFound)).map(messageView);
 }
 
-/** Newest first. One with a name has an index, and so have all runs. */
 export function* listRuns(filter: RunFilter): Work<Numbered<RunView>[]> {
   const { runId, reference, prefix, after, before, limit } = filter;
   const isNamed = runId !== undefined || reference !== undefined;

@@ -3,7 +3,7 @@ import { type EventId, isCanonicalUuid, uuidText } from "../../model/ids.ts";
 import { dispositions } from "../../model/states.ts";
 import { settledState } from "./tables.ts";
 
-/** The numbers that stand for words: a word's place in its list. A list may grow at its end and is never reordered. */
+/** A word's place in its list. A list grows at its end and is never reordered. */
 export const codeOf = { origin: codes(origins), disposition: codes(dispositions) };
 
 function codes<Word extends string>(words: readonly Word[]): Readonly<Record<Word, number>> {
@@ -14,17 +14,14 @@ export const wordOfSettled = (code: number): "delivered" | "dead" => (code === s
 
 const uuidBytes = 16;
 
-/**
- * An event id as stored: the 16 bytes of a UUID, which halve the index. Another text stands behind a byte, or behind two,
- * so that none has 16.
- */
+/** The 16 bytes of a UUID halve the index. Another text stands behind a byte, or behind two, so that none has 16. */
 export function packEventId(id: string): Buffer {
   if (isCanonicalUuid(id)) return Buffer.from(id.replaceAll("-", ""), "hex");
   const packed = Buffer.from(`\0${id}`);
   return packed.length === uuidBytes ? Buffer.from(`\u0001\0${id}`) : packed;
 }
 
-/** Of the bytes in hex: a database makes a text in a fraction of the time that a buffer takes. */
+/** A database makes a text of bytes in a fraction of the time that a buffer takes. */
 export function unpackEventId(hex: string): EventId {
   if (hex.length === 2 * uuidBytes) return uuidText(hex) as EventId;
   return Buffer.from(hex, "hex").toString("utf8", hex.startsWith("01") ? 2 : 1) as EventId;

@@ -2,12 +2,10 @@ import { type Index, type Table, tables } from "./tables.ts";
 
 export type Engine = "sqlite" | "postgres";
 
-/** Data of a newer version is refused. */
 export const schemaVersion = 1;
 
 export const ddl = (engine: Engine): string[] => tables.flatMap((table) => ddlOf(table, engine));
 
-/** The statements that create a table and its indexes. A `seq` is numbered by the runner, from a sequence on PostgreSQL. */
 function ddlOf(table: Table, engine: Engine): string[] {
   const columns = Object.entries(table.columns).map(([name, kind]) => {
     const type = kind[engine];
@@ -23,24 +21,22 @@ function ddlOf(table: Table, engine: Engine): string[] {
   ];
 }
 
-/** Tables whose key is one number from a sequence. SQLite keeps them in the order of that number. */
 export function isNumbered({ key }: Pick<Table, "key">): boolean {
   return key.length === 1 && key[0] === "seq";
 }
 
 export const quoted = (name: string): string => `"${name}"`;
-/** A list of texts that are known to need no escaping. */
 export const literals = (texts: readonly string[]): string => texts.map((one) => `'${one}'`).join(", ");
 export const listOf = (names: readonly string[]): string => names.map(quoted).join(", ");
 
-/** SQLite ends each entry of an index with the row's `seq` by itself. */
+/** SQLite ends each entry of an index with the row's `seq`. */
 function indexOf(table: Table, { name, on, isUnique = false, where }: Index, engine: Engine): string {
   const filter = where === undefined ? "" : ` WHERE ${where}`;
   const columns = engine === "sqlite" && isNumbered(table) && on.at(-1) === "seq" ? on.slice(0, -1) : on;
   return `CREATE ${isUnique ? "UNIQUE " : ""}INDEX ${name} ON ${table.name} (${listOf(columns)})${filter}`;
 }
 
-/** Rows come and go by number and not by share, so that a large table is vacuumed as often as a small one. */
+/** A large table is vacuumed as often as a small one. */
 function storageOf({ fillfactor }: Table): string {
   const often = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000";
   return `WITH (fillfactor = ${fillfactor}, ${often})`;

@@ -2,13 +2,13 @@ import { hydrationStates } from "../../model/hydration.ts";
 import { sendKinds } from "../../model/send.ts";
 import { dispositions } from "../../model/states.ts";
 
-/** A type of column. `array` is PostgreSQL's type for many values in one parameter. */
+/** `array`: PostgreSQL's type for many values in one parameter. */
 export interface Kind<T> {
   readonly sqlite: string;
   readonly postgres: string;
   readonly array: string;
   readonly isNull: boolean;
-  /** Only for the compiler: the type of a value. */
+  /** Only for the compiler. */
   readonly value?: T;
 }
 
@@ -30,7 +30,6 @@ export interface Index {
   readonly name: string;
   readonly on: readonly string[];
   readonly isUnique?: boolean;
-  /** The rows that are in it; absent: all. */
   readonly where?: string;
 }
 
@@ -40,7 +39,7 @@ export interface Table<C extends Columns = Columns> {
   readonly names: readonly string[];
   readonly key: readonly string[];
   readonly indexes: readonly Index[];
-  /** How full PostgreSQL makes a page, in percent, so that changed rows find a place in it. */
+  /** In percent: changed rows find a place in the page. */
   readonly fillfactor: number;
 }
 
@@ -66,18 +65,17 @@ export function table<const C extends Columns>(name: string, columns: C, { key, 
 }
 
 /*
- * The tables of both databases. From here come their DDL, the types of rows and the statements of the runners. Times are
- * unix ms, JSON is text, and lists of words (dispositions, states) are stored as the place of the word in its list.
+ * The tables of both databases. Times are unix ms, JSON is text, and words (dispositions, states) are stored as their place in their
+ * list.
  */
 
-/** The condition of the index of bodies that can be released. */
 export const whereQuarantined = `disposition IN (${dispositions.indexOf("quarantined")}, ${dispositions.indexOf("unassigned")})`;
 
-/** An id that its sender gave is unique in its account. One that a format derived is unique in all of them. */
+/** An id that its sender gave is unique in its account. */
 export const whereGiven = "format IS NULL";
 export const whereDerived = "format IS NOT NULL";
 
-/** One row for each stored body. Its disposition, plan and counts change, the rest never does. */
+/** Disposition, plan and counts change, the rest never does. */
 export const events = table(
   "events",
   {
@@ -88,7 +86,7 @@ export const events = table(
     kind: text.orNull,
     /** Null: the relay's own envelope. */
     format: text.orNull,
-    /** What identifies the signed request that brought several events, and the event's place in it. */
+    /** The signed request that brought several events, and the event's place in it. */
     request: text.orNull,
     place: int.orNull,
     source: text,
@@ -108,7 +106,6 @@ export const events = table(
     conflicts: int,
     fault: text.orNull,
     release: int.orNull,
-    /** The number of an id that logs mask. */
     mask: int.orNull,
     headers: text.orNull,
     body: bytes,
@@ -123,7 +120,6 @@ export const events = table(
       error: { on: ["error_code", "seq"], where: "error_code IS NOT NULL" },
       polled: { on: ["account", "seq"], where: "origin <> 0" },
       ignored: { on: ["received_at"], where: `disposition = ${dispositions.indexOf("ignored")}` },
-      // Retention and lists read these apart, and release both.
       quarantined: { on: ["received_at", "seq"], where: whereQuarantined },
       request: { on: ["request"], where: "request IS NOT NULL" },
       quarantined_list: { on: ["disposition", "seq"], where: `disposition = ${dispositions.indexOf("quarantined")}` },
@@ -134,12 +130,11 @@ export const events = table(
 /** Derived ids of bodies that are no events, and of events that are deleted: senders repeat for a week. */
 export const ids = table("ids", { id: bytes, seq: int, until: int }, { key: ["id"], indexes: { until: { on: ["until"] } } });
 
-/** A list of verdicts under the first 48 bits of its SHA-256, so that nobody looks it up. */
+/** The id is the first 48 bits of the verdicts' SHA-256. */
 export const plans = table("plans", { id: int, verdicts: text }, { key: ["id"] });
 
 export const whereReadable = "type = 0 AND registered_at IS NOT NULL AND service_id IS NOT NULL";
 export const whereUnreadable = "type = 0 AND registered_at IS NOT NULL AND service_id IS NULL";
-/** What `subjects.flag` says. */
 export const subjectFlag = { openRun: 1, failed: 2 } as const;
 export const whereOpenRun = `flag = ${subjectFlag.openRun}`;
 export const whereFailed = `flag = ${subjectFlag.failed}`;
@@ -162,16 +157,15 @@ export const subjects = table(
     metadata: text.orNull,
     registered_at: int.orNull,
     status: text.orNull,
-    /** What lists look for. PostgreSQL would write all index entries of a row anew if an index had the status itself. */
+    /** With the status in an index, PostgreSQL would write all index entries of a changed row anew. */
     flag: small.orNull,
     error: text.orNull,
     times: text,
     updated_at: int,
     conversation_id: text.orNull,
-    /** When it was sent, as its registration says. */
     registered_sent_at: int.orNull,
     polled_at: int.orNull,
-    /** 1: the service does not know it, and it is no longer polled. */
+    /** 1: the service does not know it. */
     missing: small.orNull,
     /** The last four digits of the phone number. */
     phone: int.orNull,
@@ -185,7 +179,6 @@ export const subjects = table(
       service: { on: ["service_mask"], where: "service_mask IS NOT NULL" },
       failed: { on: ["flag", "seq"], where: whereFailed },
       error: { on: ["error", "seq"], where: "error IS NOT NULL" },
-      // Hydration reads registered messages latest first. Those that the service cannot be asked for are only counted.
       readable: { on: ["account", "registered_at", "seq"], where: whereReadable },
       unreadable: { on: ["account", "registered_at", "seq"], where: whereUnreadable },
       runs: { on: ["type", "seq"], where: "type = 1" },
@@ -195,15 +188,15 @@ export const subjects = table(
   },
 );
 
-/** `next_at` of what no clock starts: held deliveries, and events that wait for their hydration. */
+/** `next_at` of what no clock starts. */
 export const never = Number.MAX_SAFE_INTEGER;
 
-/** What `queue.state` says. `exchange`: a proxied request of a process, which has a minute to settle it. */
+/** `exchange`: a proxied request, which its process settles within a minute. */
 export const queueState = { waiting: 0, held: 1, parked: 2, exchange: 3 } as const;
 
 export const whereParked = `state = ${queueState.parked}`;
 
-/** Everything that waits. `lane` keeps an order: the subject of an ordered or parked delivery, else -event. */
+/** `lane`: the subject of an ordered or parked delivery, else -event. */
 export const queue = table(
   "queue",
   {
@@ -214,15 +207,14 @@ export const queue = table(
     state: small,
     next_at: int,
     attempts: int,
-    /** Attempts since it was planned or replayed, which count toward the limit. */
+    /** Attempts since it was planned or replayed. */
     spent: int,
     replays: int,
     cause: text.orNull,
   },
   {
     key: ["lane", "route", "event"],
-    // `cause` follows for groups of failing deliveries, which then need no look at the rows.
-    // A registration finds what is parked in a lane without the deliveries that wait there.
+    // With `cause`, groups of failing deliveries need no look at the rows.
     indexes: {
       due: { on: ["state", "route", "next_at", "event", "cause"] },
       parked: { on: ["lane", "event"], where: whereParked },
@@ -233,7 +225,6 @@ export const queue = table(
 
 export const settledState = { delivered: 0, dead: 1 } as const;
 
-/** What is settled, with its last attempt. */
 export const deliveries = table(
   "deliveries",
   {
@@ -248,7 +239,6 @@ export const deliveries = table(
     settled_at: int,
     reason: text.orNull,
     cause: text.orNull,
-    /** The last attempt; null: there was none. */
     at: int.orNull,
     took_ms: int.orNull,
     status: int.orNull,
@@ -266,7 +256,7 @@ export const attempts = table(
 
 export const wherePolled = "next_at IS NOT NULL";
 
-/** Messages that are polled, and when next. Null: the service does not know the message. */
+/** `next_at` null: the service does not know the message. */
 export const polls = table(
   "polls",
   {
@@ -291,7 +281,7 @@ export const polls = table(
 
 export const whereHydrating = `state = ${hydrationStates.indexOf("waiting")}`;
 
-/** Truncated events. `more`: the outcome of the hydration as JSON; null while it waits. */
+/** `more`: the outcome as JSON; null while it waits. */
 export const hydrations = table(
   "hydrations",
   { event: int, account: text, received_at: int, state: small, more: text.orNull },
@@ -299,17 +289,17 @@ export const hydrations = table(
 );
 
 /**
- * Counts. `at`: unix minutes; 0 for a total; the negative of its first minute for an hour. `of`: a source or route, or empty.
- * `writer`: the process, so that processes do not wait for each other; empty on SQLite and in hours.
+ * `at`: unix minutes; 0 for a total; the negative of its first minute for an hour. `of`: a source or route. `writer`: the process, so
+ * that processes do not wait for each other; empty on SQLite and in hours.
  */
 export const counters = table(
   "counters",
   { at: int, account: text, series: text, of: text, label: text, writer: text, n: int },
-  // A series of a minute is one range, a route in it too, and all that a batch counts is in few pages.
+  // All that a batch counts is in few pages.
   { key: ["at", "series", "of", "account", "label", "writer"], fillfactor: 50 },
 );
 
-/** Idempotency keys of sends. The settings say how long those of messages are kept; those of runs stay. */
+/** Those of messages are kept as long as the settings say; those of runs stay. */
 export const sends = table(
   "sends",
   {
@@ -320,7 +310,6 @@ export const sends = table(
     /** Calls that may have had an effect. */
     attempts: int,
     about: text,
-    /** The process that made the latest call. */
     caller: text,
     started_at: int,
     fingerprint: text,
@@ -334,7 +323,7 @@ export const sends = table(
   },
 );
 
-/** Any small shared thing as JSON: leases, stops, breakers, cursors. It may go after `until`. */
+/** Small shared things as JSON. They may go after `until`. */
 export const state = table(
   "state",
   { key: text, value: text, version: int, until: int.orNull },

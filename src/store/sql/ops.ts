@@ -2,10 +2,7 @@ import type { MaybePromise } from "../../model/maybe-promise.ts";
 import type { ColumnOf, RowOf, Table } from "../schema/tables.ts";
 import type { Sql } from "./sql.ts";
 
-/**
- * What a command asks of the database. A command is a generator that yields these; a runner executes them, at once on
- * SQLite, and pipelined on PostgreSQL.
- */
+/** A command is a generator that yields these. A runner executes them, at once on SQLite and pipelined on PostgreSQL. */
 export type Op =
   | { readonly op: "query"; readonly query: Sql }
   | { readonly op: "find"; readonly look: Look; readonly keys: readonly Key[]; readonly numbers: Table | null }
@@ -23,7 +20,7 @@ export type Work<T> = Generator<Op, T, any>;
 
 type Key = readonly unknown[];
 
-/** How rows are found: by the values of `by`, the first by `order` where there are several. */
+/** Rows are found by `by`; of several, the first by `order`. */
 export interface Look {
   readonly name: string;
   readonly table: Table;
@@ -31,14 +28,13 @@ export interface Look {
   readonly columns: readonly string[];
   readonly order: string | null;
   readonly lock: Lock | null;
-  /** The condition of a partial index, as it declares it. */
   readonly where: string | null;
 }
 
-/** Until the end of the transaction. `share` waits for writers, and `update` for readers that hold a share, too. */
+/** Until the end of the transaction. `share` waits for writers, `update` also for readers that hold a share. */
 type Lock = "share" | "update";
 
-/** Which columns an update sets, to which it adds, and which count on. */
+/** Columns that are set, added to, and counted on. */
 export interface Change extends Removal {
   readonly set: readonly string[];
   readonly add: readonly string[];
@@ -48,13 +44,13 @@ export interface Change extends Removal {
 export interface Removal {
   readonly name: string;
   readonly table: Table;
-  /** How rows are found: by the table's key at least. */
+  /** The table's key at least. */
   readonly by: readonly string[];
-  /** The command has locked the rows. Otherwise PostgreSQL locks them in their order. */
+  /** Otherwise PostgreSQL locks the rows in their order. */
   readonly isLocked: boolean;
 }
 
-/** How a counter that is there already takes another `n`: it keeps the greater or the smaller one in some series, else the sum. */
+/** Counters of some series keep the greater or smaller `n`; the others are summed up. */
 export interface Sums {
   readonly table: Table;
   readonly max: readonly string[];
@@ -70,7 +66,7 @@ interface LookParts<T extends Table> {
   readonly where?: string | null;
 }
 
-/** Declare it once, outside of a command: its name identifies the statement. */
+/** Declare it once: its name identifies the statement. */
 export function look<T extends Table, const C extends ColumnOf<T>>(
   table: T,
   by: readonly ColumnOf<T>[],
@@ -82,15 +78,13 @@ export function look<T extends Table, const C extends ColumnOf<T>>(
 }
 
 interface RemovalParts<T extends Table, L extends boolean> {
-  /** Further columns that must have the row's values, or the stored row stays as it is. */
+  /** Columns that must have the row's values, or the stored row stays. */
   readonly only?: readonly ColumnOf<T>[];
   readonly isLocked?: L;
 }
 
 interface ChangeParts<T extends Table, L extends boolean> extends RemovalParts<T, L> {
-  /** Columns to which the row's values are added. */
   readonly add?: readonly ColumnOf<T>[];
-  /** Columns that grow by one. */
   readonly count?: readonly ColumnOf<T>[];
 }
 
@@ -107,7 +101,6 @@ export function removal<T extends Table>(table: T, { only = [], isLocked = false
   return { name: ["remove", table.name, ...only, String(isLocked)].join("_"), table, by: [...table.key, ...only], isLocked };
 }
 
-/** The rows of an operation, or items and what makes a row of each. */
 type Items<Row, Item> = [rows: readonly Row[]] | [items: readonly Item[], rowOf: (item: Item, place: number) => Row];
 
 function made<Row, Item>(given: Items<Row, Item>): readonly Row[] {
@@ -115,12 +108,12 @@ function made<Row, Item>(given: Items<Row, Item>): readonly Row[] {
   return rowOf === undefined ? (items as unknown as readonly Row[]) : items.map(rowOf);
 }
 
-/** Rows by key, in the order of the keys; undefined where there is none. With a lock, sort the keys. */
+/** Undefined where there is none. With a lock, sort the keys. */
 export function find<R, Item = Key>(of: TypedLook<R>, ...keys: Items<Key, Item>): Typed<(R | undefined)[]> {
   return { op: "find", look: of, keys: made(keys), numbers: null };
 }
 
-/** The same, with the next number of the table for each key that is not there. Give each key once. */
+/** With the next number of the table for each key that is not there. Give each key once. */
 export function findOrNumber<R, Item>(of: TypedLook<R>, ...keys: Items<Key, Item>): Typed<(R | number)[]> {
   return { op: "find", look: of, keys: made(keys), numbers: of.table };
 }
@@ -130,39 +123,37 @@ export function insert<T extends Table, Item>(table: T, ...rows: Items<RowOf<T>,
   return { op: "insert", table, rows: made(rows), known: "fails" };
 }
 
-/** Inserts the rows whose keys are not there yet. */
 export function insertMissing<T extends Table>(table: T, rows: readonly RowOf<T>[]): Op {
   return { op: "insert", table, rows, known: "stays" };
 }
 
-/** Keeps other transactions from changing rows until the end of this one. SQLite has one writer and needs none. Sort the keys. */
+/** SQLite has one writer and needs none. Sort the keys. */
 export function lock<Item>(of: Look, ...keys: Items<Key, Item>): Op {
   return { op: "lock", look: of, keys: made(keys) };
 }
 
-/** For each row, whether it was there and is changed. Sort the rows by key. */
+/** For each row, whether it was changed. Sort the rows by key. */
 export function update<Item>(of: Change, ...rows: Items<object, Item>): Typed<boolean[]> {
   return { op: "update", change: of, rows: made(rows), asks: true };
 }
 
-/** Changes rows that are known to be there, and locked. Sort them by key. */
+/** The rows are there, locked, and sorted by key. */
 export function set<Item>(of: Change & { readonly isLocked: true }, ...rows: Items<object, Item>): Op {
   return { op: "update", change: of, rows: made(rows), asks: false };
 }
 
-/** For each row, whether it was there and is removed. Sort the rows by key. */
+/** For each row, whether it was removed. Sort the rows by key. */
 export function remove<Item>(of: Removal, ...rows: Items<object, Item>): Typed<boolean[]> {
   return { op: "remove", removal: of, rows: made(rows) };
 }
 
-/** Rows of counters. Sort the rows by key. */
 export const add = (sums: Sums, rows: readonly object[]): Op => ({ op: "add", sums, rows });
 
 export const numbers = (table: Table, count: number): Typed<number[]> => ({ op: "numbers", table, count });
 
 type Result<O> = O extends { readonly result?: infer R } ? Exclude<R, undefined> : undefined;
 
-/** Operations that do not depend on each other, in this order: one round trip on PostgreSQL. */
+/** They do not depend on each other: one round trip on PostgreSQL. */
 export function* together<const O extends readonly Op[]>(ops: O): Work<{ -readonly [K in keyof O]: Result<O[K]> }> {
   return yield { op: "together", ops };
 }
@@ -192,7 +183,6 @@ export type Writes<W extends Works> = {
   readonly [Name in keyof W]: (...args: Parameters<W[Name]>) => Promise<ResultOf<ReturnType<W[Name]>>>;
 };
 
-/** For each work a function that begins it in `run`, which may begin it again. */
 export function bound<W extends Works>(works: W, run: (make: () => Work<unknown>) => unknown): Reads<W> {
   return Object.fromEntries(
     Object.entries(works).map(([name, work]) => [name, (...args: never[]) => run(() => work(...args))]),

@@ -3,12 +3,10 @@ import type { ColumnOf, Kind, Table } from "../schema/tables.ts";
 
 type Value = number | string | Buffer | null | readonly number[] | readonly string[] | Raw;
 
-/** Text that may differ between the databases. */
 interface Raw {
   readonly raw: Readonly<Record<Engine, string>>;
 }
 
-/** SQL with its values. A row of its result is a `Row`. */
 export interface Sql<Row = unknown> {
   readonly texts: readonly string[];
   readonly values: readonly Value[];
@@ -18,7 +16,7 @@ export interface Sql<Row = unknown> {
 
 type Part = Sql | Value | undefined;
 
-/** A template whose parts are values, or other SQL. A part that is undefined is left out. */
+/** Parts are values, or other SQL. One that is undefined is left out. */
 export function sql<Row = unknown>(texts: TemplateStringsArray, ...parts: readonly Part[]): Sql<Row> {
   const all: string[] = [texts[0] ?? ""];
   const values: Value[] = [];
@@ -37,10 +35,10 @@ export function sql<Row = unknown>(texts: TemplateStringsArray, ...parts: readon
 
 const isSql = (part: Part): part is Sql => typeof part === "object" && part !== null && "texts" in part;
 
-/** Text of one database, or of both. It is not escaped. */
+/** It is not escaped. */
 export const raw = (sqlite: string, postgres = sqlite): Sql => ({ texts: ["", ""], values: [{ raw: { sqlite, postgres } }] });
 
-/** Conditions that must all hold. Those that are undefined are left out. */
+/** Those that are undefined are left out. */
 export function allOf(...conditions: readonly (Sql | undefined)[]): Sql {
   const given = conditions.filter((condition) => condition !== undefined);
   return given.length === 0 ? sql`TRUE` : given.reduce((sum, condition) => sql`${sum} AND ${condition}`);
@@ -52,9 +50,8 @@ interface Rendered {
 }
 
 /**
- * The text for a database. SQLite reads `+?` for a value, so that its planner does not look at it: a statement whose plan
- * may depend on a value would be compiled at each call. `IN` a list is `= ANY` on PostgreSQL, which looks up each of its
- * values, and could join a list of rows as a table.
+ * SQLite reads `+?` for a value: a statement whose plan may depend on one would be compiled at each call. On PostgreSQL `IN` a list is `=
+ * ANY`, because a list of rows could be joined as a table.
  */
 export function render({ texts, values }: Sql, engine: Engine): Rendered {
   let text = texts[0] ?? "";
@@ -83,7 +80,6 @@ export function as<T extends Table>(table: T, alias: string): ColumnsOf<T> {
   return Object.fromEntries(table.names.map((name) => [name, raw(`${alias}."${name}"`)])) as unknown as ColumnsOf<T>;
 }
 
-/** An expression with the type of its value. */
 export const typed = <V>(part: Sql): Column<V> => part;
 
 export const hexOf = (part: Sql): Column<string> => sql`${raw("lower(hex(", "encode(")}${part}${raw("))", ", 'hex')")}`;
@@ -100,7 +96,7 @@ export function select<const L extends Readonly<Record<string, Sql>>>(
   return (texts, ...parts) => sql`SELECT ${columns} ${sql(texts, ...parts)}` as Sql<Selected<L>>;
 }
 
-/** The routes that rows have, with one look at an index for each. `from`: a table and a condition. */
+/** One look at an index for each route. `from`: a table and a condition. */
 export function routesOf(from: Sql): Sql<{ readonly route: string }> {
   const next = (after?: Sql) => sql`(SELECT route FROM ${from} ${after} ORDER BY route LIMIT 1)`;
   return sql`WITH RECURSIVE r(route) AS (SELECT ${next()} UNION ALL SELECT ${next(sql`AND route > r.route`)} FROM r WHERE r.route IS NOT NULL)

@@ -11,22 +11,20 @@ import { createInspecting, type FileInspecting } from "./inspecting.ts";
 export interface BackupOrder {
   readonly path: string;
   readonly file: string;
-  /** Whether an existing target is replaced. A restore keeps it under another name. */
+  /** A restore keeps the existing target under another name. */
   readonly replace: boolean;
   /** Unix ms. */
   readonly now: () => number;
   readonly progress: (step: BackupStep, at: AuditProgress) => void;
-  /** Ends it. Nothing is left then. */
   readonly signal: AbortSignal;
 }
 
-/** `checking` has no progress of its own. */
 type BackupStep = "copying" | "checking" | "auditing";
 
 interface BackupReport {
   readonly file: string;
   readonly bytes: number;
-  /** Unix ms: the backup has everything that was acknowledged before. */
+  /** Unix ms: it has everything acknowledged before. */
   readonly at: number;
   readonly audit: AuditReport;
   readonly tookMs: number;
@@ -35,25 +33,23 @@ interface BackupReport {
 interface RestoreReport {
   readonly path: string;
   readonly bytes: number;
-  /** Where the store that was there before is kept. Null: there was none. */
+  /** The name of the store that was there. Null: there was none. */
   readonly kept: string | null;
   readonly audit: AuditReport;
   readonly tookMs: number;
 }
 
 const partialEnding = ".partial";
-/** The name of the finished file in one of an unfinished file. */
 export const ofPartial = /^(.*)\.[0-9a-f]{8}\.partial(?:-journal|-wal|-shm)?$/;
-/** An unfinished file that was not written for this long is left over from a process that was killed. */
+/** Older ones are left over from a process that was killed. */
 export const partialLastsMs = 86_400_000;
-/** Offenders listed; the others are counted. */
 const mostOffenders = 100;
-/** Room that stays free for the relay, whose store may be on the same disk. */
+/** Room that stays free for the relay. */
 const reserveBytes = 64 * 1024 * 1024;
 
 /**
- * Copies the store while a relay may write it, checks and audits the copy, and then gives it its name. Throws
- * `StoreRefused` when it cannot, and `StoreUnavailable` when reading fails; then no file has the name.
+ * A relay may write the store meanwhile. Throws `StoreRefused` when it cannot copy, and `StoreUnavailable` when reading fails; then no
+ * file has the name.
  */
 export function backUp(order: BackupOrder): Promise<BackupReport> {
   return refusing(() => copyToFile(order));
@@ -76,8 +72,8 @@ async function copyToFile({ path, file, replace, progress, signal, now }: Backup
 }
 
 /**
- * Puts a checked and audited copy of the backup in the place of the store. An existing store is kept under a dated name.
- * Throws `StoreRefused` when it cannot, and while a relay has the store; then nothing has changed.
+ * The existing store is kept under a dated name. Throws `StoreRefused` when it cannot, and while a relay has the store; then nothing has
+ * changed.
  */
 export function restore(order: BackupOrder): Promise<RestoreReport> {
   return refusing(() => copyToStore(order));
@@ -125,7 +121,6 @@ async function copyToStore({ path, file, replace, progress, signal, now }: Backu
   }
 }
 
-/** Errors of the file system are failures with a reason, not faults of the relay. */
 async function refusing<T>(run: () => Promise<T>): Promise<T> {
   try {
     return await run();
@@ -149,7 +144,6 @@ async function checkTarget(target: string, path: string, replace: boolean): Prom
   if (found !== null && !replace) throw new StoreRefused(`${target} exists; with --force it is replaced`);
 }
 
-/** A full disk would also stop the relay if its store is there. */
 async function checkRoom(folder: string, bytes: number): Promise<void> {
   const { bavail, bsize } = await statfs(folder);
   const [needed, free] = [bytes + reserveBytes, bavail * bsize];
@@ -159,8 +153,8 @@ async function checkRoom(folder: string, bytes: number): Promise<void> {
 }
 
 /**
- * Runs `use` with an unused name beside the target. Whatever still has that name afterwards is removed, and before that, the files of killed
- * processes that were last written before `leftBefore` (unix ms).
+ * `use` gets an unused name beside the target. Unfinished files of killed processes that were last written before `leftBefore` (unix ms)
+ * are removed.
  */
 async function withPartial<T>(target: string, leftBefore: number, use: (partial: string) => Promise<T>): Promise<T> {
   for (const name of await readdir(dirname(target))) {
@@ -178,7 +172,7 @@ async function withPartial<T>(target: string, leftBefore: number, use: (partial:
 }
 
 async function createEmpty(path: string): Promise<void> {
-  // Bodies contain phone numbers, so other users of the machine must not read them.
+  // Bodies contain phone numbers.
   const file = await open(path, "wx", 0o600);
   await file.close();
 }
@@ -202,7 +196,7 @@ interface VerifyOptions extends Pick<BackupOrder, "progress"> {
   readonly now: number;
 }
 
-/** Throws `StoreRefused` when the copy is damaged. Sums that do not match are in the report. */
+/** Throws `StoreRefused` when the copy is damaged. */
 async function verify(
   partial: string,
   checking: FileInspecting["checking"],
@@ -224,12 +218,11 @@ async function verify(
   }
 }
 
-/** Neither step leaves a moment in which the target is incomplete. */
 async function giveName(partial: string, target: string, replace: boolean): Promise<void> {
   if (replace) await rename(partial, target);
   else {
     try {
-      // Unlike a rename, this fails when another process has made the file meanwhile.
+      // A rename would replace what another process has made meanwhile.
       await link(partial, target);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "EEXIST") throw new StoreRefused(`${target} exists; with --force it is replaced`);
@@ -240,10 +233,7 @@ async function giveName(partial: string, target: string, replace: boolean): Prom
   await sync(dirname(target));
 }
 
-/**
- * Gives the old store a second name, and then removes its -wal and -shm, which would spoil the new one. At every moment the
- * old store is complete under one of its names.
- */
+/** At every moment the old store is complete under one of its names. Its -wal and -shm would spoil the new one. */
 async function keepOld(target: string, now: number): Promise<string | null> {
   const kept = `${target}.before-restore-${timeInName(now)}`;
   const isThere = (await status(target)) !== null;
@@ -257,7 +247,7 @@ async function keepOld(target: string, now: number): Promise<string | null> {
   return isThere ? kept : null;
 }
 
-/** So that the old store needs no -wal, should this process end before the new one is in its place. */
+/** The old store needs no -wal then. */
 function emptyLog(path: string): void {
   try {
     const db = new Database(path, { fileMustExist: true });
@@ -267,21 +257,18 @@ function emptyLog(path: string): void {
       db.close();
     }
   } catch {
-    // A damaged store is kept as it is, with its -wal.
+    // A damaged store keeps its -wal.
   }
 }
 
-/** `20261123T030000Z`: sorts by time, and every file system takes it. */
 export function timeInName(at: number): string {
   return `${new Date(at).toISOString().slice(0, 19).replaceAll(/[-:]/g, "")}Z`;
 }
 
-/** Root restores for the user whose relay opens the file. */
 async function giveTo(owner: { readonly uid: number; readonly gid: number }, path: string): Promise<void> {
   if (process.getuid?.() === 0 && existsSync(path)) await chown(path, owner.uid, owner.gid);
 }
 
-/** Writes a file, or the names in a folder, to the disk. */
 async function sync(path: string): Promise<void> {
   const isFolder = (await stat(path)).isDirectory();
   // Windows cannot sync a folder.

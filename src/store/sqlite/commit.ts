@@ -12,44 +12,31 @@ interface Pending {
 }
 
 export interface CommitHooks {
-  /** Before each transaction: why nothing may be written, or null. */
   refusal(): StoreUnavailable | null;
-  /** First in each transaction: throws `StoreUnavailable` when nothing may be written any more. */
+  /** First in each transaction. */
   begin(): Work<void>;
-  /** True while new connections can bring commands within one turn of the event loop. */
   arriving(): boolean;
-  /** After each transaction that changed a row: how long it took, and the number of its commands. */
   committed(tookMs: number, commands: number): void;
-  /** A transaction failed as a whole. */
   rolledBack(error: unknown): void;
 }
 
-/**
- * Most commands of a transaction. A flood of them holds up others for one such group only. Larger groups write fewer pages: each
- * group changes about one page of every random index for each event.
- */
+/** Larger groups write fewer pages, and hold up others for longer. */
 const mostAtOnce = 250;
-/**
- * Bounds of the time for which a command waits for others. Between them it is twice the duration of the last commit, so that
- * a slow disk gets large groups and a fast one short waits.
- */
+/** A command waits for twice the duration of the last commit, within these bounds: a slow disk gets large groups. */
 const gatherMs = { least: 2, most: 20 };
 
 /**
- * Gathers commands into one transaction while each turn of the event loop brings more of them, or a connection. An fsync
- * costs as much for one row as for fifty, so FULL durability is nearly free under load.
+ * Commands come into one transaction while each turn of the event loop brings more of them: an fsync costs as much for one row as for
+ * fifty.
  */
 export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now: () => number = () => performance.now()) {
   const queue: Pending[] = [];
   let scheduled = false;
-  /** Length of the queue one turn of the event loop ago. */
   let before = 0;
-  /** When the current group is written even if more commands are expected. */
   let gatherUntil = 0;
   let lastTookMs = 0;
   let waiters: (() => void)[] = [];
 
-  /** The commands of each kind together, in the order in which the kinds came first. Returns what to do after the commit. */
   function* all(batch: readonly Pending[]): Work<(() => void)[]> {
     const after: (() => void)[] = [];
     yield* hooks.begin();
@@ -85,7 +72,6 @@ export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now
         for (const { reject } of batch) reject(unavailable);
       } else if (batch.length === 1) batch[0]?.reject(error);
       else {
-        // One of them fails for a reason of its own, and harms only itself.
         const half = Math.ceil(batch.length / 2);
         commit(batch.slice(0, half));
         commit(batch.slice(half));
@@ -101,7 +87,6 @@ export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now
       return;
     }
     before = 0;
-    // Listeners may hand in commands during the commit.
     commit(queue.splice(0, mostAtOnce));
     scheduled = queue.length > 0;
     if (scheduled) {
@@ -114,7 +99,6 @@ export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now
   }
 
   return {
-    /** Runs the command inside the next transaction. Resolves with its outcome once that is on the disk. */
     run<In, Out>(kind: Batches<In, Out>, item: In): Promise<Out> {
       return new Promise<Out>((resolve, reject) => {
         queue.push({ kind: kind as Batches<unknown, unknown>, item, resolve: resolve as (outcome: unknown) => void, reject });
@@ -124,7 +108,6 @@ export function createSqliteCommit(runner: SqliteRunner, hooks: CommitHooks, now
         setImmediate(flush);
       });
     },
-    /** Resolves when all commands are committed or have failed. */
     idle(): Promise<void> {
       return queue.length === 0 && !scheduled ? Promise.resolve() : new Promise((resolve) => waiters.push(resolve));
     },

@@ -3,7 +3,6 @@ import type { CopySource, CopyTarget } from "../copy.ts";
 import { holderOf, lockFile, openBeside, openForWriting } from "./file.ts";
 import { createSqliteRunner } from "./runner.ts";
 
-/** A file as the target of a copy. No relay can open it meanwhile. */
 export function openSqliteTarget(path: string, holder: string): CopyTarget {
   const lock = lockFile(path, () => holderOf(path));
   try {
@@ -26,10 +25,9 @@ export function openSqliteTarget(path: string, holder: string): CopyTarget {
   }
 }
 
-/** How long a relay may keep its transactions so close together that no other one comes between them. */
+/** A relay may keep its transactions close together. */
 const waitsMs = 10_000;
 
-/** A file as the source of a copy, which a relay may use. */
 export function openSqliteSource(path: string): CopySource {
   const db = openBeside(path, waitsMs);
   const runner = createSqliteRunner(db);
@@ -38,7 +36,7 @@ export function openSqliteSource(path: string): CopySource {
     name: path,
     read: (work) => runner.read(work),
     freeze(mark) {
-      // The file's own lock: the relay cannot write until it is released, and the end of this process releases it.
+      // The relay cannot write until this, or the end of this process, releases it.
       db.exec("BEGIN IMMEDIATE");
       runner.now(mark());
       return { end: () => void db.exec("COMMIT") };

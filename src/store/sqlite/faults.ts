@@ -1,7 +1,7 @@
 import { closeSync, openSync, readSync, statSync } from "node:fs";
 import type Database from "better-sqlite3";
 
-/** The fault and the remedy for a SQLite error code. Null: there is only its message. */
+/** Null: there is only its message. */
 export function reasonOf(error: unknown): string | null {
   const code = (error as { code?: string }).code ?? "";
   const known = Object.keys(reasons).find((prefix) => code.startsWith(prefix));
@@ -18,10 +18,7 @@ export const reasons: Record<string, string> = {
   SQLITE_IOERR: "cannot be read or written (input/output error); check the disk",
 };
 
-/**
- * SQLite codes for faults of the disk, the file or the machine. Each prefix covers its extended codes. All other codes
- * (`SQLITE_ERROR`, `CONSTRAINT`, `TOOBIG`, `MISMATCH`, `RANGE`, `MISUSE`) are faults of one statement or its values.
- */
+/** Faults of the disk, the file or the machine, with their extended codes. All others are of one statement or its values. */
 const storageFaults = [
   "SQLITE_FULL",
   "SQLITE_IOERR",
@@ -41,7 +38,6 @@ const storageFaults = [
   "SQLITE_SCHEMA",
 ];
 
-/** Permanent faults: nothing in the file can be relied on. */
 const damages = ["SQLITE_CORRUPT", "SQLITE_NOTADB"];
 
 const hasCode = (error: unknown, prefixes: readonly string[]): boolean => {
@@ -49,15 +45,11 @@ const hasCode = (error: unknown, prefixes: readonly string[]): boolean => {
   return typeof code === "string" && prefixes.some((prefix) => code === prefix || code.startsWith(`${prefix}_`));
 };
 
-/** True for faults of the disk or file, which affect every write. False for faults of one write. */
 export const isStorageFault = (error: unknown): boolean => hasCode(error, storageFaults);
 
 export const isDamage = (error: unknown): boolean => hasCode(error, damages);
 
-/**
- * Wraps all functions of a port so that they throw the error that `translate` returns. No reader then leaks an error of
- * SQLite. Rejected promises are translated already.
- */
+/** Rejected promises are translated already. */
 export function translateErrors<T>(port: T, translate: (error: unknown) => unknown): T {
   if (typeof port === "function") {
     return ((...args: unknown[]): unknown => {
@@ -73,7 +65,6 @@ export function translateErrors<T>(port: T, translate: (error: unknown) => unkno
   return Object.fromEntries(Object.entries(port).map(([name, part]) => [name, translateErrors(part, translate)])) as T;
 }
 
-/** SQLite truncates the write-ahead log to this size (`journal_size_limit`, file.ts). */
 export const logSizeLimit = 64 * 1024 * 1024;
 
 interface Found {
@@ -82,9 +73,8 @@ interface Found {
 }
 
 /**
- * Watches the database file and the two files beside it. Writes to a deleted or replaced file succeed and are lost with
- * the process, and the page cache hides a truncation. Returns a check of three system calls: null, or the fault and the
- * remedy. A truncation is reported until the relay restarts.
+ * Writes to a deleted or replaced file succeed and are lost with the process, and the page cache hides a truncation. The check costs
+ * three system calls and returns null, or fault and remedy; it reports a truncation until a restart.
  */
 export function watchPlace(path: string, db: Database.Database): () => string | null {
   const log = `${path}-wal`;

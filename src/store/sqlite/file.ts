@@ -9,21 +9,21 @@ import { logSizeLimit, reasonOf, reasons } from "./faults.ts";
 
 export type Db = Database.Database;
 
-/** "wam2" in ASCII: marks the file as ours, so that another program's database is never written to. */
+/** "wam2" in ASCII. Another program's database is never written to. */
 const applicationId = 0x77616d32;
-/** The marks of files that this version cannot read: "wamd" of 0.x, and "wam1" of 1.x before its release. */
+/** "wamd" of 0.x, and "wam1" of 1.x before its release. */
 const formerIds = new Map([
   [0x77616d64, "0.x, which 1.x cannot read"],
   [0x77616d31, "1.x before its release, which this version cannot read"],
 ]);
 
 export function tune(db: Db, fresh: boolean): void {
-  // Works only while the file is empty. Retention then returns freed pages to the disk (createGiveBack).
+  // Works only while the file is empty (createGiveBack).
   if (fresh) db.pragma("auto_vacuum = INCREMENTAL");
   db.pragma("journal_mode = WAL");
-  // Acknowledged events must be durable. better-sqlite3's default in WAL mode, NORMAL, is not.
+  // better-sqlite3's default in WAL mode, NORMAL, does not make acknowledged events durable.
   db.pragma("synchronous = FULL");
-  // In pages. An event changes pages of many others: the fewer checkpoints, the more of them are written once for several.
+  // In pages. The fewer checkpoints, the more events change a page before it is written.
   db.pragma("wal_autocheckpoint = 4000");
   db.pragma(`journal_size_limit = ${logSizeLimit}`);
   db.pragma("cache_size = -65536");
@@ -31,9 +31,8 @@ export function tune(db: Db, fresh: boolean): void {
 }
 
 /**
- * Opens the file for the process that holds its lock, and creates it. Throws {@link StoreRefused} when the file is newer,
- * another program's, damaged, or not writable. `holder` describes the process in the error of a second one, and `instance`
- * identifies it.
+ * Throws `StoreRefused` when the file is newer, another program's, damaged, or not writable. `holder` describes this process in the error
+ * of a second one.
  */
 export function openForWriting(path: string, holder: string, instance: string): Db {
   const fresh = !existsSync(path);
@@ -43,9 +42,9 @@ export function openForWriting(path: string, holder: string, instance: string): 
       throw new StoreRefused(`${path} is empty, and its -wal is not: it was truncated. Restore it from a copy, or move both away`);
     const db = new Database(path);
     try {
-      // Bodies contain phone numbers, so other users of the machine must not read them.
+      // Bodies contain phone numbers.
       if (fresh) chmodSync(path, 0o600);
-      // Short, because waiting here blocks the event loop. The sender gets a 503 instead.
+      // Waiting here blocks the event loop. The sender gets a 503 instead.
       db.pragma("busy_timeout = 250");
       const isEmpty = checkOwner(db, path);
       tune(db, fresh);
@@ -69,7 +68,6 @@ export function openForWriting(path: string, holder: string, instance: string): 
   });
 }
 
-/** Opens the file read-only, beside the process that writes it. */
 export const openForReading = (path: string): Db => open(path, 2_000, true);
 
 export function openBeside(path: string, waitsMs: number): Db {
@@ -93,7 +91,6 @@ function open(path: string, waitsMs: number, readonly: boolean): Db {
   });
 }
 
-/** The process that opened the file last for writing, for the error of a second one. */
 export function holderOf(path: string): string | null {
   try {
     const db = openForReading(path);
@@ -107,7 +104,6 @@ export function holderOf(path: string): string | null {
   }
 }
 
-/** What the file says of itself and of who wrote it last: rows of `state`. */
 const fileKeys = { id: "store/id", holder: "store/holder", instance: "store/instance" };
 
 export function readFileKey(db: Db, what: keyof typeof fileKeys): string | null {
@@ -142,13 +138,9 @@ function createTables(db: Db): void {
   }).immediate();
 }
 
-/** Small tables that are read at start, and checked in full. */
 const small = ["state", "plans"];
 
-/**
- * Checks the small tables and the first row of the others for damage, so that the relay can refuse to start. A full check
- * would take minutes; damage elsewhere fails when it is read.
- */
+/** A full check would take minutes; damage elsewhere fails when it is read. */
 function checkQuickly(db: Db, path: string): void {
   for (const { name } of tables) db.prepare(`SELECT * FROM ${name} LIMIT 1`).get();
   for (const table of small) {
@@ -157,7 +149,6 @@ function checkQuickly(db: Db, path: string): void {
   }
 }
 
-/** The first damage that SQLite reports for a table, or null. */
 export function damageOf(db: Db, table: string): string | null {
   const found = db.pragma(`integrity_check('${table}')`, { simple: true }) as string;
   if (found === "ok") return null;
@@ -189,10 +180,8 @@ function isFolder(path: string): boolean {
 }
 
 /**
- * Makes this process the only relay on the file until `release` or the end of the process.
- *
- * It takes SQLite's exclusive lock on an empty database beside the store. The operating system drops it after a crash, so
- * no lock file gets stale, and readers can still open the store. `holder` names the other process for the error.
+ * Makes this process the only relay on the file until `release`, with SQLite's exclusive lock on an empty database beside it. The
+ * operating system drops the lock after a crash, and readers can still open the store. `holder` names the other process for the error.
  */
 export function lockFile(storePath: string, holder: () => string | null): { release(): void } {
   let path = `${storePath}.lock`;
@@ -201,7 +190,7 @@ export function lockFile(storePath: string, holder: () => string | null): { rele
     makeFolder(dirname(path));
     path = lockPath(storePath);
     db = new Database(path, { timeout: 0 });
-    // Any user who may read it could lock it and keep the relay from starting.
+    // A user who may read it could keep the relay from starting.
     chmodSync(path, 0o600);
   } catch (error) {
     const why = (error as Error).message;
@@ -210,7 +199,6 @@ export function lockFile(storePath: string, holder: () => string | null): { rele
     });
   }
   try {
-    // Nothing is written to it, so it needs no journal file.
     db.pragma("journal_mode = MEMORY");
     db.exec("BEGIN EXCLUSIVE");
     return { release: () => db.close() };
@@ -228,7 +216,7 @@ export function lockFile(storePath: string, holder: () => string | null): { rele
   }
 }
 
-/** Whether a relay holds the store. Takes a reader's lock for a moment. Null: the lock file is not readable. */
+/** Takes a reader's lock for a moment. Null: the lock file is not readable. */
 export function isLocked(storePath: string): boolean | null {
   if (!existsSync(storePath)) return false;
   try {
@@ -246,27 +234,24 @@ export function isLocked(storePath: string): boolean | null {
   }
 }
 
-/** Beside the real file, because two links to one file are one store. */
+/** Two links to one file are one store. */
 function lockPath(storePath: string): string {
   return `${existsSync(storePath) ? realpathSync(storePath) : storePath}.lock`;
 }
 
-/** Replaces `mkdir` with `recursive`, which never returns under a folder that allows no new ones (/proc). */
+/** `mkdir` with `recursive` never returns under a folder that allows no new ones (/proc). */
 export function makeFolder(path: string, mode?: number): void {
   if (existsSync(path)) return;
   makeFolder(dirname(path), mode);
   mkdirSync(path, { mode });
 }
 
-/** Free pages that stay in the file, so that it does not shrink and grow all day: 4 MiB, or a tenth of the used pages. */
+/** Free pages that stay, so that the file does not shrink and grow all day. */
 const spare = { pages: 1024, share: 0.1 };
-/** `PRAGMA auto_vacuum` of a file that can return its free pages. A file that was empty before the relay opened it keeps them. */
+/** `PRAGMA auto_vacuum` of a file that can return its free pages. */
 const incremental = 2;
 
-/**
- * Returns free pages to the disk, `most` at a time, so that the file shrinks again after a campaign. False: none left.
- * Call it inside a transaction.
- */
+/** False: none left. Call it inside a transaction. */
 export function createGiveBack(db: Db): (most: number) => boolean {
   const look = (name: string) => db.pragma(name, { simple: true }) as number;
   const possible = look("auto_vacuum") === incremental;

@@ -8,24 +8,23 @@ import { createSqliteRunner } from "./runner.ts";
 import { pageReads, type ThreadParts, wholeReads } from "./thread-reads.ts";
 
 /*
- * A thread that reads many rows, on read-only connections of its own. Concurrent calls take turns slice by slice, so that a
- * count does not wait for an audit of minutes.
+ * A thread that reads many rows, on read-only connections of its own. Calls take turns slice by slice, so that a count does not wait for
+ * an audit.
  */
 
-/** Pause between two slices, in which the relay can commit without a reader and empty its write-ahead log. */
+/** The relay can commit without a reader meanwhile, and empty its write-ahead log. */
 const pauseMs = 3;
-/** How long a slice may take before the next pause. A statement is not interrupted. */
 const sliceMs = 10;
 
 const { kind } = workerData as ThreadData;
 const say = (answer: ThreadAnswer) => parentPort?.postMessage(answer);
 
-// On Linux this affects only this thread, so that receiving goes first when processors are scarce.
+// On Linux this affects only this thread: receiving goes first.
 if (process.platform === "linux") {
   try {
     setPriority(0, 19);
   } catch {
-    // Some containers forbid it. The thread then keeps the usual priority.
+    // Some containers forbid it.
   }
 }
 
@@ -57,7 +56,7 @@ const readsOf = (db: Db, progress: ThreadParts["progress"]) =>
     Record<string, (...args: readonly unknown[]) => unknown>
   >;
 
-/** What pages read: opening a connection and filling its cache takes longer than most of these reads. */
+/** Opening a connection and filling its cache takes longer than most reads of pages. */
 let kept: { readonly db: Db; readonly reads: ReturnType<typeof readsOf> } | null = null;
 
 function keptReads(path: string): ReturnType<typeof readsOf> {
@@ -77,7 +76,6 @@ async function answer({ id, path, name, args }: ThreadCall): Promise<void> {
   } catch (error) {
     say({ id, error: (error as Error).message });
     if (kind === "whole") return;
-    // The next call opens the file again.
     kept?.db.close();
     kept = null;
   } finally {

@@ -9,32 +9,28 @@ import type { AuditProgress, Inspecting, Stats } from "../views.ts";
 import type { Db } from "./file.ts";
 import type { PageReads, WholeReads } from "./thread-reads.ts";
 
-/** Calls a read in a thread: its name and its arguments are data. */
 export type Call<Reads> = <Name extends keyof Reads & string>(name: Name, ...args: ArgsOf<Reads[Name]>) => Answer<Reads[Name]>;
 type ArgsOf<Read> = Read extends (...args: infer Args) => unknown ? Args : never;
 type Answer<Read> = Read extends (...args: never[]) => infer Result ? Promise<Awaited<Result>> : never;
 
 export interface FileInspecting extends Inspecting {
   readonly page: Call<PageReads>;
-  /** Copies the store as it is now into the empty file `to`; `checked` counts pages. */
+  /** `to` is an empty file; `checked` counts pages. */
   copy(to: string, progress: (at: AuditProgress) => void): Answer<WholeReads["copy"]>;
-  /** Checks another file, such as a copy, in the same thread. */
   checking(file: string): FileChecks;
 }
 
-/** The checks of a file. `findDamage`: the first fault that SQLite finds in the tables and their indexes; null: none. */
+/** Null: no damage. */
 export interface FileChecks extends Pick<Inspecting, "audit"> {
   findDamage(): Promise<string | null>;
 }
 
-/** What a thread is started with, what it is asked, and what it answers, joined by `id`. */
 export interface ThreadData {
   readonly path: string;
   readonly kind: "pages" | "whole";
 }
 export interface ThreadCall {
   readonly id: number;
-  /** The file that is read. */
   readonly path: string;
   readonly name: string;
   readonly args: readonly unknown[];
@@ -52,18 +48,12 @@ interface PendingCall {
   readonly reject: (error: Error) => void;
 }
 
-/**
- * An idle thread ends after this time. Starting another takes 0.1 s or more. The one for pages outlives the polls of a
- * console in a hidden tab.
- */
+/** Starting another thread takes 0.1 s or more. The one for pages outlives the polls of a console in a hidden tab. */
 const idleMs = { pages: 60_000, whole: 10_000 };
 
 const thread = new URL(import.meta.url.endsWith(".ts") ? "./inspect-thread.ts" : "./inspect-thread.js", import.meta.url);
 
-/**
- * Reads every row in threads of its own. What a page waits for is read in another thread than what takes seconds or minutes:
- * a statement of an audit or a copy would delay it.
- */
+/** An audit or a copy would delay what a page waits for, so each has a thread. */
 export function createInspecting(path: string): FileInspecting {
   const pages = createThread({ path, kind: "pages" });
   const whole = createThread({ path, kind: "whole" });
@@ -81,7 +71,6 @@ export function createInspecting(path: string): FileInspecting {
     series: (query) => page("series", query),
     quality: (query) => page("quality", query),
     stats() {
-      // Concurrent callers share one count.
       counting ??= (whole.call("stats", []) as Promise<Stats>).finally(() => {
         counting = null;
       });
@@ -124,7 +113,6 @@ function createThread(data: ThreadData) {
     idle.unref();
   }
 
-  /** Resolves once the thread has closed the file. */
   function end(): Promise<unknown> {
     ending = worker?.terminate() ?? ending;
     worker = null;
@@ -167,14 +155,13 @@ function createThread(data: ThreadData) {
   };
 }
 
-/** Fewer rows are read within milliseconds, and a thread takes longer to start. */
+/** A thread takes longer to start. */
 const fewRows = 20_000;
 
-/** The same reads. A read that may go through many rows runs in a thread and does not delay receiving. */
+/** A read that may go through many rows runs in a thread and does not delay receiving. */
 export function createBrowsing(db: Db, read: StoreReading, page: FileInspecting["page"], few = fewRows): StoreReading {
   const { events, deliveries, messages, runs, history } = read;
   const hasMany = createHasMany(db, few);
-  /** The read `here` or, where `isMany`, the one of that name in the thread. */
   function either<Args extends unknown[], T>(
     isMany: (...args: NoInfer<Args>) => boolean,
     name: keyof PageReads,
@@ -202,7 +189,6 @@ export function createBrowsing(db: Db, read: StoreReading, page: FileInspecting[
   };
 }
 
-/** Whether there are at least `few` rows. It steps over that many at most. */
 function createHasMany(db: Db, few: number) {
   const has = (rows: string) => {
     const find = db.prepare<number[], 1>(`SELECT 1 FROM ${rows} LIMIT 1 OFFSET +?`);

@@ -16,9 +16,8 @@ import { createSqliteRunner } from "./runner.ts";
 export type SqliteStore = ReturnType<typeof openSqliteStore>;
 
 /**
- * The store on a file: one writing process, one transaction per turn of the event loop. Throws `StoreRefused` when it cannot
- * open the file. `instance`: the id of this process. Later, writes reject with `StoreUnavailable` while the file cannot be
- * written.
+ * One writing process, one transaction per turn of the event loop. Throws `StoreRefused` when it cannot open the file; later, writes
+ * reject with `StoreUnavailable` while the file cannot be written. `instance`: the id of this process.
  */
 export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, instance: string = randomUUID()) {
   const { db, runner, lock } = openLocked(path, instance);
@@ -26,7 +25,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
   const inspecting = createInspecting(path);
   const news = createNews();
 
-  /** Set once SQLite reports damage. Nothing is written after that, because the next write may not detect it. */
+  /** Nothing is written after SQLite reports damage: the next write may not detect it. */
   let damage: StoreUnavailable | null = null;
 
   function refusal(): StoreUnavailable | null {
@@ -37,7 +36,6 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
     return refused;
   }
 
-  /** Turns a fault of the disk or file into `StoreUnavailable`. Returns any other error unchanged. */
   function unavailable(error: unknown): unknown {
     if (!(error instanceof Database.SqliteError)) return error;
     const wrong = checkPlace();
@@ -50,7 +48,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
     return fault;
   }
 
-  /** Inside the transaction: while it waited for the lock of the file, "migrate" may have marked it as moved. */
+  /** "migrate" may have marked the file as moved while this waited for its lock. */
   function* refuseMoved(): Work<void> {
     const refused = yield* refusalOfCopy();
     if (refused === null) return;
@@ -67,7 +65,6 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
       hooks.committed(tookMs, count);
       news.stored(runner.newest(events));
     },
-    // Any other fault belongs to one command (a conflict) and rejects only that.
     rolledBack: (error) => void unavailable(error),
   });
   const commands = createCommands({ rules, writer: "", held: () => null });
@@ -100,7 +97,6 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
   );
 }
 
-/** The file, which no other relay can open until `lock` is released. */
 function openLocked(path: string, instance: string) {
   const lock = lockFile(path, () => holderOf(path));
   try {
@@ -131,7 +127,6 @@ function createNews() {
       dueListeners.add(listener);
       return () => void dueListeners.delete(listener);
     },
-    /** A transaction is committed. `seq`: of the last event, if it is known. */
     stored(seq: number | null): void {
       if (seq === null || seq <= newest) return;
       newest = seq;

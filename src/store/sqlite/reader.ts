@@ -5,7 +5,6 @@ import { createSqliteRunner } from "./runner.ts";
 
 export type StoreReader = ReturnType<typeof openReader>;
 
-/** A reader on the file of a relay that may be running. */
 export function openReader(path: string) {
   const db = openForReading(path);
   const runner = createSqliteRunner(db);
@@ -24,10 +23,8 @@ export function openReader(path: string) {
 
 function readFile(db: Db) {
   return {
-    /** The process that opened the file last for writing, such as `process 123 on host`. */
     holder: (): string | null => readFileKey(db, "holder"),
     instance: (): string | null => readFileKey(db, "instance"),
-    /** Bytes of the file without its free pages. */
     usedBytes(): number {
       const pages = (name: string) => db.pragma(name, { simple: true }) as number;
       return (pages("page_count") - pages("freelist_count")) * pages("page_size");

@@ -104,7 +104,7 @@ export function createSqliteRunner(db: Database.Database) {
     changed: (): number => changed.get() ?? 0,
     /** The greatest number that this connection gave a row of a table with `seq`; null: none since the last rollback. */
     newest: (table: Table): number | null => last.get(table) ?? null,
-    /** One transaction. Throws what the command throws; the file is then as before. */
+    /** Throws what the command throws; the file is then as before. */
     transact<T>(work: Work<T>): T {
       begin.write.run();
       try {

@@ -17,7 +17,6 @@ export interface ThreadParts {
   readonly progress: (at: AuditProgress) => void;
 }
 
-/** The reads that a page waits for, by the names under which a thread is asked for them. */
 export function pageReads({ read }: ThreadParts) {
   const { events, deliveries, messages, runs, history, backlog, quarantine } = createReading({ read });
   return {
@@ -36,7 +35,6 @@ export function pageReads({ read }: ThreadParts) {
 }
 export type PageReads = ReturnType<typeof pageReads>;
 
-/** The reads of all rows, which take seconds or minutes. */
 export function wholeReads({ db, read, progress }: ThreadParts) {
   return {
     stats: () => read(stats()),
@@ -47,7 +45,7 @@ export function wholeReads({ db, read, progress }: ThreadParts) {
 }
 export type WholeReads = ReturnType<typeof wholeReads>;
 
-/** Table by table, because a thread that is ended finishes its statement first. */
+/** A thread that is ended finishes its statement first. */
 async function findDamage(db: Db): Promise<string | null> {
   for (const { name } of tables) {
     const damage = damageOf(db, name);
@@ -58,21 +56,17 @@ async function findDamage(db: Db): Promise<string | null> {
 }
 
 interface Copied {
-  /** When its content was read, in unix ms: it has everything that was committed before. */
+  /** Unix ms: it has everything that was committed before. */
   readonly at: number;
   readonly bytes: number;
 }
 
-/** Pages (4 KiB) of one step. Between steps the thread reports progress and can be ended. */
 const stepPages = 512;
-/** Pages after which the copy is written to the disk. One large write at the end could delay the relay's own commits. */
+/** One large write at the end could delay the relay's own commits. */
 const syncPages = 2048;
 /**
- * Copies the content of `db`, which is read-only, into the empty file `to`, and writes that to the disk. The copy needs no
- * other file beside it.
- *
- * One snapshot covers all steps. Without it, SQLite starts the copy again after each commit of the relay, and under load it
- * never ends.
+ * Copies `db`, which is read-only, into the empty file `to`, in one snapshot: without it, SQLite starts again after each commit of the
+ * relay, and under load never ends.
  */
 export async function copyStore(db: Db, to: string, progress: (at: AuditProgress) => void): Promise<Copied> {
   const at = Date.now();
@@ -94,7 +88,7 @@ export async function copyStore(db: Db, to: string, progress: (at: AuditProgress
     );
     const copy = new Database(to);
     try {
-      // The mode of the store, WAL, would need a -wal and a -shm file beside the copy.
+      // WAL would need two files beside the copy.
       copy.pragma("journal_mode = DELETE");
     } finally {
       copy.close();
@@ -106,12 +100,11 @@ export async function copyStore(db: Db, to: string, progress: (at: AuditProgress
   return { at, bytes: statSync(to).size };
 }
 
-/** A larger write-ahead log is emptied after a snapshot. */
 const largeLogBytes = 8 * 1024 * 1024;
 
 /**
- * Runs reads in one transaction, which sees what was committed when it began. Meanwhile the write-ahead log grows, because
- * the snapshot needs the older pages.
+ * Reads see what was committed when the transaction began. Meanwhile the write-ahead log grows, because the snapshot needs the older
+ * pages.
  */
 async function inSnapshot<T>(db: Db, read: () => Promise<T>): Promise<T> {
   db.exec("BEGIN");
@@ -126,7 +119,7 @@ async function inSnapshot<T>(db: Db, read: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Moves what the log gathered during a snapshot into the file. Otherwise the relay does it within its next commit, and stalls. */
+/** Otherwise the relay empties the log within its next commit, and stalls. */
 function emptyLog(path: string): void {
   if ((statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) < largeLogBytes) return;
   try {
@@ -137,6 +130,6 @@ function emptyLog(path: string): void {
       db.close();
     }
   } catch {
-    // This user may only read the file. The relay does it then.
+    // This user may only read the file.
   }
 }

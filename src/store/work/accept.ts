@@ -28,7 +28,6 @@ import { pollAgain } from "./polls.ts";
 import { knownId, type Quarantined, storeQuarantined } from "./quarantine.ts";
 import { byKey, factsOfRow, keyOf, keyOfRun, movedColumns, moveTo, newSubject, type SubjectRow, stateOfRow } from "./subject-rows.ts";
 
-/** An event to accept. `proxyRoute`: the exchange that a `mode: proxy` source makes at once; null: none. */
 export interface Arriving {
   readonly event: ReceivedEvent;
   readonly proxyRoute: string | null;
@@ -39,7 +38,6 @@ export interface AcceptParts {
   readonly plans: Pick<PlanNumbers, "numberOf" | "isStored">;
 }
 
-/** `plans`: those that are stored once the transaction is. */
 interface AcceptedBatch {
   readonly outcomes: readonly AcceptOutcome[];
   readonly plans: readonly NumberedPlan[];
@@ -143,9 +141,7 @@ type Known = { readonly seq: number; readonly body?: Buffer } | number;
 interface Id {
   readonly key: Buffer;
   readonly account: string;
-  /** By a format. Such an id outlives its event. */
   readonly isDerived: boolean;
-  /** Null: not looked up yet. */
   known: Known | null;
   /** The event of the batch that is new under it. */
   judged: JudgedEvent | null;
@@ -158,7 +154,7 @@ interface About {
   readonly type: 0 | 1;
 }
 
-/** Each id and each subject once, and which of them the events have. Subjects are sorted, so that two receivers lock them in one order. */
+/** Subjects are sorted, so that two receivers lock them in one order. */
 function nameAll(arriving: readonly Arriving[]) {
   const byId = new Map<string, Id>();
   const bySubject = new Map<string, About>();
@@ -187,15 +183,13 @@ function nameAll(arriving: readonly Arriving[]) {
   return { ids: [...byId.values()], idOf, about, aboutOf };
 }
 
-/** Which body is released under an id now. */
 function releasedIds(arriving: readonly Arriving[], idOf: readonly Id[]): ReadonlyMap<Id, number> {
   return new Map(arriving.flatMap(({ event: { releaseOf } }, place) => (releaseOf === undefined ? [] : [[idOf[place] as Id, releaseOf]])));
 }
 
 /**
- * The subjects, and what is known of the ids; each that is not found takes a number. Ids come after the locks of the
- * subjects, because another receiver may have stored the event while this one waited for them. Deleted events come after
- * those that are there, because retention moves a derived id from one to the other.
+ * Ids are looked up after the locks of the subjects: another receiver may have stored the event meanwhile. Deleted events come after
+ * those that are there, because retention moves a derived id between them.
  */
 function* lookUp(about: readonly About[], ids: readonly Id[], released: ReadonlyMap<Id, number>) {
   const names = ({ key, account }: About | Id) => [key, account];
@@ -349,10 +343,7 @@ function judge(
   };
 }
 
-/**
- * Applies an event to the state of its message or run, whose registered facts are `facts`. `at` is the event's own time in
- * unix ms. Returns the same `state` object when nothing changed.
- */
+/** `at`: the event's own time in unix ms. Returns the same `state` object when nothing changed. */
 function stepSubject(
   rules: Pick<Rules, "stepMessage" | "stepRun">,
   subject: TrackedSubject,
@@ -369,7 +360,6 @@ function stepSubject(
   return { state, tracking: { ...facts, previousStatus: before.status, status: state.status, errorCode, transition } };
 }
 
-/** Counts repeats and conflicts on the rows that they repeat. Returns those that are stored already. */
 function repeatCounts(arriving: readonly Arriving[], idOf: readonly Id[], outcomes: AcceptOutcome[], counts: Counts) {
   const changed = new Map<number, { seq: number; duplicates: number; conflicts: number }>();
   for (const [place, { event }] of arriving.entries()) {

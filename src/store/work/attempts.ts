@@ -27,10 +27,7 @@ export type { QueuedDelivery } from "../../model/delivery.ts";
 const q = as(queue, "q");
 const dueKeys = select({ lane: q.lane, event: q.event, at: q.next_at });
 
-/*
- * Look-ups by key. On SQLite they are twice as fast as one statement with joins (measured), and on PostgreSQL a few
- * deliveries take two round trips.
- */
+/* On SQLite twice as fast as one statement with joins (measured), on PostgreSQL two round trips for a few deliveries. */
 const waiting = look(queue, ["lane", "route", "event"], ["state", "next_at", "attempts", "spent", "replays", "cause"]);
 const sent = look(
   events,
@@ -62,13 +59,12 @@ export function* duePlaces({ route, from, now, limit, shard }: DueRange): Work<r
   );
 }
 
-/** The places of the next due deliveries, and when the next one becomes due. */
 export function* due(range: DueRange): Work<DuePlaces> {
   const places = yield* duePlaces(range);
   return { places, nextAt: places.length < range.limit ? yield* nextDueAt(range) : null };
 }
 
-/** Those of some deliveries of a route that wait, with all that an attempt needs, in their order. */
+/** In the order of the keys, without those that no longer wait. */
 export function* loadDeliveries(route: string, keys: readonly QueueKey[]): Work<QueuedDelivery[]> {
   const [places, bodies] = yield* together([
     find(waiting, keys, ({ lane, event }) => [lane, route, event]),
@@ -80,7 +76,6 @@ export function* loadDeliveries(route: string, keys: readonly QueueKey[]): Work<
     if (place?.state === queueState.waiting && event !== undefined) found.push({ key, place, event });
   }
   const subject = found.flatMap(({ event }) => (event.subject === null ? [] : [[event.subject]]));
-  // Only events without a subject can be truncated.
   const alone = found.flatMap(({ key, event }) => (event.subject === null ? [[key.event]] : []));
   const [named, briefs] = yield* together([find(about, subject), find(hydration, alone)]);
   let [nextNamed, nextBrief] = [0, 0];
@@ -113,11 +108,11 @@ export function* loadDeliveries(route: string, keys: readonly QueueKey[]): Work<
 
 const noId = Buffer.alloc(0);
 
-/** The lanes of a shard, as `shardOf` numbers them. Not stored, so that another number of shards changes no row. */
+/** As `shardOf` numbers them. Not stored, so that another number of shards changes no row. */
 const ofShard = (shard: Shard = wholeRoute): Sql | undefined =>
   shard.of === 1 ? undefined : sql`AND abs(q.lane) % 65536 * 40503 % 65536 / 256 % ${shard.of} = ${shard.number}`;
 
-/** When the next delivery of a route becomes due after `now`, in unix ms; null: none waits. */
+/** Unix ms; null: none waits. */
 function* nextDueAt({ route, now, shard }: DueRange): Work<number | null> {
   const row = yield* first(
     select({
@@ -161,11 +156,11 @@ const released = change(queue, ["state", "next_at"], { isLocked: true });
 
 const leaseOf = ({ route, lease = route }: Settling): string => lease;
 
-/** Records attempts and their outcomes, each on its own: one that is late or lost harms no other. */
+/** Each on its own: a settlement that is late or lost harms no other. */
 export function* settle(batch: readonly Settling[], { counts: begin, held }: SettleParts): Work<readonly SettledOutcome[]> {
   const lost = held === null ? none : yield* lostLeases([...new Set(batch.map(leaseOf))], held);
   const outcomes: SettledOutcome[] = batch.map(() => ({ result: "lost" }));
-  // In one order, so that two workers do not wait for each other.
+  // Two workers lock in one order.
   const kept = batch
     .map((settling, place) => ({ settling, place, key: keyOf(settling) }))
     .filter(({ settling }) => !lost.has(leaseOf(settling)));
@@ -174,7 +169,7 @@ export function* settle(batch: readonly Settling[], { counts: begin, held }: Set
     kept.filter(({ settling }) => settling.settled.to === "waiting"),
     kept.filter(({ settling }) => settling.settled.to !== "waiting"),
   ];
-  // Each statement locks its own rows in order; two of them need their rows locked before.
+  // Two statements would each lock their own rows in order.
   const both = waiting.length > 0 && ending.length > 0 ? kept : [];
   const [, hasWaited, hasEnded] = yield* together([
     lock(own, both, ({ key: { lane, route, event } }) => [lane, route, event]),
@@ -188,7 +183,7 @@ export function* settle(batch: readonly Settling[], { counts: begin, held }: Set
   const ended = ending.filter((_, index) => hasEnded[index]);
   // An unordered delivery is alone in its lane.
   const freed = ended.filter(({ key: { lane } }) => lane > 0);
-  // After the removal: a delivery that was accepted behind it while it was locked is seen only now.
+  // A delivery that was accepted behind the removed one is seen only now.
   const [, , next] = yield* together([
     insert(deliveries, ended, ({ settling }) => deliveryRow(settling)),
     insert(
@@ -235,7 +230,7 @@ function compareKeys(a: AttemptKey, b: AttemptKey): number {
   return a.lane - b.lane || (a.route < b.route ? -1 : a.route > b.route ? 1 : 0) || a.event - b.event || a.attempts - b.attempts;
 }
 
-/** The attempt counts on; a pause that the destination asked for does not use up the limit. */
+/** A pause that the destination asked for does not use up the limit. */
 const spentAfter = ({ settled, delivery }: Settling): number =>
   delivery.spent + (settled.to === "waiting" && settled.spares === true ? 0 : 1);
 
@@ -251,7 +246,6 @@ function attemptRow({ event, route, attempt }: Settling): RowOf<typeof attempts>
   return { event, route, number: attempt.number, ...triedAs(attempt) };
 }
 
-/** The attempt that settles a delivery is stored with it. */
 function deliveryRow(settling: Settling): RowOf<typeof deliveries> {
   const { event, route, attempt, settled, at, delivery } = settling;
   return {

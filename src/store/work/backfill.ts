@@ -34,7 +34,6 @@ interface BackfilledBatch {
   readonly plans: readonly NumberedPlan[];
 }
 
-/** Bodies in memory at once. */
 const bodiesAtOnce = 25;
 
 const columns = [
@@ -67,7 +66,6 @@ const walked = select({
   errorCode: e.error_code,
 });
 
-/** The deliveries that the next matching events would get, out of `limit` events that it reads, in the order of acceptance. */
 export function* findBackfill(filter: BackfillFilter, place: ReplayCursor, limit: number, rules: Rules): Work<ReplayStep> {
   const read = yield* rows(walked`FROM events e WHERE e.seq > ${place.event} ORDER BY e.seq LIMIT ${limit}`);
   const { accounts, disposition, errorCode, from = 0, to = Number.MAX_SAFE_INTEGER } = filter;
@@ -95,10 +93,7 @@ export function* findBackfill(filter: BackfillFilter, place: ReplayCursor, limit
   };
 }
 
-/**
- * After a late registration or a new route, ignored or filtered events get their deliveries. A route never gets an event
- * twice (promise 2): planned deliveries stay, and only new verdicts are added. The caller writes the counts.
- */
+/** Planned deliveries stay, and only new verdicts are added (promise 2). The caller writes the counts. */
 export function* backfill(batch: readonly Backfilling[], parts: AcceptParts, counts: Counts): Work<BackfilledBatch> {
   const outcomes: Replayed[] = [];
   const used: NumberedPlan[] = [];
@@ -152,7 +147,6 @@ interface JudgedAgain extends Omit<EventRow, "body"> {
   readonly added: readonly RouteVerdict[];
 }
 
-/** Events of the filter's disposition that get further deliveries by the current routes. */
 function* judge(
   rowOf: typeof seen,
   seqs: readonly number[],

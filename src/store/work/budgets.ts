@@ -12,25 +12,20 @@ import type { Work } from "../sql/ops.ts";
 import { create, list, put, readNow, value } from "./state.ts";
 
 /*
- * An account's row holds the stops that its processes found, and is the lock of their rows. The row of a process says which
- * part of the caps it has. All times are of the database's clock.
+ * An account's row holds the stops that its processes found, and locks the rows of their parts of the caps. Times are of the database's
+ * clock.
  */
 
-/** The part of a process. */
 export interface BudgetRow extends Pick<BudgetRequest, "need" | "want" | "used"> {
   readonly process: string;
-  /** At least its limits, and the slots that its calls hold. */
   readonly part: Limits;
-  /** Until when it may use its part, and until when its calls may count. */
   readonly leasedUntil: number;
   readonly countsUntil: number;
 }
 
-/** Of an account at a base URL. */
 const budgetKey = (place: string): string => `budget/${place}`;
 const noStops: StoredStops = { plan: "", version: 0, stops: {} };
 
-/** Gives a process its part anew. Steps of an account wait for each other. */
 export function* stepBudget(place: string, request: BudgetRequest): Work<BudgetAnswer> {
   const key = budgetKey(place);
   const known = yield* value<StoredStops>(key, "update");
@@ -44,7 +39,6 @@ export function* stepBudget(place: string, request: BudgetRequest): Work<BudgetA
   return { limits, othersUsed, version: stops.version, stops: stops.version === request.version ? null : stops };
 }
 
-/** The stops of quotas that processes of the account found. */
 export function* storedStops(place: string): Work<StoredStops | null> {
   const stops = yield* value<StoredStops>(budgetKey(place));
   return stops;
@@ -60,7 +54,7 @@ export function withNews(known: StoredStops, news: BudgetNews | null): StoredSto
   };
 }
 
-/** A process gets what others do not hold, and no more than its fair share. `row` null: it has and needs nothing. */
+/** A process gets what others do not hold, at most its fair share. `row` null: it needs nothing. */
 export function decideBudget(rows: readonly BudgetRow[], request: BudgetRequest, now: number) {
   const { process, need, want, used } = request;
   const others = rows.filter((row) => row.process !== process && row.countsUntil > now);
@@ -75,15 +69,11 @@ export function decideBudget(rows: readonly BudgetRow[], request: BudgetRequest,
   };
 }
 
-/** This part of a cap stays free while nobody waits for it, so that a process that begins to call has room at once. */
+/** A process that begins to call has room at once. */
 const keptFree = 0.1;
-/** How long one process comes first where there is less than one slot for each. */
 const turnMs = 60_000;
 
-/**
- * How many slots of a kind a process may use: those that no other has, up to its fair share. First the needs of all are met
- * evenly, then their wants. The part of a process that died stays its own until its calls count no longer.
- */
+/** First the needs of all are met evenly, then their wants. A part stays of a process that died until its calls count no longer. */
 function share(kind: SlotKind, others: readonly BudgetRow[], own: BudgetRequest, now: number): number {
   const free = own.caps[kind] - sumOf(others, ({ part }) => part[kind]);
   const live = others.filter(({ leasedUntil }) => leasedUntil > now);
@@ -105,7 +95,7 @@ function share(kind: SlotKind, others: readonly BudgetRow[], own: BudgetRequest,
   return Math.max(0, Math.min(free, (needs[place] ?? 0) + (extra[place] ?? 0)));
 }
 
-/** Divides `total` evenly, to none more than it demands. `turn`: who comes first with the rest. */
+/** Evenly, to none more than it demands. `turn`: who comes first with the rest. */
 function fill(total: number, demands: readonly number[], turn: number): number[] {
   const given = demands.map(() => 0);
   const missing = (place: number): number => (demands[place] ?? 0) - (given[place] ?? 0);

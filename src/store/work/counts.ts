@@ -18,15 +18,14 @@ import { notePurged } from "./state-rows.ts";
 
 export const minutesPerHour = hourMs / minuteMs;
 
-/** `at` of the row of an hour, by a minute in it. Hours are negative, so that no minute has their place. */
+/** Hours are negative, so that no minute has their place. */
 export const atOfHour = (minute: number): number => 0 - Math.floor(minute / minutesPerHour) * minutesPerHour;
 
-/** `at` of all rows of an hour, which begins at the unix minute `first`. */
 export function atsOfHour(first: number): number[] {
   return [atOfHour(first), ...Array.from({ length: minutesPerHour }, (_, minute) => first + minute)];
 }
 
-/** A counter: `at` is unix minutes, 0 for a total (hours are made by retention). `of`: a source or route, or empty. */
+/** `at`: unix minutes, or 0 for a total. `of`: a source or route, or empty. */
 interface Counter {
   readonly at: number;
   readonly account: string;
@@ -39,10 +38,8 @@ interface Counted extends Counter {
   n: number;
 }
 
-/** How counts of these series come together; those of all others are summed up. */
 const counting: Sums = { table: counters, max: [...gaugeNames, "secretLast"], min: ["secretFirst"] };
 
-/** The counts of one batch, which are written in its transaction: one row for each counter. */
 export interface Counts {
   add(counter: Counter, n: number): void;
   write(): Work<void>;
@@ -51,12 +48,11 @@ export interface Counts {
 const counter = as(counters, "c");
 const codes = select({ label: counter.label });
 
-/** `writer`: this process, or empty where it is the only one. */
+/** `writer`: empty where this process is the only one. */
 export function createCounting(writer: string) {
-  /** Error codes that are counted by name, by unix hour. */
   const codesOf = new Map<number, Set<string>>();
 
-  /** Codes are foreign text: at most `mostCodes` in an hour are counted by name, and the others as one. */
+  /** Codes are foreign text: beyond `mostCodes` in an hour they count as one. */
   function* nameCodes(failures: readonly Counted[]): Work<void> {
     for (const failure of failures) {
       const hour = Math.floor(failure.at / minutesPerHour);
@@ -76,7 +72,7 @@ export function createCounting(writer: string) {
   return {
     begin(): Counts {
       const list: Counted[] = [];
-      // Maps in maps: a key of all five would be a new text for each count.
+      // A key of all five would be a new text for each count.
       const byAt: Level<Level<Level<Level<Level<Counted>>>>> = new Map();
       return {
         add(counter, n) {
@@ -103,7 +99,7 @@ export function createCounting(writer: string) {
   };
 }
 
-/** Shows which secrets are in use. A repeat shows it, too. Events that the relay made have no signature. */
+/** Events that the relay made have no signature. */
 export function countSecret(
   counts: Counts,
   { account, source, secret, receivedAt }: Pick<ReceivedEvent, "account" | "source" | "secret" | "receivedAt">,
@@ -116,7 +112,7 @@ export function countSecret(
   counts.add({ ...use, series: "secretFirst" }, receivedAt);
 }
 
-/** A stored event has another disposition now. It counts in the minute in which it was received. */
+/** It counts in the minute of receipt. */
 export function countMoved(
   counts: Counts,
   { account, source, received_at }: { readonly account: string; readonly source: string; readonly received_at: number },
@@ -140,7 +136,7 @@ function under<T>(level: Level<Level<T>>, key: string | number): Level<T> {
   return next;
 }
 
-/** In the order of their key, so that two batches do not wait for each other; codes that became one are one row. */
+/** Two batches do not wait for each other in this order. Codes that became one are one row. */
 function merged(list: readonly Counted[]): Counted[] {
   const result: Counted[] = [];
   for (const next of list.toSorted(byKey)) {
@@ -161,10 +157,9 @@ type CounterRow = RowOf<typeof counters>;
 
 export type Acknowledged = Map<number, Map<number, number>>;
 
-/** A write of the gathered acknowledgements happens at the latest after this time. */
 const acknowledgedEveryMs = 1_000;
 
-/** Gathers acknowledgements in memory, because no other row is written with them. A write that fails loses none. */
+/** No other row is written with an acknowledgement. A write that fails loses none. */
 export function createAcknowledgements(write: (acknowledged: Acknowledged) => Promise<unknown>) {
   let gathered: Acknowledged = new Map();
   let timer: NodeJS.Timeout | null = null;
@@ -223,7 +218,6 @@ const whole = select({
   ...{ at: c.at, account: c.account, series: c.series, of: c.of, label: c.label },
   ...{ writer: c.writer, n: c.n },
 });
-/** Other series are not of the history. */
 const isOfHistory = raw(`c.series IN (${seriesNames.map((name) => `'${name}'`).join(", ")})`);
 const inOrder = sql`ORDER BY c.at, c.series, c."of", c.account, c.label, c.writer`;
 /** A late count waits for these rows, or is in them. */
@@ -233,7 +227,7 @@ const ended = removal(counters, { isLocked: true });
 const taken = (range: Sql, limit: number): Work<readonly CounterRow[]> =>
   rows(whole`FROM counters c WHERE ${range} AND ${isOfHistory} ${inOrder} LIMIT ${limit} ${locked}`);
 
-/** Adds minutes older than two days to their hours, the counts of all processes in one row. Returns how many rows it took. */
+/** One row for the counts of all processes. Returns how many rows of minutes it took. */
 export function* rollUp(now: number, limit: number): Work<number> {
   const before = Math.floor((now - minutesKeptMs) / minuteMs);
   const minutes = yield* taken(sql`c.at > 0 AND c.at < ${before}`, limit);
@@ -252,9 +246,7 @@ function hourOf(minutes: readonly CounterRow[]): CounterRow {
   return { ...first, at: atOfHour(first.at), writer: "", n };
 }
 
-/** Deletes hours older than `keep` ms. Returns how many rows. */
 export function* purgeHours(now: number, keep: number, limit: number): Work<number> {
-  // Whole hours, of which none is in minutes.
   const before = Math.floor((now - Math.max(keep, minutesKeptMs + hourMs)) / hourMs) * minutesPerHour;
   const hours = yield* taken(sql`c.at < 0 AND c.at > ${0 - before}`, limit);
   if (hours.length === 0) return 0;

@@ -7,16 +7,12 @@ import type { Counts } from "./counts.ts";
 import type { Process } from "./leases.ts";
 import { overdue, routesIn, sortedLanes } from "./plans.ts";
 
-/*
- * A proxied exchange is a row of the queue that no dispatcher picks up. Its process settles it, or it is over after a
- * minute, because its process has died.
- */
+/* No dispatcher picks up a proxied exchange. Its process settles it, or it is over after a minute. */
 
 const exchange = look(queue, ["lane", "route", "event"], ["account"]);
 const own = look(queue, ["lane", "route", "event", "state"], ["lane", "route", "event", "account"], { lock: "update" });
 const left = removal(queue, { isLocked: true });
 
-/** Settles exchanges of this process. No worker leases their routes. */
 export function* settleExchanges(batch: readonly Settlement[], counts: () => Counts): Work<readonly SettledOutcome[]> {
   const found = yield* ask(find(exchange, batch, ({ event, route }) => [-event, route, event]));
   const here = batch.flatMap((settlement, place) => {
@@ -31,13 +27,11 @@ export function* settleExchanges(batch: readonly Settlement[], counts: () => Cou
   return batch.map((_, place) => byPlace.get(place) ?? { result: "late" });
 }
 
-/** An exchange has one attempt. */
 const fresh = { spent: 0, replays: 0, cause: null };
 
-/** Ends exchanges of processes that died, at most `limit`. Returns their number. */
 export function* endLeftExchanges(at: number, reason: string, limit: number, counts: Counts, { isAlone }: Process): Work<number> {
   const routes = yield* rows(routesIn(queueState.exchange));
-  // A process that is alone makes none before it has ended those of the one before it.
+  // A process that is alone first ends those of the one before it.
   const lists = yield* together(routes.map(({ route }) => query(overdue(queueState.exchange, route, isAlone ? never : at, limit))));
   const keys = sortedLanes(
     lists

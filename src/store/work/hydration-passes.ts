@@ -23,8 +23,8 @@ import { addTo, create, list, put, timeName, value } from "./state.ts";
 import { lockSubjects } from "./subject-rows.ts";
 
 /*
- * A hydration pass reads the candidate messages of an account for all truncated events that wait when it begins. The open
- * one is a row of `state`, which each of its steps locks first. Another process may continue it.
+ * A pass reads the candidate messages of an account for all truncated events that wait when it begins. The open one is a row of `state`,
+ * which each step locks first, so that another process can continue it.
  */
 
 interface SettledHydrations {
@@ -35,13 +35,13 @@ interface SettledHydrations {
 /** Reconciliation stores when it got an answer. The call began at most this long before. */
 const longestCallMs = 15_000;
 
-/** When a message was last read. `readAt`: by a hydration pass. `answeredAt`: when a poll was answered. Null: never. */
+/** Of a hydration pass, and of a poll's answer. */
 function lastRead(readAt: number | null, answeredAt: number | null): number | null {
   const polledAt = answeredAt === null ? null : answeredAt - longestCallMs;
   return readAt === null ? polledAt : Math.max(readAt, polledAt ?? readAt);
 }
 
-/** How long ended passes stay: longer than any period over which their calls are counted. */
+/** Longer than any period over which their calls are counted. */
 const passesKeptMs = 7 * 86_400_000;
 
 interface OpenPass extends Pick<Covering, "through"> {
@@ -61,7 +61,6 @@ const s = as(subjects, "s");
 const p = as(polls, "p");
 const isWaiting = raw(`h.${whereHydrating}`);
 const byAccount = raw("INDEXED BY hydrations_waiting", "");
-/** `FROM … WHERE …` of what waits, up to an event. */
 const waitingOf = ({ account, through }: Pick<Covering, "account" | "through">) =>
   sql`FROM hydrations h ${byAccount} WHERE h.account = ${account} AND ${isWaiting} AND h.event <= ${through}`;
 const passKey = (account: string): string => `hydrating/${account}`;
@@ -97,7 +96,7 @@ export function* waitingAccounts(): Work<readonly string[]> {
   return (yield* rows(waiting)).map(({ account }) => account);
 }
 
-/** When the first of them was received, in unix ms; null: none waits. */
+/** Unix ms of the first one's receipt. */
 export function* waitingSince(account: string): Work<number | null> {
   return (yield* coveredBy({ account, through: Number.MAX_SAFE_INTEGER }))?.oldest ?? null;
 }
@@ -108,19 +107,19 @@ function* coveredBy(range: Pick<Covering, "account" | "through">): Work<CoveredE
   return { events: row.events, oldest: row.oldest, newest: row.newest };
 }
 
-/** The pass's row, locked; null: it has ended. What waits now belongs to a later one. */
+/** Locked; null: it has ended. */
 function* ownPass({ seq, account }: Covering): Work<OpenPass | null> {
   const open = yield* value<OpenPass>(passKey(account), "update");
   return open?.seq === seq ? open : null;
 }
 
-/** Resumes the account's pass, or begins one over all that waits. Null: nothing waits. */
+/** Null: nothing waits. */
 export function* beginPass(account: string, now: number): Work<HydrationPass | null> {
   const open = yield* value<OpenPass>(passKey(account), "update");
   let pass = open;
   let covered = open === null ? null : yield* coveredBy({ account, through: open.through });
   if (covered === null) {
-    // A pass that a crash left open after all its events settled.
+    // A crash left it open after all its events settled.
     if (open !== null) yield* close(account, open, now);
     const newest = yield* first(
       latest`FROM hydrations h ${byAccount} WHERE h.account = ${account} AND ${isWaiting} ORDER BY h.event DESC LIMIT 1`,
@@ -138,13 +137,12 @@ export function* beginPass(account: string, now: number): Work<HydrationPass | n
   return of === null ? null : { ...pass, account, covered, source: of.source, because: unpackEventId(of.because) };
 }
 
-/** The covered events that wait now; null: none, or the pass has ended. */
+/** Null: none, or the pass has ended. */
 export function* covered(pass: Covering): Work<CoveredEvents | null> {
   const open = yield* value<OpenPass>(passKey(pass.account));
   return open?.seq === pass.seq ? yield* coveredBy(pass) : null;
 }
 
-/** Calls that the open pass made; 0: it does not cover the event. */
 export function* callsFor(event: number, account: string): Work<number> {
   const open = yield* value<OpenPass>(passKey(account));
   return open !== null && event <= open.through ? open.polled : 0;
@@ -173,14 +171,13 @@ function* close(account: string, { polled }: OpenPass, now: number): Work<void> 
   }
 }
 
-/** Calls of the open pass, and of those that ended in a minute that began at `since` (unix ms) or later. */
+/** `since`: unix ms at which a minute begins. */
 export function* callsSince(account: string, since: number): Work<number> {
   const open = yield* value<OpenPass>(passKey(account));
   const ended = yield* list<Calls>(callsOf(account), timeName(since));
   return ended.reduce((sum, { value }) => sum + value.polled, open?.polled ?? 0);
 }
 
-/** Registered messages, latest first, in pages. */
 export function* trackedMessages(account: string, { withId, before, from, limit }: TrackedQuery): Work<readonly TrackedMessage[]> {
   const index = withId ? "readable" : "unreadable";
   const found = yield* rows(
@@ -226,7 +223,6 @@ export function* settleCovered(
   );
 }
 
-/** Settles events in the order of `events`, and releases them unless polled statuses replace them. */
 function* settleSome(
   { account }: Covering,
   events: readonly number[],
@@ -253,7 +249,7 @@ function* settleSome(
   return { events: events.length, due: freed.map(({ due }) => due) };
 }
 
-/** How many statuses were polled since each of the events, and the seq of the last one. Each is counted once. */
+/** Polled statuses since each event, each counted once, and the seq of the last one. */
 function* findPolled(account: string, events: readonly number[], after: number) {
   const all = { account, after, last: Number.MAX_SAFE_INTEGER };
   const last = (yield* first(greatest`${polledEvents(all)}`))?.seq ?? after;

@@ -6,9 +6,7 @@ import { as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
 
 type HydrationRow = RowOf<typeof hydrations>;
 
-/** What `hydrations.more` says of a hydration that is over. */
 interface HydrationOutcome extends Omit<HydrationBrief, "state"> {
-  /** The polled statuses that it found have seqs up to this one. */
   readonly last: number;
   /** Unix ms. */
   readonly settledAt: number;
@@ -25,7 +23,7 @@ interface Candidates {
   readonly unknown: number | null;
 }
 
-/** Most open runs that are listed as candidates of a truncated event, and most that are counted. */
+/** Most open runs that are listed, and most that are counted. */
 const mostCandidates = 20;
 const mostOpenRuns = 10_000;
 
@@ -33,7 +31,7 @@ const s = as(subjects, "s");
 const run = select({ runId: s.name, reference: s.reference });
 const count = select({ n: typed<number>(sql`count(*)`) });
 
-/** Begins the hydration of truncated events. Candidates are runs that are open after the events of the batch. */
+/** Candidates are runs that are open after the events of the batch. */
 export function* beginHydrations(begun: readonly Beginning[]): Work<void> {
   const openRuns = new Map<string, Candidates>();
   const added: HydrationRow[] = [];
@@ -52,7 +50,6 @@ export function* beginHydrations(begun: readonly Beginning[]): Work<void> {
   yield insert(hydrations, added);
 }
 
-/** The latest open runs. `known`: those of accounts that were looked at. */
 function* candidatesOf(account: string, known: Map<string, Candidates>): Work<Candidates> {
   const before = known.get(account);
   if (before !== undefined) return before;
@@ -71,7 +68,6 @@ export function outcomeOf({ more }: Pick<HydrationRow, "more">): HydrationOutcom
   return more === null ? null : (JSON.parse(more) as HydrationOutcome);
 }
 
-/** As destinations with `payload: enriched` get it. */
 export function briefOf(row: Pick<HydrationRow, "state" | "more">): HydrationBrief {
   const { reason, polled, found, unknown, candidates } = outcomeOf(row) ?? nothingYet;
   return { state: hydrationStates[row.state] ?? "given-up", reason, polled, found, unknown, candidates };
@@ -79,14 +75,13 @@ export function briefOf(row: Pick<HydrationRow, "state" | "more">): HydrationBri
 
 const nothingYet = { reason: null, polled: 0, found: 0, unknown: null, candidates: null };
 
-/** Events that the relay made of polled statuses. `after` is exclusive, `last` inclusive. */
+/** `after` is exclusive. */
 interface PolledRange {
   readonly account: string;
   readonly after: number;
   readonly last: number;
 }
 
-/** `FROM … WHERE …` of the events `e` of a range. */
 export const polledEvents = ({ account, after, last }: PolledRange): Sql =>
   sql`FROM events e ${raw("INDEXED BY events_polled", "")}
     WHERE e.account = ${account} AND e.origin <> 0 AND e.seq > ${after} AND e.seq <= ${last}`;

@@ -4,16 +4,15 @@ import { sql } from "../sql/sql.ts";
 import { create, hold, isHeld, list, put, readNow, value, values } from "./state.ts";
 
 /*
- * On PostgreSQL a lease is a row of `state` with its holder and an epoch, and is good while the holder's heartbeat is fresh.
- * All times are of the database's clock, because the clocks of hosts differ. A takeover locks the lease and then the
- * heartbeat, so that a heartbeat is either seen by it, or sees it.
+ * On PostgreSQL a lease is a row with its holder and an epoch, good while the holder's heartbeat is fresh by the database's clock. A
+ * takeover locks the lease and then the heartbeat, so that a heartbeat is either seen by it, or sees it.
  */
 export type { Lease } from "../../model/route-lease.ts";
 
-/** The leases that a process has, by name. Null: it is the only one and needs none. */
+/** Null: the only process, which needs none. */
 export type Held = ReadonlyMap<string, Lease> | null;
 
-/** The holder of a lease that was given back. Its row stays, so that no epoch is used twice. */
+/** The row of a lease that was given back stays, so that no epoch is used twice. */
 const nobody = "";
 
 const leases = "lease/";
@@ -21,7 +20,6 @@ const heartbeats = "worker/";
 const leaseKey = (route: string): string => `${leases}${route}`;
 const heartbeatKey = (worker: string): string => `${heartbeats}${worker}`;
 
-/** Heartbeats of workers that died go with retention. */
 const forgottenAfterMs = 86_400_000;
 
 interface Heartbeat {
@@ -29,10 +27,7 @@ interface Heartbeat {
   readonly routes: readonly string[];
 }
 
-/**
- * Which of the leases are another's now. The rows stay locked until the end of the transaction, and a takeover changes them
- * before it reads the queue: so nothing is settled after the new holder has read it.
- */
+/** The rows stay locked, and a takeover changes them before it reads the queue: nothing is settled after the new holder has read it. */
 export function* lostLeases(names: readonly string[], held: NonNullable<Held>): Work<ReadonlySet<string>> {
   const sorted = names.toSorted();
   const leases = yield* values<Lease>(sorted.map(leaseKey), "share");
@@ -46,7 +41,7 @@ export function* beat(worker: string, now: number, routes: readonly string[] = [
   yield* put(heartbeatKey(worker), { at: now, routes } satisfies Heartbeat, now + forgottenAfterMs);
 }
 
-/** Who lives and holds what. Read it after a heartbeat, in the same transaction. */
+/** Read it after a heartbeat, in the same transaction. */
 export function* readLeases(now: number, deadAfter: number): Work<LeaseView> {
   const workers = new Map<string, readonly string[]>();
   for (const { name, value } of yield* list<Heartbeat>(heartbeats)) if (now - value.at < deadAfter) workers.set(name, value.routes);
@@ -54,13 +49,12 @@ export function* readLeases(now: number, deadAfter: number): Work<LeaseView> {
 }
 
 /**
- * Leases a route or a shard to `worker`. Null: another worker has it, whose heartbeat is younger than `deadAfter` (ms), the
- * time after which it has stopped sending for certain. Also null while a living worker has a lease of the route for another
- * number of shards, so that no lane has two owners. Read the queue only once this is committed.
+ * Null: another worker has it, whose heartbeat is younger than `deadAfter` (ms), or the route for another number of shards. After that
+ * time it has stopped sending. Read the queue only once this is committed.
  */
 export function* takeLease(name: string, worker: string, now: number, deadAfter: number): Work<Lease | null> {
   const { route, shard } = readLeaseName(name);
-  // Whoever takes a part of a route locks the row of the whole one first.
+  // A takeover of a part locks the row of the whole route first.
   const whole = yield* value<Lease>(leaseKey(route), "update");
   if (whole === null && shard.of > 1) yield* create(leaseKey(route), { holder: nobody, epoch: 0 } satisfies Lease);
   const lease = shard.of === 1 ? whole : yield* value<Lease>(leaseKey(name), "update");
@@ -82,7 +76,6 @@ function* isAlive(holder: string, now: number, deadAfter: number): Work<boolean>
   return heartbeat !== null && now - heartbeat.at < deadAfter;
 }
 
-/** The leases of a route that somebody has for another number of shards, locked. */
 function* otherLeases(route: string, of: number): Work<{ readonly key: string; readonly value: Lease }[]> {
   // "$" follows "#".
   const found = yield* rows(
@@ -97,7 +90,7 @@ function* otherLeases(route: string, of: number): Work<{ readonly key: string; r
   });
 }
 
-/** Those of the routes that {@link takeLease} gives, in one order, so that two workers do not wait for each other. */
+/** In one order, so that two workers do not wait for each other. */
 export function* takeLeases(routes: readonly string[], worker: string, now: number, deadAfter: number): Work<Map<string, Lease>> {
   const taken = new Map<string, Lease>();
   for (const route of routes.toSorted()) {
@@ -107,7 +100,6 @@ export function* takeLeases(routes: readonly string[], worker: string, now: numb
   return taken;
 }
 
-/** Gives a lease back, after the last attempt of the route was settled or aborted. */
 export function* handBack(route: string, lease: Lease): Work<void> {
   const stored = yield* value<Lease>(leaseKey(route), "update");
   if (isSame(stored, lease)) yield* put(leaseKey(route), { ...lease, holder: nobody });
@@ -118,42 +110,34 @@ function* leave(worker: string): Work<void> {
 }
 
 export interface Process {
-  /** New with each opening. */
   readonly id: string;
-  /** No other process opens the store while this one has it. */
   readonly isAlone: boolean;
 }
 
 const callerKey = (id: string): string => `caller/${id}`;
 const leaderKey = (name: string): string => `leader/${name}`;
 
-/**
- * Whether this process holds a leader lease for the next `forMs`. A stalled process can find that another does the same
- * work: leases save work, and no guarantee rests on them.
- */
+/** A stalled process can find that another does the same work: no guarantee rests on a leader lease. */
 export function* holdLease(name: string, forMs: number, { id }: Process): Work<boolean> {
   return yield* hold(leaderKey(name), id, forMs);
 }
 
-/** Calls of this process count as in flight for the next `forMs`. */
 export function* noteCalling(forMs: number, { id, isAlone }: Process): Work<void> {
   if (!isAlone) yield* hold(callerKey(id), id, forMs);
 }
 
-/** Which of some processes are gone. The outcome of a call that they did not end is unknown. */
+/** The outcome of a call that such a process did not end is unknown. */
 export function* goneOf(ids: readonly string[], { id: own, isAlone }: Process): Work<ReadonlySet<string>> {
   const gone = new Set<string>();
   for (const id of new Set(ids)) if (id !== own && (isAlone || !(yield* isHeld(callerKey(id))))) gone.add(id);
   return gone;
 }
 
-/** Releases the leases of this process and ends its calls, so that other processes need not wait until they expire. */
 export function* leaveProcess({ id }: Process): Work<void> {
   yield* rows(sql`DELETE FROM state WHERE key = ${callerKey(id)}`);
   yield* rows(sql`DELETE FROM state WHERE key >= ${leaderKey("")} AND key < ${"leader0"} AND value = ${JSON.stringify(id)}`);
 }
 
-/** `write`: runs a command in a transaction with others of its kind. */
 export function createLeaseStore(write: <T>(make: () => Work<T>) => Promise<T>): LeaseStore {
   return {
     beat: (worker, routes, deadAfterMs) =>

@@ -31,10 +31,7 @@ export interface ParkingParts {
   readonly counts: () => Counts;
 }
 
-/**
- * Why an event is parked no longer: its subject was registered, its time is up, or its hydration is over, which found polled
- * statuses in its place or did not.
- */
+/** Hydration found polled statuses in its place (`replaced`), or did not. */
 export type Ending = SubjectRow | "expired" | "replaced" | "hydrated";
 
 interface Parked {
@@ -42,13 +39,11 @@ interface Parked {
   readonly ending: Ending;
 }
 
-/** A delivery that may go out now. `subject`: that of its event. */
 interface Freed {
   readonly subject: number | null;
   readonly due: DueDelivery;
 }
 
-/** `concluded`: how many were parked still. */
 interface ConcludedEvents {
   readonly concluded: number;
   readonly freed: readonly Freed[];
@@ -57,7 +52,6 @@ interface ConcludedEvents {
 type Lane = readonly [lane: number, route: string];
 type Event = Pick<RowOf<typeof events>, (typeof eventColumns)[number]>;
 
-/** A parked event with the verdicts of its plan. `body`: of one that is matched again. */
 interface Open {
   readonly event: Event;
   readonly plan: number;
@@ -80,8 +74,8 @@ const parkedRow = removal(queue, { isLocked: true });
 const goesOut = change(queue, ["state", "next_at"]);
 
 /**
- * Releases or ends events that are still parked, with their dispositions and counts. Their subjects are locked. Only a
- * settlement can change their lanes meanwhile: it locks the delivery that is out first, and so does this.
+ * Releases or ends events. Their subjects are locked; only a settlement can change their lanes meanwhile, and it locks the delivery that
+ * is out first, as this does.
  */
 export function* conclude(parked: readonly Parked[], at: number, parts: ParkingParts): Work<ConcludedEvents> {
   if (parked.length === 0) return { concluded: 0, freed: [] };
@@ -113,7 +107,7 @@ export function* conclude(parked: readonly Parked[], at: number, parts: ParkingP
   return { concluded: open.length, freed: [...decided.freed, ...first.map((due) => ({ subject: due.lane, due }))] };
 }
 
-/** The events, in order, with the verdicts of their plans. A body is read only to match it again. */
+/** A body is read only to match it again. */
 function* findOpen(parked: readonly Parked[]): Work<Open[]> {
   const sorted = parked.toSorted((a, b) => a.seq - b.seq);
   const matched = sorted.filter(({ ending }) => ending !== "expired" && ending !== "replaced");
@@ -133,13 +127,12 @@ function parkedKeys({ event: { seq, subject }, kept }: Open): [lane: number, rou
   return kept.flatMap(([route, verdict]) => (verdict === "park" ? [[subject ?? -seq, route, seq]] : []));
 }
 
-/** The lanes of messages and runs: others have one delivery. */
 function lanesOf(keys: readonly (readonly [number, string, number])[]): Lane[] {
   const lanes = new Map(keys.flatMap(([lane, route]) => (lane > 0 ? [[laneKey(lane, route), [lane, route] as const]] : [])));
   return sortedLanes([...lanes.values()]);
 }
 
-/** Matches released events again. All that is ordered is held, until it is known what else is in its lane. */
+/** All that is ordered is held, until it is known what else is in its lane. */
 function decide(open: readonly Open[], at: number, { rules, plans }: ParkingParts, counts: Counts) {
   const numbers: NumberedPlan[] = [];
   const ended: Pick<Event, "seq" | "disposition" | "plan">[] = [];
@@ -165,7 +158,7 @@ function decide(open: readonly Open[], at: number, { rules, plans }: ParkingPart
   return { numbers, ended, queued, freed, atOf };
 }
 
-/** The events of a campaign share few plans, so each plan is ended once. */
+/** The events of a campaign share few plans. */
 function createConclusion(rules: Rules) {
   const byPlan = { expired: new Map<number, Concluded>(), replaced: new Map<number, Concluded>() };
 
@@ -191,8 +184,8 @@ export function storedEvent({ account, source, format, status, previous_status, 
 }
 
 /**
- * Lets the first delivery of each lane out, unless an earlier event is still parked. In these lanes none was out. One that a
- * settlement has let out meanwhile is locked: its settlement then sees what is held behind it.
+ * Lets out the first delivery of each lane, where none was out, unless an earlier event is parked. One that a settlement has let out
+ * meanwhile is locked: its settlement then sees what is held behind it.
  */
 function* letOut(lanes: readonly Lane[], atOf: (route: string, event: number) => number): Work<DueDelivery[]> {
   const firsts = yield* ask(find(openInLane, lanes));
@@ -204,15 +197,11 @@ function* letOut(lanes: readonly Lane[], atOf: (route: string, event: number) =>
   return due;
 }
 
-/*
- * A parked event has a row of the queue for each route that parked it, in the lane of its message or run. The registration
- * of that releases the event, or its time runs out.
- */
+/* A parked event has a row for each route that parked it, in the lane of its message or run, whose registration releases it. */
 
 interface ReleasedStep {
   readonly released: number;
   readonly freed: readonly Freed[];
-  /** The subjects that have more parked events. */
   readonly left: readonly number[];
 }
 
@@ -225,17 +214,14 @@ const byLane = raw("INDEXED BY queue_parked", "");
 const parkedIn = (lane: number, limit: number) =>
   query(select({ event: q.event })`FROM queue q ${byLane} WHERE q.lane = ${lane} AND ${isParked} ORDER BY q.event LIMIT ${limit}`);
 
-/** Notes of subjects that were registered while more events were parked for them than one step releases. */
+/** More events were parked for these subjects than one step releases. */
 const unfinished = removal(state);
 const notesFrom = "release/";
 const notesTo = "release0";
 const noteOf = (subject: number) => `${notesFrom}${subject}`;
 const mostSubjects = 50;
 
-/**
- * Releases parked events of registered subjects, which are locked, in order and at most `most`. Leaves the others to
- * {@link releaseParked}: until then what is accepted for a lane is held behind them.
- */
+/** The subjects are locked. What is left for `releaseParked` holds what is accepted behind it. */
 export function* releaseFor(subjects: readonly SubjectRow[], most: number, at: number, parts: ParkingParts): Work<ReleasedStep> {
   const firsts = yield* ask(find(firstParked, subjects, ({ seq }) => [seq]));
   const having = subjects.filter((_, place) => firsts[place] !== undefined);
@@ -254,7 +240,6 @@ export function* continueLater(subjects: readonly number[]): Work<void> {
   yield insertMissing(state, notes);
 }
 
-/** Continues the releases that registrations left, with at most `limit` events. */
 export function* releaseParked(now: number, limit: number, parts: ParkingParts): Work<{ released: number; due: readonly DueDelivery[] }> {
   const notes = yield* rows(
     select({
@@ -272,10 +257,7 @@ export function* releaseParked(now: number, limit: number, parts: ParkingParts):
   return { released, due: freed.map(({ due }) => due) };
 }
 
-/**
- * Ends parked events whose time is up, at most `limit`, those that waited longest first. An event whose subject is
- * registered meanwhile is released instead.
- */
+/** Those that waited longest first. An event whose subject is registered meanwhile is released. */
 export function* expireParked(now: number, limit: number, parts: ParkingParts): Work<{ concluded: number; due: readonly DueDelivery[] }> {
   const routes = yield* rows(routesIn(queueState.parked));
   const lists = yield* together(routes.map(({ route }) => query(overdue(queueState.parked, route, now, limit))));

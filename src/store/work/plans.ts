@@ -6,23 +6,19 @@ import { look } from "../sql/ops.ts";
 import { as, raw, routesOf, select, sql } from "../sql/sql.ts";
 
 export interface NumberedPlan {
-  /** The first 48 bits of the SHA-256 of `verdicts`. */
   readonly id: number;
-  /** JSON of the kept verdicts. */
   readonly verdicts: string;
 }
 
-/** The settings make few plans. A reload may make others, so the memory of stored ones is cleared at this number. */
+/** A reload makes other plans, so the memory of stored ones has a bound. */
 const mostKnown = 10_000;
 
 export const knownPlan = look(plans, ["id"], ["verdicts"]);
 
-/** Each plan once, in the order in which two transactions insert them. */
 export function distinctPlans(all: readonly NumberedPlan[]): NumberedPlan[] {
   return [...new Map(all.map((plan) => [plan.id, plan])).values()].sort((a, b) => a.id - b.id);
 }
 
-/** The plans that are not stored yet. `known`: what is stored under their numbers. */
 export function unstoredPlans(
   given: readonly NumberedPlan[],
   known: readonly (Pick<NumberedPlan, "verdicts"> | undefined)[],
@@ -37,7 +33,7 @@ export function unstoredPlans(
 export type PlanNumbers = ReturnType<typeof createPlanNumbers>;
 
 export function createPlanNumbers() {
-  // The planner returns the same object for the same verdicts, so nearly all are found by identity.
+  // The planner returns the same object for the same verdicts.
   const byIdentity = new WeakMap<DeliveryPlan["verdicts"], NumberedPlan>();
   const stored = new Set<number>();
   return {
@@ -51,7 +47,7 @@ export function createPlanNumbers() {
       return plan;
     },
     isStored: (id: number): boolean => stored.has(id),
-    /** Call it after the commit. */
+    /** After the commit. */
     noteStored(plans: readonly NumberedPlan[]): void {
       if (stored.size > mostKnown) stored.clear();
       for (const { id } of plans) stored.add(id);
@@ -61,26 +57,22 @@ export function createPlanNumbers() {
 
 export type Queued = RowOf<typeof queue>;
 
-/** The first open delivery of a lane. Whoever holds another behind it keeps it from settling meanwhile. */
+/** Whoever holds another behind it keeps it from settling meanwhile. */
 export const openInLane = look(queue, ["lane", "route"], ["event", "state"], { order: "event", lock: "share" });
 
-/** How long a process has to settle a proxied request, in ms. After it, the exchange is due and ends as a dead letter. */
+/** In ms; after it, the exchange ends as a dead letter. */
 export const exchangeMs = 60_000;
 
-/** An event that routes have judged. */
 export interface Judged {
   readonly seq: number;
   readonly account: string;
   readonly subject: number | null;
   readonly receivedAt: number;
   readonly verdicts: readonly RouteVerdict[];
-  /** Parked until its hydration ends, which no clock decides. */
   readonly isHydrating: boolean;
-  /** The exchange that a `mode: proxy` source makes at once. */
   readonly proxyRoute: string | null;
 }
 
-/** A lane keeps the order of a message or run. Unordered deliveries have one of their own. */
 export function laneOf(rules: Pick<Rules, "timing">, route: string, { seq, subject }: Pick<Judged, "seq" | "subject">): number {
   return subject !== null && rules.timing(route).ordered ? subject : -seq;
 }
@@ -92,7 +84,7 @@ export function sortedLanes<Lane extends readonly [lane: number, route: string, 
   return lanes.toSorted(([a, one, first = 0], [b, other, second = 0]) => a - b || (one < other ? -1 : one > other ? 1 : first - second));
 }
 
-/** The lanes that these deliveries join. An unordered delivery is alone in its lane. */
+/** An unordered delivery is alone in its lane. */
 export function lanesToLookAt(
   rules: Pick<Rules, "timing">,
   judged: readonly Pick<Judged, "seq" | "subject" | "verdicts" | "proxyRoute">[],
@@ -110,8 +102,8 @@ export function lanesToLookAt(
 }
 
 /**
- * The rows of an event's deliveries. `open`: the lanes in which another delivery waits; those of these rows are added. A
- * delivery behind another of its message is held until that one settles, so that none overtakes (promise 3).
+ * `open`: the lanes in which another delivery waits, to which those of these rows are added. A delivery behind another of its message is
+ * held (promise 3).
  */
 export function queueRows(rules: Rules, event: Judged, open: Set<string>): { readonly rows: Queued[]; readonly due: DueDelivery[] } {
   const rows: Queued[] = [];
@@ -160,10 +152,9 @@ const q = as(queue, "q");
 const byTime = raw("INDEXED BY queue_due", "");
 const place = select({ lane: q.lane, route: q.route, event: q.event, at: q.next_at });
 
-/** The routes with rows of the queue in a state, which stands in the text for the sake of partial indexes. */
+/** The state stands in the text for the sake of partial indexes. */
 export const routesIn = (state: number) => routesOf(sql`queue q ${byTime} WHERE q.state = ${raw(String(state))}`);
 
-/** The rows of a route in a state whose time has come, the earliest first. */
 export const overdue = (state: number, route: string, now: number, limit: number) =>
   place`FROM queue q ${byTime}
     WHERE ${raw(`q.state = ${state}`)} AND q.route = ${route} AND q.next_at <= ${now}

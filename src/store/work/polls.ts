@@ -7,9 +7,8 @@ import { lockSubjects, type SubjectRow, stateOfRow } from "./subject-rows.ts";
 
 type PollRow = RowOf<typeof polls>;
 
-/** Most polls that are counted. More would block the thread that also receives for over 20 ms. */
+/** Counting more would block the thread that receives for over 20 ms. */
 const mostCounted = 20_000;
-/** Ranks run from 0 to this one. */
 const lastRank = 31;
 
 const p = as(polls, "p");
@@ -42,7 +41,6 @@ const over = removal(polls, { isLocked: true });
 const ended = change(polls, ["next_at", "polls", "answered_at"], { isLocked: true });
 const missing = change(subjects, ["missing"], { isLocked: true });
 
-/** The least polled first, among them the longest due. */
 export function* claimPolls({ account, now, dueBy, after, limit, leaseMs }: PollClaim): Work<readonly ClaimedPoll[]> {
   const until = now + leaseMs;
   const claimed: ClaimedPoll[] = [];
@@ -53,7 +51,7 @@ export function* claimPolls({ account, now, dueBy, after, limit, leaseMs }: Poll
         WHERE p.account = ${account} AND p.rank = ${rank} AND p.next_at <= ${by} AND p.next_at IS NOT NULL
         ORDER BY p.next_at LIMIT ${limit - claimed.length} ${claiming}`,
     );
-    // They are locked, and a claim of another process passes over them, so the order does not matter.
+    // A claim of another process passes over locked rows, so the order does not matter.
     yield update(leased, found, ({ message }) => ({ message, next_at: until }));
     for (const { status, error, times, ...poll } of found)
       claimed.push({ ...poll, until, state: stateOfRow({ status, error, times }) as MessageState });
@@ -61,7 +59,7 @@ export function* claimPolls({ account, now, dueBy, after, limit, leaseMs }: Poll
   return claimed;
 }
 
-/** The ranks with due polls, lowest first. The first poll of a message waits for `after`. */
+/** `after`: ms before the first poll of a message. */
 function* dueRanks(account: string, dueBy: number, after: number): Work<readonly { readonly rank: number; readonly by: number }[]> {
   const ranks = Array.from({ length: lastRank + 1 }, (_, rank) => ({ rank, by: rank === 0 ? dueBy - after : dueBy }));
   const firsts = yield* ask(find(firstOfRank, ranks, ({ rank }) => [account, rank]));
@@ -71,7 +69,7 @@ function* dueRanks(account: string, dueBy: number, after: number): Work<readonly
   });
 }
 
-/** Settles claims. Those that have expired change nothing. */
+/** Claims that have expired change nothing. */
 export function* settlePolls(settled: readonly SettledPoll[]): Work<void> {
   const byMessage = settled.map((one) => ({ ...one, message: Number(one.message) })).sort((a, b) => a.message - b.message);
   const unknown = yield* lockSubjects(byMessage.flatMap(({ end, message }) => (end === "missing" ? [message] : [])));
@@ -93,7 +91,7 @@ export function* settlePolls(settled: readonly SettledPoll[]): Work<void> {
   ]);
 }
 
-/** An event or a registration shows that missing messages exist: polling begins anew. Their subjects are locked. */
+/** Missing messages turned out to exist. Their subjects are locked. */
 export function* pollAgain(messages: readonly Pick<SubjectRow, "seq">[]): Work<void> {
   if (messages.length === 0) return;
   const stored = yield* ask(
@@ -113,13 +111,12 @@ export function* pollAgain(messages: readonly Pick<SubjectRow, "seq">[]): Work<v
 
 const unpolled = { rank: 0, polls: 0, failures: 0, misses: 0, answered_at: null };
 
-/** The poll of a message whose service id is known. It is due once its webhook should have come. */
+/** It is due once its webhook should have come. */
 export function pollOf({ seq, account, registered_sent_at, registered_at, updated_at }: SubjectRow): PollRow {
   const since = registered_sent_at ?? registered_at ?? updated_at;
   return { ...unpolled, message: seq, account, since, next_at: since };
 }
 
-/** Exact up to some thousands. */
 export function* countPolls({ account, dueBy, after, from, resting, rare }: PollQuery): Work<PollCounts> {
   let dueNow = 0;
   for (const { rank, by } of yield* dueRanks(account, dueBy, after)) {

@@ -22,7 +22,7 @@ export interface Quarantined {
   readonly seq: number;
 }
 
-/** Stores verified bodies that are no events, those with an id once. The caller writes the counts. */
+/** Those with an id once. The caller writes the counts. */
 export function* storeQuarantined(bodies: readonly QuarantinedBody[], counts: Counts): Work<readonly Quarantined[]> {
   const named = bodies.map(({ id }) => (id === undefined ? null : packEventId(id)));
   const keys = named.filter((id) => id !== null);
@@ -91,7 +91,6 @@ function rowOf(seq: number, one: QuarantinedBody): EventRow {
   };
 }
 
-/** The last body that a walk passed. It began at `since` (unix ms). */
 export interface QuarantinePlace {
   readonly since: number;
   readonly receivedAt: number;
@@ -100,7 +99,6 @@ export interface QuarantinePlace {
 
 interface QuarantineStep {
   readonly found: readonly QuarantinedEvent[];
-  /** Null when the walk is over. */
   readonly place: QuarantinePlace | null;
 }
 
@@ -123,11 +121,8 @@ const columns = {
 };
 const body = select(columns);
 const one = select({ ...columns, disposition: e.disposition });
-const ofDisposition = (word: Word) =>
-  // In the text, because the index has only these.
-  sql`e.${raw(whereQuarantined)} AND e.disposition = ${raw(String(codeOf.disposition[word]))}`;
+const ofDisposition = (word: Word) => sql`e.${raw(whereQuarantined)} AND e.disposition = ${raw(String(codeOf.disposition[word]))}`;
 
-/** The next bodies that match, out of `limit` that it reads, in the order received. */
 export function* findQuarantined(
   { disposition = "quarantined", accounts, source, from = 0, to = Number.MAX_SAFE_INTEGER }: QuarantineFilter,
   { since, ...last }: QuarantinePlace,

@@ -26,26 +26,23 @@ import {
   stateOfRow,
 } from "./subject-rows.ts";
 
-/** Registrations that are stored together or, when one contradicts what is stored, not at all. */
 export interface Registering {
   readonly registrations: readonly MessageRegistration[];
   readonly at: number;
 }
 
-/** Most events that the registrations of one transaction release. */
 const releasedAtOnce = 50;
 
 const facts = ["service_id", "service_mask", "reference", "metadata", "conversation_id", "registered_sent_at"] as const;
 const registers = change(subjects, [...facts, "registered_at", "updated_at"], { isLocked: true });
 
-/** A message of the batch: as it is stored, and as it is after the registrations so far. Null: it is not stored. */
+/** As it is stored, and after the registrations so far. */
 interface Message {
   readonly stored: SubjectRow | null;
   readonly row: SubjectRow;
   readonly isKnown: boolean;
 }
 
-/** Registers messages and releases their parked events. A list with a conflict stores nothing. */
 export function* register(batch: readonly Registering[], parts: ParkingParts): Work<readonly (readonly Registered[])[]> {
   const named = nameAll(batch);
   const keys = named.map(({ key, account }) => [key, account]);
@@ -92,11 +89,10 @@ interface Named {
   readonly name: string;
   readonly account: string;
   readonly key: Buffer;
-  /** When it came: new messages are numbered in this order. */
+  /** New messages are numbered in this order. */
   readonly turn: number;
 }
 
-/** The messages, sorted by key, so that two transactions lock and insert them in one order. */
 function nameAll(batch: readonly Registering[]): Named[] {
   const all = batch.flatMap(({ registrations }) =>
     registrations.map(({ account, wamid }) => [nameOf(account, wamid), { account, wamid }] as const),
@@ -106,7 +102,6 @@ function nameAll(batch: readonly Registering[]): Named[] {
     .sort((a, b) => byKey([a.key, a.account], [b.key, b.account]));
 }
 
-/** Changes `messages` unless one of the list is in conflict. */
 function registerAll(messages: Map<string, Message>, { registrations, at }: Registering): readonly Registered[] {
   const drafts = new Map<string, Message>();
   const outcomes: Registered[] = [];
@@ -132,7 +127,7 @@ function knownMessage({ service_id, reference, conversation_id, metadata, regist
   };
 }
 
-/** The same row when nothing changes. A registration shows that a missing message exists. */
+/** The same row when nothing changes. */
 function registeredRow(row: SubjectRow, facts: MessageFacts | null, at: number): SubjectRow {
   if (facts === null) return row.missing === null ? row : { ...row, missing: null };
   return {
@@ -162,10 +157,9 @@ type SentRun = Sent & { readonly sent: Extract<SentSubject, { type: "run" }> };
 const moved = change(subjects, movedColumns, { isLocked: true });
 const registersRun = change(subjects, [...movedColumns, "reference", "metadata", "registered_at"], { isLocked: true });
 
-/** Registers what was sent, with its first status, and releases its parked events. Returns what each of them released. */
 export function* registerSent(batch: readonly Sent[], parts: ParkingParts): Work<readonly (readonly DueDelivery[])[]> {
   if (batch.length === 0) return [];
-  // All of them before the first is registered, so that two transactions lock them in one order.
+  // Two transactions lock them in one order.
   yield lock(ownSubject, keysOf(batch));
   const messages = batch.filter(isOfMessage);
   const runs = batch.filter(isOfRun);
@@ -196,7 +190,7 @@ function* registerMessages(messages: readonly SentMessage[], parts: ParkingParts
     changed.add(row);
   }
   yield update(moved, [...changed]);
-  // A client registered other facts for this wamid first. They stay, and the answer to the send has ours.
+  // A client registered other facts first. They stay.
   return outcomes.map(([outcome]) => (outcome === undefined || outcome.result === "conflict" ? [] : outcome.due));
 }
 
@@ -239,7 +233,6 @@ function* registerRuns(runs: readonly SentRun[], parts: ParkingParts): Work<(rea
       [...changed].filter((row) => !isAdded.has(row)),
     ),
   ]);
-  // Nothing is parked for a new one.
   const releasing = [...created.values()].filter((row) => !isAdded.has(row));
   const { freed, left } = yield* releaseFor(releasing, releasedAtOnce, Math.max(...runs.map(({ at }) => at)), parts);
   yield* continueLater(left);
@@ -256,13 +249,12 @@ function* stored(batch: readonly Sent[]): Work<Map<string, SubjectRow>> {
 
 const keyOfSent = ({ sent }: Sent): Buffer => (sent.type === "message" ? keyOf(sent.wamid) : keyOfRun(sent.runId));
 
-/** Each subject once, in the order in which they are locked. */
 function keysOf(batch: readonly Sent[]): (readonly [key: Buffer, account: string])[] {
   const keys = batch.map((one) => [keyOfSent(one), one.account] as const);
   return [...new Map(keys.map((key) => [nameOf(key[1], key[0].toString("latin1")), key])).values()].sort(byKey);
 }
 
-/** The result of a list that is registered completely or not at all. Throws a `conflict` when one contradicts what is stored. */
+/** Throws a `conflict` when one contradicts what is stored. */
 export function sumRegistered(all: readonly Registered[]): { readonly created: number; readonly due: readonly DueDelivery[] } {
   const due: DueDelivery[] = [];
   let created = 0;
@@ -274,7 +266,7 @@ export function sumRegistered(all: readonly Registered[]): { readonly created: n
   return { created, due };
 }
 
-/** The registration of a message that the relay sent. Facts that the service did not return may be registered later. */
+/** Facts that the service did not return may be registered later. */
 function sentRegistration(account: string, sent: Extract<SentSubject, { type: "message" }>, at: number): MessageRegistration {
   const { wamid, id, conversationId, reference, metadata } = sent;
   return { account, wamid, id: id ?? undefined, conversationId: conversationId ?? undefined, reference, metadata, sentAt: at };

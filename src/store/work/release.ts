@@ -12,15 +12,11 @@ const words = ["quarantined", "unassigned"] as const;
 const released = change(events, ["disposition", "release"]);
 
 interface ReleasedBatch {
-  /** Null: the body is no longer in quarantine, or this store cannot store its event. */
   readonly outcomes: readonly (AcceptOutcome | null)[];
   readonly plans: readonly NumberedPlan[];
 }
 
-/**
- * Accepts events that were read from quarantined or unassigned bodies, and marks the bodies. Repeats make one event, because its id is the
- * same. The caller writes the counts.
- */
+/** Repeats make one event, because its id is the same. The caller writes the counts. */
 export function* release(batch: readonly ReleasedEvent[], parts: AcceptParts, counts: Counts): Work<ReleasedBatch> {
   const places = [...new Map(batch.map((event, place) => [event.releaseOf, place] as const).toReversed()).values()];
   const once = places.map((place) => ({ place, event: batch[place] as ReleasedEvent })).filter(({ event }) => unstorable(event) === null);

@@ -9,7 +9,6 @@ import { lockSubjects } from "./subject-rows.ts";
 
 type Settled = RowOf<typeof deliveries>;
 
-/** A delivery that is to go out now, if it is in one of these states. */
 interface Replaying {
   readonly event: number;
   readonly route: string;
@@ -33,11 +32,10 @@ const settled = look(deliveries, ["event", "route"], deliveries.names as (keyof 
 const sooner = change(queue, ["next_at"]);
 const again = removal(deliveries);
 
-/** Retries deliveries: a settled one waits again, a waiting one goes out at once. Null: not found. */
+/** Null: not found. */
 export const retry = (batch: readonly Retrying[]): Work<readonly (Retried | null)[]> =>
   requeue(batch.map((one) => ({ ...one, states: anyState })));
 
-/** Makes deliveries that a walk found go out now, those that are still in these states. */
 export function* replay(batch: readonly ReplayingFound[]): Work<readonly Replayed[]> {
   const all = batch.flatMap(({ found, states, at }) => found.map((one) => ({ ...one, states, at })));
   const outcomes = (yield* requeue(all)).values();
@@ -48,8 +46,8 @@ export function* replay(batch: readonly ReplayingFound[]): Work<readonly Replaye
 }
 
 /**
- * A settled delivery waits again under its old id, behind what is open in its lane. The locks of the subjects keep others
- * from adding to a lane meanwhile; only settling does not wait for them.
+ * A settled delivery waits again under its old id, behind what is open in its lane. The locks of the subjects keep others from adding to
+ * a lane; settling does not wait for them.
  */
 function* requeue(asked: readonly Replaying[]): Work<(Retried | null)[]> {
   const wanted = new Map<string, Replaying>();
@@ -63,7 +61,7 @@ function* requeue(asked: readonly Replaying[]): Work<(Retried | null)[]> {
   const ofQueue = all.filter(({ states }) => states.includes("waiting"));
   const lanes = sortedLanes(ofQueue.flatMap(({ event, route }) => lanesOf(event, subjects.get(event) ?? null, route)));
   const ofSettled = all.filter(({ states }) => states.includes("dead") || states.includes("delivered")).sort(byEvent);
-  // The settled ones are looked for in a later statement: a delivery that settled while it was locked is there now.
+  // Looked for in a later statement: a delivery that settled meanwhile is there now.
   const [waiting, ended] = yield* together([find(open, lanes), find(settled, ofSettled, ({ event, route }) => [event, route])]);
   const openRows = new Map(waiting.flatMap((row) => (row === undefined ? [] : [[keyOf(row), row]])));
   const settledRows = new Map(ended.flatMap((row) => (row === undefined ? [] : [[keyOf(row), row]])));
@@ -72,7 +70,6 @@ function* requeue(asked: readonly Replaying[]): Work<(Retried | null)[]> {
     return row !== undefined && one.states.includes(wordOfSettled(row.state)) ? [{ row, at: one.at }] : [];
   });
 
-  // An unordered delivery is alone in its lane.
   const ordered = requeued.filter(({ row }) => row.lane > 0);
   const behind = sortedLanes([
     ...new Map(ordered.map(({ row: { lane, route } }) => [laneKey(lane, route), [lane, route] as const])).values(),
@@ -139,14 +136,12 @@ function queuedAgain({ lane, route, event, account, attempts, replays }: Settled
   };
 }
 
-/** The attempt that settled a delivery is stored with it, until another one follows. */
 function lastAttempt({ event, route, attempts: number, at, took_ms, status, error, response }: Settled): RowOf<typeof attempts> | null {
   return at === null ? null : { event, route, number, at, took_ms: took_ms ?? 0, status, error, response };
 }
 
 export interface ReplayStep {
   readonly found: ReplayFound["found"];
-  /** Null when the walk is over. */
   readonly place: ReplayCursor | null;
 }
 
@@ -159,7 +154,6 @@ interface Walked {
   readonly state: number;
   readonly account: string;
   readonly cause: string | null;
-  /** When it settled, or when it is due. */
   readonly at: number;
 }
 
@@ -185,7 +179,7 @@ const settledRows = select({
 });
 const eventRow = look(events, ["seq"], ["received_at", "error_code"]);
 
-/** One pass. Each step reads `limit` rows, matching or not, and goes only forward, so that it meets no delivery twice. */
+/** Each step reads `limit` rows and goes only forward, so that it meets no delivery twice. */
 export function* findReplay(filter: ReplayFilter, place: ReplayCursor, now: number, limit: number): Work<ReplayStep> {
   const isOfWaiting = filter.states.includes("waiting");
   const walked = isOfWaiting ? yield* walkQueue(place, limit) : yield* walkSettled(filter, place, limit);
@@ -193,7 +187,7 @@ export function* findReplay(filter: ReplayFilter, place: ReplayCursor, now: numb
   const found = walked.filter(
     ({ state, at, route, cause, account }) =>
       stored.includes(state) &&
-      // What is due goes out without a replay. A settlement in the future was written under a wrong clock.
+      // A settlement in the future was written under a wrong clock.
       (isOfWaiting ? at > now : at <= place.since || at > now) &&
       (filter.accounts === undefined || filter.accounts.includes(account)) &&
       (filter.route === undefined || route === filter.route) &&
@@ -219,7 +213,7 @@ function walkQueue({ lane, route, event }: ReplayCursor, limit: number): Work<re
   );
 }
 
-/** Dead deliveries have an index by route. All others are read in the order of acceptance. */
+/** Only dead deliveries have an index by route. */
 function walkSettled({ states }: ReplayFilter, { route, event }: ReplayCursor, limit: number): Work<readonly Walked[]> {
   if (states.every((state) => state === "dead"))
     return rows(

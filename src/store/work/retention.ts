@@ -26,7 +26,7 @@ import { lockSubjects, type SubjectRow } from "./subject-rows.ts";
 
 const nothing: Purged = { events: 0, deliveries: 0, messages: 0, done: false };
 
-/** A phase ends when it read fewer rows than it might. `after`: the seq that its walk reached. */
+/** A phase ends when it read fewer rows than it might. `after`: a seq. */
 interface Step {
   readonly read: number;
   readonly after?: number;
@@ -40,7 +40,6 @@ interface Asked {
   readonly limit: number;
 }
 
-/** In their order. What they leave of pages goes back to the disk at the end. */
 const phases: readonly ((asked: Asked) => Work<Step>)[] = [
   purgeIgnored,
   purgeEvents,
@@ -55,15 +54,14 @@ const phases: readonly ((asked: Asked) => Work<Step>)[] = [
   },
 ];
 
-/** How long upkeep may hold the thread that receives, without its commit, and the rows between two looks at the clock. */
+/** How long upkeep may hold the thread that receives, and the rows between two looks at the clock. */
 const turn = { ms: 2, rows: 50 };
 
 const start = { phase: 0, after: 0 };
 
 /**
- * Deletes rows past their retention, a few per call, so that receiving waits for one small transaction at most. Open
- * deliveries stay at any age, and so do their events and messages. `giveBack`: of an embedded database, whose commands run in
- * the thread that receives.
+ * Few rows a call, so that receiving waits for one small transaction. Open deliveries stay at any age, and so do their events and
+ * messages.
  */
 export function createRetention(write: <T>(make: () => Work<T>) => Promise<T>, giveBack?: (pages: number) => boolean) {
   let reached = start;
@@ -88,7 +86,6 @@ export function createRetention(write: <T>(make: () => Work<T>) => Promise<T>, g
     return { sum, place };
   }
 
-  /** One step of up to `limit` rows. */
   return async function purge(now: number, keep: RetentionTimes, limit: number): Promise<Purged> {
     const { sum, place } = await write(() => work(reached, now, keep, limit));
     reached = place;
@@ -116,11 +113,11 @@ const endedState = removal(state, { only: ["until"] });
 const aboutSubject = look(events, ["subject"], ["seq"], { where: "subject IS NOT NULL" });
 const derivedId = look(events, ["seq"], ["id", "seq", "received_at"], { where: whereDerived });
 const ownEvent = look(events, ["seq"], ["seq"], { lock: "update" });
-/** It stays, so that its number is not used again. */
+/** Its number must not be used again. */
 const greatestOf = (table: typeof events | typeof subjects) =>
   first(select({ seq: typed<number | null>(raw("max(x.seq)")) })`FROM ${raw(table.name)} x`);
 
-/** Ignored events, the oldest first. Backfill may route one meanwhile. */
+/** Backfill may route one meanwhile. */
 function* purgeIgnored({ now, keep, limit }: Asked): Work<Step> {
   const before = now - keep.ignored;
   const greatest = (yield* greatestOf(events))?.seq ?? 0;
@@ -136,7 +133,7 @@ function* purgeIgnored({ now, keep, limit }: Asked): Work<Step> {
   return { read: found.length, purged: { events: yield* removeEvents(ignoredEvent, sorted, before > now - keptMs) } };
 }
 
-/** `isEarly`: before senders stop to repeat. Their derived ids stay. */
+/** `isEarly`: senders still repeat, so derived ids stay. */
 function* removeEvents(how: Removal, seqs: readonly { readonly seq: number }[], isEarly: boolean): Work<number> {
   if (isEarly) {
     const found = yield* ask(find(derivedId, seqs, ({ seq }) => [seq]));
@@ -152,7 +149,6 @@ function* removeEvents(how: Removal, seqs: readonly { readonly seq: number }[], 
   return hydrated.length;
 }
 
-/** Deliveries that settled long ago, and old events that have none left. */
 function* purgeEvents({ after, now, keep, limit }: Asked): Work<Step> {
   const walked = yield* rows(
     select({ seq: e.seq, receivedAt: e.received_at })`FROM events e WHERE e.seq > ${after} ORDER BY e.seq LIMIT ${limit}`,
@@ -190,7 +186,7 @@ function* purgeDeliveries({ after, last }: SeqRange, before: number): Work<numbe
 
 const deliveryKey = ({ event, route }: { readonly event: number; readonly route: string }): string => `${event}\0${route}`;
 
-/** In one statement, so that a delivery that settles or goes out again meanwhile is in one of the tables. */
+/** A delivery that goes out again meanwhile is in one of the tables. */
 const inUse = select({
   seq: e.seq,
   settled: typed<number | null>(sql`(SELECT 1 FROM deliveries d WHERE d.event = e.seq LIMIT 1)`),
@@ -198,7 +194,7 @@ const inUse = select({
   inLane: typed<number | null>(sql`(SELECT 1 FROM queue q WHERE q.lane = e.subject AND q.event = e.seq LIMIT 1)`),
 });
 
-/** Deletes those of these events that have no delivery. Backfill locks an event before it gives it one. */
+/** Backfill locks an event before it gives it a delivery. */
 function* purgeEnded(candidates: readonly number[], now: number, before: number): Work<number> {
   const greatest = (yield* greatestOf(events))?.seq ?? 0;
   const seqs = candidates.filter((seq) => seq < greatest);
@@ -215,10 +211,7 @@ function* purgeEnded(candidates: readonly number[], now: number, before: number)
   return yield* removeEvents(endedEvent, free, before > now - keptMs);
 }
 
-/**
- * Deletes registered subjects after `messages` and seen ones after `ignored`, but none before its last event: otherwise a
- * late event could move a status back. Open deliveries keep their events.
- */
+/** Not before its last event: a late event could move a status back. */
 function* purgeSubjects({ after, now, keep, limit }: Asked): Work<Step> {
   const walked = yield* rows(
     select({ seq: s.seq, registered_at: s.registered_at, updated_at: s.updated_at })`FROM subjects s
@@ -229,7 +222,7 @@ function* purgeSubjects({ after, now, keep, limit }: Asked): Work<Step> {
     updated_at < now - (registered_at === null ? keep.ignored : keep.messages);
   const greatest = (yield* greatestOf(subjects))?.seq ?? 0;
   const old = walked.filter((row) => isOld(row) && row.seq < greatest).map(({ seq }) => seq);
-  // Most have events, and a lock writes to a row.
+  // A lock writes to a row, and most have events.
   const candidates = yield* withoutEvents(old);
   if (candidates.length === 0) return step;
   const locked = yield* lockSubjects(candidates);
@@ -256,10 +249,7 @@ function* purgeIds({ now, limit }: Asked): Work<Step> {
   return { read: ended.length };
 }
 
-/**
- * What nobody needs any more, by the clock of whoever wrote `until`: a process or the database. A row that is renewed
- * meanwhile stays.
- */
+/** A row that is renewed meanwhile stays. */
 function* purgeState({ now, limit }: Asked): Work<Step> {
   const ended = yield* rows(
     select({ key: t.key, until: t.until })`FROM state t

@@ -4,8 +4,8 @@ import type { Work } from "../sql/ops.ts";
 import { put, take, value, values } from "./state.ts";
 
 /*
- * What a destination said beside the outcome of an attempt. It is kept for whoever delivers the route next: a stop (410), a
- * pause that it asked for (429), an open breaker, and since when it has been failing.
+ * Kept for whoever delivers the route next: a stop (410), a pause that the destination asked for (429), an open breaker, and since when
+ * it has been failing.
  */
 
 type Pause = NonNullable<Settlement["pause"]>;
@@ -33,7 +33,6 @@ export function* noteOfRoute({ route, at, stop, pause, opened, failing }: Settle
   if (failing !== undefined) yield* put(failingKey(route), failing);
 }
 
-/** What is stored of some routes, in their order. */
 export function* notesOf(routes: readonly string[]): Work<RouteNotes[]> {
   const found = yield* values<Stop | Pause | OpenNote | Failing>(
     routes.flatMap((route) => [stopKey(route), pauseKey(route), breakerKey(route), failingKey(route)]),
@@ -44,19 +43,18 @@ export function* notesOf(routes: readonly string[]): Work<RouteNotes[]> {
   });
 }
 
-/** Starts a stopped destination again. False: it was not stopped. */
+/** False: it was not stopped. */
 export function* resume(route: string): Work<boolean> {
   return (yield* take(stopKey(route))) !== null;
 }
 
-/** Ends the pause that a destination asked for, and that of its breaker. True: there was one at `now`. */
+/** True: there was a pause or an open breaker. */
 export function* endPause({ route, now }: { readonly route: string; readonly now: number }): Work<boolean> {
   const opened = yield* take<OpenNote>(breakerKey(route));
   const paused = yield* take<Pause>(pauseKey(route));
   return Math.max(opened?.until ?? 0, paused?.until ?? 0) > now;
 }
 
-/** Why the destination of a route is stopped. Null: it is not. */
 export function* stopReason(route: string): Work<string | null> {
   return (yield* value<Stop>(stopKey(route)))?.reason ?? null;
 }

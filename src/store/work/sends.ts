@@ -7,10 +7,7 @@ import { goneOf, noteCalling, type Process } from "./leases.ts";
 import type { ParkingParts } from "./parking.ts";
 import { registerSent } from "./register.ts";
 
-/*
- * Idempotency keys of sends, by the rules of `beginKey` and `endKey`. A call in flight names its process. Once that is gone,
- * the outcome of the call is unknown.
- */
+/* Idempotency keys, by the rules of `beginKey` and `endKey`. Once the process of a call is gone, its outcome is unknown. */
 
 export interface Beginning {
   readonly key: SendKey;
@@ -25,7 +22,7 @@ export interface Ending {
 type SendRow = RowOf<typeof sends>;
 type RowKey = readonly [account: string, kind: number, key: string];
 
-/** How long a call counts as in flight. The service has ten seconds to answer, and its answer is stored within seconds. */
+/** The service has ten seconds to answer, and its answer is stored within seconds. */
 const callingMs = 60_000;
 
 const seen = look(sends, ["account", "kind", "key"], sends.names as (keyof SendRow)[]);
@@ -37,13 +34,12 @@ const forgotten = removal(sends, { only: ["started_at"] });
 
 const calling = keyStates.indexOf("calling");
 
-/** Null: unknown key. */
 export function* findSend(key: SendKey, process: Process): Work<StoredSend | null> {
   const [row] = yield* ask(find(seen, [keyOf(key)]));
   return row === undefined ? null : viewOf(row, yield* goneCallers([row], process));
 }
 
-/** Claims keys, one after the other. Null: the key is taken for this call. Otherwise the send that holds it. */
+/** Null: the key is taken for this call. Otherwise the send that holds it. */
 export function* beginSends(batch: readonly Beginning[], process: Process): Work<readonly (StoredSend | null)[]> {
   const stored = yield* ownRows(batch.map(({ key }) => key));
   const gone = yield* goneCallers([...stored.values()], process);
@@ -73,14 +69,14 @@ export function* beginSends(batch: readonly Beginning[], process: Process): Work
   return outcomes;
 }
 
-/** Ends calls and registers what they sent. Ending a call again changes nothing. Returns the deliveries that it released. */
+/** Registers what was sent, and returns the deliveries that this released. Ending a call again changes nothing. */
 export function* settleSends(batch: readonly Ending[], process: Process, parts: ParkingParts): Work<readonly (readonly DueDelivery[])[]> {
   const stored = yield* ownRows(batch.map(({ key }) => key));
   const rowsNow = new Map(stored);
   for (const { key, ended } of batch) {
     const name = nameOf(keyOf(key));
     const row = rowsNow.get(name);
-    // When another process has taken over the key, its call decides.
+    // Another process has taken over the key.
     if (row === undefined || row.state !== calling || row.caller !== process.id) continue;
     const after = endKey(viewOf(row, none), ended.end);
     if (after === null) rowsNow.delete(name);
@@ -101,7 +97,7 @@ export function* settleSends(batch: readonly Ending[], process: Process, parts: 
 const s = as(sends, "s");
 const old = select({ account: s.account, kind: s.kind, key: s.key, state: s.state, caller: s.caller, started_at: s.started_at });
 
-/** Deletes keys of messages that were used before `before`, except of calls in flight. Returns how many. */
+/** Returns how many. */
 export function* forgetSends(before: number, limit: number, process: Process): Work<number> {
   const found = yield* rows(
     old`FROM sends s ${raw("INDEXED BY sends_old", "")}
@@ -119,7 +115,7 @@ function* ownRows(keys: readonly SendKey[]): Work<Map<string, SendRow>> {
   return new Map(found.flatMap((row, place) => (row === undefined ? [] : [[nameOf(sorted[place] as RowKey), row]])));
 }
 
-/** Of two that claim a key at once, one fails, and finds the other's claim when it is repeated. */
+/** Of two that claim a key at once, one fails, and is repeated. */
 function* store(stored: ReadonlyMap<string, SendRow>, rowsNow: ReadonlyMap<string, SendRow>): Work<void> {
   const sorted = [...rowsNow].sort(([, a], [, b]) => byKey(rowKey(a), rowKey(b)));
   yield* together([
@@ -163,7 +159,6 @@ const nameOf = ([account, kind, key]: RowKey): string => `${account}\0${kind}\0$
 
 const rowKey = ({ account, kind, key }: Pick<SendRow, "account" | "kind" | "key">): RowKey => [account, kind, key];
 
-/** Two transactions lock keys in this order. */
 function byKey([account, kind, key]: RowKey, [otherAccount, otherKind, otherKey]: RowKey): number {
   return compare(account, otherAccount) || kind - otherKind || compare(key, otherKey);
 }

@@ -36,10 +36,9 @@ export function* isClaimed(key: string): Work<boolean> {
   return (yield* value(claimKey(key))) !== null;
 }
 
-/** The position of a named listener. `movedAt`: unix ms. */
 type Position = Omit<StoredCursor, "name">;
 
-/** Most named cursors. Above this, the one that has not moved for longest is deleted. */
+/** Above this, the one that has not moved for longest is deleted. */
 const mostCursors = 1_000;
 
 const cursorPrefix = "cursor/";
@@ -50,7 +49,6 @@ export function* findCursor(name: string): Work<number | null> {
   return (yield* value<Position>(cursorKey(name)))?.seq ?? null;
 }
 
-/** The latest moved first. */
 export function* listCursors(): Work<readonly StoredCursor[]> {
   const cursors = (yield* list<Position>(cursorPrefix)).map(({ name, value }) => ({ name, ...value }));
   return cursors.sort((a, b) => b.movedAt - a.movedAt);
@@ -71,7 +69,7 @@ export function* moveCursor(name: string, seq: number, at: number): Work<number>
 
 const handshakePrefix = "handshake/";
 
-/** When destinations last answered a handshake right, in unix ms, by the fingerprint of URL and token. */
+/** Unix ms, by the fingerprint of URL and token. */
 export function* handshakes(): Work<ReadonlyMap<string, number>> {
   return new Map((yield* list<number>(handshakePrefix)).map(({ name, value }) => [name, value]));
 }
@@ -98,7 +96,6 @@ export function* probe(at: number): Work<void> {
 }
 
 const sourcePrefix = "source/";
-/** How long a number that receives nothing is kept. */
 const numberKeptMs = 90 * 86_400_000;
 
 export function* sourceNotes(): Work<readonly SourceNote[]> {
@@ -112,10 +109,7 @@ export function* noteSource({ source, number, account, at }: SourceNote): Work<v
   yield* put(`${sourcePrefix}${source}/${number ?? ""}`, { at, account }, number === null ? null : at + numberKeptMs);
 }
 
-/*
- * What processes observed of webhooks, for the leader that judges silence. Each note has the next number. The row with the
- * last number stays locked until the commit, so that a reader that has seen a number misses no smaller one.
- */
+/* Each note has the next number. The row with the last number stays locked until the commit, so that a reader misses no smaller one. */
 
 /** The longest `silence.after`. */
 const observationsKeptMs = 86_400_000;
@@ -137,7 +131,7 @@ export function* noteObservations(observations: readonly AccountObservation[]): 
 const s = as(state, "s");
 const noted = select({ key: s.key, value: s.value });
 
-/** The observations after a place. Null: after the time `from`. */
+/** Null: after the time `from`. */
 export function* observationsAfter(place: string | null, from: number): Work<ObservationsRead> {
   const observations: AccountObservation[] = [];
   const since = place === null ? from : 0;
@@ -156,36 +150,31 @@ export type PurgedTable = "events" | "deliveries" | "history";
 
 const purgedKey = (table: PurgedTable): string => `purged/${table}`;
 
-/**
- * The time (unix ms) before which retention may have deleted events, by receipt, deliveries, by settlement, and history. The
- * audit reports what is missing after it. Null: nothing was deleted.
- */
+/** Unix ms: by receipt of events, by settlement of deliveries. Null: nothing was deleted. */
 export const purgedBefore = (table: PurgedTable): Work<number | null> => value<number>(purgedKey(table));
 
-/** Notes it in the transaction that deletes. It only grows: a clock that is set back brings nothing back. */
+/** It only grows: a clock that is set back brings nothing back. */
 export function* notePurged(table: PurgedTable, before: number): Work<void> {
   const known = yield* value<number>(purgedKey(table), "update");
   if (known === null || known < before) yield* put(purgedKey(table), before);
 }
 
-/** In a store that is a copy, for as long as it is kept. */
 export interface Copy {
   readonly id: string;
   readonly from: string;
   readonly startedAt: number;
   readonly finishedAt: number | null;
-  /** The greatest seq of its events; absent until it is finished. */
+  /** Absent until it is finished. */
   readonly lastEvent?: number;
 }
 
 export const copyKey = "store/copy";
 
-/** The greatest seq of the events that were copied here; 0: none was. */
 export function* lastCopied(): Work<number> {
   return (yield* value<Copy>(copyKey))?.lastEvent ?? 0;
 }
 
-/** How long the calls of a day stay: longer than a month, whose quota is computed from them. */
+/** Longer than a month, whose quota is computed from them. */
 const callsKeptMs = 62 * 86_400_000;
 
 interface CallCount extends DayCalls {
@@ -199,14 +188,12 @@ export interface DayCalls {
   readonly others: number;
 }
 
-/** A call to the service, dispatched at `at` (unix ms). */
+/** `at`: unix ms. */
 export interface RecentCall {
   readonly cap: "requests" | "messages";
   readonly priority: "send" | "interactive" | "poll";
   readonly at: number;
 }
-
-/* The calls to the service of each day, and single ones of the last minutes: rows of `state` under their times. */
 
 interface Sums {
   readonly [kind: string]: number;
@@ -220,7 +207,6 @@ const recentKeptMs = 180_000;
 const daysOf = (account: string): string => `calls/${account}/`;
 const recentOf = (account: string): string => `called/${account}/`;
 
-/** The days from `from` on, earliest first. */
 export function* serviceCalls(account: string, from: number): Work<readonly DayCalls[]> {
   const days = yield* list<Sums>(daysOf(account), timeName(from));
   return days.map(({ name, value: { polls, others } }) => ({ day: Number(name), polls, others }));
@@ -232,7 +218,6 @@ export function* addServiceCalls(counts: readonly CallCount[]): Work<void> {
   for (const { key, day, polls, others } of byKey) yield* addTo<Sums>(key, { polls, others }, day + callsKeptMs);
 }
 
-/** Earliest first. */
 export function* recentCalls(account: string, from: number): Work<readonly RecentCall[]> {
   const calls = yield* list<RecentCall>(recentOf(account), timeName(from));
   return calls.map(({ value }) => value);
@@ -245,7 +230,7 @@ export function* noteCall(account: string, call: RecentCall): Work<void> {
   yield* create(`${prefix}${timeName(call.at)}/${randomUUID()}`, call, call.at + recentKeptMs);
 }
 
-/** A signed request, and the id that its event gets unless the same bytes got one within the last `forMs`. */
+/** The same bytes get the same id within `forMs`. */
 export interface Naming {
   readonly request: string;
   readonly id: EventId;
@@ -258,7 +243,7 @@ type StateRow = RowOf<typeof state>;
 const own = look(state, ["key"], ["key", "value", "until"], { lock: "update" });
 const renamed = change(state, ["value", "until"], { count: ["version"] });
 
-/** The event ids of requests. Of two that name a request at once, one fails, and finds the other's name when it is repeated. */
+/** Of two that name a request at once, one fails, and is repeated. */
 export function* nameRequests(batch: readonly Naming[]): Work<readonly EventId[]> {
   const keys = [...new Set(batch.map(requestKey))].sort();
   const [rows] = yield* together([find(own, keys, (key) => [key])]);

@@ -2,28 +2,23 @@ import { state } from "../schema/tables.ts";
 import { ask, find, look, rows, type Work } from "../sql/ops.ts";
 import { raw, sql } from "../sql/sql.ts";
 
-/** Small shared values, each a row of JSON under its own key. */
 const ownState = look(state, ["key"], ["value"], { lock: "update" });
 const sharedState = look(state, ["key"], ["value"], { lock: "share" });
 const seenState = look(state, ["key"], ["value"]);
 
-/**
- * The values under some keys, null where there is none. `share` keeps others from changing them until the end of the
- * transaction, `update` from reading them with a lock. Sort the keys.
- */
+/** Null where there is none. `share` keeps others from changing the values, `update` from reading them with a lock. Sort the keys. */
 export function* values<S>(keys: readonly string[], lock: "share" | "update" | null = null): Work<(S | null)[]> {
   const rowsOf = lock === null ? seenState : lock === "share" ? sharedState : ownState;
   const found = yield* ask(find(rowsOf, keys, (key) => [key]));
   return found.map((row) => (row === undefined ? null : (JSON.parse(row.value) as S)));
 }
 
-/** The value under one key, null where there is none. */
 export function* value<S>(key: string, lock: "share" | "update" | null = null): Work<S | null> {
   const [found = null] = yield* values<S>([key], lock);
   return found;
 }
 
-/** Stores a value, or removes it with null. `until`: unix ms after which it may go. */
+/** Null removes it. `until`: unix ms after which it may go. */
 export function* put(key: string, value: unknown, until: number | null = null): Work<void> {
   if (value === null) {
     yield* rows(sql`DELETE FROM state WHERE key = ${key}`);
@@ -35,20 +30,18 @@ export function* put(key: string, value: unknown, until: number | null = null): 
   );
 }
 
-/** Removes a value and returns it; null: there was none. */
 export function* take<S>(key: string): Work<S | null> {
   const [removed] = yield* rows(sql<{ readonly value: string }>`DELETE FROM state WHERE key = ${key} RETURNING value`);
   return removed === undefined ? null : (JSON.parse(removed.value) as S);
 }
 
-/** Stores the first value under a key. Of two that do it at once, one fails, and its transaction is repeated. */
+/** Of two that do it at once, one fails, and its transaction is repeated. */
 export function* create(key: string, value: unknown, until: number | null = null): Work<void> {
   yield* rows(sql`INSERT INTO state (key, value, version, until) VALUES (${key}, ${JSON.stringify(value)}, 1, ${until})`);
 }
 
-/** The values whose keys begin with `prefix`, which ends in a slash, in the order of the keys. The first may have the name `from`. */
+/** `prefix` ends in a slash. The first may have the name `from`. */
 export function* list<S>(prefix: string, from = ""): Work<{ readonly name: string; readonly value: S }[]> {
-  // The character after the slash.
   const end = `${prefix.slice(0, -1)}0`;
   const found = yield* rows(
     sql<{
@@ -67,7 +60,7 @@ export function* readNow(): Work<number> {
   return found?.now ?? 0;
 }
 
-/** Takes or renews what one holder at a time may have, for `forMs`. False: another holds it. */
+/** False: another holds it. */
 export function* hold(key: string, holder: string, forMs: number): Work<boolean> {
   const held = yield* rows(
     sql`INSERT INTO state (key, value, version, until) VALUES (${key}, ${JSON.stringify(holder)}, 1, ${databaseNow} + ${forMs})
@@ -81,7 +74,6 @@ export function* isHeld(key: string): Work<boolean> {
   return (yield* rows(sql`SELECT 1 FROM state s WHERE s.key = ${key} AND s.until > ${databaseNow}`)).length > 0;
 }
 
-/** Sums of numbers under a key. Of two that begin one at once, one fails, and its transaction is repeated. */
 export function* addTo<S extends Readonly<Record<string, number>>>(key: string, more: S, until: number): Work<void> {
   const [known = null] = yield* values<S>([key], "update");
   if (known === null) yield* create(key, more, until);
@@ -91,5 +83,5 @@ export function* addTo<S extends Readonly<Record<string, number>>>(key: string, 
   }
 }
 
-/** A time in unix ms as a name, or the begin of one. Its order as text is that of time. */
+/** Its order as text is that of time. */
 export const timeName = (at: number): string => String(Math.max(0, at)).padStart(15, "0");

@@ -10,7 +10,7 @@ export type SubjectRow = RowOf<typeof subjects>;
 /** The key of a message: 16 bytes of the SHA-256 of its wamid. */
 export const keyOf = (wamid: string): Buffer => hash("sha256", wamid, "buffer").subarray(0, 16);
 
-/** The key of a run, which may have the name of a message. It begins with the number of the masked id, too. */
+/** A run may have the name of a message. */
 export function keyOfRun(runId: string): Buffer {
   const digest = hash("sha256", runId, "buffer");
   return Buffer.concat([digest.subarray(0, 6), digest.subarray(16, 26)]);
@@ -22,10 +22,9 @@ export function byKey([a, account]: readonly [Buffer, string], [b, other]: reado
 }
 
 const keyOfSeq = look(subjects, ["seq"], ["key", "account"]);
-/** As stored now, and locked until the end of the transaction. */
 export const ownSubject = look(subjects, ["key", "account"], subjects.names as (keyof SubjectRow)[], { lock: "update" });
 
-/** Locks subjects by their seqs. Returns their rows; those that are gone are left out. */
+/** In one order. Those that are gone are left out. */
 export function* lockSubjects(seqs: readonly number[]): Work<ReadonlyMap<number, SubjectRow>> {
   const distinct = [...new Set(seqs)];
   const known = yield* ask(find(keyOfSeq, distinct, (seq) => [seq]));
@@ -36,7 +35,6 @@ export function* lockSubjects(seqs: readonly number[]): Work<ReadonlyMap<number,
 
 const seenSubject = look(subjects, ["seq"], subjects.names as (keyof SubjectRow)[]);
 
-/** Subjects by their seqs, without a lock. */
 export function* findSubjects(seqs: readonly number[]): Work<ReadonlyMap<number, SubjectRow>> {
   const distinct = [...new Set(seqs)];
   const rows = yield* ask(find(seenSubject, distinct, (seq) => [seq]));
@@ -69,7 +67,6 @@ export function newSubject({ seq, type, account, key, name }: Pick<SubjectRow, "
   };
 }
 
-/** Those that a status changes. */
 export const movedColumns = ["status", "flag", "error", "times", "updated_at"] as const;
 
 export function moveTo(
@@ -90,7 +87,6 @@ export function stateOfRow({ status, error, times }: Pick<SubjectRow, "status" |
   return status === null && error === null && times === "{}" ? unobserved : { status, error, times: JSON.parse(times) };
 }
 
-/** What registration recorded, as far as routes see it. */
 export function factsOfRow({
   type,
   registered_at,
@@ -103,7 +99,6 @@ export function factsOfRow({
 
 const seenState = look(subjects, ["key", "account"], ["status", "error", "times"]);
 
-/** Null: unknown message. */
 export function* messageState(account: string, wamid: string): Work<MessageState | null> {
   const [row] = yield* ask(find(seenState, [[keyOf(wamid), account]]));
   return row === undefined ? null : (stateOfRow(row) as MessageState);
