@@ -38,7 +38,7 @@ interface OpenParts {
   readonly clock?: Clock | undefined;
 }
 
-/** With those for reads and the watch, a process has ten at most. */
+/** Connections for commands. With those for reads and the watch, a process has ten at most. */
 const most = { receive: 2, work: 2 };
 
 export type PostgresStore = Awaited<ReturnType<typeof openPostgresStore>>;

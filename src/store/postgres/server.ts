@@ -152,7 +152,6 @@ export interface Presence {
   readonly since: number;
 }
 
-/** A process counts as dead or cut off after `presentWithinMs` of silence. */
 export const presentEveryMs = 2_000;
 const silentAfterMs = 10_000;
 const forgottenAfterMs = 3_600_000;

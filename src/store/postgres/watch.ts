@@ -3,7 +3,7 @@ import type { Clock } from "../../model/clock.ts";
 import { StoreRefused, StoreUnavailable } from "../port.ts";
 import { codeOf, connect, type PostgresSettings, type Session, unavailable } from "./connect.ts";
 
-/** The growing wait while it does not answer has the two bounds. */
+/** While the database answers, and the bounds of the growing wait while it does not. */
 const everyMs = { up: 500, first: 100, longest: 2_000 };
 
 interface WatchParts {
