@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { onResponseHookHandler } from "fastify";
 import type { BadTokenHook, RevealedHook } from "../control/auth.ts";
-import type { FailedStage, LaneHooks } from "../deliver/hooks.ts";
+import type { FailedStage, LaneHooks } from "../deliver/decide.ts";
 import { maskText } from "../model/mask.ts";
 import type { Health } from "../observe/health.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";

@@ -1,6 +1,6 @@
 import { SpanKind } from "@opentelemetry/api";
 import type { SendCaller, SendingPort } from "../control/sending.ts";
-import type { LaneHooks } from "../deliver/hooks.ts";
+import type { LaneHooks } from "../deliver/decide.ts";
 import type { PassTally } from "../hydrate/pass.ts";
 import { RelayError } from "../model/errors.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";

@@ -2,12 +2,11 @@ import { type Clock, pause } from "../model/clock.ts";
 import type { Settlement, StoredDelivery } from "../model/delivery.ts";
 import { maskText } from "../model/mask.ts";
 import { compose, composeOriginal } from "./compose.ts";
-import { type Decision, decide, type SettlingDecision, settledBy } from "./decide.ts";
+import { type AttemptReport, type Decision, decide, type LaneHooks, type SettlingDecision, settledBy } from "./decide.ts";
 import type { AttemptOutcome, OutgoingDelivery } from "./destinations/destination.ts";
-import type { Health } from "./health.ts";
-import type { AttemptReport, LaneHooks } from "./hooks.ts";
+import type { DestinationSession, Health } from "./health.ts";
+
 import type { ReadyQueue } from "./ready-queue.ts";
-import type { DestinationSession } from "./session.ts";
 
 /** Wait after a failed read or write of the store. */
 export const storeRetryMs = 500;

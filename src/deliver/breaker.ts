@@ -17,38 +17,19 @@ import type { CommonSettings } from "./settings.ts";
  * Neutral changes nothing else. There is no timer: each call checks the time.
  */
 
-/** When the time of an open breaker ends, and how long it is. All times here are steady ms (`model/clock.ts`). */
+/** When the time of an open breaker ends (steady ms), and how long it is. */
 interface Opened {
   readonly until: number;
   readonly pause: number;
 }
 
-/** The circuit breaker of one destination. While it is open, no attempts are spent. */
-export interface Breaker {
-  state(): BreakerState;
-  /**
-   * True when an attempt may start now. Half-open allows one attempt (the probe) until `record`. Call it after all other
-   * checks, and call `record` for every true it returned (`"neutral"` when nothing was sent).
-   */
-  mayStart(): boolean;
-  /** True when half-open with the probe in flight: `mayStart` would return false. */
-  waitsForProbe(): boolean;
-  /** Until when no attempt starts; null unless open. */
-  openUntil(): number | null;
-  /** Until when it opened, and for how long; null while closed. */
-  opened(): Opened | null;
-  /** Records the outcome of an attempt that `mayStart` allowed. */
-  record(ok: boolean | "neutral"): void;
-  /** The destination asked (429) for a pause. Leaves the state as it is. */
-  pause(until: number): void;
-  /** The end of the latest `pause`; 0 when there was none. */
-  pausedUntil(): number;
-  /** An operator wants an attempt now: ends the pause, and an open breaker is half-open. True when there was either. */
-  tryNow(): boolean;
-}
+export type Breaker = ReturnType<typeof createBreaker>;
 
-/** A breaker. `opened`: it was open before; else it is closed. */
-export function createBreaker(settings: CommonSettings["breaker"], time: () => number, opened: Opened | null = null): Breaker {
+/**
+ * The circuit breaker of one destination. While it is open, no attempts are spent. All times are steady ms
+ * (`model/clock.ts`). `opened`: it was open before; else it is closed.
+ */
+export function createBreaker(settings: CommonSettings["breaker"], time: () => number, opened: Opened | null = null) {
   let current: BreakerState = opened === null ? "closed" : "open";
   let failures = 0;
   let pause = opened?.pause ?? settings.pause;
@@ -71,16 +52,24 @@ export function createBreaker(settings: CommonSettings["breaker"], time: () => n
 
   return {
     state,
-    mayStart() {
+    /**
+     * True when an attempt may start now. Half-open allows one attempt (the probe) until `record`. Call it after all other
+     * checks, and call `record` for every true it returned (`"neutral"` when nothing was sent).
+     */
+    mayStart(): boolean {
       if (state() === "closed") return true;
       if (current === "open" || probeOut) return false;
       probeOut = true;
       return true;
     },
-    waitsForProbe: () => state() === "half-open" && probeOut,
-    openUntil: () => (state() === "open" ? until : null),
-    opened: () => (state() === "closed" ? null : { until, pause }),
-    record(ok) {
+    /** True when half-open with the probe in flight: `mayStart` would return false. */
+    waitsForProbe: (): boolean => state() === "half-open" && probeOut,
+    /** Until when no attempt starts; null unless open. */
+    openUntil: (): number | null => (state() === "open" ? until : null),
+    /** Null while closed. */
+    opened: (): Opened | null => (state() === "closed" ? null : { until, pause }),
+    /** Records the outcome of an attempt that `mayStart` allowed. */
+    record(ok: boolean | "neutral"): void {
       const now = state();
       if (now === "open") return;
       if (ok === "neutral") {
@@ -96,11 +85,14 @@ export function createBreaker(settings: CommonSettings["breaker"], time: () => n
         if (failures >= settings.failures) move("open");
       }
     },
-    pause(at) {
+    /** The destination asked (429) for a pause. Leaves the state as it is. */
+    pause(at: number): void {
       pausedUntil = Math.max(pausedUntil, at);
     },
-    pausedUntil: () => pausedUntil,
-    tryNow() {
+    /** The end of the latest pause; 0 when there was none. */
+    pausedUntil: (): number => pausedUntil,
+    /** An operator wants an attempt now: ends the pause, and an open breaker is half-open. True when there was either. */
+    tryNow(): boolean {
       const waits = pausedUntil > time() || state() === "open";
       pausedUntil = 0;
       if (current === "open") move("half-open");
@@ -120,4 +112,39 @@ export function breakerVerdict(result: AttemptResult): boolean | "neutral" {
   const { status } = result;
   if (status >= 200 && status < 300) return true;
   return status >= 400 && status < 500 && status !== 408 && status !== 429 ? "neutral" : false;
+}
+
+/**
+ * Seconds worth of tokens that may be saved up. A full second would allow twice the rate within a window of the
+ * downstream's, and much less cannot sustain a high rate with timers of whole milliseconds.
+ */
+const savedSeconds = 0.1;
+
+export type TokenBucket = ReturnType<typeof createTokenBucket>;
+
+/**
+ * Lets `perSecond` attempts a second start: within any w seconds at most `perSecond * w + max(1,
+ * perSecond / 10)`. `time` gives steady ms. `isEmpty`: another process may have used up the tokens.
+ */
+export function createTokenBucket(perSecond: number, time: () => number, isEmpty = false) {
+  const interval = 1000 / perSecond;
+  const saved = Math.max(1, perSecond * savedSeconds) * interval;
+  // Times are relative to `origin`: for large numbers, sums of fractions drift.
+  const origin = time();
+  // The generic cell rate algorithm: one number, the time at which the bucket will be full again.
+  let fullAt = isEmpty ? saved : 0;
+
+  const next = (): number => Math.ceil(fullAt + interval - saved);
+
+  return {
+    /** Takes a token if there is one. */
+    take(): boolean {
+      const now = time() - origin;
+      if (next() > now) return false;
+      fullAt = Math.max(fullAt, now) + interval;
+      return true;
+    },
+    /** Steady ms at which `take` succeeds next; now or earlier when it succeeds at once. */
+    nextAt: () => origin + next(),
+  };
 }

@@ -1,4 +1,6 @@
-import { type AttemptResult, isOutage, type Settled, type UrlResult } from "../model/delivery.ts";
+import type { BreakerState } from "../model/breaker.ts";
+import { type AttemptResult, isOutage, type Settled, type StoredDelivery, type UrlResult } from "../model/delivery.ts";
+import type { AttemptOutcome, OutgoingDelivery } from "./destinations/destination.ts";
 import type { RetrySettings } from "./settings.ts";
 
 /**
@@ -81,3 +83,26 @@ function spread(wait: number, jitter: number, random: () => number): number {
 function lastResult(result: UrlResult): string {
   return result.kind === "answered" ? `the last was answered ${result.status}` : `the last failed (${result.error})`;
 }
+
+export interface AttemptReport {
+  readonly delivery: StoredDelivery;
+  readonly outgoing: OutgoingDelivery;
+  readonly outcome: AttemptOutcome;
+  readonly decision: Decision;
+}
+
+export interface LaneHooks {
+  /** May add to a delivery before it is sent. Must not throw. */
+  composed?(delivery: StoredDelivery, outgoing: OutgoingDelivery): OutgoingDelivery;
+  attempted(report: AttemptReport): void;
+  breakerMoved(route: string, state: BreakerState): void;
+  stopped(route: string, reason: string): void;
+  /** The destination asked for a pause until `until`, unix ms. */
+  paused(route: string, until: number): void;
+  storeFailed(route: string, error: unknown): void;
+  /** The relay itself failed on this delivery. Others go on. */
+  failed(delivery: StoredDelivery, stage: FailedStage, error: unknown): void;
+}
+
+/** Where the relay failed on a delivery. */
+export type FailedStage = "compose" | "send" | "report" | "settle";

@@ -1,10 +1,55 @@
 import type { BreakerState, Failing, Slow } from "../model/breaker.ts";
+import { type Clock, createSteadyTime, type SteadyTime } from "../model/clock.ts";
 import type { AttemptResult, OpenNote, RouteNotes, Settlement } from "../model/delivery.ts";
-import { breakerVerdict } from "./breaker.ts";
-import { type Decision, pauseOf } from "./decide.ts";
-import type { AttemptReport, LaneHooks } from "./hooks.ts";
-import { type DestinationSession, openSession, type SessionParts } from "./session.ts";
-import { breakerName, type LaneSettings } from "./settings.ts";
+import { type Breaker, breakerVerdict, createBreaker, createTokenBucket, type TokenBucket } from "./breaker.ts";
+import { type AttemptReport, type Decision, type LaneHooks, pauseOf } from "./decide.ts";
+import type { Destination } from "./destinations/destination.ts";
+import { breakerName, type DestinationSettings, type LaneSettings, rateOf } from "./settings.ts";
+
+export interface SessionParts {
+  readonly clock: Clock;
+  readonly connect: (to: DestinationSettings) => Destination;
+  /** Another process may have delivered the route a moment ago, so its rate begins without tokens. */
+  readonly takesOver?: boolean;
+}
+
+/** A destination with the settings it was made from. */
+export interface DestinationSession {
+  readonly settings: LaneSettings;
+  readonly destination: Destination;
+  /** Of breaker and bucket. */
+  readonly time: SteadyTime;
+  readonly breaker: Breaker;
+  readonly bucket: TokenBucket | null;
+  /** Starts per second, of this shard. */
+  readonly rate: number | undefined;
+  /** The last breaker state that was reported. */
+  seen: BreakerState;
+}
+
+function openSession(settings: LaneSettings, parts: SessionParts, notes: RouteNotes): DestinationSession {
+  const { clock, connect, takesOver } = parts;
+  const rate = rateOf(settings);
+  const time = createSteadyTime(clock);
+  const breaker = breakerFrom(notes, settings, clock.now(), time.now);
+  const bucket = rate === undefined ? null : createTokenBucket(rate, time.now, takesOver);
+  return { settings, destination: connect(settings.to), time, breaker, bucket, rate, seen: breaker.state() };
+}
+
+/** Changed settings begin with a closed breaker and without a pause. `now` in unix ms. */
+function breakerFrom({ pause, opened }: RouteNotes, settings: LaneSettings, now: number, time: () => number): Breaker {
+  const name = breakerName(settings);
+  // No longer than a whole pause: the clock was set back since.
+  const left = opened?.breaker === name ? { until: time() + Math.min(opened.until - now, opened.pause), pause: opened.pause } : null;
+  const breaker = createBreaker(settings.to.breaker, time, left);
+  if (pause?.breaker === name) breaker.pause(time() + pausedUntil(pause.until, settings, now) - now);
+  return breaker;
+}
+
+/** When a stored pause ends. A longer one than the settings allow: the clock was set back. */
+export function pausedUntil(until: number, { to }: LaneSettings, now: number): number {
+  return Math.min(until, now + ("maxRetryAfter" in to ? to.maxRetryAfter : 0));
+}
 
 export interface HealthState {
   readonly breaker: BreakerState;

@@ -2,10 +2,10 @@ import type { QueuePlace, RouteNotes, StoredDelivery } from "../model/delivery.t
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { leaseName, wholeRoute } from "../model/route-lease.ts";
 import { type Attempts, createAttempts, longestWaitMs, storeRetryMs } from "./attempt.ts";
-import { createHealth, type Health, type HealthState } from "./health.ts";
-import type { LaneHooks } from "./hooks.ts";
+import type { LaneHooks } from "./decide.ts";
+import { createHealth, type Health, type HealthState, type SessionParts } from "./health.ts";
 import type { QueueOf, ReadyQueue } from "./ready-queue.ts";
-import type { SessionParts } from "./session.ts";
+
 import type { LaneSettings } from "./settings.ts";
 
 export interface LaneParts extends SessionParts {

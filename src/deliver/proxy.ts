@@ -4,9 +4,9 @@ import { keptResponseBytes, type ProxiedAnswer, proxyRoute, type Settlement, typ
 import { RelayError } from "../model/errors.ts";
 import type { ReceivedEvent } from "../model/event.ts";
 import { compose } from "./compose.ts";
+import type { LaneHooks } from "./decide.ts";
 import type { OutgoingDelivery } from "./destinations/destination.ts";
 import type { UrlDestination, UrlDestinationSettings, UrlOutcome } from "./destinations/url.ts";
-import type { LaneHooks } from "./hooks.ts";
 
 /** A source with `mode: proxy`. */
 export interface ProxiedSource {

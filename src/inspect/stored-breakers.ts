@@ -1,4 +1,4 @@
-import { pausedUntil } from "../deliver/session.ts";
+import { pausedUntil } from "../deliver/health.ts";
 import { breakerName, type LaneSettings } from "../deliver/settings.ts";
 import type { BreakerView } from "../model/breaker.ts";
 import type { RouteNotes } from "../model/delivery.ts";

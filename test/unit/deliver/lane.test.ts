@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import type { LaneHooks } from "../../../src/deliver/decide.ts";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
-import type { LaneHooks } from "../../../src/deliver/hooks.ts";
 import { createLane, noNotes } from "../../../src/deliver/lane.ts";
 import { createReadyQueue, type DeliveryStore, type QueueOf } from "../../../src/deliver/ready-queue.ts";
 import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/settings.ts";
