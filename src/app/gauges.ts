@@ -6,8 +6,8 @@ import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention } from "../model/overview.ts";
 import type { Gauges, ServiceGauges } from "../observe/gauges.ts";
 import { type CallCap, callPriorities } from "../service/admission.ts";
-import { stopReasons } from "../service/limits/account.ts";
 import type { LimiterState } from "../service/limits/limiter.ts";
+import { stopReasons } from "../service/limits/stops.ts";
 import type { RouteBacklog } from "../store/views.ts";
 
 interface GaugeParts {

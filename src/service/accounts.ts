@@ -4,9 +4,9 @@ import type { Clock } from "../model/clock.ts";
 import type { Secret } from "../model/secret.ts";
 import { type TlsSettings, tlsKey } from "../net/tls.ts";
 import { createServiceClient, type ServiceClient } from "./client.ts";
-import { type QuotaReason, type StopReason, stopReasons } from "./limits/account.ts";
 import type { LimiterState } from "./limits/limiter.ts";
 import { type Allowance, createLimiter, type DispatchedCall, type Limiter, type LimiterHooks } from "./limits/limiter.ts";
+import { type QuotaReason, type StopReason, stopReasons } from "./limits/stops.ts";
 import type { Plan } from "./settings.ts";
 
 /** An account of the settings. Without base URL and key, the service is not called for it. */

@@ -1,28 +1,17 @@
-import {
-  type BudgetAnswer,
-  type BudgetRequest,
-  type Budgets,
-  type Limits,
-  limitsFrom,
-  type SlotKind,
-  type StoredStop,
-  slotKinds,
-} from "../../model/budget.ts";
+import { type BudgetAnswer, type Budgets, type Limits, limitsFrom, type SlotKind, type StoredStop, slotKinds } from "../../model/budget.ts";
 import type { Clock, SteadyTime } from "../../model/clock.ts";
 import { uuidv7 } from "../../model/ids.ts";
 import type { CallCap } from "../admission.ts";
-import { type AccountState, createAccountState, holdToPlan, type QuotaReason, type QuotaStop, quotaReasons } from "./account.ts";
 import type { Caps } from "./caps.ts";
-import { type CallKind, callKinds, createSlots, limitsOf, type Slots, slotKindsOf } from "./slots.ts";
+import { type CallKind, callKinds, createAlarm, createSlots, limitsOf, type Slots, slotKindsOf } from "./slots.ts";
+import { type QuotaReason, quotaReasons, type Stops } from "./stops.ts";
 
-/** Slots and knowledge of an account: all of them, or a process's part. */
+/** Slots of an account: all of them, or a process's part. */
 export interface AccountPart {
   readonly slots: Slots;
-  /** What the service's answers have shown. */
-  readonly state: AccountState;
   /** The number of the call dispatched last. */
   newest(): number;
-  /** Call it after a change of the state. */
+  /** Call it after a change of the stops. */
   learned(): void;
   /** False: no slots are available now, and calls must not wait for any. */
   isKnown(): boolean;
@@ -41,6 +30,7 @@ interface InFlight {
 }
 
 interface BudgetParts {
+  readonly stops: Pick<Stops, "shared" | "adopt">;
   readonly budgets: Budgets;
   readonly clock: Clock;
   readonly time: SteadyTime;
@@ -90,39 +80,61 @@ const least = (a: Limits, b: Limits): Limits => limitsFrom((kind) => Math.min(a[
  * part is free only when its calls count no longer.
  */
 export function createBudgetedAccount(parts: BudgetParts): AccountPart {
-  const { budgets, clock, time, graceMs, tookMs, plan, waiting, changed, lost } = parts;
+  const { stops, budgets, clock, time, graceMs, tookMs, plan, waiting, changed, lost } = parts;
   const process = uuidv7(clock.now());
   const slots = createSlots(noLimits, graceMs);
-  const state = createAccountState(plan());
-  const news = createStopNews({ state, plan, clock, time });
+  const stopsNow = (): string[] => quotaReasons.map((reason) => JSON.stringify(stops.shared(reason)));
+  /** The stops that are stored, or will be with the next step. */
+  let noted = stopsNow();
+  const alarm = createAlarm(clock, time, () => void step());
   let caps = parts.caps;
   let limits = noLimits;
   let othersUsed = noLimits;
   let version = 0;
+  let news = new Map<QuotaReason, StoredStop | null>();
   /** Steady ms. */
   let trustedUntil = Number.NEGATIVE_INFINITY;
   let lookedAt = Number.NEGATIVE_INFINITY;
   let knownFrom = Number.NEGATIVE_INFINITY;
   let askFrom = Number.NEGATIVE_INFINITY;
+  let running: Promise<boolean> = Promise.resolve(true);
+  let next: Promise<boolean> | null = null;
+  let isStepping = false;
   let isClosed = false;
-  const steps = createSteps(clock, time, stepOnce);
 
+  /** How many calls wait for slots of each kind. */
+  const waits = (): Limits =>
+    limitsFrom((kind) => callKinds.reduce((sum, one) => sum + (slotKindsOf(one).includes(kind) ? waiting(one) : 0), 0));
   const isTrusted = (): boolean => time.now() < trustedUntil;
   const capLimits = (): Limits => ({ ...limitsOf(caps), ...atOnce });
   const applyLimits = (): void => slots.setLimits(isTrusted() ? least(limits, capLimits()) : noLimits, time.now());
 
-  async function stepOnce(): Promise<() => boolean> {
+  /** A step that includes all changes of this turn of the event loop. One runs at a time. False: it failed. */
+  function step(): Promise<boolean> {
+    next ??= running.then(() => {
+      next = null;
+      isStepping = true;
+      running = stepOnce();
+      return running;
+    });
+    return next;
+  }
+
+  async function stepOnce(): Promise<boolean> {
+    alarm.cancel();
     const at = time.now();
     const used = slots.used(at);
     const total = capLimits();
-    const demand = isClosed ? { need: noLimits, want: noLimits } : demandOf({ used, total, limits, waiting, inFlight: parts.inFlight() });
+    const demand = isClosed ? { need: noLimits, want: noLimits } : demandOf({ used, total, limits, waits: waits(), ...parts.inFlight() });
     const spare = (cap: number, n: number) => (n > 0 ? Math.ceil(cap / 10) : 0);
     const keep = limitsFrom((kind) => Math.max(used[kind], Math.min(limits[kind], used[kind] + spare(total[kind], demand.need[kind]))));
     limits = isTrusted() && !isClosed ? least(limits, keep) : noLimits;
     applyLimits();
-    const sent = news.take();
+    const sent = news;
+    news = new Map();
+    let answer: BudgetAnswer;
     try {
-      const answer = await budgets.step({
+      answer = await budgets.step({
         process,
         caps: total,
         used,
@@ -131,44 +143,65 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
         leaseMs: isClosed ? 0 : leaseMs,
         countsMs: (isClosed ? 0 : tookMs) + graceMs + windowMs,
         version,
-        news: sent,
+        news: sent.size === 0 ? null : { plan: plan(), stops: Object.fromEntries(sent) },
       });
-      return () => apply(answer, demand.need, at);
     } catch {
-      return () => {
-        news.putBack(sent);
-        knownFrom = time.now() + retryMs;
-        applyLimits();
-        if (!isTrusted()) lost();
-        if (isBusy()) steps.at(knownFrom);
-        return false;
-      };
+      isStepping = false;
+      news = new Map([...sent, ...news]);
+      knownFrom = time.now() + retryMs;
+      applyLimits();
+      if (!isTrusted()) lost();
+      if (isBusy()) later(knownFrom);
+      return false;
     }
-  }
-
-  function apply(answer: BudgetAnswer, need: Limits, at: number): true {
-    const wasMet = slotKinds.every((kind) => answer.limits[kind] >= need[kind]);
+    isStepping = false;
+    const wasMet = slotKinds.every((kind) => answer.limits[kind] >= demand.need[kind]);
     limits = answer.limits;
     othersUsed = answer.othersUsed;
     lookedAt = time.now();
     trustedUntil = isClosed ? Number.NEGATIVE_INFINITY : at + trustedMs;
     askFrom = lookedAt + (wasMet ? askAgainMs.met : askAgainMs.unmet);
     version = answer.version;
-    if (answer.stops?.plan === plan()) news.adopt(answer.stops.stops);
+    if (answer.stops?.plan === plan()) adopt(answer.stops.stops);
     applyLimits();
     changed();
-    if (isBusy()) steps.at(lookedAt + beatMs);
+    if (isBusy()) later(lookedAt + beatMs);
     return true;
   }
 
   const isBusy = (): boolean =>
-    !isClosed && (news.isAny() || slotKinds.some((kind) => limits[kind] > 0) || callKinds.some((kind) => waiting(kind) > 0));
+    !isClosed && (news.size > 0 || slotKinds.some((kind) => limits[kind] > 0) || callKinds.some((kind) => waiting(kind) > 0));
 
   function ask(): void {
     // The answer of a step triggers the next look.
-    if (steps.isWaiting() || steps.isRunning()) return;
-    if (time.now() < askFrom) steps.at(askFrom);
-    else if (time.now() >= knownFrom) void steps.run();
+    if (next !== null || isStepping) return;
+    if (time.now() < askFrom) later(askFrom);
+    else if (time.now() >= knownFrom) void step();
+  }
+
+  function later(at: number): void {
+    if (!isClosed) alarm.set(at);
+  }
+
+  /** Takes over the stops that are stored, where this process has no news of them. */
+  function adopt(stored: Readonly<Record<string, StoredStop>>): void {
+    for (const reason of quotaReasons) {
+      if (news.has(reason)) continue;
+      const stop = stored[reason] ?? null;
+      stops.adopt(reason, stop && { ...stop, until: stop.until - clock.now() + time.now() });
+    }
+    noted = stopsNow();
+  }
+
+  function learned(): void {
+    const now = stopsNow();
+    for (const [place, reason] of quotaReasons.entries()) {
+      if (noted[place] === now[place]) continue;
+      const stop = stops.shared(reason);
+      news.set(reason, stop && { ...stop, until: time.toUnix(stop.until) });
+    }
+    noted = now;
+    if (news.size > 0) void step();
   }
 
   return {
@@ -190,84 +223,36 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
       used: (cap: CallCap, now) => slots.used(now)[cap] + othersUsed[cap],
       limit: (cap: CallCap) => caps[cap],
     },
-    state,
     newest: slots.newest,
-    learned() {
-      if (news.learned()) void steps.run();
-    },
+    learned,
     isKnown: () => isTrusted() || time.now() >= knownFrom,
     refresh() {
-      if (!steps.isWaiting() && time.now() - lookedAt >= freshMs && time.now() >= knownFrom) void steps.run();
+      if (next === null && time.now() - lookedAt >= freshMs && time.now() >= knownFrom) void step();
     },
-    stored: steps.run,
+    stored: step,
     close() {
       isClosed = true;
-      steps.close();
-      if (lookedAt > Number.NEGATIVE_INFINITY) void steps.run();
+      alarm.cancel();
+      if (lookedAt > Number.NEGATIVE_INFINITY) void step();
     },
   };
 }
 
-/** Runs `stepOnce`, one at a time, and then what it resolves with. It must not reject. */
-function createSteps(clock: Clock, time: SteadyTime, stepOnce: () => Promise<() => boolean>) {
-  let running: Promise<boolean> = Promise.resolve(true);
-  let next: Promise<boolean> | null = null;
-  let isRunning = false;
-  let isClosed = false;
-  let timer: { readonly at: number; readonly cancel: () => void } | null = null;
-
-  function cancel(): void {
-    timer?.cancel();
-    timer = null;
-  }
-
-  async function begin(): Promise<boolean> {
-    next = null;
-    isRunning = true;
-    cancel();
-    const apply = await stepOnce();
-    isRunning = false;
-    return apply();
-  }
-
-  /** A step that includes all changes of this turn of the event loop. False: it failed. */
-  function run(): Promise<boolean> {
-    next ??= running.then(() => {
-      running = begin();
-      return running;
-    });
-    return next;
-  }
-
-  return {
-    run,
-    isWaiting: () => next !== null,
-    isRunning: () => isRunning,
-    /** The next step is due then (steady ms), unless one is due earlier. */
-    at(due: number): void {
-      if (isClosed || (timer !== null && timer.at <= due)) return;
-      cancel();
-      timer = { at: due, cancel: clock.after(Math.max(0, due - time.now()), () => void run()) };
-    },
-    close(): void {
-      isClosed = true;
-      cancel();
-    },
-  };
-}
-
-interface Demand {
+interface Demanding {
+  /** Slots that calls hold. */
   readonly used: Limits;
+  /** Of all processes. */
   readonly total: Limits;
-  /** The part that this process has. */
+  /** Of this process. */
   readonly limits: Limits;
-  readonly waiting: (kind: CallKind) => number;
-  readonly inFlight: { readonly now: InFlight; readonly most: InFlight };
+  /** Calls that wait for slots. */
+  readonly waits: Limits;
+  readonly now: InFlight;
+  readonly most: InFlight;
 }
 
-/** What calls in flight, recent and waiting ones need; and with that much again, the process need not ask soon. */
-function demandOf({ used, total, limits, waiting, inFlight: { now, most } }: Demand): { need: Limits; want: Limits } {
-  const waits = limitsFrom((kind) => callKinds.reduce((sum, one) => sum + (slotKindsOf(one).includes(kind) ? waiting(one) : 0), 0));
+/** What calls in flight, recent and waiting ones need; and with that much again, it need not ask soon. */
+function demandOf({ used, total, limits, waits, now, most }: Demanding): { readonly need: Limits; readonly want: Limits } {
   const busy = limitsFrom((kind) => used[kind] + waits[kind]);
   const more = (n: number, cap: number): number => (n === 0 ? 0 : Math.min(cap, 2 * n + Math.ceil(cap / 20)));
   const interactive = more(busy.interactive, total.interactive);
@@ -288,62 +273,3 @@ function demandOf({ used, total, limits, waiting, inFlight: { now, most } }: Dem
   const isShort = (kind: SlotKind): boolean => waits[kind] > 0 && (used[kind] >= limits[kind] || isPaced(kind));
   return { need: limitsFrom((kind) => (isShort(kind) ? Math.max(want[kind], needed[kind]) : needed[kind])), want };
 }
-
-interface NewsParts {
-  readonly state: AccountState;
-  readonly plan: () => string;
-  readonly clock: Clock;
-  readonly time: SteadyTime;
-}
-
-/** What this process learned of the stops of quotas, and has not stored yet. */
-function createStopNews({ state, plan, clock, time }: NewsParts) {
-  /** The stops that are stored, or will be with the next step. */
-  let noted = seen(state);
-  let news = new Map<QuotaReason, StoredStop | null>();
-
-  return {
-    isAny: () => news.size > 0,
-    /** Compares the state with what is noted. True: there are news. */
-    learned(): boolean {
-      const now = seen(state);
-      for (const [place, reason] of quotaReasons.entries()) {
-        if (noted[place] === now[place]) continue;
-        const stop = storedOf(state, reason);
-        news.set(reason, stop && { ...stop, until: time.toUnix(stop.until) });
-      }
-      noted = now;
-      return news.size > 0;
-    },
-    take(): BudgetRequest["news"] {
-      if (news.size === 0) return null;
-      const stops = Object.fromEntries(news);
-      news = new Map();
-      return { plan: plan(), stops };
-    },
-    /** They could not be stored. */
-    putBack(taken: BudgetRequest["news"]): void {
-      if (taken !== null) news = new Map([...(Object.entries(taken.stops) as [QuotaReason, StoredStop | null][]), ...news]);
-    },
-    /** Takes over the stops that are stored, where this process has no news of them. */
-    adopt(stored: Readonly<Record<string, StoredStop>>): void {
-      holdToPlan(state, plan());
-      for (const reason of quotaReasons) {
-        if (news.has(reason)) continue;
-        const stop = stored[reason];
-        const until = (at: number) => at - clock.now() + time.now();
-        state.quotas[reason] =
-          stop === undefined ? null : { ...stop, until: until(stop.until), probeUntil: state.quotas[reason]?.probeUntil ?? 0 };
-      }
-      noted = seen(state);
-    },
-  };
-}
-
-/** What others need to know of a stop. */
-function storedOf({ quotas }: AccountState, reason: QuotaReason): Pick<QuotaStop, "resource" | "renewsAt" | "until"> | null {
-  const stop = quotas[reason];
-  return stop && { resource: stop.resource, renewsAt: stop.renewsAt, until: stop.until };
-}
-
-const seen = (state: AccountState): string[] => quotaReasons.map((reason) => JSON.stringify(storedOf(state, reason)));

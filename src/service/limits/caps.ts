@@ -1,7 +1,7 @@
 import { growingWait } from "../../model/backoff.ts";
 import type { CallCap } from "../admission.ts";
 import type { Plan } from "../settings.ts";
-import { type AccountState, type EndedCall, type HoldState, keyOf } from "./account.ts";
+import type { EndedCall } from "./stops.ts";
 
 /** Calls per minute, by cap. */
 export type Caps = Readonly<Record<CallCap, number>>;
@@ -43,28 +43,6 @@ export function quotasOf({ requests, messages }: Caps): { readonly interactive: 
   return { interactive, poll: Math.max(1, Math.floor(interactive * (1 - leftToInteractive) + 1e-9)) };
 }
 
-/** Updates holds and the key's validity after a call. `newest`: the number of the call dispatched last. */
-export function learnCaps(
-  state: AccountState,
-  newest: number,
-  { call: { number }, outcome, now }: EndedCall,
-  cap: CallCap,
-  id: string,
-): void {
-  const key = keyOf(state, id);
-  if (outcome.type === "unauthenticated") key.isProven = false;
-  if (outcome.type === "answered") {
-    key.isProven = true;
-    capAnswered(state.holds.requests, number);
-    if (cap === "messages") capAnswered(state.holds.messages, number);
-  }
-  if (outcome.type !== "rate-limited") return;
-  key.isProven = true;
-  for (const held of outcome.cap === null ? (["requests", "messages"] as const) : [outcome.cap]) {
-    holdCap(state.holds[held], number, newest, now, outcome.retryAfterMs);
-  }
-}
-
 /** The wait without a header: caps are one-minute windows "released by themselves". */
 const minuteMs = 60_000;
 /** Longest wait that doubling leads to. */
@@ -74,25 +52,42 @@ const shortestMs = 1_000;
 const longestMs = 3_600_000;
 
 /**
- * A 429: the cap is used up although the relay kept to its share, because others use the account too. `call` is its number,
- * `newest` that of the call dispatched last; `retryAfterMs` null: no header. Times are steady ms.
- *
- * Holds the cap for as long as the header says, twice that at the next 429 in a row, and so on up to 5 minutes ("grow the
- * wait on repeated failures", messaging-service-api.md, "Responses at the limit"). Calls that were in flight when the hold
- * began neither extend the growth by a 429 nor end it by another answer.
+ * A 429 holds its cap: the cap is used up although the relay kept to its share, because others use the account too.
+ * For as long as the header says, twice that at the next 429 in a row, and so on up to 5 minutes ("grow the wait on
+ * repeated failures", messaging-service-api.md, "Responses at the limit"). Another answer ends the growth. Calls that were
+ * in flight when the hold began do neither. Times are steady ms.
  */
-function holdCap(hold: HoldState, call: number, newest: number, now: number, retryAfterMs: number | null): void {
-  const wait = Math.min(Math.max(retryAfterMs ?? minuteMs, shortestMs), longestMs);
-  if (call <= hold.since) {
-    hold.until = Math.max(hold.until, now + wait);
-    return;
+export function createHolds() {
+  /** `since`: the newest call when the hold began. */
+  const noHold = () => ({ until: 0, inARow: 0, since: -1 });
+  const holds = { requests: noHold(), messages: noHold() };
+
+  function hold(cap: CallCap, { number, now }: EndedCall, newest: number, retryAfterMs: number | null): void {
+    const held = holds[cap];
+    const wait = Math.min(Math.max(retryAfterMs ?? minuteMs, shortestMs), longestMs);
+    if (number <= held.since) {
+      held.until = Math.max(held.until, now + wait);
+      return;
+    }
+    held.until = now + Math.max(wait, growingWait(held.inARow + 1, wait, longestGrownMs));
+    held.inARow += 1;
+    held.since = newest;
   }
-  hold.until = now + Math.max(wait, growingWait(hold.inARow + 1, wait, longestGrownMs));
-  hold.inARow += 1;
-  hold.since = newest;
+
+  return {
+    /** No call of the cap is dispatched before. */
+    until: (cap: CallCap): number => holds[cap].until,
+    /** A call that counts against `cap` ended. `newest`: the number of the call dispatched last. */
+    learn(ended: EndedCall, cap: CallCap, newest: number): void {
+      const { outcome, number } = ended;
+      if (outcome.type === "answered") {
+        for (const counted of capsOf(cap)) if (number > holds[counted].since) holds[counted].inARow = 0;
+      } else if (outcome.type === "rate-limited") {
+        for (const held of outcome.cap === null ? capsOf("messages") : [outcome.cap]) hold(held, ended, newest, outcome.retryAfterMs);
+      }
+    },
+  };
 }
 
-/** Another answer: ends the growth if the call was dispatched after the hold began. */
-function capAnswered(hold: HoldState, call: number): void {
-  if (call > hold.since) hold.inARow = 0;
-}
+/** The caps that a call counts against. */
+const capsOf = (cap: CallCap): readonly CallCap[] => (cap === "messages" ? ["requests", "messages"] : ["requests"]);

@@ -1,26 +1,16 @@
 import type { Budgets } from "../../model/budget.ts";
 import { type Clock, createSteadyTime, type SteadyTime } from "../../model/clock.ts";
-import {
-  type Admission,
-  type CallCap,
-  type CallOperation,
-  type CallOutcome,
-  type CallPriority,
-  type CallRequest,
-  defaultConcurrency,
-  type Permit,
-} from "../admission.ts";
+import { type CallCap, type CallOutcome, type CallPriority, type CallRequest, defaultConcurrency, type Permit } from "../admission.ts";
 import { capsUnknown } from "../errors.ts";
 import type { Plan } from "../settings.ts";
-import { createAccountState, type Identity, keyOf, type QuotaReason, quotaReasons, type StopReason, stopReasons } from "./account.ts";
 import { type AccountPart, createBudgetedAccount } from "./budget.ts";
-import { type Caps, learnCaps, planCaps, planId, shareOf } from "./caps.ts";
-import { type CallKind, type CallQueue, createCallQueue, createSlots, limitsOf, type SlotEnd } from "./slots.ts";
-import { coveringReasons, createStops, type StopState, type Stops } from "./stops.ts";
+import { type Caps, createHolds, planCaps, planId, shareOf } from "./caps.ts";
+import { type CallKind, createCallQueue, createSlots, limitsOf, type SlotEnd } from "./slots.ts";
+import { createStops, type Probes, type QuotaReason, type StopReason, type StopState, stopReasons } from "./stops.ts";
 
 /** The account's caps, by plan or in numbers, and the relay's share of them (more than 0, at most 1). */
 export type Allowance = ({ readonly plan: Plan } | { readonly caps: Caps }) & { readonly share: number } & {
-  /** A fingerprint of the key. Processes with different keys may share an account. */
+  /** A fingerprint of the key. */
   readonly keyId?: string;
 };
 
@@ -72,18 +62,6 @@ export interface LimiterState {
   readonly resources: Readonly<Partial<Record<QuotaReason, string>>>;
 }
 
-export interface Limiter extends Admission {
-  state(): LimiterState;
-  /** For a changed plan: ends the stops of quotas. */
-  resume(): void;
-  /** The same for an operator: resolves with the ended stops once they are stored for all processes; rejects if they may not be. */
-  resumeByOrder(): Promise<readonly QuotaReason[]>;
-  /** New settings of the same account, perhaps with another key: as `resume`, and ends doubts about the key. Slots stay held. */
-  retune(allowance: Allowance): void;
-  /** Stops the timers. Call it when all calls have ended. */
-  close(): void;
-}
-
 /**
  * Calls in flight until an answer has shown that the key is valid: 20 calls with a wrong key within a minute block the
  * address. `atOnce` limits them later for the same reason: when a key is revoked, all calls in flight are bad calls.
@@ -92,6 +70,8 @@ const unprovenCalls = 5;
 
 /** The timeout of an earlier process's calls. Their end is unknown, so they count until a minute after that. */
 const othersTookMs = 10_000;
+
+export type Limiter = ReturnType<typeof createLimiter>;
 
 /**
  * Keeps an account's calls under its per-minute caps: those of one process, or of all that share them.
@@ -113,41 +93,37 @@ const othersTookMs = 10_000;
  *
  * O(1) amortized per call; idle while no calls wait.
  */
-export function createLimiter(options: LimiterOptions): Limiter {
-  const { clock, graceMs = 30_000, atOnce = defaultConcurrency, hooks = {}, budgets } = options;
+export function createLimiter(options: LimiterOptions) {
+  const { clock, graceMs = 30_000, atOnce = defaultConcurrency, budgets, hooks = {} } = options;
   const time = createSteadyTime(clock);
   let allowance: Allowance = options;
-  const identity = (): Identity => identityOf(allowance);
-  const inFlight = createInFlight(atOnce, () => keyOf(state, identity().key).isProven);
-  const caps = shareOf(capsOf(options), options.share);
+  const holds = createHolds();
+  const stops = createStops({ time, newest: () => account.newest() });
+  const inFlight = createInFlight(() => (stops.isKeyProven() ? atOnce : Math.min(atOnce, unprovenCalls)), atOnce);
+  const queue = createCallQueue({ clock, time, readyAt });
+  const own = { clock, time, graceMs, caps: shareOf(planOf(options), options.share) };
   const account: AccountPart =
     budgets === undefined
-      ? createOwnAccount({ clock, time, graceMs, caps, recent: options.recent ?? [] }, identity().plan)
+      ? ownAccount({ ...own, recent: options.recent ?? [] })
       : createBudgetedAccount({
+          ...own,
+          stops,
           budgets,
-          clock,
-          time,
-          graceMs,
           tookMs: othersTookMs,
-          caps,
-          plan: () => identity().plan,
-          waiting: ({ cap, priority }) => queue.waiting(cap, priority),
-          inFlight: inFlight.facts,
+          plan: () => planId(planOf(allowance)),
+          waiting: queue.waiting,
+          inFlight: inFlight.state,
           changed: applyLearned,
-          lost: () => line.turnAway("unknown"),
+          lost: () => queue.refuse("unknown"),
         });
-  const { slots, state, newest } = account;
-  const stops = createStops({ time, state, newest, identity });
-  const queue = createCallQueue({ clock, time, readyAt });
-  const line = createLine({ account, stops, queue, hooks, permitFor });
+  const { slots } = account;
   /** Stops as of the last check. */
   let inForce = stops.state();
 
   function readyAt(kind: CallKind, now: number): number {
     // Look again when a call ends.
-    if (inFlight.isFull(kind)) return Number.POSITIVE_INFINITY;
-    const { requests, messages } = state.holds;
-    const held = Math.max(requests.until, kind.cap === "messages" ? messages.until : 0);
+    if (!inFlight.hasRoom(kind)) return Number.POSITIVE_INFINITY;
+    const held = Math.max(holds.until("requests"), kind.cap === "messages" ? holds.until("messages") : 0);
     return held > now ? held : slots.readyAt(kind, now);
   }
 
@@ -155,11 +131,17 @@ export function createLimiter(options: LimiterOptions): Limiter {
   function applyLearned(): void {
     const before = inForce;
     inForce = stops.state();
-    for (const reason of stopReasons) if (inForce[reason] !== null && !wasInForce(reason, before, clock.now())) line.turnAway(reason);
+    for (const reason of stopReasons) if (inForce[reason] !== null && !wasInForce(reason, before)) queue.refuse(reason);
     queue.dispatch();
   }
 
-  function permitFor(call: CallRequest, probes: readonly StopReason[]): Permit {
+  /** A block ends by time alone, the other stops only by an answer or an operator. */
+  function wasInForce(reason: StopReason, before: StopState): boolean {
+    const until = before[reason];
+    return until !== null && (reason !== "blocked" || until > clock.now());
+  }
+
+  function permitFor(call: CallRequest, probes: Probes): Permit {
     const { cap, operation, priority } = call;
     hooks.dispatched?.({ cap, priority, at: clock.now() });
     inFlight.count(call, 1);
@@ -172,8 +154,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
         inFlight.count(call, -1);
         const now = time.now();
         slots.end(slot, now, endOf(outcome), outcome.type === "unauthenticated" || outcome.type === "blocked");
-        const ended = { call: { number: slot.number, probes }, operation, outcome, now, wallNow: clock.now() };
-        learnCaps(state, newest(), ended, cap, identity().key);
+        const ended = { number: slot.number, probes, operation, outcome, now, wallNow: clock.now() };
+        holds.learn(ended, cap, account.newest());
         const began = stops.learn(ended);
         account.learned();
         hooks.settled?.(call, outcome);
@@ -186,49 +168,91 @@ export function createLimiter(options: LimiterOptions): Limiter {
     };
   }
 
-  function resume(anotherKey: boolean): readonly QuotaReason[] {
-    const ended = stops.resume(anotherKey);
+  function restart(next: Allowance): readonly QuotaReason[] {
+    allowance = next;
+    slots.setCaps(shareOf(planOf(allowance), allowance.share));
+    const ended = stops.resume();
     account.learned();
     applyLearned();
     return ended;
   }
 
-  function restart(next: Allowance, anotherKey: boolean): void {
-    allowance = next;
-    slots.setCaps(shareOf(capsOf(allowance), allowance.share));
-    resume(anotherKey);
-  }
-
-  function capState(cap: CallCap, now: number): CapState {
-    const { until } = state.holds[cap];
-    return {
-      planned: capsOf(allowance)[cap],
-      limit: slots.limit(cap),
-      used: slots.used(cap, now),
-      waiting: { send: queue.waiting(cap, "send"), interactive: queue.waiting(cap, "interactive"), poll: queue.waiting(cap, "poll") },
-      heldUntil: until > now ? time.toUnix(until) : null,
-    };
-  }
+  const refusal = (reason: StopReason | "unknown") => (reason === "unknown" ? capsUnknown() : stops.refusal(reason));
 
   return {
-    enter: line.enter,
-    state() {
+    /** Of `Admission`. */
+    enter: (call: CallRequest): Promise<Permit> =>
+      // Errors thrown inside become the rejection.
+      new Promise((resolve, reject) => {
+        const { signal } = call;
+        signal?.throwIfAborted();
+        const probes = account.isKnown() ? stops.admit(call.operation) : "unknown";
+        if (typeof probes === "string") {
+          hooks.refused?.(probes);
+          // In another process, the stop may be over.
+          account.refresh();
+          throw refusal(probes);
+        }
+        const leave = (): void => {
+          leaveLine();
+          signal?.removeEventListener("abort", giveUp);
+        };
+        const fail = (error: unknown): void => {
+          leave();
+          stops.leave(probes);
+          reject(error);
+        };
+        const giveUp = (): void => {
+          fail(signal?.reason);
+          queue.dispatch();
+        };
+        const { cap, operation, priority } = call;
+        const leaveLine = queue.join({
+          ...{ cap, operation, priority },
+          go() {
+            leave();
+            resolve(permitFor(call, probes));
+          },
+          refuse(reason) {
+            hooks.refused?.(reason);
+            fail(refusal(reason));
+          },
+        });
+        signal?.addEventListener("abort", giveUp);
+        queue.dispatch();
+      }),
+    state(): LimiterState {
       account.refresh();
       const now = time.now();
-      return {
-        caps: { requests: capState("requests", now), messages: capState("messages", now) },
-        stops: stops.state(),
-        resources: stops.resources(),
+      const capState = (cap: CallCap): CapState => {
+        const until = holds.until(cap);
+        const waiting = (priority: CallPriority): number => queue.waiting({ cap, priority });
+        return {
+          planned: planOf(allowance)[cap],
+          limit: slots.limit(cap),
+          used: slots.used(cap, now),
+          waiting: { send: waiting("send"), interactive: waiting("interactive"), poll: waiting("poll") },
+          heldUntil: until > now ? time.toUnix(until) : null,
+        };
       };
+      const caps = { requests: capState("requests"), messages: capState("messages") };
+      return { caps, stops: stops.state(), resources: stops.resources() };
     },
-    resume: () => restart(allowance, false),
-    async resumeByOrder() {
+    /** For a changed plan: ends the stops of quotas. */
+    resume: (): void => void restart(allowance),
+    /** The same for an operator: resolves with the ended stops once they are stored for all processes; rejects if they may not be. */
+    async resumeByOrder(): Promise<readonly QuotaReason[]> {
       if (!(await account.stored())) throw capsUnknown();
-      const ended = resume(false);
+      const ended = restart(allowance);
       if (!(await account.stored())) throw capsUnknown();
       return ended;
     },
-    retune: (next) => restart(next, true),
+    /** New settings of the same account, perhaps with another key: as `resume`, and ends doubts about the key. Slots stay held. */
+    retune(next: Allowance): void {
+      stops.trustKey(next.keyId !== allowance.keyId);
+      restart(next);
+    },
+    /** Stops the timers. Call it when all calls have ended. */
     close: account.close,
   };
 }
@@ -241,9 +265,9 @@ interface OwnParts {
   readonly recent: readonly DispatchedCall[];
 }
 
-/** An account that this process alone uses: it has all slots, and knows all there is to know. */
-function createOwnAccount({ clock, time, graceMs, caps: first, recent }: OwnParts, plan: string): AccountPart {
-  let caps = first;
+/** The account of a process that is alone. */
+function ownAccount({ clock, time, graceMs, caps: initial, recent }: OwnParts): AccountPart {
+  let caps = initial;
   const slots = createSlots(limitsOf(caps), graceMs);
   const now = clock.now();
   for (const { at, ...kind } of recent.toSorted((a, b) => a.at - b.at)) {
@@ -259,7 +283,6 @@ function createOwnAccount({ clock, time, graceMs, caps: first, recent }: OwnPart
       used: (cap, at) => slots.used(at)[cap],
       limit: (cap) => caps[cap],
     },
-    state: createAccountState(plan),
     newest: slots.newest,
     learned: () => {},
     isKnown: () => true,
@@ -269,101 +292,26 @@ function createOwnAccount({ clock, time, graceMs, caps: first, recent }: OwnPart
   };
 }
 
-/** Calls in flight. Those other than sends are limited, because a service that hangs on polls would otherwise block sends too. */
-function createInFlight(atOnce: number, isProven: () => boolean) {
+/** Counts calls in flight, at most `most()` of them. Calls other than sends have less room: a service that hangs on polls would block sends too. */
+function createInFlight(most: () => number, atOnce: number) {
   const mostOthers = atOnce - Math.ceil(atOnce / 4);
-  const most = (): number => (isProven() ? atOnce : Math.min(atOnce, unprovenCalls));
-  let sends = 0;
+  let all = 0;
   let others = 0;
   return {
-    count({ priority }: CallRequest, by: 1 | -1): void {
-      if (priority === "send") sends += by;
-      else others += by;
+    hasRoom: ({ priority }: CallKind): boolean => all < most() && (priority === "send" || others < mostOthers),
+    count({ priority }: CallKind, by: 1 | -1): void {
+      all += by;
+      if (priority !== "send") others += by;
     },
-    isFull: ({ priority }: CallKind): boolean => sends + others >= most() || (priority !== "send" && others >= mostOthers),
-    facts: () => ({ now: { all: sends + others, others }, most: { all: most(), others: Math.min(most(), mostOthers) } }),
+    state: () => ({ now: { all, others }, most: { all: most(), others: Math.min(most(), mostOthers) } }),
   };
-}
-
-interface LineParts {
-  readonly account: AccountPart;
-  readonly stops: Stops;
-  readonly queue: CallQueue;
-  readonly hooks: LimiterHooks;
-  readonly permitFor: (call: CallRequest, probes: readonly StopReason[]) => Permit;
-}
-
-/** Calls that wait for their permits. A stop turns away those that it covers. */
-function createLine({ account, stops, queue, hooks, permitFor }: LineParts) {
-  const waiting = new Set<{ readonly operation: CallOperation; turnAway(reason: StopReason | "unknown"): void }>();
-  const refusal = (reason: StopReason | "unknown") => (reason === "unknown" ? capsUnknown() : stops.refusal(reason));
-
-  return {
-    // Errors thrown inside become the rejection.
-    enter: (call: CallRequest): Promise<Permit> =>
-      new Promise((resolve, reject) => {
-        const { signal } = call;
-        signal?.throwIfAborted();
-        const probes = account.isKnown() ? stops.admit(call.operation) : ("unknown" as const);
-        if (typeof probes === "string") {
-          hooks.refused?.(probes);
-          // In another process, the stop may be over.
-          account.refresh();
-          throw refusal(probes);
-        }
-        const leave = (): void => {
-          leaveQueue();
-          waiting.delete(entry);
-          signal?.removeEventListener("abort", giveUp);
-        };
-        const turnAway = (reason: StopReason | "unknown"): void => {
-          leave();
-          stops.leaveProbe(probes);
-          hooks.refused?.(reason);
-          reject(refusal(reason));
-        };
-        const giveUp = (): void => {
-          leave();
-          stops.leaveProbe(probes);
-          reject(signal?.reason);
-          queue.dispatch();
-        };
-        const go = (): void => {
-          leave();
-          resolve(permitFor(call, probes));
-        };
-        const leaveQueue = queue.join(call, { go });
-        const entry = { operation: call.operation, turnAway };
-        waiting.add(entry);
-        signal?.addEventListener("abort", giveUp);
-        queue.dispatch();
-      }),
-    turnAway(reason: StopReason | "unknown"): void {
-      for (const call of [...waiting]) {
-        if (!isQuotaReason(reason) || coveringReasons(call.operation).includes(reason)) call.turnAway(reason);
-      }
-    },
-  };
-}
-
-/** A block ends by time alone, the other stops only by an answer or an operator. */
-function wasInForce(reason: StopReason, before: StopState, now: number): boolean {
-  const until = before[reason];
-  return until !== null && (reason !== "blocked" || until > now);
-}
-
-function isQuotaReason(reason: StopReason | "unknown"): reason is QuotaReason {
-  return (quotaReasons as readonly string[]).includes(reason);
 }
 
 function endOf({ type }: CallOutcome): SlotEnd {
   return type === "unknown" ? "lost" : type === "not-sent" ? "not-sent" : "answered";
 }
 
-function capsOf(allowance: Allowance): Caps {
+/** The plan's caps. */
+function planOf(allowance: Allowance): Caps {
   return "caps" in allowance ? allowance.caps : planCaps[allowance.plan];
-}
-
-function identityOf(allowance: Allowance): Identity {
-  return { plan: planId(capsOf(allowance)), key: allowance.keyId ?? "" };
 }

@@ -1,7 +1,8 @@
 import { type Limits, limitsFrom, type SlotKind, slotKinds } from "../../model/budget.ts";
 import type { Clock, SteadyTime } from "../../model/clock.ts";
-import { type CallCap, type CallPriority, callPriorities } from "../admission.ts";
+import { type CallCap, type CallOperation, type CallPriority, callPriorities } from "../admission.ts";
 import { type Caps, quotasOf } from "./caps.ts";
+import { coveringReasons, quotaReasons, type StopReason } from "./stops.ts";
 
 export interface CallKind {
   readonly cap: CallCap;
@@ -54,44 +55,39 @@ export const slotKindsOf = byKind(({ cap, priority }): readonly SlotKind[] => [
   ...(priority === "poll" ? (["poll"] as const) : []),
 ]);
 
-export interface OwnSlots extends Omit<Slots, "setCaps" | "used" | "limit"> {
-  /** The number of the call dispatched last. */
-  newest(): number;
-  /** Counts an earlier process's call that ended by `endedAt`. Call it in their order, before any `take`. */
-  count(kind: CallKind, endedAt: number): void;
-  setLimits(limits: Limits, now: number): void;
-  used(now: number): Limits;
-}
-
 /**
  * Slots of one process. Messages and polls are also paced; interactive calls and automation runs go as soon as there is a slot.
  * `graceMs`: how long a call of unknown outcome may still be in flight.
  */
-export function createSlots(initial: Limits, graceMs: number): OwnSlots {
+export function createSlots(initial: Limits, graceMs: number) {
   let limits = initial;
-  const windows = Object.fromEntries(slotKinds.map((kind) => [kind, createSlotWindow(initial[kind])])) as Record<SlotKind, SlotWindow>;
+  const windows = Object.fromEntries(slotKinds.map((kind) => [kind, createSlotWindow(initial[kind])])) as Record<
+    SlotKind,
+    ReturnType<typeof createSlotWindow>
+  >;
   const paces = { messages: createPace(initial.messages), poll: createPace(initial.poll) };
-  const pacesOf = ({ cap, priority }: CallKind): readonly Pace[] => [
+  const pacesOf = ({ cap, priority }: CallKind): readonly ReturnType<typeof createPace>[] => [
     ...(cap === "messages" ? [paces.messages] : []),
     ...(priority === "poll" ? [paces.poll] : []),
   ];
   let newest = 0;
 
   return {
-    readyAt(kind, now) {
+    readyAt(kind: CallKind, now: number): number {
       let at = now;
       for (const slot of slotKindsOf(kind)) at = Math.max(at, windows[slot].freeAt(now));
       for (const pace of pacesOf(kind)) at = Math.max(at, pace.readyAt());
       return at;
     },
-    take(kind, now) {
+    take(kind: CallKind, now: number): Slot {
       for (const slot of slotKindsOf(kind)) windows[slot].take();
       for (const pace of pacesOf(kind)) pace.take(now);
       newest += 1;
       return { kind, number: newest };
     },
-    newest: () => newest,
-    end({ kind }, now, how, isBad) {
+    /** The number of the call dispatched last. */
+    newest: (): number => newest,
+    end({ kind }: Slot, now: number, how: SlotEnd, isBad: boolean): void {
       for (const slot of slotKindsOf(kind)) {
         const window = windows[slot];
         const isOver = slot === "calls" || slot === "otherCalls" ? !isBad : how === "not-sent";
@@ -101,7 +97,8 @@ export function createSlots(initial: Limits, graceMs: number): OwnSlots {
         else window.giveBack(now + windowMs, false);
       }
     },
-    count(kind, endedAt) {
+    /** Counts an earlier process's call that ended by `endedAt`. Call it in their order, before any `take`. */
+    count(kind: CallKind, endedAt: number): void {
       for (const slot of slotKindsOf(kind)) {
         const window = windows[slot];
         window.take();
@@ -110,13 +107,13 @@ export function createSlots(initial: Limits, graceMs: number): OwnSlots {
         else window.giveBack(endedAt + windowMs, true);
       }
     },
-    setLimits(next, now) {
+    setLimits(next: Limits, now: number): void {
       if (next.messages !== limits.messages) paces.messages.setRate(next.messages, now);
       if (next.poll !== limits.poll) paces.poll.setRate(next.poll, now);
       for (const slot of slotKinds) windows[slot].setLimit(next[slot]);
       limits = next;
     },
-    used: (now) => limitsFrom((slot) => windows[slot].used(now)),
+    used: (now: number): Limits => limitsFrom((slot) => windows[slot].used(now)),
   };
 }
 
@@ -127,21 +124,7 @@ function byKind<T>(make: (kind: CallKind) => T): (kind: CallKind) => T {
 }
 
 /** One count: at most `limit` slots held at any time. Times are steady ms. */
-interface SlotWindow {
-  /** With a smaller limit, more slots may be held than allowed; then none is free until enough have come back. */
-  setLimit(limit: number): void;
-  /** Slots held by calls in flight and by calls that ended recently. */
-  used(now: number): number;
-  /** Now or earlier: a slot is free. Later: look again then. Infinity: not before a call in flight ends. */
-  freeAt(now: number): number;
-  take(): void;
-  /** A call ended; its slot comes back at `at`, never earlier than an earlier one with the same `isLost`. */
-  giveBack(at: number, isLost: boolean): void;
-  /** A call was never sent; its slot is free at once. */
-  undo(): void;
-}
-
-export function createSlotWindow(initial: number): SlotWindow {
+export function createSlotWindow(initial: number) {
   let limit = initial;
   let inFlight = 0;
   // Two lists, because slots of lost calls come back later: each list is in order by itself.
@@ -154,39 +137,36 @@ export function createSlotWindow(initial: number): SlotWindow {
   }
 
   return {
-    setLimit(next) {
+    /** With a smaller limit, more slots may be held than allowed; then none is free until enough have come back. */
+    setLimit(next: number): void {
       limit = next;
     },
+    /** Slots held by calls in flight and by calls that ended recently. */
     used,
-    freeAt: (now) => (used(now) < limit ? now : Math.min(ended[0] ?? Number.POSITIVE_INFINITY, lost[0] ?? Number.POSITIVE_INFINITY)),
-    take() {
+    /** Now or earlier: a slot is free. Later: look again then. Infinity: not before a call in flight ends. */
+    freeAt: (now: number): number =>
+      used(now) < limit ? now : Math.min(ended[0] ?? Number.POSITIVE_INFINITY, lost[0] ?? Number.POSITIVE_INFINITY),
+    take(): void {
       inFlight += 1;
     },
-    giveBack(at, isLost) {
+    /** A call ended; its slot comes back at `at`, never earlier than an earlier one with the same `isLost`. */
+    giveBack(at: number, isLost: boolean): void {
       inFlight -= 1;
       (isLost ? lost : ended).push(at);
     },
-    undo() {
+    /** A call was never sent; its slot is free at once. */
+    undo(): void {
       inFlight -= 1;
     },
   };
 }
 
-/** Spreads calls over the minute. Times are steady ms. */
-interface Pace {
-  /** When the next call may go; now or earlier: at once. */
-  readyAt(): number;
-  take(now: number): void;
-  /** Calls that went before count on. */
-  setRate(perMinute: number, now: number): void;
-}
-
 /**
- * A burst of a sixth of `perMinute` (rounded up), then an even pace: within any w ms at most
+ * Spreads calls over the minute: a burst of a sixth of `perMinute` (rounded up), then an even pace: within any w ms at most
  * `ceil(perMinute / 6) + perMinute * w / 60000` go ("Spread sends over time (for example 1 per second on
- * escala)", messaging-service-api.md, "Responses at the limit").
+ * escala)", messaging-service-api.md, "Responses at the limit"). Times are steady ms.
  */
-export function createPace(initial: number): Pace {
+export function createPace(initial: number) {
   let interval = 0;
   let saved = 0;
   // The generic cell rate algorithm: one number, the time at which the whole burst is available again.
@@ -197,12 +177,13 @@ export function createPace(initial: number): Pace {
   }
   setInterval(initial);
   return {
-    // Rounding errors must not cost a whole millisecond.
-    readyAt: () => Math.ceil(fullAt + interval - saved - 1e-6),
-    take(now) {
+    /** When the next call may go; now or earlier: at once. Rounding errors must not cost a whole millisecond. */
+    readyAt: (): number => Math.ceil(fullAt + interval - saved - 1e-6),
+    take(now: number): void {
       fullAt = Math.max(fullAt, now) + interval;
     },
-    setRate(perMinute, now) {
+    /** Calls that went before count on. */
+    setRate(perMinute: number, now: number): void {
       const taken = Math.max(0, fullAt - now) / interval;
       setInterval(perMinute);
       fullAt = now + taken * interval;
@@ -210,21 +191,32 @@ export function createPace(initial: number): Pace {
   };
 }
 
-/** `go` dispatches the call and removes it from its line. */
-interface Waiting {
-  go(): void;
+/** One timer, for the earliest of the times that it is set for. Times are steady ms. */
+export function createAlarm(clock: Clock, time: SteadyTime, ring: () => void) {
+  let next: { readonly at: number; readonly cancel: () => void } | null = null;
+  const cancel = (): void => {
+    next?.cancel();
+    next = null;
+  };
+  return {
+    cancel,
+    set(at: number): void {
+      if (next !== null && next.at <= at) return;
+      cancel();
+      const fire = (): void => {
+        next = null;
+        ring();
+      };
+      next = { at, cancel: clock.after(Math.max(0, at - time.now()), fire) };
+    },
+  };
 }
 
-/**
- * Orders calls by priority, and within a priority by arrival among those that are ready. So a send that waits for the
- * messages cap delays neither an automation run behind it nor a poll.
- */
-export interface CallQueue {
-  /** Joins the end of its line; returns a function that removes it. Call `dispatch` next. */
-  join(kind: CallKind, waiting: Waiting): () => void;
-  /** Dispatches all ready calls, and sets a timer for the next. Call it after every change that can make a call ready. */
-  dispatch(): void;
-  waiting(cap: CallCap, priority: CallPriority): number;
+/** A call that waits. Each of these removes it from its line. */
+interface WaitingCall extends CallKind {
+  readonly operation: CallOperation;
+  go(): void;
+  refuse(reason: StopReason | "unknown"): void;
 }
 
 interface CallQueueParts {
@@ -234,16 +226,20 @@ interface CallQueueParts {
   readonly readyAt: (kind: CallKind, now: number) => number;
 }
 
-/** Has one timer, and only while calls wait. */
-export function createCallQueue({ clock, time, readyAt }: CallQueueParts): CallQueue {
-  type Waiter = Waiting & { readonly arrived: number };
+/**
+ * Orders calls by priority, and within a priority by arrival among those that are ready. So a send that waits for the
+ * messages cap delays neither an automation run behind it nor a poll. Has one timer, and only while calls wait.
+ */
+export function createCallQueue({ clock, time, readyAt }: CallQueueParts) {
+  type Waiter = WaitingCall & { readonly arrived: number };
   /** In the order of arrival. */
   const lines = callKinds.map((kind) => ({ kind, line: new Set<Waiter>() }));
-  const lineOf = (cap: CallCap, priority: CallPriority): Set<Waiter> | undefined =>
+  const lineOf = ({ cap, priority }: CallKind): Set<Waiter> | undefined =>
     lines.find(({ kind }) => kind.cap === cap && kind.priority === priority)?.line;
+  const alarm = createAlarm(clock, time, dispatch);
   let arrived = 0;
-  let timer: { readonly at: number; readonly cancel: () => void } | null = null;
 
+  /** Dispatches all ready calls, and sets the timer for the next. Call it after every change that can make a call ready. */
   function dispatch(): void {
     const now = time.now();
     for (;;) {
@@ -257,35 +253,30 @@ export function createCallQueue({ clock, time, readyAt }: CallQueueParts): CallQ
         else if (next === null || (kind.priority === next.kind.priority && first.arrived < next.first.arrived)) next = { kind, first };
       }
       if (next === null) {
-        wake(wakeAt, now);
+        if (wakeAt === Number.POSITIVE_INFINITY) alarm.cancel();
+        else alarm.set(wakeAt);
         return;
       }
       next.first.go();
     }
   }
 
-  function wake(at: number, now: number): void {
-    const isSet = timer !== null && timer.at > now && timer.at <= at;
-    if (isSet && at !== Number.POSITIVE_INFINITY) return;
-    timer?.cancel();
-    timer = null;
-    if (at === Number.POSITIVE_INFINITY) return;
-    const cancel = clock.after(at - now, () => {
-      timer = null;
-      dispatch();
-    });
-    timer = { at, cancel };
-  }
-
   return {
-    join({ cap, priority }, waiting) {
+    /** Joins the end of its line; returns a function that removes it. Call `dispatch` next. */
+    join(call: WaitingCall): () => void {
       arrived += 1;
-      const line = lineOf(cap, priority);
-      const waiter = { ...waiting, arrived };
+      const line = lineOf(call);
+      const waiter = { ...call, arrived };
       line?.add(waiter);
       return () => void line?.delete(waiter);
     },
     dispatch,
-    waiting: (cap, priority) => lineOf(cap, priority)?.size ?? 0,
+    waiting: (kind: CallKind): number => lineOf(kind)?.size ?? 0,
+    /** Refuses the waiting calls that the reason covers. */
+    refuse(reason: StopReason | "unknown"): void {
+      const covers = ({ operation }: WaitingCall): boolean =>
+        !(quotaReasons as readonly string[]).includes(reason) || coveringReasons(operation).some((covering) => covering === reason);
+      for (const call of lines.flatMap(({ line }) => [...line])) if (covers(call)) call.refuse(reason);
+    },
   };
 }

@@ -1,24 +1,57 @@
+import type { StoredStop } from "../../model/budget.ts";
 import type { SteadyTime } from "../../model/clock.ts";
-import type { CallOperation, CallOutcome } from "../admission.ts";
+import { type CallOperation, type CallOutcome, callOperations } from "../admission.ts";
 import { localRefusal, type ServiceError } from "../errors.ts";
 import { assessRenewal } from "../renewal.ts";
-import {
-  type AccountState,
-  type EndedCall,
-  holdToPlan,
-  type Identity,
-  type KeyState,
-  keyOf,
-  type NumberedCall,
-  noQuotas,
-  type QuotaReason,
-  type QuotaStop,
-  quotaReasons,
-  type StopReason,
-} from "./account.ts";
+
+/** Stops of monthly quotas: of all calls, or of one operation. */
+export type QuotaReason = "quota" | `quota-${CallOperation}`;
+export const quotaReasons: readonly QuotaReason[] = ["quota", ...callOperations.map((operation) => `quota-${operation}` as const)];
+
+/** Why calls, or those of one operation, are refused whatever the caps allow. */
+export const stopReasons = [...quotaReasons, "unauthenticated", "blocked"] as const;
+export type StopReason = QuotaReason | "unauthenticated" | "blocked";
 
 /** Unix ms until which calls are refused: a quota's renewal, or when the next call may probe. Null: not in force. */
 export type StopState = Readonly<Record<StopReason, number | null>>;
+
+/** Refuses calls until a time. After that one call probes whether it still holds, while the others are refused. Steady ms. */
+interface ProbedStop {
+  until: number;
+  /** While a call probes: when the probe counts as lost. In the past: no probe. */
+  probeUntil: number;
+}
+
+/** The stops that an admitted call probes; none: it is a normal call. */
+export type Probes = readonly ProbedStop[];
+
+/** A call that ended: at `now` (steady) and `wallNow` (unix ms). */
+export interface EndedCall {
+  /** In order of dispatch, from 1. Stops learn only from calls dispatched after their latest change. */
+  readonly number: number;
+  readonly probes: Probes;
+  readonly operation: CallOperation;
+  readonly outcome: CallOutcome;
+  readonly now: number;
+  readonly wallNow: number;
+}
+
+/** Longer than a probe waits for its turn and its answer. Two probes at once would do no harm. */
+const probeMs = 120_000;
+
+/** "blocks that IP for one minute" (messaging-service-api.md, "Authentication"). */
+const blockMs = 60_000;
+
+const mayProbe = ({ until, probeUntil }: ProbedStop, now: number): boolean => now >= until && now >= probeUntil;
+
+/** Whether the call is the stop's probe. One that counts as lost decides nothing. */
+const isProbeOf = (stop: ProbedStop, { probes, now }: EndedCall): boolean => probes.includes(stop) && now < stop.probeUntil;
+
+interface StopsParts {
+  readonly time: SteadyTime;
+  /** The number of the call dispatched last. */
+  readonly newest: () => number;
+}
 
 /*
  * | stop | begins with | while it lasts | ends |
@@ -29,165 +62,87 @@ export type StopState = Readonly<Record<StopReason, number | null>>;
  *
  * There is no timer: elapsed time takes effect at the next call or read.
  */
-export interface Stops {
-  /** The stops that a call probes, which are then in flight as probes; none: it is a normal call. Or why it is refused. */
-  admit(operation: CallOperation): readonly StopReason[] | StopReason;
-  refusal(reason: StopReason): ServiceError;
-  /** The probe gave up before it was sent. */
-  leaveProbe(probes: readonly StopReason[]): void;
-  /** Applies a call's outcome. Returns the stop that began with it. */
-  learn(ended: EndedCall): StopReason | null;
-  /** Ends the stops of quotas, and returns them; with `anotherKey` also ends the doubt about the key. */
-  resume(anotherKey: boolean): readonly QuotaReason[];
-  state(): StopState;
-  resources(): Partial<Record<QuotaReason, string>>;
-}
-
-/** "blocks that IP for one minute" (messaging-service-api.md, "Authentication"). */
-const blockMs = 60_000;
-
-interface StopsParts {
-  readonly time: SteadyTime;
-  readonly state: AccountState;
-  /** The number of the call dispatched last. */
-  readonly newest: () => number;
-  readonly identity: () => Identity;
-}
-
-export function createStops({ time, state, newest, identity }: StopsParts): Stops {
-  const quota = (reason: QuotaReason): QuotaStop | null => quotaIn(state, reason, identity().plan);
-  const key = (): KeyState => keyOf(state, identity().key);
+export function createStops({ time, newest }: StopsParts) {
+  const quotas = createQuotaStops();
+  const key = createKeyDoubt();
+  let blockedUntil = 0;
   const untilOf = (reason: QuotaReason): number | null => {
-    const stop = quota(reason);
+    const stop = quotas.get(reason);
     return stop && quotaUntil(stop, time.toUnix(time.now()), time.toUnix);
   };
 
-  /** The stops that a call has to probe, or the one that refuses it. */
-  function verdict(operation: CallOperation, now: number): StopReason | readonly StopReason[] {
-    const probes: StopReason[] = [];
-    for (const reason of coveringReasons(operation)) {
-      const stop = quota(reason);
-      if (stop === null) continue;
-      if (!mayProbe(stop, now)) return reason;
-      probes.push(reason);
-    }
-    const own = key();
-    if (own.wait !== null) {
-      if (!mayProbe(own, now)) return "unauthenticated";
-      probes.push("unauthenticated");
-    }
-    return now < state.blockedUntil ? "blocked" : probes;
-  }
-
   return {
-    admit(operation) {
+    /** What an admitted call probes, or why it is refused. */
+    admit(operation: CallOperation): Probes | StopReason {
       const now = time.now();
-      const found = verdict(operation, now);
-      if (typeof found !== "string") for (const stop of probedStops(state, found, identity().key)) stop.probeUntil = now + probeMs;
-      return found;
+      const covering: [StopReason, ProbedStop | null][] = coveringReasons(operation).map((reason) => [reason, quotas.get(reason)]);
+      covering.push(["unauthenticated", key.doubt()]);
+      const probes: ProbedStop[] = [];
+      for (const [reason, stop] of covering) {
+        if (stop === null) continue;
+        if (!mayProbe(stop, now)) return reason;
+        probes.push(stop);
+      }
+      if (now < blockedUntil) return "blocked";
+      for (const stop of probes) stop.probeUntil = now + probeMs;
+      return probes;
     },
-    refusal(reason) {
+    refusal(reason: StopReason): ServiceError {
       if (reason === "unauthenticated" || reason === "blocked") return localRefusal({ kind: reason });
       return localRefusal({ kind: "quota", cause: null, until: untilOf(reason) ?? time.toUnix(time.now()) });
     },
-    leaveProbe(probes) {
-      for (const stop of probedStops(state, probes, identity().key)) leaveProbe(stop);
+    /** The probe gave up before it was sent. */
+    leave(probes: Probes): void {
+      for (const stop of probes) stop.probeUntil = 0;
     },
-    learn: (ended) => learn(state, newest(), ended, identity()),
-    resume(anotherKey) {
-      const ended = quotaReasons.filter((reason) => quota(reason) !== null);
-      state.plan = identity().plan;
-      state.quotas = noQuotas();
-      state.resumedAt = newest();
-      if (anotherKey) endDoubt(key(), newest());
-      return ended;
+    /** Applies a call's outcome. Returns the stop that began with it. */
+    learn(ended: EndedCall): StopReason | null {
+      const began = quotas.learn(ended);
+      const { outcome, now } = ended;
+      if (outcome.type === "unauthenticated") return key.refused(ended) ? "unauthenticated" : null;
+      if (outcome.type === "unknown" || outcome.type === "not-sent") key.unsettled(ended);
+      else if (outcome.type === "blocked") {
+        key.unsettled(ended);
+        const wasBlocked = now < blockedUntil;
+        blockedUntil = now + blockMs;
+        return wasBlocked ? null : "blocked";
+      } else key.accepted(ended, newest());
+      return began;
     },
-    state() {
-      const { blockedUntil } = state;
-      const quotas = Object.fromEntries(quotaReasons.map((reason) => [reason, untilOf(reason)])) as Record<QuotaReason, number | null>;
+    /** Ends the stops of quotas, and returns them. */
+    resume: (): readonly QuotaReason[] => quotas.end(newest()),
+    /** The settings changed. Ends the doubt about the key; another one is not proven yet. */
+    trustKey: (isAnother: boolean): void => key.trust(newest(), isAnother),
+    /** An answer has shown that the key is valid. */
+    isKeyProven: key.isProven,
+    state(): StopState {
+      const untils = Object.fromEntries(quotaReasons.map((reason) => [reason, untilOf(reason)])) as Record<QuotaReason, number | null>;
+      const doubt = key.doubt();
       return {
-        ...quotas,
-        unauthenticated: key().wait !== null ? time.toUnix(key().until) : null,
+        ...untils,
+        unauthenticated: doubt && time.toUnix(doubt.until),
         blocked: time.now() < blockedUntil ? time.toUnix(blockedUntil) : null,
       };
     },
-    resources: () =>
+    /** The service's names of used-up quotas, where known. */
+    resources: (): Readonly<Partial<Record<QuotaReason, string>>> =>
       Object.fromEntries(
         quotaReasons.flatMap((reason) => {
-          const resource = quota(reason)?.resource;
+          const resource = quotas.get(reason)?.resource;
           return resource == null ? [] : [[reason, resource]];
         }),
       ),
+    /** What other processes need to know of a quota's stop; `until` in steady ms. */
+    shared(reason: QuotaReason): StoredStop | null {
+      const stop = quotas.get(reason);
+      return stop && { resource: stop.resource, renewsAt: stop.renewsAt, until: stop.until };
+    },
+    /** Another process found, changed or ended (null) the stop; `until` in steady ms. */
+    adopt: quotas.set,
   };
 }
 
-function quotaIn({ plan, quotas }: AccountState, reason: QuotaReason, own: string): QuotaStop | null {
-  return plan === own ? quotas[reason] : null;
-}
-
-function probedStops(state: AccountState, reasons: readonly StopReason[], key: string): ProbedStop[] {
-  return reasons.flatMap((reason): ProbedStop[] => {
-    if (reason === "unauthenticated") return [keyOf(state, key)];
-    const stop = reason === "blocked" ? null : state.quotas[reason];
-    return stop === null ? [] : [stop];
-  });
-}
-
-function learn(state: AccountState, newest: number, ended: EndedCall, own: Identity): StopReason | null {
-  const began = learnQuota(state, ended, own);
-  const { call, outcome, now } = ended;
-  const key = keyOf(state, own.key);
-  if (outcome.type === "unauthenticated") return keyRefused(key, call, now) ? "unauthenticated" : null;
-  if (outcome.type === "unknown" || outcome.type === "not-sent") keyUnsettled(key, call, now);
-  else if (outcome.type === "blocked") {
-    keyUnsettled(key, call, now);
-    const wasBlocked = now < state.blockedUntil;
-    state.blockedUntil = now + blockMs;
-    return wasBlocked ? null : "blocked";
-  } else keyAccepted(key, call, newest, now);
-  return began;
-}
-
-/** Returns the stop that began with the call. */
-function learnQuota(state: AccountState, { call, operation, outcome, now, wallNow }: EndedCall, { plan }: Identity): QuotaReason | null {
-  const refusedBy = outcome.type === "quota-used-up" ? reasonOf(outcome.resource, operation) : null;
-  const stopNow = ({ resource, serviceTime }: Extract<CallOutcome, { type: "quota-used-up" }>) =>
-    quotaStop(resource, serviceTime, now, wallNow);
-
-  for (const reason of quotaReasons) {
-    const stop = quotaIn(state, reason, plan);
-    // A probe that counts as lost decides nothing.
-    if (stop === null || !call.probes.includes(reason) || now >= stop.probeUntil) continue;
-    if (outcome.type === "quota-used-up" && reason === refusedBy) state.quotas[reason] = stopNow(outcome);
-    else if (outcome.type === "quota-used-up" || outcome.type === "answered") state.quotas[reason] = null;
-    else quotaUnsettled(stop, now);
-  }
-  // Calls that were in flight when the stop began, or when an operator ended it, change nothing.
-  if (outcome.type !== "quota-used-up" || refusedBy === null || call.number <= state.resumedAt) return null;
-  if (quotaIn(state, refusedBy, plan) !== null) return null;
-  holdToPlan(state, plan);
-  state.quotas[refusedBy] = stopNow(outcome);
-  return refusedBy;
-}
-
-/*
- * Stops that end by a probe: one call tries whether the stop still holds, while the others are refused.
- * Times are steady ms.
- */
-
-/** Longer than a probe waits for its turn and its answer. Two probes at once would do no harm. */
-const probeMs = 120_000;
-
-type ProbedStop = Pick<QuotaStop, "until" | "probeUntil">;
-
-function mayProbe({ until, probeUntil }: ProbedStop, now: number): boolean {
-  return now >= until && now >= probeUntil;
-}
-
-/** The probe gave up before it was sent. */
-function leaveProbe(stop: ProbedStop): void {
-  stop.probeUntil = 0;
-}
+export type Stops = ReturnType<typeof createStops>;
 
 /*
  * A used-up monthly quota stops the calls that its resource covers. Times are steady ms.
@@ -199,15 +154,58 @@ function leaveProbe(stop: ProbedStop): void {
  * | probing | a 429 with the same cause | stopped |
  * | probing | any other answer that shows a working key | none |
  * | probing | no answer, a per-minute 429, a refused key or address | stopped, for 5 minutes |
- * | probing | the probe gives up before it is sent, or its process ends (2 minutes) | the next call is the probe |
+ * | probing | the probe gives up before it is sent, or takes 2 minutes | the next call is the probe |
  * | any | `resume`, SIGHUP, another plan | none |
  *
  * `until` is the renewal where it is certain. Otherwise a probe goes every hour, so a wrong judgment costs an hour.
  */
+interface QuotaStop extends ProbedStop {
+  /** The service's name for it; null without one. */
+  readonly resource: string | null;
+  /** Unix ms, because renewal is a date; null: not certain. */
+  readonly renewsAt: number | null;
+}
 
 const hourMs = 3_600_000;
 /** After a probe that brought no verdict. */
 const unsettledMs = 5 * 60_000;
+
+function createQuotaStops() {
+  const stops = Object.fromEntries(quotaReasons.map((reason) => [reason, null])) as Record<QuotaReason, QuotaStop | null>;
+  /** The newest call when the stops were ended from outside. */
+  let endedAt = 0;
+
+  return {
+    get: (reason: QuotaReason): QuotaStop | null => stops[reason],
+    set(reason: QuotaReason, stop: StoredStop | null): void {
+      // The same object, so that a probe in flight still counts.
+      stops[reason] = stop === null ? null : Object.assign(stops[reason] ?? { probeUntil: 0 }, stop);
+    },
+    end(newest: number): readonly QuotaReason[] {
+      const ended = quotaReasons.filter((reason) => stops[reason] !== null);
+      for (const reason of ended) stops[reason] = null;
+      endedAt = newest;
+      return ended;
+    },
+    /** Returns the stop that began with the call. */
+    learn(call: EndedCall): QuotaReason | null {
+      const { operation, outcome, now, wallNow } = call;
+      const used = outcome.type === "quota-used-up" ? outcome : null;
+      const refusedBy = used && reasonOf(used.resource, operation);
+      for (const reason of quotaReasons) {
+        const stop = stops[reason];
+        if (stop === null || !isProbeOf(stop, call)) continue;
+        if (used !== null && reason === refusedBy) stops[reason] = quotaStop(used, now, wallNow);
+        else if (used !== null || outcome.type === "answered") stops[reason] = null;
+        else Object.assign(stop, { until: now + unsettledMs, probeUntil: 0 });
+      }
+      // Calls that were in flight when the stop began, or when an operator ended it, change nothing.
+      if (used === null || refusedBy === null || call.number <= endedAt || stops[refusedBy] !== null) return null;
+      stops[refusedBy] = quotaStop(used, now, wallNow);
+      return refusedBy;
+    },
+  };
+}
 
 /**
  * Which calls a resource covers. The document names `apiCalls` only. A resource that it does not name, or an absent one,
@@ -224,7 +222,7 @@ export function coveringReasons(operation: CallOperation): readonly QuotaReason[
   return ["quota", `quota-${operation}`];
 }
 
-function quotaStop(resource: string | null, serviceTime: number | null, now: number, wallNow: number): QuotaStop {
+function quotaStop({ resource, serviceTime }: Extract<CallOutcome, { type: "quota-used-up" }>, now: number, wallNow: number): QuotaStop {
   const { at, knownAt, isCertain } = assessRenewal(serviceTime, wallNow);
   const wait = knownAt - wallNow;
   // When a resource other than API calls renews is not documented.
@@ -233,15 +231,10 @@ function quotaStop(resource: string | null, serviceTime: number | null, now: num
 }
 
 /** Until when calls are refused, in unix ms: the renewal where it is certain, else when the next call may probe. */
-export function quotaUntil({ renewsAt, until, probeUntil }: QuotaStop, wallNow: number, toUnix: (at: number) => number): number {
+function quotaUntil({ renewsAt, until, probeUntil }: QuotaStop, wallNow: number, toUnix: (at: number) => number): number {
   if (renewsAt !== null && renewsAt > wallNow) return renewsAt;
   // While a probe is in flight, the others wait for its answer.
   return toUnix(Math.max(until, probeUntil));
-}
-
-function quotaUnsettled(stop: QuotaStop, now: number): void {
-  stop.until = now + unsettledMs;
-  leaveProbe(stop);
 }
 
 /*
@@ -255,49 +248,61 @@ function quotaUnsettled(stop: QuotaStop, now: number): void {
  * | waiting | the wait is over and a call comes | probing: this call is the probe |
  * | probing | a 401 | waiting, for longer |
  * | probing | no answer, or the address is blocked | waiting, as long as before |
- * | probing | the probe gives up before it is sent | the next call is the probe |
- * | probing | the probe has not ended after two minutes: its process died | the next call is the probe |
+ * | probing | the probe gives up before it is sent, or takes 2 minutes | the next call is the probe |
  * | probing | any other answer | none |
  *
  * Calls that were in flight when a doubt began or ended change nothing. Times are steady ms.
  */
+interface Doubt extends ProbedStop {
+  /** Index into the waits. */
+  readonly wait: number;
+}
 
 /** Waits before each probe with a refused key; the last one repeats. */
 const waitsMs = [30_000, 60_000, 120_000, 240_000, 480_000, 900_000] as const;
 
-/** A 401. True when the doubt begins with it. */
-function keyRefused(key: KeyState, call: NumberedCall, now: number): boolean {
-  if (key.wait !== null) {
-    if (isProbe(key, call, now)) waitFrom(key, now, key.wait + 1);
-    return false;
+function createKeyDoubt() {
+  let doubt: Doubt | null = null;
+  /** The newest call when the last doubt ended. */
+  let endedAt = 0;
+  let isProven = false;
+
+  function waitFrom(now: number, index: number): void {
+    const wait = Math.min(index, waitsMs.length - 1);
+    doubt = { wait, until: now + (waitsMs[wait] as number), probeUntil: 0 };
   }
-  if (call.number <= key.endedAt) return false;
-  waitFrom(key, now, 0);
-  return true;
-}
 
-/** No answer, or one that says nothing about the key. */
-function keyUnsettled(key: KeyState, call: NumberedCall, now: number): void {
-  if (key.wait !== null && isProbe(key, call, now)) waitFrom(key, now, key.wait);
-}
+  function end(newest: number): void {
+    doubt = null;
+    endedAt = newest;
+  }
 
-/** An answer that only a valid key gets. */
-function keyAccepted(key: KeyState, call: NumberedCall, newest: number, now: number): void {
-  if (isProbe(key, call, now)) endDoubt(key, newest);
-}
-
-function endDoubt(key: KeyState, newest: number): void {
-  key.wait = null;
-  leaveProbe(key);
-  key.endedAt = newest;
-}
-
-function isProbe(key: KeyState, call: NumberedCall, now: number): boolean {
-  return call.probes.includes("unauthenticated") && now < key.probeUntil;
-}
-
-function waitFrom(key: KeyState, now: number, index: number): void {
-  key.wait = Math.min(index, waitsMs.length - 1);
-  key.until = now + (waitsMs[key.wait] as number);
-  leaveProbe(key);
+  return {
+    doubt: (): ProbedStop | null => doubt,
+    isProven: (): boolean => isProven,
+    /** A 401. True when the doubt begins with it. */
+    refused(call: EndedCall): boolean {
+      isProven = false;
+      if (doubt !== null) {
+        if (isProbeOf(doubt, call)) waitFrom(call.now, doubt.wait + 1);
+        return false;
+      }
+      if (call.number <= endedAt) return false;
+      waitFrom(call.now, 0);
+      return true;
+    },
+    /** No answer, or one that says nothing about the key. */
+    unsettled(call: EndedCall): void {
+      if (doubt !== null && isProbeOf(doubt, call)) waitFrom(call.now, doubt.wait);
+    },
+    /** An answer that only a valid key gets. */
+    accepted(call: EndedCall, newest: number): void {
+      isProven = true;
+      if (doubt !== null && isProbeOf(doubt, call)) end(newest);
+    },
+    trust(newest: number, isAnother: boolean): void {
+      end(newest);
+      if (isAnother) isProven = false;
+    },
+  };
 }

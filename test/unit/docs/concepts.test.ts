@@ -7,8 +7,8 @@ import { leaseTimes } from "../../../src/model/route-lease.ts";
 import { keyStates } from "../../../src/model/send.ts";
 import { dispositions } from "../../../src/model/states.ts";
 import { trackingSchema } from "../../../src/route/settings.ts";
-import { quotaReasons } from "../../../src/service/limits/account.ts";
 import { monthlyCalls, planCaps, quotasOf, shareOf } from "../../../src/service/limits/caps.ts";
+import { quotaReasons } from "../../../src/service/limits/stops.ts";
 
 const read = (page: string) => readFileSync(new URL(`../../../docs/concepts/${page}.md`, import.meta.url), "utf8");
 const settings = parseSettings("accounts: { main: { plan: escala } }", "relay.yaml", {});
