@@ -64,7 +64,7 @@ export const commands: readonly CommandEntry[] = [
   ...inGroup("Develop", {
     sandbox: ["run a local messaging service, so that you need no account", () => import("./sandbox.ts")],
     demo: [
-      "run a relay beside the sandbox for about 12 seconds: sends, statuses, faults, and a downstream that fails",
+      "run a relay beside the sandbox for about ten seconds: sends, statuses, faults, and a downstream that fails",
       () => import("./demo.ts"),
     ],
     trigger: [

@@ -15,8 +15,8 @@ export const seededFaults: readonly SeededFault[] = [
   {
     promise: "Acknowledged means stored",
     name: "acknowledges an event before the store has it",
-    find: "accepting.event(verified.event).then(({ result }) => {",
-    put: `accepting.event(verified.event).catch(() => {});
+    find: "accepting.event(event).then(({ result }) => {",
+    put: `accepting.event(event).catch(() => {});
       Promise.resolve({ result: "accepted" as string }).then(({ result }) => {`,
     tests: ["test/unit/receive/receiver-properties.test.ts"],
   },
@@ -37,9 +37,9 @@ export const seededFaults: readonly SeededFault[] = [
   {
     promise: "Acknowledged means stored",
     name: "commits without waiting for the disk",
-    find: `default in WAL mode, NORMAL, is not.
+    find: `does not make acknowledged events durable.
   db.pragma("synchronous = FULL");`,
-    put: `default in WAL mode, NORMAL, is not.
+    put: `does not make acknowledged events durable.
   db.pragma("synchronous = NORMAL");`,
     tests: ["test/unit/store/file.test.ts"],
   },
@@ -53,8 +53,8 @@ export const seededFaults: readonly SeededFault[] = [
   {
     promise: "Planned once, delivered at least once",
     name: "takes an id of another account for a repeat",
-    find: "const name = `${account}\\0${envelope.id}`;",
-    put: "const name = `${envelope.id}`;",
+    find: "const name = isDerived ? envelope.id : `${account}\\0${envelope.id}`;",
+    put: "const name = envelope.id;",
     tests: ["test/contract/one-store.test.ts"],
   },
   {
@@ -193,8 +193,8 @@ export const seededFaults: readonly SeededFault[] = [
   {
     promise: "The service is treated with care",
     name: "makes one call more than the cap allows",
-    find: "freeAt: (now) => (used(now) < limit ? now",
-    put: "freeAt: (now) => (used(now) <= limit ? now",
+    find: "used(now) < limit ? now : Math.min(ended[0]",
+    put: "used(now) <= limit ? now : Math.min(ended[0]",
     tests: ["test/unit/service/limits/limiter-properties.test.ts"],
   },
   {

@@ -12,6 +12,10 @@ import { type SeededFault, seededFaults } from "./faults.ts";
 const root = new URL("../..", import.meta.url).pathname;
 const wanted = process.argv[2] ?? "";
 const faults = seededFaults.filter(({ name }) => name.includes(wanted));
+if (faults.length === 0) {
+  console.error(`no seeded fault has "${wanted}" in its name`);
+  process.exit(1);
+}
 const copy = mkdtempSync(join(tmpdir(), "wamid-relay-faults-"));
 
 interface Counts {
