@@ -177,12 +177,9 @@ function* readSettings(text: string, file: string, env: Environment, sections?: 
   yield;
   const parsed = coerceVariables(tree, first.error?.issues ?? []) ? settingsSchema.safeParse(tree.value, options) : first;
   yield;
-  const findings = [
-    ...tree.findings,
-    ...findingsOf(parsed.error?.issues ?? []).map((finding) => withoutHidden(finding, tree.places)),
-    ...checkReferences(tree.value, parsed.data),
-  ];
-  return { tree, settings: findings.length === 0 ? (parsed.data ?? null) : null, findings: withoutFollowing(findings, tree) };
+  const invalid = findingsOf(parsed.error?.issues ?? []).map((finding) => withoutHidden(finding, tree.places));
+  const findings = [tree.findings, invalid, [...checkReferences(tree.value)]].reduce(withoutFollowing);
+  return { tree, settings: findings.length === 0 ? (parsed.data ?? null) : null, findings };
 }
 
 function treeOf(tree: Tree, sections: readonly string[]): Tree {
@@ -207,10 +204,10 @@ function withoutHidden(finding: Finding, places: ReadonlyMap<string, Place>): Fi
   return { ...finding, message: "is not valid (the value comes from a variable and is not shown)" };
 }
 
-/** Drops faults that follow from an earlier one, such as an invalid URL whose variable is not set. */
-function withoutFollowing(findings: readonly Finding[], tree: Tree): Finding[] {
-  const failed = new Set(tree.findings.map((finding) => placeKey(finding.path)));
-  return findings.filter((finding, index) => index < tree.findings.length || !failed.has(placeKey(finding.path)));
+/** Drops later faults that follow from an earlier one at the same path, such as an invalid URL whose variable is not set. */
+function withoutFollowing(earlier: readonly Finding[], later: readonly Finding[]): readonly Finding[] {
+  const failed = new Set(earlier.map(({ path }) => placeKey(path)));
+  return [...earlier, ...later.filter(({ path }) => !failed.has(placeKey(path)))];
 }
 
 function toFaults(findings: readonly Finding[], tree: Tree, file: string): Fault[] {

@@ -1,20 +1,71 @@
 import proxyAddr from "@fastify/proxy-addr";
 import { z } from "zod";
-import { destinationSchema, payloadSchema, urlDestinationSchema } from "../deliver/settings.ts";
+import { type DestinationSettings, destinationSchema, payloadSchema, urlDestinationSchema } from "../deliver/settings.ts";
 import { hydrateSchema } from "../hydrate/settings.ts";
 import { fieldsSchema } from "../model/event.ts";
-import { secretSchema } from "../model/secret.ts";
-import { signatureSettingsSchema } from "../model/signature.ts";
+import { type Secret, secretSchema } from "../model/secret.ts";
+import { decodeKey, resolveScheme, signatureSettingsSchema } from "../model/signature.ts";
 import { durationSchema, sizeSchema } from "../model/units.ts";
 import { type ListenTls, listenTlsSchema, tlsSchema } from "../net/tls.ts";
 import { tracesSchema } from "../observe/settings.ts";
 import { reconcileSchema, silenceSchema } from "../reconcile/settings.ts";
 import { routingSchema, trackingSchema } from "../route/settings.ts";
 import { sendSettingsSchema } from "../send/settings.ts";
-import { apiKeySchema, baseUrlSchema, planSchema } from "../service/settings.ts";
+import { apiKeySchema, baseUrlSchema, isApiKey, planSchema } from "../service/settings.ts";
 import { backupSchema, storageSchema } from "../store/settings.ts";
+import { isPrivateHost } from "./private-address.ts";
 
 const name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)");
+
+interface Fault {
+  readonly path: readonly (string | number)[];
+  readonly message: string;
+}
+
+/** Adds a rule about several settings of one part. It applies once each of them is valid. */
+function withRule<Schema extends z.ZodType>(schema: Schema, rule: (part: z.infer<Schema>) => Iterable<Fault>): Schema {
+  return schema.superRefine(
+    (part, context) => {
+      for (const { path, message } of rule(part)) context.addIssue({ code: "custom", path: [...path], message });
+    },
+    { when: ({ issues }) => issues.length === 0 },
+  );
+}
+
+/** Indices of texts that repeat an earlier one, each with the index of its first occurrence. */
+export function repeated(items: readonly unknown[]): [index: number, first: number][] {
+  return items.flatMap((item, index): [number, number][] => {
+    const first = items.indexOf(item);
+    return typeof item === "string" && first < index ? [[index, first]] : [];
+  });
+}
+
+function* repeatedSecrets(secrets: readonly Secret[], path: Fault["path"]): Generator<Fault> {
+  for (const [index, first] of repeated(secrets.map((secret) => secret.reveal()))) {
+    yield { path: [...path, index], message: `is the same secret as secrets[${first}]` };
+  }
+}
+
+/** Of a destination at the path `to`. */
+function* destinationFaults(to: DestinationSettings): Generator<Fault> {
+  const { secret, secrets = [] } = to;
+  if (secret !== undefined && secrets.length > 0) {
+    yield { path: ["to", "secrets"], message: "is given beside secret; give one of the two" };
+  }
+  yield* repeatedSecrets(secrets, ["to", "secrets"]);
+  if (!("url" in to)) return;
+  if (!to.allowPrivate && isPrivateHost(to.url)) {
+    const message = "is a loopback, private or otherwise not public address; if that is intended, set allowPrivate: true beside it";
+    yield { path: ["to", "url"], message };
+  }
+  if (to.signature === undefined) return;
+  // The others would sign other bytes, or write the same header.
+  for (const key of ["secret", "secrets", "passSignature"] as const) {
+    if (to[key] !== undefined && to[key] !== false) {
+      yield { path: ["to", "signature"], message: `is given beside ${key}; give one of the two` };
+    }
+  }
+}
 
 /** Checked by the library that uses the value, so that a valid one works there. */
 function isProxyRange(text: string): boolean {
@@ -71,9 +122,18 @@ export const serverSchema = z.strictObject({
 export const scopes = ["read", "track", "send", "replay", "listen", "pii"] as const;
 export type Scope = (typeof scopes)[number];
 
+/** A token guards people's messages. 16 characters of hex are 64 bits. */
+const shortestToken = 16;
+
 export const tokenSchema = z.strictObject({
   name: name.describe("Stands for the token in logs."),
-  token: secretSchema.describe("The bearer token; at least 16 characters."),
+  token: secretSchema
+    .refine(isApiKey, "holds characters that no Authorization header carries (a space or line break?)")
+    .refine(
+      (token) => token.reveal().length >= shortestToken,
+      `is shorter than ${shortestToken} characters ("openssl rand -hex 32" makes a good one)`,
+    )
+    .describe(`The bearer token; at least ${shortestToken} characters.`),
   scopes: z.array(z.enum(scopes)).min(1).describe("What the token may do."),
   accounts: z
     .array(name)
@@ -110,9 +170,22 @@ const accountSchema = z.strictObject({
     .describe("Share of these caps that the relay may use: rounded down, at least one call per minute."),
 });
 
-const sourceSignatureSchema = signatureSettingsSchema.safeExtend({
-  secrets: z.array(secretSchema).min(1).describe("Any of these may verify an event; several at once for rotation, the new one first."),
-});
+const sourceSignatureSchema = withRule(
+  signatureSettingsSchema.safeExtend({
+    secrets: z.array(secretSchema).min(1).describe("Any of these may verify an event; several at once for rotation, the new one first."),
+  }),
+  function* (signature) {
+    const { secretEncoding } = resolveScheme(signature);
+    yield* repeatedSecrets(signature.secrets, ["secrets"]);
+    for (const [index, secret] of signature.secrets.entries()) {
+      try {
+        decodeKey(secret.reveal(), secretEncoding);
+      } catch {
+        yield { path: ["secrets", index], message: `is not in the encoding of secretEncoding (${secretEncoding})` };
+      }
+    }
+  },
+);
 
 const formatNames = "standard: the service's envelope. meta: webhooks of Meta's Cloud API.";
 
@@ -137,73 +210,97 @@ const secrets = z.array(secretSchema).min(1);
 const metaId = z.string().regex(/^\d{1,32}$/, "is not an id of digits");
 
 /** Senders that pass Meta's webhooks on have other checks. Each one that is given must pass. */
-const metaSourceSchema = z.strictObject({
-  account: name
-    .optional()
-    .describe("The account of events whose number is not in accounts. Default: the only account, unless accounts is given."),
-  format: z.literal("meta").describe(formatNames),
-  kind: z.literal("events").default("events").describe("events: webhook events. automation-request: signed requests of automation steps."),
-  accounts: z
-    .record(metaId, name)
-    .optional()
-    .describe("The account of each business number: phone_number_id, or the id of the business account (WABA), to a key of accounts."),
-  verifyTokens: z.array(secretSchema).default([]).describe("Tokens of Meta's handshake: any of them is answered."),
-  signature: metaSignatureSchema.optional().describe("How webhooks are verified. Default: as Meta signs, with the app secret."),
-  header: z
-    .strictObject({
-      name: z
-        .string()
-        .regex(/^[A-Za-z0-9-]+$/, "is not a header name")
-        .describe("Its name."),
-      values: secrets.describe("Any of these is right."),
-    })
-    .optional()
-    .describe("A fixed header that the sender adds, such as 360dialog can."),
-  pathSecrets: secrets
-    .optional()
-    .describe("For senders that sign nothing: any of these is the last part of the URL, as in /webhooks/wa/<secret>."),
-  graph: z
-    .strictObject({
-      token: secretSchema.describe("An access token with whatsapp_business_management."),
-      businessAccounts: z.array(metaId).min(1).max(20).describe("The ids of the business accounts (WABA) whose numbers the source takes."),
-      appId: metaId.optional().describe("The app's id. With it, the app's own callback is read with the first app secret."),
-      baseUrl: z
-        .url({ protocol: /^https?$/ })
-        .default("https://graph.facebook.com/v25.0")
-        .describe("The Graph API with its version."),
-    })
-    .optional()
-    .describe("Lets doctor ask Meta's Graph API whether webhooks go to this source, and if not, where."),
-  registerBy: z
-    .literal("callback-data")
-    .optional()
-    .describe("callback-data: a status with biz_opaque_callback_data registers its message, with it as the reference."),
-});
+const metaSourceSchema = withRule(
+  z.strictObject({
+    account: name
+      .optional()
+      .describe("The account of events whose number is not in accounts. Default: the only account, unless accounts is given."),
+    format: z.literal("meta").describe(formatNames),
+    kind: z
+      .literal("events")
+      .default("events")
+      .describe("events: webhook events. automation-request: signed requests of automation steps."),
+    accounts: z
+      .record(metaId, name)
+      .optional()
+      .describe("The account of each business number: phone_number_id, or the id of the business account (WABA), to a key of accounts."),
+    verifyTokens: z.array(secretSchema).default([]).describe("Tokens of Meta's handshake: any of them is answered."),
+    signature: metaSignatureSchema.optional().describe("How webhooks are verified. Default: as Meta signs, with the app secret."),
+    header: z
+      .strictObject({
+        name: z
+          .string()
+          .regex(/^[A-Za-z0-9-]+$/, "is not a header name")
+          .describe("Its name."),
+        values: secrets.describe("Any of these is right."),
+      })
+      .optional()
+      .describe("A fixed header that the sender adds, such as 360dialog can."),
+    pathSecrets: secrets
+      .optional()
+      .describe("For senders that sign nothing: any of these is the last part of the URL, as in /webhooks/wa/<secret>."),
+    graph: z
+      .strictObject({
+        token: secretSchema.describe("An access token with whatsapp_business_management."),
+        businessAccounts: z
+          .array(metaId)
+          .min(1)
+          .max(20)
+          .describe("The ids of the business accounts (WABA) whose numbers the source takes."),
+        appId: metaId.optional().describe("The app's id. With it, the app's own callback is read with the first app secret."),
+        baseUrl: z
+          .url({ protocol: /^https?$/ })
+          .default("https://graph.facebook.com/v25.0")
+          .describe("The Graph API with its version."),
+      })
+      .optional()
+      .describe("Lets doctor ask Meta's Graph API whether webhooks go to this source, and if not, where."),
+    registerBy: z
+      .literal("callback-data")
+      .optional()
+      .describe("callback-data: a status with biz_opaque_callback_data registers its message, with it as the reference."),
+  }),
+  function* ({ signature, header, pathSecrets }) {
+    if (signature === undefined && header === undefined && pathSecrets === undefined) {
+      yield { path: ["signature"], message: "is missing: a source needs signature, header or pathSecrets" };
+    }
+  },
+);
 
-const automationSourceSchema = z.strictObject({
-  account: name.optional().describe("The account of its events: a key of accounts. Default: the only account."),
-  kind: z.literal("automation-request").describe("events: webhook events. automation-request: signed requests of automation steps."),
-  mode: z
-    .enum(["ack", "proxy"])
-    .default("ack")
-    .describe(
-      "ack: the relay stores it, answers 200 at once and delivers it later. proxy: it forwards it at once to the destination under to, and returns the answer.",
-    ),
-  dedupe: durationSchema
-    .refine((ms) => ms <= 86_400_000, "must be at most 1d")
-    .prefault("5m")
-    .describe("How long identical signed bytes count as the same event, at most 1d. 0s: never."),
-  signature: sourceSignatureSchema.describe("How webhooks are verified."),
-  to: urlDestinationSchema
-    .extend({
-      timeout: durationSchema
-        .refine((ms) => ms >= 100 && ms <= 9500, "must be from 100ms to 9500ms")
-        .prefault("9s")
-        .describe("Longest time of one exchange. It leaves room within the service's 10 s."),
-    })
-    .optional()
-    .describe("Required with mode: proxy, and only there. As to of a route with a url, but timeout is 100ms to 9500ms and 9s by default."),
-});
+const automationSourceSchema = withRule(
+  z.strictObject({
+    account: name.optional().describe("The account of its events: a key of accounts. Default: the only account."),
+    kind: z.literal("automation-request").describe("events: webhook events. automation-request: signed requests of automation steps."),
+    mode: z
+      .enum(["ack", "proxy"])
+      .default("ack")
+      .describe(
+        "ack: the relay stores it, answers 200 at once and delivers it later. proxy: it forwards it at once to the destination under to, and returns the answer.",
+      ),
+    dedupe: durationSchema
+      .refine((ms) => ms <= 86_400_000, "must be at most 1d")
+      .prefault("5m")
+      .describe("How long identical signed bytes count as the same event, at most 1d. 0s: never."),
+    signature: sourceSignatureSchema.describe("How webhooks are verified."),
+    to: urlDestinationSchema
+      .extend({
+        timeout: durationSchema
+          .refine((ms) => ms >= 100 && ms <= 9500, "must be from 100ms to 9500ms")
+          .prefault("9s")
+          .describe("Longest time of one exchange. It leaves room within the service's 10 s."),
+      })
+      .optional()
+      .describe(
+        "Required with mode: proxy, and only there. As to of a route with a url, but timeout is 100ms to 9500ms and 9s by default.",
+      ),
+  }),
+  function* ({ mode, to }) {
+    if (mode === "proxy" && to === undefined)
+      yield { path: ["to"], message: "is missing: mode proxy needs it to know where the request goes" };
+    if (mode === "ack" && to !== undefined) yield { path: ["to"], message: "is for mode proxy; with mode ack, events go to the routes" };
+    if (to !== undefined) yield* destinationFaults(to);
+  },
+);
 
 export const sourceSchema = z.preprocess(
   (value) => {
@@ -214,23 +311,31 @@ export const sourceSchema = z.preprocess(
   z.discriminatedUnion("kind", [z.discriminatedUnion("format", [standardSourceSchema, metaSourceSchema]), automationSourceSchema]),
 );
 
-export const routeSchema = routingSchema.extend({
-  payload: payloadSchema
-    .default("original")
-    .describe(
-      "original: the received bytes, or of a request with several events, one with this event alone. standard: the envelope {id, event, createdAt, data}. enriched: that with a relay object added.",
-    ),
-  to: destinationSchema.describe("Where its deliveries go: a url, a queue or a stream."),
-  shards: z
-    .number()
-    .int()
-    .min(1)
-    .max(64)
-    .default(1)
-    .describe(
-      "With PostgreSQL: parts of the route that workers deliver side by side. concurrency and breaker count per shard; rate is divided.",
-    ),
-});
+export const routeSchema = withRule(
+  routingSchema.extend({
+    payload: payloadSchema
+      .default("original")
+      .describe(
+        "original: the received bytes, or of a request with several events, one with this event alone. standard: the envelope {id, event, createdAt, data}. enriched: that with a relay object added.",
+      ),
+    to: destinationSchema.describe("Where its deliveries go: a url, a queue or a stream."),
+    shards: z
+      .number()
+      .int()
+      .min(1)
+      .max(64)
+      .default(1)
+      .describe(
+        "With PostgreSQL: parts of the route that workers deliver side by side. concurrency and breaker count per shard; rate is divided.",
+      ),
+  }),
+  function* ({ payload, to }) {
+    if (to.passSignature && payload === "enriched") {
+      yield { path: ["to", "passSignature"], message: "could never verify: payload enriched changes the bytes that were signed" };
+    }
+    yield* destinationFaults(to);
+  },
+);
 
 const retentionSchema = z.strictObject({
   events: durationSchema.prefault("30d").describe("How long events and their bytes are kept. An event stays while a delivery of it does."),
