@@ -14,8 +14,6 @@ import type {
   DueDelivery,
   DueListener,
   ObservationsRead,
-  QuarantinedFound,
-  QuarantineFilter,
   Registered,
   ReleasedEvent,
   ReplayCursor,
@@ -37,12 +35,12 @@ import { endLeftExchanges, settleExchanges } from "./work/exchanges.ts";
 import * as passes from "./work/hydration-passes.ts";
 import { createLeaseStore, type Held, holdLease, leaveProcess, type Process } from "./work/leases.ts";
 import { expireParked, releaseParked } from "./work/parking.ts";
-import { createPlanNumbers, type NumberedPlan } from "./work/plans.ts";
+import { createPlanNumbers, type Planned } from "./work/plans.ts";
 import { claimPolls, countPolls, settlePolls } from "./work/polls.ts";
 import { findQuarantined, type Quarantined, quarantined, storeQuarantined } from "./work/quarantine.ts";
 import { type Registering, register, sumRegistered } from "./work/register.ts";
 import { release } from "./work/release.ts";
-import { findReplay, type ReplayingFound, type ReplayStep, type Retrying, replay, retry, startOfReplay } from "./work/replay.ts";
+import { findReplay, type ReplayingFound, type Retrying, replay, retry } from "./work/replay.ts";
 import { createRetention } from "./work/retention.ts";
 import { endPause, notesOf, resume } from "./work/route-notes.ts";
 import { type Beginning, beginSends, type Ending, findSend, forgetSends, settleSends } from "./work/sends.ts";
@@ -89,11 +87,6 @@ interface CommandParts {
   readonly held: () => Held;
 }
 
-interface Outcomes<Out> {
-  readonly outcomes: readonly Out[];
-  readonly plans?: readonly NumberedPlan[];
-}
-
 type Commands = ReturnType<typeof createCommands>;
 
 export function createCommands({ rules, writer, held }: CommandParts) {
@@ -103,10 +96,10 @@ export function createCommands({ rules, writer, held }: CommandParts) {
   const parking = { ...planning, counts: begin };
   const process: Process = { id: randomUUID(), isAlone: writer === "" };
 
-  const counted = <In, Out>(all: (batch: readonly In[], counts: Counts) => Work<Outcomes<Out>>): Batches<In, Out> => ({
+  const counted = <In, Out>(all: (batch: readonly In[], counts: Counts) => Work<Planned<Out>>): Batches<In, Out> => ({
     *work(batch) {
       const counts = begin();
-      const { outcomes, plans: stored = [] } = yield* all(batch, counts);
+      const { outcomes, plans: stored } = yield* all(batch, counts);
       yield* counts.write();
       return { outcomes, stored: () => plans.noteStored(stored) };
     },
@@ -116,7 +109,7 @@ export function createCommands({ rules, writer, held }: CommandParts) {
     accept: counted<Arriving, AcceptOutcome>((batch, counts) => accept(batch, planning, counts)),
     settle: uncounted<Settling, SettledOutcome>((batch) => settle(batch, { counts: begin, held: held() })),
     quarantine: counted<QuarantinedBody, Quarantined>(function* (batch, counts) {
-      return { outcomes: yield* storeQuarantined(batch, counts) };
+      return { outcomes: yield* storeQuarantined(batch, counts), plans: [] };
     }),
     release: counted<ReleasedEvent, AcceptOutcome | null>((batch, counts) => release(batch, planning, counts)),
     retry: uncounted<Retrying, Retried | null>(retry),
@@ -129,7 +122,7 @@ export function createCommands({ rules, writer, held }: CommandParts) {
     endPause: each(endPause),
     register: uncounted<Registering, readonly Registered[]>((batch) => register(batch, parking)),
     acknowledged: counted<Acknowledged, void>(function* (batch, counts) {
-      return { outcomes: batch.map((acknowledged) => countAcknowledged(counts, acknowledged)) };
+      return { outcomes: batch.map((acknowledged) => countAcknowledged(counts, acknowledged)), plans: [] };
     }),
     releaseParked: (now: number, limit: number) => releaseParked(now, limit, parking),
     expireParked: (now: number, limit: number) => expireParked(now, limit, parking),
@@ -181,20 +174,10 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
   const write = <T>(make: () => Work<T>): Promise<T> => run(others, make) as Promise<T>;
   const acknowledgements = createAcknowledgements((acknowledged) => run(commands.acknowledged, acknowledged));
 
-  const works = {
-    *findReplay(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Work<ReplayFound> {
-      return foundOf(yield* findReplay(filter, placeOf(cursor), now, limit));
-    },
-    *findBackfill(filter: BackfillFilter, cursor: ReplayCursor, limit: number): Work<ReplayFound> {
-      return foundOf(yield* findBackfill(filter, placeOf(cursor), limit, rules));
-    },
-    *findQuarantined(filter: QuarantineFilter, { since, event, lane }: ReplayCursor, limit: number): Work<QuarantinedFound> {
-      const { found, place } = yield* findQuarantined(filter, { since, receivedAt: lane, seq: event }, limit);
-      return { found, cursor: place === null ? null : { since: place.since, event: place.seq, lane: place.receivedAt, route: "" } };
-    },
-  };
   const reads = {
-    ...works,
+    findReplay,
+    findBackfill: (filter: BackfillFilter, cursor: ReplayCursor, limit: number) => findBackfill(filter, cursor, limit, rules),
+    findQuarantined,
     quarantined,
     due,
     load: loadDeliveries,
@@ -289,10 +272,3 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
     read: createReading(database),
   };
 }
-
-/** The walk begins with the event 0. */
-function placeOf(cursor: ReplayCursor): ReplayCursor {
-  return cursor.event === 0 ? startOfReplay(cursor.since) : cursor;
-}
-
-const foundOf = ({ found, place }: ReplayStep): ReplayFound => ({ found, cursor: place });

@@ -1,11 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { BackfillFilter, DueDelivery as Due, ReplayCursor, Rules } from "../../src/store/port.ts";
+import type { BackfillFilter, DueDelivery as Due, ReplayCursor, ReplayFound, Rules } from "../../src/store/port.ts";
 import { codeOf } from "../../src/store/schema/codes.ts";
 import { counters, events, plans, queue, queueState } from "../../src/store/schema/tables.ts";
 import { findBackfill } from "../../src/store/work/backfill.ts";
-import { type ReplayStep, startOfReplay } from "../../src/store/work/replay.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
-import { anEvent, type EventParts, type RouteParts, rulesFor, start } from "./store-events.ts";
+import { anEvent, type EventParts, type RouteParts, rulesFor, start, startOfWalk } from "./store-events.ts";
 
 export function oneStoreBackfillContract(name: string, open: OpenStore, tags: string[] = []): void {
   describe(`${name}: backfill`, { tags }, () => {
@@ -47,15 +46,15 @@ export function oneStoreBackfillContract(name: string, open: OpenStore, tags: st
     async function backfill(filter: Partial<BackfillFilter> = {}, at = start) {
       const whole: BackfillFilter = { disposition: "filtered", ...filter };
       const all = { found: 0, replayed: 0, due: [] as Due[] };
-      let place: ReplayCursor | null = startOfReplay(at);
+      let place: ReplayCursor | null = startOfWalk(at);
       while (place !== null) {
-        const step: ReplayStep = await store.read(findBackfill(whole, place, 3, rules));
+        const step: ReplayFound = await store.read(findBackfill(whole, place, 3, rules));
         const some = step.found.map(({ event }) => event);
         const [done = { replayed: 0, due: [] }] = await store.send(({ backfill }) => backfill, [{ events: some, filter: whole, at }]);
         all.found += step.found.length;
         all.replayed += done.replayed;
         all.due.push(...done.due);
-        place = step.place;
+        place = step.cursor;
       }
       return all;
     }

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { QuarantineFilter, ReleasedEvent } from "../../src/store/port.ts";
+import type { QuarantinedFound, QuarantineFilter, ReleasedEvent, ReplayCursor } from "../../src/store/port.ts";
 import { codeOf } from "../../src/store/schema/codes.ts";
 import { counters, events, queue, queueState, subjects } from "../../src/store/schema/tables.ts";
-import { findQuarantined, type QuarantinePlace, quarantined, startOfQuarantine } from "../../src/store/work/quarantine.ts";
+import { findQuarantined, quarantined } from "../../src/store/work/quarantine.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
-import { anEvent, type EventParts, rulesFor, start } from "./store-events.ts";
+import { anEvent, type EventParts, rulesFor, start, startOfWalk } from "./store-events.ts";
 
 const rules = rulesFor([{ name: "all" }]);
 
@@ -30,13 +30,11 @@ export function oneStoreQuarantineContract(name: string, open: OpenStore, tags: 
 
     async function walk(filter: QuarantineFilter, limit: number): Promise<number[]> {
       const seqs: number[] = [];
-      let place: QuarantinePlace | null = startOfQuarantine(start + 60_000);
+      let place: ReplayCursor | null = startOfWalk(start + 60_000);
       while (place !== null) {
-        const step: { found: readonly { seq: number }[]; place: QuarantinePlace | null } = await store.read(
-          findQuarantined(filter, place, limit),
-        );
+        const step: QuarantinedFound = await store.read(findQuarantined(filter, place, limit));
         seqs.push(...step.found.map(({ seq }) => seq));
-        place = step.place;
+        place = step.cursor;
       }
       return seqs;
     }

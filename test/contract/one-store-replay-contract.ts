@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { DueDelivery as Due, ReplayCursor, ReplayFilter } from "../../src/store/port.ts";
+import type { DueDelivery as Due, ReplayCursor, ReplayFilter, ReplayFound } from "../../src/store/port.ts";
 import { attempts, deliveries, queue, queueState } from "../../src/store/schema/tables.ts";
 import type { QueuedDelivery } from "../../src/store/work/attempts.ts";
-import { findReplay, type ReplayStep, startOfReplay } from "../../src/store/work/replay.ts";
+import { findReplay } from "../../src/store/work/replay.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
-import { anEvent, type EventParts, rulesFor, start } from "./store-events.ts";
+import { anEvent, type EventParts, rulesFor, start, startOfWalk } from "./store-events.ts";
 
 const rules = rulesFor([{ name: "a" }, { name: "b" }, { name: "loose", order: "none", match: { statuses: ["read"] } }]);
 
@@ -29,9 +29,9 @@ export function oneStoreReplayContract(name: string, open: OpenStore, tags: stri
 
     async function replay(filter: ReplayFilter, at: number, afterStep?: (due: readonly Due[]) => Promise<void>) {
       const all = { replayed: 0, due: [] as Due[] };
-      let place: ReplayCursor | null = startOfReplay(at);
+      let place: ReplayCursor | null = startOfWalk(at);
       while (place !== null) {
-        const step: ReplayStep = await store.read(findReplay(filter, place, at, 3));
+        const step: ReplayFound = await store.read(findReplay(filter, place, at, 3));
         const [done = { replayed: 0, due: [] }] = await store.send(
           ({ replay }) => replay,
           [{ found: step.found, states: filter.states, at }],
@@ -39,7 +39,7 @@ export function oneStoreReplayContract(name: string, open: OpenStore, tags: stri
         all.replayed += done.replayed;
         all.due.push(...done.due);
         await afterStep?.(done.due);
-        place = step.place;
+        place = step.cursor;
       }
       return all;
     }
@@ -154,14 +154,14 @@ export function oneStoreReplayContract(name: string, open: OpenStore, tags: stri
       await settle("a", before, "dead", start + 10);
       await settle("a", during, "dead", start + 30);
       await settle("a", ahead, "dead", start + 1_000_000);
-      const { found } = await store.read(findReplay({ states: ["dead"] }, startOfReplay(start + 20), start + 40, 10));
+      const { found } = await store.read(findReplay({ states: ["dead"] }, startOfWalk(start + 20), start + 40, 10));
       expect(found.map(({ event }) => event)).toEqual([before, ahead]);
     });
 
     test("what changed since it was found stays as it is", async () => {
       const seq = await accept({ wamid: "w" });
       await settle("a", seq, "dead");
-      const { found } = await store.read(findReplay({ states: ["dead"] }, startOfReplay(start), start, 10));
+      const { found } = await store.read(findReplay({ states: ["dead"] }, startOfWalk(start), start, 10));
       await retry(seq, "a", start + 1);
       expect(await store.send(({ replay }) => replay, [{ found, states: ["dead"], at: start + 2 }])).toEqual([{ replayed: 0, due: [] }]);
       expect(await store.due("a", start + 1)).toMatchObject([{ event: seq, dueAt: start + 1 }]);

@@ -78,3 +78,6 @@ export function rulesFor(routes: readonly RouteParts[], { unknown = "park" as Un
   const hydration: Rules["hydration"] = ({ event, account, hasSubject }) => startOf({ event, hasSubject, hasKey: account !== "keyless" });
   return { stepMessage, stepRun, plan, hydration, timing: (route) => timings.get(route) ?? { ordered: true, firstWait: 0 }, parkFor };
 }
+
+/** Where a walk begins that finds what settled up to `since`. */
+export const startOfWalk = (since: number) => ({ since, event: 0, lane: 0, route: "" });

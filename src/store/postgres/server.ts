@@ -4,10 +4,10 @@ import type { DatabaseFacts } from "../../model/database.ts";
 import { seqLeap } from "../../model/seq.ts";
 import { StoreMissing, StoreRefused } from "../port.ts";
 import { ddl, isNumbered, schemaVersion } from "../schema/ddl.ts";
-import { state, tables } from "../schema/tables.ts";
-import { first, rows, type Work } from "../sql/ops.ts";
-import { as, raw, select, sql, typed } from "../sql/sql.ts";
-import { create, put, value } from "../work/state.ts";
+import { tables } from "../schema/tables.ts";
+import { rows, type Work } from "../sql/ops.ts";
+import { raw, sql } from "../sql/sql.ts";
+import { create, list, put, readNow, value } from "../work/state.ts";
 import { type Session, startOfServer } from "./connect.ts";
 
 /*
@@ -110,10 +110,9 @@ export async function readDatabaseFacts(read: <T>(work: Work<T>) => Promise<T>, 
 
 async function readTime(read: <T>(work: Work<T>) => Promise<T>, now: () => number) {
   const sentAt = now();
-  const found = await read(first(sql<{ readonly now: number }>`SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now`));
+  const found = await read(readNow());
   const roundTripMs = now() - sentAt;
-  const middle = sentAt + roundTripMs / 2;
-  return { roundTripMs, skewMs: Math.round((found?.now ?? middle) - middle) };
+  return { roundTripMs, skewMs: Math.round(found - sentAt - roundTripMs / 2) };
 }
 
 function* serverFacts(): Work<Omit<DatabaseFacts, "skewMs" | "roundTripMs">> {
@@ -157,8 +156,6 @@ const silentAfterMs = 10_000;
 const forgottenAfterMs = 3_600_000;
 
 const prefix = "process/";
-const s = as(state, "s");
-const databaseNow = typed<number>(sql`extract(epoch FROM clock_timestamp())::float8 * 1000`);
 
 export function* notePresence(presence: Presence, now: number): Work<void> {
   yield* put(`${prefix}${presence.id}`, { ...presence, at: now }, now + forgottenAfterMs);
@@ -169,11 +166,9 @@ export function* endPresence({ id }: Presence): Work<void> {
 }
 
 export function* readPresences(): Work<Presence[]> {
-  // "0" follows "/".
-  const found = yield* rows(select({ value: s.value, now: databaseNow })`FROM state s WHERE s.key >= ${prefix} AND s.key < ${"process0"}`);
-  return found
-    .map(({ value, now }) => ({ ...(JSON.parse(value) as Presence & { readonly at: number }), now }))
-    .filter(({ at, now }) => at > now - silentAfterMs)
-    .map(({ at: _, now: __, ...presence }) => presence)
+  const now = yield* readNow();
+  return (yield* list<Presence & { readonly at: number }>(prefix))
+    .filter(({ value }) => value.at > now - silentAfterMs)
+    .map(({ value: { at: _, ...presence } }) => presence)
     .sort((a, b) => b.since - a.since);
 }

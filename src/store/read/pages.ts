@@ -1,20 +1,16 @@
 import { events } from "../schema/tables.ts";
 import { first, type Work } from "../sql/ops.ts";
-import { allOf, as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
+import { allOf, as, raw, type Sql, select, sql } from "../sql/sql.ts";
 import type { SeqBounds } from "../views.ts";
 
 /** Exclusive. */
 export const isBetween = (seq: Sql, after: number, before: number): Sql => sql`${seq} > ${after} AND ${seq} < ${before}`;
 
 export function* boundsOf(table: "events" | "subjects"): Work<SeqBounds> {
-  const [from, min, max] = [raw(table), raw("min(seq)"), raw("max(seq)")];
-  const ends =
-    yield* first(
-      select({
-        oldest: typed<number | null>(sql`(SELECT ${min} FROM ${from})`),
-        newest: typed<number | null>(sql`(SELECT ${max} FROM ${from})`),
-      })``,
-    );
+  const ends = yield* first(
+    sql<{ readonly [K in keyof NonNullable<SeqBounds>]: number | null }>`SELECT (SELECT min(seq) FROM ${raw(table)}) AS oldest,
+      (SELECT max(seq) FROM ${raw(table)}) AS newest`,
+  );
   return ends === null || ends.oldest === null || ends.newest === null ? null : { oldest: ends.oldest, newest: ends.newest };
 }
 
@@ -55,16 +51,12 @@ export interface SeqRange {
 }
 
 const e = as(events, "e");
-const ends = select({
-  oldest: typed<number | null>(sql`(SELECT min(seq) FROM events)`),
-  newest: typed<number | null>(sql`(SELECT max(seq) FROM events)`),
-});
 const upTo = (seq: number) => first(select({ at: e.received_at })`FROM events e WHERE e.seq <= ${seq} ORDER BY e.seq DESC LIMIT 1`);
 
 export function* seqRange(from: number, to: number): Work<SeqRange> {
-  const { oldest, newest } = (yield* first(ends``)) ?? { oldest: null, newest: null };
-  if (oldest === null || newest === null) return { after: 0, last: 0 };
-  const bounds = { low: oldest - 1, high: newest };
+  const ends = yield* boundsOf("events");
+  if (ends === null) return { after: 0, last: 0 };
+  const bounds = { low: ends.oldest - 1, high: ends.newest };
   return { after: yield* before(from - clockSlackMs, bounds), last: yield* before(to + clockSlackMs, bounds) };
 }
 

@@ -7,6 +7,7 @@ import { as, raw, select, sql, typed } from "../sql/sql.ts";
 import type { QuarantineCount, RouteBacklog, Stats, StoredSecretUse } from "../views.ts";
 import { type Stop, stopKey } from "../work/route-notes.ts";
 import { list } from "../work/state.ts";
+import { boundsOf } from "./pages.ts";
 
 const c = as(counters, "c");
 const q = as(queue, "q");
@@ -96,7 +97,6 @@ const earlier = select({
   failed: typed<number>(sql`count(CASE WHEN ${a.error} IS NOT NULL OR ${a.status} NOT BETWEEN 200 AND 299 THEN 1 END)`),
 });
 const queued = select({ state: q.state, n });
-const ends = select({ oldest: typed<number | null>(sql`min(e.seq)`), newest: typed<number | null>(sql`max(e.seq)`) });
 
 const words: Readonly<Record<number, DeliveryState>> = {
   [queueState.waiting]: "waiting",
@@ -109,8 +109,8 @@ export function* stats(): Work<Stats> {
   const ofEvents = Object.fromEntries(dispositions.map((word) => [word, 0])) as Record<Disposition, number>;
   const ofDeliveries = Object.fromEntries(deliveryStates.map((word) => [word, 0])) as Record<DeliveryState, number>;
   const sum = { duplicates: 0, made: 0, failed: 0 };
-  const { oldest, newest } = (yield* first(ends`FROM events e`)) ?? { oldest: null, newest: null };
-  for (let from = oldest ?? never, last = newest ?? 0; from <= last; from += sliceSeqs) {
+  const { oldest, newest: last } = (yield* boundsOf("events")) ?? { oldest: never, newest: 0 };
+  for (let from = oldest; from <= last; from += sliceSeqs) {
     const to = Math.min(last, from + sliceSeqs - 1);
     const [stored, settled, tries] = yield* together([
       query(byDisposition`FROM events e WHERE e.seq BETWEEN ${from} AND ${to} GROUP BY e.disposition`),

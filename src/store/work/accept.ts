@@ -20,6 +20,7 @@ import {
   type NumberedPlan,
   openInLane,
   type PlanNumbers,
+  type Planned,
   type Queued,
   queueRows,
   unstoredPlans,
@@ -38,11 +39,6 @@ export interface AcceptParts {
   readonly plans: Pick<PlanNumbers, "numberOf" | "isStored">;
 }
 
-interface AcceptedBatch {
-  readonly outcomes: readonly AcceptOutcome[];
-  readonly plans: readonly NumberedPlan[];
-}
-
 /** Only these: each value that is read costs about 80 ns, and a buffer six times as much. */
 const heardOf = [
   ...(["seq", "type", "service_id", "reference", "metadata", "registered_at", "registered_sent_at"] as const),
@@ -59,7 +55,7 @@ const repeated = change(events, [], { add: ["duplicates", "conflicts"] });
  * Dedupes, stores, tracks and plans events in one step. A known id only raises its counts, so a redelivery can neither
  * change a status nor be planned again. The caller writes the counts, with its own.
  */
-export function* accept(arriving: readonly Arriving[], parts: AcceptParts, counts: Counts): Work<AcceptedBatch> {
+export function* accept(arriving: readonly Arriving[], parts: AcceptParts, counts: Counts): Work<Planned<AcceptOutcome>> {
   const faults = arriving.map(({ event }) => unstorable(event));
   if (faults.every((fault) => fault === null)) return yield* acceptStorable(arriving, parts, counts);
   const storable = arriving.filter((_, place) => faults[place] === null);
@@ -82,7 +78,7 @@ export function* accept(arriving: readonly Arriving[], parts: AcceptParts, count
 const outcomeOf = ({ result, seq }: Quarantined): AcceptOutcome =>
   result === "duplicate" ? { result: "duplicate", seq, conflict: false } : { result: "accepted", seq, disposition: "quarantined", due: [] };
 
-function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, counts: Counts): Work<AcceptedBatch> {
+function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, counts: Counts): Work<Planned<AcceptOutcome>> {
   const { ids, idOf, about, aboutOf } = nameAll(arriving);
   const heard = yield* lookUp(about, ids, releasedIds(arriving, idOf));
   const trackedOf = new Map(about.map((one, place) => [one, begin(one, heard[place] as (typeof heard)[number])]));

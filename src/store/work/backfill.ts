@@ -1,7 +1,7 @@
 import type { RouteVerdict } from "../../model/plan.ts";
 import { addVerdicts } from "../../track/backfill.ts";
 import { nothingTracked, replan } from "../../track/planning.ts";
-import type { BackfillFilter, DueDelivery, ReplayCursor, Replayed, Rules } from "../port.ts";
+import type { BackfillFilter, DueDelivery, ReplayCursor, Replayed, ReplayFound, Rules } from "../port.ts";
 import { codeOf } from "../schema/codes.ts";
 import { events, plans, queue, type RowOf } from "../schema/tables.ts";
 import { ask, change, find, insert, insertMissing, look, rows, together, update, type Work } from "../sql/ops.ts";
@@ -16,22 +16,17 @@ import {
   lanesToLookAt,
   type NumberedPlan,
   openInLane,
+  type Planned,
   type Queued,
   queueRows,
   unstoredPlans,
 } from "./plans.ts";
-import type { ReplayStep } from "./replay.ts";
 import { factsOfRow, findSubjects, lockSubjects, type SubjectRow } from "./subject-rows.ts";
 
 export interface Backfilling {
   readonly events: readonly number[];
   readonly filter: BackfillFilter;
   readonly at: number;
-}
-
-interface BackfilledBatch {
-  readonly outcomes: readonly Replayed[];
-  readonly plans: readonly NumberedPlan[];
 }
 
 const bodiesAtOnce = 25;
@@ -66,14 +61,14 @@ const walked = select({
   errorCode: e.error_code,
 });
 
-export function* findBackfill(filter: BackfillFilter, place: ReplayCursor, limit: number, rules: Rules): Work<ReplayStep> {
-  const read = yield* rows(walked`FROM events e WHERE e.seq > ${place.event} ORDER BY e.seq LIMIT ${limit}`);
+export function* findBackfill(filter: BackfillFilter, cursor: ReplayCursor, limit: number, rules: Rules): Work<ReplayFound> {
+  const read = yield* rows(walked`FROM events e WHERE e.seq > ${cursor.event} ORDER BY e.seq LIMIT ${limit}`);
   const { accounts, disposition, errorCode, from = 0, to = Number.MAX_SAFE_INTEGER } = filter;
   const matching = read.filter(
     (row) =>
       row.disposition === codeOf.disposition[disposition] &&
       (accounts === undefined || accounts.includes(row.account)) &&
-      row.receivedAt <= place.since &&
+      row.receivedAt <= cursor.since &&
       row.receivedAt >= from &&
       row.receivedAt < to &&
       (errorCode === undefined || row.errorCode === errorCode),
@@ -89,12 +84,12 @@ export function* findBackfill(filter: BackfillFilter, place: ReplayCursor, limit
   const last = read.at(-1);
   return {
     found: judged.flatMap(({ seq, added }) => added.map(({ route }) => ({ event: seq, route }))),
-    place: last === undefined || read.length < limit ? null : { ...place, event: last.seq },
+    cursor: last === undefined || read.length < limit ? null : { ...cursor, event: last.seq },
   };
 }
 
 /** Planned deliveries stay, and only new verdicts are added (promise 2). The caller writes the counts. */
-export function* backfill(batch: readonly Backfilling[], parts: AcceptParts, counts: Counts): Work<BackfilledBatch> {
+export function* backfill(batch: readonly Backfilling[], parts: AcceptParts, counts: Counts): Work<Planned<Replayed>> {
   const outcomes: Replayed[] = [];
   const used: NumberedPlan[] = [];
   for (const one of batch) {

@@ -39,10 +39,7 @@ export function* stepBudget(place: string, request: BudgetRequest): Work<BudgetA
   return { limits, othersUsed, version: stops.version, stops: stops.version === request.version ? null : stops };
 }
 
-export function* storedStops(place: string): Work<StoredStops | null> {
-  const stops = yield* value<StoredStops>(budgetKey(place));
-  return stops;
-}
+export const storedStops = (place: string) => value<StoredStops>(budgetKey(place));
 
 export function withNews(known: StoredStops, news: BudgetNews | null): StoredStops {
   if (news === null) return known;

@@ -10,6 +10,12 @@ export interface NumberedPlan {
   readonly verdicts: string;
 }
 
+/** What a batch leaves. `plans` are stored with it. */
+export interface Planned<Out> {
+  readonly outcomes: readonly Out[];
+  readonly plans: readonly NumberedPlan[];
+}
+
 /** A reload makes other plans, so the memory of stored ones has a bound. */
 const mostKnown = 10_000;
 

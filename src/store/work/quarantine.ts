@@ -1,6 +1,6 @@
 import { origins, type QuarantinedBody } from "../../model/event.ts";
 import { minuteMs } from "../../model/history.ts";
-import type { QuarantinedEvent, QuarantineFilter } from "../port.ts";
+import type { QuarantinedEvent, QuarantinedFound, QuarantineFilter, ReplayCursor } from "../port.ts";
 import { codeOf, packEventId, packHeaders, unpackHeaders } from "../schema/codes.ts";
 import { events, ids, type RowOf, whereQuarantined } from "../schema/tables.ts";
 import { ask, change, find, first, insert, look, numbers, rows, together, update, type Work } from "../sql/ops.ts";
@@ -91,19 +91,6 @@ function rowOf(seq: number, one: QuarantinedBody): EventRow {
   };
 }
 
-export interface QuarantinePlace {
-  readonly since: number;
-  readonly receivedAt: number;
-  readonly seq: number;
-}
-
-interface QuarantineStep {
-  readonly found: readonly QuarantinedEvent[];
-  readonly place: QuarantinePlace | null;
-}
-
-export const startOfQuarantine = (since: number): QuarantinePlace => ({ since, receivedAt: 0, seq: 0 });
-
 type Word = NonNullable<QuarantinedEvent["disposition"]>;
 
 const e = as(events, "e");
@@ -123,12 +110,13 @@ const body = select(columns);
 const one = select({ ...columns, disposition: e.disposition });
 const ofDisposition = (word: Word) => sql`e.${raw(whereQuarantined)} AND e.disposition = ${raw(String(codeOf.disposition[word]))}`;
 
+/** The `lane` of the cursor is the time of receipt. */
 export function* findQuarantined(
   { disposition = "quarantined", accounts, source, from = 0, to = Number.MAX_SAFE_INTEGER }: QuarantineFilter,
-  { since, ...last }: QuarantinePlace,
+  { since, lane, event }: ReplayCursor,
   limit: number,
-): Work<QuarantineStep> {
-  const { receivedAt, seq } = last.receivedAt < from ? { receivedAt: from, seq: 0 } : last;
+): Work<QuarantinedFound> {
+  const [receivedAt, seq] = lane < from ? [from, 0] : [lane, event];
   const found = yield* rows(
     body`FROM events e ${raw("INDEXED BY events_quarantined", "")}
       WHERE ${ofDisposition(disposition)} AND (e.received_at, e.seq) > (${receivedAt}, ${seq}) AND e.received_at <= ${Math.min(since, to - 1)}
@@ -139,7 +127,7 @@ export function* findQuarantined(
     found: found
       .filter((row) => (source === undefined || row.source === source) && (accounts === undefined || accounts.includes(row.account)))
       .map((row) => bodyOf(row, disposition)),
-    place: end === undefined || found.length < limit ? null : { since, receivedAt: end.receivedAt, seq: end.seq },
+    cursor: end === undefined || found.length < limit ? null : { since, event: end.seq, lane: end.receivedAt, route: "" },
   };
 }
 

@@ -140,13 +140,6 @@ function lastAttempt({ event, route, attempts: number, at, took_ms, status, erro
   return at === null ? null : { event, route, number, at, took_ms: took_ms ?? 0, status, error, response };
 }
 
-export interface ReplayStep {
-  readonly found: ReplayFound["found"];
-  readonly place: ReplayCursor | null;
-}
-
-export const startOfReplay = (since: number): ReplayCursor => ({ since, lane: never, route: "", event: 0 });
-
 interface Walked {
   readonly lane: number;
   readonly route: string;
@@ -180,15 +173,16 @@ const settledRows = select({
 const eventRow = look(events, ["seq"], ["received_at", "error_code"]);
 
 /** Each step reads `limit` rows and goes only forward, so that it meets no delivery twice. */
-export function* findReplay(filter: ReplayFilter, place: ReplayCursor, now: number, limit: number): Work<ReplayStep> {
+export function* findReplay(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Work<ReplayFound> {
+  const { since } = cursor;
   const isOfWaiting = filter.states.includes("waiting");
-  const walked = isOfWaiting ? yield* walkQueue(place, limit) : yield* walkSettled(filter, place, limit);
+  const walked = isOfWaiting ? yield* walkQueue(cursor, limit) : yield* walkSettled(filter, cursor, limit);
   const stored = codesOf(filter, isOfWaiting);
   const found = walked.filter(
     ({ state, at, route, cause, account }) =>
       stored.includes(state) &&
       // A settlement in the future was written under a wrong clock.
-      (isOfWaiting ? at > now : at <= place.since || at > now) &&
+      (isOfWaiting ? at > now : at <= since || at > now) &&
       (filter.accounts === undefined || filter.accounts.includes(account)) &&
       (filter.route === undefined || route === filter.route) &&
       (filter.cause === undefined || cause === filter.cause),
@@ -196,7 +190,7 @@ export function* findReplay(filter: ReplayFilter, place: ReplayCursor, now: numb
   const end = walked.at(-1);
   return {
     found: (yield* ofEvents(found, filter)).map(({ event, route }) => ({ event, route })),
-    place: end === undefined || walked.length < limit ? null : { since: place.since, lane: end.lane, route: end.route, event: end.event },
+    cursor: end === undefined || walked.length < limit ? null : { since, lane: end.lane, route: end.route, event: end.event },
   };
 }
 
@@ -208,7 +202,7 @@ function codesOf({ states }: ReplayFilter, isOfWaiting: boolean): readonly numbe
 /** Along the key, because the time of a waiting delivery changes. Backwards: of unordered ones the oldest event comes first. */
 function walkQueue({ lane, route, event }: ReplayCursor, limit: number): Work<readonly Walked[]> {
   return rows(
-    openRows`FROM queue q WHERE (q.lane, q.route, q.event) < (${lane}, ${route}, ${event})
+    openRows`FROM queue q WHERE (q.lane, q.route, q.event) < (${event === 0 ? never : lane}, ${route}, ${event})
       ORDER BY q.lane DESC, q.route DESC, q.event DESC LIMIT ${limit}`,
   );
 }
