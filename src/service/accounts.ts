@@ -4,8 +4,14 @@ import type { Clock } from "../model/clock.ts";
 import type { Secret } from "../model/secret.ts";
 import { type TlsSettings, tlsKey } from "../net/tls.ts";
 import { createServiceClient, type ServiceClient } from "./client.ts";
-import type { LimiterState } from "./limits/limiter.ts";
-import { type Allowance, createLimiter, type DispatchedCall, type Limiter, type LimiterHooks } from "./limits/limiter.ts";
+import {
+  type Allowance,
+  createLimiter,
+  type DispatchedCall,
+  type Limiter,
+  type LimiterHooks,
+  type LimiterState,
+} from "./limits/limiter.ts";
 import { type QuotaReason, type StopReason, stopReasons } from "./limits/stops.ts";
 import type { Plan } from "./settings.ts";
 
@@ -21,7 +27,6 @@ interface AccountSettings {
 interface CallableAccount extends AccountSettings {
   readonly baseUrl: string;
   readonly apiKey: Secret;
-  readonly tls?: TlsSettings | undefined;
 }
 
 export function isCallable(settings: AccountSettings | undefined): settings is CallableAccount {
@@ -38,25 +43,6 @@ export interface StopView {
 }
 
 type Accounts = Readonly<Record<string, AccountSettings>>;
-
-/** The callable accounts, each with its client and a limiter that keeps its caps. */
-export interface ServiceAccounts {
-  /** Null when the account has no base URL or key in the settings. Do not keep it: a reload may replace it. */
-  client(account: string): ServiceClient | null;
-  limiters(): ReadonlyMap<string, LimiterState>;
-  stops(): readonly StopView[];
-  /**
-   * A limiter keeps what it knows of the caps as long as the account has the same base URL. Quota stops end.
-   */
-  reload(accounts: Accounts): void;
-  /**
-   * Ends the quota stops of the account; resolves with those that were in force. Null: the account is not callable.
-   * Rejects with a `ServiceError` when processes that share the account may not know.
-   */
-  resume(account: string): Promise<readonly QuotaReason[] | null>;
-  /** Ends waiting calls; resolves when calls in flight have ended. They are cut after `withinMs`. */
-  close(withinMs: number): Promise<void>;
-}
 
 interface ServiceAccountsParts {
   readonly clock: Clock;
@@ -78,10 +64,13 @@ interface Entry {
   readonly client: ServiceClient;
 }
 
+export type ServiceAccounts = ReturnType<typeof createServiceAccounts>;
+
+/** The callable accounts, each with its client and a limiter that keeps its caps. */
 export function createServiceAccounts(
   accounts: Accounts,
   { clock, random, recent, budgets, redact, hooks, isTemporary }: ServiceAccountsParts,
-): ServiceAccounts {
+) {
   let entries = new Map<string, Entry>();
   /** Entries whose clients are being closed. */
   const closing = new Set<Entry>();
@@ -123,16 +112,24 @@ export function createServiceAccounts(
     for (const [account, entry] of before) if (entries.get(account)?.client !== entry.client) void close(entry);
   }
 
-  const limiters = () => new Map([...entries].map(([account, { limiter }]) => [account, limiter.state()]));
+  const limiters = (): ReadonlyMap<string, LimiterState> =>
+    new Map([...entries].map(([account, { limiter }]) => [account, limiter.state()]));
 
   reload(accounts);
   return {
-    client: (account) => entries.get(account)?.client ?? null,
+    /** Null when the account has no base URL or key in the settings. Do not keep it: a reload may replace it. */
+    client: (account: string): ServiceClient | null => entries.get(account)?.client ?? null,
     limiters,
-    stops: () => [...limiters()].flatMap(([account, state]) => stopsOf(account, state)),
+    stops: (): readonly StopView[] => [...limiters()].flatMap(([account, state]) => stopsOf(account, state)),
+    /** A limiter keeps what it knows of the caps as long as the account has the same base URL. Quota stops end. */
     reload,
-    resume: async (account) => entries.get(account)?.limiter.resumeByOrder() ?? null,
-    async close(withinMs) {
+    /**
+     * Ends the quota stops of the account; resolves with those that were in force. Null: the account is not callable.
+     * Rejects with a `ServiceError` when processes that share the account may not know.
+     */
+    resume: async (account: string): Promise<readonly QuotaReason[] | null> => entries.get(account)?.limiter.resumeByOrder() ?? null,
+    /** Ends waiting calls; resolves when calls in flight have ended. They are cut after `withinMs`. */
+    async close(withinMs: number): Promise<void> {
       reload({});
       // Again with the limit: a reload lets calls in flight take their time.
       await Promise.all([...closing].map((entry) => close(entry, withinMs)));

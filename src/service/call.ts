@@ -7,7 +7,7 @@ import { type Exchanged, exchange } from "../net/exchange.ts";
 import type { Admission, CallOutcome, CallPriority } from "./admission.ts";
 import { type Answer, decodeAnswer, type Read, readAnswer } from "./answers.ts";
 import type { Endpoint } from "./endpoints.ts";
-import { ServiceError, type ServiceErrorKind, type ServiceFailure } from "./errors.ts";
+import { ServiceError, type ServiceFailure } from "./errors.ts";
 import { dateOf } from "./renewal.ts";
 
 export interface CallOptions {
@@ -33,27 +33,24 @@ interface AttemptWatch {
   repeating(error: ServiceError): Promise<void>;
 }
 
-/** One attempt, for metrics. */
-export interface CallReport {
-  readonly endpoint: string;
-  readonly ms: number;
-  readonly outcome: ServiceErrorKind | "ok" | "aborted";
-}
-
 /** What every call of a client shares. */
 export interface CallContext {
   readonly pool: HttpPool;
   /** Path of the API root. */
   readonly root: string;
   readonly apiKey: Secret;
+  /** Every attempt waits for its permit. */
   readonly admission: Admission;
   readonly clock: Clock;
+  /** From 0 up to 1. */
   readonly random: () => number;
   readonly retry: RetrySettings;
+  /** Per attempt, from waiting for a connection to the last byte. */
   readonly timeoutMs: number;
+  /** Of an answer. */
   readonly maxBodyBytes: number;
+  /** Removes secrets from error texts, which may echo the request. */
   readonly redact: (text: string) => string;
-  readonly onCall: (report: CallReport) => void;
   /** Aborted with {@link closed} when the client takes no more calls. */
   readonly closing: AbortSignal;
 }
@@ -108,9 +105,7 @@ async function attemptOnce<T>(
     .catch((error: unknown) => {
       throw error instanceof ServiceError ? error.at(endpoint.name) : error;
     });
-  const startedAt = clock.now();
   let settlement: CallOutcome = { type: "not-sent" };
-  let outcome: CallReport["outcome"] = "aborted";
   try {
     await options.watch?.starting();
     settlement = { type: "unknown" };
@@ -123,11 +118,9 @@ async function attemptOnce<T>(
     }
     const read = readExchanged(calling, endpoint, exchanged, timeoutMs);
     settlement = read.ok ? { type: "answered" } : settlementOf(read.error, "headers" in exchanged ? exchanged.headers : {});
-    outcome = read.ok ? "ok" : read.error.kind;
     return read.ok ? read : { ok: false, error: read.error.redacted(calling.redact) };
   } finally {
     permit.settle(settlement);
-    calling.onCall({ endpoint: endpoint.name, ms: clock.now() - startedAt, outcome });
   }
 }
 

@@ -1,7 +1,6 @@
 import { onTestFinished } from "vitest";
 import { Secret } from "../../../../src/model/secret.ts";
 import type { Admission, CallOutcome, CallRequest } from "../../../../src/service/admission.ts";
-import type { CallReport } from "../../../../src/service/call.ts";
 import { createServiceClient, type ServiceClient, type ServiceClientSettings } from "../../../../src/service/client.ts";
 import { ServiceError } from "../../../../src/service/errors.ts";
 import { createHurriedClock, type HurriedClock } from "./hurried-clock.ts";
@@ -35,21 +34,18 @@ export interface OpenedClient {
   readonly client: ServiceClient;
   readonly admission: RecordingAdmission;
   readonly clock: HurriedClock;
-  readonly reports: CallReport[];
 }
 
 /** A client, closed at the test's end; fails the test when a permit was not settled exactly once. */
 export function openClient(baseUrl: string, settings: Partial<ServiceClientSettings> = {}): OpenedClient {
   const admission = recordingAdmission();
   const clock = createHurriedClock(settings.timeoutMs ?? 10_000);
-  const reports: CallReport[] = [];
   const client = createServiceClient({
     baseUrl,
     apiKey: new Secret(apiKey),
     admission,
     clock,
     random: () => 0.5,
-    onCall: (report) => reports.push(report),
     ...settings,
   });
   onTestFinished(async () => {
@@ -59,9 +55,8 @@ export function openClient(baseUrl: string, settings: Partial<ServiceClientSetti
     await closed;
     const times = admission.settled.map((outcomes) => outcomes.length);
     if (times.some((count) => count !== 1)) throw new Error(`permits settled ${times.join(", ")} times`);
-    if (reports.length !== times.length) throw new Error(`${times.length} permits, but ${reports.length} reports`);
   });
-  return { client, admission, clock, reports };
+  return { client, admission, clock };
 }
 
 /** The error of a call that must fail. */

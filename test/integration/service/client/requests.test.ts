@@ -23,7 +23,7 @@ const startAnswering = (root: string) =>
 
 test("sends each endpoint's request, and returns the answer unchanged", async () => {
   const service = await startAnswering("/api/v1");
-  const { client, reports, admission } = openClient(service.baseUrl);
+  const { client, admission } = openClient(service.baseUrl);
   const answer = (name: string) => JSON.parse(answers[name] as string) as Record<string, unknown>;
   const send = { to: "+5491155550000", template: { id, variables: { nombre: "Ñata" } }, phoneNumberId: "77" };
 
@@ -44,13 +44,6 @@ test("sends each endpoint's request, and returns the answer unchanged", async ()
     expect(headers["authorization"]).toBe(`Bearer ${apiKey}`);
     expect(headers["content-type"]).toBe(method === "POST" ? "application/json" : undefined);
   }
-  expect(reports.map(({ endpoint, outcome }) => `${endpoint} ${outcome}`)).toEqual([
-    "POST /messages ok",
-    "GET /messages/{id} ok",
-    "GET /templates ok",
-    "GET /me ok",
-    "POST /automations/{id}/runs ok",
-  ]);
   expect(admission.entered.map(({ cap, priority }) => `${cap} ${priority}`)).toEqual([
     "messages send",
     "requests poll",
@@ -85,6 +78,7 @@ test("rejects a key that is no valid header value, without printing it", () => {
     baseUrl: "http://127.0.0.1:9",
     admission: { enter: () => Promise.reject(new Error("never")) },
     clock: { now: () => 0, after: () => () => {} },
+    random: () => 0.5,
   };
   for (const key of ["sk_live\r\nx: y", "clave secreta", "ñ", ""]) {
     expect(() => createServiceClient({ ...settings, apiKey: new Secret(key) })).toThrow(

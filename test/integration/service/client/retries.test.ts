@@ -87,12 +87,12 @@ describe("between attempts", () => {
     const cap = error(429, "\nretry-after: 20\nx-ratelimit-limit: 60");
     const answers = [cap, cap, error(502), receipt];
     const service = await startScripted((_request, number) => answers[number - 1]);
-    const { client, clock, reports, admission } = openClient(service.baseUrl, { retry: { isTemporary: () => true } });
+    const { client, clock, admission } = openClient(service.baseUrl, { retry: { isTemporary: () => true } });
     expect(await client.sendMessage({ to: "+5491155550000", text: "¿Qué tal?" })).toMatchObject({ id: "1" });
     // Retry-After, then twice that, each with half of firstMs (random is 0.5) on top; then 4 s less a quarter.
     expect(clock.waits).toEqual([20_500, 40_500, 3000]);
     expect(new Set(service.seen.map(({ body }) => body)).size).toBe(1);
-    expect(reports.map(({ outcome }) => outcome)).toEqual(["rate-limited", "rate-limited", "rejected", "ok"]);
+    expect(admission.settled.flat().map(({ type }) => type)).toEqual(["rate-limited", "rate-limited", "answered", "answered"]);
     expect(admission.entered.map(({ cap, priority }) => [cap, priority])).toEqual(Array(4).fill(["messages", "send"]));
   });
 

@@ -3,7 +3,6 @@ import { Secret } from "../../../../src/model/secret.ts";
 import type { Happening, Sandbox, SandboxOptions } from "../../../../src/sandbox/start-sandbox.ts";
 import { startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
 import type { Admission, CallOutcome, CallRequest } from "../../../../src/service/admission.ts";
-import type { CallReport } from "../../../../src/service/call.ts";
 import { createServiceClient, type ServiceClient, type ServiceClientSettings } from "../../../../src/service/client.ts";
 import { ServiceError } from "../../../../src/service/errors.ts";
 import { createLimiter, type Limiter, type LimiterOptions } from "../../../../src/service/limits/limiter.ts";
@@ -15,7 +14,6 @@ import { longestWaitMs } from "../../../harness/until.ts";
 export interface Party {
   readonly client: ServiceClient;
   readonly limiter: Limiter;
-  readonly reports: CallReport[];
   /** Every call that was let go: when, and what came of it (null: not yet). Times are unix ms of the clock. */
   readonly calls: { readonly request: CallRequest; readonly at: number; endedAt: number; outcome: CallOutcome | null }[];
   /** Calls let go and not settled. */
@@ -82,7 +80,6 @@ export async function meet(options: SandboxOptions = {}): Promise<Meeting> {
     join({ key = sandbox.key, limits, ...settings } = {}) {
       const plan = sandbox.plan() === "escala" ? "escala" : "enterprise";
       const limiter = createLimiter({ plan, share: 1, clock, ...limits } as LimiterOptions);
-      const reports: CallReport[] = [];
       const calls: Party["calls"] = [];
       let underWay = 0;
       const admission: Admission = {
@@ -105,13 +102,12 @@ export async function meet(options: SandboxOptions = {}): Promise<Meeting> {
       const client = createServiceClient({
         baseUrl: sandbox.url,
         random: () => 0.5,
-        onCall: (report) => reports.push(report),
         ...settings,
         apiKey: new Secret(key),
         admission,
         clock,
       });
-      const party = { client, limiter, reports, calls, underWay: () => underWay };
+      const party = { client, limiter, calls, underWay: () => underWay };
       parties.push(party);
       return party;
     },
