@@ -1,13 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { createApiApp } from "./api/app.ts";
-import { addCampaignsRoutes } from "./api/campaigns-routes.ts";
-import { addContactsRoutes } from "./api/contacts-routes.ts";
 import { addHookRoutes } from "./api/hook-routes.ts";
-import { addMcpRoutes } from "./api/mcp-routes.ts";
-import { addMeRoutes } from "./api/me-routes.ts";
-import { addMessagesRoutes } from "./api/messages-routes.ts";
-import { addRunsRoutes } from "./api/runs-routes.ts";
-import { addTemplatesRoutes } from "./api/templates-routes.ts";
+import { addCampaignsRoutes, addContactsRoutes, addMeRoutes, addMessagesRoutes, addRunsRoutes, addTemplatesRoutes } from "./api/routes.ts";
 import { createAutomations } from "./automations/automations.ts";
 import type { Automations } from "./automations/port.ts";
 import { createCampaigns } from "./campaigns/campaigns.ts";
@@ -15,13 +9,14 @@ import type { ClockControls, SandboxClock } from "./clock.ts";
 import { addControlRoutes } from "./control/control.ts";
 import type { ControlParts } from "./control/routes.ts";
 import { createEvents } from "./events/events.ts";
-import type { ObservedPost } from "./events/observed-posts.ts";
 import type { Posting, Publisher } from "./events/port.ts";
+import type { ObservedPost } from "./events/poster.ts";
+import type { Random } from "./ids.ts";
 import { createLimits } from "./limits/limits.ts";
+import { addMcpRoutes } from "./mcp/mcp.ts";
 import { createMessaging } from "./messaging/messaging.ts";
 import type { Messaging } from "./messaging/port.ts";
 import { addGraphRoutes } from "./meta/graph-routes.ts";
-import type { Random } from "./random.ts";
 import type { MessageRecord } from "./world/records.ts";
 
 export interface AssemblyParts extends Omit<ControlParts, Assembled | "clock"> {

@@ -1,9 +1,8 @@
 import type { FastifyInstance } from "fastify";
 import type { Handshake } from "./meta/callbacks.ts";
-import { readRequest } from "./meta/read-request.ts";
+import { readRequest } from "./meta/graph-routes.ts";
 import type { DeliveryRecord, MessageRecord, RunRecord } from "./world/records.ts";
-import type { Journal } from "./world/table.ts";
-import type { World } from "./world/world.ts";
+import type { Journal, World } from "./world/world.ts";
 
 /** Something that a person who watches wants to see as it happens. Phones and wamids are in clear: the people are made up. */
 export type Happening =

@@ -1,11 +1,10 @@
 import { z } from "zod";
 import type { Clock } from "../model/clock.ts";
-import type { ObservedPost } from "./events/observed-posts.ts";
+import type { ObservedPost } from "./events/poster.ts";
 import { faultsSchema } from "./faults.ts";
 import type { Happening } from "./happenings.ts";
 import { signingSchema } from "./signing.ts";
-import { plans } from "./world/plans.ts";
-import type { Plan } from "./world/records.ts";
+import { type Plan, plans } from "./world/records.ts";
 import { usualMessages } from "./world/world.ts";
 
 export const planNames = Object.keys(plans) as [Plan, ...Plan[]];

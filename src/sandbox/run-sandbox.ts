@@ -10,10 +10,9 @@ import type { ClockControls } from "./clock.ts";
 import { createAccountSetup, newSecret } from "./control/account-setup.ts";
 import { type FaultBox, faultsSchema } from "./faults.ts";
 import { type Happening, reportChanges, reportRefusals } from "./happenings.ts";
-import { type Memory, openMemory } from "./memory.ts";
+import { type Memory, openMemory, SandboxRefused } from "./memory.ts";
 import { createCallbacks } from "./meta/callbacks.ts";
 import { type SandboxOptions, sandboxOptionsSchema, webhookOptionsSchema } from "./options.ts";
-import { SandboxRefused } from "./sandbox-refused.ts";
 import { seedWorld } from "./seed-world.ts";
 import type {
   AccountRecord,
@@ -26,8 +25,7 @@ import type {
   TemplateRecord,
   WebhookRecord,
 } from "./world/records.ts";
-import type { Table } from "./world/table.ts";
-import { mainAccount } from "./world/world.ts";
+import { mainAccount, type Table } from "./world/world.ts";
 
 /** What an HTTP call got back; `body` is parsed JSON, or text that is none, or null: what it holds is for the caller to see. */
 export interface Answer {

@@ -1,4 +1,4 @@
-import type { Random } from "./random.ts";
+import type { Random } from "./ids.ts";
 
 const outbound = ["pending", "sent", "failed", "delivered", "read"] as const;
 

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import { createRandom } from "../../src/sandbox/random.ts";
+import { createRandom } from "../../src/sandbox/ids.ts";
 import { scenario } from "../../src/sandbox/traffic/scenario.ts";
 import { auditFile } from "../harness/audit-file.ts";
 import { openDownstream } from "../harness/downstream.ts";

@@ -1,7 +1,7 @@
 // Slow: it kills the relay at many random moments.
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { createRandom } from "../../src/sandbox/random.ts";
+import { createRandom } from "../../src/sandbox/ids.ts";
 import { scenario } from "../../src/sandbox/traffic/scenario.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { createMessages, postOf } from "../harness/posts.ts";

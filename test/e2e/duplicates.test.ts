@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import type { Arrival } from "../../src/sandbox/downstream/arrivals.ts";
 import { bodyOf, type SandboxEvent } from "../../src/sandbox/events/event-maker.ts";
-import type { Post } from "../../src/sandbox/traffic/post.ts";
+import type { Post } from "../../src/sandbox/traffic/post-result.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { unexpectedOfEvents } from "../harness/expected-answers.ts";
 import { createMessages, postOf } from "../harness/posts.ts";

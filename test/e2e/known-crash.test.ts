@@ -3,7 +3,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { type MessageState, unobserved } from "../../src/model/tracking.ts";
 import { bodyOf, type SandboxEvent } from "../../src/sandbox/events/event-maker.ts";
-import { createRandom, type Random } from "../../src/sandbox/random.ts";
+import { createRandom, type Random } from "../../src/sandbox/ids.ts";
 import { stepMessage } from "../../src/track/states.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";

@@ -2,7 +2,7 @@
 import { createHmac } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { createRandom } from "../../src/sandbox/random.ts";
+import { createRandom } from "../../src/sandbox/ids.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { startRelay } from "../harness/relay-process.ts";
 import { routeTo } from "../harness/relay-settings.ts";

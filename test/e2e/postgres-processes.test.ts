@@ -1,7 +1,7 @@
 // Slow: it kills and freezes receivers and workers under load.
 import { setTimeout as wait } from "node:timers/promises";
 import { test } from "vitest";
-import { createRandom } from "../../src/sandbox/random.ts";
+import { createRandom } from "../../src/sandbox/ids.ts";
 import { soakSize } from "../harness/soak.ts";
 import { until } from "../harness/until.ts";
 import { createDatabase } from "../setup/database.ts";

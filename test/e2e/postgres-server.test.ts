@@ -1,7 +1,7 @@
 // Slow: it stops PostgreSQL and ends its sessions under load.
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { createRandom } from "../../src/sandbox/random.ts";
+import { createRandom } from "../../src/sandbox/ids.ts";
 import { openSession } from "../harness/postgres-session.ts";
 import { soakSize } from "../harness/soak.ts";
 import { until } from "../harness/until.ts";

@@ -1,6 +1,6 @@
 // Slow: the shards of a killed worker move after ten seconds.
 import { expect, test } from "vitest";
-import { createRandom } from "../../src/sandbox/random.ts";
+import { createRandom } from "../../src/sandbox/ids.ts";
 import { openFlakyDownstream } from "../harness/flaky-downstream.ts";
 import { openSession } from "../harness/postgres-session.ts";
 import { routeTo } from "../harness/relay-settings.ts";

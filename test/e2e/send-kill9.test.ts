@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import Database from "better-sqlite3";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { createRandom } from "../../src/sandbox/random.ts";
+import { createRandom } from "../../src/sandbox/ids.ts";
 import { usageOf } from "../harness/sandbox-usage.ts";
 import { soakSize } from "../harness/soak.ts";
 import { until } from "../harness/until.ts";

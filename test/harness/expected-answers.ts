@@ -1,7 +1,6 @@
 import type { EventId } from "../../src/model/ids.ts";
-import type { Acknowledgement } from "../../src/sandbox/traffic/acknowledgements.ts";
-import type { Post } from "../../src/sandbox/traffic/post.ts";
-import type { PostResult } from "../../src/sandbox/traffic/post-result.ts";
+import type { Post, PostResult } from "../../src/sandbox/traffic/post-result.ts";
+import type { Acknowledgement } from "../../src/sandbox/traffic/sender.ts";
 
 /** What is wrong with the answer to a post that is no event; null when it is the expected one. Events: see {@link unexpectedOfEvents}. */
 export function unexpectedOfPost(post: Post, result: PostResult): string | null {

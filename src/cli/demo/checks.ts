@@ -3,7 +3,7 @@ import type { RelayAudit } from "../../model/audit.ts";
 import { isStatus, type MessageStatus, messageStatuses, supersedes } from "../../model/statuses.ts";
 import { type AcceptedAt, type Arrival, findOrderViolations } from "../../sandbox/downstream/arrivals.ts";
 import type { Downstream } from "../../sandbox/downstream/downstream.ts";
-import { identityOf, readRequest } from "../../sandbox/meta/read-request.ts";
+import { identityOf, readRequest } from "../../sandbox/meta/graph-routes.ts";
 import { asMetaWrites } from "../../sandbox/meta/request-body.ts";
 import type { ObservedPost, Sandbox } from "../../sandbox/start-sandbox.ts";
 import { type DemoFormat, everythingPath, statusesPath } from "./settings.ts";

@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemClock } from "../../model/system-clock.ts";
-import { createPhones } from "../../sandbox/ids.ts";
-import { createRandom, type Random } from "../../sandbox/random.ts";
+import { createPhones, createRandom, type Random } from "../../sandbox/ids.ts";
 import type { Sandbox, SandboxOptions } from "../../sandbox/start-sandbox.ts";
-import { createPace } from "../../sandbox/traffic/pace.ts";
+import { createPace } from "../../sandbox/traffic/scenario.ts";
 import { type DemoFormat, metaVerifyToken } from "./settings.ts";
 
 /** What the sandbox does wrong, as shares of all posts or updates. */

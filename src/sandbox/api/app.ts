@@ -1,13 +1,12 @@
 import Fastify, { type FastifyInstance } from "fastify";
+import { bodyLimits, parseWithin } from "../../model/json.ts";
 import type { ApiFaultSettings } from "../faults.ts";
+import type { Random } from "../ids.ts";
 import type { Limits } from "../limits/limits.ts";
-import type { Random } from "../random.ts";
-import { addApiFaults } from "./api-faults.ts";
-import { answerTo, noSuchPath } from "./error-answers.ts";
-import { addGate, apiRoot, letIn } from "./gate.ts";
-import { addJsonBodies } from "./json-bodies.ts";
+import { answerTo, invalid, noSuchPath } from "./fault.ts";
+import { addApiFaults, addGate, apiRoot, letIn } from "./gate.ts";
 
-export interface ApiParts {
+interface ApiParts {
   /** The sandbox's time, for the `Date` of each answer. */
   readonly now: () => number;
   readonly limits: Limits;
@@ -70,4 +69,18 @@ export function createApiApp({ now, limits, random, faults, failed, routes }: Ap
     { prefix: apiRoot },
   );
   return app;
+}
+
+/** "Bodies are JSON": anything else is a 400 in the shape of a validation error. No body at all is `undefined`. */
+function addJsonBodies(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => {
+    if (body.length === 0) {
+      done(null, undefined);
+      return;
+    }
+    const read = parseWithin(body as Buffer, bodyLimits);
+    if ("value" in read) done(null, read.value);
+    else done(invalid([{ path: [], message: "El cuerpo no es JSON válido." }]));
+  });
 }

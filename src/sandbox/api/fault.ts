@@ -1,5 +1,4 @@
-import { type PlanLimits, plans, suggestedPlan } from "../world/plans.ts";
-import type { Plan } from "../world/records.ts";
+import { type Plan, type PlanLimits, plans, suggestedPlan } from "../world/records.ts";
 
 /** An answer that is no success, in the shapes of messaging-service-api.md, "Errors". */
 export class ApiFault extends Error {
@@ -43,7 +42,7 @@ export function blockedAddress(error: string): ApiFault {
 }
 
 /** What a plan's limit says to code. `resource` such as `apiCalls`, `contacts`, `apiKeys`, `webhookUrls`. */
-export interface LimitCause {
+interface LimitCause {
   readonly plan: Plan;
   readonly resource: string;
   readonly limit: number;
@@ -65,4 +64,27 @@ export function notInPlan(error: string, plan: Plan, resource: string): ApiFault
 
 export function limitsOf(plan: Plan): PlanLimits {
   return plans[plan];
+}
+
+type Answer = Pick<ApiFault, "status" | "body" | "headers">;
+
+/** The text of a 500, which the document does not show. */
+export const unexpectedText = "Ocurrió un error inesperado. Probá de nuevo en unos minutos.";
+
+export function noSuchPath(): ApiFault {
+  return refused(404, "No existe esa dirección en la API.");
+}
+
+/** What the caller sees of anything thrown; `failed` gets what is not an answer of the service. */
+export function answerTo(error: unknown, failed: (error: unknown) => void): Answer {
+  if (error instanceof ApiFault) return error;
+  const code = (error as { code?: unknown } | null)?.code;
+  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return new ApiFault(413, { error: "El cuerpo es demasiado grande.", cause: null });
+  if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") {
+    return invalid([{ path: [], message: "El cuerpo tiene que ser JSON, con Content-Type: application/json." }]);
+  }
+  // The body was cut off, or its length is not the one announced.
+  if (typeof code === "string" && code.startsWith("FST_ERR_CTP_")) return invalid([{ path: [], message: "El cuerpo no llegó entero." }]);
+  failed(error);
+  return refused(500, unexpectedText);
 }

@@ -1,5 +1,8 @@
-import type { FastifyInstance, FastifyRequest } from "fastify";
-import type { Caller, Limits } from "../limits/limits.ts";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { ApiFaultSettings } from "../faults.ts";
+import type { Random } from "../ids.ts";
+import { type Caller, capReached, type Limits } from "../limits/limits.ts";
+import { type ApiFault, limitsOf, refused, unexpectedText } from "./fault.ts";
 
 /** The API root, below which all keys and limits hold ("Conventions", messaging-service-api.md). */
 export const apiRoot = "/api/v1";
@@ -38,4 +41,99 @@ export function letIn(limits: Limits, request: FastifyRequest): Caller {
 /** Only what reaches an endpoint for sends itself counts against the cap of messages. */
 function isSend(request: FastifyRequest): boolean {
   return request.method === "POST" && sendPaths.includes(request.routeOptions.url);
+}
+
+const providerText = "El proveedor rechazó el mensaje por un problema temporal. Probá de nuevo en unos minutos.";
+/** Says it is JSON, and breaks off. */
+const cutJson = '{"id":"019';
+
+/**
+ * Spoils answers as `faults` says. Only calls that the gate let in meet a fault, and only when their body could be read:
+ * they have been counted, whatever the fault.
+ */
+export function addApiFaults(
+  api: FastifyInstance,
+  { faults, random }: { readonly faults: () => readonly ApiFaultSettings[]; readonly random: Random },
+): void {
+  const pick = createFaultPicker(random.fork("api-faults"));
+  /** Calls whose work is being done, and what will become of the answer. */
+  const spoiltLater = new WeakMap<FastifyRequest, ApiFaultSettings>();
+  const hanging = new Set<FastifyReply["raw"]>();
+
+  const hang = ({ raw }: FastifyReply): void => {
+    hanging.add(raw);
+    raw.once("close", () => hanging.delete(raw));
+  };
+  // Otherwise close() would wait for them forever.
+  api.addHook("preClose", (done) => {
+    for (const raw of hanging) raw.destroy();
+    done();
+  });
+
+  api.addHook("preHandler", (request, reply, done) => {
+    const fault = pick(faults(), request.method, request.routeOptions.url);
+    if (fault === null) {
+      done();
+    } else if (fault.when === "after" && fault.answer !== 429) {
+      spoiltLater.set(request, fault);
+      done();
+    } else if (fault.answer === "hang" || fault.answer === "reset") {
+      reply.hijack();
+      if (fault.answer === "hang") hang(reply);
+      else request.raw.socket.resetAndDestroy();
+    } else if (fault.answer === "malformed") {
+      void reply.type("application/json; charset=utf-8").send(cutJson);
+    } else {
+      done(answerOf(fault, request));
+    }
+  });
+
+  api.addHook("onSend", (request, reply, payload, done) => {
+    const fault = spoiltLater.get(request);
+    if (fault === undefined) {
+      done(null, payload);
+    } else if (fault.answer === "hang") {
+      hang(reply);
+    } else if (fault.answer === "reset") {
+      request.raw.socket.resetAndDestroy();
+    } else if (fault.answer === "malformed") {
+      done(null, typeof payload === "string" ? payload.slice(0, payload.length / 2) : cutJson);
+    } else {
+      const { status, body } = answerOf(fault, request);
+      reply.code(status).type("application/json; charset=utf-8");
+      done(null, JSON.stringify(body));
+    }
+  });
+}
+
+function answerOf({ answer, error, retryAfter }: ApiFaultSettings, request: FastifyRequest): ApiFault {
+  if (answer === 429) return capReached("requests", limitsOf(callerOf(request).account.plan).requests, retryAfter);
+  return answer === 502 ? refused(502, error ?? providerText) : refused(500, error ?? unexpectedText);
+}
+
+/** The fault that a call meets, and null when it meets none. `route`: the path of its route; undefined when there is none. */
+type FaultPicker = (faults: readonly ApiFaultSettings[], method: string, route: string | undefined) => ApiFaultSettings | null;
+
+/**
+ * The first in the list for the call's endpoint, has some of its `times` left, and is drawn by its `share`.
+ * With both `times` and `share` it is drawn until it has struck so many times.
+ */
+function createFaultPicker(random: Random): FaultPicker {
+  const struck = new WeakMap<ApiFaultSettings, number>();
+  return (faults, method, route) => {
+    for (const fault of faults) {
+      const times = struck.get(fault) ?? 0;
+      if (times >= (fault.times ?? Number.POSITIVE_INFINITY)) continue;
+      if (fault.endpoint !== undefined && (route === undefined || !isEndpoint(fault.endpoint, method, route))) continue;
+      if (!random.chance(fault.share)) continue;
+      struck.set(fault, times + 1);
+      return fault;
+    }
+    return null;
+  };
+}
+
+/** `GET /messages/{id}`, as the document writes it, against Fastify's `/api/v1/messages/:id`; names of parameters do not matter. */
+function isEndpoint(endpoint: string, method: string, route: string): boolean {
+  return endpoint.replace(/\{[^/]*\}/g, ":") === `${method} ${route.slice(apiRoot.length).replace(/:[^/]*/g, ":")}`;
 }

@@ -1,9 +1,8 @@
 import type { Clock } from "../../model/clock.ts";
 import { refused } from "../api/fault.ts";
 import type { AutomationRecord, ConversationRecord, RunRecord } from "../world/records.ts";
-import { isWithHuman } from "./human-reply.ts";
 import type { Automations } from "./port.ts";
-import { createRunner, type RunnerParts } from "./runner.ts";
+import { createRunner, isWithHuman, type RunnerParts } from "./runner.ts";
 import { createSignedRequests } from "./signed-requests.ts";
 
 export interface AutomationsParts extends Omit<RunnerParts, "requests"> {

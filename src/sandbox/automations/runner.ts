@@ -3,11 +3,9 @@ import type { SandboxClock } from "../clock.ts";
 import type { Publisher } from "../events/port.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Messaging, OutgoingMessage } from "../messaging/port.ts";
+import { reaches } from "../statuses.ts";
 import type { AccountRecord, AutomationRecord, AutomationStep, ConversationRecord, MessageRecord, RunRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
-import { fillBody, fillText, fillVariables } from "./fill.ts";
-import { isWithHuman } from "./human-reply.ts";
-import { deliveryOf, failureText } from "./message-delivery.ts";
 import type { SignedRequests } from "./signed-requests.ts";
 
 /** A step begins so long after the one before ended, at speed 1: the sandbox's choice. */
@@ -170,4 +168,73 @@ function textOf(error: unknown): string {
   if (!(error instanceof ApiFault)) throw error;
   const said = error.body["error"];
   return typeof said === "string" ? said : String((said as { message?: unknown } | undefined)?.message ?? error.message);
+}
+
+/**
+ * What a run that sent `message` does now: goes on once it left, fails if it failed, else waits.
+ * A message that has left may be bound to fail all the same, as one to a number without an account, and a run whose
+ * last message that is must not end as completed: so a failure that is to come is waited for. One that
+ * stays pending holds up nothing. All of it is the sandbox's choice.
+ */
+function deliveryOf({ status, future }: MessageRecord): "left" | "failed" | "open" {
+  if (status === "failed") return "failed";
+  if (status !== "pending" && status !== "sent") return "left";
+  const hasLeft = reaches(status, "sent");
+  return future.some((step) => !hasLeft || step.status === "failed") ? "open" : "left";
+}
+
+/** The text with which a run ends whose message failed. */
+function failureText({ errorCode }: MessageRecord): string {
+  if (String(errorCode) === "131026") return "El teléfono no tiene una cuenta en la red (código 131026).";
+  return `El mensaje no se pudo entregar${errorCode === undefined ? "" : ` (código ${errorCode})`}.`;
+}
+
+const day = 24 * 60 * 60_000;
+
+/** Whether a human colleague replied within the last 24 hours, so that automations keep still (messaging-service-api.md, "Conversation rules"). */
+export function isWithHuman({ humanRepliedAt }: ConversationRecord, now: number): boolean {
+  return humanRepliedAt !== null && now - humanRepliedAt < day;
+}
+
+type RunData = RunRecord["data"];
+
+/** Blanks are trimmed afterwards: beside `\s*` the name would take cubic time on many of them. */
+const variable = /\{\{([^{}]+)\}\}/g;
+
+/** `text` with each `{{name}}` filled in from a run's data. A name that the data does not have leaves nothing: the sandbox's choice. */
+export function fillText(text: string, data: RunData): string {
+  return text.replace(variable, (_, padded: string) => {
+    const name = padded.trim();
+    return Object.hasOwn(data, name) ? (data[name] as string) : "";
+  });
+}
+
+/**
+ * The body of a request. A text that is an object or list in JSON is one: values go into it as JSON writes them, so that
+ * what they say cannot change its structure.
+ */
+export function fillBody(body: unknown, data: RunData): unknown {
+  if (typeof body !== "string") return fillJson(body, data);
+  const escaped = Object.fromEntries(Object.entries(data).map(([name, value]) => [name, JSON.stringify(value).slice(1, -1)]));
+  try {
+    const value: unknown = JSON.parse(fillText(body, escaped));
+    if (typeof value === "object" && value !== null) return value;
+  } catch {
+    // Not JSON: a text like any other.
+  }
+  return fillText(body, data);
+}
+
+/** Fills in every text inside a JSON value; keys stay as they are. */
+export function fillJson(value: unknown, data: RunData): unknown {
+  if (typeof value === "string") return fillText(value, data);
+  if (Array.isArray(value)) return value.map((item) => fillJson(item, data));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, fillJson(item, data)]));
+}
+
+/** A template's variables, filled in. Those that come out empty are left out, so that the contact's data or the fallback takes their place. */
+function fillVariables(variables: Readonly<Record<string, string>>, data: RunData): Record<string, string> {
+  const filled = Object.entries(variables).map(([name, text]) => [name, fillText(text, data)] as const);
+  return Object.fromEntries(filled.filter(([, text]) => text !== ""));
 }

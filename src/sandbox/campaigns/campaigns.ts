@@ -1,10 +1,10 @@
 import type { Clock } from "../../model/clock.ts";
 import { ApiFault, invalid } from "../api/fault.ts";
-import { requirePhone } from "../messaging/phone.ts";
+import type { Random } from "../ids.ts";
+import { requirePhone } from "../messaging/numbers.ts";
 import type { Messaging } from "../messaging/port.ts";
 import { templateGone } from "../messaging/refusals.ts";
 import { approvedTemplates, templateToSend } from "../messaging/templates.ts";
-import type { Random } from "../random.ts";
 import type { CampaignRecord, MessageRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 

@@ -1,10 +1,9 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import { createPhones, createWamids } from "../ids.ts";
+import { createPhones, createRandom, createWamids } from "../ids.ts";
 import type { MetaPublisher } from "../meta/publisher.ts";
 import { mostBytes, mostUpdates, requestBody } from "../meta/request-body.ts";
 import { type Update, userIdOf, waIdOf } from "../meta/update.ts";
-import { createRandom } from "../random.ts";
 import { type World, wabaIdOf } from "../world/world.ts";
 import { addAccountRoutes, addWorldRoutes } from "./account-routes.ts";
 import { addFlowRoutes, addMessageRoutes, addPeopleRoutes } from "./message-routes.ts";

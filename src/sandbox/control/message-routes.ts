@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { hookPath } from "../api/hook-routes.ts";
-import { parsePhone } from "../messaging/phone.ts";
+import { parsePhone } from "../messaging/numbers.ts";
 import { messageStatuses } from "../statuses.ts";
 import type { AutomationRecord, ContactRecord, MessageRecord } from "../world/records.ts";
 import { automationOrder, templateOrder } from "./account-setup.ts";

@@ -12,9 +12,7 @@ import type { Messaging } from "../messaging/port.ts";
 import type { Callbacks } from "../meta/callbacks.ts";
 import type { MetaPublisher } from "../meta/publisher.ts";
 import type { AccountRecord, MessageRecord, Plan } from "../world/records.ts";
-import type { Table } from "../world/table.ts";
-import { firstAfter } from "../world/table.ts";
-import type { World } from "../world/world.ts";
+import { firstAfter, type Table, type World } from "../world/world.ts";
 import type { AccountSetup } from "./account-setup.ts";
 
 /** What the routes of `/sandbox` work on. */

@@ -1,8 +1,6 @@
 import type { EventId, RunId, Wamid } from "../../model/ids.ts";
-import { createGrowingIds } from "../ids.ts";
-import type { Random } from "../random.ts";
+import { createGrowingIds, type Random } from "../ids.ts";
 import type { MessageStatus } from "../statuses.ts";
-import { automationCompletedData, automationFailedData, type EventData, messageStatusData, truncatedData } from "./event-data.ts";
 
 /** An event envelope as the service sends it (messaging-service-api.md, "Event envelope"). */
 export interface SandboxEvent {
@@ -12,7 +10,7 @@ export interface SandboxEvent {
   readonly data: EventData;
 }
 
-export interface EventMaker {
+interface EventMaker {
   /** `errorCode` is sent for `failed` only: a number or text, as providers mix them. */
   messageStatus(wamid: Wamid, status: MessageStatus, errorCode?: string | number): SandboxEvent;
   automationCompleted(runId: RunId): SandboxEvent;
@@ -44,4 +42,52 @@ export function createEventMaker({ clock, random }: { clock: () => number; rando
 /** The bytes posted for an event. */
 export function bodyOf(event: SandboxEvent): Buffer {
   return Buffer.from(JSON.stringify(event), "utf8");
+}
+
+/**
+ * "Events", 3: `data` over 256 KB arrives truncated. That a KB is 1,024 bytes, counted over `data` alone as
+ * JSON in UTF-8, is the sandbox's choice.
+ */
+export const mostDataBytes = 256 * 1024;
+
+/** The envelope as sent. Throws a TypeError for data that JSON cannot hold. */
+export function eventBody(envelope: Omit<SandboxEvent, "data">, data: EventData): string {
+  const text = JSON.stringify(data);
+  // A UTF-16 unit takes three bytes at most: nearly all data needs no count.
+  const size = text.length * 3 <= mostDataBytes ? 0 : Buffer.byteLength(text, "utf8");
+  const sent = size > mostDataBytes ? JSON.stringify(truncatedData(size)) : text;
+  const { id, event, createdAt } = envelope;
+  return `{"id":${JSON.stringify(id)},"event":${JSON.stringify(event)},"createdAt":"${createdAt}","data":${sent}}`;
+}
+
+/** The bytes of an envelope with its data truncated, whatever its size. */
+export function truncatedBody(body: string): Buffer {
+  const event = JSON.parse(body) as SandboxEvent;
+  if (event.data["truncated"] === true) return Buffer.from(body, "utf8");
+  return bodyOf({ ...event, data: truncatedData(Buffer.byteLength(JSON.stringify(event.data), "utf8")) });
+}
+
+/** `data` of an envelope (messaging-service-api.md, "Event envelope"). */
+type EventData = Readonly<Record<string, unknown>>;
+
+/**
+ * "Events": the message is identified by `wamid`; the full payload is not shown. `status` and `errorCode`
+ * (for `failed` only: a number or text, as providers mix them) are the sandbox's choice.
+ */
+export function messageStatusData(wamid: string, status: MessageStatus, errorCode?: string | number): EventData {
+  return errorCode === undefined ? { wamid, status } : { wamid, status, errorCode };
+}
+
+/** "Events": the payload is not shown; `{runId}` is the sandbox's choice. */
+export function automationCompletedData(runId: string): EventData {
+  return { runId };
+}
+
+export function automationFailedData(runId: string, error: string): EventData {
+  return { runId, error };
+}
+
+/** What arrives in place of data over 256 KB ("Events", 3); `size` in bytes. */
+export function truncatedData(size: number): EventData {
+  return { truncated: true, id: null, size };
 }

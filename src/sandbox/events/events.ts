@@ -1,15 +1,13 @@
 import type { Clock } from "../../model/clock.ts";
 import type { EventFaults, MetaFaults } from "../faults.ts";
+import type { Random } from "../ids.ts";
 import type { Limits } from "../limits/limits.ts";
-import { createEarlyStatuses, type EarlyStatuses } from "../meta/early-statuses.ts";
-import { createMetaPublisher, type MetaPublisher } from "../meta/publisher.ts";
-import type { Random } from "../random.ts";
+import { createEarlyStatuses, createMetaPublisher, type EarlyStatuses, type MetaPublisher } from "../meta/publisher.ts";
 import type { World } from "../world/world.ts";
 import { type EventRetry, metaRetry, usualEventRetry } from "./after-try.ts";
 import { createFaultDraw } from "./delivery-faults.ts";
-import { type ObservedPost, observePosts } from "./observed-posts.ts";
 import type { Posting, Publisher } from "./port.ts";
-import { createPoster } from "./poster.ts";
+import { createPoster, type ObservedPost, observePosts } from "./poster.ts";
 import { createPosting } from "./posting.ts";
 import { createEmit, createPublisher, isOn } from "./publisher.ts";
 

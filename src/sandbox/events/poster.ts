@@ -1,13 +1,12 @@
-// By its file: Bun replaces "undici" by a part of it.
+import type { Dispatcher } from "undici";
 import { buildConnector, Pool } from "undici/index.js";
 import type { Clock } from "../../model/clock.ts";
-import { takingContinue } from "../../net/connect.ts";
+import { mostInterim, takingContinue } from "../../net/connect.ts";
 import { lookupFunction } from "../../net/name-lookup.ts";
-import { signAsMeta } from "../meta/sign.ts";
+import { signAsMeta } from "../meta/callbacks.ts";
 import { createSigner } from "../signing.ts";
 import type { WebhookRecord } from "../world/records.ts";
 import type { Answer } from "./after-try.ts";
-import { Exchange } from "./exchange.ts";
 
 export interface PostOrder {
   /** Read at the time of the post: a rotated secret applies at once. */
@@ -29,7 +28,7 @@ export interface Poster {
   close(): Promise<void>;
 }
 
-export interface PosterSettings {
+interface PosterSettings {
   /** The machine's: deadlines, and the time that is signed. */
   readonly baseClock: Clock;
   /** How long a receiver has, connecting included. */
@@ -112,6 +111,120 @@ export function createPoster({ baseClock, timeoutMs, connections }: PosterSettin
       const pools = [...[...places.values()].map(({ pool }) => pool), ...retired];
       places.clear();
       await Promise.all(pools.map((pool) => pool.destroy()));
+    },
+  };
+}
+
+type Controller = Dispatcher.DispatchController;
+type Headers = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2];
+
+/** An answer's body is read to its end for the connection's sake, and up to here. It is not used. */
+const mostAnswerBytes = 64 * 1024;
+
+/**
+ * One post and its answer under one deadline. The status line decides: an answer whose body does not end
+ * counts as that answer. A class, because undici calls it back at each step and there is one for each post.
+ */
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly #resolve: (answer: Answer) => void;
+  readonly #timeoutMs: number;
+  readonly #cancelDeadline: () => void;
+  #controller: Controller | null = null;
+  #isOver = false;
+  #status = 0;
+  #retryAfter: string | undefined;
+  #read = 0;
+  #interim = 0;
+
+  constructor(clock: Clock, timeoutMs: number, resolve: (answer: Answer) => void) {
+    this.#resolve = resolve;
+    this.#timeoutMs = timeoutMs;
+    this.#cancelDeadline = clock.after(timeoutMs, () => this.#expire());
+  }
+
+  onRequestStart(controller: Controller): void {
+    this.#controller = controller;
+    // Time was up before there was a connection.
+    if (this.#isOver) controller.abort(new Error("too late"));
+  }
+
+  onResponseStart(controller: Controller, status: number, headers: Headers): void {
+    // 100 to 199 announce the answer and are none.
+    if (status < 200) {
+      this.#interim += 1;
+      if (this.#interim <= mostInterim) return;
+      this.#end(`more than ${mostInterim} interim answers (1xx)`);
+      controller.abort(new Error("too many interim answers"));
+      return;
+    }
+    this.#status = status;
+    const retryAfter = headers["retry-after"];
+    this.#retryAfter = typeof retryAfter === "string" ? retryAfter : retryAfter?.[0];
+  }
+
+  onResponseData(controller: Controller, chunk: Buffer): void {
+    this.#read += chunk.length;
+    if (this.#read <= mostAnswerBytes) return;
+    this.#end("");
+    controller.abort(new Error("the answer is too long"));
+  }
+
+  onResponseEnd(): void {
+    this.#end("");
+  }
+
+  onResponseError(_controller: Controller | null, error: Error): void {
+    this.#end("code" in error && typeof error.code === "string" ? error.code : error.message);
+  }
+
+  #expire(): void {
+    this.#end(`no answer within ${this.#timeoutMs} ms`);
+    this.#controller?.abort(new Error("no answer in time"));
+  }
+
+  #end(reason: string): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#cancelDeadline();
+    this.#resolve(
+      this.#status === 0
+        ? { kind: "unanswered", reason: reason.slice(0, 200) }
+        : { kind: "answered", status: this.#status, retryAfter: this.#retryAfter },
+    );
+  }
+}
+
+/** One post to a webhook URL as it went out, and its answer. Further tries, copies and spoilt posts are posts of their own. */
+export interface ObservedPost {
+  readonly url: string;
+  readonly eventId: string;
+  /** The bytes posted. */
+  readonly body: Buffer;
+  /** `event`: rightly signed, as it or its copy should be. The others are what faults add. */
+  readonly sort: "event" | "malformed" | "wrongly-signed";
+  /** The status answered; null: there was no answer. */
+  readonly answered: number | null;
+  /** Numbers that grow with every begin and end of a post: one whose `ended` is less than another's `began` was over before it. */
+  readonly began: number;
+  readonly ended: number;
+}
+
+/** The same poster, and reports each post as it ends; not those that closing cut off. */
+export function observePosts(poster: Poster, report: (post: ObservedPost) => void): Poster {
+  let number = 0;
+  return {
+    ...poster,
+    async post(order) {
+      number += 1;
+      const began = number;
+      const answer = await poster.post(order);
+      number += 1;
+      const ended = number;
+      if (answer.kind === "cut") return answer;
+      const { webhook, eventId, body, signature, isMalformed = false } = order;
+      const sort = signature === "wrong" ? "wrongly-signed" : isMalformed ? "malformed" : "event";
+      report({ url: webhook.url, eventId, body, sort, answered: answer.kind === "answered" ? answer.status : null, began, ended });
+      return answer;
     },
   };
 }

@@ -1,15 +1,14 @@
 import type { Clock } from "../../model/clock.ts";
-import type { Random } from "../random.ts";
+import type { Random } from "../ids.ts";
+import type { DeliveryRecord, EventRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 import { afterTry, type EventRetry } from "./after-try.ts";
-import { note, type PendingPost, pendingPostOf } from "./pending-post.ts";
-import { createPendingPosts } from "./pending-posts.ts";
+import { type DeliveryFaults, malformedBody, noFaults } from "./delivery-faults.ts";
+import { type SandboxEvent, truncatedBody } from "./event-maker.ts";
 import type { Posting } from "./port.ts";
-import { orderFor } from "./post-order.ts";
 import type { Poster, PostOrder } from "./poster.ts";
-import { createSidePosts } from "./side-posts.ts";
 
-export interface PostingSettings {
+interface PostingSettings {
   readonly world: World;
   /** World time: retries, and what faults hold back. */
   readonly clock: Clock;
@@ -155,6 +154,236 @@ export function createPosting(settings: PostingSettings): DeliveryPosting {
       isClosed = true;
       await poster.close();
       wakeIdlers();
+    },
+  };
+}
+
+/** Posts beside a delivery that faults ask for: once each, whatever the answer, and on no record. */
+interface SidePosts {
+  /** Called when the first try of `post` begins. */
+  begin(post: PendingPost, lane: Lane): void;
+  /** Planned or in flight. */
+  readonly count: number;
+}
+
+interface SidePostsSettings {
+  readonly world: World;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly poster: Poster;
+  readonly speed: number;
+  readonly onEnd: () => void;
+}
+
+function createSidePosts({ world, clock, random, poster, speed, onEnd }: SidePostsSettings): SidePosts {
+  let count = 0;
+  const plan = (post: PendingPost, lane: Lane, afterMs: number, spoil: (order: PostOrder) => PostOrder): void => {
+    const work = async () => {
+      try {
+        const order = orderFor(world, post);
+        if (typeof order !== "string") await poster.post(spoil(order));
+      } finally {
+        count -= 1;
+        onEnd();
+      }
+    };
+    count += 1;
+    if (afterMs === 0) lane.add(work);
+    else clock.after(afterMs, () => lane.add(work));
+  };
+  return {
+    begin(post, lane) {
+      const { duplicateAfterMs, malformed } = post.faults;
+      if (duplicateAfterMs !== null) plan(post, lane, duplicateAfterMs / speed, (order) => order);
+      if (malformed === null) return;
+      plan(post, lane, 0, (order) => {
+        const event = JSON.parse(order.body.toString("utf8")) as SandboxEvent;
+        return { ...order, body: malformedBody(event, malformed, random.fork(event.id)), isMalformed: true };
+      });
+    },
+    get count() {
+      return count;
+    },
+  };
+}
+
+interface UrlQueue {
+  readonly lane: Lane;
+  readonly overtaking: Overtaking;
+  readonly all: Set<PendingPost>;
+}
+
+/** The pending posts of each webhook URL, and how many in all. */
+interface PendingPosts {
+  add(post: PendingPost): void;
+  remove(post: PendingPost): void;
+  /** False for one that has ended. */
+  has(post: PendingPost): boolean;
+  of(webhookId: string): UrlQueue;
+  /** Forgets a deleted webhook once nothing is pending for it. */
+  forget(webhookId: string): void;
+  webhooks(): string[];
+  readonly total: number;
+}
+
+/** `atOnce`: posts in flight to one URL. */
+function createPendingPosts(atOnce: number, onError: (error: unknown) => void): PendingPosts {
+  const urls = new Map<string, UrlQueue>();
+  let total = 0;
+  const of = (webhookId: string): UrlQueue => {
+    let url = urls.get(webhookId);
+    if (url === undefined) {
+      url = { lane: createLane(atOnce, onError), overtaking: createOvertaking(), all: new Set() };
+      urls.set(webhookId, url);
+    }
+    return url;
+  };
+  return {
+    of,
+    add(post) {
+      of(post.delivery.webhookId).all.add(post);
+      total += 1;
+    },
+    remove(post) {
+      if (urls.get(post.delivery.webhookId)?.all.delete(post) === true) total -= 1;
+    },
+    has: (post) => urls.get(post.delivery.webhookId)?.all.has(post) === true,
+    forget(webhookId) {
+      if (urls.get(webhookId)?.all.size === 0) urls.delete(webhookId);
+    },
+    webhooks: () => [...urls.keys()],
+    get total() {
+      return total;
+    },
+  };
+}
+
+/** A delivery that has not ended. The body is not here: it stays in the event's record. */
+export interface PendingPost {
+  readonly delivery: DeliveryRecord;
+  /** Events of one message, or of one run, keep their order. Null: of none. */
+  readonly line: string | null;
+  readonly faults: DeliveryFaults;
+  /** A post of it is in flight. */
+  isPosting: boolean;
+}
+
+export function pendingPostOf(delivery: DeliveryRecord, event: EventRecord | undefined, faults: DeliveryFaults = noFaults): PendingPost {
+  return { delivery, line: event?.wamid ?? event?.runId ?? null, faults, isPosting: false };
+}
+
+/** Changes the record of a delivery. One that the world forgot meanwhile is not brought back. */
+function note(world: World, { delivery }: PendingPost, change: Partial<DeliveryRecord>): void {
+  Object.assign(delivery, change);
+  if (world.deliveries.get(delivery.id) !== undefined) world.deliveries.put(delivery);
+}
+
+/** Deliveries of one URL that are held back until a later event of the same message has overtaken them: one of a message at a time. */
+interface Overtaking {
+  /**
+   * Calls `release` once, when the first try of a later event of `line` has ended. False, and it is not held,
+   * when one of `line` is held already: another has to overtake that.
+   */
+  hold(line: string, eventId: string, release: () => void): boolean;
+  /** The first try of this event has ended. */
+  passed(line: string, eventId: string): void;
+  /** Releases one that has waited long enough, if it is still held. */
+  giveUp(line: string, eventId: string): void;
+}
+
+function createOvertaking(): Overtaking {
+  const held = new Map<string, { readonly eventId: string; readonly release: () => void }>();
+  const releaseIf = (line: string, isDue: (eventId: string) => boolean): void => {
+    const one = held.get(line);
+    if (one === undefined || !isDue(one.eventId)) return;
+    held.delete(line);
+    one.release();
+  };
+  return {
+    hold(line, eventId, release) {
+      if (held.has(line)) return false;
+      held.set(line, { eventId, release });
+      return true;
+    },
+    // Ids grow: a greater one is a later event.
+    passed: (line, passer) => releaseIf(line, (eventId) => eventId < passer),
+    giveUp: (line, waited) => releaseIf(line, (eventId) => eventId === waited),
+  };
+}
+
+/** What is to be posted for a delivery, from the records as they are now; a text says why nothing is. */
+function orderFor(world: World, { delivery, faults }: PendingPost): PostOrder | string {
+  const webhook = world.webhooks.get(delivery.webhookId);
+  if (webhook === undefined) return "webhook deleted";
+  if (!webhook.isEnabled) return "webhook disabled";
+  const event = world.events.get(delivery.eventId);
+  if (event === undefined) return "event forgotten";
+  const body = faults.truncate ? truncatedBody(event.body) : Buffer.from(event.body, "utf8");
+  return { webhook, eventId: event.id, body, signature: "right" };
+}
+
+/** Work for one webhook URL: so much at once, and in order where a line is named. */
+interface Lane {
+  /** Runs `work` once a place is free and the work added before to the same line has ended. */
+  add(work: () => Promise<void>, line?: string | null): void;
+}
+
+interface Job {
+  readonly work: () => Promise<void>;
+  readonly line: string | null;
+}
+
+/**
+ * At most `limit` at once. Work waits as closures without bodies, so that a URL that is down costs little.
+ * `onError` receives the error of work that rejects; such work ends its turn too.
+ */
+export function createLane(limit: number, onError: (error: unknown) => void): Lane {
+  let ready: Job[] = [];
+  let taken = 0;
+  let running = 0;
+  /** By line, while one of it is ready or runs: those behind it. */
+  const lines = new Map<string, Job[]>();
+
+  const take = (): Job | undefined => {
+    const job = ready[taken];
+    if (job === undefined) return undefined;
+    taken += 1;
+    // Shifting a long array moves all of it each time.
+    if (taken >= 1_024 && taken * 2 >= ready.length) {
+      ready = ready.slice(taken);
+      taken = 0;
+    }
+    return job;
+  };
+  const end = ({ line }: Job): void => {
+    running -= 1;
+    if (line !== null) {
+      const behind = lines.get(line)?.shift();
+      if (behind === undefined) lines.delete(line);
+      else ready.push(behind);
+    }
+    runReady();
+  };
+  const runReady = (): void => {
+    while (running < limit) {
+      const job = take();
+      if (job === undefined) return;
+      running += 1;
+      const ended = () => end(job);
+      job.work().catch(onError).then(ended);
+    }
+  };
+  return {
+    add(work, line = null) {
+      const job = { work, line };
+      const behind = line === null ? undefined : lines.get(line);
+      if (behind !== undefined) {
+        behind.push(job);
+        return;
+      }
+      if (line !== null) lines.set(line, []);
+      ready.push(job);
+      runReady();
     },
   };
 }

@@ -2,18 +2,14 @@ import type { Clock } from "../../model/clock.ts";
 import type { EventId } from "../../model/ids.ts";
 import type { Limits } from "../limits/limits.ts";
 import { isReported } from "../statuses.ts";
-import { plans } from "../world/plans.ts";
-import type { AccountRecord, DeliveryRecord, EventRecord, WebhookRecord } from "../world/records.ts";
+import { type AccountRecord, type DeliveryRecord, type EventRecord, plans, type WebhookRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 import type { DeliveryFaults } from "./delivery-faults.ts";
-import { eventBody } from "./event-body.ts";
-import { automationCompletedData, automationFailedData, messageStatusData } from "./event-data.ts";
-import { pendingPostOf } from "./pending-post.ts";
+import { automationCompletedData, automationFailedData, eventBody, messageStatusData } from "./event-maker.ts";
 import type { Publisher } from "./port.ts";
-import type { DeliveryPosting } from "./posting.ts";
-import { isSubscribed } from "./subscriptions.ts";
+import { type DeliveryPosting, pendingPostOf } from "./posting.ts";
 
-export interface EmitSettings {
+interface EmitSettings {
   readonly world: World;
   readonly ids: () => string;
   readonly limits: Pick<Limits, "spend">;
@@ -64,7 +60,7 @@ export function isOn({ isEnabled, meta }: WebhookRecord): boolean {
   return isEnabled && meta?.isVerified !== false;
 }
 
-export interface PublisherSettings {
+interface PublisherSettings {
   readonly clock: Clock;
   readonly ids: () => string;
   readonly emit: (record: EventRecord) => void;
@@ -100,4 +96,9 @@ export function createPublisher({ clock, ids, emit, onError }: PublisherSettings
 
 function textOf(value: unknown): string | null {
   return typeof value === "string" ? value : null;
+}
+
+/** Whether a webhook URL that chose `kinds` gets events of kind `event`: the kind itself, `*`, or its family as `message.*`. */
+export function isSubscribed(kinds: readonly string[], event: string): boolean {
+  return kinds.some((kind) => kind === event || kind === "*" || (kind.endsWith(".*") && event.startsWith(kind.slice(0, -1))));
 }

@@ -1,11 +1,12 @@
+import type { FastifyInstance, FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { Clock } from "../../model/clock.ts";
 import { bodyLimits, parseWithin } from "../../model/json.ts";
 import { checked } from "../api/checked.ts";
-import { ApiFault, limitsOf } from "../api/fault.ts";
-import { createMinuteWindow, type MinuteWindow } from "../limits/minute-window.ts";
-import { outgoingBodySchema } from "../messaging/outgoing-body.ts";
+import { ApiFault, limitsOf, refused } from "../api/fault.ts";
+import { createMinuteWindow, type MinuteWindow } from "../limits/limits.ts";
 import type { Messaging } from "../messaging/port.ts";
+import { outgoingBodySchema } from "../messaging/refusals.ts";
 import { approvedTemplates } from "../messaging/templates.ts";
 import type { AccountRecord, AppRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
@@ -24,7 +25,7 @@ const messageSchema = z.object({
   params: z.record(z.string(), z.unknown()).default({}),
 });
 
-export interface McpParts {
+interface McpParts {
   readonly world: World;
   readonly messaging: Pick<Messaging, "send">;
   readonly clock: Pick<Clock, "now">;
@@ -32,7 +33,7 @@ export interface McpParts {
   readonly isUnlimited: boolean;
 }
 
-export interface McpAnswer {
+interface McpAnswer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
   /** Null: no body. */
@@ -40,12 +41,7 @@ export interface McpAnswer {
 }
 
 /** The service's MCP server: answers one JSON-RPC message of an app. */
-export function createMcp({
-  world,
-  messaging,
-  clock,
-  isUnlimited,
-}: McpParts): (from: AccountRecord, app: AppRecord, body: Buffer) => McpAnswer {
+function createMcp({ world, messaging, clock, isUnlimited }: McpParts): (from: AccountRecord, app: AppRecord, body: Buffer) => McpAnswer {
   const windows = new Map<string, MinuteWindow>();
   /**
    * One that reads and one that sends. Which tools there are, and their shapes, is the sandbox's choice: the document shows
@@ -144,4 +140,50 @@ export function createMcp({
 function jsonSchemaOf(schema: z.ZodType): object {
   const { $schema: _, ...inputSchema } = z.toJSONSchema(schema, { io: "input" });
   return inputSchema;
+}
+
+/** Where AI apps connect: the sandbox's choice. */
+const mcpPath = "/mcp";
+
+/**
+ * The MCP server, over its "Streamable HTTP" without streams. An app's token is its bearer key: the sandbox's choice, as
+ * "details of its auth" are not shown (messaging-service-api.md, "Authentication", 7). Calls are no API calls.
+ */
+export function addMcpRoutes(app: FastifyInstance, parts: McpParts): void {
+  const { world } = parts;
+  const answer = createMcp(parts);
+  const callerOf = (request: FastifyRequest): { account: AccountRecord; app: AppRecord } => {
+    const token = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "")?.[1] ?? "";
+    for (const account of world.accounts.all()) {
+      const found = world.apps.find(account.id, token);
+      if (found !== undefined) return { account, app: found };
+    }
+    const { status, body } = refused(401, "Falta el token de la app, o no es válido.");
+    throw new ApiFault(status, body, { "www-authenticate": "Bearer" });
+  };
+  // In a context of its own: JSON that cannot be read is JSON-RPC's matter here.
+  app.register((mcp, _options, done) => {
+    mcp.removeAllContentTypeParsers();
+    mcp.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, parsed) => parsed(null, body));
+    mcp.post(mcpPath, (request, reply) => {
+      const caller = callerOf(request);
+      const {
+        status,
+        headers = {},
+        body,
+      } = answer(caller.account, caller.app, request.body instanceof Buffer ? request.body : Buffer.alloc(0));
+      reply.code(status).headers(headers);
+      return body === null ? reply.send() : reply.send(body);
+    });
+    for (const method of ["GET", "DELETE"] as const) {
+      mcp.route({
+        method,
+        url: mcpPath,
+        handler: () => {
+          throw new ApiFault(405, { error: "El servidor MCP solo recibe POST.", cause: null }, { allow: "POST" });
+        },
+      });
+    }
+    done();
+  });
 }

@@ -1,9 +1,9 @@
 import type { Clock } from "../../model/clock.ts";
 import type { ContactRecord, ConversationRecord } from "../world/records.ts";
-import type { World } from "../world/world.ts";
+import { firstAfter, type World } from "../world/world.ts";
 import { contactLimitReached } from "./refusals.ts";
 
-export interface ContactFacts {
+interface ContactFacts {
   readonly name?: string;
   readonly attributes?: Readonly<Record<string, string>>;
 }
@@ -14,7 +14,7 @@ export interface Contact {
 }
 
 /** Contacts, each with its one conversation. Phones as `parsePhone` gives them. */
-export interface Contacts {
+interface Contacts {
   find(account: string, phone: string): Contact | null;
   /** 402 when the account may not have one more. */
   admitOne(account: string): void;
@@ -66,4 +66,28 @@ function conversationOf(world: World, contact: ContactRecord): ConversationRecor
   const conversation = world.conversations.get(contact.conversationId);
   if (conversation === undefined) throw new Error(`contact ${contact.id} has lost its conversation`);
   return conversation;
+}
+
+interface ContactPage {
+  readonly data: readonly ContactRecord[];
+  /** Where the next page begins; null on the last page. */
+  readonly next: string | null;
+}
+
+/**
+ * A page of `contacts`, which are in order of their ids (messaging-service-api.md, "GET /contacts"). A page that is
+ * full has a `next` even when nothing follows: it then finds nothing, or what was added since. `after` need
+ * not be there any more, nor ever have been: the sandbox's choice.
+ */
+export function contactPage(contacts: readonly ContactRecord[], { limit, after }: { limit: number; after?: string }): ContactPage {
+  const start = after === undefined ? 0 : firstAfter(contacts, after);
+  const data = contacts.slice(start, start + limit);
+  return { data, next: data.length === limit ? (data.at(-1)?.id ?? null) : null };
+}
+
+const windowMs = 24 * 60 * 60 * 1000;
+
+/** Whether free text may be sent: the customer wrote within the last 24 hours, the very last millisecond included. */
+export function isWindowOpen({ customerWroteAt }: Pick<ConversationRecord, "customerWroteAt">, now: number): boolean {
+  return customerWroteAt !== null && now - customerWroteAt <= windowMs;
 }

@@ -1,13 +1,14 @@
 import type { Clock } from "../../model/clock.ts";
 import type { CampaignTotals } from "../campaigns/campaigns.ts";
 import type { Publisher } from "../events/port.ts";
+import type { Random } from "../ids.ts";
 import { isReported, type MessageStatus, reaches, supersedes } from "../statuses.ts";
 import type { FutureStep, MessageRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
-import { outcomeFor } from "./numbers.ts";
+import { outcomeFor, stepsOf } from "./numbers.ts";
 
 /** Moves messages through what their `future` holds; the only place that changes a status. */
-export interface Lives {
+interface Lives {
   /** Plans the next step of a message, if there is one. */
   follow(message: MessageRecord): void;
   /** Moves it now, backwards too; the rest of its life is called off. */
@@ -68,4 +69,26 @@ export function createLives({ world, clock, publisher, totals }: Parts): Lives {
       if (isReported(status)) publish(message);
     },
   };
+}
+
+/** Milliseconds after the step before, from and to, at speed 1: most messages reach the phone "in seconds" (messaging-service-api.md, "Message status"). */
+const waits: Readonly<Partial<Record<MessageStatus, readonly [number, number]>>> = {
+  sent: [200, 1_000],
+  delivered: [500, 4_000],
+  read: [3_000, 60_000],
+  failed: [300, 3_000],
+};
+
+/**
+ * The life of a message to `phone`, accepted at `now` (unix milliseconds): what it becomes, and when.
+ * `speed` divides the waits. The same `random` gives the same life.
+ */
+export function planLife(phone: string, { now, random, speed }: { now: number; random: Random; speed: number }): FutureStep[] {
+  const outcome = outcomeFor(phone);
+  let at = now;
+  return stepsOf(outcome, random).map((step) => {
+    const [least, most] = waits[step.status] ?? [0, 0];
+    at += ((least + random.next() * (most - least)) * (outcome.slowness ?? 1)) / speed;
+    return { ...step, at: Math.round(at) };
+  });
 }

@@ -1,21 +1,15 @@
 import type { Clock } from "../../model/clock.ts";
 import { createCampaignTotals } from "../campaigns/campaigns.ts";
 import type { Publisher } from "../events/port.ts";
-import { createWamids } from "../ids.ts";
-import type { Random } from "../random.ts";
+import { createWamids, type Random } from "../ids.ts";
 import type { MessageRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
-import { type Contact, createContacts } from "./contacts.ts";
-import { planLife } from "./life-plan.ts";
-import { createLives } from "./lives.ts";
-import { requirePhone } from "./phone.ts";
+import { type Contact, createContacts, isWindowOpen } from "./contacts.ts";
+import { createLives, planLife } from "./lives.ts";
+import { createProvider, requirePhone, sendingNumber } from "./numbers.ts";
 import type { Messaging, OutgoingMessage } from "./port.ts";
-import { createProvider } from "./provider.ts";
 import { conversationNotFound, messageNotFound, noSuchNumber, notOurStatus, windowClosed } from "./refusals.ts";
-import { sendingNumber } from "./sending-number.ts";
-import { fillTemplate } from "./template-text.ts";
-import { templateToSend } from "./templates.ts";
-import { isWindowOpen } from "./window.ts";
+import { fillTemplate, templateToSend } from "./templates.ts";
 
 interface Parts {
   readonly world: World;

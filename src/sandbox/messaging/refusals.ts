@@ -1,3 +1,4 @@
+import { z } from "zod";
 import { type ApiFault, limitReached, refused } from "../api/fault.ts";
 import type { AccountRecord } from "../world/records.ts";
 
@@ -36,3 +37,22 @@ export const rejectedByProvider = (reason: string): ApiFault => refused(502, `El
 /** `limit` contacts are there already. */
 export const contactLimitReached = (account: AccountRecord, limit: number, used: number): ApiFault =>
   limitReached(402, `Llegaste al límite de ${limit} contactos de tu plan.`, { plan: account.plan, resource: "contacts", limit, used });
+
+const template = z.object({ id: z.guid(), variables: z.record(z.string(), z.string()).exactOptional() });
+
+/**
+ * Body of `POST /messages` (messaging-service-api.md, "POST /messages"). Both `text` and `template`, or neither, is a
+ * validation error like a missing field: the sandbox's choice, as is ignoring unknown fields.
+ * Whether `to` is a phone is not asked here: that error is a text of its own.
+ */
+export const outgoingBodySchema = z
+  .object({
+    to: z.string().min(6).max(32),
+    phoneNumberId: z.string().exactOptional(),
+    text: z.string().min(1).max(4096).exactOptional(),
+    template: template.exactOptional(),
+  })
+  .refine(({ text, template }) => (text === undefined) !== (template === undefined), {
+    error: "Mandá exactamente uno de text y template.",
+    path: ["text"],
+  });

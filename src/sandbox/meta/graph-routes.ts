@@ -1,17 +1,17 @@
+import { createHash } from "node:crypto";
 import type { FastifyInstance } from "fastify";
-import { addApiFaults } from "../api/api-faults.ts";
-import { addGate, callerOf, graphMessages } from "../api/gate.ts";
+import { z } from "zod";
+import { ApiFault } from "../api/fault.ts";
+import { addApiFaults, addGate, callerOf, graphMessages } from "../api/gate.ts";
 import type { ApiFaultSettings } from "../faults.ts";
+import type { Random } from "../ids.ts";
 import type { Limits } from "../limits/limits.ts";
-import { parsePhone } from "../messaging/phone.ts";
-import type { Messaging } from "../messaging/port.ts";
+import { parsePhone } from "../messaging/numbers.ts";
+import type { Messaging, OutgoingMessage } from "../messaging/port.ts";
 import { approvedTemplates } from "../messaging/templates.ts";
-import type { Random } from "../random.ts";
-import type { MessageRecord } from "../world/records.ts";
+import type { MessageRecord, TemplateRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
-import { type GraphSend, graphBodySchema, templateOf } from "./graph-body.ts";
-import { GraphFault, graphErrorBody, graphFaultOf } from "./graph-errors.ts";
-import { userIdOf, waIdOf } from "./update.ts";
+import { type Json, userIdOf, waIdOf } from "./update.ts";
 
 interface Parts {
   readonly world: World;
@@ -73,4 +73,126 @@ function findTemplate(world: World, account: string, wanted: NonNullable<GraphSe
   );
   if (found === undefined) throw new GraphFault(404, 132001, "Template name does not exist in the translation");
   return templateOf(wanted, found);
+}
+
+const parameter = z.object({ type: z.string(), text: z.string().optional(), parameter_name: z.string().optional() });
+const component = z.object({ type: z.string(), parameters: z.array(parameter).default([]) });
+
+/** What the sandbox takes of Meta's `POST /{version}/{phone_number_id}/messages`: texts, templates, and the mark that a message was read. */
+const graphBodySchema = z.union([
+  z.object({ messaging_product: z.literal("whatsapp"), status: z.literal("read"), message_id: z.string() }),
+  z
+    .object({
+      messaging_product: z.literal("whatsapp"),
+      status: z.undefined().optional(),
+      to: z.string().max(32).optional(),
+      recipient: z.string().max(160).optional(),
+      text: z.object({ body: z.string().min(1).max(4096) }).optional(),
+      template: z
+        .object({ name: z.string(), language: z.object({ code: z.string() }), components: z.array(component).default([]) })
+        .optional(),
+      biz_opaque_callback_data: z.string().max(512).optional(),
+    })
+    .refine(({ to, recipient }) => to !== undefined || recipient !== undefined, "to is missing")
+    .refine(({ text, template }) => (text === undefined) !== (template === undefined), "one of text and template is required"),
+]);
+type GraphSend = Exclude<z.output<typeof graphBodySchema>, { status: "read" }>;
+
+/** Parameters have names, or the order of the template's variables. */
+function templateOf(
+  { components }: NonNullable<GraphSend["template"]>,
+  { id, variables }: TemplateRecord,
+): NonNullable<OutgoingMessage["template"]> {
+  const parameters = components.filter(({ type }) => type.toLowerCase() === "body").flatMap((one) => one.parameters);
+  const given = parameters.map(({ parameter_name: name, text }, place) => [
+    name ?? variables[place]?.name ?? String(place + 1),
+    text ?? "",
+  ]);
+  return { id, variables: Object.fromEntries(given) as Record<string, string> };
+}
+
+/** An error of the Graph API. */
+class GraphFault extends Error {
+  override readonly name = "GraphFault";
+  readonly status: number;
+  readonly code: number;
+  readonly details: string;
+
+  constructor(status: number, code: number, title: string, details = title) {
+    super(`(#${code}) ${title}`);
+    this.status = status;
+    this.code = code;
+    this.details = details;
+  }
+}
+
+/** The service's refusals as the Graph API answers them. Null: it is none. */
+function graphFaultOf(error: unknown): GraphFault | null {
+  if (error instanceof GraphFault) return error;
+  if (!(error instanceof ApiFault)) return null;
+  const { status, body } = error;
+  const text = typeof body["error"] === "string" ? body["error"] : JSON.stringify(body["error"]);
+  // The provider's code is in the text.
+  const code = /\((\d{6})\)/.exec(text)?.[1];
+  if (code === "131016") return new GraphFault(503, 131016, "Service unavailable", text);
+  if (code !== undefined) return new GraphFault(400, Number(code), "Business eligibility payment issue", text);
+  switch (status) {
+    case 401:
+      return new GraphFault(401, 190, "Invalid OAuth access token.", text);
+    case 402:
+      return new GraphFault(403, 10, "Permission denied", text);
+    case 404:
+      return new GraphFault(404, 132001, "Template name does not exist in the translation", text);
+    case 429:
+      return new GraphFault(429, 130429, "Rate limit hit", text);
+    case 400:
+    case 409:
+      return new GraphFault(400, 100, "Invalid parameter", text);
+    default:
+      return new GraphFault(500, 131000, "Something went wrong", text);
+  }
+}
+
+function graphErrorBody({ message, code, details }: GraphFault): Json {
+  const trace = createHash("sha256").update(`${code} ${details}`).digest("base64url").slice(0, 22);
+  const data = { messaging_product: "whatsapp", details };
+  return { error: { message, type: "OAuthException", code, error_data: data, fbtrace_id: trace } };
+}
+
+/** One update as it is in a request. */
+export interface RequestItem {
+  readonly wabaId: unknown;
+  readonly field: unknown;
+  readonly phoneNumberId: unknown;
+  /** Null: `item` is the whole value of the change. */
+  readonly list: string | null;
+  readonly item: unknown;
+  readonly contacts: readonly Json[];
+}
+
+interface Request {
+  readonly entry: readonly { readonly id: unknown; readonly changes: readonly { readonly field: unknown; readonly value: Json }[] }[];
+}
+
+/** All updates of a request, read without the relay's own code for it. Throws for a body that is no request of Meta's. */
+export function readRequest(body: Buffer): RequestItem[] {
+  const { entry } = JSON.parse(body.toString("utf8")) as Request;
+  return entry.flatMap(({ id, changes }) =>
+    changes.flatMap(({ field, value }): RequestItem[] => {
+      const { phone_number_id: phoneNumberId } = (value["metadata"] ?? {}) as Json;
+      const about = { wabaId: id, field, phoneNumberId, contacts: (value["contacts"] ?? []) as readonly Json[] };
+      const lists = ["statuses", "messages", "calls"].filter((list) => Array.isArray(value[list]));
+      if (lists.length === 0) return [{ ...about, list: null, item: value }];
+      return lists.flatMap((list) => (value[list] as readonly unknown[]).map((item) => ({ ...about, list, item })));
+    }),
+  );
+}
+
+/** What makes an update the same as another one. Null: it is not an update. */
+export function identityOf({ field, list, item }: RequestItem): string | null {
+  if (typeof item !== "object" || item === null) return null;
+  if (list === null) return JSON.stringify([field, item]);
+  const { id, status, event, recipient_participant_id: participant, errors } = item as Json;
+  const [error] = (errors ?? []) as readonly Json[];
+  return JSON.stringify([list, id, status, event, participant, error?.["code"]]);
 }

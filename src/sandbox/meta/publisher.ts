@@ -3,13 +3,12 @@ import type { Publisher } from "../events/port.ts";
 import type { MetaFaults } from "../faults.ts";
 import { isReported } from "../statuses.ts";
 import type { EventRecord, MessageRecord } from "../world/records.ts";
-import type { World } from "../world/world.ts";
-import { mainAccount, wabaIdOf } from "../world/world.ts";
+import { mainAccount, type World, wabaIdOf } from "../world/world.ts";
 import { type MessageFacts, receivedUpdate, statusUpdates } from "./message-updates.ts";
 import { mostUpdates, requestBody } from "./request-body.ts";
 import { isStruck, type Json, type Update } from "./update.ts";
 
-export interface MetaPublisherSettings {
+interface MetaPublisherSettings {
   readonly world: World;
   readonly clock: Clock;
   readonly ids: () => string;
@@ -108,4 +107,40 @@ function withWrongItem(updates: readonly Update[], share: number): readonly Upda
   if (!isStruck("malformed", `${id}/${status}`, share)) return updates;
   const middle = Math.ceil(updates.length / 2);
   return [...updates.slice(0, middle), { ...first, list: "statuses", contact: null, item: 7 }, ...updates.slice(middle)];
+}
+
+/** Longest that an answer to a send waits for the message's first status, in milliseconds. */
+const longestWaitMs = 5_000;
+
+export type EarlyStatuses = ReturnType<typeof createEarlyStatuses>;
+
+/** Keeps the answers to some sends back until the first status was posted: a sender then sees a status of an id that it does not know. */
+export function createEarlyStatuses(parts: {
+  readonly baseClock: Clock;
+  readonly faults: () => MetaFaults;
+  /** Whether there is a URL to post to. */
+  readonly hasReceiver: () => boolean;
+}) {
+  const { baseClock, faults, hasReceiver } = parts;
+  /** By wamid. */
+  const waiting = new Map<string, () => void>();
+  return {
+    /** Called with each post as it ends. */
+    posted(body: Buffer): void {
+      if (waiting.size === 0) return;
+      const text = body.toString("latin1");
+      // A wamid may hold slashes, which the body escapes.
+      for (const [wamid, resolve] of waiting) if (text.includes(JSON.stringify(wamid).replaceAll("/", "\\/"))) resolve();
+    },
+    /** Resolves when the answer to the send may go out. */
+    async before({ wamid, future }: Pick<MessageRecord, "wamid" | "future">): Promise<void> {
+      if (future.length === 0 || !hasReceiver() || !isStruck("early", wamid, faults().early)) return;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      waiting.set(wamid, resolve);
+      const cancel = baseClock.after(longestWaitMs, resolve);
+      await promise;
+      cancel();
+      waiting.delete(wamid);
+    },
+  };
 }

@@ -1,4 +1,4 @@
-import { createRandom } from "../random.ts";
+import { createRandom } from "../ids.ts";
 import type { SendingNumber } from "../world/records.ts";
 
 export type Json = Readonly<Record<string, unknown>>;

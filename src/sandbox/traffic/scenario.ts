@@ -1,12 +1,10 @@
+import type { Clock } from "../../model/clock.ts";
 import type { RunId, Wamid } from "../../model/ids.ts";
+import { malformations, malformedBody } from "../events/delivery-faults.ts";
 import { bodyOf, createEventMaker, type SandboxEvent } from "../events/event-maker.ts";
-import { malformations, malformedBody } from "../events/malformed.ts";
-import { createPhones, createWamids } from "../ids.ts";
-import { createRandom } from "../random.ts";
+import { createPhones, createRandom, createWamids } from "../ids.ts";
 import { type LifeShares, messageLife, pickLife, usualLives } from "../statuses.ts";
-import { createHeldBack } from "./held-back.ts";
-import type { Post, PostSort, PostSubject } from "./post.ts";
-import { type ScenarioMix, usualMix } from "./scenario-mix.ts";
+import type { Post, PostSort, PostSubject } from "./post-result.ts";
 
 export interface ScenarioSettings {
   readonly seed: number | string;
@@ -109,4 +107,111 @@ export function* scenario(settings: ScenarioSettings): Generator<Post, void, und
 function subjectOf(event: SandboxEvent, ours: boolean): PostSubject {
   const { wamid, runId } = event.data;
   return { id: event.id, event: event.event, wamid: (wamid as Wamid) ?? null, runId: (runId as RunId) ?? null, ours };
+}
+
+interface HeldBack {
+  /** Holds `post` back until `place` in the sequence; a place already passed means the next chance. */
+  add(place: number, post: Post): void;
+  /** Gives back those whose place has come. */
+  take(place: number): Generator<Post, void, undefined>;
+  /** Gives back all that are left, in order of their places. */
+  rest(): Generator<Post, void, undefined>;
+}
+
+/** Posts that wait for their place in the sequence. Memory: only the posts that wait. */
+function createHeldBack(): HeldBack {
+  const byPlace = new Map<number, Post[]>();
+  let next = 0;
+  return {
+    add(place, post) {
+      const at = Math.max(place, next);
+      const there = byPlace.get(at);
+      if (there === undefined) byPlace.set(at, [post]);
+      else there.push(post);
+    },
+    *take(place) {
+      while (next <= place) {
+        const there = byPlace.get(next);
+        byPlace.delete(next);
+        next += 1;
+        if (there !== undefined) yield* there;
+      }
+    },
+    *rest() {
+      for (const [, there] of [...byPlace].sort(([a], [b]) => a - b)) yield* there;
+      byPlace.clear();
+    },
+  };
+}
+
+/** Probabilities, each from 0 to 1. */
+export interface ScenarioMix {
+  /** Of an event: that it is held back and overtaken by up to `window` others. */
+  readonly outOfOrder: number;
+  /** Of an event: that it is posted again, byte for byte. Half of the copies follow at once. */
+  readonly duplicated: number;
+  /** Of an event: that it is posted again with the same id and other bytes. */
+  readonly altered: number;
+  /** Beside a status of one of our messages: that another post of this sort goes out. */
+  readonly automation: number;
+  readonly truncated: number;
+  readonly malformed: number;
+  readonly wronglySigned: number;
+  /** That a campaign posts a burst of `campaignSize` statuses of unregistered messages. */
+  readonly campaign: number;
+}
+
+const usualMix: ScenarioMix = {
+  outOfOrder: 0.1,
+  duplicated: 0.08,
+  altered: 0.01,
+  automation: 0.05,
+  truncated: 0.005,
+  malformed: 0.01,
+  wronglySigned: 0.005,
+  campaign: 0.005,
+};
+
+/** Everything in order and once, nothing else. */
+export const plainMix: ScenarioMix = {
+  outOfOrder: 0,
+  duplicated: 0,
+  altered: 0,
+  automation: 0,
+  truncated: 0,
+  malformed: 0,
+  wronglySigned: 0,
+  campaign: 0,
+};
+
+/** How often the pace looks at the clock: one timer for all who wait, whatever the rate. */
+const tickMs = 5;
+
+/**
+ * Lets `rate` per second through, evenly over each few milliseconds, and does not make up for time in
+ * when nothing was requested (no burst after a stall longer than `burstMs`). Resolves at once while within the rate.
+ */
+export function createPace(rate: number, clock: Clock, burstMs = 100): () => Promise<void> | undefined {
+  let due = clock.now();
+  let tick: Promise<void> | null = null;
+  const nextTick = () => {
+    tick ??= new Promise<void>((resolve) =>
+      clock.after(tickMs, () => {
+        tick = null;
+        resolve();
+      }),
+    );
+    return tick;
+  };
+  const pass = (): boolean => {
+    const now = clock.now();
+    if (due > now) return false;
+    due = Math.max(due, now - burstMs) + 1000 / rate;
+    return true;
+  };
+  const wait = async () => {
+    do await nextTick();
+    while (!pass());
+  };
+  return () => (pass() ? undefined : wait());
 }

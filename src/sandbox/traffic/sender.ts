@@ -1,13 +1,11 @@
-// By its file: Bun replaces "undici" by a part of it.
 import { type buildConnector, Pool } from "undici/index.js";
+import { growingWait } from "../../model/backoff.ts";
 import type { Clock } from "../../model/clock.ts";
 import type { EventId } from "../../model/ids.ts";
+import { readRetryAfter } from "../clock.ts";
 import { createSigner, type SigningSettings } from "../signing.ts";
-import { type Acknowledgement, createAcknowledgements } from "./acknowledgements.ts";
-import { createPace } from "./pace.ts";
-import type { Post } from "./post.ts";
-import { createSenderCounts, type PostResult, readAnswer, type SenderSummary } from "./post-result.ts";
-import { isWorthRetry, retryWait, type SenderRetry, usualRetry } from "./retry.ts";
+import { createSenderCounts, type Post, type PostResult, readAnswer, type SenderSummary } from "./post-result.ts";
+import { createPace } from "./scenario.ts";
 
 export interface SenderSettings {
   /** Where to post: the relay's `/webhooks/{source}`. */
@@ -28,7 +26,7 @@ export interface SenderSettings {
   readonly keepAcknowledgements?: boolean;
 }
 
-export interface RunOptions {
+interface RunOptions {
   /** Once aborted, no further post begins and no further try is made. */
   readonly signal?: AbortSignal;
   onResult?(post: Post, result: PostResult): void;
@@ -154,4 +152,78 @@ function waitFor(clock: Clock, ms: number, signal: AbortSignal | undefined): Pro
     const cancel = clock.after(ms, done);
     signal?.addEventListener("abort", done, { once: true });
   });
+}
+
+/** How a sender repeats a post that nothing accepted. The service's own schedule is not shown: this is the sandbox's choice. */
+interface SenderRetry {
+  /** Tries in all, the first included. */
+  readonly tries: number;
+  /** Wait before the second try, in milliseconds; doubled each time. */
+  readonly firstMs: number;
+  /** No wait is longer, whatever Retry-After says. */
+  readonly longestMs: number;
+}
+
+const usualRetry: SenderRetry = { tries: 6, firstMs: 200, longestMs: 30_000 };
+
+/** True for answers worth another try: the relay's own trouble (5xx). A 4xx stays a 4xx. */
+export function isWorthRetry(status: number): boolean {
+  return status >= 500;
+}
+
+/** Milliseconds to wait after try number `tried` (1 for the first). `retryAfter` is the header, in seconds or as a date. */
+export function retryWait(retry: SenderRetry, tried: number, retryAfter: string | undefined, now: number): number {
+  return Math.min(retry.longestMs, Math.max(growingWait(tried, retry.firstMs, retry.longestMs), readRetryAfter(retryAfter, now)));
+}
+
+/** What the relay has said about one event id, over all posts of it. */
+export interface Acknowledgement {
+  /** Answers of each kind. More than one `accepted` breaks promise 2 (DESIGN.md, "Promises"). */
+  readonly accepted: number;
+  readonly duplicate: number;
+  /** Posts that ended without a 2xx. */
+  readonly refused: number;
+  /** True when a post of it was tried more than once: the try whose answer was lost may have been the accepted one. */
+  readonly retried: boolean;
+  /**
+   * Ticks of the sender's own counter between which the event was accepted: an event whose `before`
+   * is less than another's `after` was accepted first. `before` is Infinity while there is no 2xx.
+   */
+  readonly after: number;
+  readonly before: number;
+}
+
+interface Acknowledgements {
+  /** `from` and `to` are the ticks at which the post began and ended. */
+  note(post: Post, result: PostResult, from: number, to: number): void;
+  /** By event id, the posts that are events and rightly signed. */
+  readonly byEvent: ReadonlyMap<EventId, Acknowledgement>;
+}
+
+/** The sender's record of what was acknowledged, to compare with what is stored. About 200 bytes an event. */
+export function createAcknowledgements(): Acknowledgements {
+  const byEvent = new Map<EventId, { -readonly [K in keyof Acknowledgement]: Acknowledgement[K] }>();
+  return {
+    byEvent,
+    note(post, result, from, to) {
+      if (post.expected.of !== "event") return;
+      let known = byEvent.get(post.expected.id);
+      if (known === undefined) {
+        known = { accepted: 0, duplicate: 0, refused: 0, retried: false, after: from, before: Number.POSITIVE_INFINITY };
+        byEvent.set(post.expected.id, known);
+      }
+      known.retried ||= result.tries > 1;
+      const answer = result.kind === "answered" ? result.answer : null;
+      if (answer !== "accepted" && answer !== "duplicate") {
+        known.refused += 1;
+        if (known.accepted === 0) known.after = Math.min(known.after, from);
+        return;
+      }
+      known[answer] += 1;
+      // The answer "accepted" identifies the post; short of that it was some post begun by now.
+      if (answer === "accepted") known.after = from;
+      else if (known.accepted === 0) known.after = Math.min(known.after, from);
+      known.before = Math.min(known.before, to);
+    },
+  };
 }

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { createRelay } from "../../../src/app/relay.ts";
 import { parseSettings } from "../../../src/config/load.ts";
-import { createRandom } from "../../../src/sandbox/random.ts";
+import { createRandom } from "../../../src/sandbox/ids.ts";
 import { type Happening, type Sandbox, type SandboxOptions, startSandbox } from "../../../src/sandbox/start-sandbox.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 import { relayToken, type SettingsParts, settingsOf } from "../../harness/relay-settings.ts";

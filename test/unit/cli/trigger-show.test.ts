@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { createReport, postLine } from "../../../src/cli/trigger/output.ts";
-import type { Post } from "../../../src/sandbox/traffic/post.ts";
-import type { PostResult } from "../../../src/sandbox/traffic/post-result.ts";
+import type { Post, PostResult } from "../../../src/sandbox/traffic/post-result.ts";
 
 const post = {
   sort: "duplicate",

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createGrowingIds } from "../../../src/sandbox/ids.ts";
-import { createRandom } from "../../../src/sandbox/random.ts";
+import { createGrowingIds, createRandom } from "../../../src/sandbox/ids.ts";
 
 const base = 1_800_000_000_000;
 

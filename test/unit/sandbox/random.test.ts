@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createRandom } from "../../../src/sandbox/random.ts";
+import { createRandom } from "../../../src/sandbox/ids.ts";
 
 test("the same seed gives the same numbers, another seed others", () => {
   const draw = (seed: string | number) =>

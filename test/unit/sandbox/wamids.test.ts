@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createPhones, createWamids, phoneInWamid } from "../../../src/sandbox/ids.ts";
-import { createRandom } from "../../../src/sandbox/random.ts";
+import { createPhones, createRandom, createWamids, phoneInWamid } from "../../../src/sandbox/ids.ts";
 
 const phones = fc.stringMatching(/^[1-9]\d{4,14}$/);
 

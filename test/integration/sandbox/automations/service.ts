@@ -1,10 +1,10 @@
 import type { AddressInfo } from "node:net";
 import { createApiApp } from "../../../../src/sandbox/api/app.ts";
 import { addHookRoutes } from "../../../../src/sandbox/api/hook-routes.ts";
-import { addMcpRoutes } from "../../../../src/sandbox/api/mcp-routes.ts";
-import { addRunsRoutes } from "../../../../src/sandbox/api/runs-routes.ts";
+import { addRunsRoutes } from "../../../../src/sandbox/api/routes.ts";
+import { createRandom } from "../../../../src/sandbox/ids.ts";
 import { createLimits } from "../../../../src/sandbox/limits/limits.ts";
-import { createRandom } from "../../../../src/sandbox/random.ts";
+import { addMcpRoutes } from "../../../../src/sandbox/mcp/mcp.ts";
 import { createScene } from "../../../unit/sandbox/automations/scene.ts";
 
 export interface Answer {

@@ -5,10 +5,8 @@ import { systemClock } from "../../../../src/model/system-clock.ts";
 import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
 import { createEvents, type EventsSettings } from "../../../../src/sandbox/events/events.ts";
 import { type EventFaults, eventFaultsSchema } from "../../../../src/sandbox/faults.ts";
-import { createGrowingIds } from "../../../../src/sandbox/ids.ts";
-import { createRandom } from "../../../../src/sandbox/random.ts";
-import { plans } from "../../../../src/sandbox/world/plans.ts";
-import type { DeliveryRecord, MessageRecord, Plan, WebhookRecord } from "../../../../src/sandbox/world/records.ts";
+import { createGrowingIds, createRandom } from "../../../../src/sandbox/ids.ts";
+import { type DeliveryRecord, type MessageRecord, type Plan, plans, type WebhookRecord } from "../../../../src/sandbox/world/records.ts";
 import { createWorld, type World } from "../../../../src/sandbox/world/world.ts";
 import { longestWaitMs } from "../../../harness/until.ts";
 

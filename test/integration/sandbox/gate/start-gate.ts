@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import { createApiApp } from "../../../../src/sandbox/api/app.ts";
 import { type ApiFaultSettings, apiFaultSchema } from "../../../../src/sandbox/faults.ts";
-import { createRandom } from "../../../../src/sandbox/random.ts";
+import { createRandom } from "../../../../src/sandbox/ids.ts";
 import { anAccount } from "../../../unit/sandbox/limits/an-account.ts";
 
 export interface Answer {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { refused } from "../../../../src/sandbox/api/fault.ts";
-import { plans } from "../../../../src/sandbox/world/plans.ts";
+import { plans } from "../../../../src/sandbox/world/records.ts";
 import { phone } from "../../../unit/sandbox/automations/scene.ts";
 import { startService } from "../automations/service.ts";
 

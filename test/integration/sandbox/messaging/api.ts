@@ -1,11 +1,13 @@
 import type { AddressInfo } from "node:net";
 import { z } from "zod";
 import { createApiApp } from "../../../../src/sandbox/api/app.ts";
-import { addCampaignsRoutes } from "../../../../src/sandbox/api/campaigns-routes.ts";
-import { addContactsRoutes } from "../../../../src/sandbox/api/contacts-routes.ts";
-import { addMeRoutes } from "../../../../src/sandbox/api/me-routes.ts";
-import { addMessagesRoutes } from "../../../../src/sandbox/api/messages-routes.ts";
-import { addTemplatesRoutes } from "../../../../src/sandbox/api/templates-routes.ts";
+import {
+  addCampaignsRoutes,
+  addContactsRoutes,
+  addMeRoutes,
+  addMessagesRoutes,
+  addTemplatesRoutes,
+} from "../../../../src/sandbox/api/routes.ts";
 import { createCampaigns } from "../../../../src/sandbox/campaigns/campaigns.ts";
 import { createLimits } from "../../../../src/sandbox/limits/limits.ts";
 import { addAccount, createService } from "../../../unit/sandbox/messaging/service.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createRandom } from "../../../../src/sandbox/random.ts";
+import { createRandom } from "../../../../src/sandbox/ids.ts";
 import type { CallCap } from "../../../../src/service/admission.ts";
 import { planCaps, shareOf } from "../../../../src/service/limits/caps.ts";
 import { type Meeting, meet, minute, type Party, resultOf } from "./meeting.ts";

@@ -2,10 +2,9 @@ import type { Wamid } from "../../../../src/model/ids.ts";
 import { type AutomationsParts, createAutomations } from "../../../../src/sandbox/automations/automations.ts";
 import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
 import type { Publisher } from "../../../../src/sandbox/events/port.ts";
-import { createGrowingIds } from "../../../../src/sandbox/ids.ts";
+import { createGrowingIds, createRandom } from "../../../../src/sandbox/ids.ts";
 import type { Limits } from "../../../../src/sandbox/limits/limits.ts";
 import type { Messaging, OutgoingMessage } from "../../../../src/sandbox/messaging/port.ts";
-import { createRandom } from "../../../../src/sandbox/random.ts";
 import type {
   AccountRecord,
   AutomationRecord,

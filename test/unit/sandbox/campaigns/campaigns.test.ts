@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { type CampaignOrder, createCampaigns } from "../../../../src/sandbox/campaigns/campaigns.ts";
-import { createRandom } from "../../../../src/sandbox/random.ts";
+import { createRandom } from "../../../../src/sandbox/ids.ts";
 import { addTemplate, createService, day } from "../messaging/service.ts";
 
 function createBulk(options: Parameters<typeof createService>[0] = {}) {

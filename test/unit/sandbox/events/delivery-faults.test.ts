@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
-import { createFaultDraw, type DeliveryFaults, noFaults } from "../../../../src/sandbox/events/delivery-faults.ts";
-import { malformations } from "../../../../src/sandbox/events/malformed.ts";
+import { createFaultDraw, type DeliveryFaults, malformations, noFaults } from "../../../../src/sandbox/events/delivery-faults.ts";
 import { type EventFaults, eventFaultsSchema } from "../../../../src/sandbox/faults.ts";
-import { createRandom } from "../../../../src/sandbox/random.ts";
+import { createRandom } from "../../../../src/sandbox/ids.ts";
 
 const draws = (shares: Partial<EventFaults>, count: number, seed = "1"): DeliveryFaults[] => {
   const draw = createFaultDraw(createRandom(seed));

@@ -2,9 +2,9 @@ import { expect, test } from "vitest";
 import { isTruncated, parseEnvelope } from "../../../../src/model/envelope.ts";
 import { fieldsSchema, subjectOf } from "../../../../src/model/event.ts";
 import { isCanonicalUuid, type Wamid } from "../../../../src/model/ids.ts";
+import { malformations, malformedBody } from "../../../../src/sandbox/events/delivery-faults.ts";
 import { bodyOf, createEventMaker } from "../../../../src/sandbox/events/event-maker.ts";
-import { malformations, malformedBody } from "../../../../src/sandbox/events/malformed.ts";
-import { createRandom } from "../../../../src/sandbox/random.ts";
+import { createRandom } from "../../../../src/sandbox/ids.ts";
 import { lives, messageLife } from "../../../../src/sandbox/statuses.ts";
 
 const wamid = "wamid.HBgN" as Wamid;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createLane } from "../../../../src/sandbox/events/lane.ts";
+import { createLane } from "../../../../src/sandbox/events/posting.ts";
 import { settled } from "../../../harness/manual-clock.ts";
 
 /** Work whose end is in the test's hand. */

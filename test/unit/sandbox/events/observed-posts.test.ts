@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import type { Answer } from "../../../../src/sandbox/events/after-try.ts";
-import { type ObservedPost, observePosts } from "../../../../src/sandbox/events/observed-posts.ts";
-import type { Poster, PostOrder } from "../../../../src/sandbox/events/poster.ts";
+import { type ObservedPost, observePosts, type Poster, type PostOrder } from "../../../../src/sandbox/events/poster.ts";
 
 const order: PostOrder = {
   webhook: {

@@ -1,9 +1,8 @@
 import { type Answer, usualEventRetry } from "../../../../src/sandbox/events/after-try.ts";
 import { type DeliveryFaults, noFaults } from "../../../../src/sandbox/events/delivery-faults.ts";
-import { pendingPostOf } from "../../../../src/sandbox/events/pending-post.ts";
 import type { PostOrder } from "../../../../src/sandbox/events/poster.ts";
-import { createPosting } from "../../../../src/sandbox/events/posting.ts";
-import { createRandom } from "../../../../src/sandbox/random.ts";
+import { createPosting, pendingPostOf } from "../../../../src/sandbox/events/posting.ts";
+import { createRandom } from "../../../../src/sandbox/ids.ts";
 import type { DeliveryRecord } from "../../../../src/sandbox/world/records.ts";
 import { createWorld } from "../../../../src/sandbox/world/world.ts";
 import { createManualClock, settled } from "../../../harness/manual-clock.ts";

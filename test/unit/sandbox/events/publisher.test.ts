@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Wamid } from "../../../../src/model/ids.ts";
 import { noFaults } from "../../../../src/sandbox/events/delivery-faults.ts";
-import type { PendingPost } from "../../../../src/sandbox/events/pending-post.ts";
+import type { PendingPost } from "../../../../src/sandbox/events/posting.ts";
 import { createEmit, createPublisher } from "../../../../src/sandbox/events/publisher.ts";
 import type { MessageRecord, Plan } from "../../../../src/sandbox/world/records.ts";
 import { createWorld } from "../../../../src/sandbox/world/world.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isSubscribed } from "../../../../src/sandbox/events/subscriptions.ts";
+import { isSubscribed } from "../../../../src/sandbox/events/publisher.ts";
 
 test.each([
   [["message.status"], "message.status", true],

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createBusiestMinute } from "../../../../src/sandbox/limits/minute-window.ts";
+import { createBusiestMinute } from "../../../../src/sandbox/limits/limits.ts";
 import { anAccount, refusal } from "./an-account.ts";
 
 test("a burst before and one after the end of a window show up together", async () => {

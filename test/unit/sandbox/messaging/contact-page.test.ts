@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { contactPage } from "../../../../src/sandbox/messaging/contact-page.ts";
+import { contactPage } from "../../../../src/sandbox/messaging/contacts.ts";
 import { createService } from "./service.ts";
 
 function createContacts() {

@@ -1,9 +1,8 @@
 import { ApiFault } from "../../../../src/sandbox/api/fault.ts";
 import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
 import type { Publisher } from "../../../../src/sandbox/events/port.ts";
-import { createGrowingIds } from "../../../../src/sandbox/ids.ts";
+import { createGrowingIds, createRandom } from "../../../../src/sandbox/ids.ts";
 import { createMessaging } from "../../../../src/sandbox/messaging/messaging.ts";
-import { createRandom } from "../../../../src/sandbox/random.ts";
 import type { AccountRecord, TemplateRecord } from "../../../../src/sandbox/world/records.ts";
 import { createWorld, type World } from "../../../../src/sandbox/world/world.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { fillTemplate } from "../../../../src/sandbox/messaging/template-text.ts";
+import { fillTemplate } from "../../../../src/sandbox/messaging/templates.ts";
 import type { TemplateRecord, TemplateVariable } from "../../../../src/sandbox/world/records.ts";
 import { createWorld } from "../../../../src/sandbox/world/world.ts";
 import { addTemplate } from "./service.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Sqlite from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
-import { openStateFile } from "../../../../src/sandbox/state-file.ts";
+import { openStateFile } from "../../../../src/sandbox/memory.ts";
 
 function folder(): string {
   const made = mkdtempSync(join(tmpdir(), "wamid-relay-state-"));

@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
 import type { EventId } from "../../../../src/model/ids.ts";
-import { createAcknowledgements } from "../../../../src/sandbox/traffic/acknowledgements.ts";
-import type { Answer, Post } from "../../../../src/sandbox/traffic/post.ts";
-import { type PostResult, readAnswer } from "../../../../src/sandbox/traffic/post-result.ts";
+import { type Answer, type Post, type PostResult, readAnswer } from "../../../../src/sandbox/traffic/post-result.ts";
+import { createAcknowledgements } from "../../../../src/sandbox/traffic/sender.ts";
 import { unexpectedOfEvents, unexpectedOfPost } from "../../../harness/expected-answers.ts";
 
 const id = "e1" as EventId;

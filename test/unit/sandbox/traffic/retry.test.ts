@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Clock } from "../../../../src/model/clock.ts";
-import { createPace } from "../../../../src/sandbox/traffic/pace.ts";
-import { isWorthRetry, retryWait } from "../../../../src/sandbox/traffic/retry.ts";
+import { createPace } from "../../../../src/sandbox/traffic/scenario.ts";
+import { isWorthRetry, retryWait } from "../../../../src/sandbox/traffic/sender.ts";
 
 const retry = { tries: 6, firstMs: 100, longestMs: 5_000 };
 const now = Date.UTC(2026, 10, 1, 12, 0, 0);

@@ -1,9 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseEnvelope } from "../../../../src/model/envelope.ts";
-import { type Post, postSorts } from "../../../../src/sandbox/traffic/post.ts";
-import { type ScenarioSettings, scenario } from "../../../../src/sandbox/traffic/scenario.ts";
-import { plainMix, type ScenarioMix } from "../../../../src/sandbox/traffic/scenario-mix.ts";
+import { type Post, postSorts } from "../../../../src/sandbox/traffic/post-result.ts";
+import { plainMix, type ScenarioMix, type ScenarioSettings, scenario } from "../../../../src/sandbox/traffic/scenario.ts";
 
 const start = Date.UTC(2026, 10, 1);
 const posts = (settings: Partial<ScenarioSettings> = {}): Post[] => [...scenario({ seed: 1, start, messages: 100, ...settings })];

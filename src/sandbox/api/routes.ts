@@ -1,0 +1,169 @@
+import type { FastifyInstance } from "fastify";
+import { z } from "zod";
+import type { Automations } from "../automations/port.ts";
+import { contactPage } from "../messaging/contacts.ts";
+import { parsePhone } from "../messaging/numbers.ts";
+import type { Messaging } from "../messaging/port.ts";
+import { messageNotFound, outgoingBodySchema } from "../messaging/refusals.ts";
+import { approvedTemplates } from "../messaging/templates.ts";
+import type { CampaignRecord, ContactRecord, MessageRecord, TemplateRecord } from "../world/records.ts";
+import type { World } from "../world/world.ts";
+import { checked } from "./checked.ts";
+import { refused } from "./fault.ts";
+import { callerOf } from "./gate.ts";
+
+interface MessageParts {
+  readonly world: World;
+  readonly messaging: Pick<Messaging, "send">;
+  /** Awaited before a send is answered. Not given: nothing is. */
+  readonly answerAfter?: ((message: MessageRecord) => Promise<void>) | undefined;
+}
+
+/** `POST /messages` and `GET /messages/{id}`. */
+export function addMessagesRoutes(app: FastifyInstance, { world, messaging, answerAfter }: MessageParts): void {
+  app.post("/messages", async (request, reply) => {
+    const { account } = callerOf(request);
+    const message = messaging.send(account.id, checked(outgoingBodySchema, request.body), "api");
+    const { id, wamid, status, conversationId } = message;
+    await answerAfter?.(message);
+    return reply.code(201).send({ id, wamid, status, conversationId });
+  });
+  app.get<{ Params: { id: string } }>("/messages/:id", (request, reply) => {
+    const { account } = callerOf(request);
+    // An id that is no UUID names no message: 404 as well, the sandbox's choice.
+    const message = world.messages.of(account.id, request.params.id.toLowerCase());
+    if (message === undefined) throw messageNotFound();
+    return reply.send(messageView(message));
+  });
+}
+
+/** The document names the first five fields; the others are the sandbox's choice. */
+function messageView(message: MessageRecord): Record<string, unknown> {
+  const { id, wamid, status, conversationId, errorCode, contactId, phone, phoneNumberId, text, templateId, campaignId } = message;
+  return {
+    id,
+    wamid,
+    status,
+    conversationId,
+    ...(errorCode === undefined ? {} : { errorCode }),
+    contactId,
+    phone,
+    phoneNumberId,
+    text,
+    templateId,
+    campaignId,
+    createdAt: new Date(message.createdAt).toISOString(),
+    statusAt: new Date(message.statusAt).toISOString(),
+  };
+}
+
+/** `GET /me`: all its fields are the sandbox's choice. */
+export function addMeRoutes(app: FastifyInstance, { world }: { readonly world: World }): void {
+  app.get("/me", (request, reply) => {
+    const { id, plan, contactLimit, isConnected, numbers, createdAt } = callerOf(request).account;
+    return reply.send({
+      name: id,
+      plan,
+      isConnected,
+      numbers: numbers.map(({ phoneNumberId, phone, isConnected }) => ({ phoneNumberId, phone, isConnected })),
+      contacts: { used: world.contacts.list(id).length, limit: contactLimit },
+      createdAt: new Date(createdAt).toISOString(),
+    });
+  });
+}
+
+interface ContactParts {
+  readonly world: World;
+  readonly messaging: Pick<Messaging, "contactFor">;
+}
+
+const querySchema = z.object({
+  limit: z
+    .string("Tiene que venir una sola vez.")
+    .regex(/^\d+$/, "Tiene que ser un número entero de 1 a 200.")
+    .transform(Number)
+    .pipe(z.number().min(1).max(200))
+    .default(50),
+  after: z.guid().toLowerCase().exactOptional(),
+  phone: z.string().exactOptional(),
+});
+
+/** The names of the fields other than `phone` are the sandbox's choice, as is that attributes are texts. */
+const bodySchema = z.object({
+  phone: z.string(),
+  name: z.string().exactOptional(),
+  attributes: z.record(z.string(), z.string()).exactOptional(),
+});
+
+/** `GET /contacts` and `POST /contacts`. */
+export function addContactsRoutes(app: FastifyInstance, { world, messaging }: ContactParts): void {
+  app.get("/contacts", (request, reply) => {
+    const { account } = callerOf(request);
+    const { phone, ...place } = checked(querySchema, request.query);
+    if (phone !== undefined) {
+      // The other parameters have no say then: the sandbox's choice.
+      const contact = world.contacts.find(account.id, parsePhone(phone) ?? "");
+      return reply.send({ data: contact === undefined ? [] : [contactView(contact)], next: null });
+    }
+    const { data, next } = contactPage(world.contacts.list(account.id), place);
+    return reply.send({ data: data.map(contactView), next });
+  });
+  app.post("/contacts", (request, reply) => {
+    const { account } = callerOf(request);
+    const { phone, ...facts } = checked(bodySchema, request.body);
+    const { contactId, isNew } = messaging.contactFor(account.id, phone, facts);
+    // 201 for a new one, 200 for one that was there: the sandbox's choice.
+    return reply.code(isNew ? 201 : 200).send(contactView(world.contacts.get(contactId) as ContactRecord));
+  });
+}
+
+function contactView({ id, phone, name, attributes, conversationId, createdAt }: ContactRecord): Record<string, unknown> {
+  return { id, phone, name, attributes, conversationId, createdAt: new Date(createdAt).toISOString() };
+}
+
+/** `GET /templates`. */
+export function addTemplatesRoutes(app: FastifyInstance, { world }: { readonly world: World }): void {
+  app.get("/templates", (request, reply) => reply.send({ data: approvedTemplates(world, callerOf(request).account.id).map(templateView) }));
+}
+
+/** Exactly the fields of messaging-service-api.md, "Template (as listed)": the text and the examples are not among them. */
+function templateView({ id, name, metaName, language, category, wabaId, variables }: TemplateRecord): Record<string, unknown> {
+  return { id, name, metaName, language, category, wabaId, variables: variables.map(({ name, label }) => ({ name, label })) };
+}
+
+/** "Not paginated; returns the latest 100" (messaging-service-api.md, "GET /campaigns"). */
+const latest = 100;
+
+/** `GET /campaigns`, newest first: the order is the sandbox's choice, as is `data` around the list. */
+export function addCampaignsRoutes(app: FastifyInstance, { world }: { readonly world: World }): void {
+  app.get("/campaigns", (request, reply) => {
+    const campaigns = world.campaigns.list(callerOf(request).account.id).slice(-latest).reverse();
+    return reply.send({ data: campaigns.map(campaignView) });
+  });
+}
+
+/** The document names the totals only: deliveries, reads, replies. */
+function campaignView({ id, name, templateId, createdAt, total, sent, deliveries, reads, replies, failed }: CampaignRecord): unknown {
+  return { id, name, templateId, createdAt: new Date(createdAt).toISOString(), total, sent, deliveries, reads, replies, failed };
+}
+
+/** Which fields are required is the sandbox's choice: `phone` alone. Others than these are ignored. */
+const runSchema = z.object({
+  phone: z.string(),
+  name: z.string().min(1).max(200).optional(),
+  data: z.record(z.string(), z.string()).default({}),
+});
+
+/** `POST /automations/{id}/runs` (messaging-service-api.md, "POST /automations/{id}/runs"). */
+export function addRunsRoutes(app: FastifyInstance, { world, automations }: { world: World; automations: Automations }): void {
+  app.post<{ Params: { id: string } }>("/automations/:id/runs", (request, reply) => {
+    const { account } = callerOf(request);
+    const { phone, name, data } = checked(runSchema, request.body);
+    const automation = world.automations.of(account.id, request.params.id.toLowerCase());
+    if (automation === undefined) throw refused(404, "No existe esa automatización en tu cuenta.");
+    // It is there, but cannot be started so: 409 as for a paused one, and the sandbox's choice.
+    if (automation.trigger !== "manual") throw refused(409, "La automatización no tiene el disparador de inicio manual.");
+    const run = automations.start(account.id, automation, { phone, data, ...(name === undefined ? {} : { name }) });
+    reply.code(201).send({ runId: run.id });
+  });
+}
