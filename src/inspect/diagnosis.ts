@@ -10,7 +10,21 @@ import { noQuarantine, type QuarantineCount, type RouteBacklog } from "../store/
 import { type AttentionFacts, attentionOf, createNoticing, routeFacts } from "./attention.ts";
 import { answerOr } from "./count.ts";
 
-interface DiagnosisParts {
+/** What is read from the store. The last answer is reused while the store is unavailable. */
+interface Stored {
+  quarantine: QuarantineCount;
+  /** Of the routes of the settings. */
+  breakers: ReadonlyMap<string, BreakerView>;
+  alarms: readonly Alarm[];
+  stops: readonly StopView[];
+  unreachable: AttentionFacts["unreachable"];
+  /** Null: the store is no server. */
+  database: DatabaseFacts | null;
+}
+
+type Reads<Facts> = { readonly [Key in keyof Facts]: () => MaybePromise<Facts[Key]> };
+
+interface DiagnosisParts extends Reads<Stored> {
   /** When the process started, in unix ms. */
   readonly startedAt: number;
   readonly now: () => number;
@@ -18,15 +32,7 @@ interface DiagnosisParts {
   readonly supervise: ((task: { readonly name: string; readonly firstMs: number; run(): Promise<number> }) => unknown) | null;
   readonly settings: () => Pick<Settings, "accounts" | "routes">;
   readonly backlog: () => MaybePromise<readonly RouteBacklog[]>;
-  readonly quarantine: () => MaybePromise<QuarantineCount>;
   readonly lanes: () => ReadonlyMap<string, LaneState>;
-  /** Of the routes of the settings. */
-  readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
-  readonly alarms: () => MaybePromise<readonly Alarm[]>;
-  /** Null: the store is no server. */
-  readonly database: () => MaybePromise<DatabaseFacts | null>;
-  readonly stops: () => MaybePromise<readonly StopView[]>;
-  readonly unreachable: () => MaybePromise<AttentionFacts["unreachable"]>;
   readonly storeFailure: () => string | null;
   readonly reload: () => AttentionFacts["reload"];
 }
@@ -48,26 +54,17 @@ export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis>
   const noticing = createNoticing(now);
   let goodSince = parts.startedAt;
   let wasGood = true;
-  let stored = {
-    quarantine: noQuarantine,
-    breakers: new Map() as ReadonlyMap<string, BreakerView>,
-    alarms: [] as readonly Alarm[],
-    stops: [] as readonly StopView[],
-    unreachable: [] as AttentionFacts["unreachable"],
-    database: null as DatabaseFacts | null,
-  };
+  const stored: Stored = { quarantine: noQuarantine, breakers: new Map(), alarms: [], stops: [], unreachable: [], database: null };
+
+  async function readAgain<Key extends keyof Stored>(key: Key): Promise<void> {
+    const read: Reads<Stored>[Key] = parts[key];
+    stored[key] = await answerOr(read, stored[key]);
+  }
 
   async function diagnose(): Promise<Diagnosis> {
     const counted = await parts.backlog();
-    const [quarantine, breakers, alarms, stops, unreachable, database] = await Promise.all([
-      answerOr(parts.quarantine, stored.quarantine),
-      answerOr(parts.breakers, stored.breakers),
-      answerOr(parts.alarms, stored.alarms),
-      answerOr(parts.stops, stored.stops),
-      answerOr(parts.unreachable, stored.unreachable),
-      answerOr(parts.database, stored.database),
-    ]);
-    stored = { quarantine, breakers, alarms, stops, unreachable, database };
+    await Promise.all((Object.keys(stored) as (keyof Stored)[]).map(readAgain));
+    const { quarantine, breakers, alarms, stops, unreachable, database } = stored;
     const { accounts, routes } = settings();
     const lanes = parts.lanes();
     const backlog = new Map(counted.map((entry) => [entry.route, entry]));

@@ -1,4 +1,4 @@
-import type { ReconcileStop } from "./answers.ts";
+import type { AccountsView } from "./answers.ts";
 import type { MaybePromise } from "./maybe-promise.ts";
 import type { MessageKey } from "./message.ts";
 import type { MessageState } from "./tracking.ts";
@@ -11,34 +11,14 @@ export interface PollStore {
   countPolls(query: PollQuery): MaybePromise<PollCounts>;
 }
 
-/** What a reconciliation pass did with the messages of an account. */
-export interface PassCounts {
+/** The last pass over an account, as the store keeps it. `unansweredAt`: unix ms at which a poll last got no answer. */
+export interface LastPass extends NonNullable<AccountsView["data"][number]["lastPass"]> {
   readonly account: string;
-  readonly polled: number;
-  /** Of these, those that found a status that no webhook had reported. */
-  readonly changed: number;
-  readonly unchanged: number;
-  /** Answered 404 or with another message; not polled again once that is certain. */
-  readonly missing: number;
-  /** No answer or an unusable one; polled again later. */
-  readonly failed: number;
-  /** Due, but postponed so that the month's quota lasts. */
-  readonly postponed: number;
-  /** Known by wamid alone, so they cannot be polled. */
-  readonly unpollable: number;
-  /** Unix ms at which the quota would be used up if all due messages were polled; null: it lasts. */
-  readonly lastsUntil: number | null;
-}
-
-/** The last pass over an account, as the store keeps it. Times are unix ms. */
-export interface LastPass extends PassCounts {
-  readonly endedAt: number;
-  readonly stopped: { readonly reason: ReconcileStop["reason"]; readonly until: number | null; readonly detail?: string } | null;
-  /** Null: the service answered. */
-  readonly unreachableSince: number | null;
-  /** When a poll last got no answer. */
   readonly unansweredAt: number | null;
 }
+
+/** What a reconciliation pass did with the messages of an account. */
+export type PassCounts = Omit<LastPass, "endedAt" | "stopped" | "unreachableSince" | "unansweredAt">;
 
 /** Which polls to claim. Times are unix ms. */
 export interface PollClaim {

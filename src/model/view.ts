@@ -40,25 +40,8 @@ export function toAnswer<Schema extends z.ZodType>(schema: Schema, view: View<Sc
   return answers(schema)(view, undefined, null) as z.infer<Schema>;
 }
 
-type Personal =
-  | "wamid"
-  | "message"
-  | "run"
-  | "event"
-  | "delivery"
-  | "kind"
-  | "word"
-  | "text"
-  | "response"
-  | "json"
-  | "metadata"
-  | "subject"
-  | "hit"
-  | "body"
-  | "bytes";
-
 /** How {@link maskAnswer} masks a field. */
-const masks: Record<Personal, Write> = {
+const masks = {
   wamid: (text) => maskWamid(text as string),
   message: (text) => answeredId("message", text as string),
   run: (text) => answeredId("run", text as string),
@@ -81,16 +64,18 @@ const masks: Record<Personal, Write> = {
     return { type, key: type === "message" ? maskWamid(key) : answeredId("run", key), ...rest };
   },
   /** The id of what `kind` beside it says. A body in quarantine has its seq for an id. */
-  hit(text, owner, known) {
+  hit(text, owner, known): unknown {
     const { kind, seq } = owner as { kind: "message" | "run" | "event" | "delivery"; seq: number | null };
-    return text === String(seq) ? text : masks[kind === "message" ? "wamid" : kind](text, owner, known);
+    const mask: Write = masks[kind === "message" ? "wamid" : kind];
+    return text === String(seq) ? text : mask(text, owner, known);
   },
   /** A received body as text. */
   body: (text, owner) => maskBody(text as string, wamidOf(owner)),
   /** The same bytes in base64. */
   bytes: (bytes, owner) =>
     Buffer.from(maskBody(Buffer.from(bytes as string, "base64").toString("utf8"), wamidOf(owner))).toString("base64"),
-};
+} satisfies Record<string, Write>;
+type Personal = keyof typeof masks;
 
 /** Where `x-pii` of a field's metadata says how the field is masked. The OpenAPI document shows it. */
 const mark = "x-pii";
