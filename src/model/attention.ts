@@ -16,30 +16,15 @@ interface Condition {
   readonly command?: string;
 }
 
-export const attentionKinds = [
-  "store-failing",
-  "database-unsafe",
-  "no-webhooks",
-  "destination-stopped",
-  "destination-failing",
-  "destination-paused",
-  "destination-slow",
-  "account-stopped",
-  "reconcile-failing",
-  "database-strained",
-  "dead-letters",
-  "quarantined",
-  "unassigned",
-  "settings-refused",
-] as const;
-export type AttentionKind = (typeof attentionKinds)[number];
+export type ConditionName = keyof typeof table;
+export type AttentionKind = Exclude<ConditionName, "destination-late" | "quota-used-up" | "database-standby">;
 
-export type ConditionName = AttentionKind | "destination-late" | "quota-used-up" | "database-standby";
-
-/** The console, `doctor`, the alarms, `relay_attention` and the alert rules all read this table. `inspect/attention.ts` has the limits. */
-export const conditions: Readonly<Record<ConditionName, Condition>> = {
+/**
+ * The most urgent first. The console, `doctor`, the alarms, `relay_attention` and the alert rules all read this table.
+ * `inspect/attention.ts` has the limits. `kind` is the name, and `after` 0, where they are not given.
+ */
+const table = {
   "store-failing": {
-    kind: "store-failing",
     severity: "error",
     about: "instance",
     after: 60,
@@ -47,27 +32,39 @@ export const conditions: Readonly<Record<ConditionName, Condition>> = {
     summary: "A relay cannot store events",
     cure: "Repair the store. The relay then continues by itself.",
   },
+  "database-unsafe": {
+    severity: "error",
+    about: "store",
+    after: 60,
+    alert: "RelayDatabaseUnsafe",
+    summary: "A crash of PostgreSQL may lose acknowledged events",
+    cure: "Set fsync, full_page_writes and synchronous_commit to on.",
+  },
+  "database-standby": {
+    kind: "database-unsafe",
+    severity: "warning",
+    about: "store",
+    after: 60,
+    alert: "RelayDatabaseStandby",
+    summary: "A failover of PostgreSQL may lose acknowledged events",
+    cure: "Set synchronous_standby_names, and synchronous_commit = on.",
+  },
   "no-webhooks": {
-    kind: "no-webhooks",
     severity: "error",
     about: "account",
-    after: 0,
     alert: "RelayWebhooksMissing",
     summary: "Webhooks are missing",
     cure: "Check the webhook settings at the messaging service. /readyz names likely causes.",
   },
   "destination-stopped": {
-    kind: "destination-stopped",
     severity: "error",
     about: "route",
-    after: 0,
     alert: "RelayDestinationStopped",
     summary: "A destination is stopped",
     cure: "Repair the destination, then resume it.",
     command: "wamid-relay resume $subject",
   },
   "destination-failing": {
-    kind: "destination-failing",
     severity: "error",
     about: "route",
     after: 30,
@@ -86,7 +83,6 @@ export const conditions: Readonly<Record<ConditionName, Condition>> = {
     cure: "The destination is slow, its rate or concurrency is too low, or too few workers run.",
   },
   "destination-paused": {
-    kind: "destination-paused",
     severity: "warning",
     about: "route",
     after: 600,
@@ -96,7 +92,6 @@ export const conditions: Readonly<Record<ConditionName, Condition>> = {
     command: "wamid-relay resume $subject",
   },
   "destination-slow": {
-    kind: "destination-slow",
     severity: "warning",
     about: "route",
     after: 300,
@@ -105,10 +100,8 @@ export const conditions: Readonly<Record<ConditionName, Condition>> = {
     cure: "Let the destination answer before it does its work, or raise its timeout. Attempts over the timeout fail and are repeated.",
   },
   "account-stopped": {
-    kind: "account-stopped",
     severity: "error",
     about: "account",
-    after: 0,
     alert: "RelayKeyRefused",
     summary: "The messaging service refuses the API key",
     cure: "Correct accounts.$subject.apiKey, then reload the settings.",
@@ -118,42 +111,20 @@ export const conditions: Readonly<Record<ConditionName, Condition>> = {
     kind: "account-stopped",
     severity: "warning",
     about: "account",
-    after: 0,
     alert: "RelayQuotaUsedUp",
     summary: "A monthly quota is used up",
     cure: "Wait, or change the plan and resume the account.",
     command: "wamid-relay resume --account $subject",
   },
   "reconcile-failing": {
-    kind: "reconcile-failing",
     severity: "warning",
     about: "account",
-    after: 0,
     alert: "RelayPollsFaulty",
     summary: "All polls of messages fail",
     cure: "Check its baseUrl, apiKey and plan, then reload.",
     command: "wamid-relay reload",
   },
-  "database-unsafe": {
-    kind: "database-unsafe",
-    severity: "error",
-    about: "store",
-    after: 60,
-    alert: "RelayDatabaseUnsafe",
-    summary: "A crash of PostgreSQL may lose acknowledged events",
-    cure: "Set fsync, full_page_writes and synchronous_commit to on.",
-  },
-  "database-standby": {
-    kind: "database-unsafe",
-    severity: "warning",
-    about: "store",
-    after: 60,
-    alert: "RelayDatabaseStandby",
-    summary: "A failover of PostgreSQL may lose acknowledged events",
-    cure: "Set synchronous_standby_names, and synchronous_commit = on.",
-  },
   "database-strained": {
-    kind: "database-strained",
     severity: "warning",
     about: "store",
     after: 300,
@@ -162,46 +133,44 @@ export const conditions: Readonly<Record<ConditionName, Condition>> = {
     cure: "wamid-relay doctor names the cause.",
   },
   "dead-letters": {
-    kind: "dead-letters",
     severity: "warning",
     about: "route",
-    after: 0,
     alert: "RelayDeadLetters",
     summary: "Deliveries ran out of attempts",
     cure: "Repair the destination, then retry them.",
     command: "wamid-relay replay --route $subject",
   },
   quarantined: {
-    kind: "quarantined",
     severity: "warning",
     about: "store",
-    after: 0,
     alert: "RelayQuarantined",
     summary: "Signed webhooks are not valid events",
     cure: "Each one shows the reason. Correct the sender. Release them once an upgraded relay reads them.",
     command: "wamid-relay replay --disposition quarantined",
   },
   unassigned: {
-    kind: "unassigned",
     severity: "warning",
     about: "store",
-    after: 0,
     alert: "RelayUnassigned",
     summary: "Events came for business numbers that no account has",
     cure: "Add the numbers to accounts of their source, reload, then release them.",
     command: "wamid-relay replay --disposition unassigned",
   },
   "settings-refused": {
-    kind: "settings-refused",
     severity: "warning",
     about: "instance",
-    after: 0,
     alert: "RelaySettingsRefused",
     summary: "A relay refused its settings file",
     cure: "The previous settings stay in effect. Correct the file, then reload.",
     command: "wamid-relay reload",
   },
-};
+} as const satisfies Readonly<Record<string, Omit<Condition, "kind" | "after"> & { readonly kind?: string; readonly after?: number }>>;
+
+export const conditions = Object.fromEntries(
+  Object.entries(table).map(([name, condition]) => [name, { kind: name, after: 0, ...condition }]),
+) as Readonly<Record<ConditionName, Condition>>;
+
+export const attentionKinds = [...new Set(Object.values(conditions).map(({ kind }) => kind))] as [AttentionKind, ...AttentionKind[]];
 
 export function conditionOf({ kind, severity }: Pick<Condition, "kind" | "severity">): ConditionName {
   const names = Object.keys(conditions) as ConditionName[];
