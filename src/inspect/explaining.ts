@@ -4,9 +4,9 @@ import type { BreakerView } from "../model/breaker.ts";
 import { isProxyRoute } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ExplainQuery } from "../model/queries.ts";
-
 import type { StoreReading } from "../store/read/reading.ts";
 import type { DeliveryView, EventDetail } from "../store/views.ts";
+import { newest, runsNamed, seqsNamed } from "./searching.ts";
 
 interface ExplainingParts {
   readonly read: Pick<StoreReading, "events" | "deliveries" | "messages" | "runs" | "stories">;
@@ -23,6 +23,7 @@ interface EventPage extends Pick<Story, "next"> {
   readonly events: readonly StoredStory[];
 }
 
+const noStep = { at: null, behind: null, ahead: 0, reason: null };
 /** Most messages and runs of one name: a reference shared by more does not identify anything. */
 const mostStories = 20;
 const mostAttempts = 20;
@@ -31,14 +32,7 @@ const mostAttempts = 20;
 export function createExplaining({ read, now, breakers }: ExplainingParts): ExplainPort {
   async function nextOf(delivery: DeliveryView): Promise<NextStep> {
     const { route, event, state, nextAt } = delivery;
-    const step = (kind: NextStep["kind"], more: Partial<NextStep> = {}): NextStep => ({
-      kind,
-      at: null,
-      behind: null,
-      ahead: 0,
-      reason: null,
-      ...more,
-    });
+    const step = (kind: NextStep["kind"], more: Partial<NextStep> = {}): NextStep => ({ ...noStep, kind, ...more });
     if (state === "delivered") return step("done");
     if (state === "dead") return step("dead");
     if (isProxyRoute(route)) return step("exchange");
@@ -70,8 +64,7 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
   }
 
   async function eventsOf(seqs: readonly number[]): Promise<StoredStory[]> {
-    const stories = await Promise.all(seqs.map(eventStory));
-    return stories.filter((story) => story !== null);
+    return (await Promise.all(seqs.map(eventStory))).filter((story) => story !== null);
   }
 
   async function withEvents(type: "message" | "run", account: string, key: string, { after = 0, limit }: ExplainQuery): Promise<EventPage> {
@@ -87,26 +80,15 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
     );
   }
 
-  async function runsNamed(query: ExplainQuery): Promise<Story[]> {
-    const found = (by: { runId: string } | { reference: string }) =>
-      read.runs.list({
-        account: query.account,
-        accounts: query.accounts,
-        after: 0,
-        before: Number.MAX_SAFE_INTEGER,
-        limit: mostStories,
-        ...by,
-      });
-    const byId = await found({ runId: query.name });
-    const runs = byId.length > 0 ? byId : await found({ reference: query.name });
+  async function runStories(query: ExplainQuery): Promise<Story[]> {
+    const runs = await runsNamed(read, query.name, mostStories, query);
     return Promise.all(
       runs.map(async ({ seq: _, ...run }) => ({ message: null, run, ...(await withEvents("run", run.account, run.runId, query)) })),
     );
   }
 
   async function eventsNamed({ name, ...of }: ExplainQuery): Promise<Story[]> {
-    const isSeq = /^\d{1,15}$/.test(name) && (await read.events.get(Number(name))) !== null;
-    const stories = await eventsOf(isSeq ? [Number(name)] : await read.events.seqsOf(name));
+    const stories = await eventsOf(await seqsNamed(read, name));
     return Promise.all(
       stories
         .filter(({ event }) => isOf(of)(event))
@@ -120,7 +102,7 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
       return { message: found.find((each) => each.account === account) ?? null, run: null };
     }
     if (subject === null) return { message: null, run: null };
-    const [run] = await read.runs.list({ account, runId: subject.key, after: 0, before: Number.MAX_SAFE_INTEGER, limit: 1 });
+    const [run] = await read.runs.list({ account, runId: subject.key, ...newest, limit: 1 });
     return { message: null, run: run ?? null };
   }
 
@@ -129,10 +111,10 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
       const { as } = query;
       if (as === "event") return eventsNamed(query);
       if (as === "message") return messagesNamed(query);
-      if (as === "run") return runsNamed(query);
+      if (as === "run") return runStories(query);
       const events = await eventsNamed(query);
       // Messages and runs may share a reference.
-      return events.length > 0 ? events : [...(await messagesNamed(query)), ...(await runsNamed(query))];
+      return events.length > 0 ? events : [...(await messagesNamed(query)), ...(await runStories(query))];
     },
   };
 }

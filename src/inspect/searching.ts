@@ -1,5 +1,6 @@
 import type { Reading, SearchPort } from "../control/reading.ts";
 import { fewestPhoneDigits, parseMask, phoneMatches, wholePhone } from "../model/mask.ts";
+import type { OfAccounts } from "../model/queries.ts";
 import type { SearchHitView } from "../model/search.ts";
 import type { StoreReading } from "../store/read/reading.ts";
 import type {
@@ -21,7 +22,7 @@ type Reads = Pick<StoreReading, "events" | "deliveries" | "messages" | "runs" | 
 export const mostIndexed = 1_000;
 /** Most runs of one id: one in each account. */
 const mostAccounts = 1_000;
-const newest = { after: 0, before: Number.MAX_SAFE_INTEGER };
+export const newest = { after: 0, before: Number.MAX_SAFE_INTEGER };
 
 /** The digits of a text that can be a phone number or the end of one, as stores take them; null for other text. */
 function phoneOf(text: string, wholeOnly: boolean): string | null {
@@ -107,14 +108,15 @@ async function messagesNamed(
 }
 
 /** By run id, masked or not; else by reference. */
-async function runsNamed(
+export async function runsNamed(
   { runs }: Pick<Reads, "runs">,
   name: string,
   limit: number,
-  accounts?: readonly string[],
+  { account, accounts }: OfAccounts = {},
 ): Promise<readonly Numbered<RunView>[]> {
-  const byId = await runs.list({ accounts, runId: name, ...newest, limit });
-  return byId.length > 0 ? byId : runs.list({ accounts, reference: name, ...newest, limit });
+  const all = { account, accounts, ...newest, limit };
+  const byId = await runs.list({ ...all, runId: name });
+  return byId.length > 0 ? byId : runs.list({ ...all, reference: name });
 }
 
 export function createTrackedPort(read: Reads): Pick<Reading, "listMessages" | "findMessages" | "listRuns"> {
@@ -163,24 +165,22 @@ export function createTrackedPort(read: Reads): Pick<Reading, "listMessages" | "
 
 function walksOver({ messages, runs, isAside }: Pick<Reads, "messages" | "runs" | "isAside">) {
   return {
-    messages: ({ before, limit, ...filter }: Omit<MessageFilter, "after">, longestMs?: number): Promise<Walked<Numbered<MessageView>>> =>
+    messages: (filter: Omit<MessageFilter, "after">, longestMs?: number): Promise<Walked<Numbered<MessageView>>> =>
       walkBack({
-        before,
-        limit,
+        ...filter,
         longestMs,
         isAside: isAside?.(),
         isIndexed: filter.phone !== undefined || filter.errorCode !== undefined,
         bounds: messages.bounds,
-        read: (...[after, to, most]) => messages.list({ ...filter, after, before: to, limit: most }),
+        read: (after, before, limit) => messages.list({ ...filter, after, before, limit }),
       }),
-    runs: ({ before, limit, ...filter }: Omit<RunFilter, "after">, longestMs?: number): Promise<Walked<Numbered<RunView>>> =>
+    runs: (filter: Omit<RunFilter, "after">, longestMs?: number): Promise<Walked<Numbered<RunView>>> =>
       walkBack({
-        before,
-        limit,
+        ...filter,
         longestMs,
         isAside: isAside?.(),
         bounds: runs.bounds,
-        read: (...[after, to, most]) => runs.list({ ...filter, after, before: to, limit: most }),
+        read: (after, before, limit) => runs.list({ ...filter, after, before, limit }),
       }),
   };
 }
@@ -257,7 +257,7 @@ export function createSearching(read: Reads): SearchPort {
       seqsNamed(read, q),
       deliveryHit(q),
       read.messages.find(q, { accounts }),
-      runsNamed(read, q, mostHits + 1, accounts),
+      runsNamed(read, q, mostHits + 1, { accounts }),
     ]);
     const messages = subjects[0].filter(isVisible);
     const runs = subjects[1].filter(isVisible);
