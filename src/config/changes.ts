@@ -2,9 +2,8 @@ import { Secret } from "../model/secret.ts";
 import { pathText } from "./fault.ts";
 
 /**
- * Paths of the settings that differ, such as `sources.main.signature.secrets` or `routes[crm].to.url`. Entries of lists with
- * names are matched by name; any other list is one setting. A secret counts as changed when its text changed, and is never part
- * of a path. Sorted.
+ * Paths of the settings that differ, sorted, such as `routes[crm].to.url`. Entries of lists with names are matched by name; any
+ * other list is one setting. A secret is never part of a path.
  */
 export function changedPaths(before: unknown, after: unknown): string[] {
   return [...differences(before, after, "")].toSorted();

@@ -16,10 +16,7 @@ export function readVariables(settingsPath: string, { env, envFile }: VariableSo
   return { ...variablesInFile(settingsPath, envFile), ...env };
 }
 
-/**
- * Variables of the env file that have another value in the process environment, which wins. A rotation in the file has no
- * effect on them. Throws {@link SettingsError}.
- */
+/** Variables of the env file that have another value in the process environment, which wins. Throws {@link SettingsError}. */
 export function overriddenVariables(settingsPath: string, { env, envFile }: VariableSources): string[] {
   const inFile = Object.entries(variablesInFile(settingsPath, envFile));
   return inFile.filter(([name, value]) => env[name] !== undefined && env[name] !== value).map(([name]) => name);

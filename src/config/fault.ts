@@ -5,7 +5,7 @@ export interface Fault {
   /** Such as `routes[0].to.url`; empty for a fault of the whole file. */
   readonly path: string;
   readonly message: string;
-  /** Such as `config/relay.yaml:31:10` (line and column from 1), `config/relay.yaml:31:10 from ${CRM_URL}`, or the file alone. */
+  /** Such as `config/relay.yaml:31:10 from ${CRM_URL}` (line and column from 1), or the file alone. */
   readonly source: string;
 }
 
@@ -29,8 +29,8 @@ export function faultLine(fault: Fault): string {
 }
 
 /**
- * `["routes", 0, "to", "url"]` as `routes[0].to.url`. A key that does not look like one becomes `[…]`: where a `: ` is
- * missing, it may contain a secret.
+ * Such as `routes[0].to.url`. A key that does not look like one becomes `[…]`: where a `: ` is missing, it may contain a
+ * secret.
  */
 export function pathText(path: SettingsPath): string {
   let text = "";

@@ -14,10 +14,7 @@ import { readOnce, type Settings, serverSchema, settingsSchema, type TokenSettin
 import { type Environment, type Finding, type Place, placeKey, readTree, scalarOf, type Tree } from "./tree.ts";
 import { findingsOf, settingText } from "./wording.ts";
 
-/**
- * Reads the settings file at `path`, fills in `${…}` from `env`, the env file and secret files, and checks everything.
- * Throws only {@link SettingsError}, with all faults.
- */
+/** Reads and checks the settings file at `path`. Throws only {@link SettingsError}, with all faults. */
 export function loadSettings(path: string, env: Environment, envFile?: string | undefined): Settings {
   return runSteps(loading(path, env, envFile));
 }
@@ -34,9 +31,8 @@ export interface ReadableSettings {
 }
 
 /**
- * Like {@link loadSettings}, for commands that a user without the relay's secrets may run. A missing secret fails when it is
- * revealed, except in `storage`, where none may be missing.
- * `sections`: the others count as empty, whatever is faulty in them.
+ * For commands that a user without the relay's secrets may run: a missing secret fails when it is revealed, except in
+ * `storage`, where none may be missing. `sections`: the others count as empty, whatever is faulty in them.
  */
 export function loadForReading(
   path: string,
@@ -101,7 +97,7 @@ export function loadParts(path: string, env: Environment, envFile?: string | und
   };
 }
 
-/** Like {@link loadSettings}, for text and variables already read. `file` is the file name in faults; `${file:…}` is relative to it. */
+/** For text and variables already read. `file` is the file name in faults; `${file:…}` is relative to it. */
 export function parseSettings(text: string, file: string, env: Environment): Settings {
   return runSteps(parsing(text, file, env));
 }
@@ -204,7 +200,7 @@ function withoutHidden(finding: Finding, places: ReadonlyMap<string, Place>): Fi
   return { ...finding, message: "is not valid (the value comes from a variable and is not shown)" };
 }
 
-/** Drops later faults that follow from an earlier one at the same path, such as an invalid URL whose variable is not set. */
+/** Drops later faults that follow from an earlier one at the same path, such as a variable that is not set. */
 function withoutFollowing(earlier: readonly Finding[], later: readonly Finding[]): readonly Finding[] {
   const failed = new Set(earlier.map(({ path }) => placeKey(path)));
   return [...earlier, ...later.filter(({ path }) => !failed.has(placeKey(path)))];
@@ -237,9 +233,8 @@ function placeOf(finding: Finding, places: ReadonlyMap<string, Place>): Place {
 }
 
 /**
- * Gives values that are exactly one variable the type they would have if written in the file: `port: ${PORT}` becomes a
- * number, because the setting is one. Text stays text where the setting may be text (a token may be all digits), except in
- * the conditions of a route, where `5` and `"5"` differ and only quotes make a number text. Changes `tree.value`; true when it did.
+ * Gives values that are exactly one variable the type that their setting has, as if written in the file. In the conditions of a
+ * route, where `5` and `"5"` differ, only quotes make a number text. Changes `tree.value`; true when it did.
  */
 function coerceVariables(tree: Tree, issues: readonly z.core.$ZodIssue[]): boolean {
   let changed = false;

@@ -2,9 +2,8 @@ import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 
 /**
- * True when the host of a URL is `localhost` or an address outside the public internet: loopback, private, link-local, or
- * anything else that is not plain unicast. Names are not looked up here; each connection checks their addresses. `url` is
- * valid.
+ * True when the host of a URL is `localhost` or an address that is not plain unicast. Names are not looked up here; each
+ * connection checks their addresses. `url` is valid.
  */
 export function isPrivateHost(url: string): boolean {
   const range = rangeOf(url);

@@ -1,8 +1,8 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 
 /**
- * The bytes of a regular file. Throws an error of the file system, or one with the code `ENOTFILE` or `EFBIG`. A pipe is
- * refused, because a reload reads the file again: opening a pipe that has no writer would block the relay for ever.
+ * The bytes of a regular file. Throws an error of the file system, or one with the code `ENOTFILE` or `EFBIG`. Opening a pipe
+ * that has no writer would block the relay.
  */
 export function readRegularFile(path: string, largestBytes: number): Buffer {
   // Opening does not wait for a writer then. Windows has no such flag.

@@ -396,10 +396,7 @@ export function onlyAccount(accounts: readonly string[]): string | undefined {
   return accounts.length === 1 ? accounts[0] : undefined;
 }
 
-/**
- * The settings file, before references between its parts are checked (`check-references.ts`, which refuses a source whose
- * account stays unknown).
- */
+/** The settings file, before `check-references.ts` refuses a source whose account stays unknown. */
 export const settingsSchema = fileSchema.transform((file) => {
   const only = onlyAccount(Object.keys(file.accounts)) ?? "";
   const sources = Object.entries(file.sources).map(([key, source]) => {

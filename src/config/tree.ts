@@ -29,7 +29,7 @@ export interface Place {
   /** Parts filled in from the environment; empty for a value that is entirely in the file. */
   readonly origins: readonly string[];
   readonly hidden: readonly string[];
-  /** Whether the value is exactly one variable, and quoted; decides the type it may become (`coerceVariables` in load.ts). */
+  /** Whether the value is exactly one variable, and quoted (`coerceVariables` in load.ts). */
   readonly variable: "none" | "plain" | "quoted";
 }
 
@@ -66,7 +66,7 @@ const deepest = 64;
 /** Most values that aliases may expand to: a few lines of nested aliases could expand to billions. */
 const mostAliased = 10_000;
 
-/** Reads YAML and fills in `${…}` inside values (never in keys, nor comments). `folder`: of relative paths in `${file:…}`. Never throws. */
+/** Reads YAML and fills in `${…}` inside values. `folder`: of relative paths in `${file:…}`. Never throws. */
 export function* readTree(text: string, env: Environment, folder: string): Steps<Tree> {
   const lines = new LineCounter();
   const findings: Finding[] = [];
@@ -94,7 +94,7 @@ export function* readTree(text: string, env: Environment, folder: string): Steps
   return { value, places: reader.places, findings, lines, readable: !reader.refused() };
 }
 
-/** Does what `parseDocument` of the library does in one step: with hundreds of routes, that is the longest of a reload. */
+/** `parseDocument` of the library does this in one step, which with hundreds of routes is the longest of a reload. */
 function* parseYaml(text: string, lines: LineCounter): Steps<Document.Parsed[]> {
   // The parser calls it for each later line.
   lines.addNewLine(0);
@@ -225,7 +225,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 interface Substituted {
   readonly text: string;
-  /** Where the parts came from, such as `${CRM_URL}`, `the default of ${PORT}` or `${file:crm-secret}`; empty when nothing was filled in. */
+  /** Where the parts came from, such as `${CRM_URL}`, `the default of ${PORT}` or `${file:crm-secret}`. */
   readonly origins: readonly string[];
   /** The parts that were filled in. Never show them. */
   readonly hidden: readonly string[];
@@ -242,8 +242,8 @@ const variable =
 const largestSecretFile = 64 * 1024;
 
 /**
- * Fills in `${NAME}` and `${NAME:-default}`; the default applies to an unset or empty variable, as in a shell. `${file:path}`
- * gives the text of a file; its path may contain `${NAME}`. `$${` gives `${`. Filled-in text is not substituted again. Never throws.
+ * Fills in `${NAME}`, `${NAME:-default}` (also for an empty variable, as in a shell) and `${file:path}`. `$${` gives `${`.
+ * Filled-in text is not substituted again. Never throws.
  */
 export function substitute(text: string, env: Environment, folder = "."): Substituted {
   if (!text.includes("${")) return { text, origins: [], hidden: [], whole: false, problems: [], missing: [] };

@@ -174,8 +174,8 @@ const sliceMs = 3;
 const longestRestMs = 50;
 
 /**
- * Runs small pieces of work in order, several in a turn of the event loop, and rests in proportion to the time they took.
- * More listeners therefore take no more time from receiving and delivering. `elapsed` is in ms.
+ * Runs pieces of work in order, several in a turn of the event loop, and rests in proportion to the time they took (`elapsed`,
+ * in ms): more listeners take no more time from receiving and delivering.
  */
 export function createTimeSlicer(clock: Clock, elapsed: () => number = () => performance.now()): TimeSlicer {
   const queue: (() => void)[] = [];

@@ -20,8 +20,7 @@ export type ConditionName = keyof typeof table;
 export type AttentionKind = Exclude<ConditionName, "destination-late" | "quota-used-up" | "database-standby">;
 
 /**
- * The most urgent first. The console, `doctor`, the alarms, `relay_attention` and the alert rules all read this table.
- * `inspect/attention.ts` has the limits. `kind` is the name, and `after` 0, where they are not given.
+ * The most urgent first. `kind` is the name, and `after` 0, where they are not given. `inspect/attention.ts` has the limits.
  */
 const table = {
   "store-failing": {

@@ -4,8 +4,8 @@ import { deliveryStates, dispositions } from "./states.ts";
 import { pii, time, type View } from "./view.ts";
 
 /**
- * The rules that `audit` checks (docs/how-to/explain-an-event.md has the same list). Each concerns single rows, so that every violation has an
- * offender with a seq.
+ * docs/how-to/explain-an-event.md has the same list. Each rule concerns single rows, so that every violation has an offender
+ * with a seq.
  */
 export const auditRules = {
   "event missing": "a seq has no event, and retention cannot have deleted it; on PostgreSQL, where seqs have gaps, `history differs`",

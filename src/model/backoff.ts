@@ -1,4 +1,4 @@
-/** Exponential backoff after `failures` in a row (from 1), in ms: `firstMs`, doubled each time, at most `longestMs`. */
+/** `firstMs`, doubled with each further failure in a row (from 1), at most `longestMs`. */
 export function growingWait(failures: number, firstMs: number, longestMs: number): number {
   return Math.min(longestMs, firstMs * 2 ** (failures - 1));
 }

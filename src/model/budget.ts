@@ -1,7 +1,7 @@
 /**
- * What an account's processes divide among themselves. `requests` and `messages` are the caps; `interactive` limits calls
- * other than sends, `poll` polls. `calls`, of them `otherCalls` other than sends, limits calls in flight and those that the
- * service refused because of the key within the last minute.
+ * `requests` and `messages` are an account's caps; `interactive` limits calls other than sends, `poll` polls. `calls`, of them
+ * `otherCalls` other than sends, limits calls in flight and those that the service refused because of the key within the last
+ * minute.
  */
 export const slotKinds = ["requests", "messages", "interactive", "poll", "calls", "otherCalls"] as const;
 export type SlotKind = (typeof slotKinds)[number];

@@ -45,8 +45,8 @@ export interface SteadyTime {
 }
 
 /**
- * When the wall clock is set back, steady time continues, so that the limiter does not hold slots for too long. A jump
- * forward counts as elapsed time: that is right after sleep, and costs one 429 at worst otherwise.
+ * When the wall clock is set back, steady time continues, so that the limiter does not hold slots for too long. A jump forward
+ * counts as elapsed time: usually the machine slept.
  */
 export function createSteadyTime(clock: Clock): SteadyTime {
   let seen = clock.now();

@@ -15,8 +15,8 @@ export type AttemptResult =
 export type UrlResult = Exclude<AttemptResult, { kind: "taken" }>;
 
 /**
- * Why a URL gave no valid answer. `blocked`: the guard against private addresses refused it before a byte was sent; `rejected`:
- * `failIfBody` matches a 2xx answer; `internal`: a fault of the relay, with any kind of destination.
+ * Why a URL gave no valid answer. `blocked`: the guard against private addresses refused it; `rejected`: `failIfBody` matches a
+ * 2xx answer; `internal`: a fault of the relay, with any kind of destination.
  */
 const urlErrors = ["timeout", "connect", "dns", "reset", "tls", "blocked", "protocol", "rejected", "aborted", "internal"] as const;
 
@@ -40,14 +40,11 @@ export const redisFaultKinds = [
 ] as const;
 export type RedisFaultKind = (typeof redisFaultKinds)[number];
 
-/**
- * Why an attempt failed without a status. For a queue or a stream: the fault of its Redis, or `refused` when Redis works and
- * rejects this command (a key of another type).
- */
+/** Why an attempt failed without a status. `refused`: Redis works and rejects this command (a key of another type). */
 export const attemptErrors = [...urlErrors, ...redisFaultKinds, "refused"] as const;
 export type AttemptError = (typeof attemptErrors)[number];
 
-/** How the history and the groups of deliveries name the result of an attempt: `delivered`, a status such as `503`, or a cause such as `timeout`. */
+/** The result of an attempt in the history and in groups: `delivered`, a status such as `503`, or a cause such as `timeout`. */
 export function outcomeOf(result: AttemptResult): string {
   if (result.kind === "failed") return result.error;
   return result.kind === "taken" ? "delivered" : outcomeOfRow(result.status, null);

@@ -15,9 +15,8 @@ const identifier = z
   .refine((text) => text.isWellFormed(), "is not well-formed text");
 
 /**
- * The service's event envelope (messaging-service-api.md, "Event envelope"). Unknown fields are allowed: destinations get
- * the body as received, not this object. `createdAt` is absent because no value of it makes an event invalid (see
- * {@link readTime}).
+ * The service's event envelope (messaging-service-api.md, "Event envelope"). `createdAt` is absent because no value of it makes
+ * an event invalid.
  */
 export const envelopeSchema = z.looseObject(
   {
@@ -77,8 +76,8 @@ const validTime = z.iso.datetime({ offset: true });
 const longestTime = 64;
 
 /**
- * A time as ISO 8601 with a zone; null when the value is no time, or ambiguous. A time without a zone is UTC, as all times
- * of the service are. A number is unix seconds or milliseconds: from 2001 to 5138 it cannot be both.
+ * A time as ISO 8601 with a zone, UTC if it has none; null when the value is no time, or ambiguous. A number is unix seconds or
+ * milliseconds: from 2001 to 5138 it cannot be both.
  */
 export function readTime(value: unknown): string | null {
   if (typeof value === "number") return epochTime(value);
@@ -108,8 +107,7 @@ const usualEvent = /^[a-z._-]{1,64}$/;
 const usualTime = /^20\d\d-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;
 
 /**
- * True for envelopes as the service's document shows them. All of them are valid by the schema, and this check takes a tenth
- * of its time, on every request. The schema decides on all others.
+ * True for envelopes as the service's document shows them, in a tenth of the time of the schema, which decides on all others.
  */
 export function isUsualEnvelope(value: unknown): value is Envelope {
   if (typeof value !== "object" || value === null) return false;

@@ -21,7 +21,7 @@ export type Origin = (typeof origins)[number];
 
 /**
  * The headers stored with an event, names in lower case: those of its signature, an automation request's content headers,
- * and while traces are on, `traceparent`.
+ * `traceparent`.
  */
 export type KeptHeaders = Readonly<Record<string, string>>;
 
@@ -65,8 +65,8 @@ export interface QuarantinedBody extends Received {
 const paths = (...fallback: string[]) => z.array(z.string().min(1)).min(1).default(fallback);
 
 /**
- * The places of tracked fields in `data`, as dotted paths tried in order. They are settings, because the service's document
- * does not show the full payload of `message.status`.
+ * Dotted paths in `data`, tried in order. They are settings, because the service's document does not show the full payload of
+ * `message.status`.
  */
 export const fieldsSchema = z.strictObject({
   wamid: paths("wamid").describe("Paths of the message."),
@@ -94,8 +94,8 @@ export type TrackedSubject = Exclude<Subject, { readonly type: "none" }>;
 const none: Subject = { type: "none" };
 
 /**
- * Reads the subject of an event. Fields of a wrong type count as absent. `body` is the envelope's text: an error code may
- * have more digits than a JavaScript number holds.
+ * Fields of a wrong type count as absent. `body` is the envelope's text: an error code may have more digits than a number
+ * holds.
  */
 export function subjectOf(envelope: Envelope, fields: FieldPaths, body: Buffer): Subject {
   if (envelope.event.startsWith("message.")) {
@@ -170,8 +170,8 @@ export interface PolledStatus {
 }
 
 /**
- * The event that a webhook would have delivered. Its id depends only on account, message and status, so a status that
- * hydration and reconciliation, or two processes, both find is one event.
+ * The event that a webhook would have delivered. Its id depends on account, message and status alone, so that two processes
+ * that find a status make one event.
  */
 export function polledEvent(learned: PolledStatus): ReceivedEvent {
   const { account, source, fields, origin, messageId, wamid, status, errorCode, at, because } = learned;
@@ -221,8 +221,8 @@ function put(data: Record<string, unknown>, paths: readonly string[], value: unk
 }
 
 /**
- * Why an event cannot be stored as one; null: it can. PostgreSQL's text has no NUL character. SQLite's has, and refuses it
- * all the same, so that a store can move between them. The id may have one: it is stored as bytes.
+ * Why an event cannot be stored as one; null: it can. PostgreSQL's text has no NUL character, so SQLite refuses it too. The id
+ * may have one: it is stored as bytes.
  */
 export function unstorable({ envelope, subject }: Pick<ReceivedEvent, "envelope" | "subject">): string | null {
   if (hasNul(envelope.event)) return "event has a NUL character";

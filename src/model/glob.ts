@@ -1,6 +1,6 @@
 /**
- * A test for texts that match any of the patterns. `*` matches any run of characters, including none and dots. Every
- * other character matches itself, with case. Takes at most length of text times length of pattern.
+ * A test for texts that match any of the patterns. `*` matches any run of characters. Takes at most length of text times length
+ * of pattern.
  */
 export function compileGlobs(patterns: readonly string[]): (text: string) => boolean {
   if (patterns.includes("*")) return () => true;

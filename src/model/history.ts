@@ -3,10 +3,7 @@ import { isStatus, messageStatuses, supersedes } from "./statuses.ts";
 import type { Tracking } from "./tracking.ts";
 import { pii, time, type View } from "./view.ts";
 
-/*
- * The history: counts by minute, written in the transaction that stores what they count. Minutes become hours after two
- * days. A counter belongs to a series, has the name of a source or a route where the series has one, and a label.
- */
+/* Counts by minute, written in the transaction that stores what they count. Minutes become hours after two days. */
 
 export const minuteMs = 60_000;
 export const hourMs = 3_600_000;
@@ -235,8 +232,8 @@ export interface HistoryCell {
 const mostLabels = 50;
 
 /**
- * Sums up the answer to a query from the cells of its series, each added once. Cells of other sources, routes and times are
- * left out. It keeps sums alone, so that its memory grows with the answer and not with the cells.
+ * Sums up the answer to a query from the cells of its series, each added once. It keeps sums alone, so that its memory grows
+ * with the answer and not with the cells.
  */
 export function createSeriesSums({ name, by, from, to, step, now, source, route }: SeriesQuery) {
   const { kind, unit, of, label: labels }: SeriesRule = historySeries[name];
@@ -374,7 +371,10 @@ interface Stretch {
   readonly last: number;
 }
 
-/** Stretches of equal length with at most `most` of the seqs after `after` up to `last`, spread evenly; all seqs if there are no more. */
+/**
+ * Stretches of equal length, spread evenly, with at most `most` of the seqs after `after` up to `last`; all seqs if there are
+ * no more.
+ */
 export function sampleOf({ after, last }: Stretch, most = Number.POSITIVE_INFINITY): { share: number; stretches: Stretch[] } {
   const total = last - after;
   if (total <= most) return { share: 1, stretches: [{ after, last }] };

@@ -14,8 +14,8 @@ export const hydrationStates = ["waiting", "done", "given-up"] as const;
 export type HydrationState = (typeof hydrationStates)[number];
 
 /**
- * Why a hydration was given up. `not-readable`: the API has no GET for its subject (automations, unknown kinds); `no-key`:
- * the account has no base URL or API key; `too-long`: `hydrate.giveUpAfter` is over.
+ * `not-readable`: the API has no GET for its subject (automations, unknown kinds); `no-key`: the account has no base URL or API
+ * key; `too-long`: `hydrate.giveUpAfter` is over.
  */
 export const giveUpReasons = ["not-readable", "no-key", "too-long"] as const;
 export type GiveUpReason = (typeof giveUpReasons)[number];

@@ -13,10 +13,7 @@ export type Wamid = Brand<"Wamid">;
 export type RunId = Brand<"RunId">;
 export type DeliveryId = Brand<"DeliveryId">;
 
-/**
- * Longest event id, event kind, wamid, run id or reference; four times the longest seen in the field. In code points, like
- * `maxLength` of JSON Schema.
- */
+/** Of an event id, event kind, wamid, run id or reference, in code points; four times the longest seen in the field. */
 export const maxIdLength = 256;
 
 export function hasIdLength(text: string): boolean {
@@ -52,8 +49,8 @@ export function uuidText(hex: string): string {
 }
 
 /**
- * Id of the delivery of an event to a route. Destinations dedupe by it, so it stays the same on every engine and after the
- * loss of the store. `dlv_<32 hex>_<12 hex>` for UUID event ids, `dlv_b<base64url>_<12 hex>` for others.
+ * Destinations dedupe by it, so it stays the same on every engine and after the loss of the store. `dlv_<32 hex>_<12 hex>` for
+ * UUID event ids, `dlv_b<base64url>_<12 hex>` for others.
  */
 export function deliveryId(account: AccountName, eventId: EventId, route: RouteName): DeliveryId {
   const event = isCanonicalUuid(eventId) ? eventId.replaceAll("-", "") : `b${Buffer.from(eventId, "utf8").toString("base64url")}`;

@@ -87,7 +87,7 @@ export function parseExact(text: string): unknown {
   );
 }
 
-/** JSON with characters outside ASCII as `\\uXXXX`: the same value. Some receivers escape a body before they check its signature. */
+/** JSON with characters outside ASCII as `\\uXXXX`. Some receivers escape a body before they check its signature. */
 export function asciiJson(text: string): string {
   return text.replace(/[\u0080-\uffff]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
@@ -96,10 +96,7 @@ export function mayBeRounded(value: unknown): value is number {
   return Number.isInteger(value) && !Number.isSafeInteger(value);
 }
 
-/**
- * The value at a dotted path (`message.error.code`, `items.0.id`) inside parsed JSON; undefined when
- * any step is missing. Own properties only, so `constructor` or `__proto__` in a path finds nothing.
- */
+/** The value at a dotted path (`items.0.id`) inside parsed JSON; undefined when any step is missing. Own properties only. */
 export function readPath(root: unknown, path: string): unknown {
   let value: unknown = root;
   if (!path.includes(".")) return step(value, path);

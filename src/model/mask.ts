@@ -138,8 +138,8 @@ function hidesPerson(word: string): boolean {
 }
 
 /**
- * The phone number in a wamid, digits only: Base64 of two bytes, the number's length, and the number. Null when the wamid
- * has no such number.
+ * The phone number in a wamid, digits only; null without one. The wamid is Base64 of two bytes, the number's length, and the
+ * number.
  */
 export function phoneInWamid(wamid: string): string | null {
   if (!wamid.startsWith("wamid.")) return null;
@@ -201,8 +201,8 @@ export function maskWord(word: string): string {
 }
 
 /**
- * The text of a received body. Numbers, times and words of the service stay; wamids and phone numbers are masked; any
- * other text could be what a person wrote, and only its length stays.
+ * Numbers, times and words of the service stay; wamids and phone numbers are masked; any other text could be what a person
+ * wrote, and only its length stays.
  */
 export function maskBody(text: string, wamid: string | null): string {
   let value: unknown;

@@ -3,10 +3,7 @@ import { z } from "zod";
 /** Identifies a message within the store. Opaque to others. */
 export type MessageKey = number | string;
 
-/**
- * Limits of the metadata of a message or run. It is held in memory and sent with each delivery with `payload: enriched`, and
- * JSON.stringify recurses.
- */
+/** Of the metadata of a message or run, which is sent with each delivery with `payload: enriched`. JSON.stringify recurses. */
 export const metadataLimits = { bytes: 64 * 1024, values: 1000, levels: 16 } as const;
 
 /** What is wrong with metadata; null: nothing. Not recursive, because `JSON.parse` accepts any depth. */

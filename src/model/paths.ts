@@ -1,6 +1,6 @@
 /**
- * Every endpoint of the control API by its name, which is also the method of the client and the OpenAPI operation id.
- * Without zod, because browsers load this list. model/endpoints has the rest of each endpoint.
+ * The endpoints of the control API by name: the method of the client and the OpenAPI operation id. Without zod, because
+ * browsers load this list. model/endpoints has the rest.
  */
 export const paths = {
   getHealth: "GET /healthz",

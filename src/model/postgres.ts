@@ -22,8 +22,8 @@ const sslModes: ReadonlyMap<string, boolean> = new Map([
 const parameters = new Set(["sslmode", "host", "port"]);
 
 /**
- * Reads `postgres://user:password@host:port/database`, with `?sslmode=require` for TLS. The folder of a Unix socket is given
- * as `?host=/folder`. User, password and database are percent-encoded. Null when the text is no such URL.
+ * Reads `postgres://user:password@host:port/database`, percent-encoded, with `?sslmode=require` for TLS or `?host=/folder` for
+ * a Unix socket. Null when the text is no such URL.
  */
 export function readPostgresUrl(text: string): PostgresPlace | null {
   const match = form.exec(text);

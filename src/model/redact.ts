@@ -163,8 +163,8 @@ interface Search {
 }
 
 /**
- * Finds all `secrets`. Most texts have none, so a table is searched for the hash of each four characters, and the regular
- * expression of a secret runs only when its hash occurs. `before`: what was spelled already.
+ * Most texts have no secret, so a table is searched for the hash of each four characters, and the regular expression of a
+ * secret runs only when its hash occurs. `before`: what was spelled already.
  */
 function* creating(secrets: Secrets, before: ReadonlyMap<string, Spelled>): Steps<Search> {
   const spelled = new Map<string, Spelled>();

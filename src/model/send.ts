@@ -87,8 +87,8 @@ export type SentSubject =
     };
 
 /**
- * The key once the call may begin; null when it may not, because the key is held. A resend needs the number of attempts from
- * the last answer: a client that repeats the same request without an answer does not send a third time.
+ * The key once the call may begin; null when the key is held. A resend needs the number of attempts from the last answer: a
+ * client that repeats the same request without an answer does not send a third time.
  */
 export function beginKey(held: KeyHeld | null, { fingerprint, resend }: KeyClaim): KeyHeld | null {
   if (held === null) return { state: "calling", fingerprint, attempts: 1 };

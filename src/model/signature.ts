@@ -66,9 +66,7 @@ const axesSchema = z.strictObject({
 export type SignatureSettings = z.infer<typeof axesSchema>;
 
 /**
- * How a signature is made, as axes. A preset fills the axes that are not given. The default is HMAC-SHA256 over the body,
- * in hex, bare or after `sha256=`. Every part is a setting, because the service's document shows neither algorithm nor
- * encoding.
+ * Preset and axes of a signature. Every part is a setting, because the service's document shows neither algorithm nor encoding.
  */
 export const signatureSettingsSchema = axesSchema.superRefine((settings, context) => {
   for (const { key, message } of findSchemeFaults(settings)) context.addIssue({ code: "custom", path: [key], message });
@@ -228,8 +226,8 @@ export const digestLengths: Readonly<Record<SignatureAlgorithm, number>> = { sha
 const hexDigits = /^[0-9a-fA-F]+$/;
 
 /**
- * The bytes of a text; null when it is not exactly in that encoding. Hex in either case; base64 and base64url with or
- * without padding. `Buffer.from` skips or stops at unknown characters, so that several texts would be one signature.
+ * The bytes of a text; null when it is not exactly in that encoding. `Buffer.from` skips or stops at unknown characters, so
+ * that several texts would be one signature.
  */
 export function decodeStrictly(text: string, encoding: SignatureEncoding): Buffer | null {
   if (encoding === "hex") return text.length % 2 === 0 && hexDigits.test(text) ? Buffer.from(text, "hex") : null;
@@ -239,10 +237,7 @@ export function decodeStrictly(text: string, encoding: SignatureEncoding): Buffe
   return text === bare || text === bare + "=".repeat((3 - (bytes.length % 3)) % 3) ? bytes : null;
 }
 
-/**
- * The key of a secret. `whsec` is the encoding of Standard Webhooks: base64, after `whsec_` or bare. Throws a RangeError,
- * which does not quote the secret, when the text is not in that encoding.
- */
+/** The key of a secret. Throws a RangeError, which does not quote the secret, when the text is not in that encoding. */
 export function decodeKey(secret: string, encoding: SecretEncoding): Buffer {
   const key = keyBytes(secret, encoding);
   if (key === null || key.length === 0) {
@@ -331,8 +326,7 @@ interface RequestToSign extends Omit<SignedRequest, "timestamp"> {
 }
 
 /**
- * Returns a function that makes the signature headers of a request, with names in lower case. Throws like
- * {@link resolveScheme} and {@link decodeKey}.
+ * Makes the signature headers of a request, with names in lower case. Throws like {@link resolveScheme} and {@link decodeKey}.
  */
 export function createSigner(settings: SignatureSettings, secret: string): (request: RequestToSign) => Record<string, string> {
   const scheme = resolveScheme(settings);

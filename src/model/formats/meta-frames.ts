@@ -7,8 +7,8 @@ const itemMark = "\u0100";
 const contactMark = "\u0101";
 
 /**
- * Writes requests with one item each: slices of the received bytes in a frame. An item gets only its own contact, because
- * other contacts are none of its consumer's business. The text has one character for each byte.
+ * Writes requests with one item each: slices of the received bytes in a frame, one character for each byte. An item gets only
+ * its own contact, because other contacts are none of its consumer's business.
  */
 export function createFrames(body: Buffer): (part: Place) => Buffer {
   const lookUp = createLookUp(body);

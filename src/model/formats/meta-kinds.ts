@@ -1,7 +1,4 @@
-/**
- * The event kinds of Meta's webhook fields, apart from the lists of messages, statuses, calls and errors. As public as the
- * endpoints. A field that is not here becomes `meta.<field>`.
- */
+/** The event kinds of Meta's webhook fields, as public as the endpoints. A field that is not here becomes `meta.<field>`. */
 export const metaKinds: Readonly<Record<string, string>> = {
   account_alerts: "account.alert",
   account_review_update: "account.review",
