@@ -1,4 +1,4 @@
-import { metaItemKinds, metaKinds } from "../../src/model/formats/meta-kinds.ts";
+import { metaItemKinds, metaKinds } from "../../src/model/formats/meta-items.ts";
 import { code, table } from "./markdown.ts";
 
 /** Where Meta's items are. The compiler compares the names with those of the code. */

@@ -188,11 +188,14 @@ const sourceSignatureSchema = withRule(
 );
 
 const formatNames = "standard: the service's envelope. meta: webhooks of Meta's Cloud API.";
+const kindNames = "events: webhook events. automation-request: signed requests of automation steps.";
+const eventsKind = z.literal("events").default("events").describe(kindNames);
+const accountOfEvents = name.optional().describe("The account of its events: a key of accounts. Default: the only account.");
 
 const standardSourceSchema = z.strictObject({
-  account: name.optional().describe("The account of its events: a key of accounts. Default: the only account."),
+  account: accountOfEvents,
   format: z.literal("standard").default("standard").describe(formatNames),
-  kind: z.literal("events").default("events").describe("events: webhook events. automation-request: signed requests of automation steps."),
+  kind: eventsKind,
   signature: sourceSignatureSchema.describe("How webhooks are verified."),
   fields: fieldsSchema.prefault({}).describe("Where in data the tracked fields are."),
 });
@@ -269,8 +272,8 @@ const metaSourceSchema = withRule(
 
 const automationSourceSchema = withRule(
   z.strictObject({
-    account: name.optional().describe("The account of its events: a key of accounts. Default: the only account."),
-    kind: z.literal("automation-request").describe("events: webhook events. automation-request: signed requests of automation steps."),
+    account: accountOfEvents,
+    kind: z.literal("automation-request").describe(kindNames),
     mode: z
       .enum(["ack", "proxy"])
       .default("ack")

@@ -175,7 +175,7 @@ export interface PolledStatus {
  */
 export function polledEvent(learned: PolledStatus): ReceivedEvent {
   const { account, source, fields, origin, messageId, wamid, status, errorCode, at, because } = learned;
-  const data: Record<string, unknown> = {};
+  const data: Record<string, unknown> = Object.create(null);
   put(data, fields.wamid, wamid);
   put(data, fields.status, status);
   if (errorCode !== null) put(data, fields.errorCode, errorCode);
@@ -207,17 +207,16 @@ export function polledEventId(account: AccountName, messageId: string, status: s
 /** Sets the value at the first of the dotted paths. Digits in a path become keys of an object, which `readPath` reads alike. */
 function put(data: Record<string, unknown>, paths: readonly string[], value: unknown): void {
   const keys = (paths[0] as string).split(".");
+  const last = keys.pop() as string;
   let place = data;
-  for (const key of keys.slice(0, -1)) {
-    const inner = Object.hasOwn(place, key) ? place[key] : undefined;
-    if (typeof inner === "object" && inner !== null) place = inner as Record<string, unknown>;
-    else {
-      const made: Record<string, unknown> = {};
-      Object.defineProperty(place, key, { value: made, enumerable: true, configurable: true, writable: true });
-      place = made;
-    }
+  for (const key of keys) {
+    const inner = place[key];
+    // Without a prototype, `__proto__` is a key like any other.
+    const next = typeof inner === "object" && inner !== null ? inner : Object.create(null);
+    place[key] = next;
+    place = next as Record<string, unknown>;
   }
-  Object.defineProperty(place, keys.at(-1) as string, { value, enumerable: true, configurable: true, writable: true });
+  place[last] = value;
 }
 
 /**

@@ -173,14 +173,11 @@ export const mostSteps = 3000;
 
 /** The whole query. Times are unix ms. `from` moves down and `to` up to a step; minutes that became hours are read by hour. */
 export function seriesQuery(
-  given: {
-    readonly name: SeriesName;
+  given: Pick<SeriesQuery, "name" | "source" | "route"> & {
     readonly by?: SeriesKey | undefined;
     readonly from?: number | undefined;
     readonly to?: number | undefined;
     readonly step?: StepName | undefined;
-    readonly source?: string | undefined;
-    readonly route?: string | undefined;
   },
   now: number,
 ): SeriesQuery {
@@ -241,10 +238,14 @@ export function createSeriesSums({ name, by, from, to, step, now, source, route 
   const steps = Math.round((to - from) / stepMs);
   const only = of === "source" ? source : of === "route" ? route : undefined;
   const isPast = (index: number): boolean => from + index * stepMs <= now;
+  /** Of a histogram, by bucket. */
   const byLabel = new Map<string, Values>();
-  /** Of a histogram, by step and then bucket. */
-  const buckets = new Map<number, Map<number, number>>();
-  const keyOf = ({ label, subject }: HistoryCell): string => (by === null || kind === "gauge" ? "total" : by === labels ? label : subject);
+
+  function keyOf({ label, subject }: HistoryCell): string {
+    if (kind === "histogram") return label;
+    if (kind === "gauge" || by === null) return "total";
+    return by === labels ? label : subject;
+  }
 
   return {
     /** The only source or route whose cells count; undefined: all. */
@@ -252,23 +253,15 @@ export function createSeriesSums({ name, by, from, to, step, now, source, route 
     add(cell: HistoryCell): void {
       if (cell.at < from || cell.at >= to || (only !== undefined && cell.subject !== only)) return;
       const index = Math.floor((cell.at - from) / stepMs);
-      if (kind === "histogram") {
-        const own = buckets.get(index) ?? new Map<number, number>();
-        buckets.set(index, own.set(Number(cell.label), (own.get(Number(cell.label)) ?? 0) + cell.n));
-        return;
-      }
       const key = keyOf(cell);
-      let own = byLabel.get(key);
-      if (own === undefined) {
-        own = new Array<number | undefined>(steps);
-        byLabel.set(key, own);
-      }
-      const before = own[index];
-      own[index] = before === undefined ? cell.n : kind === "gauge" ? Math.max(before, cell.n) : before + cell.n;
+      const values = byLabel.get(key) ?? new Array<number | undefined>(steps);
+      byLabel.set(key, values);
+      const before = values[index];
+      values[index] = before === undefined ? cell.n : kind === "gauge" ? Math.max(before, cell.n) : before + cell.n;
     },
     view(): SeriesView {
       const view = { name, by, unit, step, from, to };
-      if (kind === "histogram") return { ...view, series: percentiles(buckets, steps, isPast) };
+      if (kind === "histogram") return { ...view, series: percentiles(byLabel, steps, isPast) };
       if (kind === "gauge") return { ...view, series: [greatest(byLabel.get("total") ?? [], steps)] };
       return { ...view, series: mostFrequent(byLabel, steps, isPast) };
     },
@@ -307,16 +300,20 @@ function greatest(values: Values, steps: number): OneSeries {
 
 const shares = { p50: 0.5, p90: 0.9, p99: 0.99 } as const;
 
-function percentiles(byStep: ReadonlyMap<number, Map<number, number>>, steps: number, isPast: (index: number) => boolean): OneSeries[] {
+function percentiles(byBucket: ReadonlyMap<string, Values>, steps: number, isPast: (index: number) => boolean): OneSeries[] {
+  const bySteps = Array.from({ length: steps }, () => new Map<number, number>());
   const all = new Map<number, number>();
-  for (const buckets of byStep.values()) for (const [bucket, n] of buckets) all.set(bucket, (all.get(bucket) ?? 0) + n);
-  const none: ReadonlyMap<number, number> = new Map();
+  for (const [label, values] of byBucket) {
+    const bucket = Number(label);
+    all.set(bucket, total(values));
+    for (const [index, n] of values.entries()) if (n !== undefined) bySteps[index]?.set(bucket, n);
+  }
   const ofShares = Object.entries(shares).map(([label, share]) => ({
     label,
-    values: valuesOf(steps, (index) => quantile(byStep.get(index) ?? none, share)),
+    values: bySteps.map((buckets) => quantile(buckets, share)),
     total: quantile(all, share),
   }));
-  const counts = valuesOf(steps, (index) => (isPast(index) ? total((byStep.get(index) ?? none).values()) : null));
+  const counts = bySteps.map((buckets, index) => (isPast(index) ? total(buckets.values()) : null));
   return [...ofShares, { label: "count", values: counts, total: total(all.values()) }];
 }
 

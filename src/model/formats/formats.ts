@@ -1,8 +1,17 @@
 import { type Envelope, parseEnvelope } from "../envelope.ts";
-import type { FieldPaths } from "../event.ts";
+import { type FieldPaths, subjectOf } from "../event.ts";
 import type { Format, Item, ItemPlace } from "./format.ts";
 import { meta } from "./meta.ts";
-import { standard } from "./standard.ts";
+
+/** The messaging service's own envelope: one event in a body. */
+const standard: Format = {
+  items(body, { fields }) {
+    const parsed = parseEnvelope(body);
+    if (!parsed.ok) return [{ body, numbers: [], content: parsed }];
+    const { envelope } = parsed;
+    return [{ body, numbers: [], content: { ok: true, envelope, subject: subjectOf(envelope, fields, body) } }];
+  },
+};
 
 export const formats = { standard, meta } as const satisfies Record<string, Format>;
 export type FormatName = keyof typeof formats;

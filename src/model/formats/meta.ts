@@ -13,13 +13,14 @@ import {
   isObject,
   type Json,
   lists,
+  metaKinds,
   none,
+  otherKind,
   type Place,
   present,
   readItem,
   textOf,
 } from "./meta-items.ts";
-import { metaKinds, otherKind } from "./meta-kinds.ts";
 
 /*
  * Webhooks of Meta's Cloud API, and of those who pass them on:
