@@ -202,8 +202,8 @@ function ofStops({ now, alarms, stops }: AttentionFacts, noticed: Noticed): Atte
   return stops.flatMap(({ account, reason, resource, until: untilText }) => {
     const until = Date.parse(untilText);
     if (reason === "unauthenticated") {
-      const isTold = alarms.some((alarm) => alarm.alarm === "key" && alarm.account === account);
-      return isTold ? [] : [keyRefused(account, noticed(`key ${account}`))];
+      const isAlarm = alarms.some((alarm) => alarm.alarm === "key" && alarm.account === account);
+      return isAlarm ? [] : [keyRefused(account, noticed(`key ${account}`))];
     }
     // A quota may have been renewed: the next call shows it.
     if (until <= now) return [];

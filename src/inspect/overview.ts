@@ -2,6 +2,7 @@ import type { Settings } from "../config/schema.ts";
 import { appOf, fingerprintOf } from "../deliver/destinations/handshake.ts";
 import type { LaneState } from "../deliver/lane.ts";
 import { kindOf } from "../deliver/settings.ts";
+import { conditions } from "../model/attention.ts";
 import { noHistory, noRouteHour } from "../model/last-hour.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention, DestinationView, OverviewView } from "../model/overview.ts";
@@ -90,17 +91,12 @@ export function createOverview(parts: OverviewParts): { read(): Promise<Overview
   };
 }
 
-const destinationKinds: ReadonlySet<string> = new Set([
-  "destination-stopped",
-  "destination-failing",
-  "destination-paused",
-  "destination-slow",
-  "dead-letters",
-]);
-
 function entriesByRoute(attention: readonly Attention[]): ReadonlyMap<string | null, Attention> {
   const entries = new Map<string | null, Attention>();
-  for (const entry of attention) if (destinationKinds.has(entry.kind) && !entries.has(entry.subject)) entries.set(entry.subject, entry);
+  for (const entry of attention) {
+    const isOfRoute = conditions[entry.kind].about === "route";
+    if (isOfRoute && !entries.has(entry.subject)) entries.set(entry.subject, entry);
+  }
   return entries;
 }
 

@@ -173,8 +173,8 @@ export interface PolledStatus {
  * The event that a webhook would have delivered. Its id depends on account, message and status alone, so that two processes
  * that find a status make one event.
  */
-export function polledEvent(learned: PolledStatus): ReceivedEvent {
-  const { account, source, fields, origin, messageId, wamid, status, errorCode, at, because } = learned;
+export function polledEvent(found: PolledStatus): ReceivedEvent {
+  const { account, source, fields, origin, messageId, wamid, status, errorCode, at, because } = found;
   const data: Record<string, unknown> = Object.create(null);
   put(data, fields.wamid, wamid);
   put(data, fields.status, status);

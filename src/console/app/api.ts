@@ -5,9 +5,9 @@ import { readClock } from "./clock.ts";
 export const relay = new RelayClient({
   url: window.location.origin,
   fetch: async (...request) => {
-    const asked = performance.now();
+    const startedAt = performance.now();
     const answer = await fetch(...request);
-    readClock(answer.headers.get("date"), performance.now() - asked);
+    readClock(answer.headers.get("date"), performance.now() - startedAt);
     return answer;
   },
 });

@@ -18,13 +18,13 @@ export function hrefOf({ kind, id, seq, account }: SearchHit): string {
 /** Finds a message, run, event or delivery by any of its names. Enter opens the only one, or the list. */
 export function SearchBox() {
   const [text, setText] = useState("");
-  const [asked, setAsked] = useState("");
+  const [query, setQuery] = useState("");
   return (
     <search class="search">
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          setAsked(text.trim());
+          setQuery(text.trim());
         }}
       >
         <label class="visually-hidden" for="search">
@@ -39,32 +39,32 @@ export function SearchBox() {
           autocomplete="off"
           onInput={({ currentTarget }) => {
             setText(currentTarget.value);
-            if (currentTarget.value === "") setAsked("");
+            if (currentTarget.value === "") setQuery("");
           }}
           onKeyDown={(event) => {
             if (event.key !== "Escape") return;
-            setAsked("");
+            setQuery("");
             event.currentTarget.blur();
           }}
         />
         <kbd>/</kbd>
       </form>
-      {asked !== "" && <Results asked={asked} close={() => setAsked("")} />}
+      {query !== "" && <Results query={query} close={() => setQuery("")} />}
     </search>
   );
 }
 
-function Results({ asked, close }: { asked: string; close(): void }) {
+function Results({ query, close }: { query: string; close(): void }) {
   const [, navigate] = useLocation();
   const { data, problem, isLoading } = useData(async () => {
-    const found = await relay.search({ q: asked });
+    const found = await relay.search({ q: query });
     const [only, ...others] = found.data;
     if (only !== undefined && others.length === 0) {
       navigate(hrefOf(only));
       close();
     }
     return found;
-  }, asked);
+  }, query);
   return (
     <div class="results" role="status">
       <Problem text={problem} />

@@ -27,10 +27,10 @@ type State =
   | { readonly kind: "signed-out"; readonly reason: string | null }
   | { readonly kind: "signed-in"; readonly session: RelaySession };
 
-/** Told when any request is answered 401: the session has expired, or its token has changed. */
+/** Called when any request is answered 401: the session has expired, or its token has changed. */
 const expired = new Set<() => void>();
 export function reportError(error: unknown): void {
-  if (isSignedOut(error)) for (const tell of expired) tell();
+  if (isSignedOut(error)) for (const notify of expired) notify();
 }
 
 /** Shows `children` to signed-in people, and the sign-in page to everybody else. The URL stays. */
@@ -41,8 +41,8 @@ export function SessionGate({ children }: { children: ComponentChildren }) {
     const code = new URLSearchParams(window.location.hash.slice(1)).get("code");
     // At once, so that the code is in no history.
     if (code !== null) window.history.replaceState(null, "", window.location.pathname + window.location.search);
-    const asked = code === null ? relay.getSession() : relay.startSession({ code });
-    asked.then(
+    const session = code === null ? relay.getSession() : relay.startSession({ code });
+    session.then(
       (session) => setState({ kind: "signed-in", session }),
       (error: unknown) => setState({ kind: "signed-out", reason: code === null && isSignedOut(error) ? null : (error as Error).message }),
     );

@@ -11,10 +11,10 @@ const watchers = new Set<() => void>();
 export function beginSlow(shownSince: number | null): () => void {
   const read = {};
   reads.set(read, shownSince);
-  for (const tell of watchers) tell();
+  for (const notify of watchers) notify();
   return () => {
     reads.delete(read);
-    for (const tell of watchers) tell();
+    for (const notify of watchers) notify();
   };
 }
 
@@ -22,11 +22,11 @@ export function beginSlow(shownSince: number | null): () => void {
 export function useSlowness(): number | null | undefined {
   const [, render] = useState(0);
   useEffect(() => {
-    const tell = () => render((before) => before + 1);
-    watchers.add(tell);
-    const timer = setInterval(() => reads.size > 0 && tell(), 1_000);
+    const notify = () => render((before) => before + 1);
+    watchers.add(notify);
+    const timer = setInterval(() => reads.size > 0 && notify(), 1_000);
     return () => {
-      watchers.delete(tell);
+      watchers.delete(notify);
       clearInterval(timer);
     };
   }, []);
