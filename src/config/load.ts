@@ -238,8 +238,11 @@ function placeOf(finding: Finding, places: ReadonlyMap<string, Place>): Place {
  */
 function coerceVariables(tree: Tree, issues: readonly z.core.$ZodIssue[]): boolean {
   let changed = false;
-  for (const [path, keys] of conditionPaths(tree.value)) {
-    if (tree.places.get(path)?.variable === "plain" && change(tree.value, keys, scalarOf)) changed = true;
+  for (const [key, { variable }] of tree.places) {
+    if (variable !== "plain") continue;
+    const path = JSON.parse(key) as SettingsPath;
+    const isCondition = path[0] === "routes" && path[2] === "match" && (path[3] === "where" || path[3] === "metadata");
+    if (isCondition && change(tree.value, path, scalarOf)) changed = true;
   }
   for (const issue of issuesWithin(issues)) {
     if (issue.code !== "invalid_type" || (tree.places.get(placeKey(issue.path))?.variable ?? "none") === "none") continue;
@@ -260,21 +263,6 @@ function* issuesWithin(issues: readonly z.core.$ZodIssue[], base: SettingsPath =
     yield { ...issue, path };
     if (issue.code === "invalid_union") for (const branch of issue.errors) yield* issuesWithin(branch, path);
   }
-}
-
-/** Every value inside `match.where` and `match.metadata` of the routes. */
-function* conditionPaths(value: unknown): Generator<[string, SettingsPath]> {
-  const routes = child(value, "routes");
-  if (!Array.isArray(routes)) return;
-  for (const [index, route] of routes.entries()) {
-    for (const part of ["where", "metadata"]) yield* leaves(child(child(route, "match"), part), ["routes", index, "match", part]);
-  }
-}
-
-function* leaves(value: unknown, path: SettingsPath): Generator<[string, SettingsPath]> {
-  if (typeof value !== "object" || value === null) yield [placeKey(path), path];
-  else if (Array.isArray(value)) for (const [index, item] of value.entries()) yield* leaves(item, [...path, index]);
-  else for (const [key, item] of Object.entries(value)) yield* leaves(item, [...path, key]);
 }
 
 function change(root: unknown, path: SettingsPath, convert: (text: string) => unknown): boolean {

@@ -1,5 +1,5 @@
 import { stringify } from "yaml";
-import { secretName } from "../model/redact.ts";
+import { secretName, urlKeys } from "../model/redact.ts";
 import { Secret } from "../model/secret.ts";
 import { durationText, rateText, sizeText } from "../model/units.ts";
 import { inputSchema, type JsonSchema, shapesOf, shapesUnder } from "./json-schema.ts";
@@ -46,8 +46,6 @@ function numberText(value: number, shapes: readonly JsonSchema[]): number | stri
       return value;
   }
 }
-
-const urlKeys = new Set(["url", "baseUrl", "publicUrl"]);
 
 /** URLs may contain secrets: `user:password@`, or query parameters such as `token=`. */
 function withoutCredentials(text: string, key: string | undefined): string {

@@ -24,7 +24,8 @@ const shortestAnywhere = 8;
 /** Names of headers and of query parameters whose values are secret. */
 export const secretName = /auth|token|secret|passw|signature|credential|cookie|^(?:x[-_])?(?:api[-_]?)?key$/i;
 const openHeaders = new Set(["accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "user-agent"]);
-const urlKeys = new Set(["url", "baseUrl", "publicUrl"]);
+/** Settings that are URLs. */
+export const urlKeys: ReadonlySet<string> = new Set(["url", "baseUrl", "publicUrl"]);
 
 /** Reads any part of the settings. Finds secrets by their type, and in URLs. */
 export function createRedactor(settings: unknown): Redactor {
