@@ -46,7 +46,6 @@ const longPauseMs = 60_000;
 const blockedForMs = 120_000;
 const unreachableForMs = 300_000;
 
-/** Everything that needs action now, the most urgent first. */
 export function attentionOf(facts: AttentionFacts, noticed: Noticed): Attention[] {
   const entries = [
     ...ofRelay(facts, noticed),

@@ -2,7 +2,6 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { SeqBounds } from "../store/views.ts";
 
-/** How a list is read: newest first, a window of seqs at a time. */
 interface WalkBack<T> {
   /** Exclusive; null: from the newest on. */
   readonly before: number | null;

@@ -29,7 +29,6 @@ export interface AlarmChange {
   readonly alarm: Alarm;
 }
 
-/** The last change of an alarm. An end is kept until it is reported. */
 export interface StoredAlarm extends AlarmChange {
   readonly isReported: boolean;
 }

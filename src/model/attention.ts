@@ -176,7 +176,6 @@ export function conditionOf({ kind, severity }: Pick<Condition, "kind" | "severi
   return names.find((name) => conditions[name].kind === kind && conditions[name].severity === severity) ?? kind;
 }
 
-/** `text` of the table for one subject. */
 export function about(text: string, subject: string | null): string {
   return text.replaceAll("$subject", () => subject ?? "");
 }

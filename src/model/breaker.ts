@@ -20,5 +20,4 @@ export interface Failing {
   readonly cause: string;
 }
 
-/** The slow attempts of a route that delivered, in a row. */
 export type Slow = Omit<Failing, "cause">;

@@ -11,7 +11,6 @@ export function limitsFrom(numberOf: (kind: SlotKind) => number): Limits {
   return Object.fromEntries(slotKinds.map((kind) => [kind, numberOf(kind)])) as Limits;
 }
 
-/** Divides an account's caps: each process has a part of them and keeps to it. */
 export interface Budgets {
   /** Rejects when the result is unknown; the step may have happened all the same. */
   step(request: BudgetRequest): Promise<BudgetAnswer>;
@@ -35,7 +34,6 @@ export interface BudgetRequest {
   readonly news: BudgetNews | null;
 }
 
-/** Stops of quotas that began, changed, or ended (null), by reason. */
 export interface BudgetNews {
   readonly plan: string;
   readonly stops: Readonly<Record<string, StoredStop | null>>;
@@ -48,7 +46,6 @@ export interface StoredStop {
   readonly until: number;
 }
 
-/** The stops of quotas that processes found. They hold for one plan. */
 export interface StoredStops {
   readonly plan: string;
   readonly version: number;

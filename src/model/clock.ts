@@ -2,11 +2,9 @@
 export interface Clock {
   /** Unix milliseconds. */
   now(): number;
-  /** Calls `run` once, `ms` from now; the returned function cancels it. */
   after(ms: number, run: () => void): () => void;
 }
 
-/** Resolves after `ms`; rejects with the signal's reason when that is aborted first. */
 export function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason);

@@ -10,7 +10,6 @@ export interface DatabaseFacts {
   /** Standbys that a commit waits for; empty: none. */
   readonly synchronousStandbys: string;
   readonly standbys: number;
-  /** Those of them that a commit waits for. */
   readonly connectedSynchronous: number | null;
   readonly connectionsLeft: number;
   readonly seesSessions: boolean;
@@ -25,13 +24,11 @@ export interface DatabaseFacts {
   /** How far its clock is ahead of this process's, in ms. */
   readonly skewMs: number;
   readonly roundTripMs: number;
-  /** Of all tables and indexes of the relay. */
   readonly bytes: number;
 }
 
 export interface DatabaseRisk {
   readonly condition: "database-unsafe" | "database-standby" | "database-strained";
-  /** Tells apart the risks of one condition. */
   readonly of: string;
   readonly text: string;
   readonly cure: string;

@@ -67,7 +67,6 @@ export interface Attempt {
   readonly at: number;
   readonly tookMs: number;
   readonly result: AttemptResult;
-  /** The start of the answer's body, or the text of the error. */
   readonly response: Buffer | null;
 }
 
@@ -89,7 +88,7 @@ export interface StoredDelivery {
   readonly format?: string;
   readonly body: Buffer;
   readonly headers: KeptHeaders;
-  /** Attempts made in all, and since it was planned or last replayed. */
+  /** In all; `spent` since it was planned or last replayed. */
   readonly attempts: number;
   readonly spent: number;
   readonly replays: number;
@@ -114,27 +113,22 @@ export interface DueRange {
   readonly from: number;
   readonly now: number;
   readonly limit: number;
-  /** Default: all lanes of the route. */
   readonly shard?: Shard;
 }
 
 export interface DuePlaces {
-  /** The next due deliveries, in the order in which they became due. */
   readonly places: readonly QueuePlace[];
   /** When the next one becomes due, in unix ms; null: none waits, or `limit` are due. */
   readonly nextAt: number | null;
 }
 
-/** A waiting delivery with its lane, by which it is settled. */
 export interface QueuedDelivery extends StoredDelivery, QueueKey {
   readonly cause: string | null;
-  /** When it became due, in unix ms. */
   readonly dueAt: number;
 }
 
 export interface DeliverySubject {
   readonly type: "message" | "run";
-  /** wamid or run id. */
   readonly key: string;
   readonly tracked: boolean;
   readonly id: string | null;
@@ -164,7 +158,6 @@ export interface Settlement {
   readonly at: number;
   /** When the event was received (unix ms), for the history of delivery times. Absent for a replay. */
   readonly receivedAt?: number;
-  /** Why the destination refuses all deliveries from now on (410). */
   readonly stop?: string;
   readonly pause?: PauseNote;
   /** The breaker opened; null: it closed. Absent: unchanged. */
@@ -179,7 +172,6 @@ export interface PauseNote {
   readonly until: number;
 }
 
-/** A breaker that is open until unix ms, for `pause` ms, and half-open afterwards. */
 export interface OpenNote extends PauseNote {
   readonly pause: number;
 }
@@ -191,7 +183,6 @@ export interface RouteNotes {
   readonly failing: Failing | null;
 }
 
-/** A settlement, with what its worker knows of the delivery. */
 export interface Settling extends Settlement {
   readonly delivery: Pick<QueuedDelivery, "lane" | "account" | "spent" | "replays" | "cause">;
   /** The name of the lease under which it was sent. Default: the route. */

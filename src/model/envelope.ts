@@ -33,7 +33,6 @@ export interface Envelope {
   readonly event: string;
   /** ISO 8601 with a zone; null when the body has no readable time. The time of receipt counts then. */
   readonly createdAt: string | null;
-  /** Empty when the body has `null`. */
   readonly data: Readonly<Record<string, unknown>>;
 }
 

@@ -39,7 +39,6 @@ interface Received {
   readonly format?: string;
   /** Of an item of a request with several: see `requestText`. Of an automation's request: identifies the same signed bytes. */
   readonly request?: string;
-  /** Of such an item: where it was in the request, from 0. */
   readonly place?: number;
   /** `performance.now()` when its request began. Not stored; only while traces are on. */
   readonly startedAt?: number;
@@ -48,7 +47,6 @@ interface Received {
 export interface ReceivedEvent extends Received {
   readonly envelope: Envelope;
   readonly subject: Subject;
-  /** Seq of the quarantined body that it was read from; absent when it arrived as an event. */
   readonly releaseOf?: number;
 }
 
@@ -58,7 +56,6 @@ export interface QuarantinedBody extends Received {
   readonly error: string;
   /** Where the format derives ids: it is stored once. */
   readonly id?: EventId;
-  /** Of `unassigned`: the number that no account has. */
   readonly number?: string | undefined;
 }
 
@@ -83,7 +80,6 @@ export type Subject =
       readonly wamid: Wamid;
       readonly status: string | null;
       readonly errorCode: string | null;
-      /** What the sender of the message attached to it. */
       readonly reference?: string;
     }
   | { readonly type: "run"; readonly runId: RunId; readonly status: RunStatus | null; readonly error: string | null }
@@ -165,7 +161,6 @@ export interface PolledStatus {
   readonly errorCode: string | number | null;
   /** Unix ms of the answer. */
   readonly at: number;
-  /** Id of the truncated event that caused the poll. */
   readonly because?: string;
 }
 

@@ -21,7 +21,6 @@ interface SeriesRule {
   readonly label: "disposition" | "status" | "code" | "outcome" | null;
 }
 
-/** `seriesTable` says what each counts, and by which time. */
 export const historySeries = {
   events: { kind: "counter", unit: "count", of: "source", label: "disposition" },
   transitions: { kind: "counter", unit: "count", of: "source", label: "status" },
@@ -76,7 +75,6 @@ export function quantile(buckets: ReadonlyMap<number, number>, share: number): n
   return null;
 }
 
-/** The label of a status in `transitions`. */
 export function statusLabel(subject: "message" | "run", status: string): string {
   return subject === "run" ? `run ${status}` : status;
 }
@@ -135,7 +133,6 @@ export const seriesTable = `| \`name\` | counts | by the minute of | \`by\` |
 | \`oldest\` | age of the oldest due delivery in seconds | sample | |
 | \`deadLetters\` | number of dead letters | sample | |`;
 
-/** The label of failures without an error code. */
 export const noCode = "none";
 
 export const stepNames = { minute: 60, hour: 3600, day: 86_400 } as const;
@@ -160,7 +157,6 @@ export interface SeriesQuery {
   readonly now: number;
 }
 
-/** The keys by which a series can be split. */
 export function keysOf(name: SeriesName): SeriesKey[] {
   const { kind, of, label }: SeriesRule = historySeries[name];
   if (kind !== "counter") return [];
@@ -168,7 +164,6 @@ export function keysOf(name: SeriesName): SeriesKey[] {
 }
 
 const dayMs = 24 * hourMs;
-/** Most steps of one answer: two days of minutes, four months of hours. */
 export const mostSteps = 3000;
 
 /** The whole query. Times are unix ms. `from` moves down and `to` up to a step; minutes that became hours are read by hour. */
@@ -353,7 +348,6 @@ export interface QualityQuery {
   readonly from: number;
   readonly to: number;
   readonly route?: string | undefined;
-  /** The begin of the messages' references. */
   readonly reference?: string | undefined;
   /** With a route or reference, the most seqs whose events are read. Absent: all. */
   readonly most?: number | undefined;
@@ -362,7 +356,6 @@ export interface QualityQuery {
 /** Stretches that a sample consists of: enough that hours and campaigns are represented as they occur. */
 const mostStretches = 60;
 
-/** Begin (not included) and end of a stretch of seqs. */
 interface Stretch {
   readonly after: number;
   readonly last: number;
@@ -381,7 +374,6 @@ export function sampleOf({ after, last }: Stretch, most = Number.POSITIVE_INFINI
   return { share: (count * length) / total, stretches: begins.map((begin) => ({ after: begin, last: begin + length })) };
 }
 
-/** The codes that the sandbox and the messaging service's texts explain. */
 const meanings: Readonly<Record<string, string>> = {
   "131016": "The messaging network was not available for a moment.",
   "131026": "The phone number has no account on the network.",
@@ -421,7 +413,6 @@ export function createQualitySums(from: number) {
         add(sums, series === "toRead" ? "read" : "delivered", -late);
       }
     },
-    /** A row of an event that moved a message. */
     move({ status, previousStatus, errorCode, times, sentAt }: MovedMessage): void {
       if ((times["sent"] ?? sentAt ?? from) < from) return;
       for (const reached of [status, ...skippedBy(previousStatus, status)]) add(sums, reached, 1);
@@ -461,5 +452,4 @@ export function createQualitySums(from: number) {
 
 export const qualitySeries = ["transitions", "skipped", "failures", "toDelivered", "toRead"] as const satisfies SeriesName[];
 
-/** Series whose counts `audit` compares with the rows. */
 export const auditedSeries = ["events", "transitions", "attempts"] as const satisfies SeriesName[];

@@ -22,7 +22,6 @@ export type GiveUpReason = (typeof giveUpReasons)[number];
 
 export type HydrationStart = { readonly state: "waiting" } | { readonly state: "given-up"; readonly reason: GiveUpReason };
 
-/** An open run that a truncated automation event may be about. */
 export interface CandidateRun {
   readonly runId: string;
   readonly reference: string | null;
@@ -33,9 +32,7 @@ export interface HydrationBrief {
   readonly state: HydrationState;
   readonly reason: GiveUpReason | null;
   readonly polled: number;
-  /** Statuses found since the event arrived. */
   readonly found: number;
-  /** Candidate messages or runs that were not read; null: not counted. */
   readonly unknown: number | null;
   /** The latest open runs, for automation events; else null. */
   readonly candidates: readonly CandidateRun[] | null;
@@ -43,7 +40,6 @@ export interface HydrationBrief {
 
 /** Identifies a pass: it reads the candidate messages of an account for all truncated events that waited when it began. */
 export interface Covering {
-  /** Identifies the pass within the store. */
   readonly seq: number | string;
   readonly account: string;
   /** Events up to this seq are covered. */
@@ -68,7 +64,6 @@ export interface CoveredEvents {
   readonly newest: number;
 }
 
-/** What decides whether a tracked message is a candidate. */
 export interface TrackedMessage {
   readonly message: MessageKey;
   /** The service's id; null: it cannot be read. */
@@ -79,7 +74,6 @@ export interface TrackedMessage {
   readonly changedAt: number;
   /** When it was last read, by any process; null: never. */
   readonly readAt: number | null;
-  /** The service does not know it. */
   readonly isMissing: boolean;
 }
 
@@ -112,15 +106,12 @@ interface SettledEvents {
 
 export interface HydrationStore {
   waitingAccounts(): MaybePromise<readonly string[]>;
-  /** When the first of an account's waiting events was received; null: none waits. */
   waitingSince(account: string): MaybePromise<number | null>;
   /** Resumes the account's pass or begins one over all waiting events. Null: none waits, or another process has the pass. */
   beginPass(account: string, now: number): Promise<HydrationPass | null>;
-  /** The covered events that wait now; null: none. */
   covered(pass: Covering): MaybePromise<CoveredEvents | null>;
   trackedMessages(account: string, query: TrackedQuery): MaybePromise<readonly TrackedMessage[]>;
   noteReads(pass: Covering, polled: number, read: readonly ReadMessage[]): Promise<void>;
-  /** Calls of the account's passes since `since`. */
   callsSince(account: string, since: number): MaybePromise<number>;
   /** Ends covered events, at most `limit` of them. */
   settleCovered(pass: Covering, end: HydrationEnd, now: number, limit: number): Promise<SettledEvents>;

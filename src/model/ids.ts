@@ -26,7 +26,6 @@ function codePoints(text: string): number {
   return count;
 }
 
-/** The first `most` code points, well-formed. */
 export function cutText(text: string, most: number): string {
   const cut =
     text.length <= most

@@ -4,10 +4,8 @@ import { RelayError } from "./errors.ts";
 /** Limits of a JSON body. An empty list takes three bytes of a body and ten times that in memory; readers may be recursive. */
 export const bodyLimits = { levels: 32, values: 250_000 } as const;
 
-/** Limits of a line of NDJSON, which holds a registration with its metadata. */
 export const lineLimits = { levels: 32, values: 2_000 } as const;
 
-/** Parses a JSON body. Throws `bad_request`. */
 export function parseBody(body: Buffer): unknown {
   const parsed = parseWithin(body, bodyLimits);
   if ("fault" in parsed) throw new RelayError("bad_request", `the body ${parsed.fault}`);
@@ -61,7 +59,6 @@ function shapeOf(text: string, mostLevels: number, mostValues: number): "deep" |
   return null;
 }
 
-/** The index of the quote that ends the string at `from`. */
 function endOfString(text: string, from: number): number {
   for (let at = from + 1; at < text.length; at++) {
     const code = text.charCodeAt(at);

@@ -4,16 +4,12 @@ import type { DestinationView, OverviewView } from "./overview.ts";
 type Values = readonly (number | null)[];
 export type RouteHour = Pick<DestinationView, "successLastHour" | "p50Ms" | "p99Ms">;
 
-/** What the overview shows of the history: the last 60 minutes, the current one last. */
 export interface LastHour {
   readonly figures: Readonly<Record<keyof OverviewView["figures"], Values>>;
   /** Over the last minute. Null: nothing was received in this hour. */
   readonly eventsPerSecond: number | null;
-  /** The latest that was measured. */
   readonly ackP99Ms: number | null;
-  /** Over the hour. */
   readonly deliveredShare: number | null;
-  /** Of the routes that made attempts. */
   readonly routes: ReadonlyMap<string, RouteHour>;
 }
 
@@ -103,6 +99,5 @@ function overLastMinute(received: readonly number[], now: number): number {
   return ((received.at(-1) ?? 0) + (received.at(-2) ?? 0) * (1 - elapsed)) / 60;
 }
 
-/** Before anything was read, and of a route without attempts. */
 export const noHistory: LastHour = createLastHourSums(0).result();
 export const noRouteHour: RouteHour = { successLastHour: null, p50Ms: null, p99Ms: null };

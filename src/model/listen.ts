@@ -14,7 +14,6 @@ export const listenedEventSchema = eventSchema
     body: z.base64().describe("The received bytes, in base64."),
   });
 
-/** An event before its body is read. Times are unix ms. */
 export type ListenRow = Omit<View<typeof listenedEventSchema>, "headers" | "body">;
 
 export interface ListenedContent {
@@ -34,6 +33,5 @@ export interface ListenPage {
   readonly through: number;
   /** Purged events within the page: their number, and the first and last seq. */
   readonly missing: { readonly from: number; readonly to: number; readonly count: number } | null;
-  /** True when there was nothing after `through`. */
   readonly atEnd: boolean;
 }

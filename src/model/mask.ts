@@ -156,7 +156,6 @@ export const fewestPhoneDigits = 4;
 /** Stands before digits that are a whole phone number, where others are the end of one. */
 const wholeMark = "=";
 
-/** What {@link phoneMatches} takes for a whole number. Its last digits are the same. */
 export const wholePhone = (digits: string): string => `${wholeMark}${digits}`;
 
 /** Whether the phone number in a wamid ends with these digits. */
@@ -165,7 +164,6 @@ export function phoneMatches(wamid: string, digits: string): boolean {
   return phone !== null && digits !== "" && `${wholeMark}${phone}`.endsWith(digits);
 }
 
-/** The indexed digits of a wamid's phone number. */
 export function lastPhoneDigits(wamid: string): string | null {
   return phoneInWamid(wamid)?.slice(-fewestPhoneDigits) ?? null;
 }
@@ -214,7 +212,6 @@ export function maskBody(text: string, wamid: string | null): string {
   return JSON.stringify(maskWritten(value, wamid));
 }
 
-/** The same for parsed JSON. */
 export function maskWritten(value: unknown, wamid: string | null): unknown {
   return maskEach(value, (each, key) => {
     if (each === wamid) return maskWamid(each);

@@ -42,7 +42,6 @@ function at(row: readonly number[], column: number): number {
   return row[column] ?? Number.POSITIVE_INFINITY;
 }
 
-/** Names what there is beside what was probably meant: for names of the settings. */
 export function unknownName(what: string, name: string, known: readonly string[]): string {
   const candidate = nearest(name, known);
   const meant = candidate === undefined ? "" : `did you mean ${candidate}? `;

@@ -11,11 +11,8 @@ export interface RoutedEvent {
   readonly status: string | null;
   readonly errorCode: string | null;
   readonly data: unknown;
-  /** True when the service sent the event without its data. */
   readonly truncated: boolean;
-  /** True while hydration reads the messages that a truncated event may be about. */
   readonly hydrating?: boolean;
-  /** False: it does not wait for a registration. */
   readonly parks?: boolean;
 }
 
@@ -27,7 +24,6 @@ export type RouteVerdict =
 
 export interface DeliveryPlan {
   readonly disposition: Disposition;
-  /** One per route, in the order of the settings. */
   readonly verdicts: readonly RouteVerdict[];
   /** Why the event could not be tracked or planned. It goes to no route, and can be replayed. */
   readonly fault?: string;

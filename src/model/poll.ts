@@ -17,31 +17,26 @@ export interface LastPass extends NonNullable<AccountsView["data"][number]["last
   readonly unansweredAt: number | null;
 }
 
-/** What a reconciliation pass did with the messages of an account. */
 export type PassCounts = Omit<LastPass, "endedAt" | "stopped" | "unreachableSince" | "unansweredAt">;
 
-/** Which polls to claim. Times are unix ms. */
+/** Times are unix ms. `after`: the wait between the send and the first poll, in ms. */
 export interface PollClaim {
   readonly account: string;
   readonly now: number;
-  /** Only polls due by this time, which is `now` or earlier. */
   readonly dueBy: number;
-  /** Wait between the send and the first poll. */
   readonly after: number;
   readonly limit: number;
   /** The claim expires after this time, so that a crash loses none. */
   readonly leaseMs: number;
 }
 
-/** A message that no other process polls until `until`. Times are unix ms. */
+/** A message that no other process polls until `until`. Times are unix ms. `since`: when it was sent, or else registered. */
 export interface ClaimedPoll {
   readonly message: MessageKey;
   readonly until: number;
   readonly wamid: string;
-  /** The service's id. */
   readonly messageId: string;
   readonly state: MessageState;
-  /** When it was sent, or else registered. */
   readonly since: number;
   readonly dueAt: number;
   readonly rank: number;
@@ -51,11 +46,9 @@ export interface ClaimedPoll {
   /** 404s in a row that count. */
   readonly misses: number;
   readonly polledAt: number | null;
-  /** When hydration last read it; null: never. */
   readonly readAt: number | null;
 }
 
-/** The result of a claimed poll. */
 export type SettledPoll = { readonly message: MessageKey; readonly until: number } & (
   | ({ readonly end: "again"; readonly nextAt: number } & Pick<ClaimedPoll, "rank" | "polls" | "failures" | "misses" | "polledAt">)
   /** Its status is final, or it is too old. */
@@ -64,13 +57,12 @@ export type SettledPoll = { readonly message: MessageKey; readonly until: number
   | { readonly end: "missing"; readonly at: number }
 );
 
+/** Messages sent or registered at `from` (unix ms) or later. `resting`: statuses that are not polled any more. */
 export interface PollQuery {
   readonly account: string;
   readonly dueBy: number;
   readonly after: number;
-  /** Sent or registered no earlier. */
   readonly from: number;
-  /** Statuses that are not polled any more. */
   readonly resting: readonly string[];
   /** Statuses that are polled less often: only messages sent by `sentBy` (unix ms) count. */
   readonly rare: { readonly statuses: readonly string[]; readonly sentBy: number };

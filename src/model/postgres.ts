@@ -2,11 +2,9 @@ import { secretSchema } from "./secret.ts";
 
 /** The address of a PostgreSQL database and its credentials. Never print it as a whole (see {@link postgresPlaceText}). */
 export interface PostgresPlace {
-  /** A name, an address, or the folder of a Unix socket. */
   readonly host: string;
   readonly port: number;
   readonly user: string;
-  /** Empty: none. */
   readonly password: string;
   readonly database: string;
   /** Encrypted, and the certificate of the server is verified. */
@@ -46,7 +44,6 @@ export function readPostgresUrl(text: string): PostgresPlace | null {
   }
 }
 
-/** For display: `postgres://host:5432/database`, without user and password. */
 export function postgresPlaceText({ host, port, database }: PostgresPlace): string {
   if (host.startsWith("/")) return `postgres:///${database}?host=${host}&port=${port}`;
   return `postgres://${host.includes(":") ? `[${host}]` : host}:${port}/${database}`;

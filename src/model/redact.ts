@@ -4,7 +4,6 @@ import { runSteps, type Steps } from "./steps.ts";
 
 /** Removes the secrets of the settings from text, for example from the answer of a destination that echoes its request. */
 export interface Redactor {
-  /** Text from outside, such as an error of the service. */
   text(text: string): string;
   /** Bytes from outside. `more`: values that are secret in this answer only. */
   bytes(bytes: Buffer, more?: readonly string[]): Buffer;
@@ -24,7 +23,6 @@ const shortestAnywhere = 8;
 /** Names of headers and of query parameters whose values are secret. */
 export const secretName = /auth|token|secret|passw|signature|credential|cookie|^(?:x[-_])?(?:api[-_]?)?key$/i;
 const openHeaders = new Set(["accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "user-agent"]);
-/** Settings that are URLs. */
 export const urlKeys: ReadonlySet<string> = new Set(["url", "baseUrl", "publicUrl"]);
 
 /** Reads any part of the settings. Finds secrets by their type, and in URLs. */
@@ -118,7 +116,6 @@ function decoded(text: string): string {
 const anchorLength = 4;
 const tableBits = 18;
 
-/** One way in which a secret may be written. */
 interface Pattern {
   /** Of four characters that it needs. Null: it has no four letters or digits in a row. */
   readonly hash: number | null;
@@ -170,9 +167,7 @@ interface Search {
 function* creating(secrets: Secrets, before: ReadonlyMap<string, Spelled>): Steps<Search> {
   const spelled = new Map<string, Spelled>();
   const patterns: { readonly pattern: Pattern; readonly isForLines: boolean }[] = [];
-  /** Indexes of patterns by their hash. */
   const anchored = new Map<number, number[]>();
-  /** Indexes of patterns without one. */
   const always: number[] = [];
   const table = new Uint8Array(2 ** tableBits);
   for (const [secret, isForLines] of secrets) {

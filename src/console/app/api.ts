@@ -1,7 +1,6 @@
 import { RelayClient, RelayClientError } from "../../client/relay-client.ts";
 import { readClock } from "./clock.ts";
 
-/** The relay that served this page. The session cookie authorizes every request. */
 export const relay = new RelayClient({
   url: window.location.origin,
   fetch: async (...request) => {
@@ -12,7 +11,6 @@ export const relay = new RelayClient({
   },
 });
 
-/** What went wrong, for people. */
 export function errorText(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

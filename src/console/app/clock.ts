@@ -1,7 +1,6 @@
 /** The relay's clock minus the browser's, in ms. A browser's clock may be hours off. */
 let offset = 0;
 
-/** The relay's time in unix ms. */
 export const now = (): number => Date.now() + offset;
 
 /**

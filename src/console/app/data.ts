@@ -10,7 +10,6 @@ export interface Data<T> {
   /** The latest answer; kept while the next one loads. */
   readonly data: T | null;
   readonly problem: string | null;
-  /** Nothing has this name. */
   readonly isMissing: boolean;
   readonly isLoading: boolean;
   reload(): void;
@@ -32,7 +31,6 @@ export function useData<T>(read: () => Promise<T>, key: string, everyMs: number 
   const latest = useRef(read);
   latest.current = read;
   const [turn, setTurn] = useState(0);
-  /** The read in flight, and whether another follows. */
   const reading = useRef<{ again: boolean } | null>(null);
   const shown = useRef<{ readonly key: string; readonly at: number } | null>(null);
 
@@ -98,7 +96,6 @@ export function useData<T>(read: () => Promise<T>, key: string, everyMs: number 
 export type Rules = Readonly<Record<string, readonly string[] | ((text: string) => boolean)>>;
 
 export const isTime = (text: string): boolean => !Number.isNaN(Date.parse(text));
-/** The cursor of a list. */
 export const isSeq = (text: string): boolean => /^\d{1,15}$/.test(text);
 
 type Query = Readonly<Record<string, string>>;

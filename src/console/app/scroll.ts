@@ -1,7 +1,6 @@
 /** State of a history entry that shows the same page: it does not begin at the top. */
 export const samePlace = "same place";
 
-/** Where each address was scrolled to when it was left. */
 const positions = new Map<string, number>();
 const address = (): string => window.location.pathname + window.location.search;
 

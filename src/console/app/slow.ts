@@ -1,13 +1,11 @@
 import { useEffect, useState } from "preact/hooks";
 
-/** An answer that takes longer than this is slow. */
 export const slowAfterMs = 3_000;
 
 /** For each slow read in flight, when the data on the page arrived (`performance.now()`). Null: the page shows none. */
 const reads = new Map<object, number | null>();
 const watchers = new Set<() => void>();
 
-/** Reports a slow read. Returns the function that ends it. */
 export function beginSlow(shownSince: number | null): () => void {
   const read = {};
   reads.set(read, shownSince);

@@ -2,7 +2,6 @@
 const mostRows = 100;
 
 export interface TailRows<Row> {
-  /** Newest first. */
   readonly shown: readonly Row[];
   /** Arrived while somebody reads; newest first. */
   readonly waiting: readonly Row[];
@@ -24,7 +23,6 @@ export function addRows<Row>(rows: TailRows<Row>, arrived: readonly Row[], skipp
   return { shown, waiting: [], skipped: rows.skipped + skipped };
 }
 
-/** Shows the rows that wait. */
 export function showWaiting<Row>(rows: TailRows<Row>): TailRows<Row> {
   return rows.waiting.length === 0 ? rows : addRows(rows, [], 0, false);
 }

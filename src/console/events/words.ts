@@ -23,7 +23,6 @@ const origins: Readonly<Record<string, string>> = {
   reconcile: "reconciliation",
 };
 
-/** Where a step comes from, in the words of the documentation. */
 export const originText = (origin: string): string => origins[origin] ?? origin;
 
 /** What a delivery waits for; null where its state says it all. */
@@ -51,7 +50,6 @@ export function nextStepText({ kind, behind, ahead, reason }: NextStep): string 
   }
 }
 
-/** What the relay did about an event whose data the service left out. */
 export function hydrationText({ state, reason, polled, foundCount }: Hydration): string {
   const work = `${plural(polled, "message")} polled, ${plural(foundCount, "change")} found`;
   if (state === "waiting") return `The service truncated this event. The relay polls its candidates: ${work}.`;
@@ -59,10 +57,8 @@ export function hydrationText({ state, reason, polled, foundCount }: Hydration):
   return `The service truncated this event. The relay gave up${reason === null ? "" : `, because ${giveUpText(reason)}`}: ${work}.`;
 }
 
-/** A word of a shell that holds exactly this text. */
 export const shellWord = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
-/** Posts the bytes to a server in development, with the stored headers. */
 export function curlOfBody({ headers, body, text }: Pick<RelayEventDetail, "headers" | "body" | "text">): string {
   const given = { "content-type": "application/json", ...headers };
   const flags = Object.entries(given).map(([name, value]) => `-H ${shellWord(`${name}: ${value}`)}`);
@@ -73,7 +69,6 @@ export function curlOfBody({ headers, body, text }: Pick<RelayEventDetail, "head
     : `${post} ${shellWord(text)} http://localhost:3000/hook`;
 }
 
-/** Indented JSON; null when the text is none. */
 export function prettyJson(text: string | null): string | null {
   try {
     return text === null ? null : JSON.stringify(JSON.parse(text), null, 2);

@@ -7,7 +7,6 @@ export interface Step {
   readonly at: string;
   /** The origin of the event that reported it; null when no stored event did. */
   readonly origin: string | null;
-  /** The seq of that event. */
   readonly event: number | null;
 }
 

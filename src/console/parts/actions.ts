@@ -14,7 +14,6 @@ interface RetryFilter {
   readonly state: "waiting" | "dead";
 }
 
-/** Routes to which nothing goes out by itself now. */
 export interface Obstacles {
   /** Their destinations fail: the relay can try them at once. */
   readonly failing: readonly string[];
@@ -22,7 +21,6 @@ export interface Obstacles {
   readonly blocked: readonly string[];
 }
 
-/** Tells the obstacles among some routes. */
 export function useObstacles(): (routes: readonly string[]) => Obstacles {
   const { overview } = useLive();
   const routesOf = (...kinds: readonly string[]) =>
@@ -39,7 +37,6 @@ export const noCause = "none";
 
 const oldId = "under its old id, so that the receiver can drop what it has. You can repeat this.";
 
-/** Deliveries of a route, of a cause, or all in a state go out again. */
 export function retryAction(filter: RetryFilter, { failing, blocked }: Obstacles, ended?: () => void): Action {
   const { state, ...more } = filter;
   const { route, cause, errorCode, from, to } = more;
@@ -80,7 +77,6 @@ export function retryAction(filter: RetryFilter, { failing, blocked }: Obstacles
   };
 }
 
-/** Sends single deliveries of one event again, one after the other, and tells the result of each attempt. */
 export function retryDeliveries(
   deliveries: readonly Pick<RelayDelivery, "id" | "event" | "route" | "state">[],
   title: string,
@@ -113,7 +109,6 @@ function resumeOf([route]: readonly string[], ended?: () => void): Action | unde
   return route === undefined ? undefined : resumeAction(route, false, ended);
 }
 
-/** Ends the stop or pause of a route's destination, or of an account. */
 export function resumeAction(name: string, isAccount: boolean, ended?: () => void): Action {
   return {
     title: `Resume ${name}`,
@@ -147,7 +142,6 @@ const releaseTexts = {
 type Releasable = keyof typeof releaseTexts;
 export const isReleasable = (disposition: string): disposition is Releasable => Object.hasOwn(releaseTexts, disposition);
 
-/** Quarantined events whose body is valid now, and unassigned ones that have an account now, are accepted like new ones. */
 export function releaseAction(disposition: Releasable, filter: { source?: string; event?: number } = {}, ended?: () => void): Action {
   const scope = { disposition, ...filter };
   return {

@@ -10,7 +10,6 @@ const pollEveryMs = 400;
 /** The overview is up to half a second old. */
 const settledMs = 1_000;
 
-/** Attempts by outcome: `delivered`, a status or a cause. */
 type Outcomes = ReadonlyMap<string, number>;
 
 interface Made {
@@ -66,7 +65,6 @@ export async function attemptsSince(route: string | undefined) {
   };
 }
 
-/** What was done, and the attempts since. */
 export function whatHappened(done: string, { outcomes }: Made): Result {
   if (outcomes.size === 0) return { tone: "open", text: `${done} No attempt has ended yet.` };
   const failed = [...outcomes].filter(([label]) => label !== "delivered");
@@ -83,7 +81,6 @@ export function whatHappened(done: string, { outcomes }: Made): Result {
 
 type Deliveries = RelayEventDetail["deliveries"];
 
-/** Waits for the attempts that retries of an event's deliveries caused, and tells each. */
 export async function resultsOf(event: number, retried: readonly Retried[], before: Deliveries, signal: AbortSignal): Promise<Result> {
   const attempts = new Map(before.map(({ route, attempts }) => [route, attempts]));
   const results = await poll(async () => {

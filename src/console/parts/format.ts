@@ -41,7 +41,6 @@ export function bytes(size: number): string {
   return size < 1_000_000 ? `${figure(size / 1_000)} kB` : `${figure(size / 1_000_000)} MB`;
 }
 
-/** `1 event`, `2 events`. */
 export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }

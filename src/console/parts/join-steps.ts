@@ -6,10 +6,8 @@ const lengths = [1, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440].map((minutes) =
 type Values = readonly (number | null)[];
 
 interface Bars {
-  /** Begin of the first bar, in unix ms. */
   readonly from: number;
   readonly ms: number;
-  /** For each series. Null: no value. */
   readonly values: readonly Values[];
 }
 

@@ -13,11 +13,9 @@ export interface Item {
   readonly content: ItemContent;
 }
 
-/** What identifies an item that has no identity of its own. */
 export interface ItemPlace {
   /** SHA-256 of the whole request, in hex. */
   readonly digest: string;
-  /** From 0, in the order of the request. */
   readonly place: number;
 }
 

@@ -21,12 +21,10 @@ export interface StoredBody {
   readonly format: string | null;
   readonly source: string;
   readonly body: Buffer;
-  /** {@link requestText}, of an item of a request with several. */
   readonly request: string | null;
   readonly place: number | null;
 }
 
-/** Reads what is stored: one item, unless it was stored under another format. */
 export function readStoredItems({ format, source, body, request, place }: StoredBody, fields: FieldPaths): readonly Item[] {
   const from = request === null || place === null ? {} : { from: placeOf(request, place) };
   return formatOf(format).items(body, { source, fields, ...from });
@@ -44,7 +42,6 @@ export function readContent(format: string | null, body: Buffer): Omit<Envelope,
 
 const noFields: FieldPaths = { wamid: [], status: [], errorCode: [], runId: [], error: [] };
 
-/** The sender's item in a stored body, as it was written. Null: the format has none, or the body is not an event. */
 export function rawOf(format: string | null, body: Buffer): Buffer | null {
   return formatOf(format).raw?.(body) ?? null;
 }
@@ -64,7 +61,6 @@ export function accountOf(
   return number === undefined ? account || null : (accounts[number] as string);
 }
 
-/** What is kept of a request with several items: its digest, its size in bytes, and their number. */
 export interface RequestFacts {
   readonly digest: string;
   readonly bytes: number;

@@ -103,7 +103,6 @@ function createLookUp(body: Buffer) {
 const openList = 0x5b;
 const openObject = 0x7b;
 
-/** The object with these members, as `write` gives them; null: left out. */
 function rewrite(of: ReadonlyMap<string, Slice>, write: (key: string, slice: Slice) => string | null): string {
   const written = [...of].flatMap(([key, slice]) => {
     const value = write(key, slice);

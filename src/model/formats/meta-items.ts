@@ -35,7 +35,6 @@ export const metaKinds: Readonly<Record<string, string>> = {
   user_preferences: "user.preferences",
 };
 
-/** The kinds of the items of `value`'s lists. */
 export const metaItemKinds = {
   statuses: "message.status",
   messages: "message.received",
@@ -47,7 +46,6 @@ export const metaItemKinds = {
   errors: "number.error",
 } as const;
 
-/** The kind of an update that has no name here. */
 export function otherKind(word: string): string {
   return /^[\w.-]{1,64}$/.test(word) ? `meta.${word}` : "meta.unknown";
 }
@@ -65,9 +63,7 @@ export interface Place {
   readonly change?: number;
   readonly list?: List;
   readonly index?: number;
-  /** Place of its own contact. */
   readonly contact?: number | undefined;
-  /** The change has other items. */
   readonly isSplit?: boolean;
 }
 
@@ -110,7 +106,6 @@ export function readItem(list: List, item: unknown, parts: ItemParts): Found {
   }
 }
 
-/** Meta's words for the relay's statuses, where they differ. The item keeps its own. */
 const statusWords: Readonly<Record<string, string>> = { played: "read" };
 
 function status(item: Json, { about, where }: ItemParts): Found {

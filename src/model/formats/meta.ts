@@ -33,7 +33,6 @@ import {
 /** Most items of a request; Meta sends 1,000. */
 const mostItems = 10_000;
 
-/** Fields whose `value` has lists of items. */
 const listFields: ReadonlySet<unknown> = new Set(["messages", "calls", "message_echoes", "smb_message_echoes"]);
 /** Members of `value` that say what its items are about. */
 const shared: ReadonlySet<string> = new Set(["messaging_product", "metadata", "contacts", ...lists]);
