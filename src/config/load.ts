@@ -43,7 +43,6 @@ export function loadForReading(
   return parseForReading(readText(path), path, readVariables(path, { env, envFile }), sections);
 }
 
-/** The settings file. Throws {@link SettingsError}. */
 function readText(path: string): string {
   const fault = (message: string) => new SettingsError([{ path: "", message, source: path }]);
   let bytes: Buffer;
@@ -56,17 +55,13 @@ function readText(path: string): string {
   return bytes.toString("utf8");
 }
 
-/** What commands need from a settings file, whatever is faulty in its other parts. */
 export interface SettingsParts {
-  /** Null: it has a fault. */
   readonly server: Settings["server"] | null;
   readonly storage: Settings["storage"] | null;
   readonly tokens: readonly TokenSettings[];
-  /** A line for each token whose variable is not set, or whose file cannot be read. */
   readonly missingTokens: readonly string[];
 }
 
-/** Reads each part by itself. Null when the file cannot be read at all. */
 export function loadParts(path: string, env: Environment, envFile?: string | undefined): SettingsParts | null {
   let tree: Tree;
   try {
@@ -151,7 +146,6 @@ function replaceSecrets(value: unknown, replacement: (secret: Secret) => Secret)
 
 interface ReadSettings {
   readonly tree: Tree;
-  /** Null when there are findings. */
   readonly settings: Settings | null;
   readonly findings: readonly Finding[];
 }
@@ -223,7 +217,6 @@ function toFaults(findings: readonly Finding[], tree: Tree, file: string): Fault
     .map(({ fault }) => fault);
 }
 
-/** The place of a path, or of its nearest ancestor in the file. */
 function placeOf(finding: Finding, places: ReadonlyMap<string, Place>): Place {
   for (let length = finding.path.length; length >= 0; length--) {
     const place = places.get(placeKey(finding.path.slice(0, length)));
@@ -256,7 +249,6 @@ function coerceVariables(tree: Tree, issues: readonly z.core.$ZodIssue[]): boole
   return changed;
 }
 
-/** Includes issues inside the alternatives of a union, each with its full path. */
 function* issuesWithin(issues: readonly z.core.$ZodIssue[], base: SettingsPath = []): Generator<z.core.$ZodIssue> {
   for (const issue of issues) {
     const path = [...base, ...issue.path];

@@ -394,7 +394,6 @@ const fileSchema = z.strictObject({
   traces: tracesSchema.prefault({}).describe("OpenTelemetry traces; off without an endpoint."),
 });
 
-/** The only account; none when there are several. */
 export function onlyAccount(accounts: readonly string[]): string | undefined {
   return accounts.length === 1 ? accounts[0] : undefined;
 }

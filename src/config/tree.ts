@@ -21,7 +21,6 @@ import type { Steps } from "../model/steps.ts";
 import type { SettingsPath } from "./fault.ts";
 import { readRegularFile } from "./read-file.ts";
 
-/** Where a value of the settings stands, and where it came from. */
 export interface Place {
   /** Offset into the file: of the value when it is a scalar, else of its key. */
   readonly offset: number;
@@ -48,7 +47,6 @@ export interface Finding {
 
 export interface Tree {
   readonly value: unknown;
-  /** By {@link placeKey}. */
   readonly places: ReadonlyMap<string, Place>;
   readonly findings: readonly Finding[];
   readonly lines: LineCounter;
@@ -56,7 +54,6 @@ export interface Tree {
   readonly readable: boolean;
 }
 
-/** The key of a path in `places`. */
 export function placeKey(path: SettingsPath): string {
   return JSON.stringify(path);
 }

@@ -11,13 +11,11 @@ import { accountsOf, inboundSecrets } from "./sources.ts";
 
 type Warn = (path: readonly (string | number)[], message: string) => void;
 
-/** A valid setting that is probably a mistake. */
 export interface Warning {
   readonly path: string;
   readonly message: string;
 }
 
-/** Probable mistakes in valid settings. Quotes no values. */
 export function warnings(settings: Settings): Warning[] {
   const found: Warning[] = [];
   const warn: Warn = (path, message) => void found.push({ path: pathText(path), message });

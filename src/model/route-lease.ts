@@ -38,7 +38,6 @@ export interface LeaseTimes {
 
 export const leaseTimes: LeaseTimes = { beatMs: 2_000, deadlineMs: 6_000, deadAfterMs: 10_000 };
 
-/** What a worker reads after its heartbeat. */
 export interface LeaseView {
   /** Those that live, with the routes and shards of their settings. */
   readonly workers: ReadonlyMap<string, readonly string[]>;
@@ -46,7 +45,6 @@ export interface LeaseView {
   readonly leases: ReadonlyMap<string, Lease>;
 }
 
-/** The leases in the store. Each call is one transaction, and its times are of the database's clock. */
 export interface LeaseStore {
   /** Shows that a worker lives and which routes its settings have. */
   beat(worker: string, routes: readonly string[], deadAfterMs: number): Promise<LeaseView>;
@@ -54,6 +52,5 @@ export interface LeaseStore {
   take(worker: string, routes: readonly string[], deadAfterMs: number): Promise<ReadonlyMap<string, Lease>>;
   /** Gives leases back, after the last attempt of each route was settled or aborted. */
   handBack(leases: ReadonlyMap<string, Lease>): Promise<void>;
-  /** The worker ends, and has given back its leases. */
   leave(worker: string): Promise<void>;
 }

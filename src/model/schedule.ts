@@ -1,7 +1,6 @@
 import { Cron } from "croner";
 import { z } from "zod";
 
-/** Checks with the library that runs the schedule. */
 function isSchedule(text: string): boolean {
   if (text === "off") return true;
   try {

@@ -34,7 +34,6 @@ export class Secret {
 
 /** Stands for a secret that this process cannot read, where it may not be needed. */
 export class MissingSecret extends Secret {
-  /** A line that names the setting and its variable or file. */
   readonly why: string;
 
   constructor(why: string) {

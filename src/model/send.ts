@@ -71,7 +71,6 @@ export type SendEnd =
 export type SentSubject =
   | {
       readonly type: "message";
-      /** The service's id; null when its answer had none. */
       readonly id: string | null;
       readonly wamid: string;
       readonly status: string;

@@ -72,7 +72,6 @@ export const signatureSettingsSchema = axesSchema.superRefine((settings, context
   for (const { key, message } of findSchemeFaults(settings)) context.addIssue({ code: "custom", path: [key], message });
 });
 
-/** The settings that describe a signature, without those that only select among them. */
 type SignatureAxes = Omit<SignatureSettings, "preset" | "service" | "publicUrl">;
 
 const fiveMinutes = 5 * 60_000;
@@ -118,10 +117,8 @@ export const presetAxes: Readonly<Record<SignaturePreset, SignatureAxes>> = {
   },
 };
 
-/** A part of the signed content: fixed bytes, or a part of the request. */
 type ContentPart = Buffer | "body" | "timestamp" | "id" | "method" | "url";
 
-/** How a signature is made and read: preset, axes and defaults, resolved. */
 export interface SignatureScheme {
   /** Header with the signature or signatures, in lower case. */
   readonly header: string;
@@ -148,7 +145,6 @@ interface SchemeFault {
   readonly message: string;
 }
 
-/** The axes with preset and defaults filled in. An explicit axis takes precedence over the preset's. */
 function fillAxes(settings: SignatureSettings): SignatureAxes & { content: string } {
   const preset = settings.preset === undefined ? {} : presetAxes[settings.preset];
   const explicit = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)) as SignatureSettings;
@@ -160,7 +156,6 @@ function fillAxes(settings: SignatureSettings): SignatureAxes & { content: strin
   return { ...axes, content: axes.content ?? "{body}" };
 }
 
-/** What makes settings unusable although each value is valid by itself. */
 export function findSchemeFaults(settings: SignatureSettings): SchemeFault[] {
   const axes = fillAxes(settings);
   const faults: SchemeFault[] = [];
@@ -220,7 +215,6 @@ function parseContent(content: string): ContentPart[] {
     .map((part) => (part.startsWith("{") && part.endsWith("}") ? (part.slice(1, -1) as ContentPart) : Buffer.from(part, "utf8")));
 }
 
-/** Bytes in a digest. */
 export const digestLengths: Readonly<Record<SignatureAlgorithm, number>> = { sha1: 20, sha256: 32, sha384: 48, sha512: 64 };
 
 const hexDigits = /^[0-9a-fA-F]+$/;
@@ -278,7 +272,6 @@ export function createHmacKey(algorithm: SignatureAlgorithm, secret: Buffer): Hm
   };
 }
 
-/** The key of a secret. Throws a RangeError when the secret is not in the scheme's encoding. */
 export function signatureKey(scheme: SignatureScheme, secret: string): HmacKey {
   return createHmacKey(scheme.algorithm, decodeKey(secret, scheme.secretEncoding));
 }

@@ -4,13 +4,11 @@ export interface StatusRule {
   readonly rank: number;
   /** `open`: another status is expected. `settled`: another one may still come. `final`: none comes. */
   readonly stage: "open" | "settled" | "final";
-  /** The status can carry an error. */
   readonly error: boolean;
 }
 
 export interface MessageStatusRule extends StatusRule {
   readonly direction: "outbound" | "inbound";
-  /** The service sends a `message.status` webhook for it. */
   readonly webhook: boolean;
 }
 
@@ -43,7 +41,6 @@ export const runStatuses = {
 } as const satisfies Readonly<Record<string, RunStatusRule>>;
 export type RunStatus = keyof typeof runStatuses;
 
-/** Every status word of messages and runs. */
 export const statusWords: readonly string[] = [...new Set([...Object.keys(messageStatuses), ...Object.keys(runStatuses)])];
 
 /**
@@ -77,7 +74,6 @@ export function reaches<Status extends string>(rules: Rules<Status>, status: Sta
   return status === target || supersedes(rules, target, status);
 }
 
-/** A message or run without a status, or with an unknown one, is open. */
 export function stageOf<Status extends string>(rules: Rules<Status>, status: string | null): StatusRule["stage"] {
   return isStatus(rules, status) ? rules[status].stage : "open";
 }
@@ -87,7 +83,6 @@ export function isSentByWebhook(status: string): boolean {
   return !isStatus(messageStatuses, status) || messageStatuses[status].webhook;
 }
 
-/** The status of a run that a webhook event reports. */
 export function runStatusOf(event: string): RunStatus | null {
   return statusesOf(runStatuses).find((status) => runStatuses[status].event === event) ?? null;
 }

@@ -3,14 +3,12 @@ import { setTimeout as wait } from "node:timers/promises";
 /** Long work in steps: each `yield` is a place where others may run. */
 export type Steps<Result> = Generator<void, Result>;
 
-/** Does all steps at once. */
 export function runSteps<Result>(steps: Steps<Result>): Result {
   let step = steps.next();
   while (step.done !== true) step = steps.next();
   return step.value;
 }
 
-/** So long are steps done without a rest. */
 const turnMs = 10;
 /** A request takes several turns of the event loop: its connection, its bytes and its answer. */
 const restMs = 5;

@@ -3,7 +3,6 @@ import type { MessageStatus, RunStatus } from "./statuses.ts";
 /** What is known of the status of a message or run. */
 export interface TrackedState<Status extends string> {
   readonly status: Status | null;
-  /** A message's error code, a run's error. */
   readonly error: string | null;
   /** The earliest time of each status in unix ms, also of a status that came late and moved nothing. */
   readonly times: Readonly<Record<string, number>>;
@@ -12,7 +11,6 @@ export interface TrackedState<Status extends string> {
 export type MessageState = TrackedState<MessageStatus>;
 export type RunState = TrackedState<RunStatus>;
 
-/** The state of a message or run before its first observation. */
 export const unobserved: TrackedState<never> = Object.freeze({ status: null, error: null, times: Object.freeze({}) });
 
 /** A status as an event, a registration or a poll reports it. `status` may be any word; `at` is unix ms. */
@@ -36,9 +34,7 @@ export interface Step<State> {
 /** What tracking knows about an event once it was applied: the input of routing. */
 export interface Tracking {
   readonly subject: "message" | "run" | "none";
-  /** True when the user registered the message or run. */
   readonly tracked: boolean;
-  /** The service's id of the message, when known. */
   readonly id: string | null;
   readonly reference: string | null;
   readonly metadata: Readonly<Record<string, unknown>> | null;

@@ -2,7 +2,6 @@ import { readFileSync } from "node:fs";
 
 let version: string | undefined;
 
-/** Version of this package. */
 export function relayVersion(): string {
   version ??= (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }).version;
   return version;

@@ -40,7 +40,6 @@ export function toAnswer<Schema extends z.ZodType>(schema: Schema, view: View<Sc
   return answers(schema)(view, undefined, null) as z.infer<Schema>;
 }
 
-/** How {@link maskAnswer} masks a field. */
 const masks = {
   wamid: (text) => maskWamid(text as string),
   message: (text) => answeredId("message", text as string),
@@ -55,7 +54,6 @@ const masks = {
     const { status, error } = owner as { status: number | null; error: string | null };
     return status === null && error === null && /^\d+-\d+$/.test(text as string) ? text : maskText(text as string, known);
   },
-  /** A parsed JSON value, key by key. */
   json: (value, owner, known) => maskValue(value, wamidOf(owner), known),
   metadata: (value, owner) => maskWritten(value, wamidOf(owner)),
   /** `{type, key}`. */
@@ -69,7 +67,6 @@ const masks = {
     const mask: Write = masks[kind === "message" ? "wamid" : kind];
     return text === String(seq) ? text : mask(text, owner, known);
   },
-  /** A received body as text. */
   body: (text, owner) => maskBody(text as string, wamidOf(owner)),
   /** The same bytes in base64. */
   bytes: (bytes, owner) =>
@@ -85,7 +82,6 @@ export function pii<Schema extends z.ZodType>(kind: Personal, schema: Schema): S
   return schema.meta({ [mark]: kind });
 }
 
-/** How a field is masked; undefined for one without mark. */
 export function piiOf(schema: z.core.$ZodType): Personal | undefined {
   return z.globalRegistry.get(schema)?.[mark] as Personal | undefined;
 }
@@ -102,7 +98,6 @@ export function maskAnswer<Schema extends z.ZodType>(schema: Schema, answer: z.i
   return masked(schema)(answer, undefined, known) as z.infer<Schema>;
 }
 
-/** Whether an answer has a marked field. */
 export function holdsPii(schema: z.core.$ZodType): boolean {
   return masked(schema) !== asItIs;
 }

@@ -19,7 +19,6 @@ const criteria: Readonly<Record<string, string>> = {
   "no transition": "it takes changes of status only, and this event changed none",
 };
 
-/** Why a route matched or not, after the route's name. */
 export function verdictText({ verdict, reason }: Verdict): string {
   if (verdict === "deliver") return "matched every criterion";
   if (verdict === "park") return "waits for the registration of the message";
@@ -29,7 +28,6 @@ export function verdictText({ verdict, reason }: Verdict): string {
   return `did not match: ${words ?? `its condition “${reason}” does not hold`}`;
 }
 
-/** Which of a request's events one is. */
 export const requestText = ({ place, events }: Pick<EventRequest, "place" | "events">): string =>
   `${place} of the ${events} in its request`;
 
@@ -39,5 +37,4 @@ const giveUps: Readonly<Record<GiveUp, string>> = {
   "too-long": "the time limit is over",
 };
 
-/** Why hydration gave up. */
 export const giveUpText = (reason: GiveUp): string => giveUps[reason];
