@@ -3,7 +3,7 @@ import { StoreRefused } from "./port.ts";
 import type { Engine } from "./schema/ddl.ts";
 import { listOf } from "./schema/ddl.ts";
 import { bytes, events, state, subjects, type Table, tables } from "./schema/tables.ts";
-import { ask, find, first, insertMissing, type Look, look, removal, remove, rows, type Work } from "./sql/ops.ts";
+import { ask, find, first, insertMissing, look, removal, remove, rows, together, type Work } from "./sql/ops.ts";
 import { raw, type Sql, sql } from "./sql/sql.ts";
 import { put, values } from "./work/state.ts";
 import { type Copy, copyKey } from "./work/state-rows.ts";
@@ -165,25 +165,15 @@ async function alignTable(table: Table, { from, to }: Sides, progress: (done: nu
       if (found !== undefined) differing.add(row);
     }
     const extra = [...known.values()];
-    if (extra.length > 0)
-      await to.write(function* () {
-        yield* ask(remove(gone, extra));
-      });
+    if (extra.length > 0) await to.write(() => ask(remove(gone, extra)));
     for (let place = 0; place < missing.length; ) {
       const part = missing.slice(place, place + limit);
       place += part.length;
       // A relay may have removed some since.
-      const found = (await from.read(findAll(whole, part.map(ofKey)))).filter((row) => row !== undefined);
-      await to.write(function* () {
-        yield* ask(
-          remove(
-            gone,
-            part.filter((row) => differing.has(row)),
-          ),
-        );
-        // A row with the same unique id may still be there, which goes with the next walk.
-        yield* ask(insertMissing(table, found as never));
-      });
+      const found = (await from.read(ask(find<Row>(whole, part.map(ofKey))))).filter((row) => row !== undefined);
+      const changed = part.filter((row) => differing.has(row));
+      // A row with the same unique id may still be there, which goes with the next walk.
+      await to.write(() => together([remove(gone, changed), insertMissing(table, found as never)]));
       progress(Math.min(done + place, of), of);
       const bytes = found.reduce((sum, row) => sum + sizeOf(row), 1);
       limit = Math.max(batch.least, Math.min(batch.most, Math.floor((batch.bytes / bytes) * part.length)));
@@ -194,10 +184,6 @@ async function alignTable(table: Table, { from, to }: Sides, progress: (done: nu
     if (last === null) return copied;
     after = last;
   }
-}
-
-function* findAll(of: Look, keys: readonly (readonly unknown[])[]): Work<(Row | undefined)[]> {
-  return yield* ask(find<Row>(of, keys));
 }
 
 function* rowsAfter(table: Table, after: Row | null, { last = null, limit }: { last?: Row | null; limit?: number }): Work<readonly Row[]> {

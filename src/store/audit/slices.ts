@@ -2,7 +2,7 @@ import type { Disposition, KeptVerdict } from "../../model/plan.ts";
 import { attempts, deliveries, events, hydrations, queue, queueState, type RowOf } from "../schema/tables.ts";
 import { ask, find, look, query, rows, together, type Work } from "../sql/ops.ts";
 import { as, select, sql, typed } from "../sql/sql.ts";
-import { knownPlan } from "../work/plans.ts";
+import { verdictsOf } from "../work/plans.ts";
 
 /** On PostgreSQL a receiving process reads a slice in about 5 ms. */
 const sliceEvents = 500;
@@ -114,10 +114,10 @@ export function createPlans() {
   return function* factsOf(events: readonly { readonly plan: number | null }[]): Work<(plan: number | null) => PlanFacts | null> {
     if (known.size > mostKnown) known.clear();
     const wanted = [...new Set(events.flatMap(({ plan }) => plan ?? []))].filter((plan) => !known.has(plan));
-    const found = yield* ask(find(knownPlan, wanted, (plan) => [plan]));
-    for (const [place, plan] of wanted.entries()) {
-      const row = found[place];
-      known.set(plan, row === undefined ? null : factsOfVerdicts(JSON.parse(row.verdicts) as KeptVerdict[]));
+    const found = yield* verdictsOf(wanted);
+    for (const plan of wanted) {
+      const verdicts = found.get(plan);
+      known.set(plan, verdicts === undefined ? null : factsOfVerdicts(verdicts));
     }
     return (plan) => (plan === null ? null : (known.get(plan) ?? null));
   };

@@ -23,7 +23,7 @@ import {
 import { callsFor } from "../work/hydration-passes.ts";
 import { briefOf, outcomeOf, polledCount, polledEvents } from "../work/hydrations.ts";
 import { keyOf, keyOfRun } from "../work/subject-rows.ts";
-import { type Conditions, conditionsOf, isBetween, readMatching } from "./pages.ts";
+import { type Conditions, conditionsOf, isBetween, readMatching, seqsFrom } from "./pages.ts";
 
 const e = as(events, "e");
 const s = as(subjects, "s");
@@ -90,7 +90,7 @@ const mostMasked = 100;
 export function* listEvents(filter: EventFilter): Work<EventView[]> {
   const { about, wamid, disposition, after = 0, before = Number.MAX_SAFE_INTEGER, limit } = filter;
   const lists: number[][] = [];
-  if (wamid !== undefined) lists.push(yield* eventsOfSubjects(yield* messagesOf(wamid)));
+  if (wamid !== undefined) lists.push(yield* eventsOfSubjects(yield* seqsFrom(sql`subjects x WHERE x.key = ${keyOf(wamid)}`)));
   const isIndexed = about !== undefined && about.phone === undefined && about.reference === undefined;
   const subjects = about === undefined ? [] : yield* subjectsOf(about);
   if (isIndexed) lists.push([...about.seqs, ...(yield* eventsOfSubjects(subjects))]);
@@ -117,20 +117,14 @@ export function* listEvents(filter: EventFilter): Work<EventView[]> {
   return found.map(viewOf);
 }
 
-function* messagesOf(wamid: string): Work<number[]> {
-  const found = yield* rows(select({ seq: s.seq })`FROM subjects s WHERE s.key = ${keyOf(wamid)}`);
-  return found.map(({ seq }) => seq);
+function* subjectsOf({ subjects: about }: EventsAbout): Work<number[]> {
+  return (yield* ask(find(named, about, keyOfSubject))).flatMap((row) => row?.seq ?? []);
 }
 
-function* subjectsOf({ subjects: about }: EventsAbout): Work<number[]> {
-  const found = yield* ask(find(named, about, ({ type, key, account }) => [type === "run" ? keyOfRun(key) : keyOf(key), account]));
-  return found.flatMap((row) => row?.seq ?? []);
-}
+const keyOfSubject = ({ type, account, key }: EventsAbout["subjects"][number]) => [type === "run" ? keyOfRun(key) : keyOf(key), account];
 
 function* eventsOfSubjects(subjects: readonly number[]): Work<number[]> {
-  if (subjects.length === 0) return [];
-  const found = yield* rows(select({ seq: e.seq })`FROM events e WHERE e.subject IN ${subjects}`);
-  return found.map(({ seq }) => seq);
+  return subjects.length === 0 ? [] : yield* seqsFrom(sql`events x WHERE x.subject IN ${subjects}`);
 }
 
 function anyOf({ seqs, phone, reference }: EventsAbout, subjects: readonly number[]): { where: Sql; fits(row: Row): boolean } {
@@ -204,19 +198,14 @@ export function* latestReceived(after: number, before: number): Work<number | nu
   return row?.at ?? null;
 }
 
-const byId = select({ seq: e.seq });
-
 export function* seqsOf(id: string): Work<number[]> {
   const found = hasIdLength(id)
-    ? yield* rows(byId`FROM events e WHERE e.id = ${packEventId(id)} AND e.${raw(whereGiven)}
-      UNION ALL SELECT e.seq FROM events e WHERE e.id = ${packEventId(id)} AND e.${raw(whereDerived)}`)
+    ? yield* seqsFrom(sql`events x WHERE x.id = ${packEventId(id)} AND x.${raw(whereGiven)}
+      UNION ALL SELECT x.seq FROM events x WHERE x.id = ${packEventId(id)} AND x.${raw(whereDerived)}`)
     : [];
   const mask = parseMask("event", id);
-  const all =
-    found.length > 0 || mask === null
-      ? found
-      : yield* rows(select({ seq: e.seq })`FROM events e WHERE e.mask = ${mask} LIMIT ${mostMasked}`);
-  return all.map(({ seq }) => seq).sort((a, b) => a - b);
+  const all = found.length > 0 || mask === null ? found : yield* seqsFrom(sql`events x WHERE x.mask = ${mask} LIMIT ${mostMasked}`);
+  return all.sort((a, b) => a - b);
 }
 
 const own = look(hydrations, ["event"], ["account", "state", "more"]);
@@ -251,17 +240,13 @@ function* readHydration(event: number): Work<HydrationView | null> {
 }
 
 const q = as(queue, "q");
-const subjectOf = look(subjects, ["key", "account"], ["seq"]);
 
 export function* eventsOf(type: "message" | "run", account: string, name: string, after: number, limit: number): Work<number[]> {
-  const [subject] = yield* ask(find(subjectOf, [[type === "run" ? keyOfRun(name) : keyOf(name), account]]));
+  const [subject] = yield* ask(find(named, [keyOfSubject({ type, account, key: name })]));
   if (subject === undefined) return [];
   // PostgreSQL might read all events in the order of their seqs.
-  const order = raw("e.seq", "e.seq + 0");
-  const found = yield* rows(
-    select({ seq: e.seq })`FROM events e WHERE e.subject = ${subject.seq} AND e.seq > ${after} ORDER BY ${order} LIMIT ${limit}`,
-  );
-  return found.map(({ seq }) => seq);
+  const order = raw("x.seq", "x.seq + 0");
+  return yield* seqsFrom(sql`events x WHERE x.subject = ${subject.seq} AND x.seq > ${after} ORDER BY ${order} LIMIT ${limit}`);
 }
 
 export function* heldBehind(event: number, route: string): Work<Held | null> {

@@ -14,14 +14,13 @@ import {
   sampleOf,
 } from "../../model/history.ts";
 import { createLastHourSums, type LastHour, lastHourFrom, lastHourSeries } from "../../model/last-hour.ts";
-import type { KeptVerdict } from "../../model/plan.ts";
 import { counters, events, subjects } from "../schema/tables.ts";
-import { ask, find, first, rows, type Work } from "../sql/ops.ts";
+import { first, rows, type Work } from "../sql/ops.ts";
 import { as, type Sql, select, sql, typed } from "../sql/sql.ts";
 import { atOfHour, atsOfHour, minutesPerHour } from "../work/counts.ts";
-import { knownPlan } from "../work/plans.ts";
+import { verdictsOf } from "../work/plans.ts";
 import { purgedBefore } from "../work/state-rows.ts";
-import { type SeqRange, seqRange } from "./pages.ts";
+import { beginsWith, type SeqRange, seqRange, seqsFrom } from "./pages.ts";
 
 const cellsAtOnce = 20_000;
 const hoursAtOnce = { first: 1, most: 500 };
@@ -127,7 +126,7 @@ export function* readQuality(query: QualityQuery): Work<QualityView> {
   for (const slice of slices) {
     const found = yield* rows(
       moved`FROM events e JOIN subjects s ON s.seq = e.subject WHERE ${slice} AND e.moved = 1 AND s.type = 0
-        AND e.received_at >= ${from} AND e.received_at < ${to} ${reference === undefined ? undefined : sql`AND ${beginsWith(reference)}`}`,
+        AND e.received_at >= ${from} AND e.received_at < ${to} ${reference === undefined ? undefined : sql`AND ${beginsWith(s.reference, reference)}`}`,
     );
     const isRouted = yield* delivers(found.flatMap(({ plan }) => plan ?? []));
     for (const { plan, times, ...row } of found) {
@@ -137,16 +136,10 @@ export function* readQuality(query: QualityQuery): Work<QualityView> {
   return sums.result(share);
 }
 
-/** All that begin with a text are one range of its bytes. */
-const beginsWith = (reference: string): Sql => sql`s.reference >= ${reference} AND s.reference < ${`${reference}\u{10FFFF}`}`;
-
 function* fewOfReference(reference: string): Work<readonly number[] | null> {
-  const found = yield* rows(
-    select({
-      seq: s.seq,
-    })`FROM subjects s WHERE ${beginsWith(reference)} AND s.reference IS NOT NULL AND s.type = 0 LIMIT ${fewMessages + 1}`,
-  );
-  return found.length > fewMessages ? null : found.map(({ seq }) => seq);
+  const begins = beginsWith(sql`x.reference`, reference);
+  const found = yield* seqsFrom(sql`subjects x WHERE ${begins} AND x.reference IS NOT NULL AND x.type = 0 LIMIT ${fewMessages + 1}`);
+  return found.length > fewMessages ? null : found;
 }
 
 function slicesOfMessages(messages: readonly number[]): Sql[] {
@@ -172,13 +165,9 @@ function createDelivers(route: string | undefined) {
   return function* (plans: readonly number[]): Work<(plan: number | null) => boolean> {
     if (route === undefined) return () => true;
     const others = [...new Set(plans)].filter((plan) => !known.has(plan));
-    const stored = yield* ask(find(knownPlan, others, (plan) => [plan]));
-    for (const [place, plan] of others.entries()) {
-      const verdicts = JSON.parse(stored[place]?.verdicts ?? "[]") as readonly KeptVerdict[];
-      known.set(
-        plan,
-        verdicts.some(([name, verdict]) => name === route && verdict === "deliver"),
-      );
+    for (const [plan, verdicts] of yield* verdictsOf(others)) {
+      const isRouted = verdicts.some(([name, verdict]) => name === route && verdict === "deliver");
+      known.set(plan, isRouted);
     }
     return (plan) => plan !== null && known.get(plan) === true;
   };

@@ -1,10 +1,18 @@
 import { events } from "../schema/tables.ts";
-import { first, type Work } from "../sql/ops.ts";
+import { first, rows, type Work } from "../sql/ops.ts";
 import { allOf, as, raw, type Sql, select, sql } from "../sql/sql.ts";
 import type { SeqBounds } from "../views.ts";
 
 /** Exclusive. */
 export const isBetween = (seq: Sql, after: number, before: number): Sql => sql`${seq} > ${after} AND ${seq} < ${before}`;
+
+/** All that begin with a text are one range of its bytes. */
+export const beginsWith = (column: Sql, prefix: string): Sql => sql`${column} >= ${prefix} AND ${column} < ${`${prefix}\u{10FFFF}`}`;
+
+/** The seqs of the rows `x` that `from` selects. */
+export function* seqsFrom(from: Sql): Work<number[]> {
+  return (yield* rows(sql<{ readonly seq: number }>`SELECT x.seq AS seq FROM ${from}`)).map(({ seq }) => seq);
+}
 
 export function* boundsOf(table: "events" | "subjects"): Work<SeqBounds> {
   const ends = yield* first(

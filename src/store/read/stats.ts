@@ -80,7 +80,7 @@ const noEvents = { events: 0, oldestAt: null };
 
 const sliceSeqs = 20_000;
 const a = as(attempts, "a");
-const n = typed<number>(sql`count(*)`);
+const n = count;
 const byDisposition = select({
   disposition: e.disposition,
   n,

@@ -5,7 +5,7 @@ import { rows, type Work } from "../sql/ops.ts";
 import { allOf, as, raw, type Sql, select, sql } from "../sql/sql.ts";
 import type { MessageFields, MessageFilter, MessageView, Numbered, RunFilter, RunView, SubjectFields } from "../views.ts";
 import { keyOf, keyOfRun } from "../work/subject-rows.ts";
-import { type Conditions, conditionsOf, isBetween, readMatching } from "./pages.ts";
+import { beginsWith, type Conditions, conditionsOf, isBetween, readMatching, seqsFrom } from "./pages.ts";
 
 const s = as(subjects, "s");
 const shown = select({
@@ -32,7 +32,6 @@ const plus = raw("+", "");
 const fewReferences = 1_000;
 const mostFound = 100;
 
-const begins = (prefix: string, sign?: Sql): Sql => sql`${sign}s.reference >= ${prefix} AND ${sign}s.reference < ${`${prefix}\u{10FFFF}`}`;
 function hasMask(mask: number): Sql {
   const [first, last] = [Buffer.alloc(16, 0), Buffer.alloc(16, 0xff)].map((key) => {
     key.writeUIntBE(mask, 0, 6);
@@ -79,7 +78,7 @@ export function* listMessages(filter: MessageFilter): Work<Numbered<MessageView>
       conditionsOf(messageConditions, filter),
       seen === true ? undefined : sql`s.registered_at IS NOT NULL`,
       referred === null ? undefined : sql`s.seq IN ${referred}`,
-      prefix === undefined || referred !== null ? undefined : begins(prefix, plus),
+      prefix === undefined || referred !== null ? undefined : beginsWith(sql`${plus}s.reference`, prefix),
       phone === undefined ? undefined : sql`s.phone = ${Number(phone.slice(-fewestPhoneDigits))}`,
     );
   const fits = phone === undefined ? undefined : ({ name }: Row) => phoneMatches(name, phone);
@@ -87,8 +86,8 @@ export function* listMessages(filter: MessageFilter): Work<Numbered<MessageView>
 }
 
 function* rareReferences(prefix: string): Work<number[] | null> {
-  const found = yield* rows(select({ seq: s.seq })`FROM subjects s WHERE ${begins(prefix)} LIMIT ${fewReferences + 1}`);
-  return found.length > fewReferences ? null : found.map(({ seq }) => seq);
+  const found = yield* seqsFrom(sql`subjects x WHERE ${beginsWith(sql`x.reference`, prefix)} LIMIT ${fewReferences + 1}`);
+  return found.length > fewReferences ? null : found;
 }
 
 /** `name`: a wamid or the service's id, masked or not, or a reference. Newest first. */
@@ -110,7 +109,7 @@ export function* listRuns(filter: RunFilter): Work<Numbered<RunView>[]> {
   const where = allOf(
     sql`${isNamed ? plus : undefined}s.type = 1`,
     conditionsOf(subjectConditions, filter),
-    prefix === undefined ? undefined : begins(prefix, plus),
+    prefix === undefined ? undefined : beginsWith(sql`${plus}s.reference`, prefix),
   );
   if (runId === undefined) return (yield* newest(allOf(isBetween(s.seq, after, before), where), limit)).map(runView);
   const mask = parseMask("run", runId);

@@ -15,9 +15,9 @@ import {
   distinctPlans,
   type Judged,
   knownPlan,
-  laneKey,
   lanesToLookAt,
   type NumberedPlan,
+  occupied,
   openInLane,
   type PlanNumbers,
   type Planned,
@@ -98,7 +98,7 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
   );
   const newPlans = distinctPlans(judged.map(({ plan }) => plan)).filter(({ id }) => !parts.plans.isStored(id));
   const [inLanes, storedPlans] = yield* together([find(openInLane, lanes), find(knownPlan, newPlans, ({ id }) => [id])]);
-  const open = new Set(lanes.flatMap(([lane, route], place) => (inLanes[place] === undefined ? [] : [laneKey(lane, route)])));
+  const open = occupied(lanes, inLanes);
 
   const outcomes: AcceptOutcome[] = new Array(arriving.length);
   const queued: Queued[] = [];

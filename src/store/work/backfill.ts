@@ -12,14 +12,15 @@ import { storedEvent } from "./parking.ts";
 import {
   distinctPlans,
   knownPlan,
-  laneKey,
   lanesToLookAt,
   type NumberedPlan,
+  occupied,
   openInLane,
   type Planned,
   type Queued,
   queueRows,
   unstoredPlans,
+  verdictsOf,
 } from "./plans.ts";
 import { factsOfRow, findSubjects, lockSubjects, type SubjectRow } from "./subject-rows.ts";
 
@@ -120,7 +121,7 @@ function* backfillOne(
   );
   const used = distinctPlans(judged.map(({ plan }) => plan));
   const [inLanes, known] = yield* together([find(openInLane, lanes), find(knownPlan, used, ({ id }) => [id])]);
-  const open = new Set(lanes.flatMap(([lane, route], place) => (inLanes[place] === undefined ? [] : [laneKey(lane, route)])));
+  const open = occupied(lanes, inLanes);
   const queued: Queued[] = [];
   const due: DueDelivery[] = [];
   for (const { own, account, source, received_at } of judged) {
@@ -153,9 +154,7 @@ function* judge(
   for (let from = 0; from < seqs.length; from += bodiesAtOnce) {
     const keys = seqs.slice(from, from + bodiesAtOnce).map((seq) => [seq]);
     const read = (yield* ask(find(rowOf, keys))).filter((row) => row?.disposition === codeOf.disposition[disposition]);
-    const used = [...new Set(read.flatMap((row) => row?.plan ?? []))];
-    const stored = yield* ask(find(knownPlan, used, (id) => [id]));
-    const kept = new Map(used.map((id, place) => [id, JSON.parse(stored[place]?.verdicts ?? "[]")]));
+    const kept = yield* verdictsOf(read.map((row) => row?.plan ?? null));
     for (const row of read) {
       if (row === undefined) continue;
       const subject = row.subject === null ? undefined : subjects.get(row.subject);

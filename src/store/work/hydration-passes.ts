@@ -3,7 +3,6 @@ import { minuteMs } from "../../model/history.ts";
 import {
   type CoveredEvents,
   type Covering,
-  type GiveUpReason,
   type HydrationEnd,
   type HydrationPass,
   hydrationStates,
@@ -26,11 +25,6 @@ import { lockSubjects } from "./subject-rows.ts";
  * A pass reads the candidate messages of an account for all truncated events that wait when it begins. The open one is a row of `state`,
  * which each step locks first, so that another process can continue it.
  */
-
-interface SettledHydrations {
-  readonly events: number;
-  readonly due: readonly DueDelivery[];
-}
 
 /** Reconciliation stores when it got an answer. The call began at most this long before. */
 const longestCallMs = 15_000;
@@ -78,7 +72,7 @@ const coveredRows = select({
   newest: typed<number | null>(sql`max(${h.received_at})`),
 });
 const cause = select({ because: hexOf(e.id), source: e.source });
-const latest = select({ event: h.event });
+const eventOf = select({ event: h.event });
 const reads = change(subjects, ["polled_at"], { isLocked: true });
 const tracked = select({
   message: s.seq,
@@ -122,7 +116,7 @@ export function* beginPass(account: string, now: number): Work<HydrationPass | n
     // A crash left it open after all its events settled.
     if (open !== null) yield* close(account, open, now);
     const newest = yield* first(
-      latest`FROM hydrations h ${byAccount} WHERE h.account = ${account} AND ${isWaiting} ORDER BY h.event DESC LIMIT 1`,
+      eventOf`FROM hydrations h ${byAccount} WHERE h.account = ${account} AND ${isWaiting} ORDER BY h.event DESC LIMIT 1`,
     );
     if (newest === null) return null;
     pass = { seq: randomUUID(), through: newest.event, startedAt: now, polled: 0 };
@@ -193,14 +187,6 @@ export function* trackedMessages(account: string, { withId, before, from, limit 
   }));
 }
 
-interface End {
-  readonly reason: GiveUpReason | null;
-  readonly unknown: number;
-  readonly polled: number;
-}
-
-const none: SettledHydrations = { events: 0, due: [] };
-const event = select({ event: h.event });
 const greatest = select({ seq: typed<number | null>(sql`max(e.seq)`) });
 const settles = change(hydrations, ["state", "more"], { isLocked: true });
 
@@ -210,29 +196,15 @@ export function* settleCovered(
   now: number,
   limit: number,
   parts: ParkingParts,
-): Work<SettledHydrations> {
+): Work<{ readonly events: number; readonly due: readonly DueDelivery[] }> {
   const open = yield* ownPass(pass);
-  if (open === null) return none;
-  const found = yield* rows(event`${waitingOf(pass)} AND h.received_at <= ${receivedBy} ORDER BY h.event LIMIT ${limit}`);
-  return yield* settleSome(
-    pass,
-    found.map((row) => row.event),
-    { reason, unknown, polled: open.polled },
-    now,
-    parts,
-  );
-}
-
-function* settleSome(
-  { account }: Covering,
-  events: readonly number[],
-  { reason, unknown, polled }: End,
-  now: number,
-  parts: ParkingParts,
-): Work<SettledHydrations> {
+  if (open === null) return { events: 0, due: [] };
+  const { polled } = open;
+  const waiting = yield* rows(eventOf`${waitingOf(pass)} AND h.received_at <= ${receivedBy} ORDER BY h.event LIMIT ${limit}`);
+  const events = waiting.map(({ event }) => event);
   const [after] = events;
-  if (after === undefined) return none;
-  const { last, found } = yield* findPolled(account, events, after);
+  if (after === undefined) return { events: 0, due: [] };
+  const { last, found } = yield* findPolled(pass.account, events, after);
   yield update(
     settles,
     events.map((event, place) => ({

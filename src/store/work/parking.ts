@@ -22,6 +22,7 @@ import {
   routesIn,
   sortedLanes,
   unstoredPlans,
+  verdictsOf,
 } from "./plans.ts";
 import { factsOfRow, lockSubjects, type SubjectRow } from "./subject-rows.ts";
 
@@ -112,9 +113,7 @@ function* findOpen(parked: readonly Parked[]): Work<Open[]> {
   const sorted = parked.toSorted((a, b) => a.seq - b.seq);
   const matched = sorted.filter(({ ending }) => ending !== "expired" && ending !== "replaced");
   const [rows, bodies] = yield* together([find(eventOf, sorted, ({ seq }) => [seq]), find(bodyOf, matched, ({ seq }) => [seq])]);
-  const numbers = [...new Set(rows.flatMap((row) => row?.plan ?? []))];
-  const known = yield* ask(find(knownPlan, numbers, (id) => [id]));
-  const verdicts = new Map(numbers.map((id, place) => [id, JSON.parse(known[place]?.verdicts ?? "[]") as KeptVerdict[]]));
+  const verdicts = yield* verdictsOf(rows.map((row) => row?.plan ?? null));
   const bodyOfEvent = new Map(matched.map(({ seq }, place) => [seq, bodies[place]?.body]));
   return sorted.flatMap(({ seq, ending }, place) => {
     const event = rows[place];

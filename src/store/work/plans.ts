@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
-import { type DeliveryPlan, keptVerdicts, type RouteVerdict } from "../../model/plan.ts";
+import { type DeliveryPlan, type KeptVerdict, keptVerdicts, type RouteVerdict } from "../../model/plan.ts";
 import type { DueDelivery, Rules } from "../port.ts";
 import { never, plans, queue, queueState, type RowOf } from "../schema/tables.ts";
-import { look } from "../sql/ops.ts";
+import { ask, find, look, type Work } from "../sql/ops.ts";
 import { as, raw, routesOf, select, sql } from "../sql/sql.ts";
 
 export interface NumberedPlan {
@@ -20,6 +20,12 @@ export interface Planned<Out> {
 const mostKnown = 10_000;
 
 export const knownPlan = look(plans, ["id"], ["verdicts"]);
+
+export function* verdictsOf(numbers: readonly (number | null)[]): Work<ReadonlyMap<number, readonly KeptVerdict[]>> {
+  const ids = [...new Set(numbers)].filter((id) => id !== null);
+  const found = yield* ask(find(knownPlan, ids, (id) => [id]));
+  return new Map(found.flatMap((row, place) => (row === undefined ? [] : [[ids[place] as number, JSON.parse(row.verdicts)]])));
+}
 
 export function distinctPlans(all: readonly NumberedPlan[]): NumberedPlan[] {
   return [...new Map(all.map((plan) => [plan.id, plan])).values()].sort((a, b) => a.id - b.id);
@@ -88,6 +94,11 @@ export const laneKey = (lane: number, route: string): string => `${lane}\0${rout
 /** Two transactions lock rows of the queue in this order. */
 export function sortedLanes<Lane extends readonly [lane: number, route: string, event?: number]>(lanes: readonly Lane[]): Lane[] {
   return lanes.toSorted(([a, one, first = 0], [b, other, second = 0]) => a - b || (one < other ? -1 : one > other ? 1 : first - second));
+}
+
+/** The keys of the lanes in which `found` has a delivery. */
+export function occupied(lanes: readonly (readonly [lane: number, route: string])[], found: readonly unknown[]): Set<string> {
+  return new Set(lanes.flatMap(([lane, route], place) => (found[place] === undefined ? [] : [laneKey(lane, route)])));
 }
 
 /** An unordered delivery is alone in its lane. */

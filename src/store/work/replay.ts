@@ -4,7 +4,7 @@ import { wordOfSettled } from "../schema/codes.ts";
 import { attempts, deliveries, events, never, queue, queueState, type RowOf, settledState } from "../schema/tables.ts";
 import { ask, change, find, insert, look, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, raw, select } from "../sql/sql.ts";
-import { laneKey, openInLane, type Queued, sortedLanes } from "./plans.ts";
+import { laneKey, occupied, openInLane, type Queued, sortedLanes } from "./plans.ts";
 import { lockSubjects } from "./subject-rows.ts";
 
 type Settled = RowOf<typeof deliveries>;
@@ -74,8 +74,7 @@ function* requeue(asked: readonly Replaying[]): Work<(Retried | null)[]> {
   const behind = sortedLanes([
     ...new Map(ordered.map(({ row: { lane, route } }) => [laneKey(lane, route), [lane, route] as const])).values(),
   ]);
-  const firsts = yield* ask(find(openInLane, behind));
-  const busy = new Set(behind.flatMap(([lane, route], place) => (firsts[place] === undefined ? [] : [laneKey(lane, route)])));
+  const busy = occupied(behind, yield* ask(find(openInLane, behind)));
 
   const outcomes = new Map<string, Retried>();
   const queued: Queued[] = [];
