@@ -1,4 +1,5 @@
-import type { DueDelivery, DueListener } from "../port.ts";
+import { createListeners } from "../listeners.ts";
+import type { DueDelivery } from "../port.ts";
 
 /** A notice locks the whole server for a moment. Listeners of other processes may be a little behind. */
 const gatherMs = { due: 4, stored: 50 };
@@ -25,8 +26,7 @@ interface NoticeParts {
 
 export function createNotices({ id, isOwn, send }: NoticeParts) {
   const ownStart = JSON.stringify({ i: id }).slice(0, -1);
-  const dueListeners = new Set<DueListener>();
-  const storedListeners = new Set<() => void>();
+  const listeners = createListeners();
   let due: DueDelivery[] = [];
   let routes = new Set<string>();
   let isStored = false;
@@ -55,25 +55,25 @@ export function createNotices({ id, isOwn, send }: NoticeParts) {
   }
 
   function wakeStored(): void {
-    if (isWaking || storedListeners.size === 0) return;
+    if (isWaking) return;
     isWaking = true;
     setImmediate(() => {
       isWaking = false;
-      for (const wake of [...storedListeners]) wake();
+      listeners.wakeStored();
     });
   }
 
   return {
     announce(more: readonly DueDelivery[]): void {
       if (more.length === 0) return;
-      for (const listener of dueListeners) listener.offer(more);
+      listeners.offer(more);
       const others = more.filter(({ route }) => !isOwn(route));
       if (others.length === 0) return;
       due.push(...others);
       schedule(gatherMs.due);
     },
     wake(route: string): void {
-      for (const listener of dueListeners) listener.wake(route);
+      listeners.wake(route);
       routes.add(route);
       schedule(gatherMs.due);
     },
@@ -88,22 +88,13 @@ export function createNotices({ id, isOwn, send }: NoticeParts) {
       if (notice === null) return;
       const { s, d, w } = notice;
       if (s) wakeStored();
-      for (const listener of dueListeners) {
-        if (d.length > 0) listener.offer(d);
-        for (const route of w) listener.wake(route);
-      }
+      if (d.length > 0) listeners.offer(d);
+      for (const route of w) listeners.wake(route);
     },
-    onDue(listener: DueListener): () => void {
-      dueListeners.add(listener);
-      return () => void dueListeners.delete(listener);
-    },
-    onStored(wake: () => void): () => void {
-      storedListeners.add(wake);
-      return () => void storedListeners.delete(wake);
-    },
+    onDue: listeners.onDue,
+    onStored: listeners.onStored,
     async close(): Promise<void> {
-      dueListeners.clear();
-      storedListeners.clear();
+      listeners.clear();
       if (timer === null) return;
       clearTimeout(timer);
       flush();

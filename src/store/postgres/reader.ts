@@ -4,8 +4,8 @@ import { readQuality, readSeries } from "../read/history.ts";
 import { createReading } from "../read/reading.ts";
 import { stats } from "../read/stats.ts";
 import { events } from "../schema/tables.ts";
-import { rows, type Work } from "../sql/ops.ts";
-import { as, raw, select, sql, typed } from "../sql/sql.ts";
+import { first, rows, type Work } from "../sql/ops.ts";
+import { as, raw, select, sql } from "../sql/sql.ts";
 import type { Inspecting } from "../views.ts";
 import { put, value } from "../work/state.ts";
 import { type PostgresSettings, startOfServer } from "./connect.ts";
@@ -61,6 +61,9 @@ const mostCounted = 10_000;
 
 const e = as(events, "e");
 
+const sequence = sql<{ last: number; server: number }>`SELECT CASE WHEN s.is_called THEN s.last_value ELSE 0 END AS last,
+  ${raw(startOfServer)} AS server FROM events_seq s`;
+
 const key = "store/horizon";
 
 /** A process that starts later need not look through gaps again. */
@@ -81,19 +84,13 @@ export function createHorizon(read: <T>(work: Work<T>) => Promise<T>) {
   /** Run it outside of a transaction: the snapshot and the mark must come after the last seq is read. */
   function* lookAgain(): Work<number> {
     known ??= (yield* value<number>(key)) ?? 0;
-    const [sequence] =
-      yield* rows(
-        select({
-          last: typed<number>(sql`CASE WHEN s.is_called THEN s.last_value ELSE 0 END`),
-          server: typed<number>(raw(startOfServer)),
-        })`FROM events_seq s`,
-      );
-    const { last, server } = sequence ?? { last: 0, server: 0 };
+    const { last, server } = (yield* first(sequence)) ?? { last: 0, server: 0 };
     // Another server's transaction numbers mean nothing here.
     if (server !== lastServer) marks = [];
     lastServer = server;
-    const [snapshot] = yield* rows(select({ xmin: typed<number>(sql`pg_snapshot_xmin(pg_current_snapshot())::text::bigint`) })``);
-    const xmin = snapshot?.xmin ?? 0;
+    const { xmin } = (yield* first(sql<{ xmin: number }>`SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS xmin`)) ?? {
+      xmin: 0,
+    };
     for (const mark of marks) if (mark.xid <= xmin) known = Math.max(known, mark.last);
     marks = marks.filter(({ xid }) => xid > xmin);
     if (known >= last) return known;
@@ -104,8 +101,8 @@ export function createHorizon(read: <T>(work: Work<T>) => Promise<T>) {
       known = seq;
     }
     if (known < last && marks.length < mostMarks && marks.at(-1)?.last !== last) {
-      const [own] = yield* rows(select({ xid: typed<number>(sql`pg_current_xact_id()::text::bigint`) })``);
-      if (own !== undefined) marks.push({ last, xid: own.xid });
+      const own = yield* first(sql<{ xid: number }>`SELECT pg_current_xact_id()::text::bigint AS xid`);
+      if (own !== null) marks.push({ last, xid: own.xid });
     }
     return known;
   }

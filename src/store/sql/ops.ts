@@ -108,6 +108,9 @@ function made<Row, Item>(given: Items<Row, Item>): readonly Row[] {
   return rowOf === undefined ? (items as unknown as readonly Row[]) : items.map(rowOf);
 }
 
+/** Two transactions lock rows in one order of their keys. */
+export const compareTexts = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
 /** Undefined where there is none. With a lock, sort the keys. */
 export function find<R, Item = Key>(of: TypedLook<R>, ...keys: Items<Key, Item>): Typed<(R | undefined)[]> {
   return { op: "find", look: of, keys: made(keys), numbers: null };

@@ -1,11 +1,10 @@
 import { randomBytes } from "node:crypto";
-import { constants, existsSync, realpathSync } from "node:fs";
+import { constants, existsSync, realpathSync, statSync } from "node:fs";
 import { chmod, chown, copyFile, link, open, readdir, rename, rm, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import Database from "better-sqlite3";
 import type { AuditProgress, AuditReport } from "../../model/audit.ts";
 import { StoreRefused, StoreUnavailable } from "../port.ts";
-import { holderOf, lockFile } from "./file.ts";
+import { emptyLog, holderOf, lockFile, sizeOf } from "./file.ts";
 import { createInspecting, type FileInspecting } from "./inspecting.ts";
 
 export interface BackupOrder {
@@ -59,7 +58,7 @@ async function copyToFile({ path, file, replace, progress, signal, now }: Backup
   const startedAt = performance.now();
   const target = resolve(file);
   await checkTarget(target, path, replace);
-  await checkRoom(dirname(target), sizeOf(await status(path)));
+  await checkRoom(dirname(target), sizeOf(path));
   return withPartial(target, now() - partialLastsMs, async (partial) => {
     await createEmpty(partial);
     const { at, bytes, audit } = await inspect(path, signal, async ({ copy, checking }) => ({
@@ -81,10 +80,10 @@ export function restore(order: BackupOrder): Promise<RestoreReport> {
 
 async function copyToStore({ path, file, replace, progress, signal, now }: BackupOrder): Promise<RestoreReport> {
   const startedAt = performance.now();
-  const backup = await status(file);
-  if (backup === null) throw new StoreRefused(`there is no backup at ${file}`);
+  const backup = status(file);
+  if (backup === undefined) throw new StoreRefused(`there is no backup at ${file}`);
   if (!backup.isFile()) throw new StoreRefused(`${file} is not a file`);
-  if (sizeOf(await status(`${file}-wal`)) > 0) {
+  if (sizeOf(`${file}-wal`) > 0) {
     throw new StoreRefused(
       `${file} has a -wal file beside it: it is a store in use, or was copied without wamid-relay backup. Move it to storage.path with its -wal to use it`,
     );
@@ -94,8 +93,8 @@ async function copyToStore({ path, file, replace, progress, signal, now }: Backu
     // A link to the file stays.
     const target = existsSync(path) ? realpathSync(path) : resolve(path);
     if (target === realpathSync(file)) throw new StoreRefused(`${file} is the store of the settings itself`);
-    const old = await status(target);
-    if (old !== null && !replace) {
+    const old = status(target);
+    if (old !== undefined && !replace) {
       throw new StoreRefused(`${path} exists; with --force it is kept under another name, and the backup takes its place`);
     }
     await checkRoom(dirname(target), backup.size);
@@ -131,17 +130,16 @@ async function refusing<T>(run: () => Promise<T>): Promise<T> {
 }
 
 async function checkTarget(target: string, path: string, replace: boolean): Promise<void> {
-  const folder = await status(dirname(target));
-  if (folder === null) throw new StoreRefused(`the folder ${dirname(target)} does not exist`);
+  if (!existsSync(dirname(target))) throw new StoreRefused(`the folder ${dirname(target)} does not exist`);
   const store = existsSync(path) ? realpathSync(path) : resolve(path);
   const real = join(realpathSync(dirname(target)), basename(target));
   const own = ["", "-wal", "-shm", ".lock"].map((ending) => store + ending);
   if (own.includes(real) || (existsSync(real) && realpathSync(real) === store)) {
     throw new StoreRefused(`${target} belongs to the store itself; give another file`);
   }
-  const found = await status(target);
+  const found = status(target);
   if (found?.isDirectory() === true) throw new StoreRefused(`${target} is a folder; name a file in it`);
-  if (found !== null && !replace) throw new StoreRefused(`${target} exists; with --force it is replaced`);
+  if (found !== undefined && !replace) throw new StoreRefused(`${target} exists; with --force it is replaced`);
 }
 
 async function checkRoom(folder: string, bytes: number): Promise<void> {
@@ -160,8 +158,8 @@ async function withPartial<T>(target: string, leftBefore: number, use: (partial:
   for (const name of await readdir(dirname(target))) {
     const file = join(dirname(target), name);
     if (ofPartial.exec(name)?.[1] !== basename(target)) continue;
-    const found = await status(file);
-    if (found !== null && found.mtimeMs < leftBefore) await rm(file, { force: true });
+    const found = status(file);
+    if (found !== undefined && found.mtimeMs < leftBefore) await rm(file, { force: true });
   }
   const partial = `${target}.${randomBytes(4).toString("hex")}${partialEnding}`;
   try {
@@ -236,29 +234,15 @@ async function giveName(partial: string, target: string, replace: boolean): Prom
 /** At every moment the old store is complete under one of its names. Its -wal and -shm would spoil the new one. */
 async function keepOld(target: string, now: number): Promise<string | null> {
   const kept = `${target}.before-restore-${timeInName(now)}`;
-  const isThere = (await status(target)) !== null;
-  if (isThere) emptyLog(target);
+  const isThere = existsSync(target);
+  if (isThere) emptyLog(target, "TRUNCATE", 5_000);
   for (const ending of ["", "-wal"]) {
-    if ((await status(target + ending)) === null) continue;
+    if (!existsSync(target + ending)) continue;
     await link(target + ending, kept + ending).catch(async () => copyFile(target + ending, kept + ending, constants.COPYFILE_EXCL));
   }
   await sync(dirname(target));
   for (const ending of ["-wal", "-shm"]) await rm(target + ending, { force: true });
   return isThere ? kept : null;
-}
-
-/** The old store needs no -wal then. */
-function emptyLog(path: string): void {
-  try {
-    const db = new Database(path, { fileMustExist: true });
-    try {
-      db.pragma("wal_checkpoint(TRUNCATE)");
-    } finally {
-      db.close();
-    }
-  } catch {
-    // A damaged store keeps its -wal.
-  }
 }
 
 export function timeInName(at: number): string {
@@ -281,15 +265,4 @@ async function sync(path: string): Promise<void> {
   }
 }
 
-async function status(path: string) {
-  try {
-    return await stat(path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
-    throw error;
-  }
-}
-
-function sizeOf(stats: { readonly size: number } | null): number {
-  return stats?.size ?? 0;
-}
+const status = (path: string) => statSync(path, { throwIfNoEntry: false });

@@ -167,8 +167,22 @@ function guarded<T>(path: string, open: () => T): T {
   }
 }
 
-function sizeOf(path: string): number {
+export function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+/** Moves the write-ahead log into the file. A damaged store keeps its log, and so does one that this user may only read. */
+export function emptyLog(path: string, mode: "PASSIVE" | "TRUNCATE", waitsMs: number): void {
+  try {
+    const db = new Database(path, { fileMustExist: true, timeout: waitsMs });
+    try {
+      db.pragma(`wal_checkpoint(${mode})`);
+    } finally {
+      db.close();
+    }
+  } catch {
+    // The next relay does it.
+  }
 }
 
 function isFolder(path: string): boolean {

@@ -3,8 +3,8 @@ import { hostname } from "node:os";
 import Database from "better-sqlite3";
 import { refusalOfCopy } from "../copy.ts";
 import { createCommands, createStore } from "../create-store.ts";
-import type { DueDelivery, Rules } from "../port.ts";
-import { type DueListener, type StoreHooks, StoreRefused, StoreUnavailable } from "../port.ts";
+import { createListeners } from "../listeners.ts";
+import { type Rules, type StoreHooks, StoreRefused, StoreUnavailable } from "../port.ts";
 import { events } from "../schema/tables.ts";
 import type { Work } from "../sql/ops.ts";
 import { createSqliteCommit } from "./commit.ts";
@@ -23,7 +23,8 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
   const { db, runner, lock } = openLocked(path, instance);
   const checkPlace = watchPlace(path, db);
   const inspecting = createInspecting(path);
-  const news = createNews();
+  const listeners = createListeners();
+  let newest = 0;
 
   /** Nothing is written after SQLite reports damage: the next write may not detect it. */
   let damage: StoreUnavailable | null = null;
@@ -63,7 +64,10 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
     arriving: hooks.arriving ?? (() => false),
     committed(tookMs, count) {
       hooks.committed(tookMs, count);
-      news.stored(runner.newest(events));
+      const last = runner.newest(events);
+      if (last === null || last <= newest) return;
+      newest = last;
+      listeners.wakeStored();
     },
     rolledBack: (error) => void unavailable(error),
   });
@@ -77,12 +81,12 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks, i
       browse: createBrowsing(db, written.read, inspecting.page),
       inspecting,
       isShared: false,
-      announce: news.announce,
-      onDue: news.onDue,
-      onStored: news.onStored,
+      announce: listeners.offer,
+      onDue: listeners.onDue,
+      onStored: listeners.onStored,
       async resume(route: string): Promise<boolean> {
         const resumed = await written.resume(route);
-        news.wake(route);
+        listeners.wake(route);
         return resumed;
       },
       isInPlace: () => refusal() === null,
@@ -110,31 +114,4 @@ function openLocked(path: string, instance: string) {
     lock.release();
     throw error;
   }
-}
-
-function createNews() {
-  const dueListeners = new Set<DueListener>();
-  const waiting = new Set<() => void>();
-  let newest = 0;
-  return {
-    announce(due: readonly DueDelivery[]): void {
-      for (const listener of dueListeners) listener.offer(due);
-    },
-    wake(route: string): void {
-      for (const listener of dueListeners) listener.wake(route);
-    },
-    onDue(listener: DueListener): () => void {
-      dueListeners.add(listener);
-      return () => void dueListeners.delete(listener);
-    },
-    stored(seq: number | null): void {
-      if (seq === null || seq <= newest) return;
-      newest = seq;
-      for (const wake of waiting) wake();
-    },
-    onStored(wake: () => void): () => void {
-      waiting.add(wake);
-      return () => void waiting.delete(wake);
-    },
-  };
 }

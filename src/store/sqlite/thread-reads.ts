@@ -1,4 +1,4 @@
-import { closeSync, fsyncSync, openSync, statSync } from "node:fs";
+import { closeSync, fsyncSync, openSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import Database from "better-sqlite3";
 import type { QualityQuery, SeriesQuery } from "../../model/history.ts";
@@ -9,7 +9,7 @@ import { stats } from "../read/stats.ts";
 import { tables } from "../schema/tables.ts";
 import type { Work } from "../sql/ops.ts";
 import type { AuditOrder, AuditProgress } from "../views.ts";
-import { type Db, damageOf } from "./file.ts";
+import { type Db, damageOf, emptyLog, sizeOf } from "./file.ts";
 
 export interface ThreadParts {
   readonly db: Db;
@@ -97,7 +97,7 @@ export async function copyStore(db: Db, to: string, progress: (at: AuditProgress
   } finally {
     closeSync(file);
   }
-  return { at, bytes: statSync(to).size };
+  return { at, bytes: sizeOf(to) };
 }
 
 const largeLogBytes = 8 * 1024 * 1024;
@@ -115,21 +115,7 @@ async function inSnapshot<T>(db: Db, read: () => Promise<T>): Promise<T> {
   } finally {
     // After some errors SQLite has already rolled back.
     if (db.inTransaction) db.exec("COMMIT");
-    emptyLog(db.name);
-  }
-}
-
-/** Otherwise the relay empties the log within its next commit, and stalls. */
-function emptyLog(path: string): void {
-  if ((statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) < largeLogBytes) return;
-  try {
-    const db = new Database(path, { fileMustExist: true, timeout: 0 });
-    try {
-      db.pragma("wal_checkpoint(PASSIVE)");
-    } finally {
-      db.close();
-    }
-  } catch {
-    // This user may only read the file.
+    // Otherwise the relay does it within its next commit, and stalls.
+    if (sizeOf(`${db.name}-wal`) >= largeLogBytes) emptyLog(db.name, "PASSIVE", 0);
   }
 }

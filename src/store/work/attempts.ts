@@ -15,7 +15,22 @@ import { bucketOf, minuteMs } from "../../model/history.ts";
 import { type Shard, wholeRoute } from "../../model/route-lease.ts";
 import { unpackEventId, unpackHeaders } from "../schema/codes.ts";
 import { attempts, deliveries, events, hydrations, queue, queueState, type RowOf, settledState, subjects } from "../schema/tables.ts";
-import { change, find, first, insert, lock, look, removal, remove, rows, set, together, update, type Work } from "../sql/ops.ts";
+import {
+  change,
+  compareTexts,
+  find,
+  first,
+  insert,
+  lock,
+  look,
+  removal,
+  remove,
+  rows,
+  set,
+  together,
+  update,
+  type Work,
+} from "../sql/ops.ts";
 import { as, type Sql, select, sql, typed } from "../sql/sql.ts";
 import type { Counts } from "./counts.ts";
 import { briefOf } from "./hydrations.ts";
@@ -227,7 +242,7 @@ const keyOf = ({ delivery, route, event, attempt }: Settling): AttemptKey => ({
 });
 
 function compareKeys(a: AttemptKey, b: AttemptKey): number {
-  return a.lane - b.lane || (a.route < b.route ? -1 : a.route > b.route ? 1 : 0) || a.event - b.event || a.attempts - b.attempts;
+  return a.lane - b.lane || compareTexts(a.route, b.route) || a.event - b.event || a.attempts - b.attempts;
 }
 
 /** A pause that the destination asked for does not use up the limit. */

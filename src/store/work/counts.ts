@@ -12,7 +12,7 @@ import {
 } from "../../model/history.ts";
 import type { Disposition } from "../../model/plan.ts";
 import { counters, type RowOf } from "../schema/tables.ts";
-import { add, removal, remove, rows, type Sums, together, type Work } from "../sql/ops.ts";
+import { add, compareTexts, removal, remove, rows, type Sums, together, type Work } from "../sql/ops.ts";
 import { as, raw, type Sql, select, sql } from "../sql/sql.ts";
 import { notePurged } from "./state-rows.ts";
 
@@ -127,7 +127,7 @@ export function countMoved(
 
 type Level<T> = Map<string | number, T>;
 
-function under<T>(level: Level<Level<T>>, key: string | number): Level<T> {
+function under<K, V, L>(level: Map<L, Map<K, V>>, key: L): Map<K, V> {
   let next = level.get(key);
   if (next === undefined) {
     next = new Map();
@@ -148,10 +148,14 @@ function merged(list: readonly Counted[]): Counted[] {
 }
 
 function byKey(a: Counter, b: Counter): number {
-  return a.at - b.at || compare(a.series, b.series) || compare(a.of, b.of) || compare(a.account, b.account) || compare(a.label, b.label);
+  return (
+    a.at - b.at ||
+    compareTexts(a.series, b.series) ||
+    compareTexts(a.of, b.of) ||
+    compareTexts(a.account, b.account) ||
+    compareTexts(a.label, b.label)
+  );
 }
-
-const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 type CounterRow = RowOf<typeof counters>;
 
@@ -165,11 +169,7 @@ export function createAcknowledgements(write: (acknowledged: Acknowledged) => Pr
   let timer: NodeJS.Timeout | null = null;
 
   function note(minute: number, bucket: number, n: number): void {
-    let buckets = gathered.get(minute);
-    if (buckets === undefined) {
-      buckets = new Map();
-      gathered.set(minute, buckets);
-    }
+    const buckets = under(gathered, minute);
     buckets.set(bucket, (buckets.get(bucket) ?? 0) + n);
   }
 

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { type DeliveryPlan, type KeptVerdict, keptVerdicts, type RouteVerdict } from "../../model/plan.ts";
 import type { DueDelivery, Rules } from "../port.ts";
 import { never, plans, queue, queueState, type RowOf } from "../schema/tables.ts";
-import { ask, find, look, type Work } from "../sql/ops.ts";
+import { ask, compareTexts, find, look, type Work } from "../sql/ops.ts";
 import { as, raw, routesOf, select, sql } from "../sql/sql.ts";
 
 export interface NumberedPlan {
@@ -93,7 +93,7 @@ export const laneKey = (lane: number, route: string): string => `${lane}\0${rout
 
 /** Two transactions lock rows of the queue in this order. */
 export function sortedLanes<Lane extends readonly [lane: number, route: string, event?: number]>(lanes: readonly Lane[]): Lane[] {
-  return lanes.toSorted(([a, one, first = 0], [b, other, second = 0]) => a - b || (one < other ? -1 : one > other ? 1 : first - second));
+  return lanes.toSorted(([a, one, first = 0], [b, other, second = 0]) => a - b || compareTexts(one, other) || first - second);
 }
 
 /** The keys of the lanes in which `found` has a delivery. */

@@ -1,7 +1,7 @@
 import { beginKey, endKey, keyStates, type SendClaim, type SendEnd, type SendKey, type StoredSend, sendKinds } from "../../model/send.ts";
 import type { DueDelivery } from "../port.ts";
 import { type RowOf, sends } from "../schema/tables.ts";
-import { ask, change, find, insert, look, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
+import { ask, change, compareTexts, find, insert, look, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, raw, select } from "../sql/sql.ts";
 import { goneOf, noteCalling, type Process } from "./leases.ts";
 import type { ParkingParts } from "./parking.ts";
@@ -160,7 +160,5 @@ const nameOf = ([account, kind, key]: RowKey): string => `${account}\0${kind}\0$
 const rowKey = ({ account, kind, key }: Pick<SendRow, "account" | "kind" | "key">): RowKey => [account, kind, key];
 
 function byKey([account, kind, key]: RowKey, [otherAccount, otherKind, otherKey]: RowKey): number {
-  return compare(account, otherAccount) || kind - otherKind || compare(key, otherKey);
+  return compareTexts(account, otherAccount) || kind - otherKind || compareTexts(key, otherKey);
 }
-
-const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
