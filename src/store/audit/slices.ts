@@ -1,7 +1,7 @@
 import type { Disposition, KeptVerdict } from "../../model/plan.ts";
 import { attempts, deliveries, events, hydrations, queue, queueState, type RowOf } from "../schema/tables.ts";
 import { ask, find, look, query, rows, together, type Work } from "../sql/ops.ts";
-import { as, select, sql, typed } from "../sql/sql.ts";
+import { as, pick, select, sql, typed } from "../sql/sql.ts";
 import { verdictsOf } from "../work/plans.ts";
 
 /** On PostgreSQL a receiving process reads a slice in about 5 ms. */
@@ -13,32 +13,13 @@ const a = as(attempts, "a");
 const hasEnvelope = sql`e.id IS NOT NULL OR e.kind IS NOT NULL OR e.subject IS NOT NULL`;
 
 const event = select({
-  seq: e.seq,
-  kind: e.kind,
-  source: e.source,
+  ...pick(e, "seq", "kind", "source", "secret", "subject", "status", "moved", "disposition", "plan", "duplicates", "conflicts", "release"),
   receivedAt: e.received_at,
-  secret: e.secret,
-  subject: e.subject,
-  status: e.status,
   previousStatus: e.previous_status,
-  moved: e.moved,
-  disposition: e.disposition,
-  plan: e.plan,
-  duplicates: e.duplicates,
-  conflicts: e.conflicts,
-  release: e.release,
   isBare: typed<number>(sql`CASE WHEN e.fault IS NULL OR ${hasEnvelope} THEN 0 ELSE 1 END`),
 });
 const settled = select({
-  event: d.event,
-  route: d.route,
-  lane: d.lane,
-  state: d.state,
-  attempts: d.attempts,
-  at: d.at,
-  status: d.status,
-  error: d.error,
-  reason: d.reason,
+  ...pick(d, "event", "route", "lane", "state", "attempts", "at", "status", "error", "reason"),
 });
 const attempt = select({ event: a.event, route: a.route, at: a.at, status: a.status, error: a.error });
 

@@ -4,7 +4,7 @@ import { parseMaskedDelivery } from "../../model/mask.ts";
 import { unpackEventId, wordOfSettled } from "../schema/codes.ts";
 import { attempts, deliveries, events, queue, queueState, settledState } from "../schema/tables.ts";
 import { find, look, query, rows, together, type Work } from "../sql/ops.ts";
-import { allOf, as, hexOf, raw, routesOf, type Sql, select, sql, typed } from "../sql/sql.ts";
+import { allOf, as, hexOf, pick, raw, routesOf, type Sql, select, sql, typed } from "../sql/sql.ts";
 import {
   type AttemptView,
   addDeliveries,
@@ -29,27 +29,14 @@ const openCodes = { waiting: `${waiting}, ${exchange}`, held: `${held}`, any: `$
 const isOpen = (state: keyof typeof openCodes): Sql => sql`q.state IN (${raw(openCodes[state])})`;
 const isDead = raw(`d.state = ${settledState.dead}`);
 export const open = select({
-  account: q.account,
+  ...pick(q, "account", "event", "route", "state", "attempts", "replays", "cause"),
   id: hexOf(e.id),
-  event: q.event,
-  route: q.route,
-  state: q.state,
-  attempts: q.attempts,
-  replays: q.replays,
   nextAt: q.next_at,
-  cause: q.cause,
 });
 const settled = select({
-  account: d.account,
+  ...pick(d, "account", "event", "route", "state", "attempts", "replays", "reason", "cause"),
   id: hexOf(e.id),
-  event: d.event,
-  route: d.route,
-  state: d.state,
-  attempts: d.attempts,
-  replays: d.replays,
   settledAt: d.settled_at,
-  reason: d.reason,
-  cause: d.cause,
 });
 
 const withEvent = (event: Sql): Sql => sql`${raw("CROSS JOIN", "JOIN")} events e ON e.seq = ${event}`;

@@ -9,7 +9,7 @@ import { dispositions } from "../../model/states.ts";
 import { codeOf, packEventId, unpackEventId, unpackHeaders } from "../schema/codes.ts";
 import { events, hydrations, never, plans, queue, queueState, subjects, whereDerived, whereGiven, whereParked } from "../schema/tables.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
-import { allOf, as, hexOf, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
+import { allOf, as, hexOf, pick, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
 import {
   type EventDetail,
   type EventFields,
@@ -34,29 +34,32 @@ const isParked = raw(`q.${whereParked}`, `q.state + 0 = ${queueState.parked}`);
 const parkedUntil = sql`(SELECT min(q.next_at) FROM queue q ${raw("INDEXED BY queue_parked", "")}
   WHERE q.lane = coalesce(e.subject, -e.seq) AND q.event = e.seq AND ${isParked})`;
 const shown = {
-  seq: e.seq,
-  account: e.account,
+  ...pick(
+    e,
+    "seq",
+    "account",
+    "kind",
+    "source",
+    "origin",
+    "secret",
+    "subject",
+    "status",
+    "moved",
+    "disposition",
+    "duplicates",
+    "conflicts",
+    "fault",
+    "release",
+  ),
+  reference: s.reference,
   id: typed<string | null>(hexOf(e.id)),
-  kind: e.kind,
-  source: e.source,
-  origin: e.origin,
   receivedAt: e.received_at,
   createdAt: e.created_at,
-  secret: e.secret,
-  subject: e.subject,
   type: typed<number | null>(s.type),
   name: typed<string | null>(s.name),
-  reference: s.reference,
-  status: e.status,
   previousStatus: e.previous_status,
-  moved: e.moved,
   errorCode: e.error_code,
-  disposition: e.disposition,
   parkedUntil: typed<number | null>(parkedUntil),
-  duplicates: e.duplicates,
-  conflicts: e.conflicts,
-  fault: e.fault,
-  release: e.release,
   size: typed<number>(sql`length(e.body)`),
 } as const;
 const listed = select(shown);

@@ -5,22 +5,16 @@ import { dispositions } from "../../model/states.ts";
 import { unpackEventId, unpackHeaders } from "../schema/codes.ts";
 import { events, subjects } from "../schema/tables.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
-import { as, hexOf, select, sql, typed } from "../sql/sql.ts";
+import { as, hexOf, pick, select, sql, typed } from "../sql/sql.ts";
 import type { OpenPage, Wanted } from "../views.ts";
 import { boundsOf } from "./pages.ts";
 
 const e = as(events, "e");
 const s = as(subjects, "s");
 const listed = select({
-  seq: e.seq,
-  account: e.account,
+  ...pick(e, "seq", "account", "kind", "source", "origin", "status", "disposition"),
   id: typed<string | null>(hexOf(e.id)),
-  kind: e.kind,
-  source: e.source,
-  origin: e.origin,
   receivedAt: e.received_at,
-  status: e.status,
-  disposition: e.disposition,
   size: typed<number>(sql`length(e.body)`),
   type: typed<number | null>(s.type),
   name: typed<string | null>(s.name),

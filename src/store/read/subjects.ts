@@ -2,23 +2,16 @@ import { fewestPhoneDigits, maskNumber, parseMask, phoneMatches } from "../../mo
 import type { OfAccounts } from "../../model/queries.ts";
 import { subjects, whereFailed } from "../schema/tables.ts";
 import { rows, type Work } from "../sql/ops.ts";
-import { allOf, as, raw, type Sql, select, sql } from "../sql/sql.ts";
+import { allOf, as, pick, raw, type Sql, select, sql } from "../sql/sql.ts";
 import type { MessageFields, MessageFilter, MessageView, Numbered, RunFilter, RunView, SubjectFields } from "../views.ts";
 import { keyOf, keyOfRun } from "../work/subject-rows.ts";
 import { beginsWith, type Conditions, conditionsOf, isBetween, readMatching, seqsFrom } from "./pages.ts";
 
 const s = as(subjects, "s");
 const shown = select({
-  seq: s.seq,
-  account: s.account,
-  name: s.name,
+  ...pick(s, "seq", "account", "name", "reference", "metadata", "status", "error", "times"),
   serviceId: s.service_id,
   conversationId: s.conversation_id,
-  reference: s.reference,
-  metadata: s.metadata,
-  status: s.status,
-  error: s.error,
-  times: s.times,
   sentAt: s.registered_sent_at,
   registeredAt: s.registered_at,
   updatedAt: s.updated_at,

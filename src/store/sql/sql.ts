@@ -80,6 +80,14 @@ export function as<T extends Table>(table: T, alias: string): ColumnsOf<T> {
   return Object.fromEntries(table.names.map((name) => [name, raw(`${alias}."${name}"`)])) as unknown as ColumnsOf<T>;
 }
 
+/** Columns under their own names, for `select`. */
+export function pick<C extends Readonly<Record<string, Sql>>, const N extends keyof C & string>(
+  columns: C,
+  ...names: readonly N[]
+): Pick<C, N> {
+  return Object.fromEntries(names.map((name) => [name, columns[name]])) as Pick<C, N>;
+}
+
 export const typed = <V>(part: Sql): Column<V> => part;
 
 export const hexOf = (part: Sql): Column<string> => sql`${raw("lower(hex(", "encode(")}${part}${raw("))", ", 'hex')")}`;

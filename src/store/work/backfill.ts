@@ -5,7 +5,7 @@ import type { BackfillFilter, DueDelivery, ReplayCursor, Replayed, ReplayFound, 
 import { codeOf } from "../schema/codes.ts";
 import { events, plans, queue, type RowOf } from "../schema/tables.ts";
 import { ask, change, find, insert, insertMissing, look, rows, together, update, type Work } from "../sql/ops.ts";
-import { as, select } from "../sql/sql.ts";
+import { as, pick, select } from "../sql/sql.ts";
 import type { AcceptParts } from "./accept.ts";
 import { type Counts, countMoved } from "./counts.ts";
 import { storedEvent } from "./parking.ts";
@@ -54,10 +54,7 @@ const own = look(events, ["seq"], columns, { lock: "update" });
 const routed = change(events, ["disposition", "plan", "fault"]);
 const e = as(events, "e");
 const walked = select({
-  seq: e.seq,
-  account: e.account,
-  subject: e.subject,
-  disposition: e.disposition,
+  ...pick(e, "seq", "account", "subject", "disposition"),
   receivedAt: e.received_at,
   errorCode: e.error_code,
 });

@@ -2,7 +2,7 @@ import type { ClaimedPoll, PollClaim, PollCounts, PollQuery, SettledPoll } from 
 import type { MessageState } from "../../model/tracking.ts";
 import { polls, type RowOf, subjects, wherePolled, whereUnreadable } from "../schema/tables.ts";
 import { ask, change, find, first, look, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
-import { allOf, as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
+import { allOf, as, pick, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
 import { lockSubjects, type SubjectRow, stateOfRow } from "./subject-rows.ts";
 
 type PollRow = RowOf<typeof polls>;
@@ -15,20 +15,13 @@ const p = as(polls, "p");
 const s = as(subjects, "s");
 const firstOfRank = look(polls, ["account", "rank"], ["rank", "next_at"], { order: "next_at", where: wherePolled });
 const due = select({
-  message: p.message,
-  since: p.since,
-  rank: p.rank,
+  ...pick(p, "message", "since", "rank", "polls", "failures", "misses"),
+  ...pick(s, "status", "error", "times"),
   dueAt: typed<number>(p.next_at),
-  polls: p.polls,
-  failures: p.failures,
-  misses: p.misses,
   polledAt: p.answered_at,
   wamid: s.name,
   messageId: typed<string>(s.service_id),
   readAt: s.polled_at,
-  status: s.status,
-  error: s.error,
-  times: s.times,
 });
 const count = select({ n: typed<number>(sql`count(*)`) });
 /** Another process claims the rows that it has locked. */

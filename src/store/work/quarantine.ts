@@ -4,7 +4,7 @@ import type { QuarantinedEvent, QuarantinedFound, QuarantineFilter, ReplayCursor
 import { codeOf, packEventId, packHeaders, unpackHeaders } from "../schema/codes.ts";
 import { events, ids, type RowOf, whereQuarantined } from "../schema/tables.ts";
 import { ask, change, find, first, insert, look, numbers, rows, together, update, type Work } from "../sql/ops.ts";
-import { as, raw, select, sql } from "../sql/sql.ts";
+import { as, pick, raw, select, sql } from "../sql/sql.ts";
 import { type Counts, countSecret } from "./counts.ts";
 
 type EventRow = RowOf<typeof events>;
@@ -95,16 +95,8 @@ type Word = NonNullable<QuarantinedEvent["disposition"]>;
 
 const e = as(events, "e");
 const columns = {
-  seq: e.seq,
-  account: e.account,
-  format: e.format,
-  request: e.request,
-  place: e.place,
-  source: e.source,
-  origin: e.origin,
+  ...pick(e, "seq", "account", "format", "request", "place", "source", "origin", "headers", "body"),
   receivedAt: e.received_at,
-  headers: e.headers,
-  body: e.body,
 };
 const body = select(columns);
 const one = select({ ...columns, disposition: e.disposition });

@@ -3,7 +3,7 @@ import type { DueDelivery, ReplayCursor, Replayed, ReplayFilter, ReplayFound, Re
 import { wordOfSettled } from "../schema/codes.ts";
 import { attempts, deliveries, events, never, queue, queueState, type RowOf, settledState } from "../schema/tables.ts";
 import { ask, change, find, insert, look, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
-import { as, raw, select } from "../sql/sql.ts";
+import { as, pick, raw, select } from "../sql/sql.ts";
 import { laneKey, occupied, openInLane, type Queued, sortedLanes } from "./plans.ts";
 import { lockSubjects } from "./subject-rows.ts";
 
@@ -152,21 +152,11 @@ interface Walked {
 const q = as(queue, "q");
 const d = as(deliveries, "d");
 const openRows = select({
-  account: q.account,
-  lane: q.lane,
-  route: q.route,
-  event: q.event,
-  state: q.state,
-  cause: q.cause,
+  ...pick(q, "account", "lane", "route", "event", "state", "cause"),
   at: q.next_at,
 });
 const settledRows = select({
-  account: d.account,
-  lane: d.lane,
-  route: d.route,
-  event: d.event,
-  state: d.state,
-  cause: d.cause,
+  ...pick(d, "account", "lane", "route", "event", "state", "cause"),
   at: d.settled_at,
 });
 const eventRow = look(events, ["seq"], ["received_at", "error_code"]);
