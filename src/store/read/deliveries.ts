@@ -67,29 +67,17 @@ const ofDelivery = (rows: typeof q | typeof d, filter: OfDelivery): Sql | undefi
 const codeOfSettled = (state: DeliveryState): number => (state === "dead" ? settledState.dead : settledState.delivered);
 const wordOfOpen = (code: number): DeliveryState => (code === held ? "held" : "waiting");
 
-function named({ account, id, event, route }: { account: string; id: string; event: number; route: string }) {
+type Ends = Pick<DeliveryView, "state"> & Partial<Pick<DeliveryView, "nextAt" | "settledAt" | "reason">>;
+
+function viewOf(
+  { account, id, event, route, attempts, replays, cause }: Omit<OpenRow, "state" | "nextAt">,
+  { state, nextAt = null, settledAt = null, reason = null }: Ends,
+): DeliveryView {
   const eventId = unpackEventId(id);
-  return { id: deliveryId(account, eventId, route), event, eventId, route };
+  return { id: deliveryId(account, eventId, route), event, eventId, route, state, attempts, replays, nextAt, settledAt, reason, cause };
 }
 
-function openView(row: NonNullable<ReturnType<typeof open>["row"]>): DeliveryView {
-  const { state, attempts, replays, nextAt, cause } = row;
-  return {
-    ...named(row),
-    state: wordOfOpen(state),
-    attempts,
-    replays,
-    nextAt: state === waiting ? nextAt : null,
-    settledAt: null,
-    reason: null,
-    cause,
-  };
-}
-
-function settledView(row: NonNullable<ReturnType<typeof settled>["row"]>): DeliveryView {
-  const { state, attempts, replays, settledAt, reason, cause } = row;
-  return { ...named(row), state: wordOfSettled(state), attempts, replays, nextAt: null, settledAt, reason, cause };
-}
+type OpenRow = NonNullable<ReturnType<typeof open>["row"]>;
 
 const a = as(attempts, "a");
 
@@ -174,7 +162,7 @@ function* listOpen(filter: DeliveryFilter, isOfState: Sql, range: Range, few: re
     open`FROM ${openOfEvent} WHERE ${allOf(ofEvents, isOfState, ofRows(q, filter, range), ofEvent(filter))}
       ORDER BY e.seq DESC, q.route DESC LIMIT ${limit}`,
   );
-  return found.map(openView);
+  return found.map((row) => viewOf(row, { state: wordOfOpen(row.state), nextAt: row.state === waiting ? row.nextAt : null }));
 }
 
 function* listSettled(filter: DeliveryFilter, range: Range, index?: Sql): Work<DeliveryView[]> {
@@ -184,7 +172,7 @@ function* listSettled(filter: DeliveryFilter, range: Range, index?: Sql): Work<D
     settled`FROM deliveries d ${index} ${withEvent(d.event)} WHERE ${allOf(isSettled, ofRows(d, filter, range), ofEvent(filter))}
       ORDER BY d.event DESC, d.route DESC LIMIT ${range.limit}`,
   );
-  return found.map(settledView);
+  return found.map(({ state, ...row }) => viewOf(row, { ...row, state: wordOfSettled(state) }));
 }
 
 /** Oldest first. The last attempt of a settled delivery is stored with it. */

@@ -3,7 +3,7 @@ import type Database from "better-sqlite3";
 
 /** Null: there is only its message. */
 export function reasonOf(error: unknown): string | null {
-  const code = (error as { code?: string }).code ?? "";
+  const code = codeOf(error);
   const known = Object.keys(reasons).find((prefix) => code.startsWith(prefix));
   return known === undefined ? null : `${reasons[known]} (${code})`;
 }
@@ -19,35 +19,15 @@ export const reasons: Record<string, string> = {
 };
 
 /** Faults of the disk, the file or the machine, with their extended codes. All others are of one statement or its values. */
-const storageFaults = [
-  "SQLITE_FULL",
-  "SQLITE_IOERR",
-  "SQLITE_READONLY",
-  "SQLITE_BUSY",
-  "SQLITE_LOCKED",
-  "SQLITE_CORRUPT",
-  "SQLITE_NOTADB",
-  "SQLITE_CANTOPEN",
-  "SQLITE_NOMEM",
-  "SQLITE_PERM",
-  "SQLITE_AUTH",
-  "SQLITE_PROTOCOL",
-  "SQLITE_NOLFS",
-  "SQLITE_INTERNAL",
-  "SQLITE_INTERRUPT",
-  "SQLITE_SCHEMA",
-];
+const storageFault =
+  /^SQLITE_(?:FULL|IOERR|READONLY|BUSY|LOCKED|CORRUPT|NOTADB|CANTOPEN|NOMEM|PERM|AUTH|PROTOCOL|NOLFS|INTERNAL|INTERRUPT|SCHEMA)(?:_|$)/;
+const damage = /^SQLITE_(?:CORRUPT|NOTADB)(?:_|$)/;
 
-const damages = ["SQLITE_CORRUPT", "SQLITE_NOTADB"];
+const codeOf = (error: unknown): string => String((error as { code?: unknown } | null)?.code ?? "");
 
-const hasCode = (error: unknown, prefixes: readonly string[]): boolean => {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === "string" && prefixes.some((prefix) => code === prefix || code.startsWith(`${prefix}_`));
-};
+export const isStorageFault = (error: unknown): boolean => storageFault.test(codeOf(error));
 
-export const isStorageFault = (error: unknown): boolean => hasCode(error, storageFaults);
-
-export const isDamage = (error: unknown): boolean => hasCode(error, damages);
+export const isDamage = (error: unknown): boolean => damage.test(codeOf(error));
 
 /** Rejected promises are translated already. */
 export function translateErrors<T>(port: T, translate: (error: unknown) => unknown): T {

@@ -7,7 +7,7 @@ import { type RowOf, state } from "../schema/tables.ts";
 import { change, find, insert, look, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, select, sql } from "../sql/sql.ts";
 import type { SourceNote } from "../views.ts";
-import { addTo, create, list, put, timeName, value } from "./state.ts";
+import { addTo, create, createMissing, list, put, timeName, value } from "./state.ts";
 
 const alarmPrefix = "alarm/";
 
@@ -24,13 +24,7 @@ export function* keepAlarm(name: AlarmName, alarm: StoredAlarm | null): Work<voi
 const claimKey = (key: string): string => `claim/${key}`;
 
 /** True for the first call with a key. Retention frees the key some time after `until`. */
-export function* claimOnce(key: string, until: number): Work<boolean> {
-  const claimed = yield* rows(
-    sql`INSERT INTO state (key, value, version, until) VALUES (${claimKey(key)}, ${"true"}, 1, ${until})
-      ON CONFLICT DO NOTHING RETURNING key`,
-  );
-  return claimed.length > 0;
-}
+export const claimOnce = (key: string, until: number): Work<boolean> => createMissing(claimKey(key), true, until);
 
 export function* isClaimed(key: string): Work<boolean> {
   return (yield* value(claimKey(key))) !== null;

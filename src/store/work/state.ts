@@ -1,6 +1,6 @@
 import { state } from "../schema/tables.ts";
 import { ask, find, look, rows, type Work } from "../sql/ops.ts";
-import { raw, sql } from "../sql/sql.ts";
+import { raw, type Sql, sql } from "../sql/sql.ts";
 
 const ownState = look(state, ["key"], ["value"], { lock: "update" });
 const sharedState = look(state, ["key"], ["value"], { lock: "share" });
@@ -24,11 +24,12 @@ export function* put(key: string, value: unknown, until: number | null = null): 
     yield* rows(sql`DELETE FROM state WHERE key = ${key}`);
     return;
   }
-  yield* rows(
-    sql`INSERT INTO state (key, value, version, until) VALUES (${key}, ${JSON.stringify(value)}, 1, ${until})
-      ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = state.version + 1, until = excluded.until`,
-  );
+  yield* rows(sql`${inserted(key, value, sql`${until}`)} ${replaced}`);
 }
+
+const inserted = (key: string, value: unknown, until: Sql): Sql =>
+  sql`INSERT INTO state (key, value, version, until) VALUES (${key}, ${JSON.stringify(value)}, 1, ${until})`;
+const replaced = raw("ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = state.version + 1, until = excluded.until");
 
 export function* take<S>(key: string): Work<S | null> {
   const [removed] = yield* rows(sql<{ readonly value: string }>`DELETE FROM state WHERE key = ${key} RETURNING value`);
@@ -37,7 +38,11 @@ export function* take<S>(key: string): Work<S | null> {
 
 /** Of two that do it at once, one fails, and its transaction is repeated. */
 export function* create(key: string, value: unknown, until: number | null = null): Work<void> {
-  yield* rows(sql`INSERT INTO state (key, value, version, until) VALUES (${key}, ${JSON.stringify(value)}, 1, ${until})`);
+  yield* rows(inserted(key, value, sql`${until}`));
+}
+
+export function* createMissing(key: string, value: unknown, until: number): Work<boolean> {
+  return (yield* rows(sql`${inserted(key, value, sql`${until}`)} ON CONFLICT DO NOTHING RETURNING key`)).length > 0;
 }
 
 /** `prefix` ends in a slash. The first may have the name `from`. */
@@ -63,9 +68,7 @@ export function* readNow(): Work<number> {
 /** False: another holds it. */
 export function* hold(key: string, holder: string, forMs: number): Work<boolean> {
   const held = yield* rows(
-    sql`INSERT INTO state (key, value, version, until) VALUES (${key}, ${JSON.stringify(holder)}, 1, ${databaseNow} + ${forMs})
-      ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = state.version + 1, until = excluded.until
-      WHERE state.value = excluded.value OR state.until <= ${databaseNow} RETURNING key`,
+    sql`${inserted(key, holder, sql`${databaseNow} + ${forMs}`)} ${replaced} WHERE state.value = excluded.value OR state.until <= ${databaseNow} RETURNING key`,
   );
   return held.length > 0;
 }
