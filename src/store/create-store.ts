@@ -35,7 +35,7 @@ import { endLeftExchanges, settleExchanges } from "./work/exchanges.ts";
 import * as passes from "./work/hydration-passes.ts";
 import { createLeaseStore, type Held, holdLease, leaveProcess, type Process } from "./work/leases.ts";
 import { expireParked, releaseParked } from "./work/parking.ts";
-import { createPlanNumbers, type Planned } from "./work/plans.ts";
+import { createPlanNumbers, type PlannedBatch } from "./work/plans.ts";
 import { claimPolls, countPolls, settlePolls } from "./work/polls.ts";
 import { findQuarantined, type Quarantined, quarantined, storeQuarantined } from "./work/quarantine.ts";
 import { type Registering, register, sumRegistered } from "./work/register.ts";
@@ -96,7 +96,7 @@ export function createCommands({ rules, writer, held }: CommandParts) {
   const parking = { ...planning, counts: begin };
   const process: Process = { id: randomUUID(), isAlone: writer === "" };
 
-  const counted = <In, Out>(all: (batch: readonly In[], counts: Counts) => Work<Planned<Out>>): Batches<In, Out> => ({
+  const counted = <In, Out>(all: (batch: readonly In[], counts: Counts) => Work<PlannedBatch<Out>>): Batches<In, Out> => ({
     *work(batch) {
       const counts = begin();
       const { outcomes, plans: stored } = yield* all(batch, counts);

@@ -3,7 +3,7 @@ import type { DueDelivery } from "../port.ts";
 
 /** A notice locks the whole server for a moment. Listeners of other processes may be a little behind. */
 const gatherMs = { due: 4, stored: 50 };
-/** Above it, workers are told of the route only. */
+/** Above it, workers receive only the route. */
 const mostNamed = 60;
 
 /** Short names: the server takes 8,000 bytes. */

@@ -47,9 +47,9 @@ export function* listenPage(start: number, until: number, wanted: Wanted): Work<
 
 function* choose(start: number, until: number, wanted: Wanted): Work<Omit<ListenPage, "events"> & { readonly chosen: ListenRow[] }> {
   const chosen: ListenRow[] = [];
-  let [through, bytes, looked] = [start, 0, 0];
+  let [through, bytes, examined] = [start, 0, 0];
   let missing: ListenPage["missing"] = null;
-  for (let size = firstRows; looked < most.rows; size = Math.min(2 * size, most.rows - looked)) {
+  for (let size = firstRows; examined < most.rows; size = Math.min(2 * size, most.rows - examined)) {
     const found = yield* rows(
       listed`FROM events e LEFT JOIN subjects s ON s.seq = e.subject
         WHERE e.seq > ${through} AND e.seq <= ${until} ORDER BY e.seq LIMIT ${size}`,
@@ -63,7 +63,7 @@ function* choose(start: number, until: number, wanted: Wanted): Work<Omit<Listen
       bytes += row.size;
       chosen.push(shown);
     }
-    looked += found.length;
+    examined += found.length;
     if (found.length < size) return { chosen, through, missing, atEnd: true };
   }
   return { chosen, through, missing, atEnd: false };

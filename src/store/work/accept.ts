@@ -13,14 +13,14 @@ import { type Counts, countSecret } from "./counts.ts";
 import { type Beginning, beginHydrations } from "./hydrations.ts";
 import {
   distinctPlans,
-  type Judged,
   knownPlan,
   lanesToLookAt,
   type NumberedPlan,
   occupied,
   openInLane,
   type PlanNumbers,
-  type Planned,
+  type PlannedBatch,
+  type PlannedEvent,
   type Queued,
   queueRows,
   unstoredPlans,
@@ -40,12 +40,12 @@ export interface AcceptParts {
 }
 
 /** Only these: each value that is read costs about 80 ns, and a buffer six times as much. */
-const heardOf = [
+const trackedColumns = [
   ...(["seq", "type", "service_id", "reference", "metadata", "registered_at", "registered_sent_at"] as const),
   ...movedColumns,
   "missing",
 ] as const;
-const heardSubject = look(subjects, ["key", "account"], heardOf, { lock: "update" });
+const trackedSubject = look(subjects, ["key", "account"], trackedColumns, { lock: "update" });
 const givenEvent = look(events, ["id", "account"], ["seq", "body"], { where: whereGiven });
 const derivedEvent = look(events, ["id"], ["seq"], { where: whereDerived });
 const moved = change(subjects, movedColumns, { isLocked: true });
@@ -55,7 +55,7 @@ const repeated = change(events, [], { add: ["duplicates", "conflicts"] });
  * Dedupes, stores, tracks and plans events in one step. A known id only raises its counts, so a redelivery can neither
  * change a status nor be planned again. The caller writes the counts, with its own.
  */
-export function* accept(arriving: readonly Arriving[], parts: AcceptParts, counts: Counts): Work<Planned<AcceptOutcome>> {
+export function* accept(arriving: readonly Arriving[], parts: AcceptParts, counts: Counts): Work<PlannedBatch<AcceptOutcome>> {
   const faults = arriving.map(({ event }) => unstorable(event));
   if (faults.every((fault) => fault === null)) return yield* acceptStorable(arriving, parts, counts);
   const storable = arriving.filter((_, place) => faults[place] === null);
@@ -78,31 +78,31 @@ export function* accept(arriving: readonly Arriving[], parts: AcceptParts, count
 const outcomeOf = ({ result, seq }: Quarantined): AcceptOutcome =>
   result === "duplicate" ? { result: "duplicate", seq, conflict: false } : { result: "accepted", seq, disposition: "quarantined", due: [] };
 
-function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, counts: Counts): Work<Planned<AcceptOutcome>> {
+function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, counts: Counts): Work<PlannedBatch<AcceptOutcome>> {
   const { ids, idOf, about, aboutOf } = nameAll(arriving);
-  const heard = yield* lookUp(about, ids, releasedIds(arriving, idOf));
-  const trackedOf = new Map(about.map((one, place) => [one, begin(one, heard[place] as (typeof heard)[number])]));
+  const stored = yield* lookUp(about, ids, releasedIds(arriving, idOf));
+  const trackedOf = new Map(about.map((one, place) => [one, begin(one, stored[place] as (typeof stored)[number])]));
 
-  const judged: JudgedEvent[] = [];
+  const planned: AcceptedEvent[] = [];
   for (const [place, one] of arriving.entries()) {
     const id = idOf[place] as Id;
-    if (typeof id.known !== "number" || id.judged !== null) continue;
+    if (typeof id.known !== "number" || id.planned !== null) continue;
     const name = aboutOf[place] ?? null;
-    id.judged = judge(one, place, id, name === null ? null : (trackedOf.get(name) ?? null), parts, counts);
-    judged.push(id.judged);
+    id.planned = planEvent(one, place, id, name === null ? null : (trackedOf.get(name) ?? null), parts, counts);
+    planned.push(id.planned);
   }
   // A new message has nothing open.
   const lanes = lanesToLookAt(
     parts.rules,
-    judged.filter(({ isNewSubject }) => !isNewSubject),
+    planned.filter(({ isNewSubject }) => !isNewSubject),
   );
-  const newPlans = distinctPlans(judged.map(({ plan }) => plan)).filter(({ id }) => !parts.plans.isStored(id));
+  const newPlans = distinctPlans(planned.map(({ plan }) => plan)).filter(({ id }) => !parts.plans.isStored(id));
   const [inLanes, storedPlans] = yield* together([find(openInLane, lanes), find(knownPlan, newPlans, ({ id }) => [id])]);
   const open = occupied(lanes, inLanes);
 
   const outcomes: AcceptOutcome[] = new Array(arriving.length);
   const queued: Queued[] = [];
-  for (const one of judged) {
+  for (const one of planned) {
     const { rows: own, due } = queueRows(parts.rules, one, open);
     queued.push(...own);
     outcomes[one.place] = { result: "accepted", seq: one.seq, disposition: one.disposition, due };
@@ -119,11 +119,11 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
       moved,
       tracked.flatMap(({ row, added, isChanged }) => (added === null && isChanged ? [row] : [])),
     ),
-    insert(events, judged, ({ row }) => row),
+    insert(events, planned, ({ row }) => row),
     update(repeated, changed),
     insert(queue, queued),
   ]);
-  const hydrating = judged.flatMap(({ hydration }) => hydration ?? []);
+  const hydrating = planned.flatMap(({ hydration }) => hydration ?? []);
   if (hydrating.length > 0) yield* beginHydrations(hydrating);
   const revived = tracked.filter(({ isRevived }) => isRevived);
   if (revived.length > 0) yield* pollAgain(revived.map(({ row }) => row));
@@ -140,7 +140,7 @@ interface Id {
   readonly isDerived: boolean;
   known: Known | null;
   /** The event of the batch that is new under it. */
-  judged: JudgedEvent | null;
+  planned: AcceptedEvent | null;
 }
 
 interface About {
@@ -159,7 +159,7 @@ function nameAll(arriving: readonly Arriving[]) {
     const name = isDerived ? envelope.id : `${account}\0${envelope.id}`;
     let id = byId.get(name);
     if (id === undefined) {
-      id = { key: packEventId(envelope.id), account, isDerived, known: null, judged: null };
+      id = { key: packEventId(envelope.id), account, isDerived, known: null, planned: null };
       byId.set(name, id);
     }
     return id;
@@ -191,13 +191,13 @@ function* lookUp(about: readonly About[], ids: readonly Id[], released: Readonly
   const names = ({ key, account }: About | Id) => [key, account];
   const derived = ids.filter(({ isDerived }) => isDerived);
   if (derived.length === 0) {
-    const [heard, found] = yield* together([findOrNumber(heardSubject, about, names), findOrNumber(givenEvent, ids, names)]);
+    const [stored, found] = yield* together([findOrNumber(trackedSubject, about, names), findOrNumber(givenEvent, ids, names)]);
     for (const [place, id] of ids.entries()) id.known = found[place] as Known;
-    return heard;
+    return stored;
   }
   const given = ids.filter(({ isDerived }) => !isDerived);
-  const [heard, ofGiven, ofDerived, gone] = yield* together([
-    findOrNumber(heardSubject, about, names),
+  const [stored, ofGiven, ofDerived, gone] = yield* together([
+    findOrNumber(trackedSubject, about, names),
     find(givenEvent, given, names),
     find(derivedEvent, derived, ({ key }) => [key]),
     find(knownId, derived, ({ key }) => [key]),
@@ -210,11 +210,11 @@ function* lookUp(about: readonly About[], ids: readonly Id[], released: Readonly
   const fresh = ids.filter(({ known }) => known === null);
   const seqs = yield* ask(numbers(events, fresh.length));
   for (const [place, id] of fresh.entries()) id.known = seqs[place] as number;
-  return heard;
+  return stored;
 }
 
 interface Tracked {
-  readonly row: Pick<SubjectRow, (typeof heardOf)[number]>;
+  readonly row: Pick<SubjectRow, (typeof trackedColumns)[number]>;
   /** The same with all columns, when it is not stored yet. */
   readonly added: SubjectRow | null;
   /** False for a new one that only a repeat is about: it is not stored. */
@@ -223,12 +223,12 @@ interface Tracked {
   isRevived: boolean;
 }
 
-function begin(about: About, heard: Tracked["row"] | number): Tracked {
-  const added = typeof heard === "number" ? newSubject({ ...about, seq: heard }) : null;
-  return { row: added ?? (heard as Tracked["row"]), added, isChanged: false, isRevived: false };
+function begin(about: About, stored: Tracked["row"] | number): Tracked {
+  const added = typeof stored === "number" ? newSubject({ ...about, seq: stored }) : null;
+  return { row: added ?? (stored as Tracked["row"]), added, isChanged: false, isRevived: false };
 }
 
-interface JudgedEvent extends Judged {
+interface AcceptedEvent extends PlannedEvent {
   readonly place: number;
   readonly id: Id;
   readonly row: RowOf<typeof events>;
@@ -239,14 +239,14 @@ interface JudgedEvent extends Judged {
 }
 
 /** Tracks and plans one event. Changes the row of its subject. */
-function judge(
+function planEvent(
   { event, proxyRoute }: Arriving,
   place: number,
   id: Id,
   about: Tracked | null,
   { rules, plans: numbersOf }: AcceptParts,
   counts: Counts,
-): JudgedEvent {
+): AcceptedEvent {
   const { account, source, envelope, receivedAt, subject: of } = event;
   const createdAt = createdAtOf(envelope, receivedAt);
   const minute = Math.floor(receivedAt / minuteMs);
@@ -361,10 +361,10 @@ function repeatCounts(arriving: readonly Arriving[], idOf: readonly Id[], outcom
   for (const [place, { event }] of arriving.entries()) {
     if (outcomes[place] !== undefined) continue;
     countSecret(counts, event, "secretRepeats");
-    const { known, judged } = idOf[place] as Id;
-    const { seq, body } = judged?.row ?? (known as Exclude<Known, number>);
-    const row = judged?.row ?? changed.get(seq) ?? { seq, duplicates: 0, conflicts: 0 };
-    if (judged === null) changed.set(seq, row);
+    const { known, planned } = idOf[place] as Id;
+    const { seq, body } = planned?.row ?? (known as Exclude<Known, number>);
+    const row = planned?.row ?? changed.get(seq) ?? { seq, duplicates: 0, conflicts: 0 };
+    if (planned === null) changed.set(seq, row);
     // Its id says that it is the same, whatever the request around it had.
     const conflict = event.format === undefined && body?.equals(event.body) !== true;
     row.duplicates += 1;

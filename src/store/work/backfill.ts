@@ -16,7 +16,7 @@ import {
   type NumberedPlan,
   occupied,
   openInLane,
-  type Planned,
+  type PlannedBatch,
   type Queued,
   queueRows,
   unstoredPlans,
@@ -72,7 +72,7 @@ export function* findBackfill(filter: BackfillFilter, cursor: ReplayCursor, limi
       (errorCode === undefined || row.errorCode === errorCode),
   );
   const subjects = yield* findSubjects(matching.flatMap(({ subject }) => subject ?? []));
-  const judged = yield* judge(
+  const replanned = yield* replanEvents(
     seen,
     matching.map(({ seq }) => seq),
     subjects,
@@ -81,13 +81,13 @@ export function* findBackfill(filter: BackfillFilter, cursor: ReplayCursor, limi
   );
   const last = read.at(-1);
   return {
-    found: judged.flatMap(({ seq, added }) => added.map(({ route }) => ({ event: seq, route }))),
+    found: replanned.flatMap(({ seq, added }) => added.map(({ route }) => ({ event: seq, route }))),
     cursor: last === undefined || read.length < limit ? null : { ...cursor, event: last.seq },
   };
 }
 
 /** Planned deliveries stay, and only new verdicts are added (promise 2). The caller writes the counts. */
-export function* backfill(batch: readonly Backfilling[], parts: AcceptParts, counts: Counts): Work<Planned<Replayed>> {
+export function* backfill(batch: readonly Backfilling[], parts: AcceptParts, counts: Counts): Work<PlannedBatch<Replayed>> {
   const outcomes: Replayed[] = [];
   const used: NumberedPlan[] = [];
   for (const one of batch) {
@@ -106,7 +106,7 @@ function* backfillOne(
   const seqs = [...new Set(given)].sort((a, b) => a - b);
   const about = yield* ask(find(subjectOf, seqs, (seq) => [seq]));
   const subjects = yield* lockSubjects(about.flatMap((row) => row?.subject ?? []));
-  const judged = (yield* judge(own, seqs, subjects, filter, rules)).map((one) => ({
+  const replanned = (yield* replanEvents(own, seqs, subjects, filter, rules)).map((one) => ({
     ...one,
     plan: numbersOf.numberOf(one),
     own: { ...one, receivedAt: at, verdicts: one.added, isHydrating: false, proxyRoute: null },
@@ -114,14 +114,14 @@ function* backfillOne(
 
   const lanes = lanesToLookAt(
     rules,
-    judged.map(({ own }) => own),
+    replanned.map(({ own }) => own),
   );
-  const used = distinctPlans(judged.map(({ plan }) => plan));
+  const used = distinctPlans(replanned.map(({ plan }) => plan));
   const [inLanes, known] = yield* together([find(openInLane, lanes), find(knownPlan, used, ({ id }) => [id])]);
   const open = occupied(lanes, inLanes);
   const queued: Queued[] = [];
   const due: DueDelivery[] = [];
-  for (const { own, account, source, received_at } of judged) {
+  for (const { own, account, source, received_at } of replanned) {
     const made = queueRows(rules, own, open);
     queued.push(...made.rows.map((row) => ({ ...row, replays: 1 })));
     due.push(...made.due);
@@ -129,25 +129,25 @@ function* backfillOne(
   }
   yield* together([
     insertMissing(plans, unstoredPlans(used, known)),
-    update(routed, judged, ({ seq, plan }) => ({ seq, disposition: codeOf.disposition.routed, plan: plan.id, fault: null })),
+    update(routed, replanned, ({ seq, plan }) => ({ seq, disposition: codeOf.disposition.routed, plan: plan.id, fault: null })),
     insert(queue, queued),
   ]);
   return { replayed: queued.length, due, plans: used };
 }
 
-interface JudgedAgain extends Omit<EventRow, "body"> {
+interface Replanned extends Omit<EventRow, "body"> {
   readonly verdicts: readonly RouteVerdict[];
   readonly added: readonly RouteVerdict[];
 }
 
-function* judge(
+function* replanEvents(
   rowOf: typeof seen,
   seqs: readonly number[],
   subjects: ReadonlyMap<number, SubjectRow>,
   { disposition, route }: BackfillFilter,
   rules: Rules,
-): Work<JudgedAgain[]> {
-  const all: JudgedAgain[] = [];
+): Work<Replanned[]> {
+  const all: Replanned[] = [];
   for (let from = 0; from < seqs.length; from += bodiesAtOnce) {
     const keys = seqs.slice(from, from + bodiesAtOnce).map((seq) => [seq]);
     const read = (yield* ask(find(rowOf, keys))).filter((row) => row?.disposition === codeOf.disposition[disposition]);

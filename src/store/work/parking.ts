@@ -146,9 +146,9 @@ function decide(open: readonly Open[], at: number, { rules, plans }: ParkingPart
     numbers.push(number);
     ended.push({ seq, disposition: codeOf.disposition[concluded.disposition], plan: number.id });
     countMoved(counts, event, dispositions[event.disposition] as Disposition, concluded.disposition);
-    const judged = { seq, account, subject, receivedAt: at, verdicts: concluded.released, isHydrating: false, proxyRoute: null };
-    const ordered = lanesOf(concluded.released.map(({ route }) => [laneOf(rules, route, judged), route, seq]));
-    const { rows, due } = queueRows(rules, judged, new Set(ordered.map(([lane, route]) => laneKey(lane, route))));
+    const planned = { seq, account, subject, receivedAt: at, verdicts: concluded.released, isHydrating: false, proxyRoute: null };
+    const ordered = lanesOf(concluded.released.map(({ route }) => [laneOf(rules, route, planned), route, seq]));
+    const { rows, due } = queueRows(rules, planned, new Set(ordered.map(([lane, route]) => laneKey(lane, route))));
     queued.push(...rows);
     freed.push(...due.map((due) => ({ subject, due })));
   }
@@ -176,9 +176,9 @@ function createConclusion(rules: Rules) {
   };
 }
 
-type JudgedColumns = Pick<RowOf<typeof events>, "account" | "source" | "format" | "status" | "previous_status" | "error_code" | "moved">;
+type RoutedColumns = Pick<RowOf<typeof events>, "account" | "source" | "format" | "status" | "previous_status" | "error_code" | "moved">;
 
-export function storedEvent({ account, source, format, status, previous_status, error_code, moved }: JudgedColumns, body: Buffer) {
+export function storedEvent({ account, source, format, status, previous_status, error_code, moved }: RoutedColumns, body: Buffer) {
   return { account, source, format, body, status, previousStatus: previous_status, errorCode: error_code, moved: moved === 1 };
 }
 

@@ -11,7 +11,7 @@ export interface NumberedPlan {
 }
 
 /** What a batch leaves. `plans` are stored with it. */
-export interface Planned<Out> {
+export interface PlannedBatch<Out> {
   readonly outcomes: readonly Out[];
   readonly plans: readonly NumberedPlan[];
 }
@@ -75,7 +75,7 @@ export const openInLane = look(queue, ["lane", "route"], ["event", "state"], { o
 /** In ms; after it, the exchange ends as a dead letter. */
 export const exchangeMs = 60_000;
 
-export interface Judged {
+export interface PlannedEvent {
   readonly seq: number;
   readonly account: string;
   readonly subject: number | null;
@@ -85,7 +85,7 @@ export interface Judged {
   readonly proxyRoute: string | null;
 }
 
-export function laneOf(rules: Pick<Rules, "timing">, route: string, { seq, subject }: Pick<Judged, "seq" | "subject">): number {
+export function laneOf(rules: Pick<Rules, "timing">, route: string, { seq, subject }: Pick<PlannedEvent, "seq" | "subject">): number {
   return subject !== null && rules.timing(route).ordered ? subject : -seq;
 }
 
@@ -104,10 +104,10 @@ export function occupied(lanes: readonly (readonly [lane: number, route: string]
 /** An unordered delivery is alone in its lane. */
 export function lanesToLookAt(
   rules: Pick<Rules, "timing">,
-  judged: readonly Pick<Judged, "seq" | "subject" | "verdicts" | "proxyRoute">[],
+  planned: readonly Pick<PlannedEvent, "seq" | "subject" | "verdicts" | "proxyRoute">[],
 ): (readonly [lane: number, route: string])[] {
   const lanes = new Map<string, readonly [number, string]>();
-  for (const event of judged) {
+  for (const event of planned) {
     if (event.subject === null) continue;
     for (const { route, verdict } of event.verdicts) {
       if (verdict !== "deliver" || route === event.proxyRoute) continue;
@@ -122,7 +122,7 @@ export function lanesToLookAt(
  * `open`: the lanes in which another delivery waits, to which those of these rows are added. A delivery behind another of its message is
  * held (promise 3).
  */
-export function queueRows(rules: Rules, event: Judged, open: Set<string>): { readonly rows: Queued[]; readonly due: DueDelivery[] } {
+export function queueRows(rules: Rules, event: PlannedEvent, open: Set<string>): { readonly rows: Queued[]; readonly due: DueDelivery[] } {
   const rows: Queued[] = [];
   const due: DueDelivery[] = [];
   const { seq, account, receivedAt } = event;

@@ -5,14 +5,14 @@ import { events } from "../schema/tables.ts";
 import { ask, change, find, look, update, type Work } from "../sql/ops.ts";
 import { type AcceptParts, accept } from "./accept.ts";
 import { type Counts, countMoved } from "./counts.ts";
-import type { Planned } from "./plans.ts";
+import type { PlannedBatch } from "./plans.ts";
 
 const kept = look(events, ["seq"], ["account", "source", "received_at", "disposition"], { lock: "update" });
 const words = ["quarantined", "unassigned"] as const;
 const released = change(events, ["disposition", "release"]);
 
 /** Repeats make one event, because its id is the same. The caller writes the counts. */
-export function* release(batch: readonly ReleasedEvent[], parts: AcceptParts, counts: Counts): Work<Planned<AcceptOutcome | null>> {
+export function* release(batch: readonly ReleasedEvent[], parts: AcceptParts, counts: Counts): Work<PlannedBatch<AcceptOutcome | null>> {
   const places = [...new Map(batch.map((event, place) => [event.releaseOf, place] as const).toReversed()).values()];
   const once = places.map((place) => ({ place, event: batch[place] as ReleasedEvent })).filter(({ event }) => unstorable(event) === null);
   once.sort((a, b) => a.event.releaseOf - b.event.releaseOf);
