@@ -1,11 +1,11 @@
 import type { DeliveryStory, EventStory, ExplainPort, Story } from "../control/reading.ts";
-import type { NextStep } from "../model/answers.ts";
+import type { DeliveryView, NextStep } from "../model/answers.ts";
 import type { BreakerView } from "../model/breaker.ts";
 import { isProxyRoute } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ExplainQuery } from "../model/queries.ts";
 import type { StoreReading } from "../store/read/reading.ts";
-import type { DeliveryView, EventDetail } from "../store/views.ts";
+import type { EventDetail } from "../store/views.ts";
 import { newest, runsNamed, seqsNamed } from "./searching.ts";
 
 interface ExplainingParts {

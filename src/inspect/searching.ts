@@ -1,19 +1,10 @@
+import type { MessageView, RunView } from "../model/answers.ts";
 import type { Reading, SearchPort } from "../control/reading.ts";
 import { fewestPhoneDigits, parseMask, phoneMatches, wholePhone } from "../model/mask.ts";
 import type { OfAccounts } from "../model/queries.ts";
 import type { SearchHitView } from "../model/search.ts";
 import type { StoreReading } from "../store/read/reading.ts";
-import type {
-  EventFilter,
-  EventsAbout,
-  MessageFields,
-  MessageFilter,
-  MessageView,
-  Numbered,
-  RunFilter,
-  RunView,
-  SubjectFields,
-} from "../store/views.ts";
+import type { EventFilter, EventsAbout, MessageFields, MessageFilter, Numbered, RunFilter, SubjectFields } from "../store/views.ts";
 import { mergeWalks, type Walked, walkBack } from "./walk-back.ts";
 
 type Reads = Pick<StoreReading, "events" | "deliveries" | "messages" | "runs" | "isAside">;

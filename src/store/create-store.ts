@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { Settlement, Settling } from "../model/delivery.ts";
+import type { SettledOutcome, Settlement, Settling } from "../model/delivery.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { GaugeSample } from "../model/history.ts";
 import type { Covering, HydrationEnd } from "../model/hydration.ts";
@@ -27,7 +27,7 @@ import { createReading, type StoreReading } from "./read/reading.ts";
 import { bound, type Work, type Writes } from "./sql/ops.ts";
 import type { Inspecting } from "./views.ts";
 import { type Arriving, accept } from "./work/accept.ts";
-import { due, loadDeliveries, type SettledOutcome, settle } from "./work/attempts.ts";
+import { due, loadDeliveries, settle } from "./work/attempts.ts";
 import { type Backfilling, backfill, findBackfill } from "./work/backfill.ts";
 import { stepBudget } from "./work/budgets.ts";
 import { type Acknowledged, type Counts, countAcknowledged, createAcknowledgements, createCounting, sampleGauges } from "./work/counts.ts";

@@ -8,10 +8,6 @@ import type { Disposition, KeptVerdict } from "../model/plan.ts";
 import type { DeliveryQuery, EventQuery, GroupQuery, MessageQuery, RunQuery } from "../model/queries.ts";
 import type { View } from "../model/view.ts";
 
-export type { DeliveryCounts, DeliveryGroupView, DeliveryView, EventView, HydrationView, MessageView, RunView } from "../model/answers.ts";
-export type { AuditProgress } from "../model/audit.ts";
-export type { ListenedContent, ListenedEvent, ListenPage, ListenRow } from "../model/listen.ts";
-
 export type SeqBounds = { readonly oldest: number; readonly newest: number } | null;
 
 export interface EventsAbout {

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { QueuedDelivery } from "../../src/model/delivery.ts";
 import type { EventId } from "../../src/model/ids.ts";
 import { backlog } from "../../src/store/read/stats.ts";
 import { state } from "../../src/store/schema/tables.ts";
-import type { QueuedDelivery } from "../../src/store/work/attempts.ts";
 import { notesOf, stopReason } from "../../src/store/work/route-notes.ts";
 import { noteCall, recentCalls } from "../../src/store/work/state-rows.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { QueuedDelivery } from "../../src/model/delivery.ts";
 import type { DueDelivery as Due, ReplayCursor, ReplayFilter, ReplayFound } from "../../src/store/port.ts";
 import { attempts, deliveries, queue, queueState } from "../../src/store/schema/tables.ts";
-import type { QueuedDelivery } from "../../src/store/work/attempts.ts";
 import { findReplay } from "../../src/store/work/replay.ts";
 import { type OneStore, type OpenStore, settlementOf } from "./one-store.ts";
 import { anEvent, type EventParts, rulesFor, start, startOfWalk } from "./store-events.ts";

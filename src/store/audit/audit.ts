@@ -1,11 +1,11 @@
-import type { AuditFilter, AuditReport, Offender } from "../../model/audit.ts";
+import type { AuditFilter, AuditProgress, AuditReport, Offender } from "../../model/audit.ts";
 import { hydrationStates } from "../../model/hydration.ts";
 import { type SeqRange, seqRange } from "../read/pages.ts";
 import { unpackEventId } from "../schema/codes.ts";
 import { counters, deliveries, events, never, queue, queueState } from "../schema/tables.ts";
 import { ask, find, first, look, rows, together, type Work } from "../sql/ops.ts";
 import { as, raw, select, sql, typed } from "../sql/sql.ts";
-import type { AuditOrder, AuditProgress } from "../views.ts";
+import type { AuditOrder } from "../views.ts";
 import { lastCopied, purgedBefore } from "../work/state-rows.ts";
 import { type Audited, alsoSettled, createEventAudit, isInLane, notPlanned, otherLane, strayAttempts } from "./event.ts";
 import { createHistoryAudit } from "./history.ts";

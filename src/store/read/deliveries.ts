@@ -1,3 +1,4 @@
+import type { DeliveryCounts, DeliveryGroupView, DeliveryView } from "../../model/answers.ts";
 import type { DeliveryState } from "../../model/delivery.ts";
 import { deliveryId, parseDeliveryId } from "../../model/ids.ts";
 import { parseMaskedDelivery } from "../../model/mask.ts";
@@ -8,10 +9,7 @@ import { allOf, as, hexOf, pick, raw, routesOf, type Sql, select, sql, typed } f
 import {
   type AttemptView,
   addDeliveries,
-  type DeliveryCounts,
   type DeliveryFilter,
-  type DeliveryGroupView,
-  type DeliveryView,
   type GroupFilter,
   noDeliveries,
   type OfDelivery,

@@ -1,4 +1,4 @@
-import type { EventRequest } from "../../model/answers.ts";
+import type { EventRequest, EventView, HydrationView } from "../../model/answers.ts";
 import { origins } from "../../model/event.ts";
 import { readRequestText } from "../../model/formats/formats.ts";
 import { hydrationStates } from "../../model/hydration.ts";
@@ -10,16 +10,7 @@ import { codeOf, packEventId, unpackEventId, unpackHeaders } from "../schema/cod
 import { events, hydrations, never, plans, queue, queueState, subjects, whereDerived, whereGiven, whereParked } from "../schema/tables.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
 import { allOf, as, hexOf, pick, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
-import {
-  type EventDetail,
-  type EventFields,
-  type EventFilter,
-  type EventsAbout,
-  type EventView,
-  type Held,
-  type HydrationView,
-  releaseView,
-} from "../views.ts";
+import { type EventDetail, type EventFields, type EventFilter, type EventsAbout, type Held, releaseView } from "../views.ts";
 import { callsFor } from "../work/hydration-passes.ts";
 import { briefOf, outcomeOf, polledCount, polledEvents } from "../work/hydrations.ts";
 import { keyOf, keyOfRun } from "../work/subject-rows.ts";

@@ -1,11 +1,12 @@
 import { getCompileCacheDir } from "node:module";
 import { Worker } from "node:worker_threads";
+import type { AuditProgress } from "../../model/audit.ts";
 import { minuteMs } from "../../model/history.ts";
 import { lastHourFrom } from "../../model/last-hour.ts";
 import { StoreUnavailable } from "../port.ts";
 import type { StoreReading } from "../read/reading.ts";
 import { settledState, whereQuarantined } from "../schema/tables.ts";
-import type { AuditProgress, Inspecting, Stats } from "../views.ts";
+import type { Inspecting, Stats } from "../views.ts";
 import type { Db } from "./file.ts";
 import type { PageReads, WholeReads } from "./thread-reads.ts";
 

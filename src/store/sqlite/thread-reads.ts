@@ -1,6 +1,7 @@
 import { closeSync, fsyncSync, openSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import Database from "better-sqlite3";
+import type { AuditProgress } from "../../model/audit.ts";
 import type { QualityQuery, SeriesQuery } from "../../model/history.ts";
 import { audit } from "../audit/audit.ts";
 import { readQuality, readSeries } from "../read/history.ts";
@@ -8,7 +9,7 @@ import { createReading } from "../read/reading.ts";
 import { stats } from "../read/stats.ts";
 import { tables } from "../schema/tables.ts";
 import type { Work } from "../sql/ops.ts";
-import type { AuditOrder, AuditProgress } from "../views.ts";
+import type { AuditOrder } from "../views.ts";
 import { type Db, damageOf, emptyLog, sizeOf } from "./file.ts";
 
 export interface ThreadParts {

@@ -37,8 +37,6 @@ import { briefOf } from "./hydrations.ts";
 import { type Held, lostLeases } from "./leases.ts";
 import { noteOfRoute } from "./route-notes.ts";
 
-export type { QueuedDelivery } from "../../model/delivery.ts";
-
 const q = as(queue, "q");
 const dueKeys = select({ lane: q.lane, event: q.event, at: q.next_at });
 
@@ -159,8 +157,6 @@ interface SettleParts {
   readonly counts: () => Counts;
   readonly held: Held;
 }
-
-export type { SettledOutcome, Settling } from "../../model/delivery.ts";
 
 const own = look(queue, ["lane", "route", "event"], ["event"], { lock: "update" });
 const nextInLane = look(queue, ["lane", "route"], ["event", "state"], { order: "event", lock: "update" });

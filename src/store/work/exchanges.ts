@@ -1,8 +1,8 @@
-import type { Settlement } from "../../model/delivery.ts";
+import type { SettledOutcome, Settlement } from "../../model/delivery.ts";
 import { minuteMs } from "../../model/history.ts";
 import { deliveries, never, queue, queueState, settledState } from "../schema/tables.ts";
 import { ask, find, insert, look, query, removal, remove, rows, together, type Work } from "../sql/ops.ts";
-import { type SettledOutcome, settle } from "./attempts.ts";
+import { settle } from "./attempts.ts";
 import type { Counts } from "./counts.ts";
 import type { Process } from "./leases.ts";
 import { overdue, routesIn, sortedLanes } from "./plans.ts";

@@ -7,7 +7,6 @@ import { create, hold, isHeld, list, put, readNow, value, values } from "./state
  * On PostgreSQL a lease is a row with its holder and an epoch, good while the holder's heartbeat is fresh by the database's clock. A
  * takeover locks the lease and then the heartbeat, so that a heartbeat is either seen by it, or sees it.
  */
-export type { Lease } from "../../model/route-lease.ts";
 
 /** Null: the only process, which needs none. */
 export type Held = ReadonlyMap<string, Lease> | null;

@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
+import type { Lease } from "../../../src/model/route-lease.ts";
 import { createHorizon } from "../../../src/store/postgres/reader.ts";
 import { counters, deliveries, events, queue, subjects } from "../../../src/store/schema/tables.ts";
 import { rows } from "../../../src/store/sql/ops.ts";
 import { sql } from "../../../src/store/sql/sql.ts";
-import { beat, type Held, handBack, type Lease, lostLeases, takeLease } from "../../../src/store/work/leases.ts";
+import { beat, type Held, handBack, lostLeases, takeLease } from "../../../src/store/work/leases.ts";
 import { createShared, type OneStore, settlementOf } from "../../contract/one-store.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { closeGate, passGate } from "../../harness/postgres-gate.ts";
