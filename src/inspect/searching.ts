@@ -1,5 +1,5 @@
-import type { MessageView, RunView } from "../model/answers.ts";
 import type { Reading, SearchPort } from "../control/reading.ts";
+import type { MessageView, RunView } from "../model/answers.ts";
 import { fewestPhoneDigits, parseMask, phoneMatches, wholePhone } from "../model/mask.ts";
 import type { OfAccounts } from "../model/queries.ts";
 import type { SearchHitView } from "../model/search.ts";
