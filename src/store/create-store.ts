@@ -32,7 +32,17 @@ import { type Backfilling, backfill, findBackfill } from "./work/backfill.ts";
 import { stepBudget } from "./work/budgets.ts";
 import { type Acknowledged, type Counts, countAcknowledged, createAcknowledgements, createCounting, sampleGauges } from "./work/counts.ts";
 import { endLeftExchanges, settleExchanges } from "./work/exchanges.ts";
-import * as passes from "./work/hydration-passes.ts";
+import {
+  beginPass,
+  callsSince,
+  covered,
+  endPass,
+  noteReads,
+  settleCovered,
+  trackedMessages,
+  waitingAccounts,
+  waitingSince,
+} from "./work/hydration-passes.ts";
 import { createLeaseStore, type Held, holdLease, leaveProcess, type Process } from "./work/leases.ts";
 import { expireParked, releaseParked } from "./work/parking.ts";
 import { createPlanNumbers, type PlannedBatch } from "./work/plans.ts";
@@ -44,7 +54,29 @@ import { findReplay, type ReplayingFound, type Retrying, replay, retry } from ".
 import { createRetention } from "./work/retention.ts";
 import { endPause, notesOf, resume } from "./work/route-notes.ts";
 import { type Beginning, beginSends, type Ending, findSend, forgetSends, settleSends } from "./work/sends.ts";
-import * as small from "./work/state-rows.ts";
+import {
+  addServiceCalls,
+  alarms,
+  claimOnce,
+  findCursor,
+  isClaimed,
+  keepAlarm,
+  lastPasses,
+  listCursors,
+  moveCursor,
+  type Naming,
+  nameRequests,
+  noteCall,
+  noteHandshake,
+  noteObservations,
+  notePass,
+  noteSource,
+  observationsAfter,
+  probe,
+  type RecentCall,
+  recentCalls,
+  serviceCalls,
+} from "./work/state-rows.ts";
 import { messageState } from "./work/subject-rows.ts";
 
 export interface Database {
@@ -117,7 +149,7 @@ export function createCommands({ rules, writer, held }: CommandParts) {
     backfill: counted<Backfilling, Replayed>((batch, counts) => backfill(batch, planning, counts)),
     /** A heartbeat that waited behind other commands would end the leases. */
     lease: each((make: () => Work<unknown>) => make()),
-    nameRequest: uncounted<small.Naming, EventId>(small.nameRequests),
+    nameRequest: uncounted<Naming, EventId>(nameRequests),
     resume: each(resume),
     endPause: each(endPause),
     register: uncounted<Registering, readonly Registered[]>((batch) => register(batch, parking)),
@@ -136,7 +168,7 @@ export function createCommands({ rules, writer, held }: CommandParts) {
     holdLease: (name: string, forMs: number) => holdLease(name, forMs, process),
     leave: () => leaveProcess(process),
     isAlone: process.isAlone,
-    settleCovered: (pass: Covering, end: HydrationEnd, now: number, limit: number) => passes.settleCovered(pass, end, now, limit, parking),
+    settleCovered: (pass: Covering, end: HydrationEnd, now: number, limit: number) => settleCovered(pass, end, now, limit, parking),
   };
 }
 
@@ -183,39 +215,39 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
     load: loadDeliveries,
     notesOf,
     countPolls,
-    serviceCalls: small.serviceCalls,
-    waitingAccounts: passes.waitingAccounts,
-    waitingSince: passes.waitingSince,
-    covered: passes.covered,
-    trackedMessages: passes.trackedMessages,
-    callsSince: passes.callsSince,
+    serviceCalls,
+    waitingAccounts,
+    waitingSince,
+    covered,
+    trackedMessages,
+    callsSince,
     findSend: commands.findSend,
     messageState,
-    findCursor: small.findCursor,
-    listCursors: small.listCursors,
-    isClaimed: small.isClaimed,
-    alarms: small.alarms,
-    lastPasses: small.lastPasses,
+    findCursor,
+    listCursors,
+    isClaimed,
+    alarms,
+    lastPasses,
   };
   const writes = {
     releaseParked: commands.releaseParked,
     expireParked: commands.expireParked,
     claimPolls,
     settlePolls,
-    addServiceCalls: small.addServiceCalls,
-    beginPass: passes.beginPass,
-    noteReads: passes.noteReads,
+    addServiceCalls,
+    beginPass,
+    noteReads,
     settleCovered: commands.settleCovered,
-    endPass: passes.endPass,
+    endPass,
     forgetSends: commands.forgetSends,
-    moveCursor: small.moveCursor,
-    claimOnce: small.claimOnce,
-    keepAlarm: small.keepAlarm,
-    notePass: small.notePass,
-    noteHandshake: small.noteHandshake,
-    noteSource: small.noteSource,
+    moveCursor,
+    claimOnce,
+    keepAlarm,
+    notePass,
+    noteHandshake,
+    noteSource,
     stepBudget,
-    probe: small.probe,
+    probe,
     sampleGauges: commands.sampleGauges,
     /** Call it before the database is closed. */
     leave: commands.leave,
@@ -244,9 +276,8 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
     backfill: (events: readonly number[], filter: BackfillFilter, at: number) => run(commands.backfill, { events, filter, at }),
     settle: (settling: Settling) => run(commands.settle, settling),
     // Processes that share a database share the caps, too.
-    recentCalls: (account: string, from: number) =>
-      isAlone ? (database.read(small.recentCalls(account, from)) as readonly small.RecentCall[]) : [],
-    noteCall: async (account: string, call: small.RecentCall) => (isAlone ? write(() => small.noteCall(account, call)) : undefined),
+    recentCalls: (account: string, from: number) => (isAlone ? (database.read(recentCalls(account, from)) as readonly RecentCall[]) : []),
+    noteCall: async (account: string, call: RecentCall) => (isAlone ? write(() => noteCall(account, call)) : undefined),
     leases: createLeaseStore(<T>(make: () => Work<T>) => run(commands.lease, make) as Promise<T>),
     beginSend: (key: SendKey, claim: SendClaim) => run(commands.beginSend, { key, claim }),
     settleSend: (key: SendKey, ended: SendEnd) => run(commands.settleSend, { key, ended }),
@@ -260,9 +291,9 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
     },
     // A process that is alone keeps its observations in memory.
     noteObservations: async (observations: readonly AccountObservation[]) =>
-      isAlone ? undefined : write(() => small.noteObservations(observations)),
+      isAlone ? undefined : write(() => noteObservations(observations)),
     observations: (place: string | null, from: number): MaybePromise<ObservationsRead> =>
-      isAlone ? { observations: [], place: null } : database.read(small.observationsAfter(place, from)),
+      isAlone ? { observations: [], place: null } : database.read(observationsAfter(place, from)),
     /** A process that is alone holds all leader leases. */
     holdLease: (name: string, forMs: number): MaybePromise<boolean> => isAlone || write(() => commands.holdLease(name, forMs)),
     purge: createRetention(write, giveBack),

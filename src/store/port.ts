@@ -87,24 +87,25 @@ export interface Purged {
   readonly done: boolean;
 }
 
-export interface ReplayFilter extends Limited {
+/** Unix ms, from (included) and to (not included): of acceptance, or of the receipt of a quarantined body. */
+interface Span extends Limited {
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+}
+
+export interface ReplayFilter extends Span {
   readonly route?: string | undefined;
   /** `waiting` stands alone. */
   readonly states: readonly Exclude<DeliveryState, "held">[];
   /** Of the last failed attempt; null: none failed. */
   readonly cause?: string | null | undefined;
   readonly errorCode?: string | undefined;
-  /** Unix ms of acceptance, from (included) and to (not included). */
-  readonly from?: number | undefined;
-  readonly to?: number | undefined;
 }
 
-export interface BackfillFilter extends Limited {
+export interface BackfillFilter extends Span {
   readonly disposition: Extract<Disposition, "filtered" | "ignored">;
   readonly route?: string | undefined;
   readonly errorCode?: string | undefined;
-  readonly from?: number | undefined;
-  readonly to?: number | undefined;
 }
 
 /** It began at `since` (unix ms): what settled later is skipped. */
@@ -130,12 +131,9 @@ export interface Retried {
   readonly due: DueDelivery | null;
 }
 
-export interface QuarantineFilter extends Limited {
+export interface QuarantineFilter extends Span {
   readonly disposition?: "quarantined" | "unassigned" | undefined;
   readonly source?: string | undefined;
-  /** Unix ms of receipt, from (included) and to (not included). */
-  readonly from?: number | undefined;
-  readonly to?: number | undefined;
 }
 
 export interface QuarantinedEvent extends Omit<QuarantinedBody, "secret" | "error" | "id"> {

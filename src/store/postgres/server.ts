@@ -157,13 +157,10 @@ const forgottenAfterMs = 3_600_000;
 
 const prefix = "process/";
 
-export function* notePresence(presence: Presence, now: number): Work<void> {
-  yield* put(`${prefix}${presence.id}`, { ...presence, at: now }, now + forgottenAfterMs);
-}
+export const notePresence = (presence: Presence, now: number) =>
+  put(`${prefix}${presence.id}`, { ...presence, at: now }, now + forgottenAfterMs);
 
-export function* endPresence({ id }: Presence): Work<void> {
-  yield* put(`${prefix}${id}`, null);
-}
+export const endPresence = ({ id }: Presence) => put(`${prefix}${id}`, null);
 
 export function* readPresences(): Work<Presence[]> {
   const now = yield* readNow();

@@ -5,7 +5,7 @@ import { parseMaskedDelivery } from "../../model/mask.ts";
 import { unpackEventId, wordOfSettled } from "../schema/codes.ts";
 import { attempts, deliveries, events, queue, queueState, settledState } from "../schema/tables.ts";
 import { find, look, query, rows, together, type Work } from "../sql/ops.ts";
-import { allOf, as, hexOf, pick, raw, routesOf, type Sql, select, sql, typed } from "../sql/sql.ts";
+import { allOf, as, hexOf, indexedBy, pick, raw, routesOf, type Sql, select, sql, typed } from "../sql/sql.ts";
 import {
   type AttemptView,
   addDeliveries,
@@ -38,8 +38,8 @@ const settled = select({
 });
 
 const withEvent = (event: Sql): Sql => sql`${raw("CROSS JOIN", "JOIN")} events e ON e.seq = ${event}`;
-const byDue = raw("INDEXED BY queue_due", "");
-const byDead = raw("INDEXED BY deliveries_dead", "");
+const byDue = indexedBy("queue_due");
+const byDead = indexedBy("deliveries_dead");
 /** `OFFSET 0` keeps PostgreSQL from joining the whole queue. */
 const openOfEvent = raw(
   "events e CROSS JOIN queue q ON q.lane IN (e.subject, -e.seq) AND q.event = e.seq",

@@ -9,7 +9,7 @@ import { dispositions } from "../../model/states.ts";
 import { codeOf, packEventId, unpackEventId, unpackHeaders } from "../schema/codes.ts";
 import { events, hydrations, never, plans, queue, queueState, subjects, whereDerived, whereGiven, whereParked } from "../schema/tables.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
-import { allOf, as, hexOf, pick, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
+import { allOf, as, hexOf, indexedBy, pick, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
 import { type EventDetail, type EventFields, type EventFilter, type EventsAbout, type Held, releaseView } from "../views.ts";
 import { callsFor } from "../work/hydration-passes.ts";
 import { briefOf, outcomeOf, polledCount, polledEvents } from "../work/hydrations.ts";
@@ -22,7 +22,7 @@ const p = as(plans, "p");
 
 /** PostgreSQL would read all parked rows in the index of due ones. */
 const isParked = raw(`q.${whereParked}`, `q.state + 0 = ${queueState.parked}`);
-const parkedUntil = sql`(SELECT min(q.next_at) FROM queue q ${raw("INDEXED BY queue_parked", "")}
+const parkedUntil = sql`(SELECT min(q.next_at) FROM queue q ${indexedBy("queue_parked")}
   WHERE q.lane = coalesce(e.subject, -e.seq) AND q.event = e.seq AND ${isParked})`;
 const shown = {
   ...pick(
@@ -93,9 +93,9 @@ export function* listEvents(filter: EventFilter): Work<EventView[]> {
   const any = about === undefined || isIndexed ? null : anyOf(about, subjects);
   const isListed = disposition === "quarantined" && filter.request === undefined && lists.length === 0;
   const index = isListed
-    ? raw("INDEXED BY events_quarantined_list", "")
+    ? indexedBy("events_quarantined_list")
     : filter.request !== undefined && lists.length === 0
-      ? raw("INDEXED BY events_request", "")
+      ? indexedBy("events_request")
       : undefined;
   const read = (end: number, most: number) =>
     rows(

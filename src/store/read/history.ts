@@ -95,12 +95,6 @@ export function* readLastHour(now: number): Work<LastHour> {
   return sums.result();
 }
 
-function* readWholeQuality(from: number, to: number): Work<QualityView> {
-  const sums = createQualitySums(from);
-  yield* readCells({ series: qualitySeries, from, to }, sums.count);
-  return sums.result();
-}
-
 const eventsAtOnce = 5_000;
 const fewMessages = 2_000;
 const messagesAtOnce = 500;
@@ -118,8 +112,11 @@ const moved = select({
 
 export function* readQuality(query: QualityQuery): Work<QualityView> {
   const { from, to, route, reference } = query;
-  if (route === undefined && reference === undefined) return yield* readWholeQuality(from, to);
   const sums = createQualitySums(from);
+  if (route === undefined && reference === undefined) {
+    yield* readCells({ series: qualitySeries, from, to }, sums.count);
+    return sums.result();
+  }
   const few = reference === undefined ? null : yield* fewOfReference(reference);
   const { share, slices } = few === null ? yield* slicesOfRange(query) : { share: 1, slices: slicesOfMessages(few) };
   const delivers = createDelivers(route);

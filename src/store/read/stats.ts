@@ -3,7 +3,7 @@ import { type Disposition, deliveryStates, dispositions } from "../../model/stat
 import { codeOf, wordOfSettled } from "../schema/codes.ts";
 import { attempts, counters, deliveries, events, never, queue, queueState, settledState, whereQuarantined } from "../schema/tables.ts";
 import { first, query, rows, together, type Work } from "../sql/ops.ts";
-import { as, raw, select, sql, typed } from "../sql/sql.ts";
+import { as, indexedBy, raw, select, sql, typed } from "../sql/sql.ts";
 import type { QuarantineCount, RouteBacklog, Stats, StoredSecretUse } from "../views.ts";
 import { type Stop, stopKey } from "../work/route-notes.ts";
 import { list } from "../work/state.ts";
@@ -36,7 +36,7 @@ const open = select({ route: q.route, n: count, oldest: typed<number>(sql`min(q.
 const dead = select({ route: d.route, n: count, first: typed<number>(sql`min(d.event)`) });
 
 const openIn = (state: number) =>
-  rows(open`FROM queue q ${raw("INDEXED BY queue_due", "")} WHERE q.state = ${raw(String(state))} GROUP BY q.route ORDER BY q.route`);
+  rows(open`FROM queue q ${indexedBy("queue_due")} WHERE q.state = ${raw(String(state))} GROUP BY q.route ORDER BY q.route`);
 
 export function* backlog(): Work<readonly RouteBacklog[]> {
   const routes = new Map<string, RouteBacklog>();
@@ -51,7 +51,7 @@ export function* backlog(): Work<readonly RouteBacklog[]> {
   for (const { route, n } of yield* openIn(queueState.exchange)) of(route).waiting += n;
   for (const { route, n } of yield* openIn(queueState.held)) of(route).held = n;
   const buried = yield* rows(
-    dead`FROM deliveries d ${raw("INDEXED BY deliveries_dead", "")} WHERE d.state = ${raw(String(settledState.dead))}
+    dead`FROM deliveries d ${indexedBy("deliveries_dead")} WHERE d.state = ${raw(String(settledState.dead))}
       GROUP BY d.route ORDER BY d.route`,
   );
   for (const { route, n, first: event } of buried) {
@@ -67,7 +67,7 @@ const e = as(events, "e");
 export function* quarantineCount(): Work<QuarantineCount> {
   const counted = yield* rows(
     select({ disposition: e.disposition, events: count, oldestAt: typed<number | null>(sql`min(${e.received_at})`) })`FROM events e
-      ${raw("INDEXED BY events_quarantined", "")} WHERE e.${raw(whereQuarantined)} GROUP BY e.disposition`,
+      ${indexedBy("events_quarantined")} WHERE e.${raw(whereQuarantined)} GROUP BY e.disposition`,
   );
   const of = (word: Disposition) => {
     const { events, oldestAt } = counted.find(({ disposition }) => disposition === codeOf.disposition[word]) ?? noEvents;

@@ -38,6 +38,9 @@ const isSql = (part: Part): part is Sql => typeof part === "object" && part !== 
 /** It is not escaped. */
 export const raw = (sqlite: string, postgres = sqlite): Sql => ({ texts: ["", ""], values: [{ raw: { sqlite, postgres } }] });
 
+/** SQLite must use this index, or fails. PostgreSQL chooses by itself. */
+export const indexedBy = (index: string): Sql => raw(`INDEXED BY ${index}`, "");
+
 /** Those that are undefined are left out. */
 export function allOf(...conditions: readonly (Sql | undefined)[]): Sql {
   const given = conditions.filter((condition) => condition !== undefined);

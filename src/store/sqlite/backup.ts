@@ -50,11 +50,7 @@ const reserveBytes = 64 * 1024 * 1024;
  * A relay may write the store meanwhile. Throws `StoreRefused` when it cannot copy, and `StoreUnavailable` when reading fails; then no
  * file has the name.
  */
-export function backUp(order: BackupOrder): Promise<BackupReport> {
-  return refusing(() => copyToFile(order));
-}
-
-async function copyToFile({ path, file, replace, progress, signal, now }: BackupOrder): Promise<BackupReport> {
+export const backUp = refusing(async ({ path, file, replace, progress, signal, now }): Promise<BackupReport> => {
   const startedAt = performance.now();
   const target = resolve(file);
   await checkTarget(target, path, replace);
@@ -68,17 +64,13 @@ async function copyToFile({ path, file, replace, progress, signal, now }: Backup
     await giveName(partial, target, replace);
     return { file, bytes, at, audit, tookMs: Math.round(performance.now() - startedAt) };
   });
-}
+});
 
 /**
  * The existing store is kept under a dated name. Throws `StoreRefused` when it cannot, and while a relay has the store; then nothing has
  * changed.
  */
-export function restore(order: BackupOrder): Promise<RestoreReport> {
-  return refusing(() => copyToStore(order));
-}
-
-async function copyToStore({ path, file, replace, progress, signal, now }: BackupOrder): Promise<RestoreReport> {
+export const restore = refusing(async ({ path, file, replace, progress, signal, now }): Promise<RestoreReport> => {
   const startedAt = performance.now();
   const backup = status(file);
   if (backup === undefined) throw new StoreRefused(`there is no backup at ${file}`);
@@ -118,15 +110,17 @@ async function copyToStore({ path, file, replace, progress, signal, now }: Backu
   } finally {
     lock.release();
   }
-}
+});
 
-async function refusing<T>(run: () => Promise<T>): Promise<T> {
-  try {
-    return await run();
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    throw typeof code === "string" && /^E[A-Z]+$/.test(code) ? new StoreRefused(message, { cause: error }) : error;
-  }
+function refusing<Report>(run: (order: BackupOrder) => Promise<Report>) {
+  return async (order: BackupOrder): Promise<Report> => {
+    try {
+      return await run(order);
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      throw typeof code === "string" && /^E[A-Z]+$/.test(code) ? new StoreRefused(message, { cause: error }) : error;
+    }
+  };
 }
 
 async function checkTarget(target: string, path: string, replace: boolean): Promise<void> {

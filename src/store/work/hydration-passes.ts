@@ -15,7 +15,7 @@ import type { DueDelivery } from "../port.ts";
 import { unpackEventId } from "../schema/codes.ts";
 import { events, hydrations, polls, subjects, whereHydrating, whereReadable, whereUnreadable } from "../schema/tables.ts";
 import { change, first, query, rows, together, update, type Work } from "../sql/ops.ts";
-import { as, hexOf, raw, select, sql, typed } from "../sql/sql.ts";
+import { as, hexOf, indexedBy, raw, select, sql, typed } from "../sql/sql.ts";
 import { packOutcome, polledCount, polledEvents } from "./hydrations.ts";
 import { conclude, type ParkingParts } from "./parking.ts";
 import { addTo, create, list, put, timeName, value } from "./state.ts";
@@ -54,7 +54,7 @@ const e = as(events, "e");
 const s = as(subjects, "s");
 const p = as(polls, "p");
 const isWaiting = raw(`h.${whereHydrating}`);
-const byAccount = raw("INDEXED BY hydrations_waiting", "");
+const byAccount = indexedBy("hydrations_waiting");
 const waitingOf = ({ account, through }: Pick<Covering, "account" | "through">) =>
   sql`FROM hydrations h ${byAccount} WHERE h.account = ${account} AND ${isWaiting} AND h.event <= ${through}`;
 const passKey = (account: string): string => `hydrating/${account}`;
@@ -175,7 +175,7 @@ export function* callsSince(account: string, since: number): Work<number> {
 export function* trackedMessages(account: string, { withId, before, from, limit }: TrackedQuery): Work<readonly TrackedMessage[]> {
   const index = withId ? "readable" : "unreadable";
   const found = yield* rows(
-    tracked`FROM subjects s ${raw(`INDEXED BY subjects_${index}`, "")} LEFT JOIN polls p ON p.message = s.seq
+    tracked`FROM subjects s ${indexedBy(`subjects_${index}`)} LEFT JOIN polls p ON p.message = s.seq
       WHERE s.account = ${account} AND ${raw(withId ? whereReadable : whereUnreadable)} AND s.registered_at >= ${from}
         AND (s.registered_at, s.seq) < (${before.registeredAt}, ${Number(before.message ?? Number.MAX_SAFE_INTEGER)})
       ORDER BY s.registered_at DESC, s.seq DESC LIMIT ${limit}`,

@@ -2,7 +2,7 @@ import type { ReceivedEvent } from "../../model/event.ts";
 import { type CandidateRun, type HydrationBrief, type HydrationStart, hydrationStates } from "../../model/hydration.ts";
 import { hydrations, type RowOf, subjects, whereOpenRun } from "../schema/tables.ts";
 import { first, insert, rows, type Work } from "../sql/ops.ts";
-import { as, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
+import { as, indexedBy, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
 
 type HydrationRow = RowOf<typeof hydrations>;
 
@@ -53,7 +53,7 @@ export function* beginHydrations(begun: readonly Beginning[]): Work<void> {
 function* candidatesOf(account: string, known: Map<string, Candidates>): Work<Candidates> {
   const before = known.get(account);
   if (before !== undefined) return before;
-  const open = sql`FROM subjects s ${raw("INDEXED BY subjects_open_runs", "")} WHERE s.account = ${account} AND ${raw(whereOpenRun)}`;
+  const open = sql`FROM subjects s ${indexedBy("subjects_open_runs")} WHERE s.account = ${account} AND ${raw(whereOpenRun)}`;
   const latest = yield* rows(run`${open} ORDER BY s.seq DESC LIMIT ${mostCandidates}`);
   const all = yield* first(count`FROM (SELECT 1 AS one ${open} LIMIT ${mostOpenRuns}) o`);
   const found = { candidates: latest, unknown: all?.n ?? 0 };
@@ -83,7 +83,7 @@ interface PolledRange {
 }
 
 export const polledEvents = ({ account, after, last }: PolledRange): Sql =>
-  sql`FROM events e ${raw("INDEXED BY events_polled", "")}
+  sql`FROM events e ${indexedBy("events_polled")}
     WHERE e.account = ${account} AND e.origin <> 0 AND e.seq > ${after} AND e.seq <= ${last}`;
 
 export const polledCount = (range: PolledRange) => count`${polledEvents(range)}`;

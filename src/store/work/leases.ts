@@ -104,9 +104,7 @@ export function* handBack(route: string, lease: Lease): Work<void> {
   if (isSame(stored, lease)) yield* put(leaseKey(route), { ...lease, holder: nobody });
 }
 
-function* leave(worker: string): Work<void> {
-  yield* put(heartbeatKey(worker), null);
-}
+const leave = (worker: string) => put(heartbeatKey(worker), null);
 
 export interface Process {
   readonly id: string;
@@ -117,9 +115,7 @@ const callerKey = (id: string): string => `caller/${id}`;
 const leaderKey = (name: string): string => `leader/${name}`;
 
 /** A stalled process can find that another does the same work: no guarantee rests on a leader lease. */
-export function* holdLease(name: string, forMs: number, { id }: Process): Work<boolean> {
-  return yield* hold(leaderKey(name), id, forMs);
-}
+export const holdLease = (name: string, forMs: number, { id }: Process) => hold(leaderKey(name), id, forMs);
 
 export function* noteCalling(forMs: number, { id, isAlone }: Process): Work<void> {
   if (!isAlone) yield* hold(callerKey(id), id, forMs);

@@ -6,7 +6,7 @@ import type { DueDelivery, Rules } from "../port.ts";
 import { codeOf } from "../schema/codes.ts";
 import { events, plans, queue, queueState, type RowOf, state, whereParked } from "../schema/tables.ts";
 import { ask, change, find, insert, insertMissing, look, query, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
-import { as, raw, select } from "../sql/sql.ts";
+import { as, indexedBy, raw, select } from "../sql/sql.ts";
 import { type Counts, countMoved } from "./counts.ts";
 import {
   distinctPlans,
@@ -208,7 +208,7 @@ const q = as(queue, "q");
 const s = as(state, "s");
 const firstParked = look(queue, ["lane"], ["event"], { order: "event", where: whereParked });
 const isParked = raw(`q.state = ${queueState.parked}`);
-const byLane = raw("INDEXED BY queue_parked", "");
+const byLane = indexedBy("queue_parked");
 
 const parkedIn = (lane: number, limit: number) =>
   query(select({ event: q.event })`FROM queue q ${byLane} WHERE q.lane = ${lane} AND ${isParked} ORDER BY q.event LIMIT ${limit}`);

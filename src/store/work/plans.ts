@@ -3,7 +3,7 @@ import { type DeliveryPlan, type KeptVerdict, keptVerdicts, type RouteVerdict } 
 import type { DueDelivery, Rules } from "../port.ts";
 import { never, plans, queue, queueState, type RowOf } from "../schema/tables.ts";
 import { ask, compareTexts, find, look, type Work } from "../sql/ops.ts";
-import { as, raw, routesOf, select, sql } from "../sql/sql.ts";
+import { as, indexedBy, raw, routesOf, select, sql } from "../sql/sql.ts";
 
 export interface NumberedPlan {
   readonly id: number;
@@ -166,7 +166,7 @@ export function queueRows(rules: Rules, event: PlannedEvent, open: Set<string>):
 }
 
 const q = as(queue, "q");
-const byTime = raw("INDEXED BY queue_due", "");
+const byTime = indexedBy("queue_due");
 const place = select({ lane: q.lane, route: q.route, event: q.event, at: q.next_at });
 
 /** The state stands in the text for the sake of partial indexes. */

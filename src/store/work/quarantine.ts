@@ -4,7 +4,7 @@ import type { QuarantinedEvent, QuarantinedFound, QuarantineFilter, ReplayCursor
 import { codeOf, packEventId, packHeaders, unpackHeaders } from "../schema/codes.ts";
 import { events, ids, type RowOf, whereQuarantined } from "../schema/tables.ts";
 import { ask, change, find, first, insert, look, numbers, rows, together, update, type Work } from "../sql/ops.ts";
-import { as, pick, raw, select, sql } from "../sql/sql.ts";
+import { as, indexedBy, pick, raw, select, sql } from "../sql/sql.ts";
 import { type Counts, countSecret } from "./counts.ts";
 
 type EventRow = RowOf<typeof events>;
@@ -110,7 +110,7 @@ export function* findQuarantined(
 ): Work<QuarantinedFound> {
   const [receivedAt, seq] = lane < from ? [from, 0] : [lane, event];
   const found = yield* rows(
-    body`FROM events e ${raw("INDEXED BY events_quarantined", "")}
+    body`FROM events e ${indexedBy("events_quarantined")}
       WHERE ${ofDisposition(disposition)} AND (e.received_at, e.seq) > (${receivedAt}, ${seq}) AND e.received_at <= ${Math.min(since, to - 1)}
       ORDER BY e.received_at, e.seq LIMIT ${limit}`,
   );

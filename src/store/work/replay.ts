@@ -3,7 +3,7 @@ import type { DueDelivery, ReplayCursor, Replayed, ReplayFilter, ReplayFound, Re
 import { wordOfSettled } from "../schema/codes.ts";
 import { attempts, deliveries, events, never, queue, queueState, type RowOf, settledState } from "../schema/tables.ts";
 import { ask, change, find, insert, look, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
-import { as, pick, raw, select } from "../sql/sql.ts";
+import { as, indexedBy, pick, raw, select } from "../sql/sql.ts";
 import { laneKey, occupied, openInLane, type Queued, sortedLanes } from "./plans.ts";
 import { lockSubjects } from "./subject-rows.ts";
 
@@ -200,7 +200,7 @@ function walkQueue({ lane, route, event }: ReplayCursor, limit: number): Work<re
 function walkSettled({ states }: ReplayFilter, { route, event }: ReplayCursor, limit: number): Work<readonly Walked[]> {
   if (states.every((state) => state === "dead"))
     return rows(
-      settledRows`FROM deliveries d ${raw("INDEXED BY deliveries_dead", "")}
+      settledRows`FROM deliveries d ${indexedBy("deliveries_dead")}
         WHERE d.state = ${raw(String(settledState.dead))} AND (d.route, d.event) > (${route}, ${event})
         ORDER BY d.route, d.event LIMIT ${limit}`,
     );

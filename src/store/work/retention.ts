@@ -17,7 +17,7 @@ import {
   together,
   type Work,
 } from "../sql/ops.ts";
-import { as, raw, select, sql, typed } from "../sql/sql.ts";
+import { as, indexedBy, raw, select, sql, typed } from "../sql/sql.ts";
 import { purgeHours, rollUp } from "./counts.ts";
 import { idRow, keptMs } from "./quarantine.ts";
 import { databaseNow } from "./state.ts";
@@ -123,7 +123,7 @@ function* purgeIgnored({ now, keep, limit }: Asked): Work<Step> {
   const greatest = (yield* greatestOf(events))?.seq ?? 0;
   const { ignored } = codeOf.disposition;
   const found = yield* rows(
-    select({ seq: e.seq })`FROM events e ${raw("INDEXED BY events_ignored", "")}
+    select({ seq: e.seq })`FROM events e ${indexedBy("events_ignored")}
       WHERE e.disposition = ${raw(String(ignored))} AND e.received_at < ${before} AND e.seq < ${greatest}
       ORDER BY e.received_at LIMIT ${limit}`,
   );

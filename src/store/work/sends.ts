@@ -2,7 +2,7 @@ import { beginKey, endKey, keyStates, type SendClaim, type SendEnd, type SendKey
 import type { DueDelivery } from "../port.ts";
 import { type RowOf, sends } from "../schema/tables.ts";
 import { ask, change, compareTexts, find, insert, look, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
-import { as, raw, select } from "../sql/sql.ts";
+import { as, indexedBy, raw, select } from "../sql/sql.ts";
 import { goneOf, noteCalling, type Process } from "./leases.ts";
 import type { ParkingParts } from "./parking.ts";
 import { registerSent } from "./register.ts";
@@ -100,7 +100,7 @@ const old = select({ account: s.account, kind: s.kind, key: s.key, state: s.stat
 /** Returns how many. */
 export function* forgetSends(before: number, limit: number, process: Process): Work<number> {
   const found = yield* rows(
-    old`FROM sends s ${raw("INDEXED BY sends_old", "")}
+    old`FROM sends s ${indexedBy("sends_old")}
       WHERE s.kind = ${raw(String(sendKinds.indexOf("message")))} AND s.started_at < ${before} ORDER BY s.started_at LIMIT ${limit}`,
   );
   const gone = yield* goneCallers(found, process);
@@ -145,11 +145,9 @@ function viewOf({ state, caller, attempts, fingerprint, about, started_at, answe
   };
 }
 
-function* goneCallers(sent: readonly Pick<SendRow, "state" | "caller">[], process: Process): Work<ReadonlySet<string>> {
-  return yield* goneOf(
-    sent.flatMap(({ state, caller }) => (state === calling ? [caller] : [])),
-    process,
-  );
+function goneCallers(sent: readonly Pick<SendRow, "state" | "caller">[], process: Process): Work<ReadonlySet<string>> {
+  const callers = sent.flatMap(({ state, caller }) => (state === calling ? [caller] : []));
+  return goneOf(callers, process);
 }
 
 const none: ReadonlySet<string> = new Set();

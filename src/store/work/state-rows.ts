@@ -17,9 +17,7 @@ export function* alarms(): Work<readonly StoredAlarm[]> {
 }
 
 /** Null: its end was reported. */
-export function* keepAlarm(name: AlarmName, alarm: StoredAlarm | null): Work<void> {
-  yield* put(`${alarmPrefix}${alarmKey(name)}`, alarm);
-}
+export const keepAlarm = (name: AlarmName, alarm: StoredAlarm | null) => put(`${alarmPrefix}${alarmKey(name)}`, alarm);
 
 const claimKey = (key: string): string => `claim/${key}`;
 
@@ -68,15 +66,11 @@ export function* handshakes(): Work<ReadonlyMap<string, number>> {
   return new Map((yield* list<number>(handshakePrefix)).map(({ name, value }) => [name, value]));
 }
 
-export function* noteHandshake(fingerprint: string, at: number): Work<void> {
-  yield* put(`${handshakePrefix}${fingerprint}`, at);
-}
+export const noteHandshake = (fingerprint: string, at: number) => put(`${handshakePrefix}${fingerprint}`, at);
 
 const passPrefix = "reconciled/";
 
-export function* notePass(pass: LastPass): Work<void> {
-  yield* put(`${passPrefix}${pass.account}`, pass);
-}
+export const notePass = (pass: LastPass) => put(`${passPrefix}${pass.account}`, pass);
 
 export function* lastPasses(): Work<readonly LastPass[]> {
   return (yield* list<LastPass>(passPrefix)).map(({ value }) => value);
@@ -85,9 +79,7 @@ export function* lastPasses(): Work<readonly LastPass[]> {
 /** The random id of the stored data. Null: no relay has opened the store yet. */
 export const dataId = (): Work<string | null> => value<string>("store/id");
 
-export function* probe(at: number): Work<void> {
-  yield* put("store/probed", at);
-}
+export const probe = (at: number) => put("store/probed", at);
 
 const sourcePrefix = "source/";
 const numberKeptMs = 90 * 86_400_000;
