@@ -83,15 +83,11 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
   const { stops, budgets, clock, time, graceMs, tookMs, plan, waiting, changed, lost } = parts;
   const process = uuidv7(clock.now());
   const slots = createSlots(noLimits, graceMs);
-  const stopsNow = (): string[] => quotaReasons.map((reason) => JSON.stringify(stops.shared(reason)));
-  /** The stops that are stored, or will be with the next step. */
-  let noted = stopsNow();
+  const shared = createSharedStops(stops, clock, time);
   const alarm = createAlarm(clock, time, () => void step());
   let caps = parts.caps;
   let limits = noLimits;
   let othersUsed = noLimits;
-  let version = 0;
-  let news = new Map<QuotaReason, StoredStop | null>();
   /** Steady ms. */
   let trustedUntil = Number.NEGATIVE_INFINITY;
   let lookedAt = Number.NEGATIVE_INFINITY;
@@ -102,9 +98,6 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
   let isStepping = false;
   let isClosed = false;
 
-  /** How many calls wait for slots of each kind. */
-  const waits = (): Limits =>
-    limitsFrom((kind) => callKinds.reduce((sum, one) => sum + (slotKindsOf(one).includes(kind) ? waiting(one) : 0), 0));
   const isTrusted = (): boolean => time.now() < trustedUntil;
   const capLimits = (): Limits => ({ ...limitsOf(caps), ...atOnce });
   const applyLimits = (): void => slots.setLimits(isTrusted() ? least(limits, capLimits()) : noLimits, time.now());
@@ -125,13 +118,13 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
     const at = time.now();
     const used = slots.used(at);
     const total = capLimits();
-    const demand = isClosed ? { need: noLimits, want: noLimits } : demandOf({ used, total, limits, waits: waits(), ...parts.inFlight() });
-    const spare = (cap: number, n: number) => (n > 0 ? Math.ceil(cap / 10) : 0);
-    const keep = limitsFrom((kind) => Math.max(used[kind], Math.min(limits[kind], used[kind] + spare(total[kind], demand.need[kind]))));
+    const demand = isClosed
+      ? { need: noLimits, want: noLimits }
+      : demandOf({ used, total, limits, waits: waitsOf(waiting), ...parts.inFlight() });
+    const keep = keepOf(used, limits, total, demand.need);
     limits = isTrusted() && !isClosed ? least(limits, keep) : noLimits;
     applyLimits();
-    const sent = news;
-    news = new Map();
+    const sent = shared.take();
     let answer: BudgetAnswer;
     try {
       answer = await budgets.step({
@@ -142,12 +135,12 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
         ...demand,
         leaseMs: isClosed ? 0 : leaseMs,
         countsMs: (isClosed ? 0 : tookMs) + graceMs + windowMs,
-        version,
+        version: shared.version(),
         news: sent.size === 0 ? null : { plan: plan(), stops: Object.fromEntries(sent) },
       });
     } catch {
       isStepping = false;
-      news = new Map([...sent, ...news]);
+      shared.putBack(sent);
       knownFrom = time.now() + retryMs;
       applyLimits();
       if (!isTrusted()) lost();
@@ -161,8 +154,7 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
     lookedAt = time.now();
     trustedUntil = isClosed ? Number.NEGATIVE_INFINITY : at + trustedMs;
     askFrom = lookedAt + (wasMet ? askAgainMs.met : askAgainMs.unmet);
-    version = answer.version;
-    if (answer.stops?.plan === plan()) adopt(answer.stops.stops);
+    shared.adopt(answer, plan());
     applyLimits();
     changed();
     if (isBusy()) later(lookedAt + beatMs);
@@ -170,7 +162,7 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
   }
 
   const isBusy = (): boolean =>
-    !isClosed && (news.size > 0 || slotKinds.some((kind) => limits[kind] > 0) || callKinds.some((kind) => waiting(kind) > 0));
+    !isClosed && (shared.hasNews() || slotKinds.some((kind) => limits[kind] > 0) || callKinds.some((kind) => waiting(kind) > 0));
 
   function ask(): void {
     // The answer of a step triggers the next look.
@@ -181,27 +173,6 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
 
   function later(at: number): void {
     if (!isClosed) alarm.set(at);
-  }
-
-  /** Takes over the stops that are stored, where this process has no news of them. */
-  function adopt(stored: Readonly<Record<string, StoredStop>>): void {
-    for (const reason of quotaReasons) {
-      if (news.has(reason)) continue;
-      const stop = stored[reason] ?? null;
-      stops.adopt(reason, stop && { ...stop, until: stop.until - clock.now() + time.now() });
-    }
-    noted = stopsNow();
-  }
-
-  function learned(): void {
-    const now = stopsNow();
-    for (const [place, reason] of quotaReasons.entries()) {
-      if (noted[place] === now[place]) continue;
-      const stop = stops.shared(reason);
-      news.set(reason, stop && { ...stop, until: time.toUnix(stop.until) });
-    }
-    noted = now;
-    if (news.size > 0) void step();
   }
 
   return {
@@ -224,7 +195,9 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
       limit: (cap: CallCap) => caps[cap],
     },
     newest: slots.newest,
-    learned,
+    learned() {
+      if (shared.note()) void step();
+    },
     isKnown: () => isTrusted() || time.now() >= knownFrom,
     refresh() {
       if (next === null && time.now() - lookedAt >= freshMs && time.now() >= knownFrom) void step();
@@ -236,6 +209,65 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
       if (lookedAt > Number.NEGATIVE_INFINITY) void step();
     },
   };
+}
+
+/** What this process and the others report to each other of the stops of quotas. */
+function createSharedStops(stops: BudgetParts["stops"], clock: Clock, time: SteadyTime) {
+  const stopsNow = (): string[] => quotaReasons.map((reason) => JSON.stringify(stops.shared(reason)));
+  /** The stops that are stored, or will be with the next step. */
+  let noted = stopsNow();
+  let news = new Map<QuotaReason, StoredStop | null>();
+  let version = 0;
+
+  return {
+    version: () => version,
+    hasNews: () => news.size > 0,
+    /** Notes what changed in this process. True: there is news. */
+    note(): boolean {
+      const now = stopsNow();
+      for (const [place, reason] of quotaReasons.entries()) {
+        if (noted[place] === now[place]) continue;
+        const stop = stops.shared(reason);
+        news.set(reason, stop && { ...stop, until: time.toUnix(stop.until) });
+      }
+      noted = now;
+      return news.size > 0;
+    },
+    /** The news, which are sent now. */
+    take(): ReadonlyMap<QuotaReason, StoredStop | null> {
+      const taken = news;
+      news = new Map();
+      return taken;
+    },
+    /** They were not sent. */
+    putBack(taken: ReadonlyMap<QuotaReason, StoredStop | null>): void {
+      news = new Map([...taken, ...news]);
+    },
+    /** Takes over the stops that are stored, where this process has no news of them. */
+    adopt(answer: Pick<BudgetAnswer, "version" | "stops">, plan: string): void {
+      version = answer.version;
+      if (answer.stops?.plan !== plan) return;
+      for (const reason of quotaReasons) {
+        if (news.has(reason)) continue;
+        const stop = answer.stops.stops[reason] ?? null;
+        stops.adopt(reason, stop && { ...stop, until: stop.until - clock.now() + time.now() });
+      }
+      noted = stopsNow();
+    },
+  };
+}
+
+/** How many calls wait for slots of each kind. */
+function waitsOf(waiting: BudgetParts["waiting"]): Limits {
+  return limitsFrom((kind) => callKinds.reduce((sum, one) => sum + (slotKindsOf(one).includes(kind) ? waiting(one) : 0), 0));
+}
+
+/** What this process cannot give back, and a little more while it needs slots. */
+function keepOf(used: Limits, limits: Limits, total: Limits, need: Limits): Limits {
+  return limitsFrom((kind) => {
+    const spare = need[kind] > 0 ? Math.ceil(total[kind] / 10) : 0;
+    return Math.max(used[kind], Math.min(limits[kind], used[kind] + spare));
+  });
 }
 
 interface Demanding {

@@ -75,8 +75,10 @@ export function createHolds() {
   }
 
   return {
-    /** No call of the cap is dispatched before. */
+    /** Until when the cap is held. */
     until: (cap: CallCap): number => holds[cap].until,
+    /** No call that counts against the cap is dispatched before. */
+    readyAt: (cap: CallCap): number => Math.max(...capsOf(cap).map((counted) => holds[counted].until)),
     /** A call that counts against `cap` ended. `newest`: the number of the call dispatched last. */
     learn(ended: EndedCall, cap: CallCap, newest: number): void {
       const { outcome, number } = ended;

@@ -1,12 +1,12 @@
 import type { Budgets } from "../../model/budget.ts";
 import { type Clock, createSteadyTime, type SteadyTime } from "../../model/clock.ts";
 import { type CallCap, type CallOutcome, type CallPriority, type CallRequest, defaultConcurrency, type Permit } from "../admission.ts";
-import { capsUnknown } from "../errors.ts";
+import { capsUnknown, type ServiceError } from "../errors.ts";
 import type { Plan } from "../settings.ts";
 import { type AccountPart, createBudgetedAccount } from "./budget.ts";
 import { type Caps, createHolds, planCaps, planId, shareOf } from "./caps.ts";
 import { type CallKind, createCallQueue, createSlots, limitsOf, type SlotEnd } from "./slots.ts";
-import { createStops, type Probes, type QuotaReason, type StopReason, type StopState, stopReasons } from "./stops.ts";
+import { covers, createStops, type Probes, type QuotaReason, type Refusal, type StopReason, type StopState } from "./stops.ts";
 
 /** The account's caps, by plan or in numbers, and the relay's share of them (more than 0, at most 1). */
 export type Allowance = ({ readonly plan: Plan } | { readonly caps: Caps }) & { readonly share: number } & {
@@ -37,7 +37,7 @@ export interface LimiterHooks {
   dispatched?(call: DispatchedCall): void;
   settled?(call: CallRequest, outcome: CallOutcome): void;
   /** A call was refused without a request. */
-  refused?(reason: StopReason | "unknown"): void;
+  refused?(reason: Refusal): void;
   /** A stop began with an answer to this process. `until`: unix ms; `resource`: of a quota, as the service names it. */
   stopped?(reason: StopReason, until: number, resource: string | null): void;
 }
@@ -114,31 +114,21 @@ export function createLimiter(options: LimiterOptions) {
           waiting: queue.waiting,
           inFlight: inFlight.state,
           changed: applyLearned,
-          lost: () => queue.refuse("unknown"),
+          lost: () => refuseWaiting("unknown"),
         });
   const { slots } = account;
-  /** Stops as of the last check. */
-  let inForce = stops.state();
 
   function readyAt(kind: CallKind, now: number): number {
     // Look again when a call ends.
     if (!inFlight.hasRoom(kind)) return Number.POSITIVE_INFINITY;
-    const held = Math.max(holds.until("requests"), kind.cap === "messages" ? holds.until("messages") : 0);
+    const held = holds.readyAt(kind.cap);
     return held > now ? held : slots.readyAt(kind, now);
   }
 
   /** Applies what this process or another one learned. */
   function applyLearned(): void {
-    const before = inForce;
-    inForce = stops.state();
-    for (const reason of stopReasons) if (inForce[reason] !== null && !wasInForce(reason, before)) queue.refuse(reason);
+    for (const reason of stops.begun()) refuseWaiting(reason);
     queue.dispatch();
-  }
-
-  /** A block ends by time alone, the other stops only by an answer or an operator. */
-  function wasInForce(reason: StopReason, before: StopState): boolean {
-    const until = before[reason];
-    return until !== null && (reason !== "blocked" || until > clock.now());
   }
 
   function permitFor(call: CallRequest, probes: Probes): Permit {
@@ -177,64 +167,34 @@ export function createLimiter(options: LimiterOptions) {
     return ended;
   }
 
-  const refusal = (reason: StopReason | "unknown") => (reason === "unknown" ? capsUnknown() : stops.refusal(reason));
+  function refusal(reason: Refusal): ServiceError {
+    hooks.refused?.(reason);
+    return stops.refusal(reason);
+  }
+
+  function refuseWaiting(reason: Refusal): void {
+    queue.refuse((operation) => (covers(reason, operation) ? refusal(reason) : null));
+  }
 
   return {
     /** Of `Admission`. */
-    enter: (call: CallRequest): Promise<Permit> =>
-      // Errors thrown inside become the rejection.
-      new Promise((resolve, reject) => {
-        const { signal } = call;
-        signal?.throwIfAborted();
-        const probes = account.isKnown() ? stops.admit(call.operation) : "unknown";
-        if (typeof probes === "string") {
-          hooks.refused?.(probes);
-          // In another process, the stop may be over.
-          account.refresh();
-          throw refusal(probes);
-        }
-        const leave = (): void => {
-          leaveLine();
-          signal?.removeEventListener("abort", giveUp);
-        };
-        const fail = (error: unknown): void => {
-          leave();
-          stops.leave(probes);
-          reject(error);
-        };
-        const giveUp = (): void => {
-          fail(signal?.reason);
-          queue.dispatch();
-        };
-        const { cap, operation, priority } = call;
-        const leaveLine = queue.join({
-          ...{ cap, operation, priority },
-          go() {
-            leave();
-            resolve(permitFor(call, probes));
-          },
-          refuse(reason) {
-            hooks.refused?.(reason);
-            fail(refusal(reason));
-          },
-        });
-        signal?.addEventListener("abort", giveUp);
-        queue.dispatch();
-      }),
+    async enter(call: CallRequest): Promise<Permit> {
+      call.signal?.throwIfAborted();
+      const probes = account.isKnown() ? stops.admit(call.operation) : "unknown";
+      if (typeof probes === "string") {
+        // In another process, the stop may be over.
+        account.refresh();
+        throw refusal(probes);
+      }
+      return await queue.wait(
+        call,
+        () => permitFor(call, probes),
+        () => stops.leave(probes),
+      );
+    },
     state(): LimiterState {
       account.refresh();
-      const now = time.now();
-      const capState = (cap: CallCap): CapState => {
-        const until = holds.until(cap);
-        const waiting = (priority: CallPriority): number => queue.waiting({ cap, priority });
-        return {
-          planned: planOf(allowance)[cap],
-          limit: slots.limit(cap),
-          used: slots.used(cap, now),
-          waiting: { send: waiting("send"), interactive: waiting("interactive"), poll: waiting("poll") },
-          heldUntil: until > now ? time.toUnix(until) : null,
-        };
-      };
+      const capState = (cap: CallCap): CapState => capStateOf(cap, planOf(allowance), { time, slots, holds, queue });
       const caps = { requests: capState("requests"), messages: capState("messages") };
       return { caps, stops: stops.state(), resources: stops.resources() };
     },
@@ -254,6 +214,25 @@ export function createLimiter(options: LimiterOptions) {
     },
     /** Stops the timers. Call it when all calls have ended. */
     close: account.close,
+  };
+}
+
+interface CapParts {
+  readonly time: SteadyTime;
+  readonly slots: AccountPart["slots"];
+  readonly holds: ReturnType<typeof createHolds>;
+  readonly queue: ReturnType<typeof createCallQueue>;
+}
+
+function capStateOf(cap: CallCap, planned: Caps, { time, slots, holds, queue }: CapParts): CapState {
+  const waiting = (priority: CallPriority): number => queue.waiting({ cap, priority });
+  const until = holds.until(cap);
+  return {
+    planned: planned[cap],
+    limit: slots.limit(cap),
+    used: slots.used(cap, time.now()),
+    waiting: { send: waiting("send"), interactive: waiting("interactive"), poll: waiting("poll") },
+    heldUntil: until > time.now() ? time.toUnix(until) : null,
   };
 }
 

@@ -1,8 +1,7 @@
 import { type Limits, limitsFrom, type SlotKind, slotKinds } from "../../model/budget.ts";
 import type { Clock, SteadyTime } from "../../model/clock.ts";
-import { type CallCap, type CallOperation, type CallPriority, callPriorities } from "../admission.ts";
+import { type CallCap, type CallOperation, type CallPriority, type CallRequest, callPriorities } from "../admission.ts";
 import { type Caps, quotasOf } from "./caps.ts";
-import { coveringReasons, quotaReasons, type StopReason } from "./stops.ts";
 
 export interface CallKind {
   readonly cap: CallCap;
@@ -212,11 +211,12 @@ export function createAlarm(clock: Clock, time: SteadyTime, ring: () => void) {
   };
 }
 
-/** A call that waits. Each of these removes it from its line. */
-interface WaitingCall extends CallKind {
+interface WaitingCall {
   readonly operation: CallOperation;
+  readonly arrived: number;
+  /** Both remove it from its line. */
   go(): void;
-  refuse(reason: StopReason | "unknown"): void;
+  refuse(error: unknown): void;
 }
 
 interface CallQueueParts {
@@ -231,10 +231,9 @@ interface CallQueueParts {
  * messages cap delays neither an automation run behind it nor a poll. Has one timer, and only while calls wait.
  */
 export function createCallQueue({ clock, time, readyAt }: CallQueueParts) {
-  type Waiter = WaitingCall & { readonly arrived: number };
   /** In the order of arrival. */
-  const lines = callKinds.map((kind) => ({ kind, line: new Set<Waiter>() }));
-  const lineOf = ({ cap, priority }: CallKind): Set<Waiter> | undefined =>
+  const lines = callKinds.map((kind) => ({ kind, line: new Set<WaitingCall>() }));
+  const lineOf = ({ cap, priority }: CallKind): Set<WaitingCall> | undefined =>
     lines.find(({ kind }) => kind.cap === cap && kind.priority === priority)?.line;
   const alarm = createAlarm(clock, time, dispatch);
   let arrived = 0;
@@ -244,7 +243,7 @@ export function createCallQueue({ clock, time, readyAt }: CallQueueParts) {
     const now = time.now();
     for (;;) {
       let wakeAt = Number.POSITIVE_INFINITY;
-      let next: { readonly kind: CallKind; readonly first: Waiter } | null = null;
+      let next: { readonly kind: CallKind; readonly first: WaitingCall } | null = null;
       for (const { kind, line } of lines) {
         const [first] = line;
         if (first === undefined) continue;
@@ -262,21 +261,46 @@ export function createCallQueue({ clock, time, readyAt }: CallQueueParts) {
   }
 
   return {
-    /** Joins the end of its line; returns a function that removes it. Call `dispatch` next. */
-    join(call: WaitingCall): () => void {
-      arrived += 1;
+    /**
+     * Waits in its line, and resolves with what `dispatched` returns. Calls `left` and rejects when it is refused, or with the
+     * reason of its signal.
+     */
+    wait<T>(call: CallRequest, dispatched: () => T, left: () => void): Promise<T> {
+      const { operation, signal } = call;
       const line = lineOf(call);
-      const waiter = { ...call, arrived };
-      line?.add(waiter);
-      return () => void line?.delete(waiter);
+      arrived += 1;
+      return new Promise((resolve, reject) => {
+        const leave = (): void => {
+          line?.delete(waiting);
+          signal?.removeEventListener("abort", giveUp);
+        };
+        const refuse = (error: unknown): void => {
+          leave();
+          left();
+          reject(error);
+        };
+        const giveUp = (): void => {
+          refuse(signal?.reason);
+          dispatch();
+        };
+        const go = (): void => {
+          leave();
+          resolve(dispatched());
+        };
+        const waiting = { operation, arrived, go, refuse };
+        line?.add(waiting);
+        signal?.addEventListener("abort", giveUp);
+        dispatch();
+      });
     },
     dispatch,
     waiting: (kind: CallKind): number => lineOf(kind)?.size ?? 0,
-    /** Refuses the waiting calls that the reason covers. */
-    refuse(reason: StopReason | "unknown"): void {
-      const covers = ({ operation }: WaitingCall): boolean =>
-        !(quotaReasons as readonly string[]).includes(reason) || coveringReasons(operation).some((covering) => covering === reason);
-      for (const call of lines.flatMap(({ line }) => [...line])) if (covers(call)) call.refuse(reason);
+    /** Refuses the waiting calls that `refusalOf` has an error for; null: it goes on waiting. */
+    refuse(refusalOf: (operation: CallOperation) => Error | null): void {
+      for (const call of lines.flatMap(({ line }) => [...line])) {
+        const error = refusalOf(call.operation);
+        if (error !== null) call.refuse(error);
+      }
     },
   };
 }

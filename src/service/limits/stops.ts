@@ -1,7 +1,7 @@
 import type { StoredStop } from "../../model/budget.ts";
 import type { SteadyTime } from "../../model/clock.ts";
 import { type CallOperation, type CallOutcome, callOperations } from "../admission.ts";
-import { localRefusal, type ServiceError } from "../errors.ts";
+import { capsUnknown, localRefusal, type ServiceError } from "../errors.ts";
 import { assessRenewal } from "../renewal.ts";
 
 /** Stops of monthly quotas: of all calls, or of one operation. */
@@ -11,6 +11,9 @@ export const quotaReasons: readonly QuotaReason[] = ["quota", ...callOperations.
 /** Why calls, or those of one operation, are refused whatever the caps allow. */
 export const stopReasons = [...quotaReasons, "unauthenticated", "blocked"] as const;
 export type StopReason = QuotaReason | "unauthenticated" | "blocked";
+
+/** Why a call is refused without a request. `unknown`: what the account's other processes call. */
+export type Refusal = StopReason | "unknown";
 
 /** Unix ms until which calls are refused: a quota's renewal, or when the next call may probe. Null: not in force. */
 export type StopState = Readonly<Record<StopReason, number | null>>;
@@ -71,6 +74,19 @@ export function createStops({ time, newest }: StopsParts) {
     return stop && quotaUntil(stop, time.toUnix(time.now()), time.toUnix);
   };
 
+  function state(): StopState {
+    const untils = Object.fromEntries(quotaReasons.map((reason) => [reason, untilOf(reason)])) as Record<QuotaReason, number | null>;
+    const doubt = key.doubt();
+    return {
+      ...untils,
+      unauthenticated: doubt && time.toUnix(doubt.until),
+      blocked: time.now() < blockedUntil ? time.toUnix(blockedUntil) : null,
+    };
+  }
+
+  /** In force at the last look. */
+  let seen = state();
+
   return {
     /** What an admitted call probes, or why it is refused. */
     admit(operation: CallOperation): Probes | StopReason {
@@ -87,7 +103,8 @@ export function createStops({ time, newest }: StopsParts) {
       for (const stop of probes) stop.probeUntil = now + probeMs;
       return probes;
     },
-    refusal(reason: StopReason): ServiceError {
+    refusal(reason: Refusal): ServiceError {
+      if (reason === "unknown") return capsUnknown();
       if (reason === "unauthenticated" || reason === "blocked") return localRefusal({ kind: reason });
       return localRefusal({ kind: "quota", cause: null, until: untilOf(reason) ?? time.toUnix(time.now()) });
     },
@@ -115,14 +132,14 @@ export function createStops({ time, newest }: StopsParts) {
     trustKey: (isAnother: boolean): void => key.trust(newest(), isAnother),
     /** An answer has shown that the key is valid. */
     isKeyProven: key.isProven,
-    state(): StopState {
-      const untils = Object.fromEntries(quotaReasons.map((reason) => [reason, untilOf(reason)])) as Record<QuotaReason, number | null>;
-      const doubt = key.doubt();
-      return {
-        ...untils,
-        unauthenticated: doubt && time.toUnix(doubt.until),
-        blocked: time.now() < blockedUntil ? time.toUnix(blockedUntil) : null,
-      };
+    state,
+    /** The stops that began since the last call of this. */
+    begun(): readonly StopReason[] {
+      const before = seen;
+      seen = state();
+      // A block ends by time alone, the other stops only by an answer or an operator.
+      const isOver = (reason: StopReason): boolean => reason === "blocked" && (before.blocked ?? 0) <= time.toUnix(time.now());
+      return stopReasons.filter((reason) => seen[reason] !== null && (before[reason] === null || isOver(reason)));
     },
     /** The service's names of used-up quotas, where known. */
     resources: (): Readonly<Partial<Record<QuotaReason, string>>> =>
@@ -220,6 +237,11 @@ function reasonOf(resource: string | null, operation: CallOperation): QuotaReaso
 /** The stops that cover calls of an operation. */
 export function coveringReasons(operation: CallOperation): readonly QuotaReason[] {
   return ["quota", `quota-${operation}`];
+}
+
+/** Whether calls of the operation are refused for the reason. */
+export function covers(reason: Refusal, operation: CallOperation): boolean {
+  return reason === "unknown" || reason === "unauthenticated" || reason === "blocked" || coveringReasons(operation).includes(reason);
 }
 
 function quotaStop({ resource, serviceTime }: Extract<CallOutcome, { type: "quota-used-up" }>, now: number, wallNow: number): QuotaStop {
