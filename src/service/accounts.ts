@@ -49,7 +49,7 @@ interface ServiceAccountsParts {
   readonly random: () => number;
   /** Calls of the last minutes, including those of a process that ended. */
   readonly recent: (account: string) => readonly DispatchedCall[];
-  /** Divides the caps of an account at a base URL among its processes. Default: this process is the only one. */
+  /** Divides the caps of an account at a base URL among its processes. Default: this process is alone. */
   readonly budgets?: ((account: string, baseUrl: string) => Budgets) | undefined;
   /** Removes secrets from the service's texts. Default: only the account's key. */
   readonly redact?: ((text: string) => string) | undefined;
@@ -66,13 +66,11 @@ interface Entry {
 
 export type ServiceAccounts = ReturnType<typeof createServiceAccounts>;
 
-/** The callable accounts, each with its client and a limiter that keeps its caps. */
 export function createServiceAccounts(
   accounts: Accounts,
   { clock, random, recent, budgets, redact, hooks, isTemporary }: ServiceAccountsParts,
 ) {
   let entries = new Map<string, Entry>();
-  /** Entries whose clients are being closed. */
   const closing = new Set<Entry>();
 
   async function close(entry: Entry, withinMs?: number): Promise<void> {
@@ -124,8 +122,8 @@ export function createServiceAccounts(
     /** A limiter keeps what it knows of the caps as long as the account has the same base URL. Quota stops end. */
     reload,
     /**
-     * Ends the quota stops of the account; resolves with those that were in force. Null: the account is not callable.
-     * Rejects with a `ServiceError` when processes that share the account may not know.
+     * Ends the quota stops, and resolves with those that were in force. Null: the account is not callable. Rejects with a
+     * `ServiceError` when processes that share the account may not know.
      */
     resume: async (account: string): Promise<readonly QuotaReason[] | null> => entries.get(account)?.limiter.resumeByOrder() ?? null,
     /** Ends waiting calls; resolves when calls in flight have ended. They are cut after `withinMs`. */
@@ -146,7 +144,6 @@ function stopsOf(account: string, { stops, resources }: LimiterState): StopView[
   });
 }
 
-/** Distinguishes keys; too short to help anyone guess one. */
 function keyIdOf(key: Secret): string {
   return createHash("sha256").update(`wamid-relay ${key.reveal()}`).digest("hex").slice(0, 8);
 }

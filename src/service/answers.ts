@@ -9,23 +9,19 @@ import { assessRenewal, dateOf } from "./renewal.ts";
 
 export interface Answer {
   readonly status: number;
-  /** Names in lower case. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly bytes: Uint8Array;
 }
 
 export type Read<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: ServiceError };
 
-/** The parsed JSON, or why the bytes are not JSON, without quoting them. */
+/** `problem`: why the bytes are not JSON, without quoting them. */
 type Parsed = { readonly problem: string } | { readonly problem: null; readonly json: unknown };
 
 /** The sender receives the text, problems and cause of an error, so a larger body is not read. */
 const longestErrorBody = 64 * 1024;
 
-/**
- * Reads any answer of the service; never throws. `now` (unix milliseconds) serves to date the quota's renewal.
- * `unread`: why the body could not be received or decoded.
- */
+/** Reads any answer of the service; never throws. `now` in unix ms. `unread`: why the body could not be received or decoded. */
 export function readAnswer<T>(endpoint: Endpoint<T>, answer: Answer, now: number, unread: string | null = null): Read<T> {
   const { status, bytes } = answer;
   const isSuccess = status >= 200 && status <= 299;
@@ -37,7 +33,6 @@ export function readAnswer<T>(endpoint: Endpoint<T>, answer: Answer, now: number
     : { ok: false, error: malformed(endpoint, status, parsed.problem) };
 }
 
-/** An answer that contradicts the document. A 4xx still means that the service did nothing. */
 function malformed(endpoint: Pick<Endpoint<unknown>, "name">, status: number, problem: string, text: string | null = null): ServiceError {
   return serviceError(endpoint.name, status, text, effectOf(status), { kind: "malformed", problem });
 }
@@ -83,13 +78,12 @@ function readFailure(endpoint: Endpoint<unknown>, answer: Answer, parsed: Parsed
   }
 }
 
-/** A `Retry-After` in ms; null when absent, malformed or longer than nine digits of seconds. */
+/** In ms; null when absent, malformed or longer than nine digits of seconds. */
 function waitOf(header: string | string[] | undefined, now: number): number | null {
   const ms = retryAfterMs(header, now, Number.POSITIVE_INFINITY);
   return ms === null || ms >= 1e12 ? null : ms;
 }
 
-/** Reads the headers of a per-minute cap; null without any. */
 function rateLimit(headers: Answer["headers"], now: number): { retryAfterMs: number | null; limit: number | null } | null {
   const retryAfter = headers["retry-after"];
   const limit = headers["x-ratelimit-limit"];
@@ -97,10 +91,7 @@ function rateLimit(headers: Answer["headers"], now: number): { retryAfterMs: num
   return { retryAfterMs: waitOf(retryAfter, now), limit: wholeNumber(limit) };
 }
 
-/**
- * Only `POST /messages` counts against both caps. Which one it reached shows in the text alone, which "speaks of messages
- * per minute". That text is meant for people, so the result is only a hint.
- */
+/** Only `POST /messages` counts against both caps, and only the text, which is meant for people, hints at which one it reached. */
 function capReached(endpoint: Endpoint<unknown>, text: string): CallCap | null {
   if (endpoint.cap === "requests") return "requests";
   return /mensajes/i.test(text) ? "messages" : null;
@@ -127,7 +118,6 @@ function parse(bytes: Uint8Array): Parsed {
   }
 }
 
-/** Where the body differs, without its values. */
 function issues({ issues: found }: z.ZodError): string {
   return found
     .slice(0, 3)
@@ -143,15 +133,14 @@ function serviceError(endpoint: string, status: number, text: string | null, out
   return new ServiceError({ endpoint, status, text, outcome, local: false, failure });
 }
 
-/** The readable part of an error's body. The status decides what happened; the body only adds detail. */
+/** The status decides what happened; the body only adds detail. */
 interface ErrorBody {
-  /** The service's text for people; null without one. */
   readonly text: string | null;
-  /** The list of a validation error ("Errors", "Shape"); empty where there is none. */
+  /** Of a validation error. */
   readonly problems: readonly ValidationProblem[];
-  /** Undefined where the body has no such field: the document omits it from some 429s, and a proxy never sends it. */
+  /** Undefined where the body has no such field, as some documented 429s. */
   readonly cause: PlanCause | null | undefined;
-  /** The body is `{error: <text>}`, as the document shows for all errors but validation. */
+  /** `{error: <text>}`, the documented shape of all errors but validation. */
   readonly isDocumented: boolean;
 }
 
@@ -161,7 +150,6 @@ const problemsShape = z.array(
   z.looseObject({ path: z.union([z.string(), z.array(z.union([z.string(), z.number()]))]), message: z.string() }),
 );
 
-/** Reads `{error, cause}`, `{error: {message}}` and `{message}`, also in part. */
 function readErrorBody(json: unknown): ErrorBody {
   const body = objectShape.safeParse(json).data ?? {};
   const { error, cause } = body;
@@ -176,7 +164,7 @@ function readErrorBody(json: unknown): ErrorBody {
   };
 }
 
-/** Reads the list of problems that is JSON text inside `error.message`; null when it is another text. */
+/** The list that is JSON text inside `error.message`; null when it is another text. */
 function readProblems(message: string): readonly ValidationProblem[] | null {
   let list: unknown;
   try {
@@ -220,7 +208,6 @@ export function decodeAnswer(answer: Answer, maxBytes: number): { readonly answe
   return { answer: { ...answer, bytes }, problem: null };
 }
 
-/** Lower-case names in the order they were applied, without those that change nothing. */
 function encodingsOf(header: string | string[] | undefined): string[] {
   return [header ?? []]
     .flat()

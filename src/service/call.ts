@@ -12,42 +12,38 @@ import { dateOf } from "./renewal.ts";
 
 export interface CallOptions {
   readonly priority?: CallPriority;
-  /** Ends the call at any point. It then rejects with the signal's reason, and the service may have carried it out. */
+  /** Ends the call at any point, with the signal's reason. The service may have carried it out. */
   readonly signal?: AbortSignal;
-  /** Per attempt, in milliseconds, without the wait for room under the caps. */
+  /** Per attempt, without the wait for room under the caps. */
   readonly timeoutMs?: number;
   /**
-   * Ends the call only while it waits for room under the caps or for its next attempt; a request in flight continues.
-   * The call then rejects with the last attempt's error, or with the signal's reason before the first attempt. The service
-   * did nothing in either case, unless an attempt at an idempotent endpoint had an unknown outcome.
+   * Ends the call only while it waits, for room or for its next attempt: with the last attempt's error, or the signal's
+   * reason before the first. The service did nothing then, unless an attempt at an idempotent endpoint had an unknown
+   * outcome.
    */
   readonly patience?: AbortSignal;
   readonly watch?: AttemptWatch;
 }
 
-/** For callers that record each attempt. Both are awaited. When one rejects, nothing more is sent and the call rejects with the same reason. */
+/** Records each attempt. Awaited; when one rejects, nothing more is sent and the call rejects with the same reason. */
 interface AttemptWatch {
-  /** There is room under the caps, and a request is about to leave. */
+  /** A request is about to leave. */
   starting(): Promise<void>;
   /** The request failed, and another one follows after a wait. */
   repeating(error: ServiceError): Promise<void>;
 }
 
-/** What every call of a client shares. */
 export interface CallContext {
   readonly pool: HttpPool;
-  /** Path of the API root. */
   readonly root: string;
   readonly apiKey: Secret;
   /** Every attempt waits for its permit. */
   readonly admission: Admission;
   readonly clock: Clock;
-  /** From 0 up to 1. */
   readonly random: () => number;
   readonly retry: RetrySettings;
   /** Per attempt, from waiting for a connection to the last byte. */
   readonly timeoutMs: number;
-  /** Of an answer. */
   readonly maxBodyBytes: number;
   /** Removes secrets from error texts, which may echo the request. */
   readonly redact: (text: string) => string;
@@ -55,7 +51,6 @@ export interface CallContext {
   readonly closing: AbortSignal;
 }
 
-/** Why calls end whose client was closed. */
 export const closed = Object.assign(new Error("the client is closed"), { code: "closed" });
 
 /** A request to an endpoint. `path`: below the API root, with ids and query. */
@@ -64,14 +59,13 @@ export interface ServiceRequest {
   readonly body?: unknown;
 }
 
-/** Calls an endpoint and retries where that is safe and useful. Rejects with a {@link ServiceError} or the signal's reason. */
+/** Retries where that is safe and useful. Rejects with a {@link ServiceError} or the signal's reason. */
 export async function call<T>(calling: CallContext, endpoint: Endpoint<T>, request: ServiceRequest, options: CallOptions = {}): Promise<T> {
   const { signal, patience } = options;
   signal?.throwIfAborted();
   patience?.throwIfAborted();
   if (calling.closing.aborted) throw closedError(endpoint);
   const sending = dispatchOptions(calling, endpoint, request);
-  // Ends the waits, not a request.
   const wait = AbortSignal.any([signal, patience, calling.closing].filter((each) => each !== undefined));
   let last: ServiceError | null = null;
   try {
@@ -151,12 +145,12 @@ function readExchanged<T>(
   return readAnswer(endpoint, answer, clock.now(), problem);
 }
 
-/** The code of a system or undici error. The message is dropped because it can quote the request. */
+/** Without the message, which can quote the request. */
 function codeOf(error: Error): string {
   return "code" in error && typeof error.code === "string" ? error.code : error.name;
 }
 
-/** Without an answer, the outcome depends on whether the request may have been sent. */
+/** The outcome depends on whether the request may have been sent. */
 function unanswered(endpoint: Endpoint<unknown>, sent: boolean, failure: ServiceFailure): { ok: false; error: ServiceError } {
   const outcome = sent ? "unknown" : "not-done";
   return { ok: false, error: new ServiceError({ endpoint: endpoint.name, status: null, text: null, outcome, local: false, failure }) };
@@ -169,7 +163,7 @@ function closedError(endpoint: Endpoint<unknown>): ServiceError {
 /** A resource is shown to people and kept in shared state, so a longer or odd name counts as none. */
 const resourceName = /^[\w.-]{1,40}$/;
 
-/** The outcome that the admission receives for a failed call. */
+/** As the admission sees a failed call. */
 function settlementOf(error: ServiceError, headers: Answer["headers"]): CallOutcome {
   const { failure } = error;
   switch (failure.kind) {
@@ -195,33 +189,28 @@ function settlementOf(error: ServiceError, headers: Answer["headers"]): CallOutc
 }
 
 export interface RetrySettings {
-  /** Attempts in all, including the first. */
+  /** In all. */
   readonly attempts: number;
-  /** Longest first wait, doubled each time, in milliseconds. */
+  /** Longest first wait, doubled each time, in ms. */
   readonly firstMs: number;
   readonly longestMs: number;
   /**
-   * Whether to retry a send that the provider rejected with this text (502). The document says that some reasons are
-   * temporary, but shows none. Default: never, because each attempt counts against the messages cap.
+   * Whether to repeat a send that the provider rejected (502) with this text. Default: never, because the document shows no
+   * text of a temporary reason, and each attempt counts against the messages cap.
    */
   readonly isTemporary: (text: string) => boolean;
 }
 
 export const defaultRetry: RetrySettings = { attempts: 4, firstMs: 1000, longestMs: 60_000, isTemporary: () => false };
 
-/** The wait without a `Retry-After`: caps are counted in one-minute windows. */
+/** Without a `Retry-After`: caps are one-minute windows. */
 const windowMs = 60_000;
 /** A cap is "released by itself" within its window. A longer `Retry-After` ends the call with its error. */
 const longestRetryAfterMs = 10 * 60_000;
 
 /**
- * How long to wait before the next attempt, in milliseconds; null: do not retry. By the document's "Safe retries" and
- * "Client guidance", only 500, a temporary 502, network errors and a per-minute 429 are retried, and only where a
- * second call cannot act twice.
- *
- * @param attempt attempts made so far, from 1
- * @param idempotent whether a second call does no more than the first
- * @param random from 0 up to 1
+ * The wait before the next attempt in ms; null: do not retry. Only where a second call cannot act twice ("Safe retries",
+ * "Client guidance"). `attempt`: those made so far. `random`: from 0 up to 1.
  */
 export function retryWait(
   error: ServiceError,
@@ -239,7 +228,6 @@ export function retryWait(
   return asked > longestRetryAfterMs ? null : Math.max(wait, asked);
 }
 
-/** Whether the error may be temporary. */
 function isTransient({ failure, status, text }: ServiceError, idempotent: boolean, { isTemporary }: RetrySettings): boolean {
   switch (failure.kind) {
     case "unexpected":

@@ -21,13 +21,11 @@ export interface ServiceClientSettings extends Shared {
 
 export type ServiceClient = ReturnType<typeof createServiceClient>;
 
-/** A page has all templates. */
 const mostBytes = 8 * 1024 ** 2;
 
 /**
- * The messaging service, endpoint by endpoint (messaging-service-api.md). Every call rejects with a
- * `ServiceError` or with its signal's reason. Fields beyond the documented ones are passed on unchanged.
- * Throws a TypeError for an invalid base URL or key.
+ * The messaging service, endpoint by endpoint (messaging-service-api.md). Calls reject with a `ServiceError` or their
+ * signal's reason. Throws a TypeError for an invalid base URL or key.
  */
 export function createServiceClient(settings: ServiceClientSettings) {
   const { baseUrl, tls, connections = defaultConcurrency, ...given } = settings;
@@ -68,9 +66,9 @@ export function createServiceClient(settings: ServiceClientSettings) {
     startRun: async (automationId: string, body: RunBody = {}, options?: CallOptions) =>
       run(endpoints.startRun, { path: `/automations/${pathPart(automationId)}/runs`, body }, options),
     /**
-     * Refuses further calls, ends those that wait, and resolves when the requests in flight have ended: each within its
-     * `timeoutMs`, and all within `withinMs` if given. The rest fails with the code `closed`; the outcome of a request
-     * that was sent is then unknown. Call it again with a smaller `withinMs` to close sooner.
+     * Refuses further calls, ends those that wait, and resolves when the requests in flight have ended. Those are cut after
+     * `withinMs` if given, with the code `closed` and an unknown outcome. Call it again with a smaller `withinMs` to close
+     * sooner.
      */
     async close(withinMs?: number): Promise<void> {
       closing.abort(closed);

@@ -3,12 +3,8 @@ import { codeText } from "../model/event.ts";
 import type { CallCap, CallOperation, CallPriority } from "./admission.ts";
 
 /**
- * The shapes of messaging-service-api.md ("Resources and their fields", "Endpoints"). All are loose: unknown fields and
- * those that the document calls "not shown" pass through unchanged. Ids are opaque text (`z.uuid()` would refuse versions
- * that it does not know).
- *
- * An answer must have only the fields that the relay needs. A field of another type than documented counts as absent, and
- * a list loses only its unreadable items.
+ * The shapes of messaging-service-api.md, all loose: unknown fields pass through. An answer must have only the fields that
+ * the relay needs. A field of another type than documented counts as absent, and a list loses only its unreadable items.
  */
 const text = z.string().min(1);
 /** An id that comes as a number is the same id. */
@@ -26,21 +22,20 @@ function listOf<T>(item: z.ZodType<T>) {
 
 /** Body of `POST /messages`, with exactly one of `text` and `template`. Other fields are sent along. */
 export interface SendBody {
-  /** International format, `+` first. */
   readonly to: string;
   /** Network id of the sending number; the first connected one by default. */
   readonly phoneNumberId?: string | undefined;
   /** Only within 24 hours of the contact's last message. */
   readonly text?: string | undefined;
-  /** `id`: of a template from `GET /templates`. The service fills missing variables from the contact. */
+  /** `id`: of a template from `GET /templates`. */
   readonly template?: { readonly id: string; readonly variables?: Readonly<Record<string, string>> | undefined } | undefined;
 }
 
-/** Answer to `POST /messages`: the provider accepted it, which is not yet delivery. With a wamid it was sent, even if all else is missing. */
+/** The provider accepted it, which is not yet delivery. With a wamid it was sent, even if all else is missing. */
 const receiptSchema = z.looseObject({
   id: answeredId.nullable().default(null).catch(null),
   wamid: answeredId,
-  /** "This is the status in the response of `POST /messages`" (document, "Message status"). */
+  /** The document's word for this answer. */
   status: text.default("pending").catch("pending"),
   conversationId: answeredId.nullable().default(null).catch(null),
 });
@@ -74,7 +69,7 @@ const templateListSchema = z.looseObject({ data: listOf(templateSchema) });
 const accountSchema = z.looseObject({});
 export type Account = z.infer<typeof accountSchema>;
 
-/** Body of `POST /automations/{id}/runs`; which fields are required is not shown. */
+/** Which fields are required is not shown. */
 export interface RunBody {
   readonly phone?: string | undefined;
   readonly name?: string | undefined;
@@ -102,16 +97,14 @@ export const planCauseSchema = z.looseObject({
 });
 export type PlanCause = z.infer<typeof planCauseSchema>;
 
-/** `T`: the parsed answer. */
 export interface Endpoint<T> {
   /** Method and path as the document writes them; for errors and metrics. */
   readonly name: string;
   readonly method: "GET" | "POST";
   readonly cap: CallCap;
   readonly operation: CallOperation;
-  /** The default; callers may override it. */
   readonly priority: CallPriority;
-  /** Whether calling twice does the same as calling once, so that an unknown outcome can be retried (document, "Safe retries"). */
+  /** Whether an unknown outcome can be retried ("Safe retries"). */
   readonly idempotent: boolean;
   readonly answer: z.ZodType<T>;
 }
@@ -152,7 +145,7 @@ export const endpoints = {
   } satisfies Endpoint<Run>,
 } as const;
 
-/** An id as one path segment. Throws a TypeError for text that would change the path. */
+/** Throws a TypeError for text that would change the path. */
 export function pathPart(id: string): string {
   if (id === "" || id === "." || id === "..") throw new TypeError("an id is empty or made of dots");
   return encodeURIComponent(id);

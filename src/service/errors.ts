@@ -3,44 +3,38 @@ import { maskText } from "../model/mask.ts";
 import type { CallCap } from "./admission.ts";
 import type { PlanCause } from "./endpoints.ts";
 
-/** One fault of a request's body or parameters: which field, and why. */
 export interface ValidationProblem {
   /** Field names and indexes joined by dots; empty for the whole body. */
   readonly path: string;
   readonly message: string;
 }
 
-/** The reason of an error, by the document's codes ("Errors", "Limits"); switch on `kind`. */
+/** By the document's codes ("Errors", "Limits"). */
 export type ServiceFailure =
   /** 400. Empty `problems` where the service gave its reason as text only. */
   | { readonly kind: "validation"; readonly problems: readonly ValidationProblem[] }
-  /** 401: the key is missing, misspelled or revoked. */
   | { readonly kind: "unauthenticated" }
-  /** 402: the plan does not permit it; `cause.suggested` does. `cause`: null if the body has none. */
+  /** 402. `cause.suggested` is a plan that permits it. */
   | { readonly kind: "plan"; readonly cause: PlanCause | null }
-  /** 404 */
   | { readonly kind: "not-found" }
   /** 409: not possible in the current state (24-hour window closed, template not approved, run in progress …). */
   | { readonly kind: "conflict" }
   /** 429 of a per-minute cap. `cap`: null if the answer does not name it. */
   | { readonly kind: "rate-limited"; readonly retryAfterMs: number | null; readonly limit: number | null; readonly cap: CallCap | null }
-  /** 429 of a monthly quota. `until`: unix milliseconds of its renewal. `cause`: null only when raised locally. */
+  /** 429. `until`: unix ms of the renewal. `cause`: null when raised locally. */
   | { readonly kind: "quota"; readonly cause: PlanCause | null; readonly until: number }
-  /** 429: this address sent too many bad keys and is blocked for a minute. */
   | { readonly kind: "blocked" }
-  /** Raised locally: the calls of the account's other processes are unknown now, and so is the room under the caps. */
+  /** Raised locally, while the store through which the account's processes share their caps is unavailable. */
   | { readonly kind: "caps-unknown" }
-  /** 500 */
   | { readonly kind: "unexpected"; readonly retryAfterMs: number | null }
   /** 502: the network provider did not accept the send; `text` has its reason. */
   | { readonly kind: "rejected" }
-  /** No whole answer. `code` is that of the system or of undici (ECONNREFUSED, UND_ERR_SOCKET …), or `closed`: the client is closed. */
+  /** `code`: of the system or of undici (ECONNREFUSED, UND_ERR_SOCKET …), or `closed`: the client is closed. */
   | { readonly kind: "network"; readonly code: string }
-  /** No whole answer within `timeoutMs`. */
   | { readonly kind: "timeout"; readonly timeoutMs: number }
-  /** A success or a 404 whose body contradicts the document. `problem`: how, without quoting the body. */
+  /** A success or a 404. `problem` does not quote the body. */
   | { readonly kind: "malformed"; readonly problem: string }
-  /** A status that the document does not have, or a 502 in another shape (perhaps from a proxy). */
+  /** Another status, or a 502 in another shape (perhaps from a proxy). */
   | { readonly kind: "undocumented" };
 
 export type ServiceErrorKind = ServiceFailure["kind"];
@@ -49,14 +43,12 @@ export type ServiceErrorKind = ServiceFailure["kind"];
 export type CallEffect = "not-done" | "unknown";
 
 interface ServiceErrorFields {
-  /** Method and path as the document writes them: `GET /messages/{id}`. */
+  /** As the document writes it: `GET /messages/{id}`. */
   readonly endpoint: string;
-  /** Null without an answer. */
   readonly status: number | null;
   /** The service's Spanish text for people, unchanged; null without one. */
   readonly text: string | null;
   readonly outcome: CallEffect;
-  /** Raised by the admission, without a request. */
   readonly local: boolean;
   readonly failure: ServiceFailure;
 }
@@ -92,9 +84,8 @@ function describe({ endpoint, status, local, failure }: ServiceErrorFields): str
 }
 
 /**
- * A failed call to the service. `message` is for logs and holds no key, phone, wamid or text of the service. `text` and
- * `failure` may hold them: they are getters, so that a logger that copies own fields does not print personal data, and
- * `inspect` masks them.
+ * `message` is for logs and holds no key, phone, wamid or text of the service. `text` and `failure` may: they are getters,
+ * so that a logger that copies own fields does not print them, and `inspect` masks them.
  */
 export class ServiceError extends Error {
   override readonly name = "ServiceError";
@@ -131,7 +122,7 @@ export class ServiceError extends Error {
     return new ServiceError({ endpoint, status, text, outcome, local, failure });
   }
 
-  /** The same error without secrets: a service may echo the key. */
+  /** A service may echo the key. */
   redacted(redact: (text: string) => string): ServiceError {
     const { endpoint, status, text, outcome, local, failure } = this;
     const clean = redactStrings(failure, redact) as ServiceFailure;
@@ -143,7 +134,7 @@ export class ServiceError extends Error {
   }
 }
 
-/** Redacts all strings from the service, but not this code's own discriminators. */
+/** All strings from the service, but not this code's own words. */
 function redactStrings(value: unknown, redact: (text: string) => string): unknown {
   if (typeof value === "string") return redact(value);
   if (Array.isArray(value)) return value.map((item) => redactStrings(item, redact));
@@ -155,12 +146,12 @@ function redactStrings(value: unknown, redact: (text: string) => string): unknow
 
 const ownWords = new Set(["kind", "cap", "code"]);
 
-/** A local refusal: the admission knows that calling would be useless or harmful. The client fills in the endpoint. */
+/** The admission knows that calling would be useless or harmful. The client fills in the endpoint. */
 export function localRefusal(failure: Extract<ServiceFailure, { kind: "quota" | "unauthenticated" | "blocked" }>): ServiceError {
   return new ServiceError({ endpoint: "any call", status: null, text: null, outcome: "not-done", local: true, failure });
 }
 
-/** A local refusal while the store through which the account's processes share their caps is unavailable. */
+/** As `caps-unknown` says. */
 export function capsUnknown(): ServiceError {
   const failure = { kind: "caps-unknown" } as const;
   return new ServiceError({ endpoint: "any call", status: null, text: null, outcome: "not-done", local: true, failure });

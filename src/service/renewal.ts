@@ -3,21 +3,17 @@ import { httpDate } from "../net/exchange.ts";
 /** Argentina is three hours behind UTC all year: no daylight saving since 2009. */
 const behindUtcMs = 3 * 3_600_000;
 
-/**
- * The month of the quota that `now` falls into, from one renewal to the next, in unix milliseconds. Quotas renew on day 1
- * of a month, 00:00 Argentina time (messaging-service-api.md, "Limits").
- */
+/** From one renewal to the next, in unix ms: day 1, 00:00 Argentina time (messaging-service-api.md, "Limits"). */
 export function quotaMonth(now: number): { readonly from: number; readonly until: number } {
   return { from: firstOfMonth(now, 0), until: firstOfMonth(now, 1) };
 }
 
-/** When the day of `now` began in Argentina, in unix milliseconds. */
 export function quotaDay(now: number): number {
   const day = 24 * 3_600_000;
   return Math.floor((now - behindUtcMs) / day) * day + behindUtcMs;
 }
 
-/** Allows for a counter that lags by half a minute, network delay, and small clock errors. */
+/** For a counter that lags, network delay, and small clock errors. */
 const marginMs = 60_000;
 /** A `Date` further from the relay's clock than this is ignored: one of the two is wrong. */
 const mostSkewMs = 3_600_000;
@@ -33,7 +29,7 @@ interface RenewalJudgment {
   readonly isCertain: boolean;
 }
 
-/** `serviceTime` (unix ms): the `Date` of the answer; null without one. `now` is the relay's clock. */
+/** `serviceTime` (unix ms): the `Date` of the answer; null without one. */
 export function assessRenewal(serviceTime: number | null, now: number): RenewalJudgment {
   const isTimeKnown = serviceTime !== null && Math.abs(serviceTime - now) <= mostSkewMs;
   const there = isTimeKnown ? serviceTime : now;
@@ -41,7 +37,7 @@ export function assessRenewal(serviceTime: number | null, now: number): RenewalJ
   return { at: until, knownAt: until + marginMs - there + now, isCertain: isTimeKnown && there - marginMs - from >= doubtfulMs };
 }
 
-/** A `Date` header in unix ms; null when absent or malformed. */
+/** In unix ms; null when absent or malformed. */
 export function dateOf(header: string | string[] | undefined): number | null {
   return typeof header === "string" ? httpDate(header) : null;
 }

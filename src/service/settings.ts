@@ -2,16 +2,13 @@ import { z } from "zod";
 import { type Secret, secretSchema } from "../model/secret.ts";
 import { isUnixSocket, unixSocketFault } from "../net/addresses.ts";
 
-/** The origin to connect to, and the path of the API root, `{base_url}/api/v1`, without a trailing slash. */
+/** `root`: the path of the API root, without a trailing slash. */
 interface ServiceUrl {
   readonly origin: string;
   readonly root: string;
 }
 
-/**
- * Reads a base URL, with or without a path and a trailing slash. Throws a TypeError, which does not quote it, unless it is
- * an http(s) URL without user, query and fragment.
- */
+/** Throws a TypeError, which does not quote it, unless it is an http(s) URL without user, query and fragment. */
 export function readServiceUrl(baseUrl: string): ServiceUrl {
   const url = URL.parse(baseUrl);
   if (url === null || (url.protocol !== "https:" && url.protocol !== "http:")) throw new TypeError("baseUrl is not an http or https URL");
@@ -20,7 +17,7 @@ export function readServiceUrl(baseUrl: string): ServiceUrl {
   return { origin: url.origin, root: `${url.pathname.replace(/\/+$/, "")}/api/v1` };
 }
 
-/** Whether a header can carry the key: visible ASCII, at least one character, no space (RFC 9110, 5.5). */
+/** Visible ASCII, at least one character (RFC 9110, 5.5). */
 export function isApiKey(key: Secret): boolean {
   return /^[\x21-\x7e]+$/.test(key.reveal());
 }
@@ -34,7 +31,7 @@ function isServiceUrl(text: string): boolean {
   }
 }
 
-/** The API root is `{baseUrl}/api/v1`. The client accepts every URL that is valid here. */
+/** The client accepts every URL that is valid here. */
 export const baseUrlSchema = z
   .url({ protocol: /^https?$/, abort: true })
   .refine((text) => !isUnixSocket(text), unixSocketFault)

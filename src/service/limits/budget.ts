@@ -9,7 +9,6 @@ import { type QuotaReason, quotaReasons, type Stops } from "./stops.ts";
 /** Slots of an account: all of them, or a process's part. */
 export interface AccountPart {
   readonly slots: Slots;
-  /** The number of the call dispatched last. */
   newest(): number;
   /** Call it after a change of the stops. */
   learned(): void;
@@ -23,7 +22,6 @@ export interface AccountPart {
   close(): void;
 }
 
-/** Calls in flight, and how many of them may be. `others`: without sends. */
 interface InFlight {
   readonly all: number;
   readonly others: number;
@@ -46,10 +44,7 @@ interface BudgetParts {
   readonly lost: () => void;
 }
 
-/**
- * Calls in flight in all processes together, and those refused because of the key within the last minute. Below the 20 bad
- * calls of a minute that block an address.
- */
+/** In all processes together, with those refused because of the key within the last minute: 20 of those block an address. */
 const atOnce = { calls: 16, otherCalls: 12 };
 /** A part is good for so long. A dead process's part is lost to others until then, and for two minutes more. */
 const leaseMs = 15_000;
@@ -57,11 +52,11 @@ const leaseMs = 15_000;
 const trustedMs = 14_000;
 /** How often the part is renewed while it is used. */
 const beatMs = 3_000;
-/** The wait after a failure; until then, calls are refused at once when there is no part. */
+/** After a failure. Until then, calls are refused at once when there is no part. */
 const retryMs = 1_000;
-/** The wait until the next demand for more, after one that was met, and after one that was not. */
+/** Until the next demand for more, after one that was met, and after one that was not. */
 const askAgainMs = { met: 100, unmet: 1_000 };
-/** The maximum age of what is known of other processes. */
+/** The greatest age of what is known of other processes. */
 const freshMs = 5_000;
 const windowMs = 60_000;
 
@@ -165,7 +160,6 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
     !isClosed && (shared.hasNews() || slotKinds.some((kind) => limits[kind] > 0) || callKinds.some((kind) => waiting(kind) > 0));
 
   function ask(): void {
-    // The answer of a step triggers the next look.
     if (next !== null || isStepping) return;
     if (time.now() < askFrom) later(askFrom);
     else if (time.now() >= knownFrom) void step();
@@ -257,7 +251,6 @@ function createSharedStops(stops: BudgetParts["stops"], clock: Clock, time: Stea
   };
 }
 
-/** How many calls wait for slots of each kind. */
 function waitsOf(waiting: BudgetParts["waiting"]): Limits {
   return limitsFrom((kind) => callKinds.reduce((sum, one) => sum + (slotKindsOf(one).includes(kind) ? waiting(one) : 0), 0));
 }
@@ -271,13 +264,10 @@ function keepOf(used: Limits, limits: Limits, total: Limits, need: Limits): Limi
 }
 
 interface Demanding {
-  /** Slots that calls hold. */
   readonly used: Limits;
   /** Of all processes. */
   readonly total: Limits;
-  /** Of this process. */
   readonly limits: Limits;
-  /** Calls that wait for slots. */
   readonly waits: Limits;
   readonly now: InFlight;
   readonly most: InFlight;

@@ -12,7 +12,6 @@ export const planCaps: Readonly<Record<Plan, Caps>> = {
   enterprise: { requests: 1200, messages: 300 },
 };
 
-/** Identifies a plan in the account state. */
 export function planId({ requests, messages }: Caps): string {
   return `${requests}/${messages}`;
 }
@@ -20,9 +19,7 @@ export function planId({ requests, messages }: Caps): string {
 /** API calls per month; null: unlimited (messaging-service-api.md, "Monthly quotas and maximums"). */
 export const monthlyCalls: Readonly<Record<Plan, number | null>> = { escala: 300_000, enterprise: null };
 
-/**
- * The relay's share of the caps, rounded down and at least 1. Messages never exceed requests, of which they are a part.
- */
+/** Rounded down and at least 1. Messages never exceed requests, of which they are a part. */
 export function shareOf(caps: Caps, share: number): Caps {
   // A rounding error leaves a product such as 300 * 0.57 just below the whole number.
   const part = (cap: number): number => Math.max(1, Math.floor(cap * share + 1e-9));
@@ -30,22 +27,21 @@ export function shareOf(caps: Caps, share: number): Caps {
   return { requests, messages: Math.min(part(caps.messages), requests) };
 }
 
-/** The part of the room for calls other than sends that polls leave to interactive ones. */
+/** What polls leave of that to interactive calls. */
 const leftToInteractive = 0.1;
 
 /**
- * How much of the requests cap calls other than sends may use. `interactive` and `poll` together: what the messages cap cannot need
- * (requests − messages), so that they never take room from sends. `poll` alone: nine tenths of that, so that an interactive
- * call need not wait for a minute full of polls. Each at least 1: with a tiny share, a send may have to wait for one poll.
+ * How much of the requests cap calls other than sends may use: what the messages cap cannot need, so that they never take
+ * room from sends. Polls leave a tenth of that to interactive calls. Each at least 1: with a tiny share, a send may wait
+ * for one poll.
  */
 export function quotasOf({ requests, messages }: Caps): { readonly interactive: number; readonly poll: number } {
   const interactive = Math.max(1, requests - messages);
   return { interactive, poll: Math.max(1, Math.floor(interactive * (1 - leftToInteractive) + 1e-9)) };
 }
 
-/** The wait without a header: caps are one-minute windows "released by themselves". */
+/** Without a header: caps are one-minute windows. */
 const minuteMs = 60_000;
-/** Longest wait that doubling leads to. */
 const longestGrownMs = 300_000;
 /** Shorter waits would hammer the service; a longer `Retry-After` cannot concern a cap per minute. */
 const shortestMs = 1_000;

@@ -16,11 +16,11 @@ export type Allowance = ({ readonly plan: Plan } | { readonly caps: Caps }) & { 
 
 export type LimiterOptions = Allowance & {
   readonly clock: Clock;
-  /** How long after it ended here a call of unknown outcome may still reach the service and count; default 30 s. */
+  /** How long after its end a call of unknown outcome may still reach the service; default 30 s. */
   readonly graceMs?: number;
-  /** Calls in flight at once, at least 2, a quarter of them for sends only. Default 8; stay well below 20 (see `unprovenCalls`). */
+  /** Calls in flight, at least 2, a quarter of them for sends only. Default 8; stay well below 20 (see `unprovenCalls`). */
   readonly atOnce?: number;
-  /** Calls that an earlier process dispatched within the last minutes: they count against the caps too. */
+  /** Calls of an earlier process, which count against the caps too. */
   readonly recent?: readonly DispatchedCall[];
   /** Divides the caps among the processes of the account; default: this process is alone. */
   readonly budgets?: Budgets | undefined;
@@ -33,23 +33,20 @@ export interface DispatchedCall extends CallKind {
 }
 
 export interface LimiterHooks {
-  /** A call is dispatched now. */
   dispatched?(call: DispatchedCall): void;
   settled?(call: CallRequest, outcome: CallOutcome): void;
   /** A call was refused without a request. */
   refused?(reason: Refusal): void;
-  /** A stop began with an answer to this process. `until`: unix ms; `resource`: of a quota, as the service names it. */
+  /** With an answer to this process. `until`: unix ms; `resource`: of a quota, as the service names it. */
   stopped?(reason: StopReason, until: number, resource: string | null): void;
 }
 
 interface CapState {
-  /** The plan's calls per minute. */
   readonly planned: number;
-  /** The relay's share of those: its number of slots. */
+  /** The relay's share of that. */
   readonly limit: number;
-  /** Slots held, by calls in flight and those of the last minute. */
+  /** By calls in flight and those of the last minute. */
   readonly used: number;
-  /** Calls that wait. */
   readonly waiting: Readonly<Record<CallPriority, number>>;
   /** Unix ms until which a 429 holds all calls of this cap; null: not held. */
   readonly heldUntil: number | null;
@@ -58,7 +55,6 @@ interface CapState {
 export interface LimiterState {
   readonly caps: Readonly<Record<CallCap, CapState>>;
   readonly stops: StopState;
-  /** The service's names of used-up quotas, where known. */
   readonly resources: Readonly<Partial<Record<QuotaReason, string>>>;
 }
 
@@ -200,7 +196,7 @@ export function createLimiter(options: LimiterOptions) {
     },
     /** For a changed plan: ends the stops of quotas. */
     resume: (): void => void restart(allowance),
-    /** The same for an operator: resolves with the ended stops once they are stored for all processes; rejects if they may not be. */
+    /** The same for an operator: resolves once it is stored for all processes; rejects if it may not be. */
     async resumeByOrder(): Promise<readonly QuotaReason[]> {
       if (!(await account.stored())) throw capsUnknown();
       const ended = restart(allowance);
@@ -212,7 +208,6 @@ export function createLimiter(options: LimiterOptions) {
       stops.trustKey(next.keyId !== allowance.keyId);
       restart(next);
     },
-    /** Stops the timers. Call it when all calls have ended. */
     close: account.close,
   };
 }
@@ -290,7 +285,6 @@ function endOf({ type }: CallOutcome): SlotEnd {
   return type === "unknown" ? "lost" : type === "not-sent" ? "not-sent" : "answered";
 }
 
-/** The plan's caps. */
 function planOf(allowance: Allowance): Caps {
   return "caps" in allowance ? allowance.caps : planCaps[allowance.plan];
 }

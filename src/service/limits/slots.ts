@@ -17,7 +17,6 @@ export const callKinds: readonly CallKind[] = callPriorities.flatMap((priority) 
 /** How a call ended. `lost`: unknown whether and when the service counted it; `not-sent`: it certainly did not. */
 export type SlotEnd = "answered" | "lost" | "not-sent";
 
-/** A slot that a call holds. */
 export interface Slot {
   readonly kind: CallKind;
   /** Of the call, in order of dispatch, from 1. */
@@ -40,12 +39,10 @@ export interface Slots {
 /** The service counts in windows of this length. */
 const windowMs = 60_000;
 
-/** The limits of a process that is alone. */
 export function limitsOf(caps: Caps): Limits {
   return { ...caps, ...quotasOf(caps), calls: Number.POSITIVE_INFINITY, otherCalls: Number.POSITIVE_INFINITY };
 }
 
-/** The kinds of slots that a call holds. */
 export const slotKindsOf = byKind(({ cap, priority }): readonly SlotKind[] => [
   "requests",
   "calls",
@@ -84,7 +81,6 @@ export function createSlots(initial: Limits, graceMs: number) {
       newest += 1;
       return { kind, number: newest };
     },
-    /** The number of the call dispatched last. */
     newest: (): number => newest,
     end({ kind }: Slot, now: number, how: SlotEnd, isBad: boolean): void {
       for (const slot of slotKindsOf(kind)) {
@@ -116,13 +112,12 @@ export function createSlots(initial: Limits, graceMs: number) {
   };
 }
 
-/** Calls `make` once for each kind. */
 function byKind<T>(make: (kind: CallKind) => T): (kind: CallKind) => T {
   const made = new Map(callKinds.map((kind) => [`${kind.cap} ${kind.priority}`, make(kind)]));
   return ({ cap, priority }) => made.get(`${cap} ${priority}`) as T;
 }
 
-/** One count: at most `limit` slots held at any time. Times are steady ms. */
+/** One count: at most `limit` slots held at any time. */
 export function createSlotWindow(initial: number) {
   let limit = initial;
   let inFlight = 0;
@@ -140,7 +135,6 @@ export function createSlotWindow(initial: number) {
     setLimit(next: number): void {
       limit = next;
     },
-    /** Slots held by calls in flight and by calls that ended recently. */
     used,
     /** Now or earlier: a slot is free. Later: look again then. Infinity: not before a call in flight ends. */
     freeAt: (now: number): number =>
@@ -161,9 +155,8 @@ export function createSlotWindow(initial: number) {
 }
 
 /**
- * Spreads calls over the minute: a burst of a sixth of `perMinute` (rounded up), then an even pace: within any w ms at most
- * `ceil(perMinute / 6) + perMinute * w / 60000` go ("Spread sends over time (for example 1 per second on
- * escala)", messaging-service-api.md, "Responses at the limit"). Times are steady ms.
+ * A burst of a sixth of `perMinute`, then an even pace: within any w ms at most `ceil(perMinute / 6) + perMinute * w /
+ * 60000` go ("Spread sends over time", messaging-service-api.md, "Responses at the limit").
  */
 export function createPace(initial: number) {
   let interval = 0;
@@ -190,7 +183,7 @@ export function createPace(initial: number) {
   };
 }
 
-/** One timer, for the earliest of the times that it is set for. Times are steady ms. */
+/** One timer, for the earliest of the times (steady ms) that it is set for. */
 export function createAlarm(clock: Clock, time: SteadyTime, ring: () => void) {
   let next: { readonly at: number; readonly cancel: () => void } | null = null;
   const cancel = (): void => {
@@ -222,7 +215,7 @@ interface WaitingCall {
 interface CallQueueParts {
   readonly clock: Clock;
   readonly time: SteadyTime;
-  /** Steady ms. Now or earlier: a call of this kind may go. Later: look again then. Infinity: look again after a change. */
+  /** As `readyAt` of slots. */
   readonly readyAt: (kind: CallKind, now: number) => number;
 }
 
@@ -238,7 +231,7 @@ export function createCallQueue({ clock, time, readyAt }: CallQueueParts) {
   const alarm = createAlarm(clock, time, dispatch);
   let arrived = 0;
 
-  /** Dispatches all ready calls, and sets the timer for the next. Call it after every change that can make a call ready. */
+  /** Call it after every change that can make a call ready. */
   function dispatch(): void {
     const now = time.now();
     for (;;) {

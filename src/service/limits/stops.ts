@@ -4,11 +4,10 @@ import { type CallOperation, type CallOutcome, callOperations } from "../admissi
 import { capsUnknown, localRefusal, type ServiceError } from "../errors.ts";
 import { assessRenewal } from "../renewal.ts";
 
-/** Stops of monthly quotas: of all calls, or of one operation. */
 export type QuotaReason = "quota" | `quota-${CallOperation}`;
 export const quotaReasons: readonly QuotaReason[] = ["quota", ...callOperations.map((operation) => `quota-${operation}` as const)];
 
-/** Why calls, or those of one operation, are refused whatever the caps allow. */
+/** Why calls, or those of one operation, are refused whatever the caps allow. `quota` stops all of them. */
 export const stopReasons = [...quotaReasons, "unauthenticated", "blocked"] as const;
 export type StopReason = QuotaReason | "unauthenticated" | "blocked";
 
@@ -47,12 +46,11 @@ const blockMs = 60_000;
 
 const mayProbe = ({ until, probeUntil }: ProbedStop, now: number): boolean => now >= until && now >= probeUntil;
 
-/** Whether the call is the stop's probe. One that counts as lost decides nothing. */
+/** One that counts as lost decides nothing. */
 const isProbeOf = (stop: ProbedStop, { probes, now }: EndedCall): boolean => probes.includes(stop) && now < stop.probeUntil;
 
 interface StopsParts {
   readonly time: SteadyTime;
-  /** The number of the call dispatched last. */
   readonly newest: () => number;
 }
 
@@ -130,7 +128,6 @@ export function createStops({ time, newest }: StopsParts) {
     resume: (): readonly QuotaReason[] => quotas.end(newest()),
     /** The settings changed. Ends the doubt about the key; another one is not proven yet. */
     trustKey: (isAnother: boolean): void => key.trust(newest(), isAnother),
-    /** An answer has shown that the key is valid. */
     isKeyProven: key.isProven,
     state,
     /** The stops that began since the last call of this. */
@@ -204,7 +201,6 @@ function createQuotaStops() {
       endedAt = newest;
       return ended;
     },
-    /** Returns the stop that began with the call. */
     learn(call: EndedCall): QuotaReason | null {
       const { operation, outcome, now, wallNow } = call;
       const used = outcome.type === "quota-used-up" ? outcome : null;
@@ -234,7 +230,6 @@ function reasonOf(resource: string | null, operation: CallOperation): QuotaReaso
   return name.startsWith("automation") ? "quota-runs" : `quota-${operation}`;
 }
 
-/** The stops that cover calls of an operation. */
 export function coveringReasons(operation: CallOperation): readonly QuotaReason[] {
   return ["quota", `quota-${operation}`];
 }
