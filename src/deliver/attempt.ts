@@ -26,9 +26,7 @@ interface AttemptsParts {
   readonly hooks: LaneHooks;
   /** Whether this process holds the lease under which it sends. */
   readonly maySend: () => boolean;
-  /** Aborted when the lane closes. */
   readonly closing: AbortSignal;
-  /** More attempts may start. */
   readonly changed: () => void;
 }
 
@@ -70,7 +68,6 @@ export function createAttempts({ route, health, queue, clock, random, hooks, may
     changed();
   }
 
-  /** Writes what came of an attempt, and what changed with it for the whole route. */
   function settle(
     on: DestinationSession,
     { delivery, outgoing, outcome, decision }: AttemptReport & { readonly decision: SettlingDecision },
@@ -109,15 +106,14 @@ interface SettlingParts {
   readonly settle: (settlement: Settlement) => Promise<void>;
   readonly clock: Clock;
   readonly hooks: Pick<LaneHooks, "storeFailed" | "failed">;
-  /** Aborted when the lane closes. */
   readonly closing: AbortSignal;
   /** A settlement that waits for long counts no longer (-1), until it has ended (1). */
   readonly count: (by: 1 | -1) => void;
 }
 
 /**
- * Writes the outcome of an attempt. Retries while the store is unavailable. An outcome that an available store rejects
- * makes the delivery a dead letter, or keeps it in memory if that fails too: not sent again, and not blocking others.
+ * Retries while the store is unavailable. An outcome that an available store rejects makes the delivery a dead letter, or
+ * keeps it in memory if that fails too: not sent again, and not blocking others.
  */
 async function settleAttempt(
   { settle, clock, hooks, closing, count }: SettlingParts,
@@ -160,18 +156,16 @@ async function settleAttempt(
     }
   }
 
-  /** The wait between tries of a settlement that no longer counts. A shutdown ends it. */
   function longWait(): Promise<void> {
     return pause(clock, longestWaitMs, closing).catch(() => {});
   }
 }
 
-/** Whether the store is unavailable for every delivery. */
 function isUnavailable(error: unknown): boolean {
   return error instanceof Error && error.name === "StoreUnavailable";
 }
 
-/** One attempt; never rejects. `unsendable` is the reason why the delivery was not sent and is not retried, else null. */
+/** Never rejects. `unsendable`: why the delivery was not sent and is not retried, else null. */
 async function sendOver(
   session: DestinationSession,
   delivery: StoredDelivery,

@@ -17,7 +17,6 @@ import type { CommonSettings } from "./settings.ts";
  * Neutral changes nothing else. There is no timer: each call checks the time.
  */
 
-/** When the time of an open breaker ends (steady ms), and how long it is. */
 interface Opened {
   readonly until: number;
   readonly pause: number;
@@ -26,8 +25,8 @@ interface Opened {
 export type Breaker = ReturnType<typeof createBreaker>;
 
 /**
- * The circuit breaker of one destination. While it is open, no attempts are spent. All times are steady ms
- * (`model/clock.ts`). `opened`: it was open before; else it is closed.
+ * The circuit breaker of one destination. All times are steady ms (`model/clock.ts`). `opened`: it was open before; else it
+ * is closed.
  */
 export function createBreaker(settings: CommonSettings["breaker"], time: () => number, opened: Opened | null = null) {
   let current: BreakerState = opened === null ? "closed" : "open";
@@ -52,19 +51,14 @@ export function createBreaker(settings: CommonSettings["breaker"], time: () => n
 
   return {
     state,
-    /**
-     * True when an attempt may start now. Half-open allows one attempt (the probe) until `record`. Call it after all other
-     * checks, and call `record` for every true it returned (`"neutral"` when nothing was sent).
-     */
+    /** Call it after all other checks, and call `record` for every true it returned (`"neutral"` when nothing was sent). */
     mayStart(): boolean {
       if (state() === "closed") return true;
       if (current === "open" || probeOut) return false;
       probeOut = true;
       return true;
     },
-    /** True when half-open with the probe in flight: `mayStart` would return false. */
     waitsForProbe: (): boolean => state() === "half-open" && probeOut,
-    /** Until when no attempt starts; null unless open. */
     openUntil: (): number | null => (state() === "open" ? until : null),
     /** Null while closed. */
     opened: (): Opened | null => (state() === "closed" ? null : { until, pause }),
@@ -102,8 +96,8 @@ export function createBreaker(settings: CommonSettings["breaker"], time: () => n
 }
 
 /**
- * Whether an attempt counts as a success of the destination (true), a failure (false) or neither ("neutral"). A 4xx other
- * than 408 and 429 concerns the one delivery, so it neither trips nor resets the breaker.
+ * True: a success of the destination; false: a failure. A 4xx other than 408 and 429 concerns the one delivery, so it is
+ * neither.
  */
 export function breakerVerdict(result: AttemptResult): boolean | "neutral" {
   // As a 4xx, `rejected` may concern one delivery.
@@ -123,8 +117,8 @@ const savedSeconds = 0.1;
 export type TokenBucket = ReturnType<typeof createTokenBucket>;
 
 /**
- * Lets `perSecond` attempts a second start: within any w seconds at most `perSecond * w + max(1,
- * perSecond / 10)`. `time` gives steady ms. `isEmpty`: another process may have used up the tokens.
+ * Within any w seconds at most `perSecond * w + max(1, perSecond / 10)` attempts start. `time` gives steady ms. `isEmpty`:
+ * another process may have used up the tokens.
  */
 export function createTokenBucket(perSecond: number, time: () => number, isEmpty = false) {
   const interval = 1000 / perSecond;
@@ -137,14 +131,13 @@ export function createTokenBucket(perSecond: number, time: () => number, isEmpty
   const next = (): number => Math.ceil(fullAt + interval - saved);
 
   return {
-    /** Takes a token if there is one. */
     take(): boolean {
       const now = time() - origin;
       if (next() > now) return false;
       fullAt = Math.max(fullAt, now) + interval;
       return true;
     },
-    /** Steady ms at which `take` succeeds next; now or earlier when it succeeds at once. */
+    /** Steady ms at which `take` succeeds next. */
     nextAt: () => origin + next(),
   };
 }

@@ -5,7 +5,6 @@ import { asciiJson } from "../model/json.ts";
 import type { OutgoingDelivery } from "./destinations/destination.ts";
 import type { Payload } from "./settings.ts";
 
-/** Composes the outgoing delivery of a stored one. */
 export function compose(delivery: StoredDelivery, payload: Payload, passSignature: boolean): OutgoingDelivery {
   const original = composeOriginal(delivery, passSignature);
   if (payload === "original") return original;
@@ -16,7 +15,7 @@ export function compose(delivery: StoredDelivery, payload: Payload, passSignatur
   return { ...outgoing, body: isReceived ? enrich(outgoing.body, part) : extend(delivery.body, part) };
 }
 
-/** The relay's own envelope of an event in another format, with the sender's item as it was written under `data.raw`. */
+/** With the sender's item as it was written under `data.raw`. */
 function standardBody({ format, eventId, kind, body }: StoredDelivery): Buffer {
   const content = readContent(format ?? null, body);
   const raw = rawOf(format ?? null, body);
@@ -39,7 +38,7 @@ const { parse, rawJSON } = JSON as unknown as {
   rawJSON(source: string): object;
 };
 
-/** A received body without its own top-level `relay`; the same bytes when it has none. Numbers stay as they were written. */
+/** The same bytes when it has no top-level `relay` of its own. Numbers stay as they were written. */
 function withoutRelay(body: Buffer): Buffer {
   // The key may have escapes.
   if (!body.includes('"relay"') && !body.includes("\\u00")) return body;
@@ -78,7 +77,6 @@ export function composeOriginal(delivery: StoredDelivery, passSignature: boolean
 
 const noHeaders = {};
 
-/** The `relay` object of `payload: enriched`. */
 function relayPart(delivery: StoredDelivery, id: string): Record<string, unknown> {
   const { subject } = delivery;
   const part: Record<string, unknown> = {
@@ -112,7 +110,7 @@ const space = new Set([0x20, 0x09, 0x0a, 0x0d]);
 
 /**
  * Adds `"relay": …` as the last member of a JSON object. Works on bytes, because serializing again would change big numbers
- * and escapes. A `relay` of the sender's is replaced. A body that is not a JSON object (an automation may send any body) stays as it is.
+ * and escapes. A body that is not a JSON object (an automation may send any body) stays as it is.
  */
 export function enrich(received: Buffer, relay: Readonly<Record<string, unknown>>): Buffer {
   const body = withoutRelay(received);

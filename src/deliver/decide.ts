@@ -28,15 +28,12 @@ const delivered: Decision = { kind: "delivered" };
 const interrupted: Decision = { kind: "interrupted" };
 
 /**
- * Longest wait after an outage, in milliseconds; the schedule's first wait if that is shorter. Short, because the breaker
- * paces the attempts, and everything that waits goes out once its probe succeeds.
+ * Longest wait after an outage. Short, because the breaker paces the attempts, and everything that waits goes out once its
+ * probe succeeds.
  */
 const longestOutageWaitMs = 5_000;
 
-/**
- * Decides what follows from attempt number `attempt` (1 for the first) that ended at `now` (unix
- * milliseconds). Pure; `random` gives [0, 1).
- */
+/** What follows from attempt number `attempt` (1 for the first) that ended at `now` (unix ms). `random` gives [0, 1). */
 export function decide(result: AttemptResult, attempt: number, retry: RetrySettings, now: number, random: () => number): Decision {
   if (result.kind === "failed" && result.error === "aborted") return interrupted;
   if (result.kind === "taken") return delivered;
@@ -60,10 +57,9 @@ export function decide(result: AttemptResult, attempt: number, retry: RetrySetti
   return { kind: "retry", at, pauseUntil };
 }
 
-/** A decision that is written to the store. */
 export type SettlingDecision = Exclude<Decision, { kind: "interrupted" }>;
 
-/** The delivery's next state after a decision made at `now` (unix milliseconds). */
+/** The delivery's next state. `now`: unix ms. */
 export function settledBy(decision: SettlingDecision, now: number): Settled {
   if (decision.kind === "delivered") return { to: "delivered" };
   if (decision.kind === "dead") return { to: "dead", reason: decision.reason };
@@ -71,7 +67,7 @@ export function settledBy(decision: SettlingDecision, now: number): Settled {
   return { to: "waiting", nextAt: decision.at, ...(decision.spares === true ? { spares: true } : {}) };
 }
 
-/** Until when the decision pauses the whole destination, unix milliseconds; null when it does not. */
+/** Unix ms; null when it does not pause the destination. */
 export function pauseOf(decision: Decision): number | null {
   return "pauseUntil" in decision ? (decision.pauseUntil ?? null) : null;
 }
@@ -104,5 +100,4 @@ export interface LaneHooks {
   failed(delivery: StoredDelivery, stage: FailedStage, error: unknown): void;
 }
 
-/** Where the relay failed on a delivery. */
 export type FailedStage = "compose" | "send" | "report" | "settle";

@@ -14,9 +14,7 @@ export interface DispatcherParts extends LaneParts {
 export function createDispatcher(routes: readonly LaneSettings[], { leases: leasesOf, ...given }: DispatcherParts) {
   // While it is open, a lane outlives the settings of its route: a new one would not know the attempts in flight.
   const lanes = new Map<string, { lane: Lane; route: string; settings: string | null }>();
-  /** By the name of their lease. */
   let wanted = new Map<string, LaneSettings>();
-  /** How many shards a route has, if more than one. */
   let sharded = new Map<string, number>();
   const leases = leasesOf?.({ begin: open, end });
   const parts: LaneParts = leases === undefined ? given : { ...given, takesOver: true, maySend: leases.maySend };
@@ -39,7 +37,7 @@ export function createDispatcher(routes: readonly LaneSettings[], { leases: leas
     if (lanes.get(name)?.lane === lane) lanes.delete(name);
   }
 
-  /** Applies the routes of new settings. Added ones start; removed ones finish their attempts in flight and wait in the store. */
+  /** Added routes start; removed ones finish their attempts in flight and wait in the store. */
   function reload(next: readonly LaneSettings[]): void {
     // A process without leases delivers all lanes of a route.
     const shardsOf = ({ shards = 1 }: LaneSettings): number => (leases === undefined ? 1 : shards);
@@ -83,7 +81,6 @@ export function createDispatcher(routes: readonly LaneSettings[], { leases: leas
     wake(route: string): void {
       for (const lane of lanesOf(route)) lane.wake();
     },
-    /** Ends the pause of the route's destination; true when there was one. */
     tryNow: (route: string): boolean => lanesOf(route).filter((lane) => lane.tryNow()).length > 0,
     /** Of the routes that this process delivers. */
     states(): ReadonlyMap<string, LaneState> {

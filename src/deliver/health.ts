@@ -13,11 +13,9 @@ export interface SessionParts {
   readonly takesOver?: boolean;
 }
 
-/** A destination with the settings it was made from. */
 export interface DestinationSession {
   readonly settings: LaneSettings;
   readonly destination: Destination;
-  /** Of breaker and bucket. */
   readonly time: SteadyTime;
   readonly breaker: Breaker;
   readonly bucket: TokenBucket | null;
@@ -72,11 +70,10 @@ interface HealthParts extends SessionParts {
 
 export type Health = ReturnType<typeof createHealth>;
 
-/** How a route's destination is: its breaker and pause, how the last attempts went, and what the store has of it. */
+/** A route's destination: its breaker and pause, how the last attempts went, and what the store has of it. */
 export function createHealth(initial: LaneSettings, parts: HealthParts, notes: RouteNotes) {
   const { clock, hooks } = parts;
   const route = initial.name;
-  /** What is stored, as far as this lane knows. */
   let stored = notes;
   let session = openSession(initial, parts, stored);
   let failing = notes.failing;
@@ -107,7 +104,7 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
     return !wasPaused;
   }
 
-  /** What a settlement stores of the breaker: only a change, and only one of the present settings. */
+  /** Only a change, and only one of the present settings. */
   function changeOfBreaker(on: DestinationSession): { readonly opened?: OpenNote | null } {
     const opened = on.breaker.opened();
     const until = opened === null ? undefined : on.time.toUnix(opened.until);
@@ -116,7 +113,6 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
   }
 
   return {
-    /** The destination under the present settings. */
     session: () => session,
     reconfigure(settings: LaneSettings): void {
       session = openSession(settings, parts, stored);
@@ -134,7 +130,7 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
       if (until !== null && pause(on, until) && on === session) hooks.paused(route, until);
       if (decision.kind === "stop") hooks.stopped(route, decision.reason);
     },
-    /** What the settlement of an attempt stores of it: what changed. */
+    /** What the settlement of an attempt stores. */
     changes(on: DestinationSession, decision: Decision): Pick<Settlement, "pause" | "opened" | "failing"> {
       const until = pauseOf(decision);
       const paused = until === null ? {} : { pause: { breaker: breakerName(on.settings), until } };

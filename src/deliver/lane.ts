@@ -20,7 +20,6 @@ export interface LaneParts extends SessionParts {
 
 export interface LaneState extends HealthState {
   readonly inFlight: number;
-  /** Why the destination is stopped; null when it is not. */
   readonly stopped: string | null;
 }
 
@@ -42,9 +41,9 @@ export type Lane = ReturnType<typeof createLane>;
 type Mode = "running" | "suspended" | "closing";
 
 /**
- * Sends the deliveries of one route, or of a shard of it. The backlog stays in the store; memory has the next few of it
- * (`ready-queue.ts`), so that a backlog of any length costs the same. `concurrency` bounds attempts in flight, and four
- * times that bounds settlements that are not durable yet, so that connections do not idle during a commit.
+ * Sends the deliveries of one route, or of a shard of it. The backlog stays in the store (`ready-queue.ts`). `concurrency`
+ * bounds attempts in flight, and four times that bounds settlements that are not durable yet, so that connections do not
+ * idle during a commit.
  */
 export function createLane(initial: LaneSettings, parts: LaneParts, notes: RouteNotes = noNotes) {
   const { clock, hooks } = parts;
@@ -117,7 +116,6 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
   schedule();
 
   return {
-    /** A delivery was planned or released. */
     offer(place: QueuePlace): void {
       queue.offer(place);
       schedule();
@@ -173,7 +171,6 @@ function startsAllowed(health: Health): number {
   return rate === undefined ? Number.POSITIVE_INFINITY : Math.max(1, Math.ceil(rate / 10));
 }
 
-/** How many more attempts could start now. */
 function roomOf(health: Health, inFlight: number): number {
   const { breaker, settings } = health.session();
   // Half-open allows one probe, and open nothing.
@@ -192,7 +189,7 @@ interface Starting {
   readonly mayStart: () => boolean;
 }
 
-/** Starts the attempts that may start. Returns in how many ms the next one may; null: something else wakes the lane. */
+/** Returns in how many ms the next attempt may start; null: something else wakes the lane. */
 function startDue({ health, queue, attempts, now, mayStart }: Starting): number | null {
   const hold = (ms: number): number => {
     if (ms > shortHoldMs) queue.rest();

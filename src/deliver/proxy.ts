@@ -8,7 +8,6 @@ import type { LaneHooks } from "./decide.ts";
 import type { OutgoingDelivery } from "./destinations/destination.ts";
 import type { UrlDestination, UrlDestinationSettings, UrlOutcome } from "./destinations/url.ts";
 
-/** A source with `mode: proxy`. */
 export interface ProxiedSource {
   readonly name: string;
   readonly to: UrlDestinationSettings;
@@ -20,7 +19,7 @@ export interface ProxyParts {
   /** A destination that keeps answers up to `keep` bytes, and cuts longer ones. */
   readonly connect: (to: UrlDestinationSettings, keep: number) => UrlDestination;
   readonly clock: Clock;
-  /** Removes secrets from the answer that is stored and logged. The sender gets the answer unchanged. */
+  /** For the store and the log. The sender gets the answer unchanged. */
   readonly redact: (outcome: UrlOutcome, outgoing: OutgoingDelivery) => UrlOutcome;
   /** Makes the event durable, with a delivery on `route` that no dispatcher picks up. */
   readonly accept: (event: ReceivedEvent, route: string) => Promise<{ readonly result: "accepted" | "duplicate"; readonly seq: number }>;
@@ -39,7 +38,6 @@ interface Proxy {
   close(): Promise<void>;
 }
 
-/** Why a delivery is dead whose exchange the relay's own end cut short. */
 export const stoppedDuring = "proxied: the relay stopped during the exchange";
 
 /** Longest answer in bytes that is passed back. A longer one is an error, because a part of it could be taken for the whole. */
@@ -48,7 +46,7 @@ export const answerLimit = 1024 * 1024;
 /** Answers kept for repeated requests; the oldest are dropped first. */
 const keptAnswers = { count: 1_000, bytes: 16 * 1024 * 1024 };
 
-/** The wait before the result of an exchange is written again. */
+/** Before the result of an exchange is written again. */
 const storeRetryMs = { first: 500, longest: 10_000 };
 
 interface Line extends ProxiedSource {
@@ -58,9 +56,9 @@ interface Line extends ProxiedSource {
 type Verdict = { readonly kind: "delivered" } | { readonly kind: "dead"; readonly reason: string };
 
 /**
- * `mode: proxy`: the automation step waits for the downstream's answer. The request is stored first, and the exchange is
- * recorded as a delivery with one attempt. It is never retried, because the step has received the failure and has gone on
- * by its error exit.
+ * The automation step waits for the downstream's answer. The request is stored first, and the exchange is recorded as a
+ * delivery with one attempt. It is never retried, because the step has received the failure and has gone on by its error
+ * exit.
  */
 export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts): Proxy {
   const { clock, hooks } = parts;

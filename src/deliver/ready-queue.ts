@@ -13,22 +13,18 @@ import type {
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { leaseName, type Shard, wholeRoute } from "../model/route-lease.ts";
 
-/** What the queue needs of the store. A SQLite file answers its reads at once, PostgreSQL later. */
+/** A SQLite file answers reads at once, PostgreSQL later. */
 export interface DeliveryStore {
   due(range: DueRange): MaybePromise<DuePlaces>;
   /** Those of the deliveries that still wait, in the order of `keys`. */
   load(route: string, keys: readonly QueueKey[]): MaybePromise<readonly QueuedDelivery[]>;
-  /** Resolves once it is durable. */
   settle(settling: Settling): Promise<SettledOutcome>;
-  /** Why the route's destination is stopped; null when it is not. */
   stopReason(route: string): MaybePromise<string | null>;
 }
 
-/** The queue's port to its lane. */
 interface QueueLane {
   /** There may be something to start, or the stop has changed. */
   wake(): void;
-  /** A call to the store failed; the queue retries by itself. */
   failed(error: unknown): void;
   /** How many more deliveries could start now. */
   room(): number;
@@ -37,7 +33,6 @@ interface QueueLane {
 }
 
 export type ReadyQueue = ReturnType<typeof createReadyQueue>;
-/** `stopped`: why the destination is stopped when the queue begins. */
 export type QueueOf = (route: string, lane: QueueLane, stopped: string | null, shard: Shard) => ReadyQueue;
 
 interface ReadyQueueParts {
@@ -47,7 +42,6 @@ interface ReadyQueueParts {
   readonly isShared: boolean;
   /** Why the destination is stopped when the queue begins. */
   readonly stopped: string | null;
-  /** Default: all lanes of the route. */
   readonly shard?: Shard;
 }
 
@@ -71,9 +65,9 @@ const lateMs = 5_000;
 const pollsPerWholeLook = 20;
 
 /**
- * The queue of a route or shard that this process alone delivers. The store has all waiting deliveries; the queue has a window of the
- * places of those due now. A delivery is loaded shortly before it is sent, so that what changed in between is seen. It is in
- * the window, ready (loaded), in flight (started, not yet settled), or only in the store.
+ * The queue of a route or shard that this process alone delivers. The store has all waiting deliveries. A delivery is in
+ * the window of places that are due, ready (loaded shortly before it is sent, so that what changed in between is seen), in
+ * flight (started, not yet settled), or only in the store.
  */
 export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQueueParts) {
   const { store, clock, isShared, stopped, shard = wholeRoute } = parts;
@@ -179,9 +173,8 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
     offer: window.offer,
     /** The store was changed from outside this lane. */
     lookAgain: (): void => lookAgain(clock.now() - lateMs),
-    /** Unix ms at which to `peek` again; null: not before the lane is woken, as by an answer that is awaited. */
+    /** When to `peek` again, in unix ms; null: not before the lane is woken. */
     nextDueAt: window.dueAt,
-    /** Why the destination is stopped; null when it is not. */
     stopReason: stop.reason,
     /** After the last attempt was settled or put back. */
     close(): void {
@@ -193,7 +186,7 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
 
 type Read = (taken: readonly QueuePlace[], done: (found: readonly QueuedDelivery[]) => void, undone: () => void) => void;
 
-/** Deliveries that are taken from the window and loaded, until they start or go back to it. `read` asks the store. */
+/** Taken from the window, until they start or go back to it. `read` asks the store. */
 function createLoaded(window: DueWindow, read: Read) {
   let ready: { readonly delivery: QueuedDelivery; readonly loadedAt: number }[] = [];
   let isLoading = false;
@@ -239,7 +232,7 @@ function createLoaded(window: DueWindow, read: Read) {
   };
 }
 
-/** Why the destination is stopped. `read` asks the store. */
+/** `read` asks the store. */
 function createStop(initial: string | null, read: (done: (reason: string | null) => void) => void) {
   let stop = initial;
   /** Counts changes, because an answer of the store may be older. */
@@ -250,7 +243,6 @@ function createStop(initial: string | null, read: (done: (reason: string | null)
       changes += 1;
       stop = reason;
     },
-    /** An operator may have ended it. */
     lookAgain(): void {
       if (stop === null) return;
       const before = changes;

@@ -11,11 +11,9 @@ export interface LeasedLanes {
 }
 
 export interface RouteLeases {
-  /** The routes of the settings, from now on. */
   want(routes: readonly string[]): void;
   /** Whether bytes of the route may leave now. Of a route that ends, no attempt begins, and those in flight may. */
   maySend(route: string): boolean;
-  /** Ends all lanes and gives the leases back. Attempts in flight may finish within `ms`. */
   close(ms: number): Promise<void>;
 }
 
@@ -181,7 +179,6 @@ export function shareRoutes({ workers, leases }: LeaseView): ReadonlyMap<string,
     else free.push(route);
   }
 
-  /** Of those whose settings have the route, the one with the fewest. */
   function poorest(route: string): string | null {
     let least: string | null = null;
     for (const [worker, routes] of routesOf)

@@ -15,7 +15,6 @@ export { type UrlDestinationSettings, urlDestinationSchema } from "./destination
 export const payloadSchema = z.enum(["original", "standard", "enriched"]);
 export type Payload = z.infer<typeof payloadSchema>;
 
-/** The part of a route's settings that its lane uses. */
 export interface LaneSettings {
   readonly name: string;
   readonly payload: Payload;
@@ -26,7 +25,7 @@ export interface LaneSettings {
   readonly shard?: Shard;
 }
 
-/** The share of the route's rate that a lane has, per second; undefined: there is no limit. */
+/** Per second; undefined: there is no limit. */
 export const rateOf = ({ to, shard = wholeRoute }: LaneSettings): number | undefined =>
   to.rate === undefined ? undefined : to.rate / shard.of;
 
@@ -40,8 +39,8 @@ export function describeLane(settings: LaneSettings): string {
 }
 
 /**
- * The name of a route's breaker. It depends on the route's settings, so that changed settings start with a closed breaker
- * and without a pause. Shards have a breaker each, and start with what one of them stored last.
+ * Depends on the route's settings, so that changed settings start with a closed breaker and without a pause. Shards have a
+ * breaker each, and start with what one of them stored last.
  */
 export function breakerName({ shard: _, ...ofRoute }: LaneSettings): string {
   const fingerprint = createHash("sha256").update(describeLane(ofRoute)).digest("hex").slice(0, 12);

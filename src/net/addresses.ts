@@ -3,7 +3,7 @@ import ipaddr from "ipaddr.js";
 import type { AttemptError } from "../model/delivery.ts";
 import { type LookupAll, lookUpName } from "./name-lookup.ts";
 
-/** No connection was made, so nothing was sent. `message` is for the operator, `code` is the system's if it has one. */
+/** Nothing was sent. `message` is for the operator, `code` is the system's if it has one. */
 export class ConnectionFailed extends Error {
   override readonly name = "ConnectionFailed";
   readonly error: AttemptError;
@@ -22,9 +22,8 @@ const globalUnicast = ipaddr.IPv6.parseCIDR("2000::/3");
 const nat64 = ipaddr.IPv6.parseCIDR("64:ff9b::/96");
 
 /**
- * True for public unicast addresses, and false for all others: loopback, private, link-local (the metadata services of
- * clouds), shared, multicast, documentation, and invalid addresses. An IPv4 address inside an IPv6 one (mapped, NAT64) is
- * checked as IPv4; 6to4 and Teredo are refused.
+ * False for all but public unicast addresses: also for the metadata services of clouds (link-local). An IPv4 address inside
+ * an IPv6 one (mapped, NAT64) is checked as IPv4; 6to4 and Teredo are refused.
  */
 export function isPublicAddress(text: string): boolean {
   // The deprecated `::8.8.8.8`, which ipaddr.js would read as `::ffff:8.8.8.8`, a different address.
@@ -36,12 +35,11 @@ export function isPublicAddress(text: string): boolean {
   return address.match(globalUnicast) && address.range() === "unicast";
 }
 
-/** The failure of an attempt to connect to `address`. */
 export function blockedAddress(address: string): ConnectionFailed {
   return new ConnectionFailed("blocked", `${address} is not a public address, and the destination's allowPrivate is off`);
 }
 
-/** Whether a URL is written as other programs write a Unix socket: `http://unix:/run/app.sock`. It would name a host "unix". */
+/** As other programs write a Unix socket: `http://unix:/run/app.sock`. It would name a host "unix". */
 export function isUnixSocket(url: string): boolean {
   return /^https?:\/\/unix:\//i.test(url);
 }
@@ -49,8 +47,8 @@ export function isUnixSocket(url: string): boolean {
 export const unixSocketFault = "is a Unix socket, and the relay connects to hosts only: give host and port";
 
 /**
- * A lookup that returns allowed addresses only. The socket connects to the returned address, so a name that resolves
- * differently the next time (DNS rebinding) gains nothing.
+ * Returns allowed addresses only. The socket connects to the returned address, so a name that resolves differently the next
+ * time (DNS rebinding) gains nothing.
  */
 export function guardedLookup(isAllowed: (address: string) => boolean, lookup: LookupAll = lookUpName): LookupFunction {
   return (name, options, callback) => {

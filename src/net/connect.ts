@@ -19,7 +19,7 @@ export interface ConnectorOptions {
 interface PoolOptions extends ConnectorOptions {
   /** Most at once. Each has one request in flight. */
   readonly connections: number;
-  /** Milliseconds to look up the name, connect and finish the TLS handshake. */
+  /** In ms, with the lookup of the name and the TLS handshake. */
   readonly connectWithin: number;
 }
 
@@ -36,13 +36,10 @@ export interface ConnectionHandler extends Dispatcher.DispatchHandler {
 
 export interface HttpPool {
   dispatch(request: Dispatcher.DispatchOptions, handler: ConnectionHandler): void;
-  /** Takes no more requests; resolves when those in flight have ended. */
   close(): Promise<void>;
-  /** Ends all requests with `error` and closes all connections. */
   destroy(error: Error): Promise<void>;
 }
 
-/** The connections to the host of `url`. */
 export function createPool(url: URL, { connections, connectWithin, ...to }: PoolOptions): HttpPool {
   // Loaded with the first URL, because it takes a tenth of a relay's start.
   const undici = createRequire(import.meta.url)("undici") as typeof import("undici");

@@ -23,27 +23,25 @@ type Step = "waiting" | "connecting" | "sent" | "answering";
 interface ExchangeLimits {
   /** For the whole exchange, from waiting for a connection to the last byte of the answer. */
   readonly timeoutMs: number;
-  /** Of the answer's body. */
   readonly maxBytes: number;
   /** Called right before bytes leave. */
   readonly maySend?: () => boolean;
   readonly signal?: AbortSignal | undefined;
   /**
-   * Whether to send the request once more after this error of a used socket that brought no byte of an answer. A server may
-   * close an idle connection while a request is on its way. Default: never, because the request may have been carried out.
+   * Whether to send the request once more after this error of a used socket that brought no byte of an answer: a server may
+   * close an idle connection while a request is on its way. Default: never.
    */
   readonly resends?: (error: Error) => boolean;
   readonly after?: Clock["after"];
 }
 
-/** Makes one request and reads its answer within the limits. Never rejects. */
 export function exchange(pool: HttpPool, request: Dispatcher.DispatchOptions, limits: ExchangeLimits): Promise<Exchanged> {
   if (limits.signal?.aborted) return Promise.resolve({ kind: "aborted", sent: false });
   return new Promise((resolve) => pool.dispatch(request, new Exchange(request, limits, resolve)));
 }
 
 /**
- * One request under one deadline. undici's own timeouts restart with each chunk, and its `request()` reports neither whether
+ * One request under one deadline. undici's timeouts restart with each chunk, and its `request()` reports neither whether
  * the request was sent nor over which socket. The handler interface does: undici calls `onRequestStart` right before the
  * first byte, and writes none if that aborts.
  */
@@ -77,7 +75,6 @@ class Exchange implements ConnectionHandler {
     signal?.addEventListener("abort", this);
   }
 
-  /** The signal was aborted. */
   handleEvent(): void {
     this.#cutOff({ kind: "aborted", sent: this.#sent });
   }
@@ -155,7 +152,6 @@ class Exchange implements ConnectionHandler {
     if (this.#end(exchanged)) this.#controller?.abort(new Error("given up"));
   }
 
-  /** True the first time. */
   #end(exchanged: Exchanged): boolean {
     if (this.#isOver) return false;
     this.#isOver = true;
@@ -173,8 +169,8 @@ const rfc850Date = /^[A-Z][a-z]+day, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2}
 const asctimeDate = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/;
 
 /**
- * The wait that a `Retry-After` header asks for from `now` (unix milliseconds), in milliseconds from 0 to `longest`: a
- * wrong year must not delay a delivery forever. Accepts seconds or an HTTP date; null when absent or neither.
+ * In ms, from 0 to `longest`: a wrong year must not delay a delivery forever. Accepts seconds or an HTTP date; null when
+ * absent or neither. `now`: unix ms.
  */
 export function retryAfterMs(header: string | readonly string[] | undefined, now: number, longest: number): number | null {
   const bounded = (ms: number): number => Math.min(Math.max(ms, 0), longest);
@@ -185,7 +181,7 @@ export function retryAfterMs(header: string | readonly string[] | undefined, now
   return at === null ? null : bounded(at - now);
 }
 
-/** An HTTP date in unix ms; null when it is none. */
+/** In unix ms; null when it is none. */
 export function httpDate(text: string): number | null {
   const isDate = imfDate.test(text) || rfc850Date.test(text);
   const at = isDate ? Date.parse(text) : asctimeDate.test(text) ? Date.parse(`${text} GMT`) : Number.NaN;

@@ -18,7 +18,6 @@ export interface NameLookupParts {
   readonly withinMs?: number;
 }
 
-/** Timeout of a lookup. */
 const defaultWithinMs = 5_000;
 
 /**
@@ -173,7 +172,6 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
 /** The lookup of this process. All connections share its cache. */
 export const lookUpName: LookupAll = createNameLookup();
 
-/** A lookup as an option of `net`, `tls` and undici. */
 export function lookupFunction(lookup: LookupAll = lookUpName): LookupFunction {
   return (name, { all, family }, callback) => {
     const isWanted = (address: LookupAddress) => (family !== 4 && family !== 6) || address.family === family;

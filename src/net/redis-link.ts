@@ -7,7 +7,6 @@ import { lookupFunction } from "./name-lookup.ts";
 import { isWithoutDatabase, type RedisFault, type RedisPlace, readRedisUrl, redisFaultOf } from "./redis.ts";
 import { type TlsSettings, tlsKey, tlsOptions } from "./tls.ts";
 
-/** The connection to one Redis, shared by all destinations there. */
 export interface RedisLink {
   /** The client once it is connected. Rejects at once with {@link LinkDown} while Redis is unavailable. */
   ready(): Promise<Redis>;
@@ -31,7 +30,6 @@ class LinkDown extends Error {
 /** Why a link or one of its commands failed; null: not a fault of Redis. */
 export const linkFaultOf = (error: unknown): RedisFault | null => (error instanceof LinkDown ? error.fault : redisFaultOf(error));
 
-/** Opens one link per URL and TLS settings, shared by all destinations. */
 export function createRedisLinks(): (url: Secret, tls?: TlsSettings) => RedisLink {
   const open = new Map<string, { readonly link: RedisLink; users: number }>();
   return (url, tls) => {
@@ -75,7 +73,6 @@ function openLink(url: string, tlsSettings: TlsSettings | undefined): RedisLink 
     return made;
   });
 
-  /** Waits until the connection attempt succeeds or fails. */
   function outcome(redis: Redis): Promise<void> {
     coming ??= new Promise<void>((resolve) => {
       const done = () => {

@@ -1,14 +1,12 @@
 import type { RedisFaultKind } from "../model/delivery.ts";
 import { secretSchema } from "../model/secret.ts";
 
-/** The address of a Redis and its credentials. Never print it as a whole (see {@link redisPlaceText}). */
+/** Never print it as a whole (see {@link redisPlaceText}). */
 export interface RedisPlace {
   readonly tls: boolean;
   readonly host: string;
   readonly port: number;
-  /** Empty: the user `default`. */
   readonly username: string;
-  /** Empty: none. */
   readonly password: string;
   readonly db: number;
 }
@@ -16,8 +14,8 @@ export interface RedisPlace {
 const form = /^(rediss?):\/\/(?:([^@/?#]*)@)?(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::(\d{1,5}))?(?:\/(\d{1,4})?)?$/;
 
 /**
- * Reads `redis://user:password@host:port/db`, or `rediss://` for TLS. User and password are percent-encoded. Null
- * when the text is no such URL.
+ * `redis://user:password@host:port/db`, or `rediss://` for TLS. User and password are percent-encoded. Null when the text
+ * is no such URL.
  */
 export function readRedisUrl(text: string): RedisPlace | null {
   const match = form.exec(text);
@@ -37,7 +35,7 @@ export function readRedisUrl(text: string): RedisPlace | null {
   }
 }
 
-/** For display: `redis://host:6379/0`, without user and password. */
+/** Without user and password. */
 export function redisPlaceText({ tls, host, port, db }: RedisPlace): string {
   return `${tls ? "rediss" : "redis"}://${host.includes(":") ? `[${host}]` : host}:${port}/${db}`;
 }
@@ -83,7 +81,7 @@ const noAddress = ["ENOTFOUND", "EAI_AGAIN", "ENODATA", "ETIMEOUT", "ESERVFAIL",
 const noConnection = new Set(["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "EADDRNOTAVAIL", ...noAddress]);
 const brokenConnection = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
 
-/** The fault of Redis that made a client throw `error`; null for others, such as an invalid command or a bug of the relay. */
+/** Null for others, such as an invalid command or a bug of the relay. */
 export function redisFaultOf(error: unknown): RedisFault | null {
   if (!(error instanceof Error)) return null;
   const { message, name, code, previousErrors } = error as Error & { code?: unknown; previousErrors?: unknown };
@@ -114,8 +112,8 @@ export function redisFaultOf(error: unknown): RedisFault | null {
 }
 
 /**
- * True when the initial SELECT of a connection failed. The client reports it and continues with database 0, which belongs to
- * others, so the connection must be closed.
+ * The initial SELECT of a connection failed. The client continues with database 0, which belongs to others, so the
+ * connection must be closed.
  */
 export function isWithoutDatabase(error: Error): boolean {
   return (error as { command?: { name?: unknown } }).command?.name === "select";
@@ -125,7 +123,7 @@ function fault(kind: RedisFaultKind, message: string, mayBeDone = false): RedisF
   return { kind, message, mayBeDone };
 }
 
-/** The loggable text of a client's error. The error itself has the command's arguments, and Redis quotes them in some messages. */
+/** For logs. The error itself has the command's arguments, and Redis quotes them in some messages. */
 export function redisErrorText(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   return (text.split(/, with args beginning with|\n/, 1)[0] ?? "").slice(0, 300);

@@ -5,7 +5,7 @@ import { type Secret, secretSchema } from "../model/secret.ts";
 
 const certificate = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** The certificates in PEM text, in order; null when one cannot be read, or there is none. */
+/** In order; null when one cannot be read, or there is none. */
 function certificatesIn(pem: string): X509Certificate[] | null {
   try {
     const found = (pem.match(certificate) ?? []).map((text) => new X509Certificate(text));
@@ -57,8 +57,8 @@ export function listenOptions(tls: ListenTls) {
 }
 
 /**
- * For `tls.connect` to a port of this machine. Its address is not in the certificate, so the names are those of the settings'
- * certificate. Where the port requires a client certificate, its own is presented.
+ * For `tls.connect` to a port of this machine. Its address is not in the certificate, so the names are those of the
+ * settings' certificate. Where the port requires a client certificate, its own is presented.
  */
 export function ownPortOptions({ ca, cert, key }: ListenTls) {
   const names = certificatesIn(cert)?.[0]?.subjectAltName;
@@ -78,12 +78,12 @@ export function tlsOptions({ ca, cert, key }: TlsSettings = {}) {
   return { ...(ca === undefined ? {} : { ca }), ...(cert === undefined || key === undefined ? {} : { cert, key: key.reveal() }) };
 }
 
-/** Tells one set of settings from another, without disclosing the key. */
+/** Without disclosing the key. */
 export function tlsKey(tls: TlsSettings | undefined): string {
   return JSON.stringify([tls?.ca, tls?.cert, tls?.key?.fingerprint()]);
 }
 
-/** When the first certificate of the settings expires, in unix ms; null without any. */
+/** In unix ms; null without any certificate. */
 export function expiryOf({ ca, cert }: TlsSettings = {}): number | null {
   const all = [ca, cert].flatMap((pem) => (pem === undefined ? [] : (certificatesIn(pem) ?? [])));
   return all.length === 0 ? null : Math.min(...all.map(({ validTo }) => Date.parse(validTo)));

@@ -4,11 +4,10 @@ import type { Tracking } from "../model/tracking.ts";
 import type { RoutingSettings, UnknownPolicy } from "./settings.ts";
 import { compileWhere } from "./where.ts";
 
-/** A route whose settings are compiled once, not for each event. */
 interface CompiledRoute {
   /** Returns the same object for the same verdict and reason. */
   readonly verdictOn: (event: RoutedEvent, tracking: Tracking) => RouteVerdict;
-  /** The verdict of a route that skips the event only because its message is not registered. */
+  /** Of a route that skips the event only because its message is not registered. */
   readonly ignored: RouteVerdict;
 }
 

@@ -12,7 +12,7 @@ export const mostInstructions = 500;
  */
 export const matchedLength = 4096;
 
-/** The pattern is not a regular expression, or not one that this engine supports. The message says which. */
+/** Not a regular expression, or not one that this engine supports. */
 export class PatternRefused extends Error {
   override readonly name = "PatternRefused";
 }
@@ -20,14 +20,12 @@ export class PatternRefused extends Error {
 interface Pattern {
   /** True when the text, or any text of a list, contains a match. */
   test(value: unknown): boolean;
-  /** Instructions. */
   readonly size: number;
 }
 
 /**
- * Compiles a regular expression in JavaScript's syntax with the flag `u`. It runs on RE2, in time linear in the text:
- * JavaScript's own engine backtracks, and a hostile text can stop the whole process. The match cache takes about 8 MiB at
- * most. Throws `PatternRefused`.
+ * JavaScript's syntax with the flag `u`, on RE2, in time linear in the text: JavaScript's own engine backtracks, and a
+ * hostile text can stop the whole process. The match cache takes about 8 MiB at most. Throws `PatternRefused`.
  */
 export function compilePattern(text: string): Pattern {
   if (text.length > longestPattern) throw new PatternRefused(`is longer than ${longestPattern} characters`);

@@ -4,9 +4,8 @@ import { compileRoute } from "./match.ts";
 import type { RoutingSettings, UnknownPolicy } from "./settings.ts";
 
 /**
- * Decides what each route does with an event, from the event and its tracking state alone. Never throws for any data.
- * Plans are frozen and shared: the same verdicts usually give the same object (the cache is bounded), so a store can cache
- * by identity.
+ * From the event and its tracking state alone. Never throws for any data. Plans are frozen, and the same verdicts usually
+ * give the same object, so a store can cache by identity.
  */
 export type Planner = (event: RoutedEvent, tracking: Tracking) => DeliveryPlan;
 
@@ -32,10 +31,7 @@ function dispositionOf(verdicts: readonly RouteVerdict[], ignored: ReadonlySet<R
   return verdicts.some((verdict) => ignored.has(verdict)) ? "ignored" : "filtered";
 }
 
-/**
- * Verdicts in the cache, counted over all plans. Real settings make a few dozen plans. The limit bounds hostile traffic
- * on settings with many routes and reasons, at about 2 MB.
- */
+/** Verdicts in the cache, over all plans. Real settings make a few dozen plans. Bounds hostile traffic at about 2 MB. */
 const defaultLimit = 10_000;
 
 interface Node {
@@ -44,8 +40,8 @@ interface Node {
 }
 
 /**
- * Returns the same plan object for the same verdicts, without building a key: each route has a few verdict objects, and a
- * tree of maps leads from them to the plan. A full cache is emptied, so one plan may get several objects over time.
+ * The same plan object for the same verdicts, without building a key: a tree of maps leads from the few verdict objects of
+ * each route to the plan. A full cache is emptied.
  */
 export function createPlanCache(make: (verdicts: readonly RouteVerdict[]) => DeliveryPlan, limit: number = defaultLimit) {
   let root: Node = { next: new Map(), plan: null };

@@ -145,7 +145,6 @@ export const matchSchema = z.strictObject({
 });
 export type Match = z.infer<typeof matchSchema>;
 
-/** The routing part of a route's settings. */
 export const routingSchema = z.strictObject({
   name: z
     .string()

@@ -2,12 +2,12 @@ import { readPath } from "../model/json.ts";
 import { compilePattern } from "./pattern.ts";
 import { type Comparison, type Where, whereOperators } from "./settings.ts";
 
-/** Null when the condition holds for `root`, else the reason: the first part that failed. */
+/** Null when the condition holds, else the reason: the first part that failed. */
 export type Condition = (root: unknown) => string | null;
 
 /**
- * Compiles a condition of the settings. Paths are checked in the order given, then `$or`, `$and` and `$not`. The reason is
- * `<label>: <path> <operator>`, `<label>: $or` or `<label>: $not`. A part of `$and` returns its own reason.
+ * Paths are checked in the order given, then `$or`, `$and` and `$not`. The reason is `<label>: <path> <operator>`,
+ * `<label>: $or` or `<label>: $not`. A part of `$and` returns its own reason.
  */
 export function compileWhere(where: Where, label: string): Condition {
   const conditions: Condition[] = [];
@@ -56,7 +56,6 @@ function compilePath(path: string, wanted: unknown, label: string): Condition {
   };
 }
 
-/** The operand of each operator. */
 type Operands = { readonly [O in keyof Comparison]-?: Exclude<Comparison[O], undefined> };
 type Operators = { readonly [O in keyof Operands]: (operand: Operands[O]) => ValueTest };
 type Operator = keyof Operands;

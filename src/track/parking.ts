@@ -6,7 +6,6 @@ import { planningFailed } from "./planning.ts";
  * the `park` verdicts and gives the event its disposition. The other verdicts stay.
  */
 
-/** A parked event after its conclusion. */
 export interface Concluded {
   readonly disposition: Disposition;
   readonly verdicts: readonly RouteVerdict[];
@@ -28,17 +27,15 @@ export function isParked(kept: readonly KeptVerdict[]): boolean {
   return kept.some(([, verdict]) => verdict === "park");
 }
 
-/** The result of a hydration. */
 export interface HydrationResult {
   /** Null: all candidates were read. */
   readonly reason: string | null;
   /** Updates found by polling, which are events of their own. */
   readonly found: number;
-  /** Candidates that were not read. */
   readonly unknown: number;
 }
 
-/** True when polled statuses replace the truncated event completely. */
+/** Polled statuses replace the truncated event completely. */
 export function isReplaced({ reason, found, unknown }: HydrationResult): boolean {
   return reason === null && found > 0 && unknown === 0;
 }

@@ -7,12 +7,10 @@ import type { Tracking } from "../model/tracking.ts";
 /** The registered facts of a message or run, as routes match them. */
 export type Facts = Pick<Tracking, "subject" | "tracked" | "id" | "reference" | "metadata">;
 
-/** The facts of an unregistered message or run. */
 export function untrackedFacts(subject: Facts["subject"]): Facts {
   return { subject, tracked: false, id: null, reference: null, metadata: null };
 }
 
-/** The tracking of an event without a message or run. */
 export const nothingTracked: Tracking = {
   ...untrackedFacts("none"),
   previousStatus: null,
@@ -31,14 +29,12 @@ export function factsOf(
   return { subject, tracked: true, id, reference, metadata: metadata === null ? null : (JSON.parse(metadata) as Record<string, unknown>) };
 }
 
-/** The routes of the current settings. */
 export interface Planner {
   plan(event: RoutedEvent, tracking: Tracking): DeliveryPlan;
   /** Reports an event that `plan` or tracking failed on, and that is set aside. */
   failed?(error: unknown, event: Pick<RoutedEvent, "event" | "account" | "source">): void;
 }
 
-/** An event that is accepted now. */
 export interface Arrival {
   readonly event: RoutedEvent;
   readonly tracking: Tracking;
@@ -50,7 +46,7 @@ export interface Arrival {
   readonly proxyRoute: string | null;
 }
 
-/** Plans an arriving event. One that tracking or planning fails on is set aside with the reason and does not affect others. */
+/** One that tracking or planning fails on is set aside with the reason and does not affect others. */
 export function planArrival(planner: Planner, { event, tracking, error, isBehind, proxyRoute }: Arrival): DeliveryPlan {
   let plan = error === undefined ? planEvent(planner, event, tracking) : setAside(planner, event, error);
   if (isBehind) plan = holdBehind(plan, planEvent(planner, event, { ...tracking, ...untrackedFacts(tracking.subject) }));
@@ -59,8 +55,8 @@ export function planArrival(planner: Planner, { event, tracking, error, isBehind
 }
 
 /**
- * The plan of an event that arrives while earlier ones of its message are being released. A route that parked those parks
- * this one too, or it would overtake them. `unregistered`: its plan without a registration.
+ * A route that parked earlier events of the message parks this one too, or it would overtake them. `unregistered`: its plan
+ * without a registration.
  */
 function holdBehind(plan: DeliveryPlan, unregistered: DeliveryPlan): DeliveryPlan {
   const verdicts = plan.verdicts.map((verdict, index) => {
@@ -89,7 +85,6 @@ export function planningFault(error: unknown): string {
   return `could not be planned: ${maskText(error instanceof Error ? error.message : String(error)).slice(0, 300)}`;
 }
 
-/** The verdicts of an event that could not be planned. */
 export const planningFailed: readonly RouteVerdict[] = Object.freeze([]);
 
 /** Of what a format reads, only statuses wait for a registration: nobody registers messages that come in. */
@@ -110,7 +105,7 @@ export interface StoredEvent {
   readonly moved: boolean;
 }
 
-/** The verdicts of the current routes on a stored event, with the current facts. Null: its body is not an envelope. */
+/** By the current routes and facts. Null: its body is not an envelope. */
 export function replan(planner: Planner, event: StoredEvent, facts: Facts): readonly RouteVerdict[] | null {
   const format = event.format ?? null;
   const content = readContent(format, event.body);
@@ -132,7 +127,7 @@ export function replan(planner: Planner, event: StoredEvent, facts: Facts): read
   ).verdicts;
 }
 
-/** The verdicts on a truncated event whose hydration has ended without its message. Null: its body is not an envelope. */
+/** Of an event whose hydration has ended without its message. Null: its body is not an envelope. */
 export function planTruncated(
   planner: Planner,
   event: Pick<StoredEvent, "account" | "source" | "format" | "body">,

@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from "node:util";
 import { RelayError } from "../model/errors.ts";
 import { metadataFault } from "../model/message.ts";
 
-/** Registers a message as the user's. */
 export interface MessageRegistration {
   readonly account: string;
   readonly wamid: string;
@@ -15,28 +14,26 @@ export interface MessageRegistration {
   readonly sentAt?: number | undefined;
 }
 
-/** The stored facts of a registration. Null: not given. */
+/** Null: not given. */
 export interface MessageFacts {
-  /** The service's. */
   readonly id: string | null;
   readonly reference: string | null;
   readonly conversationId: string | null;
   /** A JSON object. */
   readonly metadata: string | null;
-  /** Unix ms. */
   readonly sentAt: number | null;
 }
 
-/** Facts that differ from the stored ones, by name: `id`, `reference`, `conversationId`, `metadata.<key>`. */
+/** By name: `id`, `reference`, `conversationId`, `metadata.<key>`. */
 export type Conflicts = Readonly<Record<string, { readonly stored: unknown; readonly given: unknown }>>;
 
-/** A message as it is stored. `registeredAt` null: only seen. */
+/** `registeredAt` null: only seen. */
 export interface KnownMessage {
   readonly facts: MessageFacts;
   readonly registeredAt: number | null;
 }
 
-/** What a registration does to a message. `facts` null: they do not change. */
+/** `facts` null: they do not change. A conflict stores nothing of the registration. */
 export type Registration =
   | { readonly result: "created"; readonly facts: MessageFacts }
   | { readonly result: "known"; readonly facts: MessageFacts | null }
@@ -44,7 +41,6 @@ export type Registration =
 
 const noFacts: MessageFacts = { id: null, reference: null, conversationId: null, metadata: null, sentAt: null };
 
-/** Registers a message. `known` null: it was never seen. A conflict stores nothing of the registration. */
 export function registerMessage(known: KnownMessage | null, given: MessageRegistration): Registration {
   const joined = joinFacts(known?.facts ?? noFacts, given);
   if ("conflicts" in joined) return { result: "conflict", conflicts: joined.conflicts };
@@ -53,8 +49,8 @@ export function registerMessage(known: KnownMessage | null, given: MessageRegist
 }
 
 /**
- * Merges a registration into the stored facts of a message. A new fact is added, an equal one changes nothing, a different
- * one is a conflict. Metadata is merged key by key. Clocks differ, so of several send times the earliest counts.
+ * A new fact is added, an equal one changes nothing, a different one is a conflict. Metadata is merged key by key. Clocks
+ * differ, so of several send times the earliest counts.
  */
 export function joinFacts(
   known: MessageFacts,

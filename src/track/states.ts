@@ -2,14 +2,14 @@ import { isStatus, messageStatuses, runStatuses, type StatusRule, supersedes } f
 import type { MessageState, Observation, RunState, Step, TrackedState } from "../model/tracking.ts";
 
 /**
- * Applies one observation to a message (DESIGN.md, promise 4; docs/concepts/message-states.md). Its status never moves
- * backwards, and an unknown word changes nothing. Returns the given `state` object when nothing changed.
+ * Promise 4 (docs/concepts/message-states.md): a status never moves backwards, and an unknown word changes nothing. Returns
+ * the given `state` object when nothing changed.
  */
 export function stepMessage(state: MessageState, seen: Observation): Step<MessageState> {
   return step(messageStatuses, state, seen);
 }
 
-/** Applies one observation to a run: its start, or an event that ends it. Otherwise like `stepMessage`. */
+/** A run: its start, or an event that ends it. */
 export function stepRun(state: RunState, seen: Observation): Step<RunState> {
   return step(runStatuses, state, seen);
 }

@@ -2,28 +2,26 @@ import type { Secret } from "../../model/secret.ts";
 import { createHmacKey, createSigner, decodeKey, type HmacKey } from "../../model/signature.ts";
 import { type CommonSettings, type OutgoingDelivery, signingSecrets } from "./destination.ts";
 
-/** The headers of one attempt at `now` (unix milliseconds), as undici takes them: name, value, name, value. */
+/** As undici takes them: name, value, name, value. `now`: unix ms. */
 type DeliveryHeaders = (delivery: OutgoingDelivery, now: number) => string[];
 
-/** Headers that are never passed on, because they belong to the original request or its connection. */
+/** They belong to the original request or its connection. */
 const notPassed =
   /^(host|content-type|content-encoding|content-length|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|x-wamid-relay-.*|webhook-attempt|webhook-replay)$/;
 const ours = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
-/** The settings of a URL that its headers come from. */
 interface HeaderSettings extends Pick<CommonSettings, "secret" | "secrets"> {
   readonly headers: Readonly<Record<string, Secret>>;
   readonly signature?: { readonly preset: "meta"; readonly secret: Secret } | undefined;
 }
 
-/** The headers of the settings, and the relay's `user-agent` if they have none. */
 export function fixedHeaders(settings: Pick<HeaderSettings, "headers">, version: string): Map<string, string> {
   const fixed = new Map(Object.entries(settings.headers).map(([name, value]) => [name.toLowerCase(), value.reveal()]));
   if (!fixed.has("user-agent")) fixed.set("user-agent", `wamid-relay/${version}`);
   return fixed;
 }
 
-/** Prepares the headers that all attempts of a destination share. `version` is the relay's. */
+/** `version` is the relay's. */
 export function createDeliveryHeaders(settings: HeaderSettings, version: string): DeliveryHeaders {
   const fixed = fixedHeaders(settings, version);
   const fixedList = [...fixed].flat();
@@ -61,12 +59,12 @@ export function createDeliveryHeaders(settings: HeaderSettings, version: string)
 
 const plain = /^[\x21-\x24\x26-\x7e]+$/;
 
-/** An event kind as a header value: unchanged when it is visible ASCII without `%`, else percent-encoded UTF-8. */
+/** Unchanged when it is visible ASCII without `%`, else percent-encoded UTF-8. */
 export function eventHeader(event: string): string {
   return plain.test(event) ? event : encodeURIComponent(event.toWellFormed());
 }
 
-/** The signature headers that a URL destination would receive; `null`: none. */
+/** As a URL destination would receive them; null: none. */
 type SignatureHeaders = (delivery: OutgoingDelivery, now: number) => Readonly<Record<string, string>> | null;
 
 /** The relay's signature if there are secrets, and the original one with `passSignature`. The relay's headers win. */
@@ -86,16 +84,13 @@ export function createSignatureHeaders(settings: Pick<CommonSettings, "secret" |
 
 const prefix = "whsec_";
 
-/** The key of a Standard Webhooks secret: the base64 after `whsec_`, else the text's UTF-8 bytes. Throws a RangeError on bad base64. */
+/** The base64 after `whsec_`, else the text's UTF-8 bytes. Throws a RangeError on bad base64. */
 function signingKey(secret: Secret): HmacKey {
   const text = secret.reveal();
   return createHmacKey("sha256", decodeKey(text, text.startsWith(prefix) ? "whsec" : "utf8"));
 }
 
-/**
- * The value of `webhook-signature` (Standard Webhooks 1.0): for each key `v1,` and the base64 HMAC-SHA256 over
- * `{id}.{timestamp}.{body}`, separated by spaces.
- */
+/** Standard Webhooks 1.0: for each key `v1,` and the base64 HMAC-SHA256 over `{id}.{timestamp}.{body}`, separated by spaces. */
 function signWebhook(keys: readonly HmacKey[], id: string, timestamp: string, body: Buffer): string {
   return keys.map((key) => `v1,${key.digest([`${id}.${timestamp}.`, body]).toString("base64")}`).join(" ");
 }

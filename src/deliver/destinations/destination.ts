@@ -10,41 +10,37 @@ import { durationSchema, rateSchema } from "../../model/units.ts";
 export interface OutgoingDelivery {
   /** The same over all attempts and replays, so that the downstream can dedupe by it. */
   readonly id: DeliveryId;
-  /** Event kind. */
   readonly event: string;
   readonly eventId: string | null;
   /** 1 for the first. */
   readonly attempt: number;
-  /** Number of replays so far; 0: not a replay. */
+  /** 0: not a replay. */
   readonly replays: number;
-  /** The bytes to send, original or enriched. */
   readonly body: Buffer;
   readonly contentType: string;
   /** Of an automation's request that had one. `body` is as received, compressed or not. */
   readonly contentEncoding: string | null;
-  /** The original signature headers; `{}` unless the destination asks for them. */
+  /** `{}` unless the destination asks for them. */
   readonly passHeaders: KeptHeaders;
   /** W3C trace context of this attempt; absent while traces are off. */
   readonly traceparent?: string;
 }
 
-/** The outcome of one attempt. */
 export interface AttemptOutcome<Result extends AttemptResult = AttemptResult> {
   readonly result: Result;
   readonly tookMs: number;
   /** The first 4 KiB of the answer's body, or the text of the error. */
   readonly response: Buffer | null;
-  /** The answer's content type, if any. */
   readonly responseType?: string | null;
-  /** The answer's content encoding. `response` is as received, compressed or not. */
+  /** `response` is as received, compressed or not. */
   readonly responseEncoding?: string | null;
 }
 
-/** Where deliveries go: the dispatcher's port. */
+/** Where deliveries go. */
 export interface Destination<Result extends AttemptResult = AttemptResult> {
   /**
-   * One attempt. Never rejects: failures are outcomes. `maySend` is called right before bytes leave; false aborts the
-   * attempt. Default: always.
+   * Never rejects: failures are outcomes. `maySend` is called right before bytes leave; false aborts the attempt. Default:
+   * always.
    */
   send(delivery: OutgoingDelivery, maySend?: () => boolean): Promise<AttemptOutcome<Result>>;
   /** Takes no more attempts, and closes all connections once those in flight have ended. */
@@ -53,12 +49,10 @@ export interface Destination<Result extends AttemptResult = AttemptResult> {
   close(): Promise<void>;
 }
 
-/** An attempt that failed without an answer. `text`: for the operator. */
 export function failedAttempt(error: AttemptError, text: string, tookMs: number): AttemptOutcome<UrlResult> {
   return { result: { kind: "failed", error }, tookMs, response: Buffer.from(text) };
 }
 
-/** The outcome of an attempt that ended because the relay stops. */
 export const abortedAttempt = (tookMs = 0): AttemptOutcome<UrlResult> => failedAttempt("aborted", "the relay was shutting down", tookMs);
 
 export const retrySchema = z.strictObject({
@@ -96,10 +90,8 @@ export function breakerSchema(longest: string) {
   });
 }
 
-/** How long one attempt may take. */
 export const timeoutSchema = durationSchema.refine((ms) => ms >= 100 && ms <= 300_000, "must be from 100ms to 5m");
 
-/** Settings that every kind of destination has. */
 export const commonSchema = z.strictObject({
   secret: signingSecretSchema
     .optional()
@@ -122,7 +114,7 @@ export const commonSchema = z.strictObject({
 });
 export type CommonSettings = z.infer<typeof commonSchema>;
 
-/** The secrets that sign, in the order of their signatures; none: the relay does not sign. */
+/** In the order of their signatures; none: the relay does not sign. */
 export function signingSecrets({ secret, secrets = [] }: Pick<CommonSettings, "secret" | "secrets">): readonly Secret[] {
   return secret === undefined ? secrets : [secret, ...secrets];
 }

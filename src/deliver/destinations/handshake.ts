@@ -9,7 +9,6 @@ const longestMs = 15_000;
 /** A right answer has the length of the challenge. */
 const keep = 64;
 
-/** A destination that takes handshakes. */
 export type App = UrlDestinationSettings & { readonly verifyToken: Secret };
 
 export function appOf({ to }: { readonly to: DestinationSettings }): App | null {
@@ -22,9 +21,8 @@ export function fingerprintOf({ url, verifyToken }: App): string {
 }
 
 /**
- * Meta's handshake with an app: `GET <url>?hub.mode=subscribe&hub.challenge=…&hub.verify_token=…`, which the app answers with
- * 200 and the challenge if it knows the token. Returns what is wrong with the answer, without quoting its body, which may hold
- * secrets; null: nothing is.
+ * `GET <url>?hub.mode=subscribe&hub.challenge=…&hub.verify_token=…`, which the app answers with 200 and the challenge if it
+ * knows the token. Returns what is wrong, without quoting the body, which may hold secrets; null: nothing is.
  */
 export async function shakeHands(to: UrlDestinationSettings, verifyToken: string, challenge: string): Promise<string | null> {
   const app = openUrl({ ...to, concurrency: 1, timeout: Math.min(to.timeout, longestMs) }, Date.now, keep);

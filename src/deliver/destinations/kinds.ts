@@ -16,7 +16,7 @@ interface Kind<Schema extends z.ZodType> {
 
 const kind = <Schema extends z.ZodType>(schema: Schema, create: Kind<Schema>["create"]): Kind<Schema> => ({ schema, create });
 
-/** The kinds of destination, each under the key that only its settings have. */
+/** Each under the key that only its settings have. */
 const kinds = {
   url: kind(routeUrlSchema, (to, clock) => createUrlDestination(to, clock)),
   queue: kind(queueDestinationSchema, createQueueDestination),
@@ -25,7 +25,6 @@ const kinds = {
 export type DestinationKind = keyof typeof kinds;
 export const destinationKeys = Object.keys(kinds) as DestinationKind[];
 
-/** Where a route's deliveries go. */
 export const destinationSchema = z.union(destinationKeys.map((key) => kinds[key].schema));
 export type DestinationSettings = z.infer<typeof destinationSchema>;
 
@@ -33,14 +32,14 @@ export function kindOf(to: DestinationSettings): DestinationKind {
   return destinationKeys.find((key) => key in to) as DestinationKind;
 }
 
-/** Makes the destination of any kind. `clock` gives unix milliseconds. */
+/** `clock` gives unix ms. */
 export function createDestinations(clock: () => number): (to: DestinationSettings) => Destination {
   const linkTo = createRedisLinks();
   // TypeScript cannot relate the kind to the settings it was read from.
   return (to) => (kinds[kindOf(to)].create as Kind<typeof destinationSchema>["create"])(to, clock, linkTo);
 }
 
-/** Redacts secrets in answers: a destination that echoes its request would put them into the store and the log. */
+/** A destination that echoes its request would put secrets into the store and the log. */
 export function redactAnswers(destination: Destination, redactor: Pick<Redactor, "bytes">): Destination {
   return {
     ...destination,
@@ -48,7 +47,6 @@ export function redactAnswers(destination: Destination, redactor: Pick<Redactor,
   };
 }
 
-/** Redacts secrets in one answer to `delivery`. */
 export function redactAnswer<Outcome extends AttemptOutcome>(
   outcome: Outcome,
   { passHeaders }: Pick<OutgoingDelivery, "passHeaders">,

@@ -3,15 +3,12 @@ import type { UrlResult } from "../../model/delivery.ts";
 import { asciiJson } from "../../model/json.ts";
 import type { AttemptOutcome, OutgoingDelivery } from "./destination.ts";
 
-/**
- * The delivery as Meta's Cloud API would send it: JSON in ASCII. Consumers of Meta compare media types, and some escape the
- * body before they verify its signature.
- */
+/** JSON in ASCII: consumers of Meta compare media types, and some escape the body before they verify its signature. */
 export function asMetaSends(delivery: OutgoingDelivery): OutgoingDelivery {
   return { ...delivery, body: asciiBody(delivery.body), contentType: "application/json" };
 }
 
-/** A body in JSON with every character outside ASCII escaped, and the other bytes unchanged. A body that is not JSON stays as it is. */
+/** The other bytes are unchanged. A body that is not JSON stays as it is. */
 export function asciiBody(body: Buffer): Buffer {
   if (isAscii(body) || !isUtf8(body)) return body;
   const text = body.toString("utf8");
@@ -24,7 +21,7 @@ export function asciiBody(body: Buffer): Buffer {
 }
 
 /**
- * Texts with which apps answer 200 to a webhook of Meta that they dropped. Read in their sources on the date; newer versions may
+ * Texts with which apps answer 200 to a webhook that they dropped. Read in their sources on the date; newer versions may
  * answer otherwise.
  */
 export const rejectionPresets = {
@@ -42,7 +39,7 @@ interface FailIfBody {
   readonly contains?: readonly string[] | undefined;
 }
 
-/** Makes a 2xx answer a failure when its body has one of the texts. Only the part that is kept with an attempt is searched. */
+/** Only the part of the body that is kept with an attempt is searched. */
 export function createRejection({ preset, contains = [] }: FailIfBody): (outcome: AttemptOutcome<UrlResult>) => AttemptOutcome<UrlResult> {
   const texts = [...(preset === undefined ? [] : rejectionPresets[preset].texts), ...contains];
   return (outcome) => {

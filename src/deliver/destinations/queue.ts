@@ -6,7 +6,7 @@ import { createSignatureHeaders } from "./delivery-headers.ts";
 import type { Destination, OutgoingDelivery } from "./destination.ts";
 import { createRedisAttempts, type LinkTo, redisSchema } from "./redis.ts";
 
-/** How many finished jobs stay in Redis: none, all, the last so many, or by age and count. */
+/** None, all, the last so many, or by age and count. */
 const keepSchema = z.union([
   z.boolean(),
   z.number().int().min(0),
@@ -16,7 +16,7 @@ const keepSchema = z.union([
   }),
 ]);
 
-/** BullMQ's job options, without `jobId`, which comes from the delivery's id. */
+/** Without `jobId`, which comes from the delivery's id. */
 const jobOptionsSchema = z.strictObject({
   attempts: z
     .number()
@@ -46,7 +46,6 @@ type JobOptions = z.infer<typeof jobOptionsSchema>;
 /** BullMQ separates its keys with colons. */
 const queueName = z.string().regex(/^[^:\s]{1,128}$/, "is not the name of a queue (no colon, no space, at most 128 characters)");
 
-/** A destination that is a queue of BullMQ: each delivery becomes a job. */
 export const queueDestinationSchema = redisSchema.extend({
   queue: queueName.describe("Name of the BullMQ queue that gets a job for each delivery."),
   prefix: z.string().min(1).max(128).default("bull").describe("BullMQ's key prefix, the same as for the workers."),
@@ -61,16 +60,15 @@ interface BodyText {
   readonly encoding: "utf8" | "base64";
 }
 
-/** Text if the bytes are UTF-8. Never parsed, because serializing JSON again changes big numbers and escapes. */
+/** Never parsed, because serializing JSON again changes big numbers and escapes. */
 function bodyText(body: Buffer): BodyText {
   return isUtf8(body) ? { body: body.toString("utf8"), encoding: "utf8" } : { body: body.toString("base64"), encoding: "base64" };
 }
 
 /** The `data` of a job (docs/reference/event-formats.md). */
 interface JobData extends BodyText {
-  /** The same over all attempts and replays, so that workers can dedupe by it. */
+  /** The same over all attempts and replays. */
   readonly deliveryId: string;
-  /** Event kind. */
   readonly event: string;
   readonly eventId: string | null;
   /** The relay's attempt to add the job, 1 for the first. */
@@ -85,10 +83,7 @@ interface JobData extends BodyText {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/**
- * A destination that is a BullMQ queue: each delivery is one job. A job's id comes from the delivery's, so that an attempt
- * whose answer got lost adds no second job while the first exists.
- */
+/** A job's id comes from the delivery's, so that an attempt whose answer got lost adds no second job while the first exists. */
 export function createQueueDestination(settings: QueueDestinationSettings, clock: () => number, linkTo: LinkTo): Destination {
   const link = linkTo(settings.redis, settings.tls);
   const attempts = createRedisAttempts(link, settings.timeout, async () => {
@@ -150,7 +145,6 @@ async function openQueue(
   return queue;
 }
 
-/** In BullMQ's units: ages are seconds. */
 function jobsOptions({ removeOnComplete, removeOnFail, ...rest }: JobOptions): JobsOptions {
   return withoutUndefined({ ...rest, removeOnComplete: keep(removeOnComplete), removeOnFail: keep(removeOnFail) });
 }

@@ -5,7 +5,6 @@ import { type createRedisLinks, linkFaultOf, type RedisLink } from "../../net/re
 import { tlsSchema } from "../../net/tls.ts";
 import { type AttemptOutcome, abortedAttempt, breakerSchema, commonSchema, failedAttempt, timeoutSchema } from "./destination.ts";
 
-/** Settings that queues and streams have in common. */
 export const redisSchema = commonSchema.extend({
   redis: redisUrlSchema.describe("The Redis: redis://user:password@host:port/db, or rediss:// with TLS. Its address may be private."),
   timeout: timeoutSchema
@@ -16,7 +15,6 @@ export const redisSchema = commonSchema.extend({
   breaker: breakerSchema("30s").prefault({}).describe("When attempts pause because the destination keeps failing."),
 });
 
-/** The connection to a Redis, shared by all destinations there. */
 export type LinkTo = ReturnType<typeof createRedisLinks>;
 
 /** An attempt in flight, at its `index` in the list of all. */
@@ -26,8 +24,8 @@ interface Running {
 }
 
 /**
- * Runs the attempts of one destination on its link. `timeout` in milliseconds limits one attempt. An attempt that timed out
- * may have succeeded all the same. `finish` runs before the link is closed.
+ * The attempts of one destination on its link. `timeout` in ms limits one attempt, which may have succeeded all the same.
+ * `finish` runs before the link is closed.
  */
 export function createRedisAttempts(link: RedisLink, timeout: number, finish = async (): Promise<void> => {}) {
   // Not a Set: V8 replaces the table of a busy one often, and an old table that lives on keeps all later attempts in memory.
@@ -53,7 +51,7 @@ export function createRedisAttempts(link: RedisLink, timeout: number, finish = a
   }
 
   return {
-    /** One attempt. The result of `command` is kept as the response. Never rejects. */
+    /** Never rejects. The result of `command` is kept as the response. */
     run(maySend: (() => boolean) | undefined, command: (redis: Redis) => Promise<string | null>): Promise<AttemptOutcome> {
       if (isClosed) return Promise.resolve(abortedAttempt());
       const { promise, resolve } = Promise.withResolvers<AttemptOutcome>();
@@ -88,7 +86,6 @@ export function createRedisAttempts(link: RedisLink, timeout: number, finish = a
     },
     /** Takes no more attempts, and closes once those in flight have ended. */
     retire,
-    /** Ends attempts in flight as `aborted`. */
     close(): Promise<void> {
       const closed = retire();
       for (const attempt of [...running]) attempt.end(abortedAttempt());
@@ -103,7 +100,7 @@ function taken(response: string | null, tookMs: number): AttemptOutcome {
 
 function failureOf(error: unknown, tookMs: number): AttemptOutcome {
   const fault = linkFaultOf(error);
-  // Redis is available and rejected this one command, such as for a key of another type.
+  // Such as for a key of another type.
   if (fault === null) return failedAttempt("refused", redisErrorText(error), tookMs);
   return failedAttempt(fault.kind, `${fault.message}${fault.mayBeDone ? "; it may have been done" : ""}`, tookMs);
 }

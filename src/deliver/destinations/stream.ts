@@ -3,7 +3,6 @@ import { createSignatureHeaders } from "./delivery-headers.ts";
 import type { Destination, OutgoingDelivery } from "./destination.ts";
 import { createRedisAttempts, type LinkTo, redisSchema } from "./redis.ts";
 
-/** A destination that is a Redis stream: each delivery becomes an entry. */
 export const streamDestinationSchema = redisSchema.extend({
   stream: z.string().min(1).max(512).describe("Key of the Redis stream that gets an entry for each delivery."),
   maxLength: z
@@ -15,7 +14,7 @@ export const streamDestinationSchema = redisSchema.extend({
 });
 type StreamDestinationSettings = z.infer<typeof streamDestinationSchema>;
 
-/** A destination that is a Redis stream: each delivery is one entry, or several when an answer got lost. */
+/** Each delivery is one entry of a Redis stream, or several when an answer got lost. */
 export function createStreamDestination(settings: StreamDestinationSettings, clock: () => number, linkTo: LinkTo): Destination {
   const attempts = createRedisAttempts(linkTo(settings.redis, settings.tls), settings.timeout);
   const headersOf = createSignatureHeaders(settings);
@@ -33,7 +32,7 @@ export function createStreamDestination(settings: StreamDestinationSettings, clo
   };
 }
 
-/** Fields and values of an entry (docs/reference/event-formats.md). The body is the original bytes. */
+/** docs/reference/event-formats.md. The body is the original bytes. */
 function entryFields(delivery: OutgoingDelivery, headers: Readonly<Record<string, string>> | null): (string | Buffer)[] {
   return [
     ...["deliveryId", delivery.id],

@@ -64,7 +64,7 @@ const failIfBodySchema = z
   })
   .refine(({ preset, contains }) => preset !== undefined || contains !== undefined, "must have preset or contains");
 
-/** A route's destination that is a URL. It may be an app that expects what Meta's Cloud API sends. */
+/** It may be an app that expects what Meta's Cloud API sends. */
 export const routeUrlSchema = urlDestinationSchema.extend({
   signature: metaSignatureSchema
     .optional()
@@ -91,10 +91,7 @@ interface UrlRequest {
   readonly body?: Buffer;
 }
 
-/**
- * Makes requests to a URL as its settings say. `keep` bytes of an answer are kept. `clock` gives unix milliseconds.
- * `connector` is for tests.
- */
+/** `keep` bytes of an answer are kept. `clock` gives unix ms. `connector` is for tests. */
 export function openUrl(to: UrlDestinationSettings, clock: () => number, keep: number, connector?: ConnectorOptions) {
   const { concurrency, timeout, maxRetryAfter, allowPrivate, tls } = to;
   const options = { connections: concurrency, connectWithin: timeout, allowPrivate, tls, ...connector };
@@ -115,7 +112,6 @@ export function openUrl(to: UrlDestinationSettings, clock: () => number, keep: n
       const { error, text } = failureOf(exchanged.error);
       return failedAttempt(error, text, tookMs);
     },
-    /** Takes no more requests, and closes the connections once those in flight have ended. */
     retire: () => pool.close(),
     /** Closes the connections. Requests in flight end as `aborted`. */
     close(): Promise<void> {
@@ -125,7 +121,7 @@ export function openUrl(to: UrlDestinationSettings, clock: () => number, keep: n
   };
 }
 
-/** A destination that is a URL: each delivery is one POST (docs/reference/event-formats.md). */
+/** Each delivery is one POST (docs/reference/event-formats.md). */
 export function createUrlDestination(
   settings: UrlDestinationSettings,
   clock: () => number,
@@ -180,7 +176,7 @@ const protocolCodes = new Set(["UND_ERR_HEADERS_OVERFLOW", "UND_ERR_INVALID_ARG"
 /** undici's errors for an answer without request and an upgrade (101). */
 const protocolMessages = new Set(["bad response", "bad upgrade"]);
 
-/** Why there is no answer, from an error of undici or of the connector: as a code and as text for the operator. */
+/** As a code and as text for the operator. */
 function failureOf(error: Error): { readonly error: AttemptError; readonly text: string } {
   if (error instanceof ConnectionFailed) return { error: error.error, text: error.message };
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
