@@ -7,10 +7,9 @@ import { setTimeout as wait } from "node:timers/promises";
 export type LookupAll = (name: string) => Promise<LookupAddress[]>;
 
 export interface NameLookupParts {
-  /** Name servers, in place of those of `resolvConf`. */
+  /** Name servers, in place of the system's. */
   readonly servers?: readonly string[];
   readonly hostsFile?: string;
-  readonly resolvConf?: string;
   /** The system's lookup (getaddrinfo). */
   readonly system?: LookupAll;
   /** Milliseconds from any start. */
@@ -38,7 +37,6 @@ const systemTtlMs = 10_000;
 
 const mostNames = 1_000;
 const mostAddresses = 16;
-const mostSearchDomains = 16;
 
 /**
  * While a name server is silent, getaddrinfo blocks one of the four threads that file access and other lookups share. It may
@@ -51,11 +49,8 @@ const loopback: readonly LookupAddress[] = [
   { address: "::1", family: 6 },
 ];
 
-/** Errors after which the system may still find the name (mDNS, LDAP, the machine's own name). */
+/** Errors after which the system may still find the name (search list of resolv.conf, mDNS, LDAP, the machine's own name). */
 const systemAfter = new Set(["ENOTFOUND", "ENODATA", "ECONNREFUSED"]);
-
-/** Errors after which the next name of the search list is tried, as glibc does. */
-const triesNextAfter = new Set(["ENOTFOUND", "ENODATA", "ESERVFAIL"]);
 
 interface Answer {
   readonly addresses: LookupAddress[];
@@ -64,11 +59,11 @@ interface Answer {
 
 /**
  * Resolves names without threads, so that a silent name server delays only the names it serves. Order: the hosts file,
- * `localhost`, DNS with the search list of resolv.conf, the system's lookup. Concurrent lookups of a name share one query.
+ * `localhost`, DNS, the system's lookup. Concurrent lookups of a name share one query.
  * Both files are checked for each lookup, so that changes take effect at once.
  */
 export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
-  const { servers, hostsFile = "/etc/hosts", resolvConf = "/etc/resolv.conf", now = () => performance.now() } = parts;
+  const { servers, hostsFile = "/etc/hosts", now = () => performance.now() } = parts;
   const { system = (name: string) => promises.lookup(name, { all: true }), withinMs = defaultWithinMs } = parts;
   const hosts = createHosts(hostsFile);
   const known = new Map<string, { readonly addresses: LookupAddress[]; readonly until: number }>();
@@ -96,7 +91,8 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
     try {
       return await queryServers(name, signal);
     } catch (error) {
-      if (signal.aborted || !systemAfter.has(codeOf(error))) throw error;
+      // A name without a dot is complete only with the search list, whatever name servers say to it.
+      if (signal.aborted || !(systemAfter.has(codeOf(error)) || !name.includes("."))) throw error;
     }
     const addresses = await systemSlots.run(signal, () => system(name));
     if (addresses.length === 0) throw failure("ENODATA", `${name} has no address`);
@@ -120,7 +116,7 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
   }
 
   async function queryOnce(name: string, first: number, signal: AbortSignal): Promise<Answer> {
-    // One per query: it reads resolv.conf anew, and is cancelled alone. Without `maxTimeout`, c-ares gives up after 5 s.
+    // One per query: it has the system's servers of now, and is cancelled alone. Without `maxTimeout`, c-ares gives up after 5 s.
     const resolver = new promises.Resolver({ timeout: withinMs, maxTimeout: withinMs, tries: 1 });
     const all = servers ?? resolver.getServers();
     const from = first % all.length;
@@ -128,17 +124,7 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
     const cancel = () => resolver.cancel();
     signal.addEventListener("abort", cancel);
     try {
-      let last: unknown;
-      for (const candidate of searchList(name, readText(resolvConf))) {
-        if (signal.aborted) break;
-        try {
-          return await queryBoth(resolver, candidate);
-        } catch (error) {
-          if (!triesNextAfter.has(codeOf(error))) throw error;
-          last = error;
-        }
-      }
-      throw last ?? failure("ECANCELLED", "cancelled");
+      return await queryBoth(resolver, name.replace(/\.$/, ""));
     } finally {
       signal.removeEventListener("abort", cancel);
     }
@@ -199,8 +185,10 @@ async function queryBoth(resolver: promises.Resolver, name: string): Promise<Ans
     return { addresses: answers.flatMap(({ addresses }) => addresses), ttlMs: Math.min(...answers.map(({ ttlMs }) => ttlMs)) };
   }
   // The name is unknown only when both queries say so.
-  throw [first, second].find((error) => error instanceof Error && !triesNextAfter.has(codeOf(error))) ?? first;
+  throw [first, second].find((error) => error instanceof Error && !isUnknown(error)) ?? first;
 }
+
+const isUnknown = (error: Error): boolean => ["ENOTFOUND", "ENODATA", "ESERVFAIL"].includes(codeOf(error));
 
 async function settled(query: Promise<RecordWithTtl[]>, family: 4 | 6): Promise<Answer | Error> {
   try {
@@ -216,25 +204,6 @@ async function settled(query: Promise<RecordWithTtl[]>, family: 4 | 6): Promise<
 function inOrder(addresses: readonly LookupAddress[]): LookupAddress[] {
   const first = getDefaultResultOrder() === "ipv6first" ? 6 : 4;
   return [...addresses].sort((a, b) => Number(b.family === first) - Number(a.family === first));
-}
-
-/** The names to query, in the order of glibc: a name with fewer dots than `ndots` is completed first. */
-export function searchList(name: string, resolvConf: string): string[] {
-  if (name.endsWith(".")) return [name.slice(0, -1)];
-  let search: string[] = [];
-  let ndots = 1;
-  for (const line of resolvConf.split("\n")) {
-    const [keyword, ...words] = line
-      .replace(/[#;].*/, "")
-      .trim()
-      .split(/\s+/);
-    if (keyword === "search" || keyword === "domain") search = words;
-    if (keyword === "options") ndots = Number(words.findLast((word) => /^ndots:\d{1,2}$/.test(word))?.slice(6) ?? ndots);
-  }
-  const domains = search.map((domain) => domain.replace(/\.$/, "")).filter((domain) => domain !== "");
-  const completed = domains.slice(0, mostSearchDomains).map((domain) => `${name}.${domain}`);
-  const dots = name.split(".").length - 1;
-  return dots >= ndots ? [name, ...completed] : [...completed, name];
 }
 
 /** Finds the addresses of a name in a hosts file. Parses it again after a change. */

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { createNameLookup, lookUpName, type NameLookupParts, searchList } from "../../../src/net/name-lookup.ts";
+import { createNameLookup, lookUpName, type NameLookupParts } from "../../../src/net/name-lookup.ts";
 import { postAlert } from "../../../src/observe/health.ts";
 import { withBusyThreads } from "../../harness/busy-threads.ts";
 import { type DnsName, startDnsServer } from "../../harness/dns-server.ts";
@@ -16,16 +16,14 @@ const silent: DnsName = { silent: ["A", "AAAA"] };
 const noSystem = () => Promise.reject(Object.assign(new Error("not asked"), { code: "ENOTFOUND" }));
 
 /** A slow machine repeats queries, so tests count no questions. `names` may change. */
-async function lookupAt(names: Readonly<Record<string, DnsName>>, parts: NameLookupParts & { hosts?: string; resolv?: string } = {}) {
+async function lookupAt(names: Readonly<Record<string, DnsName>>, parts: NameLookupParts & { hosts?: string } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "names-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const hostsFile = join(folder, "hosts");
-  const resolvConf = join(folder, "resolv.conf");
   writeFileSync(hostsFile, parts.hosts ?? "");
-  writeFileSync(resolvConf, parts.resolv ?? "");
   const { address, questions } = await startDnsServer(names);
   return {
-    lookUp: createNameLookup({ servers: [address], hostsFile, resolvConf, system: noSystem, withinMs: 60_000, ...parts }),
+    lookUp: createNameLookup({ servers: [address], hostsFile, system: noSystem, withinMs: 60_000, ...parts }),
     questions,
     hostsFile,
   };
@@ -175,27 +173,6 @@ describe("a lookup", () => {
     await expect(lookUp("crm.invalid")).rejects.toMatchObject({ code: "ENOTFOUND" });
     expect(questions).toEqual([]);
   });
-
-  test("completes short names by the search list, as Kubernetes needs it", async () => {
-    const resolv = "search shop.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n";
-    const { lookUp, questions } = await lookupAt(
-      { "crm.default.svc.cluster.local": { A: ["10.0.0.7"] }, "api.example.com": { A: ["192.0.2.1"] } },
-      { resolv },
-    );
-    expect(await lookUp("crm.default")).toEqual([{ address: "10.0.0.7", family: 4 }]);
-    expect(new Set(questions.filter((question) => question.startsWith("A ")))).toEqual(
-      new Set(["A crm.default.shop.svc.cluster.local", "A crm.default.svc.cluster.local"]),
-    );
-    expect(await lookUp("api.example.com")).toEqual([{ address: "192.0.2.1", family: 4 }]);
-  });
-
-  test("continues after a search domain whose server fails", async () => {
-    const { lookUp } = await lookupAt(
-      { "crm.broken.example": { code: "SERVFAIL" }, crm: { A: ["10.0.0.7"] } },
-      { resolv: "search broken.example" },
-    );
-    expect(await lookUp("crm")).toEqual([{ address: "10.0.0.7", family: 4 }]);
-  });
 });
 
 describe("the system's own lookup", () => {
@@ -205,11 +182,25 @@ describe("the system's own lookup", () => {
     expect(await lookUp("printer.local")).toEqual([{ address: "192.0.2.50", family: 4 }]);
   });
 
+  test.each<[string, DnsName | undefined]>([
+    ["crm.default", undefined],
+    ["crm", { code: "SERVFAIL" }],
+    ["crm", undefined],
+  ])("completes %s by its search list, as Kubernetes needs it, after %j", async (short, known) => {
+    const asked: string[] = [];
+    const system = async (name: string) => {
+      asked.push(name);
+      return [{ address: "10.0.0.7", family: 4 }];
+    };
+    const { lookUp } = await lookupAt(known === undefined ? {} : { [short]: known }, { system });
+    expect(await lookUp(short)).toEqual([{ address: "10.0.0.7", family: 4 }]);
+    expect(asked).toEqual([short]);
+  });
+
   test("is used where no name server listens", async () => {
     const lookUp = createNameLookup({
       servers: ["127.0.0.1:9"],
       hostsFile: "/nonexistent",
-      resolvConf: "/nonexistent",
       system: async () => [{ address: "192.0.2.50", family: 4 }],
       withinMs: 60_000,
     });
@@ -252,26 +243,6 @@ describe("the system's own lookup", () => {
     release.resolve();
     await until("both have ended", () => running === 0);
     expect(await lookUp("later.local")).toEqual([{ address: "192.0.2.50", family: 4 }]);
-  });
-});
-
-describe("searchList", () => {
-  test.each([
-    ["crm", "", ["crm"]],
-    ["crm.", "search a.example", ["crm"]],
-    ["crm", "search a.example b.example.", ["crm.a.example", "crm.b.example", "crm"]],
-    ["crm.shop", "search a.example", ["crm.shop", "crm.shop.a.example"]],
-    ["crm.shop", "options rotate ndots:2\nsearch a.example", ["crm.shop.a.example", "crm.shop"]],
-    ["crm", "domain a.example ; comment\n# search b.example", ["crm.a.example", "crm"]],
-    ["crm", "search .", ["crm"]],
-    ["crm", "search a\noptions ndots:99999999999", ["crm.a", "crm"]],
-  ])("of %s with %j", (name, resolvConf, expected) => {
-    expect(searchList(name, resolvConf)).toEqual(expected);
-  });
-
-  test("has at most 16 domains", () => {
-    const domains = Array.from({ length: 40 }, (_, index) => `d${index}`).join(" ");
-    expect(searchList("crm", `search ${domains}`)).toHaveLength(17);
   });
 });
 
