@@ -10,13 +10,6 @@ export interface LeasedLanes {
   end(route: string, ms: number): Promise<void>;
 }
 
-export interface RouteLeases {
-  want(routes: readonly string[]): void;
-  /** Whether bytes of the route may leave now. Of a route that ends, no attempt begins, and those in flight may. */
-  maySend(route: string): boolean;
-  close(ms: number): Promise<void>;
-}
-
 export interface RouteLeasesParts {
   /** A name that no other process has or had. */
   readonly worker: string;
@@ -33,16 +26,24 @@ export interface RouteLeasesParts {
 /** How long attempts in flight may take when a route moves to another worker. */
 const moveMs = 10_000;
 
-/** Holds a fair share of the routes for this worker, for as long as its heartbeats are stored. */
-export function createRouteLeases(
-  lanes: LeasedLanes,
-  { worker, store, clock, elapsed, held, failed, times = leaseTimes }: RouteLeasesParts,
-): RouteLeases {
+export type RouteLeases = ReturnType<typeof createRouteLeases>;
+
+/*
+ * Holds a fair share of the routes for this worker, for as long as its heartbeats are stored.
+ *
+ * | a route is | what happens | becomes |
+ * |---|---|---|
+ * | not held | it is in this worker's share, and no living worker has it | held: its lane begins |
+ * | held | it is in the share of another worker | ending, for at most 10 s, then given back |
+ * | held | another worker has its lease, or no heartbeat was stored before the deadline | ending at once: it is lost |
+ * | ending | its last attempt is settled or aborted | not held |
+ */
+export function createRouteLeases(lanes: LeasedLanes, parts: RouteLeasesParts) {
+  const { worker, store, clock, elapsed, held, failed, times = leaseTimes } = parts;
   let wanted: readonly string[] = [];
   /** When all routes count as lost, unless a heartbeat is stored before. */
   let deadline = Number.NEGATIVE_INFINITY;
-  /** Routes that no attempt begins for any more, until the last one has ended. */
-  const ending = new Map<string, Promise<void>>();
+  const { end, isEnding } = createEndings(lanes, parts);
   /** A process that never had a route of its own is no worker. */
   let isWorker = false;
   let isClosed = false;
@@ -50,30 +51,6 @@ export function createRouteLeases(
   let isWanted = false;
   let cancelLook = (): void => {};
   let cancelDeadline = (): void => {};
-
-  /** `isGivenBack`: others may have the route at once. */
-  function end(route: string, ms: number, isGivenBack: boolean): Promise<void> {
-    const known = ending.get(route);
-    if (known !== undefined && ms > 0) return known;
-    const ended = finish(route, ms, isGivenBack).then(() => {
-      if (ending.get(route) !== ended) return;
-      // Not before: until then, what is settled is compared with the lease under which it was sent.
-      held.delete(route);
-      ending.delete(route);
-    });
-    ending.set(route, ended);
-    return ended;
-  }
-
-  async function finish(route: string, ms: number, isGivenBack: boolean): Promise<void> {
-    const lease = held.get(route);
-    try {
-      await lanes.end(route, ms);
-      if (isGivenBack && lease !== undefined) await store.handBack(new Map([[route, lease]]));
-    } catch (error) {
-      failed(error);
-    }
-  }
 
   function passDeadline(): void {
     const left = deadline - elapsed();
@@ -97,7 +74,7 @@ export function createRouteLeases(
     cancelDeadline();
     passDeadline();
     const share = shareRoutes(view);
-    for (const route of held.keys()) if (share.get(route) !== worker && !ending.has(route)) void end(route, moveMs, true);
+    for (const route of held.keys()) if (share.get(route) !== worker && !isEnding(route)) void end(route, moveMs, true);
     // The store was unavailable when they were to be given back.
     const left = [...view.leases].filter(([route, { holder }]) => holder === worker && !held.has(route) && share.get(route) !== worker);
     if (left.length > 0) await store.handBack(new Map(left));
@@ -146,12 +123,13 @@ export function createRouteLeases(
   }
 
   return {
-    want(routes) {
+    want(routes: readonly string[]): void {
       wanted = routes;
       lookSoon();
     },
-    maySend: (route) => held.has(route) && elapsed() < deadline,
-    async close(ms) {
+    /** Whether bytes of the route may leave now. Of a route that ends, no attempt begins, and those in flight may. */
+    maySend: (route: string): boolean => held.has(route) && elapsed() < deadline,
+    async close(ms: number): Promise<void> {
       isClosed = true;
       cancelLook();
       const ends = () => Promise.all([...held.keys()].map((route) => end(route, ms, true)));
@@ -163,6 +141,38 @@ export function createRouteLeases(
       if (isWorker) await store.leave(worker).catch(failed);
     },
   };
+}
+
+/** Ends the lanes of routes. */
+function createEndings(lanes: LeasedLanes, { store, held, failed }: Pick<RouteLeasesParts, "store" | "held" | "failed">) {
+  /** Routes that no attempt begins for any more, until the last one has ended. */
+  const ending = new Map<string, Promise<void>>();
+
+  /** `isGivenBack`: others may have the route at once. */
+  function end(route: string, ms: number, isGivenBack: boolean): Promise<void> {
+    const known = ending.get(route);
+    if (known !== undefined && ms > 0) return known;
+    const ended = finish(route, ms, isGivenBack).then(() => {
+      if (ending.get(route) !== ended) return;
+      // Not before: until then, what is settled is compared with the lease under which it was sent.
+      held.delete(route);
+      ending.delete(route);
+    });
+    ending.set(route, ended);
+    return ended;
+  }
+
+  async function finish(route: string, ms: number, isGivenBack: boolean): Promise<void> {
+    const lease = held.get(route);
+    try {
+      await lanes.end(route, ms);
+      if (isGivenBack && lease !== undefined) await store.handBack(new Map([[route, lease]]));
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  return { end, isEnding: (route: string): boolean => ending.has(route) };
 }
 
 /**

@@ -54,35 +54,6 @@ export const queueDestinationSchema = redisSchema.extend({
 });
 type QueueDestinationSettings = z.infer<typeof queueDestinationSchema>;
 
-/** A body as text that can be turned back into the same bytes. */
-interface BodyText {
-  readonly body: string;
-  readonly encoding: "utf8" | "base64";
-}
-
-/** Never parsed, because serializing JSON again changes big numbers and escapes. */
-function bodyText(body: Buffer): BodyText {
-  return isUtf8(body) ? { body: body.toString("utf8"), encoding: "utf8" } : { body: body.toString("base64"), encoding: "base64" };
-}
-
-/** The `data` of a job (docs/reference/event-formats.md). */
-interface JobData extends BodyText {
-  /** The same over all attempts and replays. */
-  readonly deliveryId: string;
-  readonly event: string;
-  readonly eventId: string | null;
-  /** The relay's attempt to add the job, 1 for the first. */
-  readonly attempt: number;
-  readonly replay: boolean;
-  readonly contentType: string;
-  /** Missing when the request had none. */
-  readonly contentEncoding?: string;
-  /** W3C trace context of the attempt; missing while traces are off. */
-  readonly traceparent?: string;
-  /** For verifying a signature; missing when there is none. */
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
 /** A job's id comes from the delivery's, so that an attempt whose answer got lost adds no second job while the first exists. */
 export function createQueueDestination(settings: QueueDestinationSettings, clock: () => number, linkTo: LinkTo): Destination {
   const link = linkTo(settings.redis, settings.tls);
@@ -119,17 +90,24 @@ function jobId({ id, replays }: Pick<OutgoingDelivery, "id" | "replays">): strin
   return replays === 0 ? id : `${id}_r${replays}`;
 }
 
-function jobData(delivery: OutgoingDelivery, headers: Readonly<Record<string, string>> | null): JobData {
+type JobData = ReturnType<typeof jobData>;
+
+/** The `data` of a job (docs/reference/event-formats.md). */
+function jobData(delivery: OutgoingDelivery, headers: Readonly<Record<string, string>> | null) {
+  const { id, event, eventId, attempt, replays, contentType, contentEncoding, body, traceparent } = delivery;
+  const encoding = isUtf8(body) ? "utf8" : "base64";
   return {
-    deliveryId: delivery.id,
-    event: delivery.event,
-    eventId: delivery.eventId,
-    attempt: delivery.attempt,
-    replay: delivery.replays > 0,
-    contentType: delivery.contentType,
-    ...(delivery.contentEncoding === null ? {} : { contentEncoding: delivery.contentEncoding }),
-    ...bodyText(delivery.body),
-    ...(delivery.traceparent === undefined ? {} : { traceparent: delivery.traceparent }),
+    deliveryId: id,
+    event,
+    eventId,
+    attempt,
+    replay: replays > 0,
+    contentType,
+    ...(contentEncoding === null ? {} : { contentEncoding }),
+    // Never parsed, because serializing JSON again changes big numbers and escapes.
+    body: body.toString(encoding),
+    encoding,
+    ...(traceparent === undefined ? {} : { traceparent }),
     ...(headers === null ? {} : { headers }),
   };
 }
