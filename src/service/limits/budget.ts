@@ -27,7 +27,7 @@ interface InFlight {
   readonly others: number;
 }
 
-interface BudgetParts {
+export interface BudgetParts {
   readonly stops: Pick<Stops, "shared" | "adopt">;
   readonly budgets: Budgets;
   readonly clock: Clock;
@@ -122,24 +122,16 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
     const sent = shared.take();
     let answer: BudgetAnswer;
     try {
-      answer = await budgets.step({
-        process,
-        caps: total,
-        used,
-        keep,
-        ...demand,
-        leaseMs: isClosed ? 0 : leaseMs,
-        countsMs: (isClosed ? 0 : tookMs) + graceMs + windowMs,
-        version: shared.version(),
-        news: sent.size === 0 ? null : { plan: plan(), stops: Object.fromEntries(sent) },
-      });
+      // A process that closes gives all of its part back.
+      const spans = isClosed ? { leaseMs: 0, countsMs: graceMs + windowMs } : { leaseMs, countsMs: tookMs + graceMs + windowMs };
+      answer = await budgets.step({ process, caps: total, used, keep, ...demand, ...spans, ...shared.request(sent, plan()) });
     } catch {
       isStepping = false;
       shared.putBack(sent);
       knownFrom = time.now() + retryMs;
       applyLimits();
       if (!isTrusted()) lost();
-      if (isBusy()) later(knownFrom);
+      if (isBusy()) alarm.set(knownFrom);
       return false;
     }
     isStepping = false;
@@ -152,7 +144,7 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
     shared.adopt(answer, plan());
     applyLimits();
     changed();
-    if (isBusy()) later(lookedAt + beatMs);
+    if (isBusy()) alarm.set(lookedAt + beatMs);
     return true;
   }
 
@@ -161,12 +153,8 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
 
   function ask(): void {
     if (next !== null || isStepping) return;
-    if (time.now() < askFrom) later(askFrom);
+    if (time.now() < askFrom) alarm.set(askFrom);
     else if (time.now() >= knownFrom) void step();
-  }
-
-  function later(at: number): void {
-    if (!isClosed) alarm.set(at);
   }
 
   return {
@@ -214,7 +202,11 @@ function createSharedStops(stops: BudgetParts["stops"], clock: Clock, time: Stea
   let version = 0;
 
   return {
-    version: () => version,
+    /** Their part of a step's request. */
+    request: (taken: ReadonlyMap<QuotaReason, StoredStop | null>, plan: string) => ({
+      version,
+      news: taken.size === 0 ? null : { plan, stops: Object.fromEntries(taken) },
+    }),
     hasNews: () => news.size > 0,
     /** Notes what changed in this process. True: there is news. */
     note(): boolean {

@@ -3,7 +3,7 @@ import { type Clock, createSteadyTime, type SteadyTime } from "../../model/clock
 import { type CallCap, type CallOutcome, type CallPriority, type CallRequest, defaultConcurrency, type Permit } from "../admission.ts";
 import { capsUnknown, type ServiceError } from "../errors.ts";
 import type { Plan } from "../settings.ts";
-import { type AccountPart, createBudgetedAccount } from "./budget.ts";
+import { type AccountPart, type BudgetParts, createBudgetedAccount } from "./budget.ts";
 import { type Caps, createHolds, planCaps, planId, shareOf } from "./caps.ts";
 import { type CallKind, createCallQueue, createSlots, limitsOf, type SlotEnd } from "./slots.ts";
 import { covers, createStops, type Probes, type QuotaReason, type Refusal, type StopReason, type StopState } from "./stops.ts";
@@ -97,7 +97,7 @@ export function createLimiter(options: LimiterOptions) {
   const stops = createStops({ time, newest: () => account.newest() });
   const inFlight = createInFlight(() => (stops.isKeyProven() ? atOnce : Math.min(atOnce, unprovenCalls)), atOnce);
   const queue = createCallQueue({ clock, time, readyAt });
-  const own = { clock, time, graceMs, caps: shareOf(planOf(options), options.share) };
+  const own = { clock, time, graceMs, tookMs: othersTookMs, caps: shareOf(planOf(options), options.share) };
   const account: AccountPart =
     budgets === undefined
       ? ownAccount({ ...own, recent: options.recent ?? [] })
@@ -105,7 +105,6 @@ export function createLimiter(options: LimiterOptions) {
           ...own,
           stops,
           budgets,
-          tookMs: othersTookMs,
           plan: () => planId(planOf(allowance)),
           waiting: queue.waiting,
           inFlight: inFlight.state,
@@ -168,9 +167,7 @@ export function createLimiter(options: LimiterOptions) {
     return stops.refusal(reason);
   }
 
-  function refuseWaiting(reason: Refusal): void {
-    queue.refuse((operation) => (covers(reason, operation) ? refusal(reason) : null));
-  }
+  const refuseWaiting = (reason: Refusal): void => queue.refuse((operation) => (covers(reason, operation) ? refusal(reason) : null));
 
   return {
     /** Of `Admission`. */
@@ -231,21 +228,17 @@ function capStateOf(cap: CallCap, planned: Caps, { time, slots, holds, queue }: 
   };
 }
 
-interface OwnParts {
-  readonly clock: Clock;
-  readonly time: SteadyTime;
-  readonly graceMs: number;
-  readonly caps: Caps;
+interface OwnParts extends Pick<BudgetParts, "clock" | "time" | "graceMs" | "tookMs" | "caps"> {
   readonly recent: readonly DispatchedCall[];
 }
 
 /** The account of a process that is alone. */
-function ownAccount({ clock, time, graceMs, caps: initial, recent }: OwnParts): AccountPart {
+function ownAccount({ clock, time, graceMs, tookMs, caps: initial, recent }: OwnParts): AccountPart {
   let caps = initial;
   const slots = createSlots(limitsOf(caps), graceMs);
   const now = clock.now();
   for (const { at, ...kind } of recent.toSorted((a, b) => a.at - b.at)) {
-    slots.count(kind, time.now() + Math.min(at, now) + othersTookMs - now);
+    slots.count(kind, time.now() + Math.min(at, now) + tookMs - now);
   }
   return {
     slots: {
