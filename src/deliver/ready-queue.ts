@@ -322,7 +322,7 @@ function createDueWindow(route: string, { store, clock, isShared, shard, ask }: 
    * dead entries at the head of an index while a transaction is open anywhere.
    */
   let from = 0;
-  let looking = false;
+  let isSearching = false;
 
   function expect(at: number): void {
     if (dueAt === null || at < dueAt) dueAt = at;
@@ -341,16 +341,16 @@ function createDueWindow(route: string, { store, clock, isShared, shard, ask }: 
 
   function look(now: number): void {
     const limit = windowSize + known.size;
-    const lookedFrom = isShared ? from : 0;
+    const searchedFrom = isShared ? from : 0;
     // Reset before the call: what is reported meanwhile may not be in the answer.
-    looking = true;
+    isSearching = true;
     more = false;
     dueAt = null;
     from = Number.MAX_SAFE_INTEGER;
     ask(
-      () => store.due({ route, from: lookedFrom, now, limit, shard }),
+      () => store.due({ route, from: searchedFrom, now, limit, shard }),
       ({ places: found, nextAt }) => {
-        looking = false;
+        isSearching = false;
         let passed = found.length < limit ? now : (found.at(-1)?.at ?? now);
         for (const place of found) {
           if (known.has(place.event)) continue;
@@ -366,8 +366,8 @@ function createDueWindow(route: string, { store, clock, isShared, shard, ask }: 
         if (nextAt !== null) expect(nextAt);
       },
       () => {
-        looking = false;
-        lookFrom(lookedFrom);
+        isSearching = false;
+        lookFrom(searchedFrom);
       },
     );
   }
@@ -377,7 +377,7 @@ function createDueWindow(route: string, { store, clock, isShared, shard, ask }: 
     /** Asks the store for more when few are left. */
     fill(now: number): void {
       const isDue = more || (dueAt !== null && dueAt <= now);
-      if (isDue && !looking && places.length <= (isShared ? windowLow : 0)) look(now);
+      if (isDue && !isSearching && places.length <= (isShared ? windowLow : 0)) look(now);
     },
     take: (count: number): QueuePlace[] => places.splice(0, count),
     putBack: (taken: readonly QueuePlace[]): void => void places.unshift(...taken),

@@ -1,7 +1,8 @@
+import { compileGlobs } from "../model/glob.ts";
 import type { DeliveryPlan, Disposition, RoutedEvent, RouteVerdict } from "../model/plan.ts";
 import type { Tracking } from "../model/tracking.ts";
-import { compileRoute } from "./match.ts";
 import type { RoutingSettings, UnknownPolicy } from "./settings.ts";
+import { compileWhere } from "./where.ts";
 
 /**
  * From the event and its tracking state alone. Never throws for any data. Plans are frozen, and the same verdicts usually
@@ -63,5 +64,95 @@ export function createPlanCache(make: (verdicts: readonly RouteVerdict[]) => Del
     }
     node.plan ??= make(verdicts);
     return node.plan;
+  };
+}
+
+interface CompiledRoute {
+  /** Returns the same object for the same verdict and reason. */
+  readonly verdictOn: (event: RoutedEvent, tracking: Tracking) => RouteVerdict;
+  /** Of a route that skips the event only because its message is not registered. */
+  readonly ignored: RouteVerdict;
+}
+
+interface Criterion {
+  /** Checked only once the message is registered. */
+  readonly needsRegistration: boolean;
+  /** Null when the criterion holds, else the reason. */
+  readonly check: (event: RoutedEvent, tracking: Tracking) => string | null;
+}
+
+function compileRoute(settings: RoutingSettings, unknown: UnknownPolicy): CompiledRoute {
+  const route = settings.name;
+  const deliver: RouteVerdict = Object.freeze({ route, verdict: "deliver" });
+  const park: RouteVerdict = Object.freeze({ route, verdict: "park" });
+  const ignored: RouteVerdict = Object.freeze({ route, verdict: "skip", reason: "untracked" });
+  const skips = new Map<string, RouteVerdict>();
+  const skip = (reason: string): RouteVerdict => {
+    let verdict = skips.get(reason);
+    if (verdict === undefined) {
+      verdict = Object.freeze({ route, verdict: "skip", reason });
+      skips.set(reason, verdict);
+    }
+    return verdict;
+  };
+
+  const criteria = criteriaOf(settings, unknown);
+  const all = criteria.map(({ check }) => check);
+  const beforeRegistration = criteria.filter(({ needsRegistration }) => !needsRegistration).map(({ check }) => check);
+  const holds = settings.truncated === "hold";
+  const waits = settings.match.tracked === true && unknown !== "forward";
+
+  const verdictOn = (event: RoutedEvent, tracking: Tracking): RouteVerdict => {
+    const isUnknown = waits && !tracking.tracked && tracking.subject !== "none";
+    for (const check of isUnknown ? beforeRegistration : all) {
+      const reason = check(event, tracking);
+      if (reason !== null) return skip(reason);
+    }
+    if (!isUnknown) return holds && event.hydrating === true ? park : deliver;
+    return unknown === "park" && event.parks !== false ? park : ignored;
+  };
+  return { verdictOn, ignored };
+}
+
+/** In the order in which they are checked, which decides the reason that is reported. */
+function criteriaOf({ match, emit }: RoutingSettings, unknown: UnknownPolicy): Criterion[] {
+  const criteria: Criterion[] = [];
+  const add = (check: Criterion["check"], needsRegistration = false) => criteria.push({ check, needsRegistration });
+
+  if (!match.events.includes("*")) {
+    const events = compileGlobs(match.events);
+    add((event) => (events(event.event) ? null : "event"));
+  }
+  const { statuses, sources, accounts, tracked, errorCodes } = match;
+  if (statuses !== undefined) add(isOneOf(statuses, ({ status }) => status, "status"));
+  if (sources !== undefined) add(isOneOf(sources, ({ source }) => source, "source"));
+  if (accounts !== undefined) add(isOneOf(accounts, ({ account }) => account, "account"));
+  if (tracked === true) {
+    const isEnough = (tracking: Tracking) => tracking.tracked || (unknown === "forward" && tracking.subject !== "none");
+    add((_, tracking) => (isEnough(tracking) ? null : "untracked"), true);
+  } else if (tracked === false) add((_, tracking) => (tracking.tracked ? "tracked" : null), true);
+  if (errorCodes !== undefined) add(isOneOf(errorCodes, ({ errorCode }) => errorCode, "error code"));
+  // Reference and metadata come with the registration.
+  if (match.references !== undefined) {
+    const references = compileGlobs(match.references);
+    add((_, { reference }) => (reference !== null && references(reference) ? null : "reference"), true);
+  }
+  if (match.metadata !== undefined) {
+    const metadata = compileWhere(match.metadata, "metadata");
+    add((_, tracking) => metadata(tracking.metadata), true);
+  }
+  if (match.where !== undefined) {
+    const where = compileWhere(match.where, "where");
+    add((event) => where(event.data));
+  }
+  if (emit === "transitions") add((_, { transition }) => (transition === null ? "no transition" : null));
+  return criteria;
+}
+
+function isOneOf(values: readonly string[], of: (event: RoutedEvent) => string | null, reason: string): Criterion["check"] {
+  const accepted = new Set(values);
+  return (event) => {
+    const value = of(event);
+    return value !== null && accepted.has(value) ? null : reason;
   };
 }

@@ -20,7 +20,7 @@ const mostSkewMs = 3_600_000;
 /** This soon after a renewal, a used-up quota may still be last month's. */
 const doubtfulMs = 24 * 3_600_000;
 
-interface RenewalJudgment {
+interface Renewal {
   /** Day 1, 00:00, in unix ms; up to a minute ago for an answer about the previous month. */
   readonly at: number;
   /** When the service should apply it, in unix ms of the relay's clock; always later than now. */
@@ -30,7 +30,7 @@ interface RenewalJudgment {
 }
 
 /** `serviceTime` (unix ms): the `Date` of the answer; null without one. */
-export function assessRenewal(serviceTime: number | null, now: number): RenewalJudgment {
+export function assessRenewal(serviceTime: number | null, now: number): Renewal {
   const isTimeKnown = serviceTime !== null && Math.abs(serviceTime - now) <= mostSkewMs;
   const there = isTimeKnown ? serviceTime : now;
   const { from, until } = quotaMonth(there - marginMs);

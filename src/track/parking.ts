@@ -69,3 +69,20 @@ function verdictIn(fresh: readonly RouteVerdict[]): (route: string) => RouteVerd
   const reason = fresh === planningFailed ? "planning failed" : "route removed";
   return (route) => byRoute.get(route) ?? { route, verdict: "skip", reason };
 }
+
+/**
+ * The verdicts after a backfill. Planned deliveries stay, because a route never gets an event twice (promise 2). `added`
+ * are the new deliveries. `only`: limits them to one route.
+ */
+export function addVerdicts(
+  kept: readonly KeptVerdict[],
+  fresh: readonly RouteVerdict[],
+  only: string | undefined,
+): { readonly verdicts: readonly RouteVerdict[]; readonly added: readonly RouteVerdict[] } {
+  const known = new Map(kept.map((one) => [one[0], verdictOf(one)]));
+  const added = fresh.filter(
+    ({ route, verdict }) => verdict === "deliver" && (only === undefined || route === only) && known.get(route)?.verdict !== "deliver",
+  );
+  for (const verdict of added) known.set(verdict.route, verdict);
+  return { verdicts: [...known.values()], added };
+}

@@ -85,7 +85,7 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
   let othersUsed = noLimits;
   /** Steady ms. */
   let trustedUntil = Number.NEGATIVE_INFINITY;
-  let lookedAt = Number.NEGATIVE_INFINITY;
+  let steppedAt = Number.NEGATIVE_INFINITY;
   let knownFrom = Number.NEGATIVE_INFINITY;
   let askFrom = Number.NEGATIVE_INFINITY;
   let running: Promise<boolean> = Promise.resolve(true);
@@ -138,13 +138,13 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
     const wasMet = slotKinds.every((kind) => answer.limits[kind] >= demand.need[kind]);
     limits = answer.limits;
     othersUsed = answer.othersUsed;
-    lookedAt = time.now();
+    steppedAt = time.now();
     trustedUntil = isClosed ? Number.NEGATIVE_INFINITY : at + trustedMs;
-    askFrom = lookedAt + (wasMet ? askAgainMs.met : askAgainMs.unmet);
+    askFrom = steppedAt + (wasMet ? askAgainMs.met : askAgainMs.unmet);
     shared.adopt(answer, plan());
     applyLimits();
     changed();
-    if (isBusy()) alarm.set(lookedAt + beatMs);
+    if (isBusy()) alarm.set(steppedAt + beatMs);
     return true;
   }
 
@@ -182,13 +182,13 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
     },
     isKnown: () => isTrusted() || time.now() >= knownFrom,
     refresh() {
-      if (next === null && time.now() - lookedAt >= freshMs && time.now() >= knownFrom) void step();
+      if (next === null && time.now() - steppedAt >= freshMs && time.now() >= knownFrom) void step();
     },
     stored: step,
     close() {
       isClosed = true;
       alarm.cancel();
-      if (lookedAt > Number.NEGATIVE_INFINITY) void step();
+      if (steppedAt > Number.NEGATIVE_INFINITY) void step();
     },
   };
 }

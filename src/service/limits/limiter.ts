@@ -18,7 +18,7 @@ export type LimiterOptions = Allowance & {
   readonly clock: Clock;
   /** How long after its end a call of unknown outcome may still reach the service; default 30 s. */
   readonly graceMs?: number;
-  /** Calls in flight, at least 2, a quarter of them for sends only. Default 8; stay well below 20 (see `unprovenCalls`). */
+  /** Calls in flight, at least 2, a quarter of them for sends only. Default 8; stay well below 20 (see `unverifiedCalls`). */
   readonly atOnce?: number;
   /** Calls of an earlier process, which count against the caps too. */
   readonly recent?: readonly DispatchedCall[];
@@ -62,7 +62,7 @@ export interface LimiterState {
  * Calls in flight until an answer has shown that the key is valid: 20 calls with a wrong key within a minute block the
  * address. `atOnce` limits them later for the same reason: when a key is revoked, all calls in flight are bad calls.
  */
-const unprovenCalls = 5;
+const unverifiedCalls = 5;
 
 /** The timeout of an earlier process's calls. Their end is unknown, so they count until a minute after that. */
 const othersTookMs = 10_000;
@@ -95,7 +95,7 @@ export function createLimiter(options: LimiterOptions) {
   let allowance: Allowance = options;
   const holds = createHolds();
   const stops = createStops({ time, newest: () => account.newest() });
-  const inFlight = createInFlight(() => (stops.isKeyProven() ? atOnce : Math.min(atOnce, unprovenCalls)), atOnce);
+  const inFlight = createInFlight(() => (stops.isKeyVerified() ? atOnce : Math.min(atOnce, unverifiedCalls)), atOnce);
   const queue = createCallQueue({ clock, time, readyAt });
   const own = { clock, time, graceMs, tookMs: othersTookMs, caps: shareOf(planOf(options), options.share) };
   const account: AccountPart =

@@ -126,9 +126,9 @@ export function createStops({ time, newest }: StopsParts) {
     },
     /** Ends the stops of quotas, and returns them. */
     resume: (): readonly QuotaReason[] => quotas.end(newest()),
-    /** The settings changed. Ends the doubt about the key; another one is not proven yet. */
+    /** The settings changed. Ends the doubt about the key; another one is not verified yet. */
     trustKey: (isAnother: boolean): void => key.trust(newest(), isAnother),
-    isKeyProven: key.isProven,
+    isKeyVerified: key.isVerified,
     state,
     /** The stops that began since the last call of this. */
     begun(): readonly StopReason[] {
@@ -171,7 +171,7 @@ export type Stops = ReturnType<typeof createStops>;
  * | probing | the probe gives up before it is sent, or takes 2 minutes | the next call is the probe |
  * | any | `resume`, SIGHUP, another plan | none |
  *
- * `until` is the renewal where it is certain. Otherwise a probe goes every hour, so a wrong judgment costs an hour.
+ * `until` is the renewal where it is certain. Otherwise a probe goes every hour, so a wrong assessment costs an hour.
  */
 interface QuotaStop extends ProbedStop {
   /** The service's name for it; null without one. */
@@ -282,7 +282,7 @@ function createKeyDoubt() {
   let doubt: Doubt | null = null;
   /** The newest call when the last doubt ended. */
   let endedAt = 0;
-  let isProven = false;
+  let isVerified = false;
 
   function waitFrom(now: number, index: number): void {
     const wait = Math.min(index, waitsMs.length - 1);
@@ -296,10 +296,10 @@ function createKeyDoubt() {
 
   return {
     doubt: (): ProbedStop | null => doubt,
-    isProven: (): boolean => isProven,
+    isVerified: (): boolean => isVerified,
     /** A 401. True when the doubt begins with it. */
     refused(call: EndedCall): boolean {
-      isProven = false;
+      isVerified = false;
       if (doubt !== null) {
         if (isProbeOf(doubt, call)) waitFrom(call.now, doubt.wait + 1);
         return false;
@@ -314,12 +314,12 @@ function createKeyDoubt() {
     },
     /** An answer that only a valid key gets. */
     accepted(call: EndedCall, newest: number): void {
-      isProven = true;
+      isVerified = true;
       if (doubt !== null && isProbeOf(doubt, call)) end(newest);
     },
     trust(newest: number, isAnother: boolean): void {
       end(newest);
-      if (isAnother) isProven = false;
+      if (isAnother) isVerified = false;
     },
   };
 }
