@@ -36,19 +36,6 @@ export function acceptingContract(open: OpenSubject): void {
       expect(await store.due("two", start, 10)).toEqual([seq]);
     });
 
-    test("a known id with other bytes counts as a conflict, and the first bytes stay", async () => {
-      const { store } = await openWith(open, twoRoutes);
-      const first = anEvent({ id: uuid, wamid: "w", status: "sent" });
-      const seq = await accept(store, { id: uuid, wamid: "w", status: "sent" });
-      const other = anEvent({ id: uuid, wamid: "w", status: "read" });
-      expect(await store.accept(other)).toEqual({ result: "duplicate", seq, conflict: true });
-      expect(await store.accept(first)).toEqual({ result: "duplicate", seq, conflict: false });
-      const stored = await store.event(seq);
-      expect(stored).toMatchObject({ id: uuid, duplicates: 2, conflicts: 1 });
-      expect(stored?.body).toEqual(first.body);
-      expect((await store.message("main", "w"))?.status).toBe("sent");
-    });
-
     test("compares ids as text, within one account", async () => {
       const { store } = await openWith(open, twoRoutes);
       const ids = [

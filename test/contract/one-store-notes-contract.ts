@@ -24,7 +24,6 @@ export function oneStoreNotesContract(name: string, open: OpenStore, tags: strin
         ({ nameRequest }) => nameRequest,
         ids.map((id) => ({ request, id: id as EventId, now, forMs: 600_000 })),
       );
-    const resume = async (route: string) => (await store.send((commands) => commands.resume, [route]))[0];
     const endPause = async (now: number) => (await store.send((commands) => commands.endPause, [{ route: "all", now }]))[0];
 
     test("the same request has one id, until its time is over", async () => {
@@ -52,16 +51,6 @@ export function oneStoreNotesContract(name: string, open: OpenStore, tags: strin
       await note(-120_001);
       // Calls of other accounts stay until retention removes them.
       expect(await store.rows(state)).toHaveLength(4);
-    });
-
-    test("a stopped destination stays stopped until it is resumed", async () => {
-      await store.accept([anEvent({ wamid: "w" })]);
-      const [due] = await store.due("all", start);
-      await store.settle([settlementOf(due as QueuedDelivery, "waiting", start, { stop: "the destination answered 410 (gone)" })]);
-      expect(await store.rows(state)).toMatchObject([{ key: "stop/all" }]);
-      expect(await resume("other")).toBe(false);
-      expect(await resume("all")).toBe(true);
-      expect(await resume("all")).toBe(false);
     });
 
     test("an open breaker is stored until it closes or an operator ends it", async () => {

@@ -95,44 +95,6 @@ export function oneStoreParkingContract(name: string, open: OpenStore, tags: str
       expect(await seen(seq)).toMatchObject({ disposition: "routed", waits: { ours: "waiting" } });
     });
 
-    test("registered after: releases everything in the order accepted, before later events", async () => {
-      reload([tracked]);
-      const seqs = await accept(...["sent", "delivered", "read"].map((status) => ({ wamid: "w", status })));
-      const [stranger = 0] = await accept({ wamid: "v" });
-      expect(await counted()).toEqual({ parked: 4 });
-      const at = start + 30_000;
-      expect(await store.register([registration], at)).toEqual({
-        created: 1,
-        due: [{ route: "ours", event: seqs[0], at, lane: 1 }],
-      });
-      for (const [place, seq] of seqs.entries())
-        expect(await seen(seq)).toEqual({
-          disposition: "routed",
-          verdicts: [["ours", "deliver"]],
-          waits: { ours: place === 0 ? "waiting" : "held" },
-        });
-      seqs.push(...(await accept({ wamid: "w", status: "read", receivedAt: at })));
-      expect(await sendAll("ours", at)).toEqual(seqs);
-      expect(await seen(stranger)).toMatchObject({ disposition: "parked", waits: { ours: "parked" } });
-      expect(await counted()).toEqual({ parked: 1, routed: 4 });
-    });
-
-    test("registration releases a bounded number of events at once, and the rest in ordered steps", async () => {
-      reload([tracked]);
-      const seqs = await parkMany(() => "w");
-      expect(await store.register([registration], start)).toMatchObject({ created: 1, due: [{ event: seqs[0] }] });
-      const left = await parkedOf(seqs);
-      expect(left).toBeGreaterThan(0);
-      expect(left).toBeLessThan(many);
-      expect(await store.releaseParked(start, 10)).toEqual({ released: 10, due: [] });
-      expect(await parkedOf(seqs)).toBe(left - 10);
-      expect(await releaseAll()).toEqual([]);
-      expect(await parkedOf(seqs)).toBe(0);
-      expect(await store.rows(state)).toEqual([]);
-      expect(await sendAll("ours", start)).toEqual(seqs);
-      expect(await counted()).toEqual({ routed: many });
-    });
-
     test("registrations of many messages together release no more than one does", async () => {
       reload([tracked]);
       const seqs = await parkMany((n) => `w${n}`);

@@ -60,38 +60,12 @@ export function oneStoreQuarantineContract(name: string, open: OpenStore, tags: 
       expect(await store.read(quarantined(seq + 1))).toBeNull();
     });
 
-    test("a released body becomes one event with a delivery for each route, and the counts follow", async () => {
-      const { seq, event } = await quarantine({ wamid: "w", status: "sent" });
-      const made = seq + 1;
-      expect(await release(event)).toMatchObject([{ result: "accepted", seq: made, disposition: "routed", due: [{ event: made }] }]);
-      expect(await eventOf(seq)).toMatchObject({
-        id: null,
-        disposition: codeOf.disposition.released,
-        release: made,
-        fault: "not understood",
-        secret: "fingerprint",
-      });
-      expect(await eventOf(made)).toMatchObject({ release: seq, fault: null, secret: null, body: event.body, duplicates: 0 });
-      expect(await store.rows(subjects)).toMatchObject([{ name: "w", status: "sent" }]);
-      expect(await store.due("all", start + 20_000)).toMatchObject([{ event: made, eventId: event.envelope.id }]);
-      expect(await counted()).toEqual({ quarantined: 0, released: 1, routed: 1 });
-      expect(await store.read(quarantined(seq))).toBeNull();
-      expect(await release(event)).toEqual([null]);
-    });
-
     test("the next release finishes one that stopped after its event was accepted", async () => {
       const { seq, event } = await quarantine({ wamid: "w" });
       const [first] = await store.accept([event]);
       expect(await release(event)).toEqual([{ result: "duplicate", seq: first?.seq, conflict: false }]);
       expect(await eventOf(seq)).toMatchObject({ disposition: codeOf.disposition.released, release: first?.seq });
       expect(await eventOf(first?.seq ?? 0)).toMatchObject({ release: seq });
-    });
-
-    test("releases at once make one event", async () => {
-      const { event } = await quarantine({ wamid: "w" });
-      const outcomes = await release(...Array.from({ length: 20 }, () => event));
-      expect(outcomes.map((outcome) => outcome?.result ?? null)).toEqual(["accepted", ...Array.from({ length: 19 }, () => null)]);
-      expect(await store.rows(events)).toHaveLength(2);
     });
 
     test("a body whose event id is known makes no event, and names the existing one", async () => {

@@ -76,14 +76,6 @@ export function oneStoreReplayContract(name: string, open: OpenStore, tags: stri
       expect(await retry(one, "nowhere", start)).toBeNull();
     });
 
-    test("a retried delivery is held behind what is open of its message, and goes out before later ones", async () => {
-      const [one, two, three] = [await accept({ wamid: "w" }), await accept({ wamid: "w" }), await accept({ wamid: "w" })];
-      await settle("a", one as number, "delivered");
-      expect(await retry(one as number, "a", start + 1)).toEqual({ state: "held", due: null });
-      for (const next of [two, one, three]) await settle("a", next as number, "delivered", start + 2);
-      expect((await store.rows(queue)).filter(({ route }) => route === "a")).toEqual([]);
-    });
-
     test("retries at once make one delivery", async () => {
       const seq = await accept({ wamid: "w" });
       await settle("a", seq, "dead");

@@ -31,24 +31,6 @@ export function orderContract(open: OpenSubject): void {
       expect(await stateOf(store, four, "ordered")).toBe("waiting");
     });
 
-    test("settles an attempt once, also when two settle it at the same time", async () => {
-      const { store } = await openWith(open, routes);
-      const [one, two, three] = [
-        await accept(store, { wamid: "w" }),
-        await accept(store, { wamid: "w" }),
-        await accept(store, { wamid: "w" }),
-      ];
-      const result = { kind: "answered", status: 200, retryAfterMs: null } as const;
-      const attempt = { number: 1, at: start, tookMs: 3, result, response: null };
-      const settlement = { route: "ordered", event: one, attempt, settled: delivered, at: start };
-      const released = await Promise.all([store.settle(settlement), store.settle(settlement)]);
-      expect(new Set(released)).toContain(two);
-      expect(await store.read.deliveries.attempts({ event: one, route: "ordered" })).toHaveLength(1);
-      expect(await stateOf(store, two, "ordered")).toBe("waiting");
-      expect(await stateOf(store, three, "ordered")).toBe("held");
-      expect(await stateOf(store, one, "ordered")).toBe("delivered");
-    });
-
     test("holds back only the same message on the same route", async () => {
       const { store } = await openWith(open, routes);
       const first = await accept(store, { wamid: "w" });

@@ -1,37 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { accept, delivered, openWith, settle, stateOf } from "./contract-tools.ts";
-import { anEvent, start } from "./store-events.ts";
+import { start } from "./store-events.ts";
 import type { ContractStore, OpenSubject } from "./store-port.ts";
 
 const tracked = { name: "ours", match: { tracked: true } };
-const routes = [tracked, { name: "all" }];
 const registration = { account: "main", wamid: "w", reference: "order 1" };
 
 export function parkingContract(open: OpenSubject): void {
   describe("parking", () => {
-    test("parks only for routes that match tracked messages", async () => {
-      const { store } = await openWith(open, routes, { parkFor: 60_000 });
-      const outcome = await store.accept(anEvent({ wamid: "w" }));
-      expect(outcome).toMatchObject({ result: "accepted", disposition: "routed", due: [{ route: "all" }] });
-      expect(await store.event(outcome.seq)).toMatchObject({
-        parkedUntil: start + 60_000,
-        verdicts: [
-          ["ours", "park"],
-          ["all", "deliver"],
-        ],
-      });
-      expect(await stateOf(store, outcome.seq, "ours")).toBeNull();
-      expect(await stateOf(store, outcome.seq, "all")).toBe("waiting");
-    });
-
-    test("registered before: parks nothing", async () => {
-      const { store } = await openWith(open, routes);
-      expect(await store.register([registration], start)).toEqual({ created: 1, due: [] });
-      const seq = await accept(store, { wamid: "w" });
-      expect(await store.event(seq)).toMatchObject({ disposition: "routed", parkedUntil: null });
-      expect(await stateOf(store, seq, "ours")).toBe("waiting");
-    });
-
     test("registered after: releases everything in the order accepted, before later events, across a restart", async () => {
       const subject = await openWith(open, [tracked]);
       const seqs = [];
@@ -95,131 +71,6 @@ export function parkingContract(open: OpenSubject): void {
         order.push(next);
       expect(order).toEqual(seqs);
       expect(await again.audit(start)).toMatchObject({ balanced: true, offenders: [] });
-    });
-
-    test("registrations of many messages together release no more than one does", async () => {
-      const { store } = await openWith(open, [tracked], { parkFor: 60_000 });
-      const seqs = [];
-      for (let n = 0; n < many; n += 1) seqs.push(await accept(store, { wamid: `w${n}` }));
-      const { created, due } = await store.register(
-        seqs.map((_, n) => ({ account: "main", wamid: `w${n}` })),
-        start,
-      );
-      expect(created).toBe(many);
-      expect(due.length).toBeLessThan(many);
-      expect(await parkedOf(store, seqs)).toBe(many - due.length);
-      const late = [...due];
-      for (let step = await store.releaseParked(start, 10); step.released > 0; step = await store.releaseParked(start, 10))
-        late.push(...step.due);
-      expect(late.map(({ event }) => event).toSorted((a, b) => a - b)).toEqual(seqs);
-    });
-
-    test("a new status does not overtake earlier ones that wait for release", async () => {
-      const { store } = await openWith(open, [{ name: "ours", match: { tracked: true, references: ["order *"] } }, { name: "all" }], {
-        parkFor: 60_000,
-      });
-      const seqs = await parkMany(store, "w");
-      await store.register([registration], start);
-      const late = await store.accept(anEvent({ wamid: "w", status: "read" }));
-      expect(await store.event(late.seq)).toMatchObject({
-        disposition: "routed",
-        // Parked like the others, or held behind them.
-        verdicts: [
-          ["ours", expect.stringMatching(/^(?:park|deliver)$/)],
-          ["all", "deliver"],
-        ],
-      });
-      expect([null, "held"]).toContain(await stateOf(store, late.seq, "ours"));
-      await releaseAll(store);
-      const order = [];
-      for (let next: number | null = seqs[0] as number; next !== null; next = await settle(store, "ours", next, delivered, { at: start }))
-        order.push(next);
-      expect(order).toEqual([...seqs, late.seq]);
-      // Nothing waits any more: what comes now is planned at once.
-      const after = await accept(store, { wamid: "w", status: "read" });
-      expect(await stateOf(store, after, "ours")).toBe("waiting");
-      expect(await store.audit(start)).toMatchObject({ balanced: true, offenders: [] });
-    });
-
-    test("events that wait for release do not expire", async () => {
-      const { store } = await openWith(open, [tracked], { parkFor: 60_000 });
-      const seqs = await parkMany(store, "w");
-      const stranger = await accept(store, { wamid: "v" });
-      await store.register([registration], start);
-      while ((await store.expireParked(start + 60_000, 1_000)) > 0);
-      expect(await store.event(stranger)).toMatchObject({ disposition: "ignored" });
-      await releaseAll(store);
-      for (const seq of seqs) expect(await store.event(seq)).toMatchObject({ disposition: "routed" });
-    });
-
-    test("a late registration leaves ignored events ignored, and applies to later ones", async () => {
-      const { store } = await openWith(open, [tracked], { parkFor: 60_000 });
-      const early = await accept(store, { wamid: "w" });
-      const later = await accept(store, { wamid: "w", receivedAt: start + 1 });
-      expect(await store.expireParked(start + 59_999, 10)).toBe(0);
-      expect(await store.expireParked(start + 60_000, 10)).toBe(1);
-      expect(await store.event(early)).toMatchObject({
-        disposition: "ignored",
-        parkedUntil: null,
-        verdicts: [["ours", "skip", "untracked"]],
-      });
-      expect(await store.register([registration], start + 60_000)).toMatchObject({ created: 1, due: [{ event: later }] });
-      expect(await stateOf(store, early, "ours")).toBeNull();
-      expect(await stateOf(store, later, "ours")).toBe("waiting");
-      expect(await store.expireParked(start + 90_000, 10)).toBe(0);
-      const after = await accept(store, { wamid: "w", receivedAt: start + 90_000 });
-      expect(await stateOf(store, after, "ours")).toBe("held");
-    });
-
-    test("an event that other routes took stays routed when it expires", async () => {
-      const { store } = await openWith(open, routes);
-      const seq = await accept(store, { wamid: "w" });
-      for (let n = 0; n < 4; n += 1) await accept(store, { wamid: `v${n}` });
-      expect(await store.expireParked(start + 60_000, 3)).toBe(3);
-      expect(await store.expireParked(start + 60_000, 3)).toBe(2);
-      expect(await store.event(seq)).toMatchObject({
-        disposition: "routed",
-        verdicts: [
-          ["ours", "skip", "untracked"],
-          ["all", "deliver"],
-        ],
-      });
-    });
-
-    test("on release the route matches the registered facts and whether the event was a transition", async () => {
-      const { store } = await openWith(open, [
-        { name: "vip", match: { tracked: true, references: ["vip-*"] } },
-        { name: "moves", match: { tracked: true }, emit: "transitions" },
-      ]);
-      const read = await accept(store, { wamid: "w", status: "read" });
-      const sent = await accept(store, { wamid: "w", status: "sent" });
-      expect(await store.event(sent)).toMatchObject({
-        verdicts: [
-          ["vip", "park"],
-          ["moves", "skip", "no transition"],
-        ],
-      });
-      await store.register([registration], start);
-      expect(await store.event(read)).toMatchObject({
-        disposition: "routed",
-        verdicts: [
-          ["vip", "skip", "reference"],
-          ["moves", "deliver"],
-        ],
-      });
-      expect(await store.event(sent)).toMatchObject({ disposition: "filtered", parkedUntil: null });
-      await accept(store, { wamid: "v", status: "sent" });
-      const { due } = await store.register([{ account: "main", wamid: "v", reference: "vip-7" }], start);
-      expect(due.map(({ route }) => route).toSorted()).toEqual(["moves", "vip"]);
-    });
-
-    test("registering again adds missing facts, and a contradiction is rejected", async () => {
-      const { store } = await openWith(open, routes);
-      await accept(store, { wamid: "w", status: "read" });
-      expect(await store.register([{ account: "main", wamid: "w" }], start)).toMatchObject({ created: 1 });
-      expect(await store.register([registration, registration], start + 5)).toEqual({ created: 0, due: [] });
-      await expect(store.register([{ ...registration, reference: "order 2" }], start + 6)).rejects.toMatchObject({ code: "conflict" });
-      expect(await store.message("main", "w")).toMatchObject({ status: "read", registeredAt: start, reference: "order 1" });
     });
   });
 }

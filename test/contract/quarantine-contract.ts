@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { QuarantineFilter, ReleasedEvent, ReplayCursor } from "../../src/store/port.ts";
-import { accept, delivered, openWith, settle, stateOf } from "./contract-tools.ts";
+import { accept, delivered, openWith, settle } from "./contract-tools.ts";
 import { anEvent, type EventParts, start } from "./store-events.ts";
 import type { ContractStore, OpenSubject } from "./store-port.ts";
 
@@ -74,18 +74,6 @@ export function quarantineContract(open: OpenSubject): void {
       expect((await store.due("all", start + 20_000, 10)).length).toBe(1);
     });
 
-    test("the next release finishes one that stopped after its event was accepted", async () => {
-      const { store } = await openWith(open, routes);
-      const { seq, event } = await quarantine(store, { wamid: "w" });
-      const first = await store.accept(event);
-      expect(await store.event(seq)).toMatchObject({ disposition: "quarantined" });
-      expect(await store.release(event)).toMatchObject({ result: "duplicate", seq: first.seq });
-      expect(await store.event(seq)).toMatchObject({ disposition: "released", releasedAs: first.seq });
-      expect(await store.event(first.seq)).toMatchObject({ releasedFrom: seq });
-      expect((await store.due("all", start + 20_000, 10)).length).toBe(1);
-      expect((await store.audit(start + 20_000)).balanced).toBe(true);
-    });
-
     test("concurrent releases make one event", async () => {
       const { store } = await openWith(open, routes);
       const { seq, event } = await quarantine(store, { wamid: "w" });
@@ -96,51 +84,6 @@ export function quarantineContract(open: OpenSubject): void {
       expect(await store.event(seq)).toMatchObject({ disposition: "released", releasedAs: made[0] });
       expect(await store.due("all", start + 20_000, 10)).toEqual(made);
       expect((await store.audit(start + 20_000)).balanced).toBe(true);
-    });
-
-    test("a body whose event id is known makes no event, and names the existing one", async () => {
-      const { store } = await openWith(open, routes);
-      const known = await accept(store, { id: "known", wamid: "w", status: "read" });
-      const { seq, event } = await quarantine(store, { id: "known", wamid: "w", status: "sent" });
-      expect(await store.release(event)).toMatchObject({ result: "duplicate", seq: known });
-      expect(await store.event(seq)).toMatchObject({ disposition: "released", releasedAs: known });
-      expect(await store.event(known)).toMatchObject({ duplicates: 1, releasedFrom: null });
-      expect(await store.due("all", start + 20_000, 10)).toEqual([known]);
-      expect((await store.audit(start + 20_000)).balanced).toBe(true);
-    });
-
-    test("a released event goes out after earlier ones, and moves no status backwards", async () => {
-      const { store } = await openWith(open, routes);
-      const { event } = await quarantine(store, { wamid: "w", status: "sent" });
-      const later = await accept(store, { wamid: "w", status: "read" });
-      await store.release(event);
-      const [made] = (await store.seqsOf(event.envelope.id)) as [number];
-      expect(await stateOf(store, made, "all")).toBe("held");
-      await settle(store, "all", later, delivered);
-      expect(await stateOf(store, made, "all")).toBe("waiting");
-      expect((await store.message("main", "w"))?.status).toBe("read");
-      expect(await store.event(made)).toMatchObject({ transition: false });
-    });
-
-    test("finds each quarantined body once, in the order received, for any step size", async () => {
-      const { store } = await openWith(open, routes);
-      const seqs: number[] = [];
-      // Several of one millisecond, more than fit into a step, and with seqs of one and two digits.
-      for (let n = 0; n < 14; n += 1) {
-        seqs.push((await quarantine(store, { receivedAt: start + Math.floor(n / 6), source: n % 2 === 0 ? "main" : "other" })).seq);
-        await accept(store);
-      }
-      for (const limit of [1, 2, 3, 5, 100]) expect(await walk(store, {}, limit)).toEqual(seqs);
-      expect(await walk(store, { source: "other" }, 2)).toEqual(seqs.filter((_, n) => n % 2 === 1));
-      expect(await walk(store, { source: "unknown" }, 2)).toEqual([]);
-      expect(await walk(store, { from: start + 1, to: start + 2 }, 2)).toEqual(seqs.slice(6, 12));
-      expect(await store.quarantined(seqs[0] as number)).toMatchObject({
-        seq: seqs[0],
-        account: "main",
-        source: "main",
-        receivedAt: start,
-      });
-      expect(await store.quarantined((seqs[0] as number) + 1)).toBeNull();
     });
 
     test("each step releases the next bodies, and none twice", async () => {

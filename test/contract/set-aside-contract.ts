@@ -10,7 +10,7 @@ function failingRules(rules: Rules) {
   let isFailing = true;
   let isLate = false;
   const boom = (): void => {
-    if (isFailing) throw new TypeError("boom of wamid.HBgNNTQ5MTE1NTU1MDAwMRUC");
+    if (isFailing) throw new TypeError("boom\0 of wamid.HBgNNTQ5MTE1NTU1MDAwMRUC");
   };
   return {
     seen,
@@ -44,7 +44,7 @@ async function openFailing(open: OpenSubject, match: Record<string, unknown> = {
   return { subject, store: subject.store, ...failing };
 }
 
-const fault = expect.stringMatching(/^could not be planned: boom of wamid:[0-9a-f]{12}$/);
+const fault = expect.stringMatching(/^could not be planned: boom\ufffd of wamid:[0-9a-f]{12}$/);
 
 export function setAsideContract(open: OpenSubject): void {
   describe("an event that planning fails on", () => {

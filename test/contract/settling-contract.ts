@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { accept, dead, delivered, later, openWith, settle, stateOf } from "./contract-tools.ts";
+import { accept, dead, delivered, later, openWith, settle } from "./contract-tools.ts";
 import { start } from "./store-events.ts";
 import type { OpenSubject } from "./store-port.ts";
 
@@ -115,26 +115,6 @@ export function settlingContract(open: OpenSubject): void {
       expect((await store.delivery(seq, "all"))?.attemptHistory.map(({ number }) => number)).toEqual([1, 2, 3]);
     });
 
-    test.each([undefined, "500"])(
-      "one pass over waiting deliveries retries each once, even if it fails again (cause %s)",
-      async (cause) => {
-        const { store } = await openWith(open, [{ name: "all", order: "none" }]);
-        const seqs = [];
-        for (let n = 0; n < 10; n += 1) seqs.push(await accept(store, { wamid: `w${n}` }));
-        for (const seq of seqs) await settle(store, "all", seq, later(start + 60_000 + (seq % 3)));
-        const retried: number[] = [];
-        await store.replay({ states: ["waiting"], cause }, start + 10, async (due) => {
-          for (const { event } of due) {
-            retried.push(event);
-            await settle(store, "all", event, later(start + 120_000 + event));
-          }
-          // A pass that never ends would fill the disk.
-          if (retried.length > seqs.length) throw new Error(`retried ${retried}`);
-        });
-        expect(retried).toEqual(seqs);
-      },
-    );
-
     test("an event has the cause of a dead delivery before that of a waiting one, and none of a delivered one", async () => {
       const { store } = await openWith(open, [{ name: "a" }, { name: "b" }, { name: "c" }]);
       const seq = await accept(store, { wamid: "w" });
@@ -165,49 +145,6 @@ export function settlingContract(open: OpenSubject): void {
         replayed.push(...due.map(({ event }) => event));
       });
       expect(replayed).toEqual([fresh]);
-    });
-
-    test("a retry brings a waiting delivery forward, leaves a held one, and reports an unknown one", async () => {
-      const { store } = await openWith(open, [{ name: "all" }]);
-      const one = await accept(store, { wamid: "w" });
-      const two = await accept(store, { wamid: "w" });
-      await settle(store, "all", one, later(start + 3_600_000));
-      expect(await store.retry(one, "all", start + 5)).toMatchObject({ state: "waiting", due: { at: start + 5 } });
-      expect(await store.due("all", start + 5, 10)).toEqual([one]);
-      expect(await store.load("all", one)).toMatchObject({ attempts: 1, spent: 1, replays: 0 });
-      expect(await store.retry(two, "all", start + 5)).toEqual({ state: "held", due: null });
-      expect(await store.retry(two + 1, "all", start)).toBeNull();
-      expect(await store.retry(one, "nowhere", start)).toBeNull();
-    });
-
-    test("a replay takes each delivery of its filter once, in order per message", async () => {
-      const { store } = await openWith(open, [{ name: "a" }, { name: "b" }]);
-      const seqs: number[] = [];
-      for (let n = 0; n < 8; n += 1)
-        seqs.push(await accept(store, { wamid: `w${n % 2}`, status: "failed", errorCode: n % 4 < 2 ? "131026" : "x" }));
-      for (const seq of seqs) {
-        await settle(store, "a", seq, dead);
-        await settle(store, "b", seq, delivered);
-      }
-      const at = start + 100;
-      expect(await store.replay({ states: ["dead"], route: "b" }, at)).toEqual({ replayed: 0, due: [] });
-      const coded = await store.replay({ states: ["dead"], errorCode: "x" }, at);
-      expect(coded.replayed).toBe(4);
-      expect(coded.due).toMatchObject([2, 3].map((n) => ({ route: "a", event: seqs[n], at })));
-      expect(await Promise.all(seqs.map((seq) => stateOf(store, seq, "a")))).toEqual([
-        "dead",
-        "dead",
-        "waiting",
-        "waiting",
-        "dead",
-        "dead",
-        "held",
-        "held",
-      ]);
-      const rest = await store.replay({ states: ["dead", "delivered"] }, at);
-      expect(rest.replayed).toBe(4 + 8);
-      expect(await store.replay({ states: ["dead", "delivered"] }, at)).toEqual({ replayed: 0, due: [] });
-      expect(await store.due("b", at, 20)).toEqual([seqs[0], seqs[1]]);
     });
 
     test("a stopped destination keeps its reason and its deliveries until it is resumed", async () => {
