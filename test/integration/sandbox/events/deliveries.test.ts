@@ -2,7 +2,7 @@ import { createServer } from "node:net";
 import { expect, test } from "vitest";
 import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
 import { startDownstream } from "../../../../src/sandbox/downstream/downstream.ts";
-import { createManualClock, settled } from "../../../harness/manual-clock.ts";
+import { createManualClock } from "../../../harness/manual-clock.ts";
 import { until } from "../../../harness/until.ts";
 import { startTestServer } from "../test-server.ts";
 import { createStage } from "./stage.ts";
@@ -149,72 +149,6 @@ test("a URL that hangs does not hold up another on the same host", async () => {
   await downstream.close();
 });
 
-test("each URL gets what it asked for", async () => {
-  const downstream = await startDownstream();
-  await using stage = createStage();
-  stage.addWebhook(`${downstream.url}/messages`, { events: ["message.*"] });
-  stage.addWebhook(`${downstream.url}/failures`, { events: ["automation.failed"] });
-  stage.addWebhook(`${downstream.url}/all`, { events: ["*"] });
-  stage.addWebhook(`${downstream.url}/none`, { isEnabled: false });
-  stage.status("wamid.A", "sent");
-  stage.publisher.automationCompleted("main", "run-1");
-  stage.publisher.automationFailed("main", "run-2", "sin cuenta en la red");
-  await stage.posting.idle();
-  const at = (path: string) => downstream.arrivals.filter((arrival) => arrival.path === path).map(({ body }) => bodyOf(body).event);
-  expect(at("/messages")).toEqual(["message.status"]);
-  expect(at("/failures")).toEqual(["automation.failed"]);
-  expect(at("/all").sort()).toEqual(["automation.completed", "automation.failed", "message.status"]);
-  expect(at("/none")).toEqual([]);
-  expect(stage.account.usage.webhookDeliveries).toBe(5);
-  await downstream.close();
-});
-
-test("retries do not count; a used-up quota drops following events for ever", async () => {
-  const downstream = await startDownstream();
-  await using stage = createStage();
-  stage.addWebhook(`${downstream.url}/a`);
-  stage.addWebhook(`${downstream.url}/b`);
-  downstream.fail({ status: 500 });
-  stage.account.usage.webhookDeliveries = 500_000 - 3;
-  stage.status("wamid.A", "sent");
-  await until("retries", () => downstream.arrivals.length >= 6);
-  downstream.recover();
-  stage.status("wamid.A", "delivered");
-  stage.status("wamid.A", "read");
-  await stage.posting.idle();
-  expect(stage.account.usage.webhookDeliveries).toBe(500_000);
-  const dropped = stage.deliveries().filter(({ status }) => status === "dropped");
-  expect(dropped).toHaveLength(3);
-  for (const { reason, tries } of dropped) expect([reason, tries]).toEqual(["monthly quota of webhook deliveries used up", 0]);
-
-  // Day 1 of the next month: what was dropped stays so, and what follows arrives.
-  stage.account.usage.webhookDeliveries = 0;
-  stage.posting.resume();
-  stage.status("wamid.B", "sent");
-  await stage.posting.idle();
-  await settled();
-  const taken = downstream.arrivals
-    .filter(({ answered }) => answered === 200)
-    .map(({ wamid, body }) => `${wamid} ${bodyOf(body).data.status}`);
-  expect(taken.sort()).toEqual(["wamid.A delivered", "wamid.A sent", "wamid.A sent", "wamid.B sent", "wamid.B sent"]);
-  await downstream.close();
-});
-
-test("data of 256 KB arrive whole, one byte more does not", async () => {
-  const downstream = await startDownstream();
-  await using stage = createStage();
-  stage.addWebhook(downstream.url);
-  const whole = { note: "x".repeat(262_144 - '{"note":""}'.length) };
-  stage.publisher.publish("main", "message.note", whole, { wamid: "wamid.A" });
-  stage.publisher.publish("main", "message.note", { note: `${whole.note}x` }, { wamid: "wamid.A" });
-  await stage.posting.idle();
-  const [first, second] = downstream.arrivals.map(({ body }) => bodyOf(body));
-  expect(first.data).toEqual(whole);
-  expect(second).toMatchObject({ event: "message.note", data: { truncated: true, id: null, size: 262_145 } });
-  expect(second.createdAt).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
-  await downstream.close();
-});
-
 test("the first tries of a message's events arrive in order, one after the other, at every URL; failing ones hold nobody back", async () => {
   const steps = ["sent", "delivered", "read"] as const;
   const underWay = new Set<string>();
@@ -244,32 +178,4 @@ test("the first tries of a message's events arrive in order, one after the other
   expect(seen.size).toBe(300);
   for (const order of seen.values()) expect(order).toEqual(steps);
   expect(stage.deliveries().filter(({ status }) => status === "waiting")).toHaveLength(180);
-});
-
-test("after a restart what was waiting is delivered, and nothing else again", async () => {
-  const downstream = await startDownstream();
-  const stage = createStage();
-  stage.addWebhook(`${downstream.url}/hook`);
-  stage.status("wamid.A", "sent");
-  await stage.posting.idle();
-  downstream.fail("hang");
-  stage.status("wamid.A", "delivered");
-  stage.status("wamid.A", "read");
-  await until("the hanging try", () => downstream.arrivals.length === 2);
-  await stage.posting.close();
-  stage.status("wamid.B", "sent");
-  downstream.recover();
-  await settled();
-  expect(downstream.arrivals).toHaveLength(2);
-
-  await using again = createStage({ world: stage.world, seed: "2" });
-  again.posting.resume();
-  expect(again.posting.waiting()).toBe(3);
-  await again.posting.idle();
-  const later = downstream.arrivals.slice(2).map(({ wamid, body }) => `${wamid} ${bodyOf(body).data.status}`);
-  expect(later.filter((what) => what.startsWith("wamid.A"))).toEqual(["wamid.A delivered", "wamid.A read"]);
-  expect(later).toContain("wamid.B sent");
-  expect(later).toHaveLength(3);
-  expect(again.deliveries().map(({ status }) => status)).toEqual(Array.from({ length: 4 }, () => "delivered"));
-  await downstream.close();
 });

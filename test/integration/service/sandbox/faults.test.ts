@@ -24,33 +24,6 @@ describe("the provider rejects a send with 502, and nothing was done", () => {
     expect(await sent).toMatchObject({ status: "pending" });
     expect(await messages(meeting)).toEqual({ there: 1, onTheWire: 2 });
   });
-
-  test("always, and taken for temporary: gives up after four attempts with the provider's reason", async () => {
-    const { meeting, send } = await sending(() => true);
-    const error = await errorOf(meeting, send("0005"));
-    expect(error).toMatchObject({ kind: "rejected", status: 502, outcome: "not-done" });
-    expect(error.text).toMatch(/método de pago/);
-    expect(await messages(meeting)).toEqual({ there: 0, onTheWire: 4 });
-  });
-
-  test("for a permanent reason: one attempt", async () => {
-    const { meeting, send } = await sending();
-    expect(await errorOf(meeting, send("0005"))).toMatchObject({ kind: "rejected" });
-    expect(await messages(meeting)).toEqual({ there: 0, onTheWire: 1 });
-  });
-});
-
-describe("500", () => {
-  test("is retried where that is safe", async () => {
-    const { meeting, client } = await sending();
-    meeting.sandbox.setFaults({ api: [{ answer: 500, times: 3 }] });
-    expect(await resultOf(meeting, client.me())).toMatchObject({ plan: "enterprise" });
-    meeting.sandbox.setFaults({ api: [{ answer: 500 }] });
-    const error = await errorOf(meeting, client.me());
-    expect(error).toMatchObject({ kind: "unexpected", status: 500, outcome: "unknown" });
-    expect(error.text).toMatch(/./);
-    expect((await meeting.usage()).apiCalls.used).toBe(1 + 4 + 4);
-  });
 });
 
 // Nobody but the sandbox knows whether the message went: one call, and never a second by itself.

@@ -4,7 +4,6 @@ import type { AutomationStep } from "../../../../src/sandbox/world/records.ts";
 import { createScene, phone } from "./scene.ts";
 
 const waiting: AutomationStep[] = [{ type: "wait", ms: 60_000 }];
-const hour = 3_600_000;
 
 test("a run starts in the contact's conversation and makes the contact", () => {
   const scene = createScene();
@@ -13,37 +12,6 @@ test("a run starts in the contact's conversation and makes the contact", () => {
   expect(scene.world.contacts.find("main", phone)).toMatchObject({ name: "Ana" });
   expect(scene.conversation().runId).toBe(run.id);
   expect(scene.world.runs.of("main", run.id)).toBe(run);
-});
-
-test("what starts it may be neither paused nor a draft, and makes no contact then", () => {
-  const scene = createScene();
-  for (const status of ["paused", "draft"] as const) {
-    const automation = scene.automation(waiting, { status });
-    expect(() => scene.automations.start("main", automation, { phone, data: {} })).toThrow(expect.objectContaining({ status: 409 }));
-  }
-  expect(scene.world.contacts.size).toBe(0);
-  expect(scene.world.runs.size).toBe(0);
-});
-
-test("a conversation has one automation in progress at a time; another conversation has its own", () => {
-  const scene = createScene();
-  scene.start(waiting);
-  expect(() => scene.start(waiting)).toThrow(expect.objectContaining({ status: 409 }));
-  scene.start(waiting, {}, "+5491155550009");
-  scene.clock.advance(2 * 60_000);
-  expect(scene.published.map(({ event }) => event)).toEqual(["completed", "completed"]);
-  scene.start(waiting);
-  expect(scene.world.runs.size).toBe(3);
-});
-
-test("nothing is deduplicated: the same order again is another run", () => {
-  const scene = createScene();
-  const automation = scene.automation([]);
-  const order = { phone, data: { pedido: "7" } };
-  const first = scene.automations.start("main", automation, order);
-  scene.clock.advance(1000);
-  const second = scene.automations.start("main", automation, order);
-  expect(second.id > first.id).toBe(true);
 });
 
 test("the contact limit and a bad phone are refused as messaging refuses them, and leave no run", () => {
@@ -69,20 +37,6 @@ test("a customer's message starts the oldest published automation that waits for
   expect(scene.world.runs.list("main").map(({ automationId }) => automationId)).toEqual([oldest.id]);
   expect(scene.sent.at(-1)).toEqual({ to: phone, text: "Recibimos: hola" });
   // One at a time: the next message finds it in progress.
-  scene.automations.customerWrote("main", conversation, message);
-  expect(scene.world.runs.size).toBe(1);
-});
-
-test("a customer's message starts none within 24 hours of a human's reply, and one after", () => {
-  const scene = createScene();
-  scene.automation(waiting, { trigger: "customer-message" });
-  const conversation = scene.conversation();
-  const message = scene.messaging.send("main", { to: phone, text: "hola" }, "chat");
-  conversation.humanRepliedAt = scene.clock.now();
-  scene.clock.advance(24 * hour - 1);
-  scene.automations.customerWrote("main", conversation, message);
-  expect(scene.world.runs.size).toBe(0);
-  scene.clock.advance(1);
   scene.automations.customerWrote("main", conversation, message);
   expect(scene.world.runs.size).toBe(1);
 });

@@ -156,20 +156,6 @@ test("within 24 hours of a human's reply a run sends nothing and says so; after 
   expect(scene.sent).toEqual([{ to: phone, text: "hola" }]);
 });
 
-test("a human's reply stops a run in progress at its next message", () => {
-  const scene = createScene();
-  const run = scene.start([
-    { type: "wait", ms: hour },
-    { type: "send", text: "hola" },
-  ]);
-  scene.clock.advance(1000);
-  scene.conversation().humanRepliedAt = scene.clock.now();
-  expect(run.status).toBe("running");
-  scene.clock.advance(2 * hour);
-  expect(run.status).toBe("failed");
-  expect(scene.sent).toEqual([]);
-});
-
 test("each step counts, and the one past the month's quota fails the run with a text that says so", () => {
   const scene = createScene();
   scene.quota.automationSteps = 3;

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { type CampaignOrder, createCampaigns } from "../../../../src/sandbox/campaigns/campaigns.ts";
 import { createRandom } from "../../../../src/sandbox/ids.ts";
-import { addTemplate, createService, day } from "../messaging/service.ts";
+import { createService, day } from "../messaging/service.ts";
 
 function createBulk(options: Parameters<typeof createService>[0] = {}) {
   const service = createService(options);
@@ -110,18 +110,6 @@ test("each phone is written to once; a list and a number of strangers exclude ea
   for (const recipients of [-1, 1.5, 1e9]) expect(refusal(() => start({ recipients })).status).toBe(400);
   expect(refusal(() => start({ recipients: 1, perSecond: 0 })).status).toBe(400);
   expect(start({ recipients: 0 }).total).toBe(0);
-});
-
-test("the newest approved template by default; 404 and 409 as when sending", () => {
-  const { start, world, ids, refusal, template } = createBulk();
-  const newest = addTemplate(world, ids(), {});
-  const waiting = addTemplate(world, ids(), { status: "pending" });
-  expect(start({ recipients: 1 }).templateId).toBe(newest.id);
-  expect(start({ recipients: 1, templateId: template.id }).templateId).toBe(template.id);
-  expect(refusal(() => start({ recipients: 1, templateId: waiting.id })).status).toBe(409);
-  expect(refusal(() => start({ recipients: 1, templateId: ids() })).status).toBe(404);
-  for (const { id } of [template, newest]) world.templates.delete(id);
-  expect(refusal(() => start({ recipients: 1 })).status).toBe(404);
 });
 
 test.each([{ recipients: 100 }, { phones: usualPhones(100) }])(

@@ -87,25 +87,6 @@ test("each enabled URL that asked for the kind gets one delivery, each counted",
   expect(subject.spent).toEqual(["webhookDeliveries", "webhookDeliveries"]);
 });
 
-test("a change of subscription applies to following events", () => {
-  const subject = createSubject();
-  const webhook = subject.webhook("w1", ["automation.*"]);
-  subject.status("sent");
-  webhook.events = ["message.*"];
-  subject.world.webhooks.put(webhook);
-  subject.status("delivered");
-  expect(subject.added).toHaveLength(1);
-});
-
-test("used-up quota: recorded as dropped, and never taken up", () => {
-  const subject = createSubject({ left: 2 });
-  subject.webhook("w1", ["*"]);
-  for (const status of ["sent", "delivered", "read"]) subject.status(status);
-  expect(subject.deliveries().map(({ status }) => status)).toEqual(["waiting", "waiting", "dropped"]);
-  expect(subject.deliveries()[2]?.reason).toContain("quota");
-  expect(subject.added).toHaveLength(2);
-});
-
 test("a dropped delivery has its reason: a fault, or a URL that has too much waiting", () => {
   for (const [subject, reason] of [
     [createSubject({ drop: true }), "fault: drop"],

@@ -22,20 +22,6 @@ test.each(["escala", "enterprise"] as const)("%s: requests up to the cap, then 4
   expect(refusal(() => limits.admit(account, "other"))?.headers["retry-after"]).toBe("60");
 });
 
-test.each(["escala", "enterprise"] as const)("%s: messages have a cap of their own, and count as requests too", (plan) => {
-  const { limits, account } = anAccount({ plan });
-  const { requests, messages } = caps[plan];
-  for (let call = 0; call < messages; call += 1) limits.admit(account, "message");
-  const fault = refusal(() => limits.admit(account, "message"));
-  expect(fault).toMatchObject({ status: 429, headers: { "retry-after": "60", "x-ratelimit-limit": String(messages) } });
-  expect(fault?.body).toEqual({ error: expect.stringMatching(/mensajes por minuto/) });
-  for (let call = messages; call < requests; call += 1) limits.admit(account, "other");
-  expect(refusal(() => limits.admit(account, "other"))?.headers["x-ratelimit-limit"]).toBe(String(requests));
-  // Both caps are exceeded now: the text speaks of messages.
-  expect(refusal(() => limits.admit(account, "message"))?.body["error"]).toMatch(/mensajes por minuto/);
-  expect(limits.usage(account).apiCalls).toBe(requests);
-});
-
 test("a message finds the requests cap used up by others", () => {
   const { limits, account } = anAccount();
   for (let call = 0; call < 300; call += 1) limits.admit(account, "other");
@@ -56,16 +42,6 @@ test("a greater plan is felt at once", () => {
   account.plan = "enterprise";
   for (let call = 300; call < 1_200; call += 1) limits.admit(account, "other");
   expect(refusal(() => limits.admit(account, "other"))?.headers["x-ratelimit-limit"]).toBe("1200");
-});
-
-test.each(["trial", "growth"] as const)("%s has no API: 402 with its cause, lifted or not", (plan) => {
-  for (const isUnlimited of [false, true]) {
-    const { limits, account } = anAccount({ plan, isUnlimited });
-    const fault = refusal(() => limits.admit(account, "other"));
-    expect(fault?.status).toBe(402);
-    expect(fault?.body["cause"]).toMatchObject({ type: "upgrade", plan, suggested: "escala" });
-    expect(limits.usage(account).apiCalls).toBe(0);
-  }
 });
 
 test("unlimited: nothing is refused, everything is counted", () => {
@@ -126,4 +102,14 @@ test("windows: never more than the cap let in, nobody refused who need not be, r
     }),
     { numRuns: 60 },
   );
+});
+
+test.each(["trial", "growth"] as const)("%s has no API: 402 with its cause, lifted or not", (plan) => {
+  for (const isUnlimited of [false, true]) {
+    const { limits, account } = anAccount({ plan, isUnlimited });
+    const fault = refusal(() => limits.admit(account, "other"));
+    expect(fault?.status).toBe(402);
+    expect(fault?.body["cause"]).toMatchObject({ type: "upgrade", plan, suggested: "escala" });
+    expect(limits.usage(account).apiCalls).toBe(0);
+  }
 });

@@ -40,22 +40,6 @@ test("a walk finds every contact once and in order, whatever is added meanwhile,
   );
 });
 
-test("a last page that is exactly full has a next, which finds nothing, and later only the new ones", () => {
-  const contacts = createContacts();
-  contacts.add(4);
-  const second = contacts.page(2, contacts.page(2).next ?? "");
-  expect(second.data.length).toBe(2);
-  const saved = second.next as string;
-  expect(saved).toBe(contacts.list()[3]?.id);
-  expect(contacts.page(2, saved)).toEqual({ data: [], next: null });
-  contacts.add(1);
-  expect(contacts.page(2, saved)).toEqual({ data: [contacts.list()[4]], next: null });
-});
-
-test("no contacts: an empty last page", () => {
-  expect(createContacts().page(1)).toEqual({ data: [], next: null });
-});
-
 test("after an id that is nobody's, what is greater follows", () => {
   const contacts = createContacts();
   contacts.add(3);

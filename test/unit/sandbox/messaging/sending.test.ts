@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createGrowingIds, phoneInWamid } from "../../../../src/sandbox/ids.ts";
-import { addTemplate, createService, day } from "./service.ts";
+import { createService, day } from "./service.ts";
 
 const phone = "+5491122331234";
 
@@ -43,50 +43,6 @@ test("5 and 31 digits are phones, and one phone written in two ways is one conta
   expect(send("+54 (9) 11 2233-1234").phone).toBe(phone);
   expect(send(phone).contactId).toBe(world.contacts.find("main", phone)?.id);
   expect(world.contacts.size).toBe(3);
-});
-
-test("free text goes only within 24 hours of the customer's last message", () => {
-  const { messaging, refusal, clock, send, world } = createService();
-  const sendText = () => messaging.send("main", { to: phone, text: "hola" }, "api");
-  // To a stranger there is no window, and trying makes no contact.
-  expect(refusal(sendText)).toMatchObject({ status: 409, error: expect.stringMatching(/24 horas.*plantilla/) });
-  expect(world.contacts.size).toBe(0);
-  // Our own message opens none.
-  send(phone);
-  expect(refusal(sendText).status).toBe(409);
-  messaging.receive("main", { phone, text: "buenas" });
-  expect(sendText()).toMatchObject({ text: "hola", templateId: null });
-  clock.advance(day);
-  expect(sendText().status).toBe("pending");
-  clock.advance(1);
-  expect(refusal(sendText).status).toBe(409);
-  expect(send(phone).status).toBe("pending");
-});
-
-test("templates: unknown 404, another account's 404, not approved 409", () => {
-  const { messaging, refusal, world, ids, template } = createService();
-  const sendTemplate = (id: string) => messaging.send("main", { to: phone, template: { id } }, "api");
-  expect(refusal(() => sendTemplate(ids()))).toMatchObject({ status: 404, error: "La plantilla ya no existe." });
-  const foreign = addTemplate(world, ids(), { account: "other" });
-  expect(refusal(() => sendTemplate(foreign.id)).status).toBe(404);
-  for (const status of ["pending", "rejected"] as const) {
-    const waiting = addTemplate(world, ids(), { status });
-    expect(refusal(() => sendTemplate(waiting.id))).toMatchObject({ status: 409, error: expect.stringMatching(/aprobada/) });
-  }
-  expect(world.contacts.size).toBe(0);
-  expect(sendTemplate(template.id.toUpperCase()).templateId).toBe(template.id);
-  world.templates.delete(template.id);
-  expect(refusal(() => sendTemplate(template.id)).status).toBe(404);
-});
-
-test("variables are filled from what is sent and from the contact", () => {
-  const { messaging, template } = createService();
-  const send = (variables?: Record<string, string>) =>
-    messaging.send("main", { to: phone, template: { id: template.id, ...(variables && { variables }) } }, "api").text;
-  expect(send()).toBe("Hola cliente, tu pedido A-1 está listo.");
-  messaging.contactFor("main", phone, { name: "Lucía", attributes: { pedido: "Z-9" } });
-  expect(send()).toBe("Hola Lucía, tu pedido Z-9 está listo.");
-  expect(send({ pedido: "B-2" })).toBe("Hola Lucía, tu pedido B-2 está listo.");
 });
 
 test("the sending number: the one asked for, else the first connected, 409 without one", () => {
@@ -170,15 +126,6 @@ test("a colleague's reply goes out like any message, and only one that went out 
   expect(statuses(reply.wamid).slice(0, 2)).toEqual(["sent", "delivered"]);
   expect(refusal(() => messaging.reply("main", ids(), "hola")).status).toBe(404);
   expect(refusal(() => messaging.reply("other", conversationId, "hola")).status).toBe(404);
-});
-
-test("a contact that is there is updated: what is not given stays", () => {
-  const { messaging, world } = createService();
-  const first = messaging.contactFor("main", phone, { name: "Ana", attributes: { pedido: "1", ciudad: "Salta" } });
-  expect(first.isNew).toBe(true);
-  const second = messaging.contactFor("main", "+54 9 11 2233 1234", { attributes: { pedido: "2" } });
-  expect(second).toMatchObject({ isNew: false, contactId: first.contactId });
-  expect(world.contacts.get(first.contactId)).toMatchObject({ name: "Ana", attributes: { pedido: "2", ciudad: "Salta" } });
 });
 
 test("ids grow in the order of what is made, on a clock that stands still", () => {
