@@ -12,8 +12,7 @@ import type { Metrics } from "../observe/metrics.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
 import type { ServiceError } from "../service/errors.ts";
 import type { Store } from "../store/create-store.ts";
-import type { DueDelivery } from "../store/port.ts";
-import { StoreUnavailable } from "../store/port.ts";
+import { type DueDelivery, StoreUnavailable } from "../store/port.ts";
 import type { Polling, StatusIntake } from "./polling.ts";
 import type { Supervised, Supervisor } from "./supervise.ts";
 

@@ -4,8 +4,7 @@ import { hostname } from "node:os";
 import type { Settings } from "../config/schema.ts";
 import type { InstanceView } from "../model/answers.ts";
 import { relayVersion } from "../model/version.ts";
-import type { StorageSettings } from "../store/settings.ts";
-import { postgresName } from "../store/settings.ts";
+import { postgresName, type StorageSettings } from "../store/settings.ts";
 import type { Role } from "./engine.ts";
 
 export type Instance = Pick<InstanceView, "instance" | "version" | "startedAt">;

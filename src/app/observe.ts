@@ -6,7 +6,6 @@ import { createLogger, createPrivacy, type Logger, type LogStream, type Privacy 
 import { createMetrics } from "../observe/metrics.ts";
 import type { Cleanup } from "./cleanup.ts";
 import { createInstance } from "./instance.ts";
-import { createLiveSettings } from "./live-settings.ts";
 import type { Tracing } from "./tracing.ts";
 
 interface ObserveOptions {
@@ -43,4 +42,30 @@ async function openTracing(settings: Settings["traces"], log: Logger, privacy: P
   if (endpoint === "") return null;
   const { createTracing } = await import("./tracing.ts");
   return createTracing({ settings: { ...settings, endpoint }, version: relayVersion(), log, privacy });
+}
+
+/** The settings in effect. `apply` hands new ones to the parts that follow, in the order in which the parts were created. */
+export function createLiveSettings(initial: Settings) {
+  let settings = initial;
+  const followers: ((next: Settings) => void)[] = [];
+  const follow = (take: (next: Settings) => void): void => void followers.push(take);
+
+  return {
+    /** Those of the start, of which a part stays in effect until a restart. */
+    initial,
+    current: () => settings,
+    follow,
+    /** What `make` returns for the settings in effect, made once for each. */
+    derive<Made>(make: (settings: Settings) => Made): () => Made {
+      let made = make(settings);
+      follow((next) => {
+        made = make(next);
+      });
+      return () => made;
+    },
+    apply(next: Settings): void {
+      settings = next;
+      for (const take of followers) take(next);
+    },
+  };
 }

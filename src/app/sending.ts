@@ -12,8 +12,7 @@ import type { CallOptions } from "../service/call.ts";
 import type { ServiceClient } from "../service/client.ts";
 import { ServiceError } from "../service/errors.ts";
 import type { LimiterState } from "../service/limits/limiter.ts";
-import type { QuotaReason } from "../service/limits/stops.ts";
-import { coveringReasons } from "../service/limits/stops.ts";
+import { coveringReasons, type QuotaReason } from "../service/limits/stops.ts";
 import type { Store } from "../store/create-store.ts";
 import { chooseAccount } from "./control.ts";
 

@@ -29,7 +29,7 @@ import type { Service } from "./service.ts";
 import { createSourceNotes } from "./source-notes.ts";
 import type { Stored } from "./store.ts";
 import { endLeftExchanges } from "./upkeep.ts";
-import { createWebServers } from "./web-servers.ts";
+import { createWebServers } from "./web-server.ts";
 
 interface ServeOptions extends Pick<ControlRoutesParts, "dispatch" | "file" | "reread"> {
   readonly role: Role;

@@ -2,11 +2,13 @@ import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "nod
 import type { Server as HttpsServer } from "node:https";
 import { type AddressInfo, Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
-import type { Settings } from "../config/schema.ts";
+import { keptAfterReload, type Settings } from "../config/schema.ts";
 import { answerMalformed, createHttp } from "../control/http.ts";
 import { type ListenTls, listenOptions, tlsOptions } from "../net/tls.ts";
 import { dropBody, errorAnswer, isTooMuchToDrop, send, sendEarly } from "../receive/answer.ts";
 import { WebhookRequest } from "../receive/read-body.ts";
+import { apiHook } from "./hooks.ts";
+import type { Observed } from "./observe.ts";
 
 // An import makes Node load all exports of node:http, with WebSocket and another fetch: 45 ms of each start.
 const { createServer } = process.getBuiltinModule("node:http");
@@ -27,10 +29,10 @@ const tooPipelined = errorAnswer("overloaded", `more than ${mostPipelined} reque
   "1",
 ]);
 
-export type ListenAddress = Pick<Settings["server"], "host" | "port" | "tls">;
+type ListenAddress = Pick<Settings["server"], "host" | "port" | "tls">;
 
 /** Handles the requests of webhooks, and returns false for all others. */
-export type WebhookHandler = (request: WebhookRequest, response: ServerResponse) => boolean;
+type WebhookHandler = (request: WebhookRequest, response: ServerResponse) => boolean;
 
 interface WebServerParts {
   readonly webhooks: WebhookHandler;
@@ -39,7 +41,7 @@ interface WebServerParts {
   readonly missing?: string | undefined;
 }
 
-export interface WebServer {
+interface WebServer {
   /** Every page except the webhooks. */
   readonly http: FastifyInstance;
   readonly server: Server;
@@ -200,4 +202,49 @@ function createPipelineLimit(closeWithin: number): (request: IncomingMessage, re
     socket.once("close", () => clearTimeout(late));
     return false;
   };
+}
+
+interface WebServers {
+  /** The public port. */
+  readonly web: WebServer;
+  /** The port of the control API: `web` without `server.control`. */
+  readonly controlWeb: WebServer;
+  readonly all: ReadonlySet<WebServer>;
+}
+
+/** `webhooks` is null in a process that takes none. */
+export function createWebServers({ live, log, metrics }: Observed, webhooks: WebhookHandler | null): WebServers {
+  const { server } = live.initial;
+
+  /** `missing`: the error text for an unknown page. */
+  function create(address: ListenAddress, handler: WebhookHandler | null, missing: string | undefined): WebServer {
+    const web = createWebServer(
+      { ...address, requestTimeout: server.requestTimeout },
+      {
+        webhooks: handler ?? (() => false),
+        failed: (error, requestId) => log.error({ err: error, requestId }, "a request failed"),
+        missing:
+          webhooks === null
+            ? "no such page: this process has the role work, and processes with the role receive serve webhooks and /v1"
+            : missing,
+      },
+    );
+    web.http.addHook("onResponse", apiHook(metrics));
+    return web;
+  }
+
+  const { control } = server;
+  const web = create(
+    server,
+    webhooks,
+    control === undefined ? undefined : "no such page: the control API and the metrics have their own port (server.control)",
+  );
+  const controlWeb =
+    control === undefined ? web : create(control, null, "no such page: this is server.control; webhooks are at server.port");
+  live.follow((next) => {
+    const { server: renewed } = keptAfterReload(live.initial, next);
+    web.renewTls(renewed.tls);
+    if (web !== controlWeb) controlWeb.renewTls(renewed.control?.tls);
+  });
+  return { web, controlWeb, all: new Set([controlWeb, web]) };
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createLiveSettings } from "../../../src/app/live-settings.ts";
+import { createLiveSettings } from "../../../src/app/observe.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 
 const settingsOf = (routes: number) =>
