@@ -101,7 +101,7 @@ export function createLive({ read, onStored, overview, clock, slice }: LiveParts
       const begin = beginOf(after, matches, last);
       if (begin >= through) return { rows: [], skipped: 0, through: Math.min(after, last), more: after < last };
       if (begin >= from) {
-        const page = pageOf(kept.slice(firstAfter(kept, begin)), matches, through, begin - after);
+        const page = pageOf(kept.slice(kept.findLastIndex(({ seq }) => seq <= begin) + 1), matches, through, begin - after);
         return { ...page, more: page.more || through < last };
       }
       if (from - begin > mostBehind) return pageOf(kept, matches, through, from - after);
@@ -114,15 +114,4 @@ export function createLive({ read, onStored, overview, clock, slice }: LiveParts
 /** Where a listener without a filter goes on: every event matches, so those to leave out need not be read. */
 function beginOf(after: number, matches: Matches, last: number): number {
   return matches === null && last - after > mostWaiting ? last - pageRows : Math.min(after, last);
-}
-
-/** The index of the first row after a seq, by binary search. */
-function firstAfter(rows: readonly LiveRow[], seq: number): number {
-  let [low, high] = [0, rows.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((rows[middle]?.seq ?? 0) > seq) high = middle;
-    else low = middle + 1;
-  }
-  return low;
 }

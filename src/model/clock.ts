@@ -46,16 +46,7 @@ export interface SteadyTime {
  * When the wall clock is set back, steady time continues, so that the limiter does not hold slots for too long. A jump forward
  * counts as elapsed time: usually the machine slept.
  */
-export function createSteadyTime(clock: Clock): SteadyTime {
-  let seen = clock.now();
-  let steady = 0;
-
-  function now(): number {
-    const wall = clock.now();
-    steady += Math.max(0, wall - seen);
-    seen = wall;
-    return steady;
-  }
-
-  return { now, toUnix: (at) => at - now() + seen };
+export function createSteadyTime({ now: wall }: Clock): SteadyTime {
+  const now = createElapsed(wall, wall);
+  return { now, toUnix: (at) => at - now() + wall() };
 }

@@ -28,7 +28,7 @@ export const urlKeys: ReadonlySet<string> = new Set(["url", "baseUrl", "publicUr
 /** Reads any part of the settings. Finds secrets by their type, and in URLs. */
 export function createRedactor(settings: unknown): Redactor {
   let current = settings;
-  let search = runSteps(creating(secretsIn(settings), new Map()));
+  let search = runSteps(creating(secretsIn(settings)));
 
   return {
     text: (text) => deliverySignatures(search.answer(text)),
@@ -42,7 +42,7 @@ export function createRedactor(settings: unknown): Redactor {
     },
     line: (line) => search.line(line),
     *reload(next) {
-      search = yield* creating(secretsIn([next, current]), search.spelled);
+      search = yield* creating(secretsIn([next, current]));
       current = next;
     },
   };
@@ -155,24 +155,23 @@ function anchorOf(spelling: string): number | null {
 }
 
 interface Search {
-  readonly spelled: ReadonlyMap<string, Spelled>;
   line(line: string): string;
   answer(text: string): string;
 }
 
 /**
  * Most texts have no secret, so a table is searched for the hash of each four characters, and the regular expression of a
- * secret runs only when its hash occurs. `before`: what was spelled already.
+ * secret runs only when its hash occurs.
  */
-function* creating(secrets: Secrets, before: ReadonlyMap<string, Spelled>): Steps<Search> {
-  const spelled = new Map<string, Spelled>();
+function* creating(secrets: Secrets): Steps<Search> {
+  const spellings: string[] = [];
   const patterns: { readonly pattern: Pattern; readonly isForLines: boolean }[] = [];
   const anchored = new Map<number, number[]>();
   const always: number[] = [];
   const table = new Uint8Array(2 ** tableBits);
   for (const [secret, isForLines] of secrets) {
-    const one = before.get(secret) ?? spell(secret);
-    spelled.set(secret, one);
+    const one = spell(secret);
+    spellings.push(...one.spellings);
     for (const pattern of one.patterns) {
       const index = patterns.push({ pattern, isForLines }) - 1;
       const { hash } = pattern;
@@ -211,20 +210,17 @@ function* creating(secrets: Secrets, before: ReadonlyMap<string, Spelled>): Step
 
   /** Stored answers are cut, perhaps within a secret. */
   function withoutHead(text: string): string {
-    for (const { spellings } of spelled.values()) {
-      for (const spelling of spellings) {
-        const head = spelling.slice(0, shortestHead);
-        const from = text.length - spelling.length;
-        for (let at = text.indexOf(head, from); at !== -1; at = text.indexOf(head, at + 1)) {
-          if (spelling.startsWith(text.slice(at))) return `${text.slice(0, at)}${redacted}`;
-        }
+    for (const spelling of spellings) {
+      const head = spelling.slice(0, shortestHead);
+      const from = text.length - spelling.length;
+      for (let at = text.indexOf(head, from); at !== -1; at = text.indexOf(head, at + 1)) {
+        if (spelling.startsWith(text.slice(at))) return `${text.slice(0, at)}${redacted}`;
       }
     }
     return text;
   }
 
   return {
-    spelled,
     line: (line) => replace(line, true),
     answer(text) {
       const whole = replace(text, false);

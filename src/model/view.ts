@@ -107,11 +107,14 @@ type Write = (value: unknown, owner: unknown, known: Known | null) => unknown;
 type Writer = (schema: z.core.$ZodType) => Write;
 const asItIs: Write = (value) => value;
 
+const unlessNull = (write: Write): Write =>
+  write === asItIs ? asItIs : (value, owner, known) => (value === null || value === undefined ? value : write(value, owner, known));
+
 const isoTime: Write = (ms) => new Date(ms as number).toISOString();
 const answers = createWriters((schema) => (schema === time ? isoTime : undefined), "pick");
 const masked = createWriters((schema) => {
   const kind = piiOf(schema);
-  return kind && ((value, owner, known) => (value === null || value === undefined ? value : masks[kind](value, owner, known)));
+  return kind && unlessNull(masks[kind]);
 }, "keep");
 
 /**
@@ -146,10 +149,7 @@ function within(schema: z.core.$ZodType, writerOf: Writer, others: "pick" | "kee
     };
   }
   if (schema instanceof z.ZodNullable || schema instanceof z.ZodExactOptional || schema instanceof z.ZodOptional) {
-    const write = writerOf(schema.unwrap());
-    return write === asItIs
-      ? asItIs
-      : (value, owner, known) => (value === null || value === undefined ? value : write(value, owner, known));
+    return unlessNull(writerOf(schema.unwrap()));
   }
   if (schema instanceof z.ZodArray) {
     const write = writerOf(schema.element);

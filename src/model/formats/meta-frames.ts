@@ -84,20 +84,15 @@ const firstOf = (body: Buffer, slice: Slice | undefined) =>
 
 /** Remembers what it found: the items of a change share their parents. */
 function createLookUp(body: Buffer) {
-  const objects = new Map<number, ReadonlyMap<string, Slice>>();
-  const arrays = new Map<number, readonly Slice[]>();
-  return {
-    members(slice: Slice): ReadonlyMap<string, Slice> {
-      const found = objects.get(slice.from) ?? members(body, slice);
-      objects.set(slice.from, found);
+  function remembered<Found>(find: (body: Buffer, slice: Slice) => Found): (slice: Slice) => Found {
+    const known = new Map<number, Found>();
+    return (slice) => {
+      const found = known.get(slice.from) ?? find(body, slice);
+      known.set(slice.from, found);
       return found;
-    },
-    elements(slice: Slice): readonly Slice[] {
-      const found = arrays.get(slice.from) ?? elements(body, slice);
-      arrays.set(slice.from, found);
-      return found;
-    },
-  };
+    };
+  }
+  return { members: remembered(members), elements: remembered(elements) };
 }
 
 const openList = 0x5b;
