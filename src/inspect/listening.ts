@@ -78,27 +78,19 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
     async list() {
       const cursors = await store.listCursors();
       const { newest } = await store.read.listen.ends();
+      const movedAt = new Map<string | null, number>(cursors.map((cursor) => [cursor.name, cursor.movedAt]));
+      const viewOf = (name: string | null, position: number, connectedAt: number | null): ListenerView => ({
+        name: name === null ? null : shownName("listener", name),
+        connectedAt,
+        movedAt: movedAt.get(name) ?? null,
+        position,
+        lag: seqsBetween(position, newest),
+      });
       const connected = [...listeners.values()];
       const names = new Set(connected.map(({ name }) => name));
-      // A listener or cursor may be ahead of a newest seq that was read before.
-      const lagOf = (position: number) => seqsBetween(position, newest);
       return [
-        ...connected.map(({ name, connectedAt, position }) => ({
-          name: name === null ? null : shownName("listener", name),
-          connectedAt,
-          movedAt: cursors.find((cursor) => cursor.name === name)?.movedAt ?? null,
-          position: position(),
-          lag: lagOf(position()),
-        })),
-        ...cursors
-          .filter(({ name }) => !names.has(name))
-          .map(({ name, seq, movedAt }) => ({
-            name: shownName("listener", name),
-            connectedAt: null,
-            movedAt,
-            position: seq,
-            lag: lagOf(seq),
-          })),
+        ...connected.map(({ name, position, connectedAt }) => viewOf(name, position(), connectedAt)),
+        ...cursors.filter(({ name }) => !names.has(name)).map(({ name, seq }) => viewOf(name, seq, null)),
       ];
     },
   };

@@ -15,11 +15,11 @@ export interface Action {
   /** Counted before anything happens; 0 disables the button, unless there is something to do then. */
   readonly count?: () => Promise<number>;
   /** What a count of 0 means. Without `next` there is still something to do. */
-  readonly whenNone?: { readonly text: string; readonly next?: Action };
+  readonly whenNone?: { readonly text: string; readonly next?: Action | undefined };
   /** Reports how many are done. Resolves with what happened. */
   run(progress: (done: number) => void, signal: AbortSignal): Promise<Result>;
   /** Called after it ran, however it ended. */
-  ended?(): void;
+  readonly ended?: (() => void) | undefined;
 }
 
 export interface Result {

@@ -40,15 +40,17 @@ const oldId = "under its old id, so that the receiver can drop what it has. You 
 export function retryAction(filter: RetryFilter, { failing, blocked }: Obstacles, ended?: () => void): Action {
   const { state, ...more } = filter;
   const { route, cause, errorCode, from, to } = more;
-  const which = { ...more, states: state === "waiting" ? (["waiting"] as const) : (["dead"] as const) };
+  const which = { ...more, states: [state] };
   const what = [
     `${state} deliveries`,
-    ...(route === undefined ? [] : [`of ${route}`]),
-    ...(cause === undefined ? [] : [cause === noCause ? "that have not failed" : `that failed with ${cause}`]),
-    ...(errorCode === undefined ? [] : [`with error code ${errorCode}`]),
-    ...(from === undefined ? [] : [`from ${from}`]),
-    ...(to === undefined ? [] : [`to ${to}`]),
-  ].join(" ");
+    route && `of ${route}`,
+    cause && (cause === noCause ? "that have not failed" : `that failed with ${cause}`),
+    errorCode && `with error code ${errorCode}`,
+    from && `from ${from}`,
+    to && `to ${to}`,
+  ]
+    .filter((part) => part !== undefined && part !== "")
+    .join(" ");
   const next = resumeOf(blocked, ended);
   return {
     title: `Retry ${what}`,
@@ -66,14 +68,14 @@ export function retryAction(filter: RetryFilter, { failing, blocked }: Obstacles
         : {}),
     run: async (onProgress, signal) => {
       const attempts = await attemptsSince(route);
-      for (const each of failing) (await relay.resumeRoute({ route: each })).resumed;
+      for (const each of failing) await relay.resumeRoute({ route: each });
       const { replayed, complete } = await relay.replay(which, { onProgress, signal });
       const done = `${plural(replayed, "delivery", "deliveries")} retried${complete ? "" : ", then stopped"}.`;
       if (next !== undefined)
         return { tone: "attention", text: `${done} ${blocked.join(", ")}: nothing goes out before you resume it.`, next };
       return whatHappened(done, await attempts.reach(replayed, signal));
     },
-    ...(ended === undefined ? {} : { ended }),
+    ended,
   };
 }
 
@@ -91,7 +93,7 @@ export function retryDeliveries(
       const [first] = deliveries;
       if (first === undefined) return { tone: "ok", text: "Nothing to send." };
       const { deliveries: before } = await relay.getEvent({ id: first.event });
-      for (const each of failing) (await relay.resumeRoute({ route: each })).resumed;
+      for (const each of failing) await relay.resumeRoute({ route: each });
       const retried = [];
       for (const { id } of deliveries) {
         if (signal.aborted) break;
@@ -117,7 +119,7 @@ export function resumeAction(name: string, isAccount: boolean, ended?: () => voi
       : "Deliveries go out again. If the destination still refuses them, it stops again.",
     verb: "Resume",
     run: async (_, signal) => (isAccount ? resumeAccount(name) : resumeRoute(name, signal)),
-    ...(ended === undefined ? {} : { ended }),
+    ended,
   };
 }
 
@@ -128,7 +130,7 @@ async function resumeAccount(name: string): Promise<Result> {
 
 async function resumeRoute(route: string, signal: AbortSignal): Promise<Result> {
   const attempts = await attemptsSince(route);
-  if (!(await relay.resumeRoute({ route: route })).resumed) return { tone: "ok", text: `${route} was not stopped.` };
+  if (!(await relay.resumeRoute({ route })).resumed) return { tone: "ok", text: `${route} was not stopped.` };
   const made = await attempts.reach(1, signal, route);
   if (made.stopped !== null) return { tone: "stopped", text: `It stopped again. ${made.stopped}` };
   return made.waiting === 0 ? { tone: "ok", text: `${route} is resumed.` } : whatHappened(`${route} is resumed.`, made);
@@ -153,6 +155,6 @@ export function releaseAction(disposition: Releasable, filter: { source?: string
       const { replayed, complete } = await relay.replay(scope, { onProgress, signal });
       return { tone: "ok", text: `${plural(replayed, "event")} released${complete ? "" : ", then stopped"}.` };
     },
-    ...(ended === undefined ? {} : { ended }),
+    ended,
   };
 }
