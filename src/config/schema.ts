@@ -14,16 +14,12 @@ import { sendSettingsSchema } from "../send/settings.ts";
 import { apiKeySchema, baseUrlSchema, isApiKey, planSchema } from "../service/settings.ts";
 import { backupSchema, storageSchema } from "../store/settings.ts";
 import { isPrivateHost } from "./private-address.ts";
+import type { Finding } from "./tree.ts";
 
 const name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)");
 
-interface Fault {
-  readonly path: readonly (string | number)[];
-  readonly message: string;
-}
-
 /** Adds a rule about several settings of one part. It applies once each of them is valid. */
-function withRule<Schema extends z.ZodType>(schema: Schema, rule: (part: z.infer<Schema>) => Iterable<Fault>): Schema {
+function withRule<Schema extends z.ZodType>(schema: Schema, rule: (part: z.infer<Schema>) => Iterable<Finding>): Schema {
   return schema.superRefine(
     (part, context) => {
       for (const { path, message } of rule(part)) context.addIssue({ code: "custom", path: [...path], message });
@@ -40,14 +36,14 @@ export function repeated(items: readonly unknown[]): [index: number, first: numb
   });
 }
 
-function* repeatedSecrets(secrets: readonly Secret[], path: Fault["path"]): Generator<Fault> {
+function* repeatedSecrets(secrets: readonly Secret[], path: Finding["path"]): Generator<Finding> {
   for (const [index, first] of repeated(secrets.map((secret) => secret.reveal()))) {
     yield { path: [...path, index], message: `is the same secret as secrets[${first}]` };
   }
 }
 
 /** Of a destination at the path `to`. */
-function* destinationFaults(to: DestinationSettings): Generator<Fault> {
+function* destinationFaults(to: DestinationSettings): Generator<Finding> {
   const { secret, secrets = [] } = to;
   if (secret !== undefined && secrets.length > 0) {
     yield { path: ["to", "secrets"], message: "is given beside secret; give one of the two" };

@@ -74,32 +74,29 @@ function entry(
   return { kind, severity, subject, since, waiting: null, nextAt: null, text, action: null, ...more };
 }
 
-function ofRelay({ quarantine, storeFailure, reload }: AttentionFacts, noticed: Noticed): Attention[] {
-  const entries: Attention[] = [];
+function* ofRelay({ quarantine, storeFailure, reload }: AttentionFacts, noticed: Noticed): Generator<Attention> {
   if (storeFailure !== null) {
     const text = `The relay cannot store events and answers webhooks with 503: ${storeFailure}.`;
-    entries.push(entry("store-failing", null, noticed("store"), text));
+    yield entry("store-failing", null, noticed("store"), text);
   }
   if (quarantine.oldestAt !== null) {
     const { events, oldestAt } = quarantine;
     const what = many(events, "signed webhook is not a valid event", "signed webhooks are not valid events");
-    entries.push(entry("quarantined", null, oldestAt, `${what}.`, { waiting: events, action: "release" }));
+    yield entry("quarantined", null, oldestAt, `${what}.`, { waiting: events, action: "release" });
   }
   if (quarantine.unassigned.oldestAt !== null) {
     const { events, oldestAt } = quarantine.unassigned;
     const what = many(events, "event is", "events are");
-    entries.push(
-      entry("unassigned", null, oldestAt, `${what} for business numbers that no account has.`, { waiting: events, action: "release" }),
-    );
+    const text = `${what} for business numbers that no account has.`;
+    yield entry("unassigned", null, oldestAt, text, { waiting: events, action: "release" });
   }
   const [fault] = reload.faults;
   if (reload.result === "refused" && fault !== undefined) {
     const place = fault.path === "" ? "" : `${fault.path} `;
     const rest = reload.faults.length > 1 ? ` ${many(reload.faults.length - 1, "more fault", "more faults")} in the log.` : "";
     const text = `The last reload was refused: ${place}${fault.message}.${rest}`;
-    entries.push(entry("settings-refused", null, reload.at, text));
+    yield entry("settings-refused", null, reload.at, text);
   }
-  return entries;
 }
 
 function ofDatabase({ database }: AttentionFacts, noticed: Noticed): Attention[] {

@@ -97,34 +97,28 @@ const plainText =
 const keptPlace = "\ue000";
 const plainPlace = "\ue001";
 const knownPlace = "\ue002";
+const places = /[\ue000-\ue002]/g;
 
 /** Replaces wamids and phone-like numbers in text such as a destination's answer or an error, also in base64; and what is known. */
 export function maskText(text: string, known: Known | null = null): string {
-  const wamids: string[] = [];
-  const plain: string[] = [];
-  const hidden: string[] = [];
-  const unknown = text.replace(/[\ue000-\ue002]/g, "\ufffd");
+  const shown: Record<string, string[]> = { [keptPlace]: [], [plainPlace]: [], [knownPlace]: [] };
+  const keep = (place: string, as: string): string => {
+    shown[place]?.push(as);
+    return place;
+  };
+  const unknown = text.replace(places, "\ufffd");
   const rest =
     known === null
       ? unknown
-      : unknown.replace(known.pattern, (found) => {
-          hidden.push(known.wamids.has(found) ? maskWamid(found) : "[text]");
-          return knownPlace;
-        });
+      : unknown.replace(known.pattern, (found) => keep(knownPlace, known.wamids.has(found) ? maskWamid(found) : "[text]"));
   return rest
-    .replace(plainText, (found) => {
-      plain.push(isoTime.test(found) || !hasPhone(found) ? found : "[uuid]");
-      return plainPlace;
-    })
+    .replace(plainText, (found) => keep(plainPlace, isoTime.test(found) || !hasPhone(found) ? found : "[uuid]"))
     .replace(wordText, (word) => {
-      if (!/^wamid\./i.test(word)) return hidesPerson(word) ? "[masked]" : word;
-      wamids.push(maskWamid(word));
-      return keptPlace;
+      if (/^wamid\./i.test(word)) return keep(keptPlace, maskWamid(word));
+      return hidesPerson(word) ? "[masked]" : word;
     })
     .replace(phoneText, (found) => (isPhone(found) ? "[phone]" : found))
-    .replaceAll(keptPlace, () => wamids.shift() ?? "")
-    .replaceAll(plainPlace, () => plain.shift() ?? "")
-    .replaceAll(knownPlace, () => hidden.shift() ?? "");
+    .replace(places, (place) => shown[place]?.shift() ?? "");
 }
 
 /** Whether `word`, or a part that starts up to three characters later, is base64 of a wamid or phone number. */

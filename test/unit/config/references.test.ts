@@ -79,12 +79,15 @@ accounts: { main: { plan: huge } }
 sources: { main: { account: main, ${signature}, fields: 3 } }
 routes:
   - { name: r, ${to}, match: { sources: [main] } }
-  - { name: r, ${to}, match: { sources: [none] } }`;
+  - { name: r, ${to}, match: { sources: [none] } }
+  - { name: s, ${to}, shards: 0, match: { sources: [none] } }`;
     expect(between(text)).toEqual([
       "accounts.main.plan: must be one of escala, enterprise",
       "sources.main.fields: must be a mapping, not a number",
       "routes[1].name: is the name of routes[0] too; names of routes are unique",
       "routes[1].match.sources[0]: names no source of this file (there are: main)",
+      "routes[2].shards: must be at least 1",
+      "routes[2].match.sources[0]: names no source of this file (there are: main)",
     ]);
   });
 });
