@@ -18,8 +18,8 @@ import {
   YAMLParseError,
 } from "yaml";
 import type { Steps } from "../model/steps.ts";
+import { type Environment, readRegularFile } from "./env-file.ts";
 import type { SettingsPath } from "./fault.ts";
-import { readRegularFile } from "./read-file.ts";
 
 export interface Place {
   /** Offset into the file: of the value when it is a scalar, else of its key. */
@@ -217,8 +217,6 @@ function yamlErrorText(error: YAMLError, line: string): string {
   }
   return text ?? "is not valid YAML (a missing quote, comma, bracket or ': '?)";
 }
-
-export type Environment = Readonly<Record<string, string | undefined>>;
 
 interface Substituted {
   readonly text: string;
