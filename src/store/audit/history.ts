@@ -23,7 +23,6 @@ const isAudited = sql`c.series IN (${raw(auditedSeries.map((name) => `'${name}'`
 
 const fieldOf = (series: string, of: string, label: string): string => `${series} of ${of}:${label}`;
 
-/** Compares the history with the rows, by hour: minutes become hours. */
 export function createHistoryAudit(tally: Tally) {
   const stored = new Map<number, Fields>();
 

@@ -88,3 +88,21 @@ export function createPostgresCommit<In, Out>(sessions: Pick<Sessions, "transact
     },
   };
 }
+
+/** Commands of all kinds, each kind in groups of its own. */
+export function createPostgresCommits(sessionsOf: (kind: unknown) => Pick<Sessions, "transact">, hooks: CommitHooks) {
+  const commits = new Map<unknown, ReturnType<typeof createPostgresCommit<unknown, unknown>>>();
+  return {
+    run<In, Out>(kind: Batches<In, Out>, item: In): Promise<Out> {
+      let commit = commits.get(kind);
+      if (commit === undefined) {
+        commit = createPostgresCommit(sessionsOf(kind), kind as Batches<unknown, unknown>, hooks);
+        commits.set(kind, commit);
+      }
+      return commit.run(item) as Promise<Out>;
+    },
+    async idle(): Promise<void> {
+      await Promise.all([...commits.values()].map((commit) => commit.idle()));
+    },
+  };
+}

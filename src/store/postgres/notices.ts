@@ -8,7 +8,6 @@ const mostNamed = 60;
 
 /** Short names: the server takes 8,000 bytes. */
 interface Notice {
-  /** Sender. */
   readonly i: string;
   /** Events were stored. */
   readonly s: boolean;

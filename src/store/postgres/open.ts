@@ -4,14 +4,13 @@ import type { ReceivedEvent } from "../../model/event.ts";
 import { postgresPlaceText, readPostgresUrl } from "../../model/postgres.ts";
 import { systemClock } from "../../model/system-clock.ts";
 import { refusalOfCopy } from "../copy.ts";
-import type { Batches, Database } from "../create-store.ts";
-import { createCommands, createStore } from "../create-store.ts";
+import { createCommands, createStore, type Database } from "../create-store.ts";
 import type { AcceptOutcome, DueDelivery, Rules } from "../port.ts";
 import { type ReleasedEvent, type StoreHooks, StoreMissing, StoreRefused, StoreUnavailable } from "../port.ts";
 import { first, rows } from "../sql/ops.ts";
 import { select, sql, typed } from "../sql/sql.ts";
 import type { Held } from "../work/leases.ts";
-import { createPostgresCommit } from "./commit.ts";
+import { createPostgresCommits } from "./commit.ts";
 import { connect, isAnswered, type PostgresSettings, type Session } from "./connect.ts";
 import { createNotices } from "./notices.ts";
 import { createReader, noteHorizon } from "./reader.ts";
@@ -27,7 +26,7 @@ import {
   readDatabaseFacts,
   readPresences,
 } from "./server.ts";
-import { createSessions } from "./sessions.ts";
+import { createSessions, type SessionHooks, type Sessions } from "./sessions.ts";
 import { createDatabaseClock, createWatch, refusalOf } from "./watch.ts";
 
 interface OpenParts {
@@ -51,48 +50,16 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
   const databaseClock = createDatabaseClock(systemClock);
   const clock = givenClock ?? databaseClock;
   const presence = { ...given, since: clock.now() };
-  /** The database answers, and refuses writes. */
-  let isRefusing = false;
-  let presentAt = Number.NEGATIVE_INFINITY;
   let seen = { last: 0, known: 0 };
-  let storedHorizon = 0;
-  /** The server on which transactions may run, and why not on the one that answers. */
-  let server = 0;
-  let unadopted: StoreUnavailable | null = null;
-  const toSessions = { refusal: () => watch.refusal(), lost: (error: StoreUnavailable) => watch.lost(error), refusalOn };
+  const toSessions: SessionHooks = {
+    refusal: () => watch.refusal(),
+    lost: (error) => watch.lost(error),
+    refusalOn: (start) => admission.refusalOn(start),
+  };
   const receive = createSessions(settings, { most: most.receive, hooks: toSessions });
   const work = createSessions(settings, { most: most.work, hooks: toSessions });
   const reader = createReader(settings, toSessions);
-
-  function refusalOn(start: number): StoreUnavailable | null {
-    return start === server ? null : (unadopted ?? new StoreUnavailable("PostgreSQL cannot be used now: another server has taken over"));
-  }
-
-  async function present(): Promise<void> {
-    const known = reader.horizon.known();
-    try {
-      server = await receive.transact(function* () {
-        const start = yield* adoptServer();
-        yield* notePresence(presence, clock.now());
-        if (known > storedHorizon) yield* noteHorizon(known);
-        return start;
-      }, true);
-      storedHorizon = Math.max(storedHorizon, known);
-      unadopted = null;
-      presentAt = performance.now();
-      if (isRefusing) hooks.committed(0, 0);
-      isRefusing = false;
-    } catch (error) {
-      if (!(error instanceof StoreUnavailable && isAnswered(error.cause))) throw error;
-      unadopted = error;
-      failed(error);
-    }
-  }
-
-  function failed(error: StoreUnavailable): void {
-    isRefusing ||= isAnswered(error.cause);
-    hooks.failed(error);
-  }
+  const admission = createAdmission({ receive, presence, clock, horizon: reader.horizon, hooks });
 
   const watch = createWatch({
     settings,
@@ -115,9 +82,9 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
       const known = reader.horizon.known();
       if (last !== seen.last || known !== seen.known || known < last) notices.wakeStored();
       seen = { last, known };
-      if (watch.refusal() === null && performance.now() - presentAt >= presentEveryMs) await present();
+      if (watch.refusal() === null && admission.isDue()) await admission.present();
     },
-    probe: present,
+    probe: admission.present,
     recovered: () => hooks.committed(0, 0),
     failed(error) {
       for (const sessions of [receive, work, reader]) sessions.giveUp();
@@ -139,24 +106,11 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
     commands.release,
     commands.register,
   ]);
-  const commits = new Map<unknown, ReturnType<typeof createPostgresCommit<unknown, unknown>>>();
-  function commitOf<In, Out>(kind: Batches<In, Out>) {
-    let commit = commits.get(kind);
-    if (commit === undefined) {
-      const committed = (tookMs: number, writes: number): void => {
-        isRefusing = false;
-        hooks.committed(tookMs, writes);
-      };
-      commit = createPostgresCommit(receiving.has(kind) ? receive : work, kind as Batches<unknown, unknown>, { committed, failed });
-      commits.set(kind, commit);
-    }
-    return commit as ReturnType<typeof createPostgresCommit<In, Out>>;
-  }
-
+  const commits = createPostgresCommits((kind) => (receiving.has(kind) ? receive : work), admission);
   const database: Database = {
     run: (kind, item) => {
       const refusal = watch.refusal();
-      return refusal === null ? commitOf(kind).run(item) : Promise.reject(refusal);
+      return refusal === null ? commits.run(kind, item) : Promise.reject(refusal);
     },
     read: reader.single,
   };
@@ -169,7 +123,7 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
 
   async function close(): Promise<void> {
     if (watch.refusal() === null) await Promise.all([store.flush(), store.leave()]).catch(() => {});
-    await Promise.all([...commits.values()].map((commit) => commit.idle()));
+    await commits.idle();
     await notices.close();
     if (watch.refusal() === null) await receive.transact(() => endPresence(presence)).catch(() => {});
     await watch.close();
@@ -210,6 +164,61 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
     horizon: reader.horizon.look,
     processes: (): Promise<Presence[]> => reader.single(readPresences()),
     facts: () => readDatabaseFacts(reader.free, systemClock.now),
+  };
+}
+
+interface AdmissionParts extends Pick<OpenParts, "hooks"> {
+  readonly receive: Sessions;
+  readonly presence: Presence;
+  readonly clock: Clock;
+  readonly horizon: Pick<ReturnType<typeof createReader>["horizon"], "known">;
+}
+
+/** Shows that this process is there, and admits transactions on the server that stores this. */
+function createAdmission({ receive, presence, clock, horizon, hooks }: AdmissionParts) {
+  /** The database answers, and refuses writes. */
+  let isRefusing = false;
+  let presentAt = Number.NEGATIVE_INFINITY;
+  let storedHorizon = 0;
+  let server = 0;
+  /** Why not on the server that answers. */
+  let unadopted: StoreUnavailable | null = null;
+
+  function failed(error: StoreUnavailable): void {
+    isRefusing ||= isAnswered(error.cause);
+    hooks.failed(error);
+  }
+
+  return {
+    refusalOn(start: number): StoreUnavailable | null {
+      return start === server ? null : (unadopted ?? new StoreUnavailable("PostgreSQL cannot be used now: another server has taken over"));
+    },
+    isDue: (): boolean => performance.now() - presentAt >= presentEveryMs,
+    async present(): Promise<void> {
+      const known = horizon.known();
+      try {
+        server = await receive.transact(function* () {
+          const start = yield* adoptServer();
+          yield* notePresence(presence, clock.now());
+          if (known > storedHorizon) yield* noteHorizon(known);
+          return start;
+        }, true);
+        storedHorizon = Math.max(storedHorizon, known);
+        unadopted = null;
+        presentAt = performance.now();
+        if (isRefusing) hooks.committed(0, 0);
+        isRefusing = false;
+      } catch (error) {
+        if (!(error instanceof StoreUnavailable && isAnswered(error.cause))) throw error;
+        unadopted = error;
+        failed(error);
+      }
+    },
+    committed(tookMs: number, writes: number): void {
+      isRefusing = false;
+      hooks.committed(tookMs, writes);
+    },
+    failed,
   };
 }
 

@@ -82,10 +82,8 @@ export function createPostgresRunner(connection: Connection) {
         return settledAll(op.ops.map(run));
       case "query": {
         const { text, values } = render(op.query, "postgres");
-        const { rows, rowCount } = await ask(
-          shapeOf(text, () => text),
-          values,
-        );
+        const shape = shapeOf(text, () => text);
+        const { rows, rowCount } = await ask(shape, values);
         return /^\s*(?:SELECT|WITH)\b|\bRETURNING\b/i.test(text) ? rows : (rowCount ?? 0);
       }
       case "find": {
@@ -170,10 +168,8 @@ export function createPostgresRunner(connection: Connection) {
       if (shape[place] === "s") values.push((rows[0] as Row)[name]);
       else if (shape[place] === "a") values.push(columnOf(table, name, rows));
     }
-    return ask(
-      shapeOf(`${group} ${shape}`, () => `${insertText(table, shape)} ${ending}`),
-      values,
-    );
+    const named = shapeOf(`${group} ${shape}`, () => `${insertText(table, shape)} ${ending}`);
+    return ask(named, values);
   }
 
   return {

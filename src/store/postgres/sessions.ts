@@ -28,8 +28,8 @@ interface SessionParts {
 
 export type Sessions = ReturnType<typeof createSessions>;
 
-/** Each connection has one transaction at a time. */
-export function createSessions(settings: PostgresSettings, { most, purpose = "hot", hooks = noHooks }: SessionParts) {
+/** Connections that are lent to one caller at a time. */
+function createPool(settings: PostgresSettings, { most, purpose, hooks }: Required<SessionParts>) {
   const free: Session[] = [];
   const busy = new Set<Session>();
   const waiting = new Set<(session: Session | null) => void>();
@@ -117,6 +117,29 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
     } else if (!wakeNext(session)) free.push(session);
   }
 
+  return {
+    take,
+    takeToWrite,
+    put,
+    /** Callers that wait get an error. Idle connections may lead to a server that is no longer the primary. */
+    giveUp(): void {
+      for (const session of free.splice(0)) {
+        open -= 1;
+        void session.end();
+      }
+      for (const wake of [...waiting]) wake(null);
+    },
+    async close(): Promise<void> {
+      isClosed = true;
+      for (const wake of [...waiting]) wake(null);
+      await Promise.all([...free.splice(0), ...busy].map((session) => session.end()));
+    },
+  };
+}
+
+export function createSessions(settings: PostgresSettings, { most, purpose = "hot", hooks = noHooks }: SessionParts) {
+  const { take, takeToWrite, put, giveUp, close } = createPool(settings, { most, purpose, hooks });
+
   function reported(error: unknown, session: Session): unknown {
     if (isOwnFault(error)) return error;
     const fault = unavailable(error);
@@ -144,6 +167,17 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
     }
   }
 
+  async function reading<T>(use: (session: Session) => Promise<T>): Promise<T> {
+    const session = await take(false);
+    try {
+      return await use(session);
+    } catch (error) {
+      throw reported(error, session);
+    } finally {
+      put(session);
+    }
+  }
+
   return {
     /**
      * `make` begins a repeated command anew, with new numbers. Rejects with `StoreUnavailable` when the database cannot store, and
@@ -163,44 +197,22 @@ export function createSessions(settings: PostgresSettings, { most, purpose = "ho
       }
     },
     /** Each statement sees what is committed when it begins. */
-    async read<T>(work: Work<T>): Promise<T> {
-      const session = await take(false);
-      try {
-        return await createPostgresRunner(session).execute(work);
-      } catch (error) {
-        throw reported(error, session);
-      } finally {
-        put(session);
-      }
-    },
+    read: <T>(work: Work<T>): Promise<T> => reading((session) => createPostgresRunner(session).execute(work)),
     /** All statements see what is committed when the first one begins. */
-    async readSnapshot<T>(work: Work<T>): Promise<T> {
-      const session = await take(false);
-      try {
-        await session.query(beginSnapshot);
-        const result = await createPostgresRunner(session).execute(work);
-        await session.query(commit);
-        return result;
-      } catch (error) {
-        await session.query(rollback).catch(() => session.end());
-        throw reported(error, session);
-      } finally {
-        put(session);
-      }
-    },
-    /** Callers that wait get an error. Idle connections may lead to a server that is no longer the primary. */
-    giveUp(): void {
-      for (const session of free.splice(0)) {
-        open -= 1;
-        void session.end();
-      }
-      for (const wake of [...waiting]) wake(null);
-    },
-    async close(): Promise<void> {
-      isClosed = true;
-      for (const wake of [...waiting]) wake(null);
-      await Promise.all([...free.splice(0), ...busy].map((session) => session.end()));
-    },
+    readSnapshot: <T>(work: Work<T>): Promise<T> =>
+      reading(async (session) => {
+        try {
+          await session.query(beginSnapshot);
+          const result = await createPostgresRunner(session).execute(work);
+          await session.query(commit);
+          return result;
+        } catch (error) {
+          await session.query(rollback).catch(() => session.end());
+          throw error;
+        }
+      }),
+    giveUp,
+    close,
   };
 }
 

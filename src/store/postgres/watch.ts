@@ -12,7 +12,6 @@ interface WatchParts {
   /** For each connection, before the database counts as up. */
   greet(session: Session): Promise<void>;
   look(session: Session): Promise<void>;
-  /** Goes through the connections that others use. */
   probe(): Promise<void>;
   recovered(): void;
   /** From now on commands fail at once. May be called repeatedly. */

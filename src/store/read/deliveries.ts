@@ -89,7 +89,6 @@ interface Range {
   readonly limit: number;
 }
 
-/** Newest events first. */
 export function* listDeliveries(filter: DeliveryFilter): Work<DeliveryView[]> {
   const { event, state, before, limit } = filter;
   const end = before ?? { event: Number.MAX_SAFE_INTEGER, route: "" };

@@ -80,23 +80,22 @@ const noEvents = { events: 0, oldestAt: null };
 
 const sliceSeqs = 20_000;
 const a = as(attempts, "a");
-const n = count;
 const byDisposition = select({
   disposition: e.disposition,
-  n,
+  n: count,
   duplicates: typed<number>(raw("sum(e.duplicates)", "sum(e.duplicates)::bigint")),
 });
 const byState = select({
   state: d.state,
-  n,
+  n: count,
   made: typed<number>(sql`count(d.at)`),
   failed: typed<number>(sql`count(CASE WHEN d.at IS NOT NULL AND (d.error IS NOT NULL OR d.status NOT BETWEEN 200 AND 299) THEN 1 END)`),
 });
 const earlier = select({
-  made: n,
+  made: count,
   failed: typed<number>(sql`count(CASE WHEN ${a.error} IS NOT NULL OR ${a.status} NOT BETWEEN 200 AND 299 THEN 1 END)`),
 });
-const queued = select({ state: q.state, n });
+const queued = select({ state: q.state, n: count });
 
 const words: Readonly<Record<number, DeliveryState>> = {
   [queueState.waiting]: "waiting",

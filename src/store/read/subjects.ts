@@ -46,7 +46,6 @@ const subjectConditions: Conditions<SubjectFields> = {
 };
 const messageConditions: Conditions<MessageFields> = {
   ...subjectConditions,
-  // The index has these.
   status: (status) => (status === "failed" ? isFailed : sql`s.status = ${status}`),
   errorCode: (code) => sql`s.error = ${code}`,
   from: (time) => sql`s.updated_at >= ${time}`,

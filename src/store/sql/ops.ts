@@ -14,7 +14,6 @@ export type Op =
   | { readonly op: "numbers"; readonly table: Table; readonly count: number }
   | { readonly op: "together"; readonly ops: readonly Op[] };
 
-/** Steps of a command. Its operations run in one transaction. */
 // biome-ignore lint/suspicious/noExplicitAny: what is sent in has the type of the operation that was yielded.
 export type Work<T> = Generator<Op, T, any>;
 
@@ -34,7 +33,6 @@ export interface Look {
 /** Until the end of the transaction. `share` waits for writers, `update` also for readers that hold a share. */
 type Lock = "share" | "update";
 
-/** Columns that are set, added to, and counted on. */
 export interface Change extends Removal {
   readonly set: readonly string[];
   readonly add: readonly string[];
@@ -121,7 +119,6 @@ export function findOrNumber<R, Item>(of: TypedLook<R>, ...keys: Items<Key, Item
   return { op: "find", look: of, keys: made(keys), numbers: of.table };
 }
 
-/** Fails when one of the keys is there already. */
 export function insert<T extends Table, Item>(table: T, ...rows: Items<RowOf<T>, Item>): Op {
   return { op: "insert", table, rows: made(rows), known: "fails" };
 }

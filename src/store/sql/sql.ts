@@ -83,7 +83,6 @@ export function as<T extends Table>(table: T, alias: string): ColumnsOf<T> {
   return Object.fromEntries(table.names.map((name) => [name, raw(`${alias}."${name}"`)])) as unknown as ColumnsOf<T>;
 }
 
-/** Columns under their own names, for `select`. */
 export function pick<C extends Readonly<Record<string, Sql>>, const N extends keyof C & string>(
   columns: C,
   ...names: readonly N[]

@@ -43,7 +43,6 @@ export const ofPartial = /^(.*)\.[0-9a-f]{8}\.partial(?:-journal|-wal|-shm)?$/;
 /** Older ones are left over from a process that was killed. */
 export const partialLastsMs = 86_400_000;
 const mostOffenders = 100;
-/** Room that stays free for the relay. */
 const reserveBytes = 64 * 1024 * 1024;
 
 /**

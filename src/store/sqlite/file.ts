@@ -51,15 +51,13 @@ export function openForWriting(path: string, holder: string, instance: string): 
       if (isEmpty) createTables(db);
       checkQuickly(db, path);
       // SQLite opens a read-only file too: only a write shows that it can be written.
-      const put = db.prepare(
-        "INSERT INTO state (key, value, version) VALUES (?, ?, 1) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-      );
-      put.run(fileKeys.holder, JSON.stringify(holder));
-      put.run(fileKeys.instance, JSON.stringify(instance));
-      db.prepare("INSERT INTO state (key, value, version) VALUES (?, ?, 1) ON CONFLICT (key) DO NOTHING").run(
-        fileKeys.id,
-        JSON.stringify(randomUUID()),
-      );
+      const put = (what: keyof typeof fileKeys, value: string) =>
+        db
+          .prepare("INSERT INTO state (key, value, version) VALUES (?, ?, 1) ON CONFLICT (key) DO UPDATE SET value = excluded.value")
+          .run(fileKeys[what], JSON.stringify(value));
+      put("holder", holder);
+      put("instance", instance);
+      if (readFileKey(db, "id") === null) put("id", randomUUID());
       return db;
     } catch (error) {
       db.close();
@@ -171,7 +169,6 @@ export function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** Moves the write-ahead log into the file. A damaged store keeps its log, and so does one that this user may only read. */
 export function emptyLog(path: string, mode: "PASSIVE" | "TRUNCATE", waitsMs: number): void {
   try {
     const db = new Database(path, { fileMustExist: true, timeout: waitsMs });
@@ -181,7 +178,7 @@ export function emptyLog(path: string, mode: "PASSIVE" | "TRUNCATE", waitsMs: nu
       db.close();
     }
   } catch {
-    // The next relay does it.
+    // A damaged store keeps its log, and one that this user may only read leaves it to the relay.
   }
 }
 
@@ -262,7 +259,6 @@ export function makeFolder(path: string, mode?: number): void {
 
 /** Free pages that stay, so that the file does not shrink and grow all day. */
 const spare = { pages: 1024, share: 0.1 };
-/** `PRAGMA auto_vacuum` of a file that can return its free pages. */
 const incremental = 2;
 
 /** False: none left. Call it inside a transaction. */

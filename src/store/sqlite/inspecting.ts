@@ -21,7 +21,6 @@ export interface FileInspecting extends Inspecting {
   checking(file: string): FileChecks;
 }
 
-/** Null: no damage. */
 export interface FileChecks extends Pick<Inspecting, "audit"> {
   findDamage(): Promise<string | null>;
 }

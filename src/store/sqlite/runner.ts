@@ -100,7 +100,6 @@ export function createSqliteRunner(db: Database.Database) {
         if (db.inTransaction) commit.run();
       }
     },
-    /** How many rows this connection changed so far. */
     changed: (): number => changed.get() ?? 0,
     /** The greatest number that this connection gave a row of a table with `seq`; null: none since the last rollback. */
     newest: (table: Table): number | null => last.get(table) ?? null,
@@ -151,7 +150,6 @@ type Known = "fails" | "stays";
 
 /** Rows of one statement. Each call costs as much as five values, and each value 60 to 80 ns. */
 const sizes = [64, 16, 4, 1] as const;
-/** Most kept statements of a table's inserts. */
 const mostShapes = 64;
 
 /**

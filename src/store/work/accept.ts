@@ -130,7 +130,6 @@ function* acceptStorable(arriving: readonly Arriving[], parts: AcceptParts, coun
   return { outcomes, plans: newPlans };
 }
 
-/** A stored event, or the number of a new one. */
 type Known = { readonly seq: number; readonly body?: Buffer } | number;
 
 /** An id of the batch, which several of its events may have. */
@@ -139,7 +138,6 @@ interface Id {
   readonly account: string;
   readonly isDerived: boolean;
   known: Known | null;
-  /** The event of the batch that is new under it. */
   planned: AcceptedEvent | null;
 }
 
@@ -215,7 +213,6 @@ function* lookUp(about: readonly About[], ids: readonly Id[], released: Readonly
 
 interface Tracked {
   readonly row: Pick<SubjectRow, (typeof trackedColumns)[number]>;
-  /** The same with all columns, when it is not stored yet. */
   readonly added: SubjectRow | null;
   /** False for a new one that only a repeat is about: it is not stored. */
   isChanged: boolean;
@@ -238,7 +235,6 @@ interface AcceptedEvent extends PlannedEvent {
   readonly hydration: Beginning | null;
 }
 
-/** Tracks and plans one event. Changes the row of its subject. */
 function planEvent(
   { event, proxyRoute }: Arriving,
   place: number,

@@ -29,7 +29,6 @@ import { lockSubjects } from "./subject-rows.ts";
 /** Reconciliation stores when it got an answer. The call began at most this long before. */
 const longestCallMs = 15_000;
 
-/** Of a hydration pass, and of a poll's answer. */
 function lastRead(readAt: number | null, answeredAt: number | null): number | null {
   const polledAt = answeredAt === null ? null : answeredAt - longestCallMs;
   return readAt === null ? polledAt : Math.max(readAt, polledAt ?? readAt);
@@ -62,7 +61,6 @@ const callsOf = (account: string): string => `hydrated/${account}/`;
 
 const accountsWaiting = (after: string) =>
   sql`(SELECT h.account FROM hydrations h ${byAccount} WHERE ${isWaiting} ${raw(after)} ORDER BY h.account LIMIT 1)`;
-/** One look at the index for each account. */
 const waiting = sql<{ account: string }>`WITH RECURSIVE a(account) AS (SELECT ${accountsWaiting("")} UNION ALL
     SELECT ${accountsWaiting("AND h.account > a.account")} FROM a WHERE a.account IS NOT NULL)
   SELECT account FROM a WHERE account IS NOT NULL`;
@@ -90,7 +88,6 @@ export function* waitingAccounts(): Work<readonly string[]> {
   return (yield* rows(waiting)).map(({ account }) => account);
 }
 
-/** Unix ms of the first one's receipt. */
 export function* waitingSince(account: string): Work<number | null> {
   return (yield* coveredBy({ account, through: Number.MAX_SAFE_INTEGER }))?.oldest ?? null;
 }
@@ -101,7 +98,6 @@ function* coveredBy(range: Pick<Covering, "account" | "through">): Work<CoveredE
   return { events: row.events, oldest: row.oldest, newest: row.newest };
 }
 
-/** Locked; null: it has ended. */
 function* ownPass({ seq, account }: Covering): Work<OpenPass | null> {
   const open = yield* value<OpenPass>(passKey(account), "update");
   return open?.seq === seq ? open : null;

@@ -45,11 +45,6 @@ interface Freed {
   readonly due: DueDelivery;
 }
 
-interface ConcludedEvents {
-  readonly concluded: number;
-  readonly freed: readonly Freed[];
-}
-
 type Lane = readonly [lane: number, route: string];
 type Event = Pick<RowOf<typeof events>, (typeof eventColumns)[number]>;
 
@@ -78,7 +73,11 @@ const goesOut = change(queue, ["state", "next_at"]);
  * Releases or ends events. Their subjects are locked; only a settlement can change their lanes meanwhile, and it locks the delivery that
  * is out first, as this does.
  */
-export function* conclude(parked: readonly Parked[], at: number, parts: ParkingParts): Work<ConcludedEvents> {
+export function* conclude(
+  parked: readonly Parked[],
+  at: number,
+  parts: ParkingParts,
+): Work<{ readonly concluded: number; readonly freed: readonly Freed[] }> {
   if (parked.length === 0) return { concluded: 0, freed: [] };
   const found = yield* findOpen(parked);
   const lanes = lanesOf(found.flatMap(parkedKeys));
@@ -108,7 +107,6 @@ export function* conclude(parked: readonly Parked[], at: number, parts: ParkingP
   return { concluded: open.length, freed: [...decided.freed, ...first.map((due) => ({ subject: due.lane, due }))] };
 }
 
-/** A body is read only to match it again. */
 function* findOpen(parked: readonly Parked[]): Work<Open[]> {
   const sorted = parked.toSorted((a, b) => a.seq - b.seq);
   const matched = sorted.filter(({ ending }) => ending !== "expired" && ending !== "replaced");
@@ -213,7 +211,6 @@ const byLane = indexedBy("queue_parked");
 const parkedIn = (lane: number, limit: number) =>
   query(select({ event: q.event })`FROM queue q ${byLane} WHERE q.lane = ${lane} AND ${isParked} ORDER BY q.event LIMIT ${limit}`);
 
-/** More events were parked for these subjects than one step releases. */
 const unfinished = removal(state);
 const notesFrom = "release/";
 const notesTo = "release0";

@@ -10,7 +10,6 @@ export interface NumberedPlan {
   readonly verdicts: string;
 }
 
-/** What a batch leaves. `plans` are stored with it. */
 export interface PlannedBatch<Out> {
   readonly outcomes: readonly Out[];
   readonly plans: readonly NumberedPlan[];
@@ -59,7 +58,6 @@ export function createPlanNumbers() {
       return plan;
     },
     isStored: (id: number): boolean => stored.has(id),
-    /** After the commit. */
     noteStored(plans: readonly NumberedPlan[]): void {
       if (stored.size > mostKnown) stored.clear();
       for (const { id } of plans) stored.add(id);
@@ -96,7 +94,6 @@ export function sortedLanes<Lane extends readonly [lane: number, route: string, 
   return lanes.toSorted(([a, one, first = 0], [b, other, second = 0]) => a - b || compareTexts(one, other) || first - second);
 }
 
-/** The keys of the lanes in which `found` has a delivery. */
 export function occupied(lanes: readonly (readonly [lane: number, route: string])[], found: readonly unknown[]): Set<string> {
   return new Set(lanes.flatMap(([lane, route], place) => (found[place] === undefined ? [] : [laneKey(lane, route)])));
 }

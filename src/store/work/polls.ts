@@ -62,7 +62,6 @@ function* dueRanks(account: string, dueBy: number, after: number): Work<readonly
   });
 }
 
-/** Claims that have expired change nothing. */
 export function* settlePolls(settled: readonly SettledPoll[]): Work<void> {
   const byMessage = settled.map((one) => ({ ...one, message: Number(one.message) })).sort((a, b) => a.message - b.message);
   const unknown = yield* lockSubjects(byMessage.flatMap(({ end, message }) => (end === "missing" ? [message] : [])));

@@ -89,7 +89,6 @@ interface Named {
   readonly name: string;
   readonly account: string;
   readonly key: Buffer;
-  /** New messages are numbered in this order. */
   readonly turn: number;
 }
 
@@ -127,7 +126,6 @@ function knownMessage({ service_id, reference, conversation_id, metadata, regist
   };
 }
 
-/** The same row when nothing changes. */
 function registeredRow(row: SubjectRow, facts: MessageFacts | null, at: number): SubjectRow {
   if (facts === null) return row.missing === null ? row : { ...row, missing: null };
   return {

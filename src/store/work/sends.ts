@@ -76,7 +76,6 @@ export function* settleSends(batch: readonly Ending[], process: Process, parts: 
   for (const { key, ended } of batch) {
     const name = nameOf(keyOf(key));
     const row = rowsNow.get(name);
-    // Another process has taken over the key.
     if (row === undefined || row.state !== calling || row.caller !== process.id) continue;
     const after = endKey(viewOf(row, none), ended.end);
     if (after === null) rowsNow.delete(name);
@@ -97,7 +96,6 @@ export function* settleSends(batch: readonly Ending[], process: Process, parts: 
 const s = as(sends, "s");
 const old = select({ account: s.account, kind: s.kind, key: s.key, state: s.state, caller: s.caller, started_at: s.started_at });
 
-/** Returns how many. */
 export function* forgetSends(before: number, limit: number, process: Process): Work<number> {
   const found = yield* rows(
     old`FROM sends s ${indexedBy("sends_old")}
