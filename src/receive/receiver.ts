@@ -7,7 +7,7 @@ import { type Answer, errorAnswer, jsonAnswer, send, sendEarly } from "./answer.
 import { createFailureLimit } from "./client-address.ts";
 import { answerHandshake, type InboundSource, type SeveralSettings } from "./inbound-source.ts";
 import { createBodyReader, type WebhookRequest } from "./read-body.ts";
-import { createSeveral, type ReceivedItem } from "./several.ts";
+import { createSeveral, type ItemCounts, type ReceivedItem } from "./several.ts";
 import type { SignatureRefusal } from "./signature/verify.ts";
 import { createRequestVerifier, type VerifiedRequest } from "./verify-request.ts";
 
@@ -64,25 +64,17 @@ interface ReceiverLimits {
   readonly requestTimeout: number;
 }
 
+type RefusalReason = SignatureRefusal | "wrong-verify-token";
+
 export interface ReceiverHooks {
   received(source: string, outcome: ReceiveOutcome): void;
   /** The request is over. `status` is 0 when the sender left before it got an answer. */
   ended(source: string, status: number, tookMs: number): void;
   /** `address` is null when the refusal must not be logged, because there are too many. */
-  refused(source: string, reason: SignatureRefusal | "wrong-verify-token", address: string | null): void;
+  refused(source: string, reason: RefusalReason, address: string | null): void;
   quarantined(body: QuarantinedBody): void;
   /** An unexpected fault; answered 500. */
   failed(source: string, error: unknown): void;
-}
-
-export interface Receiver {
-  /** Handles a request under `/webhooks/`; returns false for any other path. */
-  handle(request: WebhookRequest, response: ServerResponse): boolean;
-  /** Replaces sources and secrets. Requests in flight finish under the old ones. */
-  reload(sources: readonly InboundSource[]): void;
-  /** Answers every new request with 503 from now on and closes its connection. */
-  drain(): void;
-  inFlight(): number;
 }
 
 const prefix = "/webhooks/";
@@ -111,11 +103,21 @@ interface Endpoint {
   readonly verify: ReturnType<typeof createRequestVerifier>;
 }
 
+interface Exchange {
+  readonly source: InboundSource;
+  readonly request: WebhookRequest;
+  readonly response: ServerResponse;
+  /** Of `performance.now()`. */
+  readonly startedAt: number;
+}
+
+export type Receiver = ReturnType<typeof createReceiver>;
+
 /**
  * The HTTP edge of `POST /webhooks/{source}`. It runs on bare `node:http`, because Fastify costs a fifth of the requests
  * per second (bench/ingest).
  */
-export function createReceiver(parts: ReceiverParts): Receiver {
+export function createReceiver(parts: ReceiverParts) {
   const { now, limits, hooks, arrived } = parts;
   const readBody = createBodyReader({ bodyLimit: limits.bodyLimit, mostHeld: Math.max(roomForBodies, 4 * limits.bodyLimit) });
   const answers = createAnswers(parts, () => isDraining);
@@ -123,192 +125,163 @@ export function createReceiver(parts: ReceiverParts): Receiver {
   let inFlight = 0;
   let isDraining = false;
 
-  function handle(request: WebhookRequest, response: ServerResponse): boolean {
-    const url = request.url ?? "";
-    if (!url.startsWith(prefix)) return false;
+  /** The source of a path, also of one with a secret behind its name. */
+  function endpointOf(url: string): Endpoint | undefined {
     const query = url.indexOf("?");
     // Compared without decoding and without resolving dot segments, so a path can name one source only.
     const name = query === -1 ? url.slice(prefix.length) : url.slice(prefix.length, query);
-    const endpoint = endpoints.get(name) ?? underSecret(name);
-    const startedAt = performance.now();
-    const label = endpoint?.source.name ?? "-";
-    let isCounted = false;
-    response.on("close", () => {
-      if (isCounted) inFlight -= 1;
-      hooks.ended(label, response.headersSent ? response.statusCode : 0, performance.now() - startedAt);
-    });
-    /** `end` closes the connection. */
-    const refuse = (outcome: keyof typeof refusals, end = false, answer: Answer = refusals[outcome]): true => {
-      hooks.received(label, outcome);
-      sendEarly(request, response, answer, end);
-      return true;
-    };
-    if (isDraining) return refuse("stopping", true);
-    if (endpoint === undefined) return refuse("unknown-source");
-    const { source } = endpoint;
-    const { several: settings } = source;
-    if (request.method === "GET" && settings !== undefined) {
-      answers.handshake(source, settings, request, response);
-      return true;
-    }
-    if (request.method !== "POST") return refuse("not-post", false, settings === undefined ? undefined : getOrPost);
-    if (inFlight >= limits.maxInFlight) return refuse("overloaded");
-    inFlight += 1;
-    isCounted = true;
-    readBody(
-      request,
-      (result) => {
-        if (result.kind === "body") respond(endpoint, request, response, result.body, startedAt);
-        else if (result.kind === "gone") {
-          hooks.received(label, result.kind);
-          response.destroy();
-        }
-        // A body in chunks has no known end: closing tells the sender to stop.
-        else refuse(result.kind, result.kind === "too-large" && request.headers["transfer-encoding"] !== undefined);
-      },
-      bodyLimitOf(source, limits.bodyLimit),
-    );
-    return true;
-  }
-
-  function respond(
-    { source, verify }: Endpoint,
-    request: IncomingMessage,
-    response: ServerResponse,
-    body: Buffer,
-    startedAt: number,
-  ): void {
-    const at = now();
-    const fail = (error: unknown): void => answers.failure(source.name, response, error);
-    let verified: VerifiedRequest;
-    try {
-      verified = verify({ method: "POST", url: request.url ?? "", headers: request.headers, body, nowMs: at });
-      if (arrived !== undefined) verified = withTrace(verified, arrived, request, startedAt);
-    } catch (error) {
-      fail(error);
-      return;
-    }
-    if (verified.kind === "refused") answers.refusal(source, verified.reason, request, response, at);
-    else if (verified.kind === "several") answers.several(source, verified.read, body.length, response, fail);
-    else if (verified.kind === "quarantined") answers.quarantined(source, verified.body, response, fail);
-    else if (source.mode === "proxy") answers.proxied(source, verified.event, response, fail);
-    else answers.event(source, verified.event, response, fail);
-  }
-
-  /** The source of a path with a secret behind its name. */
-  function underSecret(name: string): Endpoint | undefined {
+    const endpoint = endpoints.get(name);
+    if (endpoint !== undefined) return endpoint;
     const slash = name.indexOf("/");
-    const endpoint = slash === -1 ? undefined : endpoints.get(name.slice(0, slash));
-    return endpoint?.source.several?.pathSecrets === undefined ? undefined : endpoint;
+    const underName = slash === -1 ? undefined : endpoints.get(name.slice(0, slash));
+    return underName?.source.several?.pathSecrets === undefined ? undefined : underName;
+  }
+
+  function respond(verify: Endpoint["verify"], exchange: Exchange, body: Buffer): void {
+    const { request, startedAt } = exchange;
+    const at = now();
+    try {
+      const verified = verify({ method: "POST", url: request.url ?? "", headers: request.headers, body, nowMs: at });
+      const traced = arrived === undefined ? verified : withTrace(verified, arrived, request, startedAt);
+      answers.verified(exchange, traced, body.length, at);
+    } catch (error) {
+      answers.failure(exchange, error);
+    }
   }
 
   return {
-    handle,
-    reload(sources) {
+    /** Handles a request under `/webhooks/`; returns false for any other path. */
+    handle(request: WebhookRequest, response: ServerResponse): boolean {
+      const url = request.url ?? "";
+      if (!url.startsWith(prefix)) return false;
+      const endpoint = endpointOf(url);
+      const startedAt = performance.now();
+      const label = endpoint?.source.name ?? "-";
+      let isCounted = false;
+      response.on("close", () => {
+        if (isCounted) inFlight -= 1;
+        hooks.ended(label, response.headersSent ? response.statusCode : 0, performance.now() - startedAt);
+      });
+      /** `end` closes the connection. */
+      const refuse = (outcome: keyof typeof refusals, end = false, answer: Answer = refusals[outcome]): true => {
+        hooks.received(label, outcome);
+        sendEarly(request, response, answer, end);
+        return true;
+      };
+      if (isDraining) return refuse("stopping", true);
+      if (endpoint === undefined) return refuse("unknown-source");
+      const { source, verify } = endpoint;
+      const exchange: Exchange = { source, request, response, startedAt };
+      if (request.method === "GET" && source.several !== undefined) {
+        answers.handshake(exchange, source.several);
+        return true;
+      }
+      if (request.method !== "POST") return refuse("not-post", false, source.several === undefined ? undefined : getOrPost);
+      if (inFlight >= limits.maxInFlight) return refuse("overloaded");
+      inFlight += 1;
+      isCounted = true;
+      readBody(
+        request,
+        (result) => {
+          if (result.kind === "body") respond(verify, exchange, result.body);
+          else if (result.kind === "gone") {
+            hooks.received(label, result.kind);
+            response.destroy();
+          }
+          // A body in chunks has no known end: closing tells the sender to stop.
+          else refuse(result.kind, result.kind === "too-large" && request.headers["transfer-encoding"] !== undefined);
+        },
+        bodyLimitOf(source, limits.bodyLimit),
+      );
+      return true;
+    },
+    /** Replaces sources and secrets. Requests in flight finish under the old ones. */
+    reload(sources: readonly InboundSource[]): void {
       endpoints = byName(sources);
     },
-    drain() {
+    /** Answers every new request with 503 from now on and closes its connection. */
+    drain(): void {
       isDraining = true;
     },
-    inFlight: () => inFlight,
+    inFlight: (): number => inFlight,
   };
 }
 
-/** Stores what was verified, and answers. `fail` answers what cannot be stored now. */
+/** Stores what was verified, and answers. */
 function createAnswers({ accepting, now, address: addressOf, limits, hooks }: ReceiverParts, isDraining: () => boolean) {
   const badSignatures = createFailureLimit(() => limits.badSignatureLimit);
   const several = createSeveral({ ...accepting, quarantined: hooks.quarantined });
-  // While draining, each answer closes its connection: a kept-alive one would delay the shutdown.
-  const answer = (response: ServerResponse, text: Answer): void => send(response, text, isDraining());
+
+  function answer({ source, response }: Exchange, outcome: ReceiveOutcome, text: Answer): void {
+    // A kept-alive connection would delay the shutdown.
+    send(response, text, isDraining());
+    hooks.received(source.name, outcome);
+  }
+
+  /** `text`: unless the address fails too often. */
+  function refuse({ source, request, response }: Exchange, reason: RefusalReason, text: Answer, at: number): void {
+    const address = addressOf(request);
+    const { waitSeconds, isLogged } = badSignatures.count(address, at);
+    hooks.received(source.name, "refused");
+    if (waitSeconds === null) hooks.refused(source.name, reason, isLogged ? address : null);
+    sendEarly(request, response, waitSeconds === null ? text : tooManyFailures(waitSeconds), waitSeconds !== null);
+  }
+
+  /** Answers 200 whatever the items are: Meta repeats anything else for a week. */
+  function answerCounts(exchange: Exchange, counts: ItemCounts | null): void {
+    if (counts === null) {
+      answer(exchange, "overloaded", refusals.overloaded);
+      return;
+    }
+    const { events, quarantined, unassigned } = counts;
+    const outcome = events > 0 ? "accepted" : quarantined > 0 ? "quarantined" : unassigned > 0 ? "unassigned" : "duplicate";
+    answer(exchange, outcome, jsonAnswer(200, { status: "accepted", ...counts }));
+  }
+
+  function failure(exchange: Exchange, error: unknown): void {
+    if (error instanceof Error && error.name === "StoreUnavailable") answer(exchange, "unavailable", refusals.unavailable);
+    else if (error instanceof RelayError) answer(exchange, "proxy-failed", errorAnswer(error.code, error.message));
+    else {
+      hooks.failed(exchange.source.name, error);
+      answer(exchange, "failed", refusals.failed);
+    }
+  }
 
   return {
-    event({ name }: InboundSource, event: ReceivedEvent, response: ServerResponse, fail: (error: unknown) => void): void {
-      accepting.event(event).then(({ result }) => {
-        hooks.received(name, result);
-        answer(response, result === "accepted" ? accepted : duplicate);
-      }, fail);
-    },
-
-    /** Answers 200 whatever the items are: Meta repeats anything else for a week. */
-    several(
-      { name }: InboundSource,
-      read: () => readonly ReceivedItem[],
-      bytes: number,
-      response: ServerResponse,
-      fail: (error: unknown) => void,
-    ): void {
-      several.take(name, bytes, read).then((counts) => {
-        if (counts === null) {
-          hooks.received(name, "overloaded");
-          answer(response, refusals.overloaded);
-          return;
-        }
-        const { events, quarantined, unassigned } = counts;
-        hooks.received(name, events > 0 ? "accepted" : quarantined > 0 ? "quarantined" : unassigned > 0 ? "unassigned" : "duplicate");
-        answer(response, jsonAnswer(200, { status: "accepted", ...counts }));
-      }, fail);
-    },
-
-    handshake(source: InboundSource, { verifyTokens }: SeveralSettings, request: IncomingMessage, response: ServerResponse): void {
-      const { isRight, answer: text } = answerHandshake(request.url ?? "", verifyTokens);
-      if (isRight) {
-        hooks.received(source.name, "handshake");
-        sendEarly(request, response, text);
+    failure,
+    handshake(exchange: Exchange, { verifyTokens }: SeveralSettings): void {
+      const { isRight, answer: text } = answerHandshake(exchange.request.url ?? "", verifyTokens);
+      if (!isRight) {
+        refuse(exchange, "wrong-verify-token", text, now());
         return;
       }
-      const { waitSeconds, isLogged } = badSignatures.count(addressOf(request), now());
-      hooks.received(source.name, "refused");
-      hooks.refused(source.name, "wrong-verify-token", isLogged ? addressOf(request) : null);
-      sendEarly(request, response, waitSeconds === null ? text : tooManyFailures(waitSeconds), waitSeconds !== null);
+      hooks.received(exchange.source.name, "handshake");
+      sendEarly(exchange.request, exchange.response, text);
     },
-
-    refusal(source: InboundSource, reason: SignatureRefusal, request: IncomingMessage, response: ServerResponse, at: number): void {
-      const address = addressOf(request);
-      const { waitSeconds, isLogged } = badSignatures.count(address, at);
-      hooks.received(source.name, "refused");
-      if (waitSeconds === null) {
-        hooks.refused(source.name, reason, isLogged ? address : null);
-        send(response, badSignature);
-      } else {
-        send(response, tooManyFailures(waitSeconds), true);
-      }
-    },
-
-    quarantined(source: InboundSource, body: QuarantinedBody, response: ServerResponse, fail: (error: unknown) => void): void {
-      accepting.quarantine(body).then(() => {
-        hooks.received(source.name, "quarantined");
-        hooks.quarantined(body);
-        send(response, jsonAnswer(202, { status: "quarantined", error: body.error }));
-      }, fail);
-    },
-
-    proxied(source: InboundSource, event: ReceivedEvent, response: ServerResponse, fail: (error: unknown) => void): void {
-      accepting
-        .proxy(event)
-        .then((answer) => {
+    /** `bytes`: of the body. `at`: when it was verified, in unix ms. */
+    verified(exchange: Exchange, verified: VerifiedRequest, bytes: number, at: number): void {
+      const { source, response } = exchange;
+      const fail = (error: unknown): void => failure(exchange, error);
+      if (verified.kind === "refused") refuse(exchange, verified.reason, badSignature, at);
+      else if (verified.kind === "several") {
+        several.take(source.name, bytes, verified.read).then((counts) => answerCounts(exchange, counts), fail);
+      } else if (verified.kind === "quarantined") {
+        const { body } = verified;
+        accepting.quarantine(body).then(() => {
+          hooks.quarantined(body);
+          answer(exchange, "quarantined", jsonAnswer(202, { status: "quarantined", error: body.error }));
+        }, fail);
+      } else if (source.mode === "proxy") {
+        const passed = accepting.proxy(verified.event).then((given) => {
           // A sender that stops reading would otherwise occupy a slot and up to a megabyte forever.
           response.setTimeout(limits.requestTimeout);
-          send(response, proxiedAnswer(answer));
-          hooks.received(source.name, "proxied");
-        })
+          answer(exchange, "proxied", proxiedAnswer(given));
+        });
         // Also catches a downstream answer that cannot be sent, such as an invalid header.
-        .catch(fail);
-    },
-
-    failure(source: string, response: ServerResponse, error: unknown): void {
-      if (error instanceof Error && error.name === "StoreUnavailable") {
-        hooks.received(source, "unavailable");
-        send(response, refusals.unavailable);
-        return;
+        passed.catch(fail);
+      } else {
+        accepting.event(verified.event).then(({ result }) => answer(exchange, result, result === "accepted" ? accepted : duplicate), fail);
       }
-      if (error instanceof RelayError) {
-        hooks.received(source, "proxy-failed");
-        send(response, errorAnswer(error.code, error.message));
-        return;
-      }
-      hooks.received(source, "failed");
-      hooks.failed(source, error);
-      send(response, refusals.failed);
     },
   };
 }
