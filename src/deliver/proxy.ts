@@ -4,7 +4,7 @@ import { keptResponseBytes, type ProxiedAnswer, proxyRoute, type Settlement, typ
 import { RelayError } from "../model/errors.ts";
 import type { ReceivedEvent } from "../model/event.ts";
 import { compose } from "./compose.ts";
-import type { LaneHooks } from "./decide.ts";
+import { type LaneHooks, type SettlingDecision, settledBy } from "./decide.ts";
 import type { OutgoingDelivery } from "./destinations/destination.ts";
 import type { UrlDestination, UrlDestinationSettings, UrlOutcome } from "./destinations/url.ts";
 
@@ -27,17 +27,6 @@ export interface ProxyParts {
   readonly hooks: Pick<LaneHooks, "composed" | "attempted" | "storeFailed">;
 }
 
-interface Proxy {
-  /**
-   * Rejects with `downstream_failed` or `downstream_timeout`, or as `accept` does: then nothing was sent. A known event is
-   * not sent again: it gets the first answer, or `conflict` when this process does not have it.
-   */
-  exchange(event: ReceivedEvent): Promise<ProxiedAnswer>;
-  reload(sources: readonly ProxiedSource[]): void;
-  /** Cuts exchanges in flight short; their senders get an error at once. May be called again. */
-  close(): Promise<void>;
-}
-
 export const stoppedDuring = "proxied: the relay stopped during the exchange";
 
 /** Longest answer in bytes that is passed back. A longer one is an error, because a part of it could be taken for the whole. */
@@ -49,44 +38,42 @@ const keptAnswers = { count: 1_000, bytes: 16 * 1024 * 1024 };
 /** Before the result of an exchange is written again. */
 const storeRetryMs = { first: 500, longest: 10_000 };
 
-interface Line extends ProxiedSource {
+interface OpenSource extends ProxiedSource {
   readonly destination: UrlDestination;
 }
-
-type Verdict = { readonly kind: "delivered" } | { readonly kind: "dead"; readonly reason: string };
 
 /**
  * The automation step waits for the downstream's answer. The request is stored first, and the exchange is recorded as a
  * delivery with one attempt. It is never retried, because the step has received the failure and has gone on by its error
  * exit.
  */
-export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts): Proxy {
+export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts) {
   const { clock, hooks } = parts;
   const answers = createAnswers();
   const closing = new AbortController();
   /** Of the present settings, and of earlier ones with exchanges in flight. */
   const destinations = new Set<UrlDestination>();
-  let lines = open(sources);
+  let openSources = open(sources);
 
-  function open(from: readonly ProxiedSource[]): Map<string, Line> {
+  function open(from: readonly ProxiedSource[]): Map<string, OpenSource> {
     // One byte over the limit distinguishes an answer that is too long from one that just fits.
     const opened = new Map(from.map((source) => [source.name, { ...source, destination: parts.connect(source.to, answerLimit + 1) }]));
     for (const { destination } of opened.values()) destinations.add(destination);
     return opened;
   }
 
-  async function send(line: Line, delivery: StoredDelivery): Promise<UrlOutcome> {
-    const composed = compose(delivery, "original", line.to.passSignature);
+  async function send(source: OpenSource, delivery: StoredDelivery): Promise<UrlOutcome> {
+    const composed = compose(delivery, "original", source.to.passSignature);
     const outgoing = hooks.composed?.(delivery, composed) ?? composed;
     const at = clock.now();
-    const outcome = await line.destination.send(outgoing);
-    const decision = verdictOf(outcome);
+    const outcome = await source.destination.send(outgoing);
+    const decision = decisionOn(outcome);
     const kept = parts.redact({ ...outcome, response: outcome.response?.subarray(0, keptResponseBytes) ?? null }, outgoing);
     hooks.attempted({ delivery, outgoing, outcome: kept, decision });
     const { result, tookMs } = kept;
     const response = kept.response === null ? null : Buffer.from(kept.response);
-    const settled = decision.kind === "dead" ? { to: "dead" as const, reason: decision.reason } : { to: "delivered" as const };
     const { route, event, eventId, receivedAt } = delivery;
+    const settled = settledBy(decision, clock.now());
     // Not awaited: the sender's time runs. If a crash loses it, the next start ends the exchange.
     void settle({ route, event, eventId, attempt: { number: 1, at, tookMs, result, response }, settled, at: clock.now(), receivedAt });
     return outcome;
@@ -106,14 +93,14 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
   }
 
   async function exchangeOnce(event: ReceivedEvent): Promise<ProxiedAnswer> {
-    const line = lines.get(event.source);
-    if (line === undefined) throw new RelayError("not_found", "no such source");
+    const source = openSources.get(event.source);
+    if (source === undefined) throw new RelayError("not_found", "no such source");
     const route = proxyRoute(event.source);
     const { result: stored, seq } = await parts.accept(event, route);
     if (stored === "duplicate") {
       throw new RelayError("conflict", "the same request came before, and its answer is not kept here; nothing was sent");
     }
-    const outcome = await send(line, firstDelivery(event, route, seq));
+    const outcome = await send(source, firstDelivery(event, route, seq));
     const { result, response } = outcome;
     if (result.kind === "answered" && !isTooLarge(outcome)) {
       return {
@@ -129,7 +116,11 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
   }
 
   return {
-    async exchange(event) {
+    /**
+     * Rejects with `downstream_failed` or `downstream_timeout`, or as `accept` does: then nothing was sent. A known event is
+     * not sent again: it gets the first answer, or `conflict` when this process does not have it.
+     */
+    async exchange(event: ReceivedEvent): Promise<ProxiedAnswer> {
       const key = `${event.account}\0${event.envelope.id}`;
       const known = answers.get(key);
       if (known !== undefined) {
@@ -138,15 +129,16 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
         return known;
       }
       const answer = exchangeOnce(event);
-      if ((lines.get(event.source)?.dedupe ?? 0) > 0) answers.begin(key, answer);
+      if ((openSources.get(event.source)?.dedupe ?? 0) > 0) answers.begin(key, answer);
       return answer;
     },
-    reload(next) {
-      const old = lines;
-      lines = open(next);
+    reload(next: readonly ProxiedSource[]): void {
+      const old = openSources;
+      openSources = open(next);
       for (const { destination } of old.values()) void destination.retire().then(() => destinations.delete(destination));
     },
-    async close() {
+    /** Cuts exchanges in flight short; their senders get an error at once. May be called again. */
+    async close(): Promise<void> {
       closing.abort();
       await Promise.all([...destinations].map((destination) => destination.close()));
     },
@@ -209,7 +201,7 @@ function isTooLarge({ response }: UrlOutcome): boolean {
   return response !== null && response.length > answerLimit;
 }
 
-function verdictOf(outcome: UrlOutcome): Verdict {
+function decisionOn(outcome: UrlOutcome): SettlingDecision {
   const { result } = outcome;
   if (result.kind === "failed" && result.error === "aborted") return { kind: "dead", reason: stoppedDuring };
   if (result.kind === "failed") return { kind: "dead", reason: `proxied: no answer (${result.error}); the step was told` };

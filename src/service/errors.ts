@@ -94,8 +94,7 @@ export class ServiceError extends Error {
   readonly status: number | null;
   readonly outcome: CallEffect;
   readonly local: boolean;
-  readonly #text: string | null;
-  readonly #failure: ServiceFailure;
+  readonly #fields: ServiceErrorFields;
 
   constructor(fields: ServiceErrorFields) {
     super(describe(fields));
@@ -104,29 +103,26 @@ export class ServiceError extends Error {
     this.status = fields.status;
     this.outcome = fields.outcome;
     this.local = fields.local;
-    this.#text = fields.text;
-    this.#failure = fields.failure;
+    this.#fields = fields;
   }
 
   get text(): string | null {
-    return this.#text;
+    return this.#fields.text;
   }
 
   get failure(): ServiceFailure {
-    return this.#failure;
+    return this.#fields.failure;
   }
 
   /** The same error for `endpoint`, which the admission does not know. */
   at(endpoint: string): ServiceError {
-    const { status, text, outcome, local, failure } = this;
-    return new ServiceError({ endpoint, status, text, outcome, local, failure });
+    return new ServiceError({ ...this.#fields, endpoint });
   }
 
   /** A service may echo the key. */
   redacted(redact: (text: string) => string): ServiceError {
-    const { endpoint, status, text, outcome, local, failure } = this;
-    const clean = redactStrings(failure, redact) as ServiceFailure;
-    return new ServiceError({ endpoint, status, text: text === null ? null : redact(text), outcome, local, failure: clean });
+    const text = this.text === null ? null : redact(this.text);
+    return new ServiceError({ ...this.#fields, text, failure: redactStrings(this.failure, redact) as ServiceFailure });
   }
 
   [inspect.custom](): string {

@@ -15,16 +15,16 @@ export const seededFaults: readonly SeededFault[] = [
   {
     promise: "Acknowledged means stored",
     name: "acknowledges an event before the store has it",
-    find: "accepting.event(event).then(({ result }) => {",
-    put: `accepting.event(event).catch(() => {});
-      Promise.resolve({ result: "accepted" as string }).then(({ result }) => {`,
+    find: "accepting.event(verified.event).then(({ result }) =>",
+    put: `accepting.event(verified.event).catch(() => {});
+        Promise.resolve({ result: "accepted" as const }).then(({ result }) =>`,
     tests: ["test/unit/receive/receiver-properties.test.ts"],
   },
   {
     promise: "Acknowledged means stored",
     name: "acknowledges an event that cannot be stored",
-    find: "send(response, refusals.unavailable);",
-    put: "send(response, accepted);",
+    find: 'answer(exchange, "unavailable", refusals.unavailable)',
+    put: 'answer(exchange, "unavailable", accepted)',
     tests: ["test/unit/receive/receiver-properties.test.ts"],
   },
   {
