@@ -163,12 +163,6 @@ test("rejects a file of a newer version and does not change it", async () => {
   expect(rowsOf(storePath, "PRAGMA user_version")).toEqual([{ user_version: 99 }]);
 });
 
-test("rejects a destroyed header in one line", async () => {
-  const storePath = await fileWith(3);
-  overwrite(storePath, Buffer.alloc(100, 0xab), 0);
-  expect(await refusalHere(storePath)).toContain("relay.db is not a SQLite database");
-});
-
 test("answers 503 to requests that need destroyed pages, and does not crash", async () => {
   const downstream = await openDownstream();
   const relay = await makeRelay({ storePath: await fileWith(400), settings: { routes: [routeTo(downstream.url)] } });

@@ -1,23 +1,13 @@
 // Slow: it removes or damages the file of a running relay.
-import { closeSync, copyFileSync, openSync, renameSync, rmSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
+import { renameSync, truncateSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import type { SandboxEvent } from "../../src/sandbox/events/event-maker.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
-import { startRelayHere } from "../harness/relay-here.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
 import { routeTo } from "../harness/relay-settings.ts";
 import { rowsOf } from "../harness/store-rows.ts";
 import { until } from "../harness/until.ts";
-
-/** Path of a file in which a relay has stored these events, and ended. */
-async function fileWith(events: readonly SandboxEvent[]): Promise<string> {
-  const relay = await startRelayHere({ settings: nowhere });
-  await Promise.all(events.map((event) => postEvent(relay.webhookUrl, event)));
-  await relay.stop();
-  return relay.storePath;
-}
 
 const nowhere = { routes: [routeTo("http://127.0.0.1:9/")] };
 const isReady = async (relay: RelayProcess) => (await relay.ask("/readyz")).status === 200;
@@ -86,55 +76,4 @@ test("file truncated without traffic: becomes not ready", async () => {
   await postEvent(relay.webhookUrl, createMessages("idle").event());
   truncateSync(relay.storePath, 0);
   await until("it is not ready", async () => !(await isReady(relay)));
-});
-
-test("file replaced by a copy: answers 503 until a restart, which uses the copy", async () => {
-  const messages = createMessages("replaced");
-  const kept = messages.event();
-  const relay = await startRelay({ storePath: await fileWith([kept]), settings: nowhere });
-  copyFileSync(relay.storePath, `${relay.storePath}.copy`);
-  renameSync(`${relay.storePath}.copy`, relay.storePath);
-  const event = messages.event();
-  expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ status: 503 });
-  expect(await isReady(relay)).toBe(false);
-  await relay.stop();
-  const next = await startRelayHere({ storePath: relay.storePath, settings: nowhere });
-  expect(await postEvent(next.webhookUrl, kept)).toMatchObject({ word: "duplicate" });
-  expect(await postEvent(next.webhookUrl, event)).toMatchObject({ word: "accepted" });
-});
-
-test("file deleted: acknowledges nothing, and a restart creates a new file", async () => {
-  const relay = await startRelay({ settings: nowhere });
-  const messages = createMessages("deleted");
-  await postEvent(relay.webhookUrl, messages.event());
-  for (const suffix of ["", "-wal", "-shm"]) rmSync(`${relay.storePath}${suffix}`);
-  const event = messages.event();
-  expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ status: 503, word: "store_unavailable" });
-  expect(relay.isRunning()).toBe(true);
-  expect(await relay.stop()).toEqual({ code: 0, signal: null });
-  const next = await startRelayHere({ storePath: relay.storePath, settings: nowhere });
-  expect(await postEvent(next.webhookUrl, event)).toMatchObject({ word: "accepted" });
-  expect(rowsOf(relay.storePath, "SELECT 1 FROM events").length).toBe(1);
-});
-
-test("file destroyed: answers 200 or 503, and keeps running", async () => {
-  const messages = createMessages("destroyed");
-  const relay = await startRelay({ storePath: await fileWith(Array.from({ length: 300 }, messages.event)), settings: nowhere });
-  const file = openSync(relay.storePath, "r+");
-  const { size } = statSync(relay.storePath);
-  writeSync(file, Buffer.alloc(size - 4096, 0xab), 0, size - 4096, 4096);
-  closeSync(file);
-  const answers = await Promise.all(Array.from({ length: 100 }, () => postEvent(relay.webhookUrl, messages.event())));
-  const words = new Set(answers.map(({ status, word }) => `${status} ${word}`));
-  expect([...words].filter((word) => word !== "200 accepted" && word !== "503 store_unavailable")).toEqual([]);
-  expect(words).toContain("503 store_unavailable");
-  await saidSo(relay);
-  expect(storingErrors(relay)[0]).toMatchObject({ err: { message: expect.stringMatching(/is damaged; stop the relay.*SQLITE_CORRUPT/) } });
-  for (const path of ["/v1/events?limit=1000", "/v1/deliveries?limit=1000", "/v1/messages?limit=1000"]) {
-    const { status, body } = await relay.ask(path);
-    if (status !== 200) expect([path, status, body]).toEqual([path, 503, expect.objectContaining({ code: "store_unavailable" })]);
-  }
-  expect(await relay.ask("/readyz")).toMatchObject({ status: 503, body: { reason: expect.stringMatching(/is damaged; stop the relay/) } });
-  expect((await relay.ask("/healthz")).status).toBe(200);
-  expect(relay.isRunning()).toBe(true);
 });

@@ -1,7 +1,5 @@
 import type { AuditReport } from "../../src/model/audit.ts";
-import type { QualityQuery, QualityView, SeriesQuery, SeriesView } from "../../src/model/history.ts";
 import { audit } from "../../src/store/audit/audit.ts";
-import { readQuality, readSeries } from "../../src/store/read/history.ts";
 import type { Work } from "../../src/store/sql/ops.ts";
 import { openForReading } from "../../src/store/sqlite/file.ts";
 import { createSqliteRunner } from "../../src/store/sqlite/runner.ts";
@@ -13,15 +11,6 @@ export function auditFile(path: string, order: Partial<AuditOrder> & Pick<AuditO
     path,
     audit({ isRunning: false, mostOffenders: 100, ...order }, () => {}),
   );
-}
-
-/** The quality of a store's file in this thread. */
-export function qualityOfFile(path: string, query: QualityQuery): QualityView {
-  return readFile(path, readQuality(query));
-}
-
-export function seriesOfFile(path: string, query: SeriesQuery): SeriesView {
-  return readFile(path, readSeries(query));
 }
 
 function readFile<Result>(path: string, work: Work<Result>): Result {

@@ -8,7 +8,7 @@ import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { makeRelayHere, type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { startRelay } from "../../harness/relay-process.ts";
-import { routeTo, settingsOf, webhookSecret } from "../../harness/relay-settings.ts";
+import { routeTo, settingsOf } from "../../harness/relay-settings.ts";
 import { rowsOf } from "../../harness/store-rows.ts";
 import { until } from "../../harness/until.ts";
 import { freePort } from "../../setup/free-port.ts";
@@ -117,20 +117,6 @@ test("reports stopped, dead, quarantined and unreachable with what to do", async
   relay.writeSettings({ routes: [] });
   const gone = find((await examine(relay)).checks, "backlog", "warn");
   expect(gone).toMatchObject([{ message: "1 deliveries wait for the route gone, which is not in the settings" }]);
-});
-
-test("reports which of two secrets is unused and safe to remove", async () => {
-  const secrets = [webhookSecret, "the-secret-of-last-year"];
-  const relay = await startRelayHere({ settings: { sources: { main: { account: "main", signature: { service: "acme", secrets } } } } });
-  await postEvent(relay.webhookUrl, createMessages("rotated").event());
-  const proved = find((await examine(relay)).checks, "secrets");
-  expect(proved).toMatchObject([
-    { message: expect.stringContaining("verified 1 event") },
-    { message: expect.stringContaining("safe to drop") },
-  ]);
-  relay.writeSettings({ sources: { main: { account: "main", signature: { service: "acme", secrets: secrets.toReversed() } } } });
-  const notYet = find((await examine(relay)).checks, "secrets");
-  expect(notYet).toMatchObject([{ level: "warn", message: expect.stringContaining("does not sign with it yet") }, { level: "ok" }]);
 });
 
 test("warns about files that others can read, and accepts that no relay runs", async () => {

@@ -68,20 +68,6 @@ describe("one event to the relay of the settings", () => {
     );
   });
 
-  test.each([
-    ["message.status", { event: "message.status", status: "delivered" }],
-    ["message.status.sent", { event: "message.status", status: "sent" }],
-    ["message.status.read", { event: "message.status", status: "read" }],
-    ["message.status.failed", { event: "message.status", status: "failed", errorCode: "131026" }],
-    ["message.received", { event: "message.received", status: "received" }],
-    ["automation.completed", { event: "automation.completed" }],
-    ["automation.failed", { event: "automation.failed" }],
-    ["truncated", { event: "message.status" }],
-  ])("%s is stored as its kind", async (name, stored) => {
-    const { events } = await triggered(name);
-    expect(await shown(events[0]?.id)).toMatchObject(stored);
-  });
-
   test("posts an automation request to the source of its kind, signed with its token", async () => {
     const { url, events } = await triggered("automation-request");
     expect(url).toBe(`${relay.url}/webhooks/flows`);
@@ -100,20 +86,6 @@ describe("one event to the relay of the settings", () => {
       out: "",
       err: 'wamid-relay: --set: "x" is not inside an object\n',
     });
-  });
-
-  test("--truncated posts a truncated event", async () => {
-    const { events } = await triggered("message.received", "--truncated");
-    expect(events).toMatchObject([{ sort: "truncated", wamid: null }]);
-    expect(JSON.parse((await shown(events[0]?.id)).text)).toMatchObject({
-      event: "message.received",
-      data: { truncated: true, id: null, size: 262145 },
-    });
-  });
-
-  test("--wamid makes all events about that message", async () => {
-    const { events } = await triggered("message.status", "--wamid", "wamid.HBgNNTQ5MTE1NTU1MDE5OQ==", "--count", "2");
-    expect(events.map(({ wamid }) => wamid)).toEqual(Array(2).fill("wamid.HBgNNTQ5MTE1NTU1MDE5OQ=="));
   });
 
   test("--keep-ids posts the file's exact bytes, so a second post is a duplicate", async () => {
@@ -143,11 +115,6 @@ describe("a request of Meta's to the source with its format", () => {
     const { url, unexpected, answers, events } = await triggered(name);
     expect([url, unexpected, answers]).toEqual([`${relay.url}/webhooks/wa`, 0, { accepted: 1 }]);
     expect(await shown(events[0]?.id)).toMatchObject({ ...stored, source: "wa", account: "main" });
-  });
-
-  test("each is accepted once, and its copies are duplicates", async () => {
-    const { answers } = await triggered(..."meta.batch --count 5 --duplicate 2 --shuffle".split(" "));
-    expect(answers).toEqual({ accepted: 5, duplicate: 10 });
   });
 
   test("--wamid and --set change it", async () => {

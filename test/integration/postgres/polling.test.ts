@@ -90,20 +90,6 @@ describe("polls", () => {
     expect([second.length, new Set(claimed).size]).toEqual([5, 20]);
   });
 
-  test("one process claims a message at a time, and an expired claim settles nothing of another's", async () => {
-    const wamids = Array.from({ length: 200 }, (_, n) => `w${n}`);
-    await register(processes[0], wamids);
-    const claims = await Promise.all(
-      processes.flatMap((store) => [store.claimPolls(claimOf(start + minute, 30)), store.claimPolls(claimOf(start + minute, 30))]),
-    );
-    const claimed = claims.flat().map(({ wamid }) => wamid);
-    expect([claimed.length, new Set(claimed).size]).toEqual([180, 180]);
-    const late = start + 2 * minute + leaseMs;
-    expect(await processes[1].claimPolls(claimOf(late, 1000))).toHaveLength(200);
-    await processes[0].settlePolls(claims.flat().map(({ message, until }) => ({ message, until, end: "over" })));
-    expect(await processes[2].claimPolls(claimOf(late + minute + leaseMs, 1000))).toHaveLength(200);
-  });
-
   test("sums the calls of all processes", async () => {
     await Promise.all(processes.map((store) => store.addServiceCalls([{ account: "main", day: start, polls: 1, others: 10 }])));
     expect(await processes[0].serviceCalls("main", start)).toEqual([{ day: start, polls: 3, others: 30 }]);

@@ -89,17 +89,6 @@ test("ignores a 100 Continue that it did not ask for, on each request of a conne
   }
 });
 
-test("ends a flood of interim answers, and an upgrade", async () => {
-  const answers = [
-    "HTTP/1.1 100 Continue\r\n\r\n".repeat(33),
-    "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
-  ];
-  const downstream = await startRaw((socket, number) => onRequest(socket, () => socket.write(answers[number - 1] as string)));
-  const destination = destinationTo(downstream.url);
-  expect(told(await attempt(destination))).toBe("failed protocol: more than 32 interim answers (1xx)");
-  expect(told(await attempt(destination))).toMatch(/^failed protocol: the answer is not valid HTTP/);
-});
-
 test("reads an answer without length until its connection ends", async () => {
   const downstream = await startRaw((socket) => onRequest(socket, () => socket.end("HTTP/1.1 200 OK\r\n\r\nall of it")));
   const outcome = await attempt(destinationTo(downstream.url));

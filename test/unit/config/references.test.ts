@@ -161,22 +161,9 @@ describe("destinations", () => {
     "http://localhost:3000",
     "http://LOCALHOST.",
     "http://a.localhost",
-    "http://127.0.0.1",
     "http://127.1",
-    "http://0x7f000001",
-    "http://2130706433",
-    "http://10.0.0.1",
-    "http://172.16.0.1",
-    "http://192.168.1.1",
     "http://169.254.169.254/latest",
-    "http://100.64.0.1",
-    "http://0.0.0.0",
-    "http://[::1]",
-    "http://[::]",
-    "http://[fd00::1]",
-    "http://[fe80::1]",
     "http://[::ffff:10.0.0.1]",
-    "http://[64:ff9b::a00:1]",
   ])("%s needs allowPrivate", (url) => {
     expect(route(url)).toEqual([expect.stringMatching(/^routes\[0\]\.to\.url: .* allowPrivate: true/)]);
     expect(route(url, ", allowPrivate: true")).toEqual([]);

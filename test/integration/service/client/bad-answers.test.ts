@@ -46,11 +46,6 @@ describe("an answer that differs from the document is malformed, and its call ma
     }
   });
 
-  test("a service that cannot be reached is a network failure, and no fault of the relay", async () => {
-    const { client } = openClient(`http://127.0.0.1:${await freePort()}`, { retry: noRetry });
-    expect(await failureOf(client.sendMessage(body))).toMatchObject({ kind: "network", outcome: "not-done" });
-  });
-
   test("interim answers are ignored, up to a bound", async () => {
     const interim = Buffer.from("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nretry-after: 5\r\n\r\n");
     const service = await startScripted((_request, number) => Buffer.concat([...Array(number === 1 ? 16 : 17).fill(interim), ok]));
@@ -219,11 +214,6 @@ test("does not follow redirects, so the key reaches no other server", async () =
     expect(service.seen).toHaveLength(1);
   }
   expect(elsewhere.accepted).toBe(0);
-});
-
-test("a 103 before the answer is not the answer", async () => {
-  const service = await startScripted(() => Buffer.concat([Buffer.from("HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n"), ok]));
-  expect(await openClient(service.baseUrl).client.getMessage("1")).toMatchObject(JSON.parse(message));
 });
 
 describe("no whole answer, and the request may have left: unknown", () => {
