@@ -141,18 +141,6 @@ test("keeps the order: sends the first delivery of a message, and holds the othe
   ]);
 });
 
-test("selects by error code and time of the event", async () => {
-  const { store } = await storeWith(1_000);
-  const replaying = createReplaying({ store, now: () => start + 10_000, isRouted: () => true, stopping: () => false, announce: () => {} });
-  const matching = async (filter: Partial<ReplayQuery>) => (await replaying.count({ states: ["dead"], ...filter })).matching;
-  expect(await matching({})).toBe(1_000);
-  expect(await matching({ states: ["dead", "delivered"] })).toBe(2_000);
-  expect(await matching({ errorCode: "131026" })).toBe(100);
-  expect(await matching({ from: start + 11, to: start + 21 })).toBe(10);
-  expect(await matching({ errorCode: "131026", from: start + 991 })).toBe(1);
-  expect(await matching({ route: "never seen" })).toBe(0);
-});
-
 test("a shutdown ends it between two steps, and reports where to continue", async () => {
   const { store } = await storeWith(1_000);
   let stopping = false;

@@ -68,14 +68,12 @@ test("refuses half a surrogate pair in what is sent to a customer", async () => 
   expect(await send(relay, "/v1/messages", body, { "content-type": json })).toEqual([400, "bad_request"]);
 });
 
-test.each(["event=%zz", "event=%E0%A4%41", "wamid=%F3", "event=a%"])(
-  "refuses a query that is not percent-encoded UTF-8: %s",
-  async (query) => {
-    const relay = await startRelayHere();
-    expect(await relay.ask(`/v1/events?${query}`)).toMatchObject({ status: 400, body: { code: "bad_request" } });
-    expect(await relay.ask("/v1/events?q=%C3%B3+%25")).toMatchObject({ status: 200 });
-  },
-);
+test("refuses a query that is not percent-encoded UTF-8", async () => {
+  const relay = await startRelayHere();
+  for (const query of ["event=%zz", "event=%E0%A4%41", "wamid=%F3", "event=a%"])
+    expect([query, await relay.ask(`/v1/events?${query}`)]).toMatchObject([query, { status: 400, body: { code: "bad_request" } }]);
+  expect(await relay.ask("/v1/events?q=%C3%B3+%25")).toMatchObject({ status: 200 });
+});
 
 test("shows the console, not JSON, for an address that is not percent-encoded UTF-8", async () => {
   const relay = await startRelayHere();

@@ -226,17 +226,8 @@ describe("a source of Meta's", () => {
     `{"object":"whatsapp_business_account","entry":[{"id":"1","changes":[{"field":"messages","value":${text}}]}]}`;
   const right = '{"id":"wamid.1","status":"sent","timestamp":"1750263773","recipient_id":"1"}';
 
-  test.each<[what: string, body: string | Buffer, counts: object, error: RegExp | null]>([
-    ["nothing", "", { quarantined: 1 }, /not valid JSON/],
+  test.each<[what: string, body: string, counts: object, error: RegExp | null]>([
     ["too deep", inValue(`${"[".repeat(100_000)}${"]".repeat(100_000)}`), { quarantined: 1 }, /more than 32 levels/],
-    [
-      "a million empty entries",
-      `{"object":"whatsapp_business_account","entry":[{}${",{}".repeat(1e6)}]}`,
-      { quarantined: 1 },
-      /more than 250,000/,
-    ],
-    ["too many updates", inValue(`{"statuses":[${Array(10_001).fill(right)}]}`), { quarantined: 1 }, /more than 10,000 updates/],
-    ["invalid UTF-8", Buffer.from(inValue('"\xff"'), "latin1"), { quarantined: 1 }, /not valid UTF-8/],
     [
       "entries of wrong types",
       '{"object":"whatsapp_business_account","entry":[null,1,"a",[],{}]}',
@@ -255,7 +246,7 @@ describe("a source of Meta's", () => {
   ])("answers a hostile body at once: %s", async (_what, body, counts, error) => {
     const relay = await startRelayHere({ settings: { sources: { wa: source } } });
     const none = { events: 0, duplicates: 0, quarantined: 0, unassigned: 0 };
-    expect(await post(relay, Buffer.from(body as string))).toEqual({ status: 200, body: { status: "accepted", ...none, ...counts } });
+    expect(await post(relay, Buffer.from(body))).toEqual({ status: 200, body: { status: "accepted", ...none, ...counts } });
     if (error !== null) {
       const { body: found } = await relay.ask("/v1/events?disposition=quarantined&limit=100");
       expect(JSON.stringify(found)).toMatch(error);
