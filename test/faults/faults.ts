@@ -46,7 +46,7 @@ export const seededFaults: readonly SeededFault[] = [
   {
     promise: "Planned once, delivered at least once",
     name: "plans a repeat in the same batch again",
-    find: 'if (typeof id.known !== "number" || id.judged !== null) continue;',
+    find: 'if (typeof id.known !== "number" || id.planned !== null) continue;',
     put: 'if (typeof id.known !== "number") continue;',
     tests: ["test/contract/one-store.test.ts"],
   },
