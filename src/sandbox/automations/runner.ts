@@ -77,18 +77,13 @@ export function createRunner({ world, clock, ids, messaging, publisher, limits, 
     }
     let message: MessageRecord;
     try {
-      message = messaging.send(run.account, outgoing(run, step), "automation");
+      message = messaging.send(run.account, outgoing(world.contacts.get(run.contactId)?.phone as string, run, step), "automation");
     } catch (error) {
       end(run, textOf(error));
       return;
     }
     run.left.shift();
     followMessage(run, message);
-  };
-  const outgoing = (run: RunRecord, step: Step<"send">): OutgoingMessage => {
-    const to = world.contacts.get(run.contactId)?.phone as string;
-    if ("text" in step) return { to, text: fillText(step.text, run.data) };
-    return { to, template: { id: step.templateId, variables: fillVariables(step.variables ?? {}, run.data) } };
   };
   const ask = (run: RunRecord, step: Step<"request">): void => {
     const account = accountOf(run);
@@ -157,6 +152,11 @@ export function createRunner({ world, clock, ids, messaging, publisher, limits, 
       else if (run.messageId === message.id) followMessage(run, message);
     },
   };
+}
+
+function outgoing(to: string, { data }: RunRecord, step: Step<"send">): OutgoingMessage {
+  if ("text" in step) return { to, text: fillText(step.text, data) };
+  return { to, template: { id: step.templateId, variables: fillVariables(step.variables ?? {}, data) } };
 }
 
 function usedUp(what: string, limit: number | null): string {

@@ -43,19 +43,17 @@ const inSpanish = new Intl.NumberFormat("es-AR");
 /** The settings page's counters are up to so late ("Monthly quotas and maximums"). */
 const shownEveryMs = 30_000;
 
+interface LimitsParts {
+  readonly world: Pick<World, "accounts" | "keys">;
+  readonly clock: Pick<Clock, "now">;
+  readonly isUnlimited: boolean;
+}
+
 /**
  * `clock` is the sandbox's. `isUnlimited` lifts the per-minute caps and the monthly quotas and nothing else: calls are
  * still counted, keys must be valid, addresses are blocked, and a plan without the API stays without.
  */
-export function createLimits({
-  world,
-  clock,
-  isUnlimited,
-}: {
-  readonly world: Pick<World, "accounts" | "keys">;
-  readonly clock: Pick<Clock, "now">;
-  readonly isUnlimited: boolean;
-}): Limits & {
+export function createLimits({ world, clock, isUnlimited }: LimitsParts): Limits & {
   /** Forgets bad keys and blocked addresses. */
   forgetBlocks(): void;
 } {
