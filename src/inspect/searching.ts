@@ -243,7 +243,7 @@ export function createSearching(read: Reads): SearchPort {
   }
 
   return async (q, wholeOnly, accounts) => {
-    const isVisible = ({ account }: { readonly account: string }) => accounts === undefined || accounts.includes(account);
+    const isVisible = ({ account }: { readonly account: string }) => accounts?.includes(account) ?? true;
     const [seqs, delivery, ...subjects] = await Promise.all([
       seqsNamed(read, q),
       deliveryHit(q),
@@ -254,7 +254,7 @@ export function createSearching(read: Reads): SearchPort {
     const runs = subjects[1].filter(isVisible);
     const events = (await Promise.all(seqs.slice(0, mostHits + 1).map(eventHit))).filter((hit) => hit !== null).filter(isVisible);
     const deliveries = [delivery].filter((hit) => hit !== null).filter(isVisible);
-    const named = [...events, ...deliveries, ...messages.map(messageHit), ...runs.map(runHit)];
+    const named = [...events, ...deliveries, ...[...messages, ...runs].map(subjectHit)];
     // An id names one thing. A reference or number may be the beginning or end of others.
     const isId =
       deliveries.length > 0 || messages.some(({ reference }) => reference !== q) || runs.some(({ reference }) => reference !== q);
@@ -266,20 +266,17 @@ export function createSearching(read: Reads): SearchPort {
       wholeOnly ? over<Numbered<MessageView>>([]) : walk.messages({ ...all, prefix: q }, longestMs),
       wholeOnly ? over<Numbered<RunView>>([]) : walk.runs({ accounts, before: all.before, limit: all.limit, prefix: q }, longestMs),
     ]);
-    const others = [...ofPhone.found.map(messageHit), ...begun.found.map(messageHit), ...begunRuns.found.map(runHit)];
-    return hitsOf(
-      [...named, ...others],
-      [ofPhone, begun, begunRuns].some(({ reached, found }) => reached !== null && found.length < all.limit),
-    );
+    const walks = [ofPhone, begun, begunRuns];
+    const others = walks.flatMap(({ found }) => found.map(subjectHit));
+    const isCut = walks.some(({ reached, found }) => reached !== null && found.length < all.limit);
+    return hitsOf([...named, ...others], isCut);
   };
 }
 
-function messageHit({ wamid: id, account, reference, status, updatedAt: at }: MessageView): SearchHitView {
-  return { kind: "message", id, seq: null, account, label: reference ?? "", status, at };
-}
-
-function runHit({ runId: id, account, reference, status, updatedAt: at }: RunView): SearchHitView {
-  return { kind: "run", id, seq: null, account, label: reference ?? "", status, at };
+function subjectHit(subject: MessageView | RunView): SearchHitView {
+  const { account, reference, status, updatedAt: at } = subject;
+  const named = "wamid" in subject ? ({ kind: "message", id: subject.wamid } as const) : ({ kind: "run", id: subject.runId } as const);
+  return { ...named, seq: null, account, label: reference ?? "", status, at };
 }
 
 function hitsOf(hits: readonly SearchHitView[], isCut: boolean): { data: SearchHitView[]; more: boolean } {
