@@ -40,26 +40,14 @@ interface Sides {
   readonly to: CopyTarget;
 }
 
-/** `walk` counts from 1, and is `last` while relays cannot write. */
 type Progress = (walk: number | "last", table: string, done: number, of: number) => void;
-
-interface CopyOrder extends Sides {
-  readonly now: () => number;
-  readonly progress: Progress;
-}
-
-interface TableCount {
-  readonly table: string;
-  readonly from: number;
-  readonly to: number;
-}
 
 export interface CopyReport {
   /** `before`: an earlier run had ended it, and nothing was written. */
   readonly result: "copied" | "resumed" | "before";
   /** Unix ms; null: the counts differ, and no relay starts on the target. */
   readonly finishedAt: number | null;
-  readonly counts: readonly TableCount[];
+  readonly counts: readonly { readonly table: string; readonly from: number; readonly to: number }[];
   readonly closedMs: number;
 }
 
@@ -85,7 +73,12 @@ const walks = { most: 4, rows: 5_000 };
 const compared = 5_000;
 const batch = { least: 10, most: 2_000, bytes: 4_000_000 };
 
-export async function copyStore({ from, to, now, progress }: CopyOrder): Promise<CopyReport> {
+export async function copyStore({
+  from,
+  to,
+  now,
+  progress,
+}: Sides & { readonly now: () => number; readonly progress: Progress }): Promise<CopyReport> {
   const [id = null, moved = null] = await from.read(values<string>([idKey, movedKey]));
   if (id === null) throw new StoreRefused(`${from.name}: holds no data yet`);
   const [copy = null] = await to.read(values<Copy>([copyKey]));
@@ -109,7 +102,7 @@ export async function copyStore({ from, to, now, progress }: CopyOrder): Promise
   const frozen = moved === null ? await from.freeze(() => put(movedKey, mark), movedText(mark)) : null;
   await walk("last");
   await to.write(() => continueNumbers(to.engine));
-  const counts: TableCount[] = [];
+  const counts: CopyReport["counts"][number][] = [];
   for (const table of tables) counts.push({ table: table.name, from: await from.read(countOf(table)), to: await to.read(countOf(table)) });
   const result = copy === null ? "copied" : "resumed";
   if (counts.some((count) => count.from !== count.to)) return { result, finishedAt: null, counts, closedMs: now() - mark.at };

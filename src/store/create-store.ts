@@ -139,7 +139,7 @@ export function createCommands({ rules, writer, held }: CommandParts) {
 
   return {
     accept: counted<Arriving, AcceptOutcome>((batch, counts) => accept(batch, planning, counts)),
-    settle: uncounted<Settling, SettledOutcome>((batch) => settle(batch, { counts: begin, held: held() })),
+    settle: uncounted<Settling, SettledOutcome>((batch) => settle(batch, begin, held())),
     quarantine: counted<QuarantinedBody, Quarantined>(function* (batch, counts) {
       return { outcomes: yield* storeQuarantined(batch, counts), plans: [] };
     }),

@@ -1,6 +1,5 @@
 import type { DueDelivery, DueListener } from "./port.ts";
 
-/** Those of this process that wait for deliveries and for events. */
 export function createListeners() {
   const ofDue = new Set<DueListener>();
   const ofStored = new Set<() => void>();

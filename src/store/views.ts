@@ -3,9 +3,8 @@ import type { AuditFilter, AuditProgress, AuditReport } from "../model/audit.ts"
 import type { DeliveryState } from "../model/delivery.ts";
 import type { QualityQuery, QualityView, SeriesQuery, SeriesView } from "../model/history.ts";
 import type { ListenedEvent, ListenPage, ListenRow } from "../model/listen.ts";
-
 import type { Disposition, KeptVerdict } from "../model/plan.ts";
-import type { DeliveryQuery, EventQuery, GroupQuery, MessageQuery, RunQuery } from "../model/queries.ts";
+import type { DeliveryQuery, EventQuery, MessageQuery, RunQuery } from "../model/queries.ts";
 import type { View } from "../model/view.ts";
 
 export type SeqBounds = { readonly oldest: number; readonly newest: number } | null;
@@ -50,8 +49,6 @@ export interface DeliveryFilter extends OfEvent, OfDelivery, Pick<DeliveryQuery,
   readonly limit: number;
 }
 
-export type GroupFilter = GroupQuery;
-
 /** An empty route is past all routes of the event. */
 export interface DeliveryPlace {
   readonly event: number;
@@ -87,7 +84,7 @@ export interface QuarantineCount {
   /** Unix ms of receipt. */
   readonly oldestAt: number | null;
   /** Of events whose business number no account has. */
-  readonly unassigned: { readonly events: number; readonly oldestAt: number | null };
+  readonly unassigned: Omit<QuarantineCount, "unassigned">;
 }
 
 export type SubjectFields = Omit<RunQuery, "runId" | "q" | "before" | "limit">;

@@ -1,6 +1,6 @@
 import type { AuditFilter, AuditProgress, AuditReport, Offender } from "../../model/audit.ts";
 import { hydrationStates } from "../../model/hydration.ts";
-import { type SeqRange, seqRange } from "../read/pages.ts";
+import { seqRange } from "../read/pages.ts";
 import { unpackEventId } from "../schema/codes.ts";
 import { counters, deliveries, events, never, queue, queueState } from "../schema/tables.ts";
 import { ask, find, first, look, rows, together, type Work } from "../sql/ops.ts";
@@ -31,7 +31,7 @@ export function* audit(order: AuditOrder, progress: (at: AuditProgress) => void)
     history: yield* purgedBefore("history"),
   };
   const parkedSince = (order.isRunning ? order.now : range.newestAt) - lateMs;
-  const auditEvent = createEventAudit({ tally, deletedBefore: purged.deliveries, parkedSince });
+  const auditEvent = createEventAudit(tally, purged.deliveries, parkedSince);
   const gaps = createGaps(tally, range.after === 0, purged.events, yield* gaplessAfter());
   const factsOf = createPlans();
   const history = createHistoryAudit(tally);
@@ -76,15 +76,10 @@ export function* audit(order: AuditOrder, progress: (at: AuditProgress) => void)
 /** Parked events may end this much late: they are ended a few at a time. */
 const lateMs = 5 * 60_000;
 
-interface Range extends SeqRange {
-  readonly newest: number;
-  readonly newestAt: number;
-}
-
 const e = as(events, "e");
 const received = select({ seq: e.seq, at: e.received_at });
 
-function* rangeOf({ from, to }: AuditFilter): Work<Range> {
+function* rangeOf({ from, to }: AuditFilter) {
   const last = yield* first(received`FROM events e ORDER BY e.seq DESC LIMIT 1`);
   const within = yield* seqRange(from ?? Number.NEGATIVE_INFINITY, to ?? Number.POSITIVE_INFINITY);
   return {

@@ -16,14 +16,8 @@ export interface Audited {
   readonly isHydrating: boolean;
 }
 
-interface EventAuditParts {
-  readonly tally: Tally;
-  /** Deliveries settled before this time (unix ms) may have been deleted. Null: none was. */
-  readonly deletedBefore: number | null;
-  readonly parkedSince: number;
-}
-
-export function createEventAudit({ tally, deletedBefore, parkedSince }: EventAuditParts) {
+/** Deliveries settled before `deletedBefore` (unix ms) may have been deleted. Null: none was. */
+export function createEventAudit(tally: Tally, deletedBefore: number | null, parkedSince: number) {
   function offends(rule: AuditRule, event: number, route: string | null, what: string): false {
     tally.offence(rule, event, route, what);
     return false;
@@ -136,7 +130,6 @@ function settledFault({ state, attempts, reason, lane }: SettledRow, event: Plac
   return unknown(state);
 }
 
-/** `rows`: all of one delivery, usually one. */
 function openFault(rows: readonly OpenRow[]): string | null {
   const [row] = rows;
   if (row === undefined || rows.length > 1) return "waits twice";

@@ -1,5 +1,6 @@
 import type { AuditRule, DeliverySums, EventSums, Offender } from "../../model/audit.ts";
 import { dispositions } from "../../model/plan.ts";
+import { compareTexts } from "../sql/ops.ts";
 
 const dayMs = 86_400_000;
 
@@ -54,7 +55,7 @@ export function createTally(mostOffenders: number) {
           days.push({ day: new Date(day * dayMs).toISOString().slice(0, 10), source, ...sums });
         }
       }
-      days.sort((a, b) => (a.day === b.day ? (a.source < b.source ? -1 : 1) : a.day < b.day ? -1 : 1));
+      days.sort((a, b) => compareTexts(a.day, b.day) || compareTexts(a.source, b.source));
       const deliveries = noDeliveries();
       const routes = [...byRoute].map(([route, sums]) => {
         addTo(deliveries, sums);

@@ -33,22 +33,15 @@ export interface Session extends Connection {
 /** A promoted standby has another one than its primary. */
 export const startOfServer = "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint";
 
-interface Limits {
-  readonly statement: number;
-  readonly lock: number;
-  readonly idle: number;
-  readonly answer: number;
-}
-
 /**
  * How long a statement may take, wait for a lock, leave a transaction open, and stay without an answer. A worker that stands
  * still may hold locks of its leases: they must end before others take its routes (`model/route-lease.ts`).
  */
-const limitsMs: Readonly<Record<Purpose, Limits>> = {
+const limitsMs = {
   hot: { statement: 4_000, lock: 3_000, idle: 5_000, answer: 5_000 },
   free: { statement: 25_000, lock: 3_000, idle: 20_000, answer: 30_000 },
   watch: { statement: 2_000, lock: 1_500, idle: 5_000, answer: 2_500 },
-};
+} satisfies Readonly<Record<Purpose, object>>;
 const connectsWithinMs = 5_000;
 const endsWithinMs = 1_000;
 

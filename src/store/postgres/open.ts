@@ -157,13 +157,10 @@ export async function openPostgresStore(settings: PostgresSettings, { rules, hoo
       isInPlace: () => watch.refusal() === null,
       close,
     },
-    commands,
     clock,
-    run: database.run,
     read: reader.single,
     horizon: reader.horizon.look,
-    processes: (): Promise<Presence[]> => reader.single(readPresences()),
-    facts: () => readDatabaseFacts(reader.free, systemClock.now),
+    ...factsFrom(reader),
   };
 }
 
@@ -239,11 +236,15 @@ export async function openPostgresForReading(settings: PostgresSettings) {
     inspecting: reader.inspecting,
     read: reader.single,
     clock,
-    processes: (): Promise<Presence[]> => reader.single(readPresences()),
-    facts: () => readDatabaseFacts(reader.free, systemClock.now),
+    ...factsFrom(reader),
     close: reader.close,
   };
 }
+
+const factsFrom = ({ single, free }: ReturnType<typeof createReader>) => ({
+  processes: (): Promise<Presence[]> => single(readPresences()),
+  facts: () => readDatabaseFacts(free, systemClock.now),
+});
 
 /** Throws `StoreUnavailable` when it does not answer. */
 export async function readFactsAt(settings: PostgresSettings): Promise<DatabaseFacts> {

@@ -18,8 +18,6 @@ interface WatchParts {
   failed(error: StoreUnavailable): void;
 }
 
-export type Watch = ReturnType<typeof createWatch>;
-
 /**
  * Watches the database over a connection of its own. While it does not answer, only a probe is sent, so that commands do not pile up
  * behind a stuck server.
@@ -133,20 +131,18 @@ export function refusalOf(error: unknown): StoreRefused | null {
   return null;
 }
 
-/** The database's time, for everything that processes compare: the clocks of their hosts differ and may be set. */
-interface DatabaseClock extends Clock {
-  /** One round trip. Do it on every connection and at intervals, because clocks drift. */
-  follow(readTime: () => Promise<number>): Promise<void>;
-}
-
-/** The time of `machine` until the first answer; then it advances with `steady` (ms, monotonic). */
-export function createDatabaseClock(machine: Clock, steady: () => number = () => performance.now()): DatabaseClock {
+/**
+ * The database's time, for everything that processes compare: the clocks of their hosts differ and may be set. That of
+ * `machine` until the first answer; then it advances with `steady` (ms, monotonic).
+ */
+export function createDatabaseClock(machine: Clock, steady: () => number = () => performance.now()) {
   /** The database's time when `steady` was 0. */
   let began: number | null = null;
   return {
     now: () => (began === null ? machine.now() : Math.floor(steady() + began)),
     after: machine.after,
-    async follow(readTime) {
+    /** One round trip. Do it on every connection and at intervals, because clocks drift. */
+    async follow(readTime: () => Promise<number>): Promise<void> {
       const sentAt = steady();
       const measured = await readTime();
       // The server read its clock between request and answer. Within these bounds the known offset stays, so that slow answers do not

@@ -2,19 +2,12 @@ import type { DeliveryCounts, DeliveryGroupView, DeliveryView } from "../../mode
 import type { DeliveryState } from "../../model/delivery.ts";
 import { deliveryId, parseDeliveryId } from "../../model/ids.ts";
 import { parseMaskedDelivery } from "../../model/mask.ts";
+import type { GroupQuery } from "../../model/queries.ts";
 import { unpackEventId, wordOfSettled } from "../schema/codes.ts";
 import { attempts, deliveries, events, queue, queueState, settledState } from "../schema/tables.ts";
 import { find, look, query, rows, together, type Work } from "../sql/ops.ts";
 import { allOf, as, hexOf, indexedBy, pick, raw, routesOf, type Sql, select, sql, typed } from "../sql/sql.ts";
-import {
-  type AttemptView,
-  addDeliveries,
-  type DeliveryFilter,
-  type GroupFilter,
-  noDeliveries,
-  type OfDelivery,
-  type OfEvent,
-} from "../views.ts";
+import { type AttemptView, addDeliveries, type DeliveryFilter, noDeliveries, type OfDelivery, type OfEvent } from "../views.ts";
 import { seqsOf } from "./events.ts";
 import { type Conditions, conditionsOf, isBetween } from "./pages.ts";
 
@@ -204,7 +197,7 @@ const count = typed<number>(sql`count(*)`);
 type GroupState = Exclude<DeliveryState, "delivered">;
 
 /** Without conditions on events, an index alone is read. */
-export function* groupDeliveries(filter: GroupFilter): Work<DeliveryGroupView[]> {
+export function* groupDeliveries(filter: GroupQuery): Work<DeliveryGroupView[]> {
   const states = (["waiting", "held", "dead"] as const).filter((state) => filter.state === undefined || state === filter.state);
   const groups = (yield* together(states.map((state) => query(groupsOf(state, filter))))).flatMap((found, place) =>
     found.map((group) => ({ state: states[place] as GroupState, ...group })),
@@ -224,7 +217,7 @@ export function* groupDeliveries(filter: GroupFilter): Work<DeliveryGroupView[]>
   }));
 }
 
-function groupsOf(state: GroupState, filter: GroupFilter) {
+function groupsOf(state: GroupState, filter: GroupQuery) {
   const condition = ofEvent(filter);
   const from = (table: Sql, rows: typeof q | typeof d, isOf: Sql): Sql =>
     sql`FROM ${table} ${condition === undefined ? undefined : withEvent(rows.event)}

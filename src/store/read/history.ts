@@ -14,7 +14,7 @@ import {
   sampleOf,
 } from "../../model/history.ts";
 import { createLastHourSums, type LastHour, lastHourFrom, lastHourSeries } from "../../model/last-hour.ts";
-import { counters, events, subjects } from "../schema/tables.ts";
+import { counters, events, never, subjects } from "../schema/tables.ts";
 import { first, rows, type Work } from "../sql/ops.ts";
 import { as, type Sql, select, sql, typed } from "../sql/sql.ts";
 import { atOfHour, atsOfHour, minutesPerHour } from "../work/counts.ts";
@@ -74,7 +74,6 @@ function* readCells({ series, only, from, to }: Wanted, take: Take): Work<void> 
   }
 }
 
-const never = Number.MAX_SAFE_INTEGER;
 const hourOf = (minute: number): number => Math.floor(minute / minutesPerHour) * minutesPerHour;
 const rangeOf = (from: number, to: number): number[] =>
   Array.from({ length: Math.ceil((to - from) / minutesPerHour) }, (_, hour) => from + hour * minutesPerHour);

@@ -2,7 +2,7 @@ import type { DeliveryState } from "../../model/delivery.ts";
 import { type Disposition, deliveryStates, dispositions } from "../../model/states.ts";
 import { codeOf, wordOfSettled } from "../schema/codes.ts";
 import { attempts, counters, deliveries, events, never, queue, queueState, settledState, whereQuarantined } from "../schema/tables.ts";
-import { first, query, rows, together, type Work } from "../sql/ops.ts";
+import { compareTexts, first, query, rows, together, type Work } from "../sql/ops.ts";
 import { as, indexedBy, raw, select, sql, typed } from "../sql/sql.ts";
 import type { QuarantineCount, RouteBacklog, Stats, StoredSecretUse } from "../views.ts";
 import { type Stop, stopKey } from "../work/route-notes.ts";
@@ -21,14 +21,14 @@ export function* secretUses(): Work<readonly StoredSecretUse[]> {
   const uses = new Map<string, { -readonly [Name in keyof StoredSecretUse]: StoredSecretUse[Name] }>();
   for (const { source, secret, series, n } of found) {
     const key = `${source}\0${secret}`;
-    const use = uses.get(key) ?? { source, secret, events: 0, duplicates: 0, firstAt: Number.MAX_SAFE_INTEGER, lastAt: 0 };
+    const use = uses.get(key) ?? { source, secret, events: 0, duplicates: 0, firstAt: never, lastAt: 0 };
     uses.set(key, use);
     if (series === "secret") use.events += n;
     else if (series === "secretRepeats") use.duplicates += n;
     else if (series === "secretFirst") use.firstAt = Math.min(use.firstAt, n);
     else use.lastAt = Math.max(use.lastAt, n);
   }
-  return [...uses.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, use]) => use);
+  return [...uses].sort(([a], [b]) => compareTexts(a, b)).map(([, use]) => use);
 }
 
 const count = typed<number>(sql`count(*)`);
@@ -121,9 +121,7 @@ export function* stats(): Work<Stats> {
       if (word !== undefined) ofEvents[word] += row.n;
       sum.duplicates += row.duplicates;
     }
-    for (const row of settled) {
-      ofDeliveries[wordOfSettled(row.state)] += row.n;
-    }
+    for (const row of settled) ofDeliveries[wordOfSettled(row.state)] += row.n;
     for (const { made, failed } of [...settled, ...tries]) {
       sum.made += made;
       sum.failed += failed;

@@ -47,16 +47,11 @@ export function allOf(...conditions: readonly (Sql | undefined)[]): Sql {
   return given.length === 0 ? sql`TRUE` : given.reduce((sum, condition) => sql`${sum} AND ${condition}`);
 }
 
-interface Rendered {
-  readonly text: string;
-  readonly values: readonly unknown[];
-}
-
 /**
  * SQLite reads `+?` for a value: a statement whose plan may depend on one would be compiled at each call. On PostgreSQL `IN` a list is `=
  * ANY`, because a list of rows could be joined as a table.
  */
-export function render({ texts, values }: Sql, engine: Engine): Rendered {
+export function render({ texts, values }: Sql, engine: Engine) {
   let text = texts[0] ?? "";
   const given: unknown[] = [];
   for (const [index, value] of values.entries()) {

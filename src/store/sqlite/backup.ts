@@ -20,25 +20,6 @@ export interface BackupOrder {
 
 type BackupStep = "copying" | "checking" | "auditing";
 
-interface BackupReport {
-  readonly file: string;
-  readonly bytes: number;
-  /** Unix ms: it has everything acknowledged before. */
-  readonly at: number;
-  readonly audit: AuditReport;
-  readonly tookMs: number;
-}
-
-interface RestoreReport {
-  readonly path: string;
-  readonly bytes: number;
-  /** The name of the store that was there. Null: there was none. */
-  readonly kept: string | null;
-  readonly audit: AuditReport;
-  readonly tookMs: number;
-}
-
-const partialEnding = ".partial";
 export const ofPartial = /^(.*)\.[0-9a-f]{8}\.partial(?:-journal|-wal|-shm)?$/;
 /** Older ones are left over from a process that was killed. */
 export const partialLastsMs = 86_400_000;
@@ -47,9 +28,9 @@ const reserveBytes = 64 * 1024 * 1024;
 
 /**
  * A relay may write the store meanwhile. Throws `StoreRefused` when it cannot copy, and `StoreUnavailable` when reading fails; then no
- * file has the name.
+ * file has the name. The backup has everything that was acknowledged before `at` (unix ms).
  */
-export const backUp = refusing(async ({ path, file, replace, progress, signal, now }): Promise<BackupReport> => {
+export const backUp = refusing(async ({ path, file, replace, progress, signal, now }) => {
   const startedAt = performance.now();
   const target = resolve(file);
   await checkTarget(target, path, replace);
@@ -67,9 +48,9 @@ export const backUp = refusing(async ({ path, file, replace, progress, signal, n
 
 /**
  * The existing store is kept under a dated name. Throws `StoreRefused` when it cannot, and while a relay has the store; then nothing has
- * changed.
+ * changed. `kept`: the new name of the store that was there; null: there was none.
  */
-export const restore = refusing(async ({ path, file, replace, progress, signal, now }): Promise<RestoreReport> => {
+export const restore = refusing(async ({ path, file, replace, progress, signal, now }) => {
   const startedAt = performance.now();
   const backup = status(file);
   if (backup === undefined) throw new StoreRefused(`there is no backup at ${file}`);
@@ -154,7 +135,7 @@ async function withPartial<T>(target: string, leftBefore: number, use: (partial:
     const found = status(file);
     if (found !== undefined && found.mtimeMs < leftBefore) await rm(file, { force: true });
   }
-  const partial = `${target}.${randomBytes(4).toString("hex")}${partialEnding}`;
+  const partial = `${target}.${randomBytes(4).toString("hex")}.partial`;
   try {
     return await use(partial);
   } finally {

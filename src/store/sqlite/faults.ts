@@ -47,11 +47,6 @@ export function translateErrors<T>(port: T, translate: (error: unknown) => unkno
 
 export const logSizeLimit = 64 * 1024 * 1024;
 
-interface Found {
-  readonly identity: string;
-  readonly size: number;
-}
-
 /**
  * Writes to a deleted or replaced file succeed and are lost with the process, and the page cache hides a truncation. The check costs
  * three system calls and returns null, or fault and remedy; it reports a truncation until a restart.
@@ -114,7 +109,7 @@ export function watchPlace(path: string, db: Database.Database): () => string | 
   return () => truncated ?? look();
 }
 
-function lookAt(path: string): Found | null {
+function lookAt(path: string) {
   try {
     const found = statSync(path, { throwIfNoEntry: false });
     return found === undefined ? null : { identity: `${found.dev}:${found.ino}`, size: found.size };

@@ -56,20 +56,14 @@ async function findDamage(db: Db): Promise<string | null> {
   return null;
 }
 
-interface Copied {
-  /** Unix ms: it has everything that was committed before. */
-  readonly at: number;
-  readonly bytes: number;
-}
-
 const stepPages = 512;
 /** One large write at the end could delay the relay's own commits. */
 const syncPages = 2048;
 /**
  * Copies `db`, which is read-only, into the empty file `to`, in one snapshot: without it, SQLite starts again after each commit of the
- * relay, and under load never ends.
+ * relay, and under load never ends. The copy has everything that was committed before `at` (unix ms).
  */
-export async function copyStore(db: Db, to: string, progress: (at: AuditProgress) => void): Promise<Copied> {
+export async function copyStore(db: Db, to: string, progress: (at: AuditProgress) => void) {
   const at = Date.now();
   const file = openSync(to, "r+");
   let unsynced = 0;

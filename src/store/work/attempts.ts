@@ -153,11 +153,6 @@ function subjectOf(subject: NonNullable<(typeof about)["row"]>, { previous_statu
   };
 }
 
-interface SettleParts {
-  readonly counts: () => Counts;
-  readonly held: Held;
-}
-
 const own = look(queue, ["lane", "route", "event"], ["event"], { lock: "update" });
 const nextInLane = look(queue, ["lane", "route"], ["event", "state"], { order: "event", lock: "update" });
 /** A settlement of another attempt than the next one is late. */
@@ -168,7 +163,7 @@ const released = change(queue, ["state", "next_at"], { isLocked: true });
 const leaseOf = ({ route, lease = route }: Settling): string => lease;
 
 /** Each on its own: a settlement that is late or lost harms no other. */
-export function* settle(batch: readonly Settling[], { counts: begin, held }: SettleParts): Work<readonly SettledOutcome[]> {
+export function* settle(batch: readonly Settling[], begin: () => Counts, held: Held): Work<readonly SettledOutcome[]> {
   const lost = held === null ? none : yield* lostLeases([...new Set(batch.map(leaseOf))], held);
   const outcomes: SettledOutcome[] = batch.map(() => ({ result: "lost" }));
   // Two workers lock in one order.
@@ -176,10 +171,8 @@ export function* settle(batch: readonly Settling[], { counts: begin, held }: Set
     .map((settling, place) => ({ settling, place, key: keyOf(settling) }))
     .filter(({ settling }) => !lost.has(leaseOf(settling)));
   kept.sort((a, b) => compareKeys(a.key, b.key));
-  const [waiting, ending] = [
-    kept.filter(({ settling }) => settling.settled.to === "waiting"),
-    kept.filter(({ settling }) => settling.settled.to !== "waiting"),
-  ];
+  const waiting = kept.filter(({ settling }) => settling.settled.to === "waiting");
+  const ending = kept.filter(({ settling }) => settling.settled.to !== "waiting");
   // Two statements would each lock their own rows in order.
   const both = waiting.length > 0 && ending.length > 0 ? kept : [];
   const [, hasWaited, hasEnded] = yield* together([
@@ -188,20 +181,17 @@ export function* settle(batch: readonly Settling[], { counts: begin, held }: Set
     remove(ends, ending, ({ key }) => key),
   ]);
 
-  const done = [...waiting.filter((_, index) => hasWaited[index]), ...ending.filter((_, index) => hasEnded[index])];
+  const waited = waiting.filter((_, index) => hasWaited[index]);
+  const ended = ending.filter((_, index) => hasEnded[index]);
+  const done = [...waited, ...ended];
   for (const { place } of kept) outcomes[place] = { result: "late" };
   for (const { place } of done) outcomes[place] = { result: "settled", released: null };
-  const ended = ending.filter((_, index) => hasEnded[index]);
   // An unordered delivery is alone in its lane.
   const freed = ended.filter(({ key: { lane } }) => lane > 0);
   // A delivery that was accepted behind the removed one is seen only now.
   const [, , next] = yield* together([
     insert(deliveries, ended, ({ settling }) => deliveryRow(settling)),
-    insert(
-      attempts,
-      waiting.filter((_, index) => hasWaited[index]),
-      ({ settling }) => attemptRow(settling),
-    ),
+    insert(attempts, waited, ({ settling }) => attemptRow(settling)),
     find(nextInLane, freed, ({ key: { lane, route } }) => [lane, route]),
   ]);
   const out = freed.flatMap(({ key: { lane, route }, settling: { at }, place }, index) => {

@@ -19,10 +19,8 @@ export function* settleExchanges(batch: readonly Settlement[], counts: () => Cou
     const account = found[place]?.account;
     return account === undefined ? [] : [{ place, settling: { ...settlement, delivery: { ...fresh, account, lane: -settlement.event } } }];
   });
-  const outcomes = yield* settle(
-    here.map(({ settling }) => settling),
-    { counts, held: null },
-  );
+  const settled = here.map(({ settling }) => settling);
+  const outcomes = yield* settle(settled, counts, null);
   const byPlace = new Map(here.map(({ place }, index) => [place, outcomes[index]]));
   return batch.map((_, place) => byPlace.get(place) ?? { result: "late" });
 }

@@ -1,5 +1,5 @@
 import { type Lease, type LeaseStore, type LeaseView, readLeaseName } from "../../model/route-lease.ts";
-import { rows, type Work } from "../sql/ops.ts";
+import { compareTexts, rows, type Work } from "../sql/ops.ts";
 import { sql } from "../sql/sql.ts";
 import { create, hold, isHeld, list, put, readNow, value, values } from "./state.ts";
 
@@ -147,7 +147,7 @@ export function createLeaseStore(write: <T>(make: () => Work<T>) => Promise<T>):
       }),
     handBack: (leases) =>
       write(function* () {
-        for (const [route, lease] of [...leases].toSorted(([one], [other]) => (one < other ? -1 : 1))) yield* handBack(route, lease);
+        for (const [route, lease] of [...leases].sort(([one], [other]) => compareTexts(one, other))) yield* handBack(route, lease);
       }),
     leave: (worker) => write(() => leave(worker)),
   };

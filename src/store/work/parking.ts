@@ -196,12 +196,6 @@ function* letOut(lanes: readonly Lane[], atOf: (route: string, event: number) =>
 
 /* A parked event has a row for each route that parked it, in the lane of its message or run, whose registration releases it. */
 
-interface ReleasedStep {
-  readonly released: number;
-  readonly freed: readonly Freed[];
-  readonly left: readonly number[];
-}
-
 const q = as(queue, "q");
 const s = as(state, "s");
 const firstParked = look(queue, ["lane"], ["event"], { order: "event", where: whereParked });
@@ -218,7 +212,7 @@ const noteOf = (subject: number) => `${notesFrom}${subject}`;
 const mostSubjects = 50;
 
 /** The subjects are locked. What is left for `releaseParked` holds what is accepted behind it. */
-export function* releaseFor(subjects: readonly SubjectRow[], most: number, at: number, parts: ParkingParts): Work<ReleasedStep> {
+export function* releaseFor(subjects: readonly SubjectRow[], most: number, at: number, parts: ParkingParts) {
   const firsts = yield* ask(find(firstParked, subjects, ({ seq }) => [seq]));
   const having = subjects.filter((_, place) => firsts[place] !== undefined);
   if (having.length === 0) return { released: 0, freed: [], left: [] };

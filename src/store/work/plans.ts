@@ -98,7 +98,6 @@ export function occupied(lanes: readonly (readonly [lane: number, route: string]
   return new Set(lanes.flatMap(([lane, route], place) => (found[place] === undefined ? [] : [laneKey(lane, route)])));
 }
 
-/** An unordered delivery is alone in its lane. */
 export function lanesToLookAt(
   rules: Pick<Rules, "timing">,
   planned: readonly Pick<PlannedEvent, "seq" | "subject" | "verdicts" | "proxyRoute">[],

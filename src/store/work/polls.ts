@@ -86,18 +86,14 @@ export function* settlePolls(settled: readonly SettledPoll[]): Work<void> {
 /** Missing messages turned out to exist. Their subjects are locked. */
 export function* pollAgain(messages: readonly Pick<SubjectRow, "seq">[]): Work<void> {
   if (messages.length === 0) return;
-  const stored = yield* ask(
-    find(
-      ownPoll,
-      messages.map(({ seq }) => [seq]).sort(([a = 0], [b = 0]) => a - b),
-    ),
-  );
+  const sorted = messages.toSorted((a, b) => a.seq - b.seq);
+  const stored = yield* ask(find(ownPoll, sorted, ({ seq }) => [seq]));
   yield* together([
     update(
       again,
       stored.flatMap((row) => (row?.next_at === null ? [{ ...row, ...unpolled, next_at: row.since }] : [])),
     ),
-    update(missing, messages, ({ seq }) => ({ seq, missing: null })),
+    update(missing, sorted, ({ seq }) => ({ seq, missing: null })),
   ]);
 }
 

@@ -36,7 +36,6 @@ const releasedAtOnce = 50;
 const facts = ["service_id", "service_mask", "reference", "metadata", "conversation_id", "registered_sent_at"] as const;
 const registers = change(subjects, [...facts, "registered_at", "updated_at"], { isLocked: true });
 
-/** As it is stored, and after the registrations so far. */
 interface Message {
   readonly stored: SubjectRow | null;
   readonly row: SubjectRow;

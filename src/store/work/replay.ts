@@ -2,7 +2,7 @@ import type { DeliveryState } from "../../model/delivery.ts";
 import type { DueDelivery, ReplayCursor, Replayed, ReplayFilter, ReplayFound, Retried } from "../port.ts";
 import { wordOfSettled } from "../schema/codes.ts";
 import { attempts, deliveries, events, never, queue, queueState, type RowOf, settledState } from "../schema/tables.ts";
-import { ask, change, find, insert, look, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
+import { ask, change, compareTexts, find, insert, look, removal, remove, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, indexedBy, pick, raw, select } from "../sql/sql.ts";
 import { laneKey, occupied, openInLane, type Queued, sortedLanes } from "./plans.ts";
 import { lockSubjects } from "./subject-rows.ts";
@@ -112,7 +112,7 @@ const keyOf = ({ event, route }: Pick<Replaying, "event" | "route">): string => 
 const dueOf = ({ event, route, lane }: Pick<Settled, "event" | "route" | "lane">, at: number): DueDelivery => ({ route, event, at, lane });
 
 function byEvent(a: Replaying, b: Replaying): number {
-  return a.event - b.event || (a.route < b.route ? -1 : 1);
+  return a.event - b.event || compareTexts(a.route, b.route);
 }
 
 /** The order of a route may have changed since it was planned. */

@@ -45,12 +45,13 @@ export function* beginSends(batch: readonly Beginning[], process: Process): Work
   const gone = yield* goneCallers([...stored.values()], process);
   const rowsNow = new Map(stored);
   const outcomes = batch.map(({ key, claim }) => {
-    const row = rowsNow.get(nameOf(keyOf(key)));
+    const [account, kind, name] = keyOf(key);
+    const full = nameOf(keyOf(key));
+    const row = rowsNow.get(full);
     const held = row === undefined ? null : viewOf(row, gone);
     const begun = beginKey(held, claim);
     if (begun === null) return held;
-    const [account, kind, name] = keyOf(key);
-    rowsNow.set(nameOf(keyOf(key)), {
+    rowsNow.set(full, {
       account,
       kind,
       key: name,

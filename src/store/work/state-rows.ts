@@ -4,7 +4,7 @@ import type { EventId } from "../../model/ids.ts";
 import type { LastPass } from "../../model/poll.ts";
 import type { AccountObservation, ObservationsRead, StoredCursor } from "../port.ts";
 import { type RowOf, state } from "../schema/tables.ts";
-import { change, find, insert, look, rows, together, update, type Work } from "../sql/ops.ts";
+import { change, compareTexts, find, insert, look, rows, together, update, type Work } from "../sql/ops.ts";
 import { as, select, sql } from "../sql/sql.ts";
 import type { SourceNote } from "../views.ts";
 import { addTo, create, createMissing, list, put, timeName, value } from "./state.ts";
@@ -163,10 +163,6 @@ export function* lastCopied(): Work<number> {
 /** Longer than a month, whose quota is computed from them. */
 const callsKeptMs = 62 * 86_400_000;
 
-interface CallCount extends DayCalls {
-  readonly account: string;
-}
-
 export interface DayCalls {
   /** Unix ms at which the day began. */
   readonly day: number;
@@ -198,9 +194,9 @@ export function* serviceCalls(account: string, from: number): Work<readonly DayC
   return days.map(({ name, value: { polls, others } }) => ({ day: Number(name), polls, others }));
 }
 
-export function* addServiceCalls(counts: readonly CallCount[]): Work<void> {
+export function* addServiceCalls(counts: readonly (DayCalls & { readonly account: string })[]): Work<void> {
   const byKey = counts.map((count) => ({ ...count, key: daysOf(count.account) + timeName(count.day) }));
-  byKey.sort((a, b) => (a.key < b.key ? -1 : 1));
+  byKey.sort((a, b) => compareTexts(a.key, b.key));
   for (const { key, day, polls, others } of byKey) yield* addTo<Sums>(key, { polls, others }, day + callsKeptMs);
 }
 

@@ -3,7 +3,7 @@ import { lastPhoneDigits } from "../../model/mask.ts";
 import { type MessageState, type TrackedState, unobserved } from "../../model/tracking.ts";
 import { type Facts, factsOf } from "../../track/planning.ts";
 import { type RowOf, subjectFlag, subjects } from "../schema/tables.ts";
-import { ask, find, look, type Work } from "../sql/ops.ts";
+import { ask, compareTexts, find, look, type Work } from "../sql/ops.ts";
 
 export type SubjectRow = RowOf<typeof subjects>;
 
@@ -18,11 +18,14 @@ export function keyOfRun(runId: string): Buffer {
 
 /** Two transactions lock subjects in this order. */
 export function byKey([a, account]: readonly [Buffer, string], [b, other]: readonly [Buffer, string]): number {
-  return a.compare(b) || (account < other ? -1 : 1);
+  return a.compare(b) || compareTexts(account, other);
 }
 
 const keyOfSeq = look(subjects, ["seq"], ["key", "account"]);
 export const ownSubject = look(subjects, ["key", "account"], subjects.names as (keyof SubjectRow)[], { lock: "update" });
+
+const bySeq = (rows: readonly (SubjectRow | undefined)[]): ReadonlyMap<number, SubjectRow> =>
+  new Map(rows.flatMap((row) => (row === undefined ? [] : [[row.seq, row]])));
 
 /** In one order. Those that are gone are left out. */
 export function* lockSubjects(seqs: readonly number[]): Work<ReadonlyMap<number, SubjectRow>> {
@@ -30,7 +33,7 @@ export function* lockSubjects(seqs: readonly number[]): Work<ReadonlyMap<number,
   const known = yield* ask(find(keyOfSeq, distinct, (seq) => [seq]));
   const keys = known.flatMap((row): [Buffer, string][] => (row === undefined ? [] : [[row.key, row.account]])).sort(byKey);
   const rows = yield* ask(find(ownSubject, keys));
-  return new Map(rows.flatMap((row) => (row === undefined ? [] : [[row.seq, row]])));
+  return bySeq(rows);
 }
 
 const seenSubject = look(subjects, ["seq"], subjects.names as (keyof SubjectRow)[]);
@@ -38,7 +41,7 @@ const seenSubject = look(subjects, ["seq"], subjects.names as (keyof SubjectRow)
 export function* findSubjects(seqs: readonly number[]): Work<ReadonlyMap<number, SubjectRow>> {
   const distinct = [...new Set(seqs)];
   const rows = yield* ask(find(seenSubject, distinct, (seq) => [seq]));
-  return new Map(rows.flatMap((row) => (row === undefined ? [] : [[row.seq, row]])));
+  return bySeq(rows);
 }
 
 export function newSubject({ seq, type, account, key, name }: Pick<SubjectRow, "seq" | "type" | "account" | "key" | "name">): SubjectRow {

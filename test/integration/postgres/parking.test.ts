@@ -61,7 +61,7 @@ test("a registration waits for a running settlement in the lane, and its first d
   const { shared, store, settlement } = both;
   await using observer = await openSession(shared.url);
   const gate = await closeGate(observer);
-  const settling = shared.sessions().transact(() => held(settle([settlement], { counts: parts.counts, held: null })));
+  const settling = shared.sessions().transact(() => held(settle([settlement], parts.counts, null)));
   await gate.reached();
   const registering = store.register([message], start);
   await anotherWaits(observer);
