@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { challengeOf, type ErrorCode, errorCodes } from "../model/errors.ts";
 
-/** A complete answer, built once and sent many times. */
 export interface Answer {
   readonly status: number;
   readonly headers: readonly string[];
@@ -24,7 +23,7 @@ export function errorAnswer(code: ErrorCode, error: string, extra: readonly stri
   return jsonAnswer(errorCodes[code].status, { error, code }, headers);
 }
 
-/** Answers a request that is complete. `end` closes the connection after it. */
+/** The request is complete. `end` closes the connection after the answer. */
 export function send(response: ServerResponse, answer: Answer, end = false): void {
   if (response.headersSent || response.destroyed) return;
   response.writeHead(answer.status, (end ? [...answer.headers, "connection", "close"] : answer.headers) as string[]);
@@ -35,9 +34,8 @@ export function send(response: ServerResponse, answer: Answer, end = false): voi
 const mostDropped = 64 * 1024 ** 2;
 
 /**
- * Answers a request whose body may still be arriving. The sender can read the answer at once; the rest of the body is read
- * and dropped first. A connection closed with unread bytes is reset, and the reset overtakes the answer. `end` closes the
- * connection after it.
+ * Answers a request whose body may still be arriving, and drops the rest first: a connection closed with unread bytes is
+ * reset, and the reset overtakes the answer. `end` closes the connection after it.
  */
 export function sendEarly(request: IncomingMessage, response: ServerResponse, answer: Answer, end = false): void {
   if (request.complete) {
@@ -56,7 +54,7 @@ export function isTooMuchToDrop({ headers }: IncomingMessage): boolean {
   return Number(headers["content-length"] ?? 0) > mostDropped;
 }
 
-/** Reads and drops the rest of the body, at most {@link mostDropped} bytes and until `server.requestTimeout`. */
+/** At most {@link mostDropped} bytes and until `server.requestTimeout`. */
 export function dropBody(request: IncomingMessage, done: () => void): void {
   let left = mostDropped;
   request.on("data", (piece: Buffer) => {

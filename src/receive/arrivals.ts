@@ -1,6 +1,7 @@
 /**
- * Counts connections that were accepted just now, whose requests have not been read yet. Node accepts one connection per turn of the event loop and reads its request in the next turn. A connection counts
- * until that read has happened, whether it brought a request or not, so a silent client delays nothing for longer.
+ * Counts connections whose requests have not been read yet. Node accepts one connection per turn of the event loop and
+ * reads its request in the next turn. A connection counts until then, whether it brought a request or not, so a silent
+ * client delays nothing for longer.
  */
 export function createArrivals() {
   let fresh = 0;
@@ -10,7 +11,6 @@ export function createArrivals() {
   // The first `setImmediate` runs before the loop polls again, the second right after.
   const wait = (): void => void setImmediate(end);
   return {
-    /** A connection was accepted. */
     opened(): void {
       fresh += 1;
       setImmediate(wait);

@@ -11,7 +11,7 @@ function withoutPort(entry: string): string {
   return match?.[1] ?? match?.[2] ?? entry;
 }
 
-/** The address of the client that sent a request, looking through trusted proxies; `-` when a trusted proxy gives none. */
+/** Looking through trusted proxies; `-` when a trusted proxy gives none. */
 export function clientAddress(trusted: readonly string[]): (request: IncomingMessage) => string {
   const trust = proxyAddr.compile([...trusted]);
   return (request) => {
@@ -21,7 +21,7 @@ export function clientAddress(trusted: readonly string[]): (request: IncomingMes
 }
 
 interface Failure {
-  /** Seconds left of the window when the address is over the limit, else null. */
+  /** Of the window when the address is over the limit, else null. */
   readonly waitSeconds: number | null;
   /** False when the window already has enough log lines. */
   readonly isLogged: boolean;
@@ -34,8 +34,8 @@ const maxAddresses = 10_000;
 const maxLogged = 600;
 
 /**
- * Counts bad signatures, or bad tokens, by address over one-minute windows. The limit only turns the answer to a failure into 429. A valid signature or token is always accepted, because an
- * attacker and a valid sender can share one address behind a proxy.
+ * Counts bad signatures, or bad tokens, by address over one-minute windows. The limit only turns the answer to a failure
+ * into 429: an attacker and a valid sender can share one address behind a proxy.
  */
 export function createFailureLimit(limit: () => number) {
   let windowStart = 0;

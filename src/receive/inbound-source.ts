@@ -6,7 +6,6 @@ import type { SignatureSettings } from "../model/signature.ts";
 import { type Answer, errorAnswer } from "./answer.ts";
 import { createVerifier, type VerifiableRequest, type Verified } from "./signature/verify.ts";
 
-/** One inbound endpoint, as configured. */
 export interface InboundSource {
   readonly name: string;
   readonly account: string;
@@ -15,13 +14,12 @@ export interface InboundSource {
   readonly mode: "ack" | "proxy";
   readonly signature: (SignatureSettings & { readonly secrets: readonly Secret[] }) | undefined;
   readonly fields: FieldPaths;
-  /** Of a source whose requests may have several events. Absent: the service's own envelope. */
+  /** Of a source whose requests may have several events. */
   readonly several?: SeveralSettings | undefined;
 }
 
 export interface SeveralSettings extends OtherChecks {
   readonly format: FormatName;
-  /** The account of each business number. */
   readonly accounts: Readonly<Record<string, string>>;
   readonly verifyTokens: readonly Secret[];
 }
@@ -35,7 +33,7 @@ export interface OtherChecks {
 
 type Check = (request: VerifiableRequest) => Verified;
 
-/** Verifies requests of a source: every check of its settings must pass. Throws when a setting is contradictory. */
+/** Every check of the settings must pass. Throws when a setting is contradictory. */
 export function createCheck(
   signature: (SignatureSettings & { readonly secrets: readonly Secret[] }) | undefined,
   { header, pathSecrets }: OtherChecks = {},
@@ -70,7 +68,7 @@ function fixed(secrets: readonly Secret[], given: string | readonly string[] | u
 
 const noDigest = Buffer.alloc(0);
 
-/** Which of the secrets a text is, in a time that does not depend on the text. */
+/** In a time that does not depend on the text. */
 export function isAnyOf(secrets: readonly Secret[], text: string): Secret | undefined {
   const digest = digestOf(text);
   let found: Secret | undefined;
@@ -80,7 +78,7 @@ export function isAnyOf(secrets: readonly Secret[], text: string): Secret | unde
 
 const digestOf = (text: string): Buffer => createHash("sha256").update(text).digest();
 
-/** The part of a webhook's path after the name of its source. */
+/** What follows the name of the source. */
 function secretInPath(url: string): string {
   const [path = ""] = url.split("?", 1);
   const secret = path.split("/").slice(3).join("/");
@@ -97,8 +95,8 @@ const longestChallenge = 256;
 const refusedAnswer = errorAnswer("forbidden", "hub.mode, hub.verify_token or hub.challenge is missing or wrong");
 
 /**
- * Answers `GET ?hub.mode=subscribe&hub.challenge=…&hub.verify_token=…`, with which Meta asks whether a callback URL is meant.
- * The challenge is opaque. It is never answered as HTML.
+ * Meta asks `GET ?hub.mode=subscribe&hub.challenge=…&hub.verify_token=…` whether a callback URL is meant. The challenge is
+ * opaque and never answered as HTML.
  */
 export function answerHandshake(url: string, tokens: readonly Secret[]): { readonly isRight: boolean; readonly answer: Answer } {
   const query = new URLSearchParams(url.slice(url.indexOf("?") + 1));

@@ -3,27 +3,22 @@ import type { IncomingMessage as Message } from "node:http";
 // As in app/web-server.ts: an import would load more of node:http than a relay uses.
 const { IncomingMessage } = process.getBuiltinModule("node:http");
 
-/** Receives a request's body piece by piece from Node's parser. */
+/** From Node's parser. */
 export interface BodyTaker {
   piece(piece: Buffer): void;
-  /** The body is complete. */
   end(): void;
   /** The sender closed the connection before the body was complete. */
   gone(): void;
 }
 
-/** A request whose body can be taken. */
 export interface TakenRequest extends Pick<Message, "headers"> {
-  /** Sends the body to the taker until it ends, the sender disconnects or the body is given back. */
+  /** Until the body ends, the sender disconnects or the body is given back. */
   takeBody(taker: BodyTaker): void;
   /** Sends the rest of the body through the stream again, as for any other request. */
   giveBodyBack(): void;
 }
 
-/**
- * A request whose body bypasses the stream. The stream costs four ticks per body, two of them for events without a
- * listener: a fifth of the cost of `node:http` for a small request (bench/ingest).
- */
+/** A request whose body bypasses the stream, which costs a fifth of `node:http` for a small request (bench/ingest). */
 export class WebhookRequest extends IncomingMessage implements TakenRequest {
   private taker: BodyTaker | null = null;
   private isTaken = false;
@@ -68,19 +63,17 @@ export class WebhookRequest extends IncomingMessage implements TakenRequest {
 export type BodyResult =
   | { readonly kind: "body"; readonly body: Buffer }
   | { readonly kind: "too-large" }
-  /** Incomplete bodies take up too much memory. */
+  /** Too much memory. */
   | { readonly kind: "overloaded" }
-  /** The sender closed the connection. */
   | { readonly kind: "gone" };
 
 interface BodyLimits {
-  /** Largest body, in bytes, unless a request has its own limit. */
   readonly bodyLimit: number;
-  /** Bytes buffered for all incomplete bodies together. */
+  /** For all incomplete bodies together. */
   readonly mostHeld: number;
 }
 
-/** Reads a request's body as raw bytes and calls `done` once. A callback rather than a promise, because every request passes here. */
+/** Calls `done` once. A callback rather than a promise, because every request passes here. */
 type ReadBody = (request: TakenRequest, done: (result: BodyResult) => void, bodyLimit?: number) => void;
 
 /** Overhead per piece: without it, a megabyte sent in chunks of one byte would count as one megabyte. */
@@ -89,8 +82,8 @@ const pieceBytes = 128;
 const alwaysHeld = 64 * 1024;
 
 /**
- * Bounds the memory of incomplete bodies, because senders are not verified yet: thousands of connections that each send
- * a megabyte and then stop would otherwise exhaust it.
+ * Bounds the memory of incomplete bodies: thousands of senders, which are not verified yet, may each send a megabyte and
+ * then stop.
  */
 export function createBodyReader({ bodyLimit: usual, mostHeld }: BodyLimits): ReadBody {
   let heldByAll = 0;

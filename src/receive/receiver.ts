@@ -11,19 +11,19 @@ import { createSeveral, type ItemCounts, type ReceivedItem } from "./several.ts"
 import type { SignatureRefusal } from "./signature/verify.ts";
 import { createRequestVerifier, type VerifiedRequest } from "./verify-request.ts";
 
-/** What the receiver needs of the store and of proxying. Every call rejects when nothing can be stored now. */
+/** Every call rejects when nothing can be stored now. */
 interface Accepting {
   /** Resolves once the event is durable; `duplicate` when its id is stored already. */
   event(event: ReceivedEvent): Promise<{ readonly result: "accepted" | "duplicate" }>;
   quarantine(body: QuarantinedBody): Promise<{ readonly result: "quarantined" | "duplicate" }>;
   /**
-   * The exchange of a `mode: proxy` source: stores the request, sends it to the source's destination
-   * and resolves with the answer to pass back. Rejects with a `RelayError` when there is none.
+   * Sends the stored request to the source's destination and resolves with the answer to pass back. Rejects with a
+   * `RelayError` when there is none.
    */
   proxy(event: ReceivedEvent): Promise<ProxiedAnswer>;
 }
 
-/** The outcomes of a webhook request; docs/reference/metrics.md lists when each applies. */
+/** docs/reference/metrics.md lists when each applies. */
 export const receiveOutcomes = [
   "accepted",
   "duplicate",
@@ -48,7 +48,6 @@ interface ReceiverParts {
   readonly sources: readonly InboundSource[];
   readonly accepting: Accepting;
   readonly now: () => number;
-  /** The client's address, as trusted proxies report it. */
   readonly address: (request: IncomingMessage) => string;
   readonly limits: ReceiverLimits;
   readonly hooks: ReceiverHooks;
@@ -68,12 +67,11 @@ type RefusalReason = SignatureRefusal | "wrong-verify-token";
 
 export interface ReceiverHooks {
   received(source: string, outcome: ReceiveOutcome): void;
-  /** The request is over. `status` is 0 when the sender left before it got an answer. */
+  /** `status` is 0 when the sender left before it got an answer. */
   ended(source: string, status: number, tookMs: number): void;
-  /** `address` is null when the refusal must not be logged, because there are too many. */
+  /** `address` is null when there are too many to log. */
   refused(source: string, reason: RefusalReason, address: string | null): void;
   quarantined(body: QuarantinedBody): void;
-  /** An unexpected fault; answered 500. */
   failed(source: string, error: unknown): void;
 }
 
@@ -84,7 +82,6 @@ const retrySoon = ["retry-after", "1"];
 const getOrPost = errorAnswer("method_not_allowed", "webhooks must be sent with POST", ["allow", "GET, POST"]);
 const badSignature = errorAnswer("bad_signature", "the signature does not match this request");
 
-/** The answers to requests that are not stored. */
 const refusals = {
   stopping: errorAnswer("shutting_down", "the relay is stopping", retrySoon),
   "unknown-source": errorAnswer("not_found", "unknown source"),
@@ -125,7 +122,7 @@ export function createReceiver(parts: ReceiverParts) {
   let inFlight = 0;
   let isDraining = false;
 
-  /** The source of a path, also of one with a secret behind its name. */
+  /** Also of a path with a secret behind the name. */
   function endpointOf(url: string): Endpoint | undefined {
     const query = url.indexOf("?");
     // Compared without decoding and without resolving dot segments, so a path can name one source only.
@@ -207,7 +204,6 @@ export function createReceiver(parts: ReceiverParts) {
   };
 }
 
-/** Stores what was verified, and answers. */
 function createAnswers({ accepting, now, address: addressOf, limits, hooks }: ReceiverParts, isDraining: () => boolean) {
   const badSignatures = createFailureLimit(() => limits.badSignatureLimit);
   const several = createSeveral({ ...accepting, quarantined: hooks.quarantined });
@@ -308,7 +304,7 @@ function withTrace(
   return verified.kind === "several" ? { kind: "several", read: () => verified.read().map(traced) } : traced(verified);
 }
 
-/** The downstream's answer for the sender. 204 and 304 have no body, so no `content-length`. */
+/** 204 and 304 have no body, so no `content-length`. */
 function proxiedAnswer({ status, contentType, contentEncoding, body }: ProxiedAnswer): Answer {
   const headers = status === 204 || status === 304 ? [] : ["content-length", String(body.length)];
   if (contentType !== null) headers.push("content-type", contentType);

@@ -5,14 +5,13 @@ import { accountOf, formats, requestText } from "../model/formats/formats.ts";
 import { derivedUuid, type EventId } from "../model/ids.ts";
 import type { InboundSource, SeveralSettings } from "./inbound-source.ts";
 
-/** An item of a request: an event, or a body that is kept as none. */
+/** An event, or a body that is kept as none. */
 export type ReceivedItem =
   | { readonly kind: "event"; readonly event: ReceivedEvent }
   | { readonly kind: "quarantined"; readonly body: QuarantinedBody };
 
 type Received = Omit<QuarantinedBody, "error" | "disposition" | "id">;
 
-/** The items of a verified request, in its order. */
 export function readItems(
   { format, accounts }: SeveralSettings,
   { name: source, account, fields }: Pick<InboundSource, "name" | "account" | "fields">,
@@ -55,7 +54,7 @@ interface Storing {
   quarantined(body: QuarantinedBody): void;
 }
 
-/** How many items of a request were new events, repeats, and kept as no event. */
+/** New events, repeats, and what is kept as no event. */
 export interface ItemCounts {
   readonly events: number;
   readonly duplicates: number;
@@ -64,8 +63,8 @@ export interface ItemCounts {
 }
 
 /**
- * Stores the items of requests. Bounded, because a request is acknowledged only when all of it is stored: what was stored
- * before a failure stays, and the repeat of the request adds the rest.
+ * Bounded, because a request is acknowledged only when all of it is stored: what was stored before a failure stays, and the
+ * repeat of the request adds the rest.
  */
 export function createSeveral({ event, quarantine, quarantined }: Storing) {
   /** Which accounts a request is for is known when it is read. Until then it counts for its source. */

@@ -2,16 +2,16 @@ import { createHash } from "node:crypto";
 import { RelayError } from "../model/errors.ts";
 import type { SendAnswer, SendClaim, SendEnd, SendKey, SendKind, StoredSend } from "../model/send.ts";
 
-/** The store, as sending uses it. When a promise resolves, its step is durable and visible to the other processes. */
+/** When a promise resolves, its step is durable and visible to the other processes. */
 export interface SendStore {
   /** A call of a dead process counts as one of unknown outcome. */
   find(key: SendKey): Promise<StoredSend | null>;
   /**
-   * Claims the key in one step, by the rules of `beginKey`. Returns null on success, else what holds the key. After an
-   * error whose `mayBeDone` is true, it is unknown whether the key was claimed.
+   * By the rules of `beginKey`. Returns null on success, else what holds the key. After an error whose `mayBeDone` is true,
+   * it is unknown whether the key was claimed.
    */
   begin(key: SendKey, claim: SendClaim): Promise<StoredSend | null>;
-  /** Ends the call by the rules of `endKey`, and registers a successful one in the same step. Idempotent. */
+  /** By the rules of `endKey`. Registers a successful call in the same step. Idempotent. */
   settle(key: SendKey, ended: SendEnd): Promise<void>;
 }
 
@@ -49,8 +49,8 @@ export interface SendRequest {
 }
 
 /**
- * Returns the first answer under a held key, or null when the call may start. Throws `idempotency_conflict`,
- * `outcome_unknown`, or `conflict` while the call is in flight.
+ * The first answer under a held key, or null when the call may start. Throws `idempotency_conflict`, `outcome_unknown`, or
+ * `conflict` while the call is in flight.
  */
 export function checkHeldKey(held: StoredSend | null, request: SendRequest): SendAnswer | null {
   if (held === null) return null;
@@ -63,7 +63,6 @@ export function checkHeldKey(held: StoredSend | null, request: SendRequest): Sen
   throw outcomeUnknown(request.key, { ...held, reason: null });
 }
 
-/** A request under this key is in flight, here or in another process. */
 export function inFlight({ kind }: SendKey): RelayError {
   return new RelayError("conflict", `a call under this ${words[kind].key} is in flight; retry`, undefined, { retryAfterMs: 1_000 });
 }
@@ -106,12 +105,12 @@ export function outcomeUnknown(
   });
 }
 
-/** Identifies a body, whatever the order of its keys. SHA-256 in hex. */
+/** SHA-256 in hex, whatever the order of the keys. */
 export function fingerprintOf(body: unknown): string {
   return createHash("sha256").update(canonical(body)).digest("hex");
 }
 
-/** JSON with sorted keys and without undefined values. */
+/** With sorted keys and without undefined values. */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";

@@ -19,13 +19,11 @@ export type CallResult<T> =
   /** `reason`: for people and logs. */
   | { readonly type: "unknown"; readonly reason: string };
 
-/** A call to make once under its key. */
 export interface Order extends SendRequest {
   call(steps: CallSteps): Promise<CallResult<Extract<SendEnd, { end: "done" }>>>;
 }
 
 export interface Caller {
-  /** Aborted when the client disconnects. */
   readonly disconnected: AbortSignal;
   /** Longest wait before the request is sent, in ms. */
   readonly maxWait: number;
@@ -36,7 +34,7 @@ export interface Caller {
 export interface OnceHooks {
   /** After each call, but not after replayed answers. `reason`: null for a call that is done. */
   ended(order: SendRequest, outcome: "done" | "not-done" | "unknown", tookMs: number, reason: string | null): void;
-  /** The store could not save the outcome of a call. The relay retries until it can. */
+  /** The relay retries until it can. */
   notStored(order: SendRequest, end: SendEnd["end"], error: unknown): void;
 }
 
@@ -53,7 +51,6 @@ interface Live {
   isOver: boolean;
 }
 
-/** Pause between attempts to store an outcome. */
 const storeAgainMs = 1_000;
 
 /**

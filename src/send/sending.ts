@@ -4,7 +4,7 @@ import type { SendResult } from "../model/send.ts";
 import { fingerprintOf } from "./keys.ts";
 import { type Caller, type CallResult, type CallSteps, createOnce, type OnceParts, type Order } from "./once.ts";
 
-/** The messaging service, as sending uses it. Rejects only with what `CallSteps` rejected with, or with an unexpected error. */
+/** Rejects only with what `CallSteps` rejected with, or with an unexpected error. */
 export interface ServiceCalls {
   sendMessage(account: string, body: MessageBody, steps: CallSteps): Promise<CallResult<Receipt>>;
   startRun(account: string, automation: string, body: RunBody, steps: CallSteps): Promise<CallResult<{ readonly runId: string }>>;
@@ -14,7 +14,7 @@ type MessageBody = Omit<z.infer<typeof messageBody>, "account" | "reference" | "
 type RunBody = Omit<z.infer<typeof runBody>, "account" | "reference" | "metadata">;
 
 interface Receipt {
-  /** The service's id; null when its answer had none. */
+  /** Null when the service's answer had none. */
   readonly id: string | null;
   readonly wamid: string;
   readonly status: string;
@@ -45,7 +45,7 @@ interface SendingParts extends OnceParts {
 
 export type Sending = ReturnType<typeof createSending>;
 
-/** Sends messages and starts runs, each once under its key, and registers them before answering. */
+/** Each once under its key, and registered before answering. */
 export function createSending({ calls, ...parts }: SendingParts) {
   const once = createOnce(parts);
   const { now } = parts.clock;

@@ -23,7 +23,7 @@ export const sendSettingsSchema = z.strictObject({
     ),
 });
 
-/** Whether the provider's text contains one of these, in upper or lower case. */
+/** In upper or lower case. */
 export function isTemporaryRejection(text: string, parts: readonly string[]): boolean {
   const lower = text.toLowerCase();
   return parts.some((part) => lower.includes(part.toLowerCase()));

@@ -9,7 +9,6 @@ import {
 } from "../../model/signature.ts";
 import type { CapturedRequest } from "./verify.ts";
 
-/** A way to read one header as a signature. */
 export interface SignatureCandidate {
   readonly header: string;
   readonly algorithm: SignatureAlgorithm;
@@ -33,14 +32,14 @@ const separators = [",", " ", ";", "|"];
 const wordBefore = /^[A-Za-z][A-Za-z0-9_.-]{0,30}(?:=|,|:| )/;
 const fieldWithTime = /^([A-Za-z][A-Za-z0-9_-]{0,31})=([0-9]{9,15})$/;
 
-/** The headers as pairs, names in lower case. A header given twice is joined as Node does. */
+/** Names in lower case. A header given twice is joined as Node does. */
 export function listHeaders(headers: IncomingHttpHeaders): NamedValue[] {
   return Object.entries(headers).flatMap(([name, value]) =>
     value === undefined ? [] : [{ name: name.toLowerCase(), value: typeof value === "string" ? value : value.join(", ") }],
   );
 }
 
-/** Every way to read a header's value as one of the known digests, the plainest first. */
+/** As one of the known digests, the plainest way first. */
 export function findCandidates({ name, value }: NamedValue): SignatureCandidate[] {
   const whole = readEntry(value).map((read) => ({ ...read, header: name, separator: null, timestampFields: [] }));
   if (whole.length > 0) return whole;
@@ -77,21 +76,19 @@ export function algorithmOfLength(bytes: number): SignatureAlgorithm | undefined
   return signatureAlgorithms.find((algorithm) => digestLengths[algorithm] === bytes);
 }
 
-/** Headers that may hold the time of signing. */
 export function findTimestampHeaders(headers: readonly NamedValue[]): NamedValue[] {
   return headers
     .filter(({ name, value }) => /^[0-9]{9,15}$/.test(value) || (/time|date/.test(name) && value !== "" && value.length <= 64))
     .slice(0, mostOfAKind);
 }
 
-/** Headers that may hold an id of the message or the request. */
 export function findIdHeaders(headers: readonly NamedValue[]): NamedValue[] {
   return headers
     .filter(({ name, value }) => /(?:^|[-_])(?:u?u?id|nonce|delivery)(?:[-_]|$)/.test(name) && value !== "" && value.length <= 256)
     .slice(0, mostOfAKind);
 }
 
-/** A possible signed content: a template with the values that fill it. */
+/** A template with the values that fill it. */
 export interface SignedContent {
   readonly template: string;
   readonly timestamp: TimestampValue | null;
@@ -137,7 +134,7 @@ const templates = [
   "{timestamp}\n{method}\n{url}\n{body}",
 ];
 
-/** The contents to try: each template with each value that could fill it. */
+/** Each template with each value that could fill it. */
 export function listContents(from: {
   request: CapturedRequest;
   candidate: SignatureCandidate;

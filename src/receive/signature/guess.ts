@@ -7,18 +7,18 @@ import { searchSignatures } from "./search.ts";
 import { type CapturedRequest, createVerifier } from "./verify.ts";
 
 interface SignatureGuess {
-  /** Settings that verify the request, the simplest first; several when the capture fits more than one. */
+  /** The simplest first; several when the capture fits more than one. */
   readonly matches: readonly SignatureSettings[];
-  /** One line each, for the user: why nothing matched, or a note on the first match. Never contains the secret. */
+  /** One line each, without the secret: why nothing matched, or a note on the first match. */
   readonly hints: readonly string[];
-  /** False when the request is authenticated in a way that no settings describe. */
+  /** False: the request is authenticated in a way that no settings describe. The secret may be right then. */
   readonly isSupported: boolean;
 }
 
 /**
- * Finds out how a captured request was signed, given the secret. Searches header, algorithm, encoding, prefix, separator,
- * secret encoding, signed content, and the places of timestamp and id. With `nowMs` (Unix milliseconds) it also reports
- * whether the relay would refuse the request as stale now. Never throws. Costs some hundred HMACs over the body.
+ * How a captured request was signed, given the secret: header, algorithm, encoding, prefix, separator, secret encoding,
+ * signed content, and the places of timestamp and id. With `nowMs` (unix ms) also whether the relay would refuse it as
+ * stale now. Never throws. Costs some hundred HMACs over the body.
  */
 export function guessSignature(request: CapturedRequest & { secret: string; nowMs?: number }): SignatureGuess {
   const matches = searchSignatures(request, request.secret);
@@ -39,14 +39,7 @@ export function guessSignature(request: CapturedRequest & { secret: string; nowM
 /** Prefixes that services document for their secrets. They are not secret. */
 const knownPrefixes = ["whsec_", "ats_"];
 
-interface Hints {
-  /** Likely reasons why no combination matches, one line each. Never contain any of the secret. */
-  readonly hints: string[];
-  /** False when the request is authenticated in a way that no settings describe. The secret may be right then. */
-  readonly isSupported: boolean;
-}
-
-function findHints(request: CapturedRequest, secret: string): Hints {
+function findHints(request: CapturedRequest, secret: string): Omit<SignatureGuess, "matches"> {
   const hints: string[] = [];
   for (const [change, changed] of changedSecrets(secret)) {
     const [settings] = searchSignatures(request, changed);
@@ -124,7 +117,6 @@ function describeLength(name: string, encoding: SignatureEncoding, bytes: number
 
 const looksSigned = /sign|hmac|hash|digest|sha\d/;
 
-/** A way to authenticate a request that no settings describe. */
 interface Unsupported {
   readonly header: string;
   /** One line for the user, without the secret and without the header's value. */
@@ -135,7 +127,6 @@ interface Unsupported {
 
 const keyPair = "made with a key pair and not with a secret. It is not supported";
 
-/** Headers of schemes that the relay does not support, by name, value or both. */
 const unsupportedHeaders: readonly { readonly name?: RegExp; readonly value?: RegExp; readonly text: string }[] = [
   { name: /^x-gitlab-token$/, text: "is a static token of GitLab, not a signature. It is not supported, and it is not this secret" },
   {
@@ -151,7 +142,6 @@ const unsupportedHeaders: readonly { readonly name?: RegExp; readonly value?: Re
   { value: /^(?:[A-Za-z]+ )?eyJ[\w-]+\.[\w-]+\.[\w-]*$/, text: "is a JSON Web Token. It is not supported" },
 ];
 
-/** What authenticates the request in a way the relay does not support. */
 function findUnsupported(request: CapturedRequest, secret: string): Unsupported[] {
   const inHeaders = listHeaders(request.headers).flatMap((header) => {
     const found = staticToken(header, secret) ?? twilio(header, request, secret) ?? knownHeader(header);
@@ -176,7 +166,7 @@ function staticToken({ name, value }: NamedValue, secret: string): Look | null {
   return { text: `holds the secret itself: a static token${of}, not a signature. It is not supported`, isCertain: true };
 }
 
-/** HMAC-SHA1 over the URL and the sorted form parameters. Of another body only a hash in the URL is signed. */
+/** Over the URL and the sorted form parameters. Of another body only a hash in the URL is signed. */
 function twilio({ name, value }: NamedValue, request: CapturedRequest, secret: string): Look | null {
   if (name !== "x-twilio-signature") return null;
   const way = request.url.includes("bodySHA256=") ? "the URL with bodySHA256" : "the URL and the sorted form parameters";
@@ -197,7 +187,7 @@ function twilio({ name, value }: NamedValue, request: CapturedRequest, secret: s
   };
 }
 
-/** How senders sign that write the signature into the body. */
+/** Senders that write the signature into the body. */
 const signedInside: Readonly<Record<string, string>> = {
   "AWS SNS": "with a key pair",
   Mailgun: "a token, and not the body",

@@ -28,8 +28,8 @@ import { type CapturedRequest, createVerifier } from "./verify.ts";
 const proposedToleranceMs = 5 * 60_000;
 
 /**
- * Every combination of axes that verifies the request with this secret, each as the fewest settings that describe it,
- * the simplest first. Each result is checked with the verifier that the relay runs.
+ * Every combination of axes that verifies the request, each as the fewest settings that describe it, the simplest first.
+ * Each is checked with the verifier that the relay runs.
  */
 export function searchSignatures(request: CapturedRequest, secret: string): SignatureSettings[] {
   const headers = listHeaders(request.headers);
@@ -72,7 +72,6 @@ function readKeys(secret: string): [SecretEncoding, Buffer][] {
   });
 }
 
-/** Settings with every axis set. */
 function describe(candidate: SignatureCandidate, content: SignedContent, secretEncoding: SecretEncoding): SignatureSettings {
   const { header, algorithm, encoding, prefix, separator } = candidate;
   const { timestamp, id, publicUrl } = content;
@@ -103,7 +102,7 @@ function signedParts(request: CapturedRequest, content: SignedContent) {
   return { ...request, timestamp: content.timestamp?.value ?? "", id: content.id?.value ?? "" };
 }
 
-/** The fewest settings that still verify the request, starting from nothing and from each preset; empty when none do. */
+/** Starting from nothing and from each preset; empty when none verify the request. */
 function simplify(request: CapturedRequest, secret: string, settings: SignatureSettings, content: SignedContent): SignatureSettings[] {
   const { timestampUnit: unit } = settings;
   const nowMs = unit === undefined ? 0 : timestampMs(content.timestamp?.value ?? "", unit);

@@ -1,12 +1,11 @@
-/** A secret of the current settings. `place`: where it is in them. */
+/** `place`: where it is in the settings. `secret`: its fingerprint. */
 interface PlacedSecret {
   readonly source: string;
-  /** Its fingerprint. */
   readonly secret: string;
   readonly place: string;
 }
 
-/** How often a secret, named by its fingerprint, verified webhooks of a source. */
+/** How often a secret verified webhooks of a source. */
 interface StoredUsage {
   readonly source: string;
   readonly secret: string;
@@ -16,10 +15,10 @@ interface StoredUsage {
   readonly lastAt: number | null;
 }
 
-/** `place`: where the secret is in the settings; null: it was removed from them. */
+/** `place` null: it was removed from the settings. */
 type SecretUsage = StoredUsage & { readonly place: string | null };
 
-/** The usage of every secret: first those in the settings, in their order there and even if unused, then removed ones. */
+/** First the secrets in the settings, in their order and even if unused, then removed ones. */
 export function secretUsage(placed: readonly PlacedSecret[], stored: readonly StoredUsage[]): SecretUsage[] {
   const current = placed.map(({ source, secret, place }): SecretUsage => {
     const usage = stored.find((candidate) => candidate.source === source && candidate.secret === secret);

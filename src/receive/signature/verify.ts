@@ -16,7 +16,7 @@ import {
 export type Verified =
   | {
       readonly ok: true;
-      /** Fingerprint of the secret that verified the request. */
+      /** A fingerprint. */
       readonly secret: string;
       /** The headers the signature depends on, stored with the event; names in lower case. */
       readonly headers: Record<string, string>;
@@ -26,12 +26,12 @@ export type Verified =
   | { readonly ok: false; readonly reason: SignatureRefusal };
 
 /**
- * Why verification failed. `missing-signature`: a header that the scheme needs is missing;
- * `stale-timestamp`: the signature matches, but its timestamp is too far from now (a replay, or a wrong clock).
+ * `missing-signature`: a header that the scheme needs is missing; `stale-timestamp`: the signature matches, but its
+ * timestamp is too far from now (a replay, or a wrong clock).
  */
 export type SignatureRefusal = "missing-signature" | "malformed-signature" | "no-match" | "missing-timestamp" | "stale-timestamp";
 
-/** A request with its whole body; `url` is its target, or the whole URL it was sent to. */
+/** `url` is its target, or the whole URL it was sent to. */
 export interface CapturedRequest {
   readonly method: string;
   readonly url: string;
@@ -39,7 +39,6 @@ export interface CapturedRequest {
   readonly body: Buffer;
 }
 
-/** A received request; `nowMs` in Unix milliseconds. */
 export interface VerifiableRequest extends CapturedRequest {
   readonly nowMs: number;
 }
@@ -48,8 +47,8 @@ export interface VerifiableRequest extends CapturedRequest {
 type Verifier = (request: VerifiableRequest) => Verified;
 
 /**
- * A verifier for one source, with keys decoded once. A request needs to match one of the secrets.
- * Throws when the settings contradict themselves or a secret is not in its encoding.
+ * With keys decoded once. A request needs to match one of the secrets. Throws when the settings contradict themselves or a
+ * secret is not in its encoding.
  */
 export function createVerifier(settings: SignatureSettings & { secrets: readonly Secret[] }): Verifier {
   const scheme = resolveScheme(settings);
@@ -129,7 +128,7 @@ function trimBlanks(text: string): string {
 
 const isBlank = (text: string, at: number): boolean => text[at] === " " || text[at] === "\t";
 
-/** The content of a signature header. `timestamp` comes from an entry such as `t=…`; null when there is none. */
+/** `timestamp`: of an entry such as `t=…`; null when there is none. */
 interface SignatureHeader {
   readonly signatures: readonly Buffer[];
   readonly timestamp: string | null;
