@@ -1,5 +1,7 @@
+import { isAscii, isUtf8 } from "node:buffer";
 import { z } from "zod";
 import { type AttemptError, keptResponseBytes, type UrlResult } from "../../model/delivery.ts";
+import { asciiJson } from "../../model/json.ts";
 import { Secret, secretSchema } from "../../model/secret.ts";
 import { durationSchema } from "../../model/units.ts";
 import { relayVersion } from "../../model/version.ts";
@@ -8,8 +10,15 @@ import { type ConnectorOptions, createPool } from "../../net/connect.ts";
 import { type Exchanged, exchange, retryAfterMs } from "../../net/exchange.ts";
 import { tlsSchema } from "../../net/tls.ts";
 import { createDeliveryHeaders } from "./delivery-headers.ts";
-import { type AttemptOutcome, abortedAttempt, commonSchema, type Destination, failedAttempt, timeoutSchema } from "./destination.ts";
-import { asMetaSends, createRejection, type RejectionPreset, rejectionPresets } from "./meta-app.ts";
+import {
+  type AttemptOutcome,
+  abortedAttempt,
+  commonSchema,
+  type Destination,
+  failedAttempt,
+  type OutgoingDelivery,
+  timeoutSchema,
+} from "./destination.ts";
 
 const reservedHeader =
   /^(host|content-length|content-type|content-encoding|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|webhook-.*|x-wamid-relay-.*|x-hub-signature-256)$/i;
@@ -53,6 +62,20 @@ const metaSignatureSchema = z.strictObject({
   preset: z.enum(["meta"]).describe("meta: X-Hub-Signature-256 over the body in ASCII, as Meta's Cloud API signs."),
   secret: secretSchema.describe("The secret that the destination has as the app secret."),
 });
+
+/**
+ * Texts with which apps answer 200 to a webhook that they dropped. Read in their sources on the date; newer versions may
+ * answer otherwise.
+ */
+export const rejectionPresets = {
+  /** Also for an update that the trigger is not set to. */
+  n8n: { asOf: "2026-11-23", texts: ["Webhook call received"] },
+  /** JSON-RPC. */
+  odoo: { asOf: "2026-11-23", texts: ['"error"'] },
+  courier: { asOf: "2026-11-23", texts: ['"message":"Error"'] },
+} as const;
+
+export type RejectionPreset = keyof typeof rejectionPresets;
 
 const failIfBodySchema = z
   .strictObject({
@@ -190,3 +213,30 @@ function failureOf(error: Error): { readonly error: AttemptError; readonly text:
 }
 
 const resends = (error: Error): boolean => failureOf(error).error === "reset";
+
+/** JSON in ASCII: consumers of Meta compare media types, and some escape the body before they verify its signature. */
+function asMetaSends(delivery: OutgoingDelivery): OutgoingDelivery {
+  return { ...delivery, body: asciiBody(delivery.body), contentType: "application/json" };
+}
+
+/** The other bytes are unchanged. A body that is not JSON stays as it is. */
+export function asciiBody(body: Buffer): Buffer {
+  if (isAscii(body) || !isUtf8(body)) return body;
+  const text = body.toString("utf8");
+  try {
+    JSON.parse(text);
+  } catch {
+    return body;
+  }
+  return Buffer.from(asciiJson(text), "latin1");
+}
+
+/** Only the part of the body that is kept with an attempt is searched. */
+function createRejection({ preset, contains = [] }: z.infer<typeof failIfBodySchema>): (outcome: UrlOutcome) => UrlOutcome {
+  const texts = [...(preset === undefined ? [] : rejectionPresets[preset].texts), ...contains];
+  return (outcome) => {
+    const { result, response } = outcome;
+    if (response === null || result.kind !== "answered" || result.status < 200 || result.status >= 300) return outcome;
+    return texts.some((text) => response.includes(text)) ? { ...outcome, result: { kind: "failed", error: "rejected" } } : outcome;
+  };
+}

@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { asciiBody } from "../../../src/deliver/destinations/meta-app.ts";
+import { asciiBody } from "../../../src/deliver/destinations/url.ts";
 import { attempt, delivery, destinationTo } from "./attempt.ts";
 import { startHttp } from "./downstream.ts";
 

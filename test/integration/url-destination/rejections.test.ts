@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { rejectionPresets } from "../../../src/deliver/destinations/meta-app.ts";
+import { rejectionPresets } from "../../../src/deliver/destinations/url.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
