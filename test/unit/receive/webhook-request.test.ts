@@ -68,15 +68,6 @@ async function open(): Promise<{ socket: Socket; answers: () => string[]; wait: 
 
 const post = (path: string, body: string): string => `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
 
-test("answers pipelined requests in order, each with its own body", async () => {
-  const { socket, answers, wait } = await open();
-  socket.write(post("/", "one") + post("/stream", "two") + post("/", "") + post("/", "four"));
-  await wait(4);
-  expect(answers()).toEqual(["taken: one", "stream: two", "taken: ", "taken: four"]);
-  expect(taken.map(({ ends }) => ends)).toEqual([["end"], ["end"], ["end"]]);
-  socket.destroy();
-});
-
 test("passes a chunked body piece by piece", async () => {
   const { socket, answers, wait } = await open();
   socket.write("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n");
@@ -123,15 +114,4 @@ test("does not treat a disconnect after the body as an aborted request", async (
   expect(taken[0]?.ends).toEqual(["end"]);
   expect(taken[0]?.request.readableEnded).toBe(true);
   expect(aborted).not.toHaveBeenCalled();
-});
-
-test("sends 100 Continue to a client that expects it, then the answer", async () => {
-  const { socket, answers, wait } = await open();
-  const first = once(socket, "data");
-  socket.write("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\nexpect: 100-continue\r\n\r\n");
-  expect(String((await first)[0])).toContain("HTTP/1.1 100 Continue");
-  socket.write("later");
-  await wait(1);
-  expect(answers()).toEqual(["taken: later"]);
-  socket.destroy();
 });

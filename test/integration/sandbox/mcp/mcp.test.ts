@@ -80,29 +80,6 @@ test("what the service refuses is a result that says so; what is no tool or meth
   expect(mcp.failures).toEqual([]);
 });
 
-test.each(["trial", "growth", "escala", "enterprise"] as const)(
-  "an app on %s has its tool calls a minute, and 429 beyond",
-  async (plan) => {
-    await using mcp = await startMcp({ plan });
-    const most = { trial: 20, growth: 30, escala: 60, enterprise: 120 }[plan];
-    for (let call = 0; call < most; call += 1) {
-      expect((await mcp.callTool("list_templates")).status).toBe(200);
-      // Other methods do not count.
-      if (call % 10 === 0) await mcp.rpc("tools/list");
-    }
-    const capped = await mcp.rpc("tools/call", { name: "list_templates" }, 99);
-    expect(capped.status).toBe(429);
-    expect(capped.headers.get("retry-after")).toBe("60");
-    expect(capped.body).toEqual({ jsonrpc: "2.0", id: 99, error: { code: -32000, message: expect.stringContaining(String(most)) } });
-    expect((await mcp.rpc("tools/list")).status).toBe(200);
-    // The cap is each app's own.
-    mcp.connect("otra", "mcp_otra");
-    expect((await mcp.rpc("tools/call", { name: "list_templates" }, 1, "mcp_otra")).status).toBe(200);
-    mcp.scene.clock.advance(60_000);
-    expect((await mcp.callTool("list_templates")).status).toBe(200);
-  },
-);
-
 test("unlimited has no cap, and no call of a tool is an API call", async () => {
   await using mcp = await startMcp({ isUnlimited: true });
   for (let call = 0; call <= plans.escala.toolCalls; call += 1) expect((await mcp.callTool("list_templates")).status).toBe(200);
