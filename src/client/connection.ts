@@ -1,4 +1,6 @@
+import { pause } from "../model/clock.ts";
 import type { ErrorCode } from "../model/errors.ts";
+import { systemClock } from "../model/system-clock.ts";
 
 /** `no_answer`: no complete answer arrived. `bad_answer`: the answer is not from a relay, or from another version. */
 export type RelayClientErrorCode = ErrorCode | "no_answer" | "bad_answer";
@@ -55,6 +57,11 @@ export interface RelayClientOptions {
 /** Throws {@link RelayClientError} unless the answer is a 2xx. */
 export interface Connection {
   json<T>(method: "GET" | "POST", path: string, body?: unknown): Promise<T>;
+  /**
+   * Repeats a request while another one with its key is in flight, at most for the longest wait for one answer. The relay then
+   * returns the answer of the other one.
+   */
+  onceFree<T>(request: () => Promise<T>): Promise<T>;
   /** Posts JSON with extra headers; returns the answer with its headers. */
   post<T>(path: string, body: unknown, headers: Readonly<Record<string, string>>): Promise<{ readonly body: T; readonly headers: Headers }>;
   /** Posts NDJSON; returns the lines of the answer. */
@@ -122,6 +129,20 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
       const [type, sent] = body === undefined ? [null, null] : ["application/json", JSON.stringify(body)];
       const { text } = await request(method, path, type, sent);
       return parsed<T>(base.origin, text);
+    },
+    async onceFree<T>(request: () => Promise<T>): Promise<T> {
+      const endsAt = performance.now() + timeoutMs;
+      for (;;) {
+        try {
+          return await request();
+        } catch (error) {
+          const { code, retryAfterMs } = error as Partial<RelayClientError>;
+          // Other conflicts have no Retry-After.
+          if (code !== "conflict" || !retryAfterMs || performance.now() + retryAfterMs >= endsAt) throw error;
+          // Once aborted, the next request fails.
+          await pause(systemClock, retryAfterMs, signal ?? new AbortController().signal).catch(() => {});
+        }
+      }
     },
     async post<T>(path: string, body: unknown, more: Readonly<Record<string, string>>) {
       const { text, headers } = await request("POST", path, "application/json", JSON.stringify(body), more);

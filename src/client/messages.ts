@@ -30,9 +30,10 @@ export async function sendMessage(connection: Connection, order: MessageOrder, o
   const { idempotencyKey = globalThis.crypto.randomUUID(), ...rest } = options;
   if (!/^[\x20-\x7e]{1,256}$/.test(idempotencyKey)) throw new TypeError("idempotencyKey must be 1 to 256 characters of plain ASCII");
   try {
-    const { body, headers } = await connection.post<Omit<SentMessage, "replayed">>(`/v1/messages${sendQuery(rest)}`, order, {
-      "idempotency-key": idempotencyKey,
-    });
+    const path = `/v1/messages${sendQuery(rest)}`;
+    const { body, headers } = await connection.onceFree(() =>
+      connection.post<Omit<SentMessage, "replayed">>(path, order, { "idempotency-key": idempotencyKey }),
+    );
     return { ...body, replayed: headers.get("idempotent-replayed") === "true" };
   } catch (error) {
     // A caller that lost the answer must be able to repeat the request without sending twice.
@@ -43,7 +44,8 @@ export async function sendMessage(connection: Connection, order: MessageOrder, o
 }
 
 export function startRun(connection: Connection, automation: string, order: RunOrder, options: SendOptions): Promise<StartedRun> {
-  return connection.json("POST", `/v1/automations/${encodeURIComponent(automation)}/runs${sendQuery(options)}`, order);
+  const path = `/v1/automations/${encodeURIComponent(automation)}/runs${sendQuery(options)}`;
+  return connection.onceFree(() => connection.json("POST", path, order));
 }
 
 function sendQuery({ resend, maxWaitMs }: SendOptions): string {

@@ -88,7 +88,8 @@ export type ReconcilePlan = Exclude<AnswerOf<"reconcile">, { more: boolean }>;
 /**
  * A relay's control API (docs/reference/endpoints.md), over the global `fetch`: Node 20 or later, and browsers. Has a method for
  * each endpoint, such as `getEvent({ id })`, and those below for what takes several requests. Every method throws
- * {@link RelayClientError} when the relay refuses or cannot be reached. Only `live` retries.
+ * {@link RelayClientError} when the relay refuses or cannot be reached. Only `live`, and `send` and `startRun` while another
+ * request with the same key is in flight, retry.
  */
 export class RelayClient extends Calls {
   readonly #connection: Connection;

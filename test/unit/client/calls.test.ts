@@ -1,5 +1,5 @@
-import { expect, test } from "vitest";
-import { RelayClient } from "../../../src/client/relay-client.ts";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { RelayClient, RelayClientError } from "../../../src/client/relay-client.ts";
 import { allEndpoints } from "../../../src/model/endpoints/table.ts";
 
 function recorded() {
@@ -51,4 +51,53 @@ test("a missing parameter and an unknown filter do not compile", async () => {
   await client.getStats({ route: "crm" });
   // @ts-expect-error
   client.live({ reference: "order-1" });
+});
+
+/** Answers in their order, the last one for ever; counts the requests. */
+function answering(...answers: (() => Response)[]) {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const keys: (string | null)[] = [];
+  const fetch = async (_url: string | URL | Request, { headers }: RequestInit = {}) => {
+    keys.push(new Headers(headers).get("idempotency-key"));
+    return (answers[Math.min(keys.length, answers.length) - 1] as () => Response)();
+  };
+  return { keys, fetch, url: "http://relay.example", token: "t" };
+}
+
+const inFlight = () =>
+  Response.json({ error: "a call under this key is in flight; retry", code: "conflict" }, { status: 409, headers: { "retry-after": "1" } });
+
+test("send and startRun repeat while another request with the key is in flight", async () => {
+  const { keys, ...options } = answering(inFlight, inFlight, () => Response.json({ wamid: "w" }));
+  const sent = new RelayClient(options).send({ to: "+5491155550100", text: "Hola" }, { idempotencyKey: "k" });
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(await sent).toMatchObject({ wamid: "w" });
+  expect(keys).toEqual(["k", "k", "k"]);
+  const runs = answering(inFlight, () => Response.json({ runId: "r" }));
+  const run = new RelayClient(runs).startRun("a", { reference: "1", phone: "+5491155550100" });
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(await run).toEqual({ runId: "r" });
+});
+
+test("send gives up after the longest wait for an answer, when it is aborted, and at any other conflict", async () => {
+  const order = { to: "+5491155550100", text: "Hola" };
+  const { keys, ...options } = answering(inFlight);
+  const late = expect(new RelayClient({ ...options, timeoutMs: 3_000 }).send(order)).rejects.toMatchObject({ code: "conflict" });
+  await vi.advanceTimersByTimeAsync(3_000);
+  await late;
+  expect(keys).toHaveLength(3);
+
+  const stop = new AbortController();
+  const stopped = answering(inFlight, () => {
+    throw stop.signal.reason;
+  });
+  const aborted = new RelayClient({ ...stopped, signal: stop.signal }).send(order).catch((error: unknown) => error);
+  await vi.advanceTimersByTimeAsync(500);
+  stop.abort();
+  expect(await aborted).toBeInstanceOf(RelayClientError);
+
+  const other = answering(() => Response.json({ error: "the account cannot send", code: "conflict" }, { status: 409 }));
+  await expect(new RelayClient(other).send(order)).rejects.toMatchObject({ code: "conflict" });
+  expect(other.keys).toHaveLength(1);
 });
