@@ -12,7 +12,6 @@ type Verdict = Pick<AuditReport, "balanced" | "rows" | "tookMs"> & {
   readonly offenders: readonly (Omit<Offender, "rule"> & { readonly rule: string })[];
 };
 
-/** Adds `audit`: whether everything that was received is accounted for, from the rows themselves. */
 export function build(command: Command, io: Io): void {
   withTimeOptions(
     withRelayOptions(command).addOption(

@@ -7,7 +7,6 @@ import { givenArgument, type SettingsOptions, withConfigOption } from "./options
 import { print, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 
-/** Adds `backup`: a checked and audited copy of the store, while the relay runs. */
 export function build(command: Command, io: Io): void {
   withConfigOption(command)
     .argument("<file>", "the backup", givenArgument)

@@ -10,7 +10,6 @@ import { typed } from "./typed.ts";
 
 type FileOptions = SettingsOptions & { readonly json?: boolean | undefined };
 
-/** Adds `config check`, `config print` and `config schema`. */
 export function build(command: Command, io: Io): void {
   withConfigOption(command.command("check"))
     .description("check the settings, and print every fault with its place")

@@ -4,7 +4,6 @@ import type { Io } from "./io.ts";
 import { withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
 
-/** Adds `console`: opens the web console, signed in. */
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
     .option("--no-open", "print the address only")

@@ -78,7 +78,6 @@ function checkAnswer(request: string, status: number, text: string): void {
   throw new CommandFailed(`the answer is not that of this version's relay (${issue.path.map(String).join(".")}: ${issue.message})`);
 }
 
-/** Connects to a relay over HTTP. */
 export function connectRelay(at: Reachable, tokens: readonly string[], reveal = false, timeoutMs = answerWithinMs): ControlClient {
   return new ControlClient({ url: at.url, fetch: fetchOf(at), tokens, reveal, timeoutMs });
 }
@@ -92,7 +91,6 @@ interface InjectedParts {
   readonly close: () => Promise<void>;
 }
 
-/** The control API in this process. */
 export function injected({ http, token, reveal = false, refuse, close }: InjectedParts): ControlClient {
   const url = "http://store";
   const fetch: Fetch = async (path, { method, headers, body }) => {
@@ -114,7 +112,6 @@ export function injected({ http, token, reveal = false, refuse, close }: Injecte
 
 /** Longest wait for one answer. A replay answers after some seconds at most. */
 const answerWithinMs = 60_000;
-/** The same for `/healthz`. */
 export const probeWithinMs = 10_000;
 
 /** Reads at most `limit` rows. `next` is for `--before`, null when nothing is left. */
@@ -148,7 +145,6 @@ export function failureOf(error: unknown): unknown {
 }
 
 class Unreachable extends CommandFailed {
-  /** True when nothing listens there. */
   readonly refused: boolean;
 
   constructor({ url, tls }: Reachable, error: unknown) {
@@ -165,7 +161,6 @@ function tlsHint(code: string, { ca }: ListenTls): string {
   return code !== "ECONNREFUSED" && ca !== undefined ? "; commands present the certificate of the port: does its tls.ca accept that?" : "";
 }
 
-/** What listens on a port. */
 export type Listener =
   | { readonly kind: "nobody" }
   | { readonly kind: "stranger" }

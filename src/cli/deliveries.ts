@@ -6,7 +6,6 @@ import { count, withRelayOptions, withTimeOptions } from "./options.ts";
 import { print, tableLines, timeText } from "./output.ts";
 import type { OptionsOf } from "./typed.ts";
 
-/** Adds `deliveries list` and `deliveries groups`. */
 export function build(command: Command, io: Io): void {
   const [list, groups] = [command.command("list"), command.command("groups")];
   declareList(list).action((options) => listDeliveries(list, options, io));
@@ -43,7 +42,6 @@ Examples:
     );
 }
 
-/** Prints the groups, largest first. */
 async function groupDeliveries(command: Command, options: OptionsOf<typeof declareGroups>, io: Io): Promise<void> {
   const { timeFilter, withRelay } = await import("./reach-relay.ts");
   const filter = { ...chosen(options, groupFilters), ...timeFilter(command, options) };
@@ -71,7 +69,6 @@ function openReason({ state, cause }: Pick<RelayDelivery, "state" | "cause">): s
   return state === "waiting" ? cause : null;
 }
 
-/** Prints the deliveries that match, those of the newest events first. */
 async function listDeliveries(command: Command, options: OptionsOf<typeof declareList>, io: Io): Promise<void> {
   const { readPages, timeFilter, withRelay } = await import("./reach-relay.ts");
   const { route, before, limit } = options;

@@ -11,7 +11,6 @@ import { count, givenArgument, ownFixtures, withRelayOptions, withTimeOptions } 
 import { print, tableLines, timeText } from "./output.ts";
 import type { OptionsOf } from "./typed.ts";
 
-/** Adds `events list`, `events show` and `events save`. */
 export function build(command: Command, io: Io): void {
   const [list, show, save] = [command.command("list"), command.command("show"), command.command("save")];
   declareList(list).action((options) => listEvents(list, options, io));
@@ -43,7 +42,6 @@ Examples:
     );
 }
 
-/** Adds `--config`, `--relay` and the argument of one event. */
 function withEvent(command: Command) {
   return withRelayOptions(command).argument("<event>", "event id, or seq (the number that events list shows)", givenArgument);
 }
@@ -88,7 +86,6 @@ Examples:
     );
 }
 
-/** Prints the events that match, newest first. */
 async function listEvents(command: Command, options: ListOptions, io: Io): Promise<void> {
   const { event, source, account, status, before, limit } = options;
   const { readPages, timeFilter, withRelay } = await import("./reach-relay.ts");
@@ -123,7 +120,6 @@ function deliveriesText(counts: AnswerOf<"listEvents">["data"][number]["deliveri
   return states.flatMap((state) => (counts[state] === undefined ? [] : [`${counts[state]} ${state}`])).join(", ");
 }
 
-/** Prints all about one event, or its body as it was received. */
 async function showEvent(command: Command, id: string, options: ShowOptions, io: Io): Promise<void> {
   if (options.body === true) {
     const event = await readEvent(command, id, { ...options, showPii: true }, io);
@@ -140,7 +136,6 @@ async function readEvent(command: Command, id: string, options: ShowOptions, io:
   return withRelay(command, options, io, "read", (client) => client.getEvent({ id, account: options.account }));
 }
 
-/** Writes a captured event as a fixture without personal data. */
 async function saveEvent(command: Command, id: string, options: SaveOptions, io: Io): Promise<void> {
   if (options.salt === "") command.error("error: --salt is empty");
   if (options.out === "-" && options.json === true) command.error("error: --out - and --json both want standard output");

@@ -3,7 +3,6 @@ import type { Io } from "./io.ts";
 import { choice, count, givenArgument, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
 
-/** Adds `explain`: the whole story of a message, run or event. */
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
     .argument("<name>", "wamid, event id or seq, reference, run id, or the service's id; masked or not", givenArgument)

@@ -36,7 +36,6 @@ export const deliveryFilters: FilterOptions<"listDeliveries"> = {
   cause: new Option("--cause <cause>", "whose last failed attempt failed for this, such as 503 or timeout; none: no attempt failed"),
 };
 
-/** Adds the options of the filters. */
 export function withFilters<Name extends ListName, Options, Arguments extends unknown[]>(
   command: Typed<Options, Arguments>,
   filters: FilterOptions<Name>,
@@ -48,7 +47,6 @@ export function withFilters<Name extends ListName, Options, Arguments extends un
   return command as Typed<Options & Filter<Name>, Arguments>;
 }
 
-/** The filters among the options. */
 export function chosen<Name extends ListName>(options: Filter<Name>, filters: FilterOptions<Name>): Filter<Name> {
   return Object.fromEntries(Object.keys(filters).map((name) => [name, options[name as FilterName<Name>]])) as Filter<Name>;
 }

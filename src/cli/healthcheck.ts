@@ -5,7 +5,6 @@ import { withConfigOption } from "./options.ts";
 /** Shorter than the timeouts of the image's and Kubernetes' checks. */
 const answerWithinMs = 4_000;
 
-/** Adds `healthcheck`. Exit code 1 when the relay of the settings does not answer. */
 export function build(command: Command, io: Io): void {
   withConfigOption(command)
     .addHelpText(

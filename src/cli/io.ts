@@ -1,15 +1,12 @@
 /** A command's access to the outside world; tests pass their own. */
 export interface Io {
-  /** Writes one line to standard output. */
   out(line: string): void;
-  /** Writes one line to standard error. */
   err(line: string): void;
   /** Writes text as it is, with what a terminal acts upon: for drawing. Default: `out`. */
   draw?(text: string): void;
   /** True when standard output is a terminal: progress may be drawn. */
   readonly isTerminal: boolean;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The whole of standard input. */
   readStdin(): Promise<Buffer>;
 }
 
@@ -50,11 +47,8 @@ const heldMs = 100;
 const shellCheckMs = 500;
 
 /**
- * Resolves on SIGINT (Ctrl-C) or SIGTERM; after that another signal ends the
- * process at once. A listener always stays attached: a doubled signal may arrive in the same turn and would
- * kill the process.
- *
- * Also resolves when the shell between this process and `npm run` ends: npm sends its signals to the shell, and some shells
+ * Resolves on SIGINT or SIGTERM; another signal ends the process at once. A listener always stays attached: a doubled signal
+ * may arrive in the same turn and would kill the process. Also resolves when the shell between this process and `npm run` ends: npm sends its signals to the shell, and some shells
  * die of one without passing it on.
  */
 export function stopSignal(): Promise<void> {
@@ -86,10 +80,7 @@ export function interruptible(): { readonly signal: AbortSignal } & Disposable {
   return { signal: stopping.signal, [Symbol.dispose]: () => void process.off("SIGINT", stop).off("SIGTERM", stop) };
 }
 
-/**
- * Characters that a terminal acts upon instead of showing: controls, and those that turn the direction of
- * text around. What is stored comes from outside, and could otherwise rewrite the screen.
- */
+/** Controls, and what turns the direction of text: stored text comes from outside, and could rewrite the screen. */
 const acting = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 const short: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };

@@ -11,10 +11,8 @@ import type { OptionsOf } from "./typed.ts";
 /** Of SQLite a path; the PostgreSQL is that of the settings. */
 type Place = { readonly driver: "sqlite"; readonly path: string } | { readonly driver: "postgres" };
 
-/** Default path of a SQLite file. */
 const defaultPath = "data/relay.db";
 
-/** Adds `migrate`: everything in a store is copied to another one. */
 export function build(command: Command, io: Io): void {
   declare(command).action((options) => runMigrate(options, io));
 }
@@ -57,7 +55,6 @@ function placeOf(text: string): Place {
   return { driver: "sqlite", path: path.length === 0 ? defaultPath : path.join(":") };
 }
 
-/** Copies everything, and prints the counts of both sides. */
 async function runMigrate({ config, envFile, from, to, json = false }: OptionsOf<typeof declare>, io: Io): Promise<void> {
   if (from.driver === to.driver) throw new CommandFailed(`--from and --to are both ${from.driver}; one must be sqlite, the other postgres`);
   const { readSettings } = await import("./settings-option.ts");

@@ -12,12 +12,10 @@ export function givenArgument(text: string): string {
 /** Files in the working directory that are the default of `--config`: the first that exists, else the last. */
 const settingsPaths = ["relay.yaml", "config/relay.yaml"] as const;
 
-/** Default of `--config`. */
 export function defaultSettingsPath(): string {
   return settingsPaths.find((path) => existsSync(path)) ?? settingsPaths[1];
 }
 
-/** Default folder of your own fixtures. */
 export const ownFixtures = "fixtures";
 
 /** Adds `--config <path>` and `--env-file <path>`. */
@@ -86,7 +84,6 @@ export function portFrom(lowest: 0 | 1) {
   };
 }
 
-/** An option that may be repeated. */
 export function several(text: string, earlier: readonly string[] = []): string[] {
   return [...earlier, text];
 }
@@ -108,11 +105,7 @@ export function time(text: string): string {
   return new Date(at).toISOString();
 }
 
-/**
- * The value of an option that the settings' schemas check. As a commander parser it would have to be loaded, and zod with it,
- * to print help. An InvalidArgumentError of `check` becomes wrong usage, worded as commander
- * words it.
- */
+/** The value of an option that the settings' schemas check: as a parser of commander, `check` would load zod to print help. */
 export function checkedOption<T>(command: Command, name: string, text: string, check: (text: string) => T): T {
   try {
     return check(text);
@@ -123,13 +116,11 @@ export function checkedOption<T>(command: Command, name: string, text: string, c
   }
 }
 
-/** An http or https URL; null for other texts. */
 export function webUrl(text: string): URL | null {
   const url = URL.parse(text);
   return url !== null && /^https?:$/.test(url.protocol) ? url : null;
 }
 
-/** An option whose value is an http or https URL. */
 export function httpUrl(text: string): string {
   if (webUrl(text) === null) throw new InvalidArgumentError("It must be an http or https URL.");
   return text;

@@ -27,7 +27,6 @@ function length(text: string): number {
   return [...text].length;
 }
 
-/** `12,345`, as people read counts. */
 export function withCommas(value: number): string {
   return value.toLocaleString("en-US");
 }

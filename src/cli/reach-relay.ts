@@ -142,7 +142,6 @@ interface OpenOrder {
   readonly found: FoundRelay;
 }
 
-/** The store of the settings in this process. */
 async function openStore({ storage, scope, calls, found: { at, why } }: OpenOrder, options: RelayOptions, io: Io): Promise<ControlClient> {
   const { holderOf, isVisible, openForWriting } = await import("./store-here.ts");
   // Created here, the file would belong to the user of this command.
@@ -199,7 +198,6 @@ export function ownAddress({ host, port, tls }: Pick<Settings["server"], "host" 
   return { url, tls };
 }
 
-/** The same for the control API. */
 export function controlAddress(server: Settings["server"]): Reachable | null {
   return ownAddress(server.control ?? server);
 }

@@ -7,7 +7,6 @@ import { print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 import { type OptionsOf, optionOf } from "./typed.ts";
 
-/** Adds `reconcile`: one pass over the messages whose status went quiet. */
 export function build(command: Command, io: Io): void {
   declare(command).action((options) => reconcile(command, options, io));
 }
@@ -41,7 +40,6 @@ Examples:
 /** Exit code when only the quota kept some due messages from being polled. */
 const leftCode = 3;
 
-/** One pass, with its progress and result. */
 async function reconcile(command: Command, options: Options, io: Io): Promise<void> {
   const { withRelay } = await import("./reach-relay.ts");
   const { account, json, quiet } = options;
@@ -110,7 +108,6 @@ function atLeast(count: number): string {
   return count >= mostCounted ? `${mostCounted} or more` : String(count);
 }
 
-/** Notes for the user, a line each. */
 function remarks(accounts: readonly (AccountReconciled | AccountPlan)[]): string[] {
   return accounts.flatMap(({ account: name, stopped, postponed, lastsUntil, unpollable }) => {
     const account = name;

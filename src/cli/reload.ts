@@ -5,7 +5,6 @@ import { CommandFailed, type Io } from "./io.ts";
 import { withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
 
-/** Adds `reload`. Exit code 1 when the relay refused the settings. */
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
     .option("--status", "show the last reload; change nothing")

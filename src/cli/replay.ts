@@ -10,7 +10,6 @@ import type { OptionsOf } from "./typed.ts";
 /** More than this many are not sent again without `--yes`. */
 const askFrom = 1_000;
 
-/** Adds `replay`: sends everything that a filter matches again. */
 export function build(command: Command, io: Io): void {
   declare(command).action((options) => replay(command, options, io));
 }
@@ -73,7 +72,6 @@ function place(text: string): string {
   return text;
 }
 
-/** Counts the matching deliveries, asks for confirmation where needed, and sends them again. */
 async function replay(command: Command, options: Options, io: Io): Promise<void> {
   const { state } = options;
   const { checkedRate, failureOf, timeFilter, withRelay } = await import("./reach-relay.ts");

@@ -6,7 +6,6 @@ import type { Io } from "./io.ts";
 import { givenArgument, withConfigOption } from "./options.ts";
 import { print } from "./output.ts";
 
-/** Adds `restore`: puts a backup in the place of the store. */
 export function build(command: Command, io: Io): void {
   withConfigOption(command)
     .argument("<file>", "the backup", givenArgument)

@@ -4,7 +4,6 @@ import type { Io } from "./io.ts";
 import { givenArgument, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
 
-/** Adds `resume`: tries a destination now that stopped (410 Gone), paused (429) or fails, or restarts the calls of an account. */
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
     .argument("[route]", "name of the route", givenArgument)

@@ -6,7 +6,6 @@ import { print } from "./output.ts";
 
 type Outcome = Retried | { readonly id: string; readonly error: string };
 
-/** Adds `retry`: dead letters, or any other deliveries, by id. Exit code 1 when one of them could not be. */
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
     .argument("<delivery...>", "delivery ids, as deliveries list shows them", (id, before: string[] = []) => [...before, givenArgument(id)])

@@ -7,7 +7,6 @@ import { pairs, withRelayOptions } from "./options.ts";
 import { print } from "./output.ts";
 import type { OptionsOf } from "./typed.ts";
 
-/** Adds `send`: one message, once per key. */
 export function build(command: Command, io: Io): void {
   declare(command).action((options) => sendMessage(command, options, io));
 }
@@ -44,7 +43,6 @@ Examples:
     );
 }
 
-/** Sends one message and prints the result. */
 async function sendMessage(command: Command, options: Options, io: Io): Promise<void> {
   const { account, to, text, template, var: variables, from, reference, metadata } = options;
   if ((text === undefined) === (template === undefined)) command.error("error: give exactly one of --text and --template");

@@ -104,7 +104,6 @@ async function listenFailure(error: unknown, server: Settings["server"]): Promis
   return `cannot listen on ${host}:${port}: ${message}`;
 }
 
-/** Longest wait for a listener to identify itself. */
 const listenerAnswersWithinMs = 3_000;
 
 async function listenerOn(address: Pick<Settings["server"], "host" | "port" | "tls">): Promise<string> {

@@ -9,7 +9,6 @@ import { StoreRefused } from "../store/port.ts";
 import type { StorageSettings } from "../store/settings.ts";
 import { CommandFailed } from "./io.ts";
 
-/** The control API over a store in this process. */
 interface StoreHere {
   readonly http: FastifyInstance;
   close(): Promise<void>;
@@ -46,7 +45,6 @@ async function opened<T>(open: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Whether this process sees the store. */
 export function isVisible(storage: StorageSettings): boolean {
   return storage.driver !== "sqlite" || existsSync(storage.path);
 }

@@ -34,7 +34,6 @@ export function storyLines(story: RelayStory): string[] {
   return [...headLines(story), ...parts.flatMap(({ lines }) => ["", ...lines])];
 }
 
-/** One event with its body. */
 export function eventDetailLines(event: RelayEventDetail, isMasked: boolean): string[] {
   return [
     ...eventLines(event, responseOfEvent),
@@ -121,7 +120,6 @@ function dispositionText({ disposition, fault, parkedUntil, routes, releasedAs }
   return routes.length === 0 ? `${disposition}: there were no routes` : disposition;
 }
 
-/** What became of a truncated event. */
 export function hydrationLines({ state, reason, polled, found, foundCount, unknown, candidates }: Hydration): string[] {
   const why = reason === null ? "" : ` (${giveUpText(reason)})`;
   const left = unknown === null || unknown === 0 ? "" : `, ${unknown} candidates not read`;
@@ -168,7 +166,6 @@ function attemptText(status: number | null, error: string | null): string {
   return error === "refused" || isOutage(error as AttemptError) ? `not accepted: ${error}` : `no answer: ${error}`;
 }
 
-/** The next step of a delivery; null: there is none. */
 function nextText({ kind, at, behind, ahead, reason }: NextStep, { route, id }: Pick<RelayDelivery, "route" | "id">): string | null {
   switch (kind) {
     case "attempt":
@@ -195,7 +192,6 @@ function nextText({ kind, at, behind, ahead, reason }: NextStep, { route, id }: 
   }
 }
 
-/** A field, where there is a value. */
 function given<T>(name: string, value: T | null, text: (value: T) => string): string[] {
   return value === null ? [] : [field(name, text(value))];
 }

@@ -100,7 +100,6 @@ async function* csvLines(chunks: AsyncIterable<Uint8Array>, first: string): Asyn
   if (columns === null) throw new CommandFailed("the file is empty: its first line names the columns, such as wamid,reference");
 }
 
-/** Throws {@link CommandFailed} before anything is registered. */
 function columnsOf(line: number, fields: readonly string[]): string[] {
   const columns = fields.map((name) => name.trim());
   const strange = columns.filter((name) => !known.includes(name) && !(name.startsWith(metadata) && name.length > metadata.length));

@@ -11,7 +11,6 @@ const single = ["account", "wamid", "reference", "id", "conversationId", "sentAt
 
 type Options = OptionsOf<typeof declare>;
 
-/** Adds `track`: registers messages as the user's own, one by flags or many from a file. */
 export function build(command: Command, io: Io): void {
   declare(command).action((options) => (options.file === undefined ? trackOne : trackFile)(command, options, io));
 }
@@ -46,7 +45,6 @@ Examples:
     );
 }
 
-/** Registers the message that the options name. */
 async function trackOne(command: Command, options: Options, io: Io): Promise<void> {
   const { account, wamid, reference, id, conversationId, sentAt, metadata: given } = options;
   if (wamid === undefined) command.error("error: required option '--wamid <wamid>' not specified (or --file)");
@@ -61,7 +59,6 @@ async function trackOne(command: Command, options: Options, io: Io): Promise<voi
   print(io, options, { created, known }, () => [created === 1 ? "registered" : "was registered already; what was new has been added"]);
 }
 
-/** Registers the messages of a file, and lists each line that the relay refuses. */
 async function trackFile(command: Command, options: Options, io: Io): Promise<void> {
   const [{ openRegistrationFile }, { withRelay }] = await Promise.all([import("./track-file.ts"), import("./reach-relay.ts")]);
   const file = openRegistrationFile(options.file ?? "");

@@ -35,7 +35,6 @@ export function call<Name extends EndpointName>(
   return connection.json(method, path + queryOf({ reveal }), Object.keys(body).length === 0 ? undefined : body);
 }
 
-/** Has a method for each endpoint that is one request, by its name. */
 export const Calls = class {
   constructor(connection: Connection) {
     for (const name of Object.keys(paths) as EndpointName[])

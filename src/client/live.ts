@@ -23,7 +23,6 @@ interface LiveParts {
   readonly random: () => number;
 }
 
-/** Follows `GET /v1/live`. */
 export async function* followLive({ connection, path, ...parts }: LiveParts): AsyncGenerator<LiveMessage, void> {
   const open = (lastEventId: string | null, signal: AbortSignal) =>
     connection.stream(path, lastEventId === null ? {} : { "last-event-id": lastEventId }, signal);

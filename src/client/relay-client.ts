@@ -82,7 +82,6 @@ export type { LiveMessage } from "./live.ts";
 export type * from "./messages.ts";
 export type * from "./steps.ts";
 
-/** What a pass would poll. */
 export type ReconcilePlan = Exclude<AnswerOf<"reconcile">, { more: boolean }>;
 
 /**

@@ -23,7 +23,6 @@ export interface KnownToken {
   readonly key: Buffer;
 }
 
-/** The tokens of the settings. */
 export interface Tokens {
   byValue(text: string): KnownToken | null;
   byId(id: string): KnownToken | null;
@@ -68,7 +67,6 @@ export interface Session {
   readonly expiresAt: number;
 }
 
-/** Who sent a request. */
 export interface Caller {
   readonly token: KnownToken;
   /** Null: a bearer token. */
@@ -101,7 +99,6 @@ export interface AllowParts {
   readonly sessionOf: (request: FastifyRequest) => Promise<Session | null>;
 }
 
-/** The error for a bad token. It is counted. */
 export function refuseToken(badToken: BadTokenHook, reason: BadTokenReason, message: string, request: IncomingMessage): RelayError {
   const retryAfterMs = badToken(reason, request);
   return retryAfterMs === null
@@ -109,7 +106,6 @@ export function refuseToken(badToken: BadTokenHook, reason: BadTokenReason, mess
     : new RelayError("too_many_bad_tokens", "too many bad tokens from this address", undefined, { retryAfterMs });
 }
 
-/** Checks a request's token, or its session. */
 export function createAllow({ tokens, badToken, revealed, guess, sessionOf }: AllowParts): Allow {
   return (scope) => async (request) => {
     const { token, session } = await callerOf(request);

@@ -54,7 +54,6 @@ interface BuiltFile {
   readonly etag: string;
 }
 
-/** `/console` and every page below it. */
 export function addConsoleRoutes(app: FastifyInstance, folder: URL = builtConsole): void {
   /** Hashed files only, because the others change with each build. */
   const kept = new Map<string, BuiltFile>();

@@ -27,7 +27,6 @@ export interface LivePort extends StreamPort {
   overview(): Promise<OverviewView>;
   /** The seq of the newest event; 0: there is none. */
   newest(): Promise<number>;
-  /** The next events after a seq that match. */
   next(after: number, matches: Matches): Promise<LivePage>;
   now(): number;
 }
@@ -82,7 +81,6 @@ const noOverview = { facts: "", text: ": still here\n\n" };
 const lookEveryMs = 1_000;
 /** The overview is sent at least this often, so that a client notices a dead connection. */
 const overviewEveryMs = 15_000;
-/** Between two messages with events. */
 const eventsEveryMs = 250;
 
 /** Between two reads that found nothing to send, while there is more to read or a worker plans it. */

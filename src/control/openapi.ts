@@ -8,7 +8,6 @@ import { maskedHeader } from "./endpoint.ts";
 
 type JsonSchema = z.core.JSONSchema.BaseSchema;
 
-/** One exchange with an endpoint. */
 interface Example {
   /** When the answer looks so; absent: always. */
   readonly when?: string;
@@ -78,7 +77,6 @@ interface Components {
   readonly responses: Record<string, object>;
 }
 
-/** The control API as an OpenAPI 3.1 document. */
 export function describe(endpoints: Iterable<NamedEndpoint>, version: string): object {
   const paths: Record<string, Record<string, object>> = {};
   const components: Components = { schemas: { Error: errorSchema }, responses: {} };

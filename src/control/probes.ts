@@ -20,7 +20,6 @@ export function createProbeHandlers(
   };
 }
 
-/** Without a token, too. */
 export function addMetricsRoute(app: FastifyInstance, metrics: { readonly contentType: string; text(): Promise<string> }): void {
   const scrape = createScrape(metrics.text);
   app.get("/metrics", async (_request, reply) => reply.header("content-type", metrics.contentType).send(await scrape()));

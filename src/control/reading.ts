@@ -94,7 +94,6 @@ type ReadingName =
   | "getStats"
   | "explain";
 
-/** The lists and details of `/v1`. */
 export function createReadingHandlers(port: Reading, explaining: ExplainPort): Pick<Handlers, ReadingName> {
   return {
     listEvents: (query, { request }) =>
@@ -183,7 +182,6 @@ function routesOf({ verdicts }: EventDetail) {
   return verdicts.map(([route, verdict, reason]) => ({ route, verdict, ...(reason === undefined ? {} : { reason }) }));
 }
 
-/** Null when the bytes are not UTF-8. */
 function utf8Text(bytes: Buffer): string | null {
   return isUtf8(bytes) ? bytes.toString("utf8") : null;
 }

@@ -45,7 +45,6 @@ interface ControlParts extends Omit<AllowParts, "sessionOf"> {
   readonly sessions: Sessions;
 }
 
-/** The control API under `/v1`. */
 export function addControlRoutes(app: FastifyInstance, parts: ControlParts): void {
   const { listening, sessions, tokens, badToken } = parts;
   const sessionOf = createSessionCheck(sessions);

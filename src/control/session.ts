@@ -36,12 +36,10 @@ interface SessionsParts {
 
 export type Sessions = ReturnType<typeof createSessions>;
 
-/** What a signed text is for: a session or a code that starts one. */
 type Purpose = "s" | "c";
 
 const signedForm = /^([sc])\.([\w-]{12})\.(\d{13,14})\.([\w-]{22})\.([\w-]{43})$/;
 
-/** Issues and checks sessions and one-time codes. */
 export function createSessions({ tokens, claims, now, nonce }: SessionsParts) {
   function sign(purpose: Purpose, { id, key }: KnownToken, expiresAt: number): string {
     const text = `${purpose}.${id}.${expiresAt}.${nonce()}`;
@@ -62,7 +60,6 @@ export function createSessions({ tokens, claims, now, nonce }: SessionsParts) {
   }
 
   return {
-    /** Starts a session: its cookie value and its end. */
     start(token: KnownToken): { readonly value: string; readonly expiresAt: number } {
       const expiresAt = now() + sessionMs;
       return { value: sign("s", token, expiresAt), expiresAt };
@@ -79,7 +76,6 @@ export function createSessions({ tokens, claims, now, nonce }: SessionsParts) {
       const expiresAt = now() + codeMs;
       return { code: sign("c", token, expiresAt), expiresAt };
     },
-    /** The token of a code that nobody has used. */
     async useCode(code: string): Promise<KnownToken | null> {
       const found = verify("c", code);
       if (found === null) return null;

@@ -14,7 +14,6 @@ export interface StreamPort {
   after(ms: number, run: () => void): () => void;
 }
 
-/** What ends a stream. */
 export interface StreamEnds {
   /** Whether the token or session is still valid: tokens can change while a client is connected. */
   readonly allowed: () => Promise<boolean>;
@@ -24,7 +23,7 @@ export interface StreamEnds {
   readonly gone: AbortSignal;
 }
 
-/** The open streams of one endpoint. They end before `app` closes, which they would keep from it. */
+/** The open streams of one endpoint. They end first, because they would keep `app` from closing. */
 export function createStreams(app: FastifyInstance, port: Pick<StreamPort, "after">) {
   const stopping = new AbortController();
   const open = new Set<Readable>();

@@ -79,7 +79,6 @@ const batchLines = 200;
 
 interface RegisterLinesParts {
   readonly registerEach: (registrations: readonly Registration[]) => Promise<RegistrationOutcome[]>;
-  /** The line as the caller may read it. */
   readonly shown: (line: TrackedLine) => TrackedLine;
   readonly isStopping: () => boolean;
   /** Called with an unexpected error; the report then ends with `internal`. */
