@@ -1,12 +1,13 @@
 import { Option } from "commander";
 import type { RequestOf } from "../client/relay-client.ts";
 import { deliveryStates, dispositions } from "../model/states.ts";
-import { choice } from "./options.ts";
+import { choice, count } from "./options.ts";
 import type { Typed } from "./typed.ts";
 
-type ListName = "listEvents" | "listDeliveries" | "groupDeliveries";
-/** All parameters but those of time, pages and masks, which have options of their own. */
-type FilterName<Name extends ListName> = Exclude<keyof RequestOf<Name>, "from" | "to" | "before" | "limit" | "reveal">;
+type ListName = "listEvents" | "listDeliveries" | "groupDeliveries" | "replay";
+type OfReplay = "states" | "dryRun" | "cursor";
+/** All parameters but those that have options of their own. */
+type FilterName<Name extends ListName> = Exclude<keyof RequestOf<Name>, "from" | "to" | "before" | "limit" | "reveal" | OfReplay>;
 type Filter<Name extends ListName> = { readonly [Key in FilterName<Name>]?: RequestOf<Name>[Key] | undefined };
 
 /** The option of each filter of a list. One that the API gets does not compile without. */
@@ -31,9 +32,24 @@ export const groupFilters: FilterOptions<"groupDeliveries"> = {
   errorCode: new Option("--error-code <code>", "whose event has this error code, such as 131026"),
 };
 
+const cause = new Option("--cause <cause>", "whose last failed attempt failed for this, such as 503 or timeout; none: no attempt failed");
+
 export const deliveryFilters: FilterOptions<"listDeliveries"> = {
   ...groupFilters,
-  cause: new Option("--cause <cause>", "whose last failed attempt failed for this, such as 503 or timeout; none: no attempt failed"),
+  cause,
+};
+
+export const replayFilters: FilterOptions<"replay"> = {
+  route: new Option("--route <name>", "of this route only"),
+  cause,
+  disposition: choice(
+    "--disposition <word>",
+    "of events with this disposition: filtered and ignored ones are judged anew, quarantined and unassigned ones released",
+    ["routed", "filtered", "ignored", "quarantined", "unassigned"],
+  ),
+  source: new Option("--source <name>", "with --disposition quarantined or unassigned: received by this source"),
+  event: new Option("--event <seq>", "with --disposition quarantined or unassigned: only this seq").argParser(count),
+  errorCode: groupFilters.errorCode,
 };
 
 export function withFilters<Name extends ListName, Options, Arguments extends unknown[]>(

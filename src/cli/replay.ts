@@ -1,8 +1,9 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { type Command, InvalidArgumentError } from "commander";
 import type { ReplayCount, ReplayFilter } from "../client/relay-client.ts";
+import { chosen, replayFilters, withFilters } from "./filters.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
-import { choice, count, withRelayOptions, withTimeOptions } from "./options.ts";
+import { choice, withRelayOptions, withTimeOptions } from "./options.ts";
 import { print } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 import type { OptionsOf } from "./typed.ts";
@@ -17,21 +18,10 @@ export function build(command: Command, io: Io): void {
 type Options = OptionsOf<typeof declare>;
 
 function declare(command: Command) {
-  const filtered = withRelayOptions(command)
-    .option("--route <name>", "of this route only")
-    .addOption(choice("--state <word>", "which ones", ["dead", "delivered", "any", "waiting"], "dead"))
-    .option("--cause <cause>", "whose last failed attempt failed for this, such as 503 or timeout; none: no attempt failed")
-    .addOption(
-      choice(
-        "--disposition <word>",
-        "of events with this disposition: filtered and ignored ones are judged anew, quarantined and unassigned ones released",
-        ["routed", "filtered", "ignored", "quarantined", "unassigned"],
-      ),
-    )
-    .option("--source <name>", "with --disposition quarantined or unassigned: received by this source")
-    .option("--event <seq>", "with --disposition quarantined or unassigned: only this seq", count)
-    .option("--error-code <code>", "whose event has this error code, such as 131026");
-  return withTimeOptions(filtered)
+  const described = withRelayOptions(command).addOption(
+    choice("--state <word>", "which ones", ["dead", "delivered", "any", "waiting"], "dead"),
+  );
+  return withTimeOptions(withFilters(described, replayFilters))
     .option("--rate <rate>", "most deliveries per time, such as 50/s or 300/m")
     .option("--dry-run", "only count")
     .option("--resume <place>", "continue at the place that an ended replay printed, with the same options", place)
@@ -76,7 +66,8 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
   const { state } = options;
   const { checkedRate, failureOf, timeFilter, withRelay } = await import("./reach-relay.ts");
   const rate = checkedRate(command, options) ?? null;
-  const filter = { ...filterOf(options), ...timeFilter(command, options) };
+  const states: ReplayFilter["states"] = state === "any" ? ["dead", "delivered"] : [state];
+  const filter = { states, ...chosen(options, replayFilters), ...timeFilter(command, options) };
   await withRelay(command, options, io, "replay", async (client) => {
     const counted = await client.countReplay(filter);
     for (const line of remarks(counted, options)) io.err(line);
@@ -112,10 +103,6 @@ async function replay(command: Command, options: Options, io: Io): Promise<void>
     if (place !== null) throw new CommandFailed(`stopped; ${leftText(replayed, matching, place, options)}`);
     print(io, options, { ...counted, replayed }, () => [doneText(replayed, matching, options)]);
   });
-}
-
-function filterOf({ route, state, disposition, cause, errorCode, source, event }: Options): ReplayFilter {
-  return { states: state === "any" ? ["dead", "delivered"] : [state], disposition, route, cause, errorCode, source, event };
 }
 
 /** The word for events that are released. Null: deliveries are sent again. */
