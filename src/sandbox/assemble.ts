@@ -26,19 +26,15 @@ export interface AssemblyParts extends Omit<ControlParts, Assembled | "clock"> {
   readonly random: Random;
   readonly speed: number;
   readonly isUnlimited: boolean;
-  /** Told of every fault of the sandbox's own. */
   readonly failed: (error: unknown) => void;
   readonly onPost: ((post: ObservedPost) => void) | undefined;
 }
 type Assembled = "limits" | "messaging" | "campaigns" | "customerWrites" | "publisher" | "posting" | "forgetBlocks" | "meta";
 
-/** The service, put together on a world: not listening yet. */
 export interface Service {
   readonly app: FastifyInstance;
-  /** A customer writes: the window opens, and an automation may start. */
   customerWrites(account: string, from: Parameters<Messaging["receive"]>[1]): MessageRecord;
   readonly posting: Posting;
-  /** Continues what the world has in flight. */
   resume(): void;
   close(): Promise<void>;
 }

@@ -2,7 +2,6 @@ import type { Clock } from "../model/clock.ts";
 
 /** The sandbox's time, as those who command it see it. Runs like the clock beneath it until it is stopped or moved. */
 export interface ClockControls {
-  /** Unix milliseconds. */
   now(): number;
   readonly isFrozen: boolean;
   /** Moves time on by `ms`; what falls due on the way happens in order, each at its own time. */
@@ -13,7 +12,6 @@ export interface ClockControls {
 }
 
 export interface SandboxClock extends Clock, ClockControls {
-  /** Cancels everything planned. */
   close(): void;
 }
 
@@ -101,9 +99,7 @@ export function createSandboxClock(base: Clock, start = base.now()): SandboxCloc
 interface Agenda {
   /** The returned function takes it back. */
   add(at: number, run: () => void): () => void;
-  /** When the soonest is due; null with nothing planned. */
   nextAt(): number | null;
-  /** Takes the soonest out. */
   take(): (() => void) | undefined;
 }
 

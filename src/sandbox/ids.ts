@@ -77,11 +77,8 @@ export function createGrowingIds(options: { readonly now: () => number; readonly
 
 /** Randomness that can be repeated: the same seed gives the same numbers on every machine. Not for secrets. */
 export interface Random {
-  /** From 0 up to, not including, 1. */
   next(): number;
-  /** A whole number from 0 up to, not including, `limit`. */
   below(limit: number): number;
-  /** True with this probability. */
   chance(probability: number): boolean;
   pick<const L extends readonly [unknown, ...unknown[]]>(list: L): L[number];
   bytes(size: number): Buffer;

@@ -7,13 +7,11 @@ import { answerTo, invalid, noSuchPath } from "./fault.ts";
 import { addApiFaults, addGate, apiRoot, letIn } from "./gate.ts";
 
 interface ApiParts {
-  /** The sandbox's time, for the `Date` of each answer. */
   readonly now: () => number;
   readonly limits: Limits;
   readonly random: Random;
   /** What is set now; the same objects for as long as nothing is set anew, since `times` is counted by them. */
   readonly faults: () => readonly ApiFaultSettings[];
-  /** Told of every fault of the sandbox's own, which the caller sees as a 500. */
   readonly failed: (error: unknown) => void;
   /** Adds the endpoints, with paths relative to the API root: `addMessagesRoutes(api, …)` and so on. */
   readonly routes: (api: FastifyInstance) => void;

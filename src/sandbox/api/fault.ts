@@ -15,7 +15,6 @@ export class ApiFault extends Error {
   }
 }
 
-/** One problem of a body or a parameter: which field, and why. */
 export interface Problem {
   readonly path: readonly (string | number)[];
   readonly message: string;
@@ -41,7 +40,6 @@ export function blockedAddress(error: string): ApiFault {
   return new ApiFault(429, { error });
 }
 
-/** What a plan's limit says to code. `resource` such as `apiCalls`, `contacts`, `apiKeys`, `webhookUrls`. */
 interface LimitCause {
   readonly plan: Plan;
   readonly resource: string;

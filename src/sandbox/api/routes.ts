@@ -19,7 +19,6 @@ interface MessageParts {
   readonly answerAfter?: ((message: MessageRecord) => Promise<void>) | undefined;
 }
 
-/** `POST /messages` and `GET /messages/{id}`. */
 export function addMessagesRoutes(app: FastifyInstance, { world, messaging, answerAfter }: MessageParts): void {
   app.post("/messages", async (request, reply) => {
     const { account } = callerOf(request);
@@ -95,7 +94,6 @@ const bodySchema = z.object({
   attributes: z.record(z.string(), z.string()).exactOptional(),
 });
 
-/** `GET /contacts` and `POST /contacts`. */
 export function addContactsRoutes(app: FastifyInstance, { world, messaging }: ContactParts): void {
   app.get("/contacts", (request, reply) => {
     const { account } = callerOf(request);
@@ -121,7 +119,6 @@ function contactView({ id, phone, name, attributes, conversationId, createdAt }:
   return { id, phone, name, attributes, conversationId, createdAt: new Date(createdAt).toISOString() };
 }
 
-/** `GET /templates`. */
 export function addTemplatesRoutes(app: FastifyInstance, { world }: { readonly world: World }): void {
   app.get("/templates", (request, reply) => reply.send({ data: approvedTemplates(world, callerOf(request).account.id).map(templateView) }));
 }
@@ -154,7 +151,6 @@ const runSchema = z.object({
   data: z.record(z.string(), z.string()).default({}),
 });
 
-/** `POST /automations/{id}/runs` (messaging-service-api.md, "POST /automations/{id}/runs"). */
 export function addRunsRoutes(app: FastifyInstance, { world, automations }: { world: World; automations: Automations }): void {
   app.post<{ Params: { id: string } }>("/automations/:id/runs", (request, reply) => {
     const { account } = callerOf(request);

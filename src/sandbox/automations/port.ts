@@ -14,8 +14,6 @@ export interface Automations {
    * the composition root calls this with all that `Publisher.messageStatus` is called with.
    */
   messageChanged(message: MessageRecord): void;
-  /** Takes up the runs that a state file remembers. */
   resume(): void;
-  /** Ends requests in flight. */
   close(): Promise<void>;
 }

@@ -21,7 +21,6 @@ export interface RunnerParts {
   readonly publisher: Publisher;
   readonly limits: Limits;
   readonly requests: SignedRequests;
-  /** Divides waits. */
   readonly speed: number;
 }
 
@@ -134,9 +133,7 @@ export function createRunner({ world, clock, ids, messaging, publisher, limits, 
     }
   };
   return {
-    /** Begins a new run. */
     begin: (run: RunRecord): void => proceed(run),
-    /** Takes a run of a state file up where it was. */
     resume(run: RunRecord): void {
       const message = run.messageId === null ? undefined : world.messages.get(run.messageId);
       if (message !== undefined) followMessage(run, message);
@@ -163,7 +160,6 @@ function usedUp(what: string, limit: number | null): string {
   return `La cuenta usó los ${limit} ${what} que su plan permite por mes. Se renuevan el día 1.`;
 }
 
-/** What a refused send says. */
 function textOf(error: unknown): string {
   if (!(error instanceof ApiFault)) throw error;
   const said = error.body["error"];
@@ -183,7 +179,6 @@ function deliveryOf({ status, future }: MessageRecord): "left" | "failed" | "ope
   return future.some((step) => !hasLeft || step.status === "failed") ? "open" : "left";
 }
 
-/** The text with which a run ends whose message failed. */
 function failureText({ errorCode }: MessageRecord): string {
   if (String(errorCode) === "131026") return "El teléfono no tiene una cuenta en la red (código 131026).";
   return `El mensaje no se pudo entregar${errorCode === undefined ? "" : ` (código ${errorCode})`}.`;
@@ -219,13 +214,10 @@ export function fillBody(body: unknown, data: RunData): unknown {
   try {
     const value: unknown = JSON.parse(fillText(body, escaped));
     if (typeof value === "object" && value !== null) return value;
-  } catch {
-    // Not JSON: a text like any other.
-  }
+  } catch {}
   return fillText(body, data);
 }
 
-/** Fills in every text inside a JSON value; keys stay as they are. */
 export function fillJson(value: unknown, data: RunData): unknown {
   if (typeof value === "string") return fillText(value, data);
   if (Array.isArray(value)) return value.map((item) => fillJson(item, data));

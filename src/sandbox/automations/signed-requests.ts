@@ -21,7 +21,6 @@ export type RequestOutcome = "success" | "error" | "unsigned" | "closed";
 export interface SignedRequests {
   /** Posts `body` as JSON, signed with the automation's token. Never rejects. */
   post(automation: AutomationRecord, url: string, body: unknown, id: string): Promise<RequestOutcome>;
-  /** Ends requests in flight. */
   close(): Promise<void>;
 }
 

@@ -21,7 +21,6 @@ export interface CampaignOrder {
 export interface Campaigns {
   /** The record is there at once; its messages follow in batches. Throws ApiFault: no phones, a bad phone, no template. */
   start(account: string, order: CampaignOrder): CampaignRecord;
-  /** Takes up the campaigns that a state file remembers. */
   resume(): void;
 }
 

@@ -34,7 +34,6 @@ const webhookChange = z.strictObject({
 const rotation = z.strictObject({ secret: z.string().min(1).optional() });
 const newApp = z.strictObject({ name: z.string().min(1).max(200) });
 
-/** The sandbox as a whole: its clock and its faults. */
 export function addWorldRoutes({ on }: Routes, { world, clock, faults, posting, forgetBlocks, url }: ControlParts): void {
   const time = () => ({ now: clock.now(), iso: new Date(clock.now()).toISOString(), frozen: clock.isFrozen });
   on("GET", "", () => ({

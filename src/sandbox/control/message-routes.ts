@@ -37,7 +37,6 @@ const waitQuery = z.object({ forMs: wholeNumber(600_000).default(0) });
 const { status: automationStatus, steps } = automationOrder.shape;
 const automationChange = z.strictObject({ status: automationStatus.unwrap().exactOptional(), steps: steps.unwrap().exactOptional() });
 
-/** The people around the service: customers, the human colleague, and the contacts that they are. */
 export function addPeopleRoutes({ on, create }: Routes, { world, messaging, customerWrites }: ControlParts): void {
   // Whatever a customer writes counts as the reply to the last campaign message that they got: two words for one thing.
   for (const word of ["messages", "replies"]) {
@@ -63,7 +62,6 @@ export function addPeopleRoutes({ on, create }: Routes, { world, messaging, cust
   });
 }
 
-/** What an account can start: templates, the campaigns that send them, automations and their runs. */
 export function addFlowRoutes({ on, create, listed, put }: Routes, { world, setup, campaigns, url }: ControlParts): void {
   const templateOf = listed("templates");
   create("/templates", ({ account, body }) => setup.addTemplate(account, body(templateOrder)));

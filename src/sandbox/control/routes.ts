@@ -15,7 +15,6 @@ import type { AccountRecord, MessageRecord, Plan } from "../world/records.ts";
 import { firstAfter, type Table, type World } from "../world/world.ts";
 import type { AccountSetup } from "./account-setup.ts";
 
-/** What the routes of `/sandbox` work on. */
 export interface ControlParts {
   readonly world: World;
   readonly clock: ClockControls;
@@ -48,13 +47,11 @@ export class Refusal extends Error {
   }
 }
 
-/** The record, or 404 with its name. */
 export function found<T>(record: T | undefined, what: string): T {
   if (record === undefined) throw new Refusal(404, `there is no ${what}`);
   return record;
 }
 
-/** The value as the schema says; 400 with every problem and its place. */
 export function read<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
   const result = schema.safeParse(value ?? {});
   if (result.success) return result.data;
@@ -72,7 +69,6 @@ export function answerOf(error: unknown): { status: number; body: object; header
   return null;
 }
 
-/** Numbers in a query string. */
 export const wholeNumber = (most: number) => z.coerce.number().int().min(0).max(most);
 
 /** Any fields beside the ones of a schema for a query: `account`. */
@@ -101,7 +97,6 @@ export function pageOf<T extends { readonly id: string }>(
 export interface Call {
   /** The one that `?account=` names; `main` when none is named. */
   readonly account: AccountRecord;
-  /** The variable part of the path. */
   readonly id: string;
   body<S extends z.ZodType>(schema: S): z.output<S>;
   query<S extends z.ZodType>(schema: S): z.output<S>;
@@ -112,11 +107,9 @@ type RecordOf<K extends keyof World> = NonNullable<ReturnType<World[K]["get"]>>;
 export interface Routes {
   /** `path` is below `/sandbox`. What `act` returns is the body, with 200; after DELETE there is none, and 204. */
   on(method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE", path: string, act: (call: Call) => unknown): void;
-  /** A POST that is answered with 201. */
   create(path: string, act: (call: Call) => unknown): void;
   /** `GET /{table}`: all of an account's records, as `shown` has them. Returns what finds the record that a path's `:id` means. */
   listed<K extends keyof World>(table: K, shown?: (record: RecordOf<K>) => unknown): (call: Call) => RecordOf<K>;
-  /** Keeps what was changed in place. */
   put<K extends keyof World>(table: K, record: RecordOf<K>): RecordOf<K>;
 }
 

@@ -1,6 +1,5 @@
 import type { SignatureVerdict } from "../signing.ts";
 
-/** One attempt of a delivery as it reached the downstream. */
 export interface Arrival {
   /** 1 for the first arrival at this downstream, of any delivery. */
   readonly number: number;
@@ -20,7 +19,6 @@ export interface Arrival {
   readonly body: Buffer | null;
 }
 
-/** Counts at the downstream, over all paths or one. */
 export interface ArrivalCounts {
   arrivals: number;
   /** Distinct deliveries answered 2xx. */

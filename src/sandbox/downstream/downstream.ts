@@ -25,7 +25,6 @@ export interface Downstream {
   readonly url: string;
   /** In the order in which they arrived whole; empty with `keepArrivals: false`. */
   readonly arrivals: readonly Arrival[];
-  /** Over all paths, or one. */
   counts(path?: string): ArrivalCounts;
   /** From now on fails so, on all paths or one, until `recover`. */
   fail(failure: Failure, path?: string): void;

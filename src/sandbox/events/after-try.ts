@@ -32,11 +32,9 @@ export const metaRetry: EventRetry = {
   isTaken: (status) => status === 200,
 };
 
-/** What becomes of a delivery. */
 export type AfterTry =
   | { readonly status: "delivered" }
   | { readonly status: "failed"; readonly reason: string }
-  /** To be tried again after `waitMs`. */
   | { readonly status: "waiting"; readonly waitMs: number; readonly reason: string };
 
 /**

@@ -64,7 +64,6 @@ function drawGap(random: Random): number {
   return random.chance(0.5) ? 0 : later;
 }
 
-/** Ways in which a signed body is no envelope. */
 export const malformations = ["broken-json", "no-object", "wrong-id-type", "wrong-data-type", "missing-field", "invalid-utf8"] as const;
 type Malformation = (typeof malformations)[number];
 

@@ -39,7 +39,6 @@ export function createEventMaker({ clock, random }: { clock: () => number; rando
   };
 }
 
-/** The bytes posted for an event. */
 export function bodyOf(event: SandboxEvent): Buffer {
   return Buffer.from(JSON.stringify(event), "utf8");
 }
@@ -60,14 +59,12 @@ export function eventBody(envelope: Omit<SandboxEvent, "data">, data: EventData)
   return `{"id":${JSON.stringify(id)},"event":${JSON.stringify(event)},"createdAt":"${createdAt}","data":${sent}}`;
 }
 
-/** The bytes of an envelope with its data truncated, whatever its size. */
 export function truncatedBody(body: string): Buffer {
   const event = JSON.parse(body) as SandboxEvent;
   if (event.data["truncated"] === true) return Buffer.from(body, "utf8");
   return bodyOf({ ...event, data: truncatedData(Buffer.byteLength(JSON.stringify(event.data), "utf8")) });
 }
 
-/** `data` of an envelope (messaging-service-api.md, "Event envelope"). */
 type EventData = Readonly<Record<string, unknown>>;
 
 /**

@@ -20,7 +20,6 @@ export interface EventsSettings {
   readonly ids: () => string;
   readonly random: Random;
   readonly limits: Pick<Limits, "spend">;
-  /** Asked at each delivery. */
   readonly faults: () => EventFaults;
   /** Divides the waits between tries, and what the faults `reorder` and `duplicate` wait. */
   readonly speed: number;
@@ -29,18 +28,14 @@ export interface EventsSettings {
   readonly timeoutMs?: number;
   /** Deliveries that may wait for one URL; following ones are dropped: the sandbox's choice, for its memory's sake. */
   readonly mostWaiting?: number;
-  /** Receives unforeseen errors, because nothing here throws into the publisher. */
   readonly onError?: (error: unknown) => void;
   /** Given: the webhooks are those of Meta's Cloud API, with these faults. */
   readonly meta?: (() => MetaFaults) | undefined;
-  /** Told of every post as it ends. */
   readonly onPost?: ((post: ObservedPost) => void) | undefined;
 }
 
-/** Posts in flight to one URL. */
 const atOnce = 64;
 
-/** Of the format `meta` only. */
 export interface MetaEvents {
   readonly publisher: MetaPublisher;
   readonly early: EarlyStatuses;

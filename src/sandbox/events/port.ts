@@ -1,8 +1,6 @@
 import type { MessageRecord } from "../world/records.ts";
 
-/** Where the parts of the service say that something happened. */
 export interface Publisher {
-  /** The status of a sent message changed. */
   messageStatus(message: MessageRecord): void;
   /** A customer wrote. The document shows no event for it; Meta has one. */
   messageReceived(message: MessageRecord): void;
@@ -17,9 +15,7 @@ export interface Publisher {
   ): void;
 }
 
-/** The posts of events to webhook URLs. */
 export interface Posting {
-  /** Takes up the deliveries that a state file remembers. */
   resume(): void;
   /** Deliveries not ended yet, those waiting for a retry included, and posts that faults add. */
   waiting(): number;
@@ -28,7 +24,6 @@ export interface Posting {
    * the call it is dropped at its turn. A new secret, URL or choice of kinds needs no call.
    */
   webhookChanged(webhookId: string): void;
-  /** Resolves once nothing waits. */
   idle(): Promise<void>;
   /** Cuts what is in flight; what has not ended stays `waiting` in the records, for `resume`. */
   close(): Promise<void>;

@@ -18,7 +18,6 @@ export interface PostOrder {
   readonly isMalformed?: boolean;
 }
 
-/** Posts events to webhook URLs, signed. */
 export interface Poster {
   /** One post. Never rejects: what happened is data. */
   post(order: PostOrder): Promise<Answer>;
@@ -33,7 +32,6 @@ interface PosterSettings {
   readonly baseClock: Clock;
   /** How long a receiver has, connecting included. */
   readonly timeoutMs: number;
-  /** At once, to one webhook URL. */
   readonly connections: number;
 }
 
@@ -198,7 +196,6 @@ class Exchange implements Dispatcher.DispatchHandler {
 export interface ObservedPost {
   readonly url: string;
   readonly eventId: string;
-  /** The bytes posted. */
   readonly body: Buffer;
   /** `event`: rightly signed, as it or its copy should be. The others are what faults add. */
   readonly sort: "event" | "malformed" | "wrongly-signed";

@@ -17,11 +17,8 @@ interface PostingSettings {
   readonly poster: Poster;
   readonly retry: EventRetry;
   readonly speed: number;
-  /** Posts in flight to one URL. */
   readonly atOnce: number;
-  /** Deliveries that may wait for one URL. */
   readonly mostWaiting: number;
-  /** Receives unforeseen errors. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -29,7 +26,6 @@ interface PostingSettings {
 const longestHoldMs = 10_000;
 
 export interface DeliveryPosting extends Posting {
-  /** Takes a delivery whose record is `waiting`. */
   add(post: PendingPost): void;
   hasRoom(webhookId: string): boolean;
 }
@@ -213,14 +209,11 @@ interface UrlQueue {
   readonly all: Set<PendingPost>;
 }
 
-/** The pending posts of each webhook URL, and how many in all. */
 interface PendingPosts {
   add(post: PendingPost): void;
   remove(post: PendingPost): void;
-  /** False for one that has ended. */
   has(post: PendingPost): boolean;
   of(webhookId: string): UrlQueue;
-  /** Forgets a deleted webhook once nothing is pending for it. */
   forget(webhookId: string): void;
   webhooks(): string[];
   readonly total: number;
@@ -264,7 +257,6 @@ export interface PendingPost {
   /** Events of one message, or of one run, keep their order. Null: of none. */
   readonly line: string | null;
   readonly faults: DeliveryFaults;
-  /** A post of it is in flight. */
   isPosting: boolean;
 }
 

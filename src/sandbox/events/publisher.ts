@@ -13,7 +13,6 @@ interface EmitSettings {
   readonly world: World;
   readonly ids: () => string;
   readonly limits: Pick<Limits, "spend">;
-  /** The faults of the next delivery. */
   readonly drawFaults: () => DeliveryFaults;
   readonly posting: Pick<DeliveryPosting, "add" | "hasRoom">;
 }
@@ -55,7 +54,6 @@ export function createEmit({ world, ids, limits, drawFaults, posting }: EmitSett
   };
 }
 
-/** Whether events are posted to it. */
 export function isOn({ isEnabled, meta }: WebhookRecord): boolean {
   return isEnabled && meta?.isVerified !== false;
 }
@@ -67,7 +65,6 @@ interface PublisherSettings {
   readonly onError: (error: unknown) => void;
 }
 
-/** Makes the service's events. Never throws. */
 export function createPublisher({ clock, ids, emit, onError }: PublisherSettings): Publisher {
   const publish: Publisher["publish"] = (account, event, data, about = {}) => {
     try {

@@ -54,7 +54,6 @@ interface LimitsParts {
  * still counted, keys must be valid, addresses are blocked, and a plan without the API stays without.
  */
 export function createLimits({ world, clock, isUnlimited }: LimitsParts): Limits & {
-  /** Forgets bad keys and blocked addresses. */
   forgetBlocks(): void;
 } {
   const badKeys = createBadKeys();
@@ -235,9 +234,7 @@ export function createMinuteWindow(): MinuteWindow {
 /** What arrived in a sliding minute: (now − 60 s, now]. Exact to the millisecond, wherever windows of a cap begin. */
 interface BusiestMinute {
   add(now: number): void;
-  /** In the last minute. */
   last(now: number): number;
-  /** In the busiest minute so far. */
   peak(): number;
 }
 

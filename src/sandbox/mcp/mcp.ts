@@ -29,14 +29,12 @@ interface McpParts {
   readonly world: World;
   readonly messaging: Pick<Messaging, "send">;
   readonly clock: Pick<Clock, "now">;
-  /** No cap on tool calls. */
   readonly isUnlimited: boolean;
 }
 
 interface McpAnswer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Null: no body. */
   readonly body: object | null;
 }
 

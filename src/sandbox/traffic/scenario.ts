@@ -110,11 +110,8 @@ function subjectOf(event: SandboxEvent, ours: boolean): PostSubject {
 }
 
 interface HeldBack {
-  /** Holds `post` back until `place` in the sequence; a place already passed means the next chance. */
   add(place: number, post: Post): void;
-  /** Gives back those whose place has come. */
   take(place: number): Generator<Post, void, undefined>;
-  /** Gives back all that are left, in order of their places. */
   rest(): Generator<Post, void, undefined>;
 }
 

@@ -8,7 +8,6 @@ import type { MessageStatus } from "../statuses.ts";
  */
 interface Owned {
   readonly id: string;
-  /** Name of the account that owns it. */
   readonly account: string;
   readonly createdAt: number;
 }
@@ -48,7 +47,6 @@ export interface KeyRecord extends Owned {
   revokedAt: number | null;
 }
 
-/** A webhook URL as set up in the account settings. */
 export interface WebhookRecord extends Owned {
   url: string;
   /** Event kinds; `*` for all, `message.*` for a family. */
@@ -61,7 +59,6 @@ export interface WebhookRecord extends Owned {
   meta?: { readonly verifyToken: string; isVerified: boolean };
 }
 
-/** An AI app connected over MCP. */
 export interface AppRecord extends Owned {
   readonly name: string;
   readonly token: string;
@@ -74,7 +71,6 @@ export interface ContactRecord extends Owned {
   readonly conversationId: string;
 }
 
-/** One per contact. */
 export interface ConversationRecord extends Owned {
   readonly contactId: string;
   /** When the customer last wrote: free text may be sent for 24 hours from then. */
@@ -107,7 +103,6 @@ export interface TemplateRecord extends Owned {
 
 /** A status that a message will take. */
 export interface FutureStep {
-  /** Unix milliseconds. */
   at: number;
   readonly status: MessageStatus;
   readonly errorCode?: string | number;
@@ -142,12 +137,10 @@ export interface MessageRecord extends Owned {
 export interface CampaignRecord extends Owned {
   readonly name: string;
   readonly templateId: string;
-  /** Recipients. */
   readonly total: number;
   readonly perSecond: number;
   /** Recipients tried so far, those the service or the provider refused included. */
   sent: number;
-  /** Messages that reached the phone. */
   deliveries: number;
   reads: number;
   replies: number;
@@ -193,9 +186,7 @@ export interface RunRecord extends Owned {
   readonly data: Record<string, string>;
   status: "running" | "completed" | "failed";
   error: string | null;
-  /** Steps not done yet. */
   left: AutomationStep[];
-  /** When the next step is due. */
   nextAt: number;
   /** The message just sent, while the run waits to see whether it leaves; null otherwise. */
   messageId: string | null;
@@ -270,15 +261,12 @@ export interface PlanLimits {
   readonly apiCalls: number | null;
   /** Webhook deliveries a month. */
   readonly deliveries: number | null;
-  /** Valid API keys. */
   readonly keys: number;
-  /** Webhook URLs. */
   readonly urls: number;
   /** Automation steps a month. */
   readonly steps: number | null;
   /** Automation HTTP requests a month. */
   readonly automationRequests: number | null;
-  /** Connected AI apps. */
   readonly apps: number | null;
   /** MCP tool calls a minute, per app. */
   readonly toolCalls: number;

@@ -72,7 +72,6 @@ interface Stored {
 
 /** Records of one kind, in order of their ids. */
 export interface Table<T extends Stored> {
-  /** The word for its records, as the journal has it. */
   readonly kind: string;
   get(id: string): T | undefined;
   /** The record when this account owns it: ids are scoped to the account. */
@@ -84,7 +83,6 @@ export interface Table<T extends Stored> {
   delete(id: string): void;
   /** Of one account, oldest first. Not to be kept over changes. */
   list(account: string): readonly T[];
-  /** Of all accounts. */
   all(): IterableIterator<T>;
   readonly size: number;
 }
@@ -106,7 +104,6 @@ export function createTable<T extends Stored>(
   const byId = new Map<string, T>();
   const byKey = new Map<string, T>();
   const byAccount = new Map<string, T[]>();
-  /** Out of all but the account's list. */
   const drop = (record: T): void => {
     byId.delete(record.id);
     if (keyOf !== undefined) byKey.delete(`${record.account}\0${keyOf(record)}`);
