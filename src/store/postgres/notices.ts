@@ -1,4 +1,4 @@
-import { createListeners } from "../listeners.ts";
+import { createListeners } from "../create-store.ts";
 import type { DueDelivery } from "../port.ts";
 
 /** A notice locks the whole server for a moment. Listeners of other processes may be a little behind. */
