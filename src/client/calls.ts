@@ -16,7 +16,7 @@ type Arguments<Request> = unknown extends Request
   : Record<never, never> extends Request
     ? [request?: Request | undefined]
     : [request: Request];
-export type CallsOf = { readonly [Name in CallName]: (...request: Arguments<RequestOf<Name>>) => Promise<AnswerOf<Name>> };
+type CallsOf = { readonly [Name in CallName]: (...request: Arguments<RequestOf<Name>>) => Promise<AnswerOf<Name>> };
 
 export function call<Name extends EndpointName>(
   connection: Connection,

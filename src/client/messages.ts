@@ -38,8 +38,8 @@ export async function sendMessage(connection: Connection, order: MessageOrder, o
   } catch (error) {
     // A caller that lost the answer must be able to repeat the request without sending twice.
     if (!(error instanceof RelayClientError) || error.details !== undefined) throw error;
-    const { message, status, code, cause } = error;
-    throw new RelayClientError(message, { status, code, cause, details: { idempotencyKey } });
+    const { message, status, code, retryAfterMs, cause } = error;
+    throw new RelayClientError(message, { status, code, retryAfterMs, cause, details: { idempotencyKey } });
   }
 }
 
@@ -92,8 +92,8 @@ async function* asLines(messages: Messages): AsyncGenerator<string, void> {
 
 function atLine(error: unknown, line: number): unknown {
   if (!(error instanceof RelayClientError)) return error;
-  const { message, status, code, details, cause } = error;
-  return new RelayClientError(message, { status, code, details, cause, line });
+  const { message, status, code, details, retryAfterMs, cause } = error;
+  return new RelayClientError(message, { status, code, details, retryAfterMs, cause, line });
 }
 
 /** How long an item waits for others to join its group, in milliseconds, when the source is slow. */

@@ -194,7 +194,6 @@ const requestSchema = z
   .meta({ id: "EventRequest", description: "The request that brought an event, and others." });
 export type EventRequest = z.infer<typeof requestSchema>;
 
-/** Which request brought an event. */
 const ofRequest = requestSchema
   .nullable()
   .describe("The request that brought it with other events, which `GET /v1/events?request={digest}` lists; null: it came alone.");
@@ -324,7 +323,7 @@ const eventStorySchema = eventSchema
   })
   .meta({ id: "EventStory", description: "An event with everything that happened to it." });
 
-export const storySchema = z
+const storySchema = z
   .object({
     message: messageSchema.nullable().describe("The message; null for runs and single events."),
     run: runSchema.nullable().describe("The run; null for messages and single events."),

@@ -101,3 +101,12 @@ test("send gives up after the longest wait for an answer, when it is aborted, an
   await expect(new RelayClient(other).send(order)).rejects.toMatchObject({ code: "conflict" });
   expect(other.keys).toHaveLength(1);
 });
+
+test("errors of send and trackAll keep the Retry-After of the answer", async () => {
+  const stopping = () =>
+    Response.json({ error: "the relay is stopping", code: "shutting_down" }, { status: 503, headers: { "retry-after": "5" } });
+  const client = new RelayClient({ url: "http://relay.example", token: "t", fetch: async () => stopping() });
+  const expected = { code: "shutting_down", retryAfterMs: 5_000 };
+  await expect(client.send({ to: "+5491155550100", text: "Hola" }, { idempotencyKey: "k" })).rejects.toMatchObject(expected);
+  await expect(client.trackAll(["{}"]).next()).rejects.toMatchObject({ ...expected, line: 1 });
+});
