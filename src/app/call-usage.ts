@@ -15,15 +15,7 @@ interface CallUsageParts {
   readonly settings: () => Settings;
 }
 
-/** The calls of each account by day, as they count toward the month's quota. */
-export interface CallUsage {
-  ended(account: string, priority: CallPriority, outcome: CallOutcome): void;
-  facts(account: string): Promise<BudgetFacts>;
-  /** Stores the counts. Otherwise this happens every 15 seconds, and a crash loses the counts since. */
-  write(): Promise<void>;
-  /** Stores the last counts. */
-  close(): Promise<void>;
-}
+export type CallUsage = ReturnType<typeof createCallUsage>;
 
 /** "An API call is each request with a valid key … Requests rejected by the per-minute cap do not count" (document, "Monthly quotas"). */
 const counted: readonly CallOutcome["type"][] = ["answered", "unknown"];
@@ -35,7 +27,8 @@ interface Count extends Calls {
   readonly day: number;
 }
 
-export function createCallUsage({ store, clock: { now }, supervise, settings }: CallUsageParts): CallUsage {
+/** The calls of each account by day, as they count toward the month's quota. A crash loses the counts of up to 15 seconds. */
+export function createCallUsage({ store, clock: { now }, supervise, settings }: CallUsageParts) {
   let unwritten = new Map<string, Count>();
 
   function add({ account, day, polls, others }: Count): void {
@@ -73,12 +66,12 @@ export function createCallUsage({ store, clock: { now }, supervise, settings }: 
   });
 
   return {
-    ended(account, priority, { type }) {
+    ended(account: string, priority: CallPriority, { type }: CallOutcome): void {
       if (!counted.includes(type)) return;
       const isPoll = priority === "poll";
       add({ account, day: quotaDay(now()), polls: isPoll ? 1 : 0, others: isPoll ? 0 : 1 });
     },
-    async facts(account) {
+    async facts(account: string): Promise<BudgetFacts> {
       const month = quotaMonth(now());
       const day = quotaDay(now());
       const written = await store.serviceCalls(account, month.from);
@@ -92,9 +85,9 @@ export function createCallUsage({ store, clock: { now }, supervise, settings }: 
         today: sumOf(counts.filter((count) => count.day === day)),
       };
     },
-    // The task reports a failure and tries again.
-    write: () => write().catch(() => task.wake()),
-    async close() {
+    /** Stores the counts now. The task reports a failure and tries again. */
+    write: (): Promise<void> => write().catch(() => task.wake()),
+    async close(): Promise<void> {
       await task.close();
       await write().catch((error: unknown) => {
         if (!(error instanceof StoreUnavailable)) throw error;

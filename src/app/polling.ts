@@ -12,11 +12,7 @@ import type { AcceptOutcome } from "../store/port.ts";
 import { stepMessage } from "../track/states.ts";
 
 export type PollAnswer =
-  | { readonly type: "found"; readonly wamid: string; readonly status: string; readonly errorCode: string | null }
-  /** 404. `isCredible`: the same base URL and key have found other messages, and some polls still find theirs. */
-  | { readonly type: "missing"; readonly isCredible: boolean }
-  /** The answers to all polls of the account show a fault that no single message explains. */
-  | { readonly type: "faulty"; readonly fault: PollFault }
+  | Extract<PollResult, { type: "found" | "missing" | "faulty" }>
   | { readonly type: "error"; readonly error: ServiceError }
   | { readonly type: "no-client" };
 

@@ -20,13 +20,7 @@ export interface Supervised {
   close(): Promise<void>;
 }
 
-export interface Supervisor {
-  supervise(task: Task): Supervised;
-  /** Runs the tasks that wait after a failure now. */
-  retry(): void;
-  /** Closes all tasks. */
-  close(): Promise<void>;
-}
+export type Supervisor = ReturnType<typeof createSupervisor>;
 
 /** The wait after a failed step. */
 const retryMs = { first: 500, longest: 10_000 };
@@ -35,7 +29,7 @@ const retryMs = { first: 500, longest: 10_000 };
  * Runs all background tasks. A task that fails is retried with a growing wait, and its failure is logged once until it
  * succeeds. A store that is unavailable is not logged here, because it reports that itself.
  */
-export function createSupervisor({ clock, log }: { readonly clock: Clock; readonly log: Pick<Logger, "error"> }): Supervisor {
+export function createSupervisor({ clock, log }: { readonly clock: Clock; readonly log: Pick<Logger, "error"> }) {
   const entries = new Set<Supervised & { retry(): void }>();
 
   function supervise({ name, firstMs, run }: Task): Supervised {
@@ -104,10 +98,11 @@ export function createSupervisor({ clock, log }: { readonly clock: Clock; readon
 
   return {
     supervise,
-    retry() {
+    /** Runs the tasks that wait after a failure now. */
+    retry(): void {
       for (const entry of entries) entry.retry();
     },
-    async close() {
+    async close(): Promise<void> {
       await Promise.all([...entries].map((entry) => entry.close()));
     },
   };

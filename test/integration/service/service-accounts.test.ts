@@ -1,9 +1,9 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { createGaugeReader } from "../../../src/app/gauges.ts";
 import { limiterHooks } from "../../../src/app/hooks.ts";
 import { createServiceCalls } from "../../../src/app/sending.ts";
+import { createGaugeReader } from "../../../src/app/serve.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import { systemClock } from "../../../src/model/system-clock.ts";
 import { createLogger } from "../../../src/observe/logger.ts";
