@@ -63,28 +63,18 @@ export function createHydrating(parts: HydratingParts) {
 
   const messages: HydrationMessages = {
     async read(account, messageId, signal) {
-      if (services.client(account) === null) return { type: "no-key" };
+      if (services.client(account) === null) return { type: "no-client" };
       // As if the service could not be called: passes wait, and end when their time is up.
       if (!(await mayPoll(account))) return { type: "later", until: null };
-      let at = clock.now();
-      const leaving = () => {
-        at = clock.now();
-      };
       try {
-        const answer = await polling.poll(account, messageId, { signal, leaving });
+        const answer = await polling.poll(account, messageId, { signal });
         switch (answer.type) {
-          case "found": {
-            const { wamid, status, errorCode } = answer;
-            return { type: "found", at, found: { messageId, wamid, status, errorCode } };
-          }
-          case "missing":
-            return { type: "missing", at, isCredible: answer.isCredible };
           case "faulty":
             return { type: "later", until: clock.now() + faultyMs };
           case "error":
             return answerOf(answer.error);
-          case "no-client":
-            return { type: "no-key" };
+          default:
+            return answer;
         }
       } catch (error) {
         if (signal.aborted) return { type: "later", until: null };

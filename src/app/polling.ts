@@ -12,20 +12,20 @@ import type { AcceptOutcome } from "../store/port.ts";
 import { stepMessage } from "../track/states.ts";
 
 export type PollAnswer =
-  | Extract<PollResult, { type: "found" | "missing" | "faulty" }>
+  /** `at`: when the request was sent, in unix ms. */
+  | (Extract<PollResult, { type: "found" | "missing" }> & { readonly at: number })
+  | Extract<PollResult, { type: "faulty" }>
   | { readonly type: "error"; readonly error: ServiceError }
   | { readonly type: "no-client" };
 
 export interface PollingParts {
   readonly services: Pick<ServiceAccounts, "client">;
+  readonly now: () => number;
   /** An account's polls became faulty; null: a message was found. */
   readonly polled: (account: string, fault: PollFault | null) => void;
 }
 
-type PollOptions = Pick<CallOptions, "signal" | "patience"> & {
-  /** The request is sent now. */
-  readonly leaving?: () => void;
-};
+type PollOptions = Pick<CallOptions, "signal" | "patience">;
 
 export type Polling = ReturnType<typeof createPolling>;
 
@@ -41,7 +41,7 @@ interface Standing {
 }
 
 /** Polls messages for reconciliation and hydration, and judges whether an account's answers make sense as a whole. */
-export function createPolling({ services, polled }: PollingParts) {
+export function createPolling({ services, now, polled }: PollingParts) {
   const standings = new WeakMap<ServiceClient, Standing>();
 
   function standingOf(client: ServiceClient): Standing {
@@ -50,7 +50,7 @@ export function createPolling({ services, polled }: PollingParts) {
     return standing;
   }
 
-  function answerTo(error: ServiceError, account: string, standing: Standing): PollAnswer {
+  function answerTo(error: ServiceError, account: string, at: number, standing: Standing): PollAnswer {
     const reason = faultOf(error);
     if (reason === null) return { type: "error", error };
     standing.counts[reason] += 1;
@@ -60,7 +60,7 @@ export function createPolling({ services, polled }: PollingParts) {
       polled(account, fault);
       return { type: "faulty", fault };
     }
-    return reason === "not-found" ? { type: "missing", isCredible: standing.hasFound } : { type: "error", error };
+    return reason === "not-found" ? { type: "missing", at, isCredible: standing.hasFound } : { type: "error", error };
   }
 
   return {
@@ -68,13 +68,17 @@ export function createPolling({ services, polled }: PollingParts) {
     async poll(account: string, messageId: string, options: PollOptions): Promise<PollAnswer> {
       const client = services.client(account);
       if (client === null) return { type: "no-client" };
+      let at = now();
+      const sent = () => {
+        at = now();
+      };
       try {
-        const { wamid, status, errorCode } = await pollMessage(client, messageId, options);
+        const { wamid, status, errorCode } = await pollMessage(client, messageId, options, sent);
         Object.assign(standingOf(client), { hasFound: true, counts: noCounts(), isFaulty: false });
         polled(account, null);
-        return { type: "found", wamid, status, errorCode };
+        return { type: "found", at, wamid, status, errorCode };
       } catch (error) {
-        if (error instanceof ServiceError) return answerTo(error, account, standingOf(client));
+        if (error instanceof ServiceError) return answerTo(error, account, at, standingOf(client));
         throw error;
       }
     },
@@ -105,12 +109,12 @@ function faultOf({ failure, status }: ServiceError): PollFault["reason"] | null 
  * Reads a message at the lowest priority, and without retries, because reconciliation and hydration wait themselves. A call
  * that a cap rejected had no effect and may be repeated.
  */
-function pollMessage(client: ServiceClient, id: string, { leaving, ...ends }: PollOptions) {
+function pollMessage(client: ServiceClient, id: string, options: PollOptions, sent: () => void) {
   return client.getMessage(id, {
-    ...ends,
+    ...options,
     priority: "poll",
     watch: {
-      starting: async () => leaving?.(),
+      starting: async () => sent(),
       async repeating(error) {
         if (error.kind !== "rate-limited") throw error;
       },

@@ -62,7 +62,7 @@ export function startService(observed: Observed, stored: Stored, { calls, works:
   const shared = { settings, store, services, usage, clock, supervise, log, metrics };
   const intake = createStatusIntake({ settings, now: clock.now, accept: accepting.accept });
   const watching = createWatching(shared);
-  const polling = createPolling({ services, polled: watching.polled });
+  const polling = createPolling({ services, now: clock.now, polled: watching.polled });
   const pollingFor = (origin: "hydrate" | "reconcile") => tracing?.polling(polling, origin) ?? polling;
   const reconciling = createReconciling({ ...shared, intake, polling: pollingFor("reconcile"), watching, scheduled });
   const mayPoll = async (account: string) => budgetOf(await usage.facts(account)).spare > 0;

@@ -7,7 +7,7 @@ import type { HydrateSettings } from "./settings.ts";
 
 /** The service's answer about one message. `at` is when the request was sent, in unix ms. */
 export type ReadAnswer =
-  | { readonly type: "found"; readonly at: number; readonly found: FoundStatus }
+  | ({ readonly type: "found"; readonly at: number } & FoundStatus)
   /** The service does not know the message. `isCredible`: it found others, so base URL and key are right. */
   | { readonly type: "missing"; readonly at: number; readonly isCredible: boolean }
   /** Reading this id is refused permanently. */
@@ -15,10 +15,9 @@ export type ReadAnswer =
   /** Not possible now; `until` (unix ms) if known. */
   | { readonly type: "later"; readonly until: number | null }
   /** The account has no base URL or key. */
-  | { readonly type: "no-key" };
+  | { readonly type: "no-client" };
 
 interface FoundStatus {
-  readonly messageId: string;
   readonly wamid: string;
   readonly status: string;
   readonly errorCode: string | null;
@@ -26,6 +25,7 @@ interface FoundStatus {
 
 /** A status that a truncated event may have reported. */
 export interface HydratedStatus extends FoundStatus {
+  readonly messageId: string;
   readonly account: string;
   readonly source: string;
   readonly because: string;
@@ -111,7 +111,9 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts): P
   async function readOne(item: Item): Promise<Answered> {
     const { account, source, because } = pass;
     const answer = await messages.read(account, item.id, signal);
-    const isNew = answer.type === "found" && (await messages.submit({ ...answer.found, account, source, because }));
+    if (answer.type !== "found") return { item, answer, isNew: false };
+    const { wamid, status, errorCode } = answer;
+    const isNew = await messages.submit({ account, source, because, messageId: item.id, wamid, status, errorCode });
     return { item, answer, isNew };
   }
 
@@ -224,7 +226,7 @@ function sortAnswers(answers: readonly Answered[]) {
     missing: of("missing"),
     changed: answers.filter(({ isNew }) => isNew).length,
     hasFound: of("found") > 0,
-    hasKey: of("no-key") === 0,
+    hasKey: of("no-client") === 0,
     until: untils.length === 0 ? null : Math.max(...untils),
   };
 }

@@ -25,7 +25,7 @@ function open() {
     }) as unknown as ServiceClient;
   let client = newClient();
   const services = { client: () => client } as PollingParts["services"];
-  const polling = createPolling({ services, polled: (_, fault) => void noted.push(fault?.reason ?? null) });
+  const polling = createPolling({ services, now: () => 7, polled: (_, fault) => void noted.push(fault?.reason ?? null) });
   return {
     noted,
     poll(step: Step) {
@@ -39,12 +39,12 @@ function open() {
 test("ten 404s in a row are a fault, until a message is found", async () => {
   const { poll, noted } = open();
   await poll("found");
-  for (let n = 1; n < 10; n++) expect(await poll("missing")).toEqual({ type: "missing", isCredible: true });
+  for (let n = 1; n < 10; n++) expect(await poll("missing")).toEqual({ type: "missing", at: 7, isCredible: true });
   expect(await poll("missing")).toMatchObject({ type: "faulty", fault: { reason: "not-found" } });
   expect(await poll("down")).toMatchObject({ type: "error" });
   expect(await poll("unreadable")).toMatchObject({ type: "faulty", fault: { reason: "unreadable" } });
   await poll("found");
-  expect(await poll("missing")).toEqual({ type: "missing", isCredible: true });
+  expect(await poll("missing")).toEqual({ type: "missing", at: 7, isCredible: true });
   expect(noted).toEqual([null, "not-found", "unreadable", null]);
 });
 

@@ -28,7 +28,9 @@ function someMessages(count: number, parts: (n: number) => Partial<TrackedMessag
 const found = (id: string, at = start + 2_000): ReadAnswer => ({
   type: "found",
   at,
-  found: { messageId: id, wamid: `wamid of ${id}`, status: "delivered", errorCode: null },
+  wamid: `wamid of ${id}`,
+  status: "delivered",
+  errorCode: null,
 });
 const later: ReadAnswer = { type: "later", until: null };
 
@@ -160,7 +162,7 @@ test("gives up an event when its time is up and continues for the others", async
 });
 
 test("ends at once when the account has no key", async () => {
-  const { settled, tally } = await runThrough({ messages: someMessages(3), answer: () => ({ type: "no-key" }) });
+  const { settled, tally } = await runThrough({ messages: someMessages(3), answer: () => ({ type: "no-client" }) });
   expect(settled).toEqual([{ seq: 1, reason: "no-key", unknown: 3 }]);
   expect(tally).toMatchObject({ polled: 0, gaveUp: "no-key" });
 });
