@@ -39,7 +39,6 @@ export function createAccepting({ store, settings, metrics, log, privacy }: Acce
   }
 
   return {
-    /** Calls `listener` with each new event once it is stored. */
     onAccepted: (listener: (event: ReceivedEvent) => void): void => void listeners.push(listener),
     /** Unix ms; undefined when this process has not seen it used. */
     lastUse: (source: string, secret: string): number | undefined => secretUses.get(`${source} ${secret}`),

@@ -11,7 +11,6 @@ import type { Supervised, Supervisor } from "./supervise.ts";
 
 export interface BackupsParts {
   readonly settings: () => Pick<Settings, "backup">;
-  /** The store's file. */
   readonly path: string;
   readonly clock: Clock;
   readonly supervise: Supervisor["supervise"];

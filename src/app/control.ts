@@ -20,7 +20,6 @@ const clocksDifferBy = 24 * 60 * 60 * 1000;
 interface ActingParts {
   readonly store: Store;
   readonly now: () => number;
-  /** The current settings. */
   readonly settings: () => Settings;
   /** Ends the quota stops of an account; resolves with those that were in force. */
   readonly resumeAccount: (account: string) => Promise<readonly string[]>;
@@ -43,7 +42,6 @@ export function chooseAccount(given: string | undefined, accounts: readonly stri
 
 const noFields = fieldsSchema.parse({});
 
-/** What acts on deliveries, destinations and accounts. */
 export function createActing(parts: ActingParts): Pick<PlainHandlers, "retryDelivery" | "replay" | "resumeRoute" | "resumeAccount"> {
   const { store, now, settings, resumeAccount, breakers, dispatcher, stopping, release } = parts;
   const routeNames = () => settings().routes.map(({ name }) => name);
@@ -64,7 +62,6 @@ export function createActing(parts: ActingParts): Pick<PlainHandlers, "retryDeli
   const isRelease = ({ disposition }: Pick<ReplayQuery, "disposition">): boolean =>
     disposition === "quarantined" || disposition === "unassigned";
 
-  /** The port that replays events of a disposition. */
   function replayOf(query: ReplayQuery) {
     if (isRelease(query)) return releasing;
     refuseQuarantineOnly(query);

@@ -32,7 +32,6 @@ export function checkRole(role: Role, { driver }: StorageSettings): void {
   }
 }
 
-/** What the relay needs of a storage engine. */
 export interface Engine {
   readonly store: Store;
   /** The time of all processes that share the store. */

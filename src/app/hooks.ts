@@ -28,9 +28,7 @@ export function receiverHooks({
   acknowledged,
 }: Watchers & {
   readonly refused: (source: string) => void;
-  /** A handshake was answered with its challenge. */
   readonly handshake: (source: string) => void;
-  /** A webhook was answered with 2xx. */
   readonly acknowledged: (tookMs: number) => void;
 }): ReceiverHooks {
   return {
@@ -238,7 +236,6 @@ interface LimiterWatchers extends Omit<Watchers, "privacy"> {
   readonly keyRefused: (account: string) => void;
 }
 
-/** Reports of an account's limiter. */
 export function limiterHooks(account: string, { log, metrics, called, keyRefused }: LimiterWatchers): LimiterHooks {
   return {
     settled(call, outcome) {

@@ -31,7 +31,6 @@ export interface HydratingParts {
   readonly mayPoll: (account: string) => Promise<boolean>;
   /** False: truncated events wait for a worker process. */
   readonly scheduled: boolean;
-  /** A pass is over. Absent while traces are off. */
   readonly passed?: ((pass: HydrationPass, tally: PassTally, tookMs: number) => void) | undefined;
 }
 
@@ -41,7 +40,6 @@ const leaseMs = 15_000;
 /** While all polls of an account are faulty, one call checks again after this. */
 const faultyMs = 5 * 60_000;
 
-/** Hydration, connected to the store, the service's clients, and the intake of the statuses that it finds. */
 export function createHydrating(parts: HydratingParts) {
   const { settings, store, services, clock, supervise, random, log, metrics, intake, polling, mayPoll, scheduled, passed } = parts;
   let task: Supervised | undefined;
@@ -126,7 +124,6 @@ export function createHydrating(parts: HydratingParts) {
       if (store.isShared) task = supervise({ name: "hydration", firstMs: lookEveryMs, run: wakeOurs });
       else await hydrator.start();
     },
-    /** A truncated event was stored. */
     stored({ account, envelope, subject }: ReceivedEvent): void {
       if (subject.type !== "none") return;
       if (envelope.event.startsWith("message.") && services.client(account) !== null) {

@@ -122,7 +122,6 @@ function pollMessage(client: ServiceClient, id: string, options: PollOptions, se
   });
 }
 
-/** The service, as reconciliation uses it. */
 export function createPolledService(services: Pick<ServiceAccounts, "limiters">, polling: Polling): Service {
   function hold(account: string): Hold | null {
     const stops = services.limiters().get(account)?.stops;
@@ -166,7 +165,6 @@ function answerOf({ failure, message }: ServiceError, hold: Hold | null): PollRe
   }
 }
 
-/** A status that a poll found. */
 interface FoundStatus extends Pick<PolledStatus, "account" | "origin" | "messageId" | "status" | "errorCode" | "because"> {
   readonly wamid: string;
   /** Default: the first source of the account's events, or if it has none, the account's name. */

@@ -18,7 +18,6 @@ import type { Store } from "../store/create-store.ts";
 import { StoreUnavailable } from "../store/port.ts";
 import type { CallUsage } from "./call-usage.ts";
 import { createPolledService, type Polling, type StatusIntake } from "./polling.ts";
-
 import type { Watching } from "./watching.ts";
 
 interface ReconcilingParts {
@@ -42,7 +41,6 @@ const longestMs = 5_000;
 /** Longer than the minute between scheduled passes, so that the same process keeps the lead. */
 const leaseMs = 90_000;
 
-/** Reconciliation, connected to the store, the service's clients and the alarms. */
 export function createReconciling(parts: ReconcilingParts) {
   const { settings, store, services, usage, intake, polling, clock, log, metrics, watching, scheduled } = parts;
   const scheduleOf = ({ reconcile }: Settings) => (scheduled ? reconcile : { ...reconcile, schedule: "off" });

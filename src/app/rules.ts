@@ -48,7 +48,6 @@ export function createRules(settings: Settings, failed: NonNullable<Rules["faile
 
 const noFields = fieldsSchema.parse({});
 
-/** The sources of the settings, as the receiver takes them. */
 export function inboundSources(settings: Settings): InboundSource[] {
   return Object.entries(settings.sources).map(([name, source]): InboundSource => {
     const { account, kind, signature } = source;
@@ -67,7 +66,6 @@ export function inboundSources(settings: Settings): InboundSource[] {
   });
 }
 
-/** The sources with `mode: proxy`. */
 export function proxiedSources({ sources }: Settings): ProxiedSource[] {
   return Object.entries(sources).flatMap(([name, source]) =>
     source.kind === "automation-request" && source.mode === "proxy" && source.to !== undefined

@@ -23,13 +23,10 @@ export interface RelaySendingParts {
   readonly log: Logger;
   readonly privacy: Privacy;
   readonly metrics: Metrics;
-  /** A message was sent and registered. */
   readonly registered: (account: string) => void;
-  /** From the current settings. */
   readonly known: () => { readonly accounts: readonly string[]; readonly maxWait: number };
 }
 
-/** Sending for the control API, connected to the store, the service's clients, log and metrics. */
 export function createRelaySending({ store, services, clock, log, privacy, metrics, registered, known }: RelaySendingParts): {
   readonly port: SendingPort;
   /** Resolves when the calls in flight have ended and are stored. */
@@ -111,7 +108,6 @@ function sendingHooks({ log, privacy, metrics }: Pick<RelaySendingParts, "log" |
   };
 }
 
-/** The service's calls that sending makes. */
 export function createServiceCalls(services: RelaySendingParts["services"], now: () => number): ServiceCalls {
   async function outcomeOf<T>(
     account: string,

@@ -115,7 +115,6 @@ export function startService(observed: Observed, stored: Stored, { calls, works:
       return ended ?? [];
     },
     alarms: watching.alarms,
-    /** A bad signature at a source. */
     refused: watching.refused,
     registered: watching.registered,
     async start(diagnose: () => Promise<Diagnosis>): Promise<void> {

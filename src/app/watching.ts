@@ -24,7 +24,6 @@ interface WatchingParts {
   readonly metrics: Metrics;
 }
 
-/** What needs action now. */
 type Diagnose = () => Promise<Pick<Diagnosis, "attention">>;
 
 export type Watching = ReturnType<typeof createWatching>;

@@ -4,9 +4,7 @@ import type { CoveredEvents, HydrationPass, HydrationStart, HydrationStore, Trac
 import { messageStatuses, stageOf } from "../model/statuses.ts";
 import type { HydrateSettings } from "./settings.ts";
 
-/** What is known of a truncated event on arrival. */
 interface TruncatedEvent {
-  /** Event kind. */
   readonly event: string;
   /** True when it names its message or run after all. */
   readonly hasSubject: boolean;
@@ -73,7 +71,6 @@ export async function* unreadMessages(parts: WalkParts, withId: boolean): AsyncG
   }
 }
 
-/** The number of candidates that were not read. */
 export async function countUnread(parts: WalkParts): Promise<number> {
   let count = 0;
   for (const withId of [true, false]) for await (const _ of unreadMessages(parts, withId)) count += 1;

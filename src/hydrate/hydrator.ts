@@ -5,7 +5,6 @@ import type { HydrateSettings } from "./settings.ts";
 
 interface HydratorHooks extends Pick<PassParts, "onRead" | "onSettled"> {
   finished(pass: HydrationPass, tally: PassTally, tookMs: number): void;
-  /** The pass is tried again. */
   failed(account: string, error: unknown): void;
 }
 
@@ -17,7 +16,6 @@ interface HydratorParts {
   readonly hooks: HydratorHooks;
 }
 
-/** The wait after an error of the store. */
 const againMs = 10_000;
 
 /**
@@ -58,7 +56,6 @@ export function createHydrator(initial: HydrateSettings, { store, messages, cloc
     loops.delete(account);
   }
 
-  /** A truncated event of the account was stored. */
   function wake(account: string): void {
     const known = loops.get(account);
     if (known !== undefined) known.isWoken = true;

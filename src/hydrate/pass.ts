@@ -43,7 +43,6 @@ export interface PassParts {
   readonly messages: HydrationMessages;
   readonly clock: Clock;
   readonly random: () => number;
-  /** The current settings. */
   readonly settings: () => HydrateSettings;
   /** Interrupts the pass; it resumes later. */
   readonly signal: AbortSignal;
@@ -64,12 +63,10 @@ export interface PassTally {
   readonly gaveUp: GiveUpReason | null;
 }
 
-/** Calls in flight at once; the limiter dispatches as many as fit. */
 const atOnce = 8;
 /** Events settled in one transaction. */
 const settleStep = 100;
 
-/** A candidate message. */
 type Item = { readonly id: string; readonly message: MessageKey; failures: number };
 
 /**
@@ -199,7 +196,6 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts): P
 interface Answered {
   readonly item: Item;
   readonly answer: ReadAnswer;
-  /** It changed the message. */
   readonly isNew: boolean;
 }
 

@@ -16,7 +16,6 @@ interface RouteGauges {
   readonly inFlight: number;
 }
 
-/** An account's limits. */
 export interface ServiceGauges {
   readonly account: string;
   readonly caps: readonly { readonly cap: string; readonly used: number; readonly limit: number; readonly held: boolean }[];

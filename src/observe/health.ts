@@ -10,13 +10,11 @@ export function createHealth() {
   let draining = false;
   const listeners: (() => void)[] = [];
   return {
-    /** A write was stored. */
     stored(): void {
       if (failure === null) return;
       failure = null;
       for (const notify of listeners) notify();
     },
-    /** A write could not be stored. */
     storeFailed(reason: string): void {
       failure = reason;
     },
@@ -34,7 +32,6 @@ export function createHealth() {
   };
 }
 
-/** With times as ISO 8601. */
 type AlarmView = Omit<Alarm, "since"> & { readonly since: string };
 
 /** The body posted to the alert URL. */

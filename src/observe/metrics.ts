@@ -6,7 +6,6 @@ import { createMaker, type Maker } from "./maker.ts";
 /** What runs: the labels of `relay_build_info`. */
 interface BuildInfo {
   readonly version: string;
-  /** Version of Node. */
   readonly node: string;
   readonly storage: "sqlite" | "postgres";
 }
@@ -32,7 +31,6 @@ function nodeMetrics(): Registry {
   return ofProcess;
 }
 
-/** What is counted and timed as it happens. */
 function createCounts({ counter, gauge, histogram }: Maker) {
   /** Counts by two labels, such as `relay_events_total` by source and disposition. */
   const tally = (name: string, help: string, [first, second]: readonly [string, string]) => {

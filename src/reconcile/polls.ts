@@ -5,7 +5,6 @@ import type { BudgetFacts, PassStop, Service, Tracking } from "./port.ts";
 
 import type { ReconcileSettings } from "./settings.ts";
 
-/** Calls in flight at once; the limiter also spreads them over the minute. */
 const callsAtOnce = 8;
 /** Failures in a row after which the service counts as unreachable. */
 const failuresInRow = 5;
@@ -18,7 +17,6 @@ export interface PollParts {
   readonly times: PollTimes;
   readonly now: () => number;
   readonly polled: (account: string, outcome: PollOutcome) => void;
-  /** An unexpected error. */
   readonly failed: (account: string, error: unknown) => void;
 }
 
@@ -137,7 +135,6 @@ function afterFailure(claim: ClaimedPoll, now: number): SettledPoll {
   return again(claim, now + waitAfterFailure(failures), { rank, failures });
 }
 
-/** Returns a claim that was not polled, unchanged. */
 export function released(claim: ClaimedPoll): SettledPoll {
   return again(claim, claim.dueAt, {});
 }
@@ -162,7 +159,6 @@ export type PollTimes = Pick<ReconcileSettings, "after" | "giveUpAfter" | "until
 const openAges = { steps: [1, 2, 3, 5, 10, 20, 40, 80, 160, 320, 1040], lastWait: 720 } as const;
 const settledAges = { steps: [60, 360, 1440, 2880], lastWait: 1440 } as const;
 
-/** Statuses that are not polled. */
 export function restingStatuses(until: PollTimes["until"]): readonly string[] {
   return statusesOf(messageStatuses).filter(
     (status) => stageOf(messageStatuses, status) === "final" || reaches(messageStatuses, status, until),

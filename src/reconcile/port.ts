@@ -40,7 +40,6 @@ export type PollResult =
   /** `signal` was aborted before the call. */
   | { readonly type: "not-polled" };
 
-/** The messaging service, as reconciliation uses it. */
 export interface Service {
   /** Accounts that can be called. */
   accounts(): readonly string[];
@@ -50,7 +49,6 @@ export interface Service {
   hold(account: string): Hold | null;
 }
 
-/** Tracking, as reconciliation uses it. */
 export interface Tracking {
   /** Whether a status moves a message of this state. */
   moves(state: MessageState, status: string, errorCode: string | null): boolean;
@@ -58,7 +56,6 @@ export interface Tracking {
   submit(account: string, claim: ClaimedPoll, found: Extract<PollResult, { type: "found" }>): Promise<boolean>;
 }
 
-/** Counted calls of an account. */
 export interface Calls {
   readonly polls: number;
   readonly others: number;
@@ -77,5 +74,4 @@ export interface BudgetFacts {
   readonly today: Calls;
 }
 
-/** The counted calls and their quota. */
 export type BudgetFactsOf = (account: string) => MaybePromise<BudgetFacts>;

@@ -43,14 +43,12 @@ interface PassOptions {
   readonly signal: AbortSignal;
 }
 
-/** The result of a pass over one account. */
 export interface AccountSummary extends PassCounts {
   readonly stopped: PassStop | null;
   /** More is due that can be polled at once. */
   readonly more: boolean;
 }
 
-/** What a pass would do. */
 interface AccountPlan {
   readonly account: string;
   readonly due: number;
@@ -154,7 +152,6 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     accounts: service.accounts,
     /** Polls what is due. Concurrent passes never poll the same message. */
     pass: (account: string, options: PassOptions): Promise<AccountSummary> => kept(inFlight, runPass(account, options)),
-    /** What a pass would do. Calls and writes nothing. */
     async plan(account: string, dueBy: number): Promise<AccountPlan> {
       const { due, unpollable, missing } = await countsOf(parts, settings, account, dueBy);
       const facts = await parts.budget(account);

@@ -1,15 +1,12 @@
-/** Possible causes of missing webhooks. */
 type SilenceCause = "secret" | "url" | "quota" | "dropped";
 
 /** An account's counts within the window that ends now. */
 export interface Seen {
-  /** Verified events. */
   readonly events: number;
   /** Polled statuses whose webhook did not arrive within the grace period. */
   readonly missed: number;
   /** Truncated events about a message: each stands for a status that only a poll could find. */
   readonly truncated: number;
-  /** Bad signatures at the account's sources. */
   readonly refused: number;
   /** Messages registered since the last event, or since the start: their count, and unix ms of the first. */
   readonly registered: { readonly count: number; readonly first: number | null };
@@ -164,7 +161,6 @@ export function createSilenceWatch({ now, after, quotaUsedUp, began, ended, miss
       pending.set(keyOf(account, wamid, status), { account, at: now() });
     },
     registered: (name: string, howMany: number): void => register(name, howMany, now()),
-    /** A bad signature. */
     refused: (account: string): void => count(account, "refused"),
     /** Counts of another process at `at` (unix ms). */
     took(name: string, at: number, counts: Readonly<Record<Counted, number>> & { readonly registered: number }): void {
