@@ -97,7 +97,6 @@ export function createSandboxClock(base: Clock, start = base.now()): SandboxCloc
 
 /** Things to do at a time, soonest first; at the same time, in the order in which they were added. */
 interface Agenda {
-  /** The returned function takes it back. */
   add(at: number, run: () => void): () => void;
   nextAt(): number | null;
   take(): (() => void) | undefined;

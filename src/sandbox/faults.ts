@@ -13,11 +13,9 @@ export const eventFaultsSchema = z.strictObject({
   /** Held back by `delayMs`. */
   delay: share.default(0),
   delayMs: ms.default(5_000),
-  /** Never posted. */
   drop: share.default(0),
   /** Posted with its data truncated, whatever its size. */
   truncate: share.default(0),
-  /** Posted once with a wrong signature, before the right one. */
   wrongSignature: share.default(0),
   /** Posted once as a body that is no envelope, rightly signed, beside the right one. */
   malformed: share.default(0),
@@ -68,7 +66,6 @@ export const faultsSchema = z.strictObject({
 });
 export type FaultSettings = z.infer<typeof faultsSchema>;
 
-/** The faults in force; those who meet them ask each time. */
 export interface FaultBox {
   get(): FaultSettings;
   set(faults: FaultSettings): void;

@@ -10,11 +10,8 @@ interface MemorySettings {
   readonly file: string | undefined;
   readonly seed: string | number | undefined;
   readonly baseClock: Clock;
-  /** Messages to remember. */
   readonly keepMessages: number;
-  /** Used when the file remembers none. */
   readonly newSecret: () => string;
-  /** Stronger than the one remembered. */
   readonly secret: string | undefined;
   /** Hears of every change too; made when the world is there. */
   readonly watch: ((world: World) => Journal) | null;
@@ -31,17 +28,14 @@ export interface Memory {
   readonly secret: string;
   /** The one of the earlier run; `secret` when there was none. */
   readonly formerSecret: string;
-  /** Null without a file. */
   readonly file: StateFile | null;
   close(): void;
 }
 
-/** What the sandbox remembers of itself, beside the world. */
 interface Setup {
   readonly id: "setup";
   /** Signs what is posted to a webhook URL that was given no secret of its own. */
   secret: string;
-  /** How often it was started with this file. */
   starts: number;
   /** Sandbox time minus the machine's. */
   clockOffset: number;
@@ -108,7 +102,6 @@ export async function openMemory(settings: MemorySettings): Promise<Memory> {
   };
 }
 
-/** Fills the world from the file. `greatestId`: ids made from now on must be greater; not given when there is none. */
 function readWorld(file: StateFile | null, world: World): { readonly setup: Setup | null; readonly greatestId: string | undefined } {
   const tables = new Map(Object.values(world).map((table) => [table.kind, table as { put(record: unknown): void }]));
   let setup: Setup | null = null;
@@ -125,13 +118,11 @@ const isUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 /** The sandbox's memory on disk: every record as JSON under its kind and id, written once per turn of the event loop. */
 interface StateFile {
-  /** Takes note of changes; a record changed several times within a turn is written once. */
   readonly journal: Journal;
   /** Every record of the file, in the order in which they were first written. */
   records(): IterableIterator<{ readonly kind: string; readonly record: { readonly id: string } }>;
   /** Resolves once everything noted so far is in the file; rejects when it could not be written. */
   written(): Promise<void>;
-  /** Writes what is left, and lets go of the file. */
   close(): void;
 }
 

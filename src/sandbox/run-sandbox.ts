@@ -58,7 +58,6 @@ export interface Sandbox extends AsyncDisposable {
   addWebhook(order: z.input<typeof webhookOptionsSchema>): WebhookRecord;
   /** Replaces all faults; without any, there are none. */
   setFaults(faults?: z.input<typeof faultsSchema>): void;
-  /** The account's plan now. */
   plan(): Plan;
   /** Copies of the records as they are now, oldest first; so are those that follow. */
   webhooks(): WebhookRecord[];
@@ -216,12 +215,10 @@ function tokenFrom(secret: string): string {
   return createHash("sha256").update(`verify token\0${secret}`).digest("hex").slice(0, 32);
 }
 
-/** Without a listener, the sandbox still reports its own failures. */
 function warn(happening: Happening): void {
   if (happening.what === "failed") process.emitWarning(happening.error as Error);
 }
 
-/** The URL at which it answers, without a path. */
 async function listen(app: FastifyInstance, host: string, port: number): Promise<string> {
   try {
     await app.listen({ host, port });

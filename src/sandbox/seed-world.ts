@@ -10,7 +10,6 @@ interface SeedParts {
   readonly key: string | undefined;
   readonly webhooks: readonly WebhookOptions[];
   readonly phoneNumberIds: readonly string[];
-  /** The sandbox's own secret, and the one that it takes the place of. */
   readonly secret: string;
   readonly formerSecret: string;
 }

@@ -70,7 +70,6 @@ export const signingSchema = z
     if (content.includes("{id}") && idHeader === undefined) fault("content", "has {id}, which needs idHeader");
   });
 type Signing = z.input<typeof signingSchema>;
-/** An option left out may be undefined, too. */
 export type SigningSettings = { readonly [K in keyof Signing]: Signing[K] | undefined };
 
 function filled({ preset, service, ...given }: SigningSettings): Omit<SigningSettings, "preset" | "service"> {
@@ -87,7 +86,6 @@ export interface RequestToSign {
   readonly method: string;
   readonly url: string;
   readonly body: Buffer;
-  /** Of the event. */
   readonly id: string;
   readonly timestampMs: number;
 }
@@ -127,7 +125,6 @@ function keyOf(secret: string, encoding: "utf8" | "hex" | "base64" | "whsec"): B
   return Buffer.from(text, encoding === "whsec" ? "base64" : encoding);
 }
 
-/** How a delivery's signature fared. */
 export type SignatureVerdict = "valid" | "invalid" | "absent";
 
 /**

@@ -14,7 +14,6 @@ export function supersedes(from: MessageStatus, to: MessageStatus): boolean {
   return from !== "received" && to !== "received" && outbound.indexOf(from) < outbound.indexOf(to);
 }
 
-/** Whether `status` is `target`, or comes after it. */
 export function reaches(status: MessageStatus, target: MessageStatus): boolean {
   return status === target || supersedes(target, status);
 }
@@ -24,7 +23,6 @@ export function isReported(status: MessageStatus): boolean {
   return status !== "pending" && status !== "received";
 }
 
-/** How a message can fare. */
 export const lives = ["read", "delivered", "failed", "failed-then-delivered"] as const;
 export type Life = (typeof lives)[number];
 

@@ -13,7 +13,6 @@ interface ApiParts {
   /** What is set now; the same objects for as long as nothing is set anew, since `times` is counted by them. */
   readonly faults: () => readonly ApiFaultSettings[];
   readonly failed: (error: unknown) => void;
-  /** Adds the endpoints, with paths relative to the API root: `addMessagesRoutes(api, …)` and so on. */
   readonly routes: (api: FastifyInstance) => void;
 }
 

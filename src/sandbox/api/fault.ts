@@ -25,7 +25,6 @@ export function invalid(problems: readonly Problem[]): ApiFault {
   return new ApiFault(400, { error: { message: JSON.stringify(problems) } });
 }
 
-/** Any other error: text to be shown as is, and `cause: null`. */
 export function refused(status: 400 | 401 | 404 | 409 | 500 | 502, error: string): ApiFault {
   return new ApiFault(status, { error, cause: null });
 }

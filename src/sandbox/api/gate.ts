@@ -11,7 +11,6 @@ export const apiRoot = "/api/v1";
 export const graphMessages = "/:version(^v[0-9]+[.][0-9]+$)/:phoneNumberId/messages";
 const sendPaths: readonly unknown[] = [`${apiRoot}/messages`, graphMessages];
 
-/** Who calls: the account and the key that the gate let in. To be asked inside the API's routes only. */
 export function callerOf(request: FastifyRequest): Caller {
   const caller = request.getDecorator<Caller | null>("caller");
   if (caller === null) throw new Error("no caller: callerOf is for routes behind the gate");
@@ -44,7 +43,6 @@ function isSend(request: FastifyRequest): boolean {
 }
 
 const providerText = "El proveedor rechazó el mensaje por un problema temporal. Probá de nuevo en unos minutos.";
-/** Says it is JSON, and breaks off. */
 const cutJson = '{"id":"019';
 
 /**
@@ -56,7 +54,6 @@ export function addApiFaults(
   { faults, random }: { readonly faults: () => readonly ApiFaultSettings[]; readonly random: Random },
 ): void {
   const pick = createFaultPicker(random.fork("api-faults"));
-  /** Calls whose work is being done, and what will become of the answer. */
   const spoiltLater = new WeakMap<FastifyRequest, ApiFaultSettings>();
   const hanging = new Set<FastifyReply["raw"]>();
 

@@ -15,7 +15,6 @@ import { callerOf } from "./gate.ts";
 interface MessageParts {
   readonly world: World;
   readonly messaging: Pick<Messaging, "send">;
-  /** Awaited before a send is answered. Not given: nothing is. */
   readonly answerAfter?: ((message: MessageRecord) => Promise<void>) | undefined;
 }
 

@@ -9,7 +9,6 @@ import type { AutomationRecord } from "../world/records.ts";
 /** "Receiver of an automation's signed request must answer within 10 seconds." (messaging-service-api.md, "Other constants") */
 export const answerWithinMs = 10_000;
 
-/** Of an answer, so much is read; a receiver that says more has said enough. */
 const mostBytesRead = 1024 * 1024;
 
 /**

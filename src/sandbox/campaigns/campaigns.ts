@@ -11,7 +11,6 @@ import type { World } from "../world/world.ts";
 /** A bulk send: to the `phones` given, or to so many strangers (`recipients`); exactly one of the two. */
 export interface CampaignOrder {
   readonly name: string;
-  /** The newest approved template by default. */
   readonly templateId?: string | undefined;
   readonly phones?: readonly string[] | undefined;
   readonly recipients?: number | undefined;
@@ -119,13 +118,10 @@ function phonesOf({ phones, recipients, perSecond }: CampaignOrder, random: Rand
 
 /** Keeps the totals of campaigns as their messages move ("deliveries, reads, replies per campaign"). */
 export interface CampaignTotals {
-  /** A message left for a contact. */
   messaged(message: MessageRecord): void;
-  /** A message changed; `before` is how it was. */
   moved(message: MessageRecord, before: Readonly<MessageRecord>): void;
   /** A contact wrote: the first time after a campaign's message it is the reply to the last one. */
   replied(contactId: string): void;
-  /** Finds out from the messages remembered who has not replied yet. */
   resume(): void;
 }
 

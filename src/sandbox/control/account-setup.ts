@@ -82,7 +82,6 @@ export function createAccountSetup(parts: {
   const owned = (account: string) => ({ id: ids(), account, createdAt: now() });
 
   return {
-    /** With a connected number, and no key. */
     addAccount(name: string, plan: Plan, contactLimit: number | null, phoneNumberId?: string): AccountRecord {
       const account: AccountRecord = {
         id: name,

@@ -39,7 +39,6 @@ export function addControlRoutes(app: FastifyInstance, parts: ControlParts): voi
 
 const newRequest = z.strictObject({
   updates: z.number().int().min(1).max(mostUpdates).default(mostUpdates),
-  /** Texts of inbound messages fill it up. */
   bytes: z.number().int().min(0).max(mostBytes).default(0),
   seed: z.string().default("requests"),
 });

@@ -42,7 +42,6 @@ export function addPeopleRoutes({ on, create }: Routes, { world, messaging, cust
   for (const word of ["messages", "replies"]) {
     create(`/customers/:phone/${word}`, ({ account, id, body }) => customerWrites(account.id, { phone: id, ...body(customerWord) }));
   }
-  /** By a phone written in any way that sending takes. */
   const contactWith = (account: string, phone: string): ContactRecord =>
     found(world.contacts.find(account, parsePhone(phone) ?? phone), `contact ${phone}`);
   create("/colleague/replies", ({ account, body }) => {

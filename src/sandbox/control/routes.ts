@@ -113,7 +113,6 @@ export interface Routes {
   put<K extends keyof World>(table: K, record: RecordOf<K>): RecordOf<K>;
 }
 
-/** The routes of `/sandbox` on a scope of their own. `world` is asked for when a route is called. */
 export function createRoutes(app: FastifyInstance, world: World): Routes {
   const callOf = (request: FastifyRequest): Call => ({
     get account() {

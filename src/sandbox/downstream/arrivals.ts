@@ -3,7 +3,6 @@ import type { SignatureVerdict } from "../signing.ts";
 export interface Arrival {
   /** 1 for the first arrival at this downstream, of any delivery. */
   readonly number: number;
-  /** Path of the URL: tells routes apart. */
   readonly path: string;
   /** The `webhook-id` header; empty when absent. */
   readonly deliveryId: string;

@@ -10,7 +10,6 @@ export type Answer =
 export interface EventRetry {
   /** Wait after the first failure, after the second, …; after the last of them one more failure is the end. */
   readonly waitsMs: readonly number[];
-  /** Whether an answer with this status is a success. */
   readonly isTaken: (status: number) => boolean;
   /** `Retry-After` makes a wait longer, up to this. */
   readonly longestMs: number;

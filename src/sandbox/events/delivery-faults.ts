@@ -6,7 +6,6 @@ import { bodyOf, type SandboxEvent } from "./event-maker.ts";
 export interface DeliveryFaults {
   readonly drop: boolean;
   readonly truncate: boolean;
-  /** Posted with a wrong signature first. */
   readonly wrongSignature: boolean;
   /** How the body posted beside the right one is no envelope; null: none is. */
   readonly malformed: Malformation | null;

@@ -14,14 +14,11 @@ export interface PostOrder {
   readonly eventId: string;
   readonly body: Buffer;
   readonly signature: "right" | "wrong";
-  /** The body is no envelope any more. Not given: it is one. */
   readonly isMalformed?: boolean;
 }
 
 export interface Poster {
-  /** One post. Never rejects: what happened is data. */
   post(order: PostOrder): Promise<Answer>;
-  /** Closes the connections of a deleted webhook. */
   forget(webhookId: string): void;
   /** Cuts what is in flight: it ends as `cut`, and so does every later post. */
   close(): Promise<void>;
@@ -49,7 +46,6 @@ interface Place {
 /** Connections are each webhook's own, so that a URL that hangs does not hold up another on the same host. */
 export function createPoster({ baseClock, timeoutMs, connections }: PosterSettings): Poster {
   const places = new Map<string, Place>();
-  /** Closed, with posts still in flight. */
   const retired = new Set<Pool>();
   let isClosed = false;
 
@@ -199,7 +195,6 @@ export interface ObservedPost {
   readonly body: Buffer;
   /** `event`: rightly signed, as it or its copy should be. The others are what faults add. */
   readonly sort: "event" | "malformed" | "wrongly-signed";
-  /** The status answered; null: there was no answer. */
   readonly answered: number | null;
   /** Numbers that grow with every begin and end of a post: one whose `ended` is less than another's `began` was over before it. */
   readonly began: number;

@@ -156,9 +156,7 @@ export function createPosting(settings: PostingSettings): DeliveryPosting {
 
 /** Posts beside a delivery that faults ask for: once each, whatever the answer, and on no record. */
 interface SidePosts {
-  /** Called when the first try of `post` begins. */
   begin(post: PendingPost, lane: Lane): void;
-  /** Planned or in flight. */
   readonly count: number;
 }
 
@@ -264,7 +262,6 @@ export function pendingPostOf(delivery: DeliveryRecord, event: EventRecord | und
   return { delivery, line: event?.wamid ?? event?.runId ?? null, faults, isPosting: false };
 }
 
-/** Changes the record of a delivery. One that the world forgot meanwhile is not brought back. */
 function note(world: World, { delivery }: PendingPost, change: Partial<DeliveryRecord>): void {
   Object.assign(delivery, change);
   if (world.deliveries.get(delivery.id) !== undefined) world.deliveries.put(delivery);
@@ -277,9 +274,7 @@ interface Overtaking {
    * when one of `line` is held already: another has to overtake that.
    */
   hold(line: string, eventId: string, release: () => void): boolean;
-  /** The first try of this event has ended. */
   passed(line: string, eventId: string): void;
-  /** Releases one that has waited long enough, if it is still held. */
   giveUp(line: string, eventId: string): void;
 }
 
@@ -333,7 +328,6 @@ export function createLane(limit: number, onError: (error: unknown) => void): La
   let ready: Job[] = [];
   let taken = 0;
   let running = 0;
-  /** By line, while one of it is ready or runs: those behind it. */
   const lines = new Map<string, Job[]>();
 
   const take = (): Job | undefined => {

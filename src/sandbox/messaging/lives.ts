@@ -9,7 +9,6 @@ import { outcomeFor, stepsOf } from "./numbers.ts";
 
 /** Moves messages through what their `future` holds; the only place that changes a status. */
 interface Lives {
-  /** Plans the next step of a message, if there is one. */
   follow(message: MessageRecord): void;
   /** Moves it now, backwards too; the rest of its life is called off. */
   move(message: MessageRecord, status: MessageStatus, errorCode?: string | number): void;
@@ -22,7 +21,6 @@ interface Parts {
   readonly totals: CampaignTotals;
 }
 
-/** Changes the record in place. */
 function become(message: MessageRecord, now: number, { status, errorCode }: Omit<FutureStep, "at">): void {
   message.status = status;
   message.statusAt = now;

@@ -43,7 +43,6 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
     return account;
   };
   const isTooLate = (to: Contact | null) => to === null || !isWindowOpen(to.conversation, clock.now());
-  /** The text as the customer will see it; 404 or 409 when it may not be sent. */
   const contentOf = (account: string, { text, template, failsLater }: OutgoingMessage, to: Contact | null): Content => {
     if (template !== undefined) {
       const found = templateToSend(world, account, template.id);

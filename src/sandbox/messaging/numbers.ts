@@ -3,15 +3,12 @@ import { type LifeStep, messageLife } from "../statuses.ts";
 import type { AccountRecord, SendingNumber } from "../world/records.ts";
 import { disconnected, invalidPhone, noNumber, noSuchNumber, rejectedByProvider } from "./refusals.ts";
 
-/** How messages to a phone fare. */
 interface FixedOutcome {
   /** The statuses they take, in order. Not given: most are read. */
   readonly steps?: readonly LifeStep[];
   /** So many times slower than others. */
   readonly slowness?: number;
-  /** Each status is reported so many times. */
   readonly reports?: number;
-  /** The provider does not accept them, and says why. */
   readonly rejection?: { readonly reason: string; readonly isTemporary: boolean };
 }
 

@@ -37,6 +37,5 @@ export interface Messaging {
     readonly contactId: string;
     readonly isNew: boolean;
   };
-  /** Takes up the lives that a state file remembers. */
   resume(): void;
 }

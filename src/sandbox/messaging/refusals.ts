@@ -31,10 +31,8 @@ export const noSuchNumber = (): ApiFault => refused(409, "No hay ningún número
 
 export const noNumber = (): ApiFault => refused(409, "La cuenta no tiene ningún número conectado.");
 
-/** `reason` is the provider's own. */
 export const rejectedByProvider = (reason: string): ApiFault => refused(502, `El proveedor rechazó el mensaje: ${reason}`);
 
-/** `limit` contacts are there already. */
 export const contactLimitReached = (account: AccountRecord, limit: number, used: number): ApiFault =>
   limitReached(402, `Llegaste al límite de ${limit} contactos de tu plan.`, { plan: account.plan, resource: "contacts", limit, used });
 

@@ -2,7 +2,6 @@ import type { ContactRecord, TemplateRecord, TemplateVariable } from "../world/r
 import type { World } from "../world/world.ts";
 import { templateGone, templateNotApproved } from "./refusals.ts";
 
-/** Only those that the provider approved, newest first. */
 export function approvedTemplates(world: World, account: string): TemplateRecord[] {
   return world.templates
     .list(account)

@@ -6,7 +6,6 @@ import type { SignatureVerdict } from "../signing.ts";
 import type { WebhookRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 
-/** How a handshake ended. */
 export interface Handshake {
   readonly url: string;
   readonly isVerified: boolean;

@@ -111,7 +111,6 @@ function templateOf(
   return { id, variables: Object.fromEntries(given) as Record<string, string> };
 }
 
-/** An error of the Graph API. */
 class GraphFault extends Error {
   override readonly name = "GraphFault";
   readonly status: number;

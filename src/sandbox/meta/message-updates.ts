@@ -2,7 +2,6 @@ import type { MetaFaults } from "../faults.ts";
 import type { ContactRecord, MessageRecord, SendingNumber } from "../world/records.ts";
 import { digitsOf, isStruck, type Json, type Update, userIdOf, waIdOf } from "./update.ts";
 
-/** What the updates of one message are about. */
 export interface MessageFacts {
   readonly message: MessageRecord;
   readonly number: SendingNumber;
@@ -49,7 +48,6 @@ export function statusUpdates(facts: MessageFacts, faults: MetaFaults): Update[]
   ];
 }
 
-/** The update for a message that a customer wrote. */
 export function receivedUpdate(facts: MessageFacts, faults: MetaFaults): Update {
   const { message, number, wabaId, now } = facts;
   const { hasPhone, contact } = personOf(facts, faults);
@@ -92,7 +90,6 @@ function personOf({ message, contact }: MessageFacts, faults: MetaFaults): { rea
   return { hasPhone, contact: { profile, ...(hasPhone ? { wa_id: waIdOf(message.phone) } : {}), user_id: userIdOf(message.phone) } };
 }
 
-/** The person written to and two others. */
 function participantsOf(phone: string): string[] {
   return [phone, ...["a", "b"].map((other) => `+54911${digitsOf(`${other}/${phone}`, 8)}`)];
 }
@@ -116,7 +113,6 @@ function errorOf(given: string | number | undefined): Json {
   return { code, title, message: title, error_data: { details: `${title} (${code})` }, href };
 }
 
-/** Unix seconds as text. */
 function seconds(ms: number): string {
   return String(Math.floor(ms / 1000));
 }

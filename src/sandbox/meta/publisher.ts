@@ -22,11 +22,8 @@ interface MetaPublisherSettings {
 }
 
 export interface MetaPublisher extends Publisher {
-  /** Posts one request with these updates. */
   request(updates: readonly Update[]): EventRecord;
-  /** Updates that wait for others. */
   gathered(): number;
-  /** Posts them now. */
   flush(): void;
 }
 
@@ -118,21 +115,18 @@ export type EarlyStatuses = ReturnType<typeof createEarlyStatuses>;
 export function createEarlyStatuses(parts: {
   readonly baseClock: Clock;
   readonly faults: () => MetaFaults;
-  /** Whether there is a URL to post to. */
   readonly hasReceiver: () => boolean;
 }) {
   const { baseClock, faults, hasReceiver } = parts;
   /** By wamid. */
   const waiting = new Map<string, () => void>();
   return {
-    /** Called with each post as it ends. */
     posted(body: Buffer): void {
       if (waiting.size === 0) return;
       const text = body.toString("latin1");
       // A wamid may hold slashes, which the body escapes.
       for (const [wamid, resolve] of waiting) if (text.includes(JSON.stringify(wamid).replaceAll("/", "\\/"))) resolve();
     },
-    /** Resolves when the answer to the send may go out. */
     async before({ wamid, future }: Pick<MessageRecord, "wamid" | "future">): Promise<void> {
       if (future.length === 0 || !hasReceiver() || !isStruck("early", wamid, faults().early)) return;
       const { promise, resolve } = Promise.withResolvers<void>();

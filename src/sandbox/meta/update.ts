@@ -30,8 +30,6 @@ export function digitsOf(name: string, count: number): string {
   return Array.from({ length: count }, (_, place) => (place === 0 ? 1 + random.below(9) : random.below(10))).join("");
 }
 
-/** As Meta writes numbers: digits only. */
 export const waIdOf = (phone: string): string => phone.replace(/^\+/, "");
 
-/** The business-scoped user id of the person with this phone. */
 export const userIdOf = (phone: string): string => `AR.${digitsOf(`user/${phone}`, 16)}`;

@@ -1,13 +1,11 @@
 import type { EventId, RunId, Wamid } from "../../model/ids.ts";
 
-/** What came of one post, after its last try. */
 export type PostResult =
   | {
       readonly kind: "answered";
       readonly status: number;
       /** Null for an answer that the relay does not document for this case, and for 5xx after the last try. */
       readonly answer: Answer | null;
-      /** The beginning of the answer's body. */
       readonly said?: string;
       readonly tries: number;
       readonly tookMs: number;
@@ -49,7 +47,6 @@ export interface SenderSummary {
   readonly quarantined: number;
   readonly unassigned: number;
   readonly unauthorized: number;
-  /** Other answers by HTTP status. */
   readonly otherStatuses: Readonly<Record<number, number>>;
   readonly unanswered: number;
   readonly bySort: Readonly<Record<Post["sort"], number>>;
@@ -114,10 +111,8 @@ export type Expectation =
   | { readonly of: "post"; readonly answer: "accepted" | "quarantined" | "unauthorized" }
   | { readonly of: "event"; readonly id: EventId };
 
-/** What a post is about. */
 export interface PostSubject {
   readonly id: EventId;
-  /** Event kind. */
   readonly event: string;
   readonly wamid: Wamid | null;
   readonly runId: RunId | null;
@@ -125,7 +120,6 @@ export interface PostSubject {
   readonly ours: boolean;
 }
 
-/** One HTTP request to the relay, before it is signed. */
 export interface Post {
   readonly sort: PostSort;
   readonly body: Buffer;

@@ -14,7 +14,6 @@ export interface ScenarioSettings {
   readonly messages: number;
   readonly mix?: Partial<ScenarioMix>;
   readonly lives?: LifeShares;
-  /** Messages in flight at once. */
   readonly alive?: number;
   /** How many posts may overtake one that is held back. */
   readonly window?: number;

@@ -13,7 +13,6 @@ export interface SenderSettings {
   readonly signature: SigningSettings;
   readonly secret: string;
   readonly clock: Clock;
-  /** Posts in flight at once, each on a connection of its own. */
   readonly concurrency: number;
   /** Posts per second; not given: as fast as `concurrency` allows. */
   readonly rate?: number;
@@ -46,7 +45,6 @@ type Try =
   | { readonly status: number; readonly text: string; readonly retryAfter: string | undefined }
   | { readonly error: string; readonly retryAfter?: undefined };
 
-/** Posts signed events as the messaging service does. */
 export function createSender(settings: SenderSettings): Sender {
   const { signature, secret, clock, concurrency, rate, retry = usualRetry, timeoutMs = 10_000, keepAcknowledgements = true } = settings;
   const url = new URL(settings.url);

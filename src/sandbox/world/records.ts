@@ -51,7 +51,6 @@ export interface WebhookRecord extends Owned {
   url: string;
   /** Event kinds; `*` for all, `message.*` for a family. */
   events: string[];
-  /** The secret that signs. */
   secret: string;
   signature: SigningSettings;
   isEnabled: boolean;
@@ -77,7 +76,6 @@ export interface ConversationRecord extends Owned {
   customerWroteAt: number | null;
   /** When a human colleague last replied: automations keep still for 24 hours from then. */
   humanRepliedAt: number | null;
-  /** The automation run in progress. */
   runId: string | null;
 }
 
@@ -101,7 +99,6 @@ export interface TemplateRecord extends Owned {
   status: "approved" | "pending" | "rejected";
 }
 
-/** A status that a message will take. */
 export interface FutureStep {
   at: number;
   readonly status: MessageStatus;
@@ -117,7 +114,6 @@ export interface MessageRecord extends Owned {
   readonly conversationId: string;
   readonly phone: string;
   readonly phoneNumberId: string;
-  /** The text as the customer sees it, variables filled in. */
   readonly text: string;
   readonly templateId: string | null;
   readonly campaignId: string | null;
@@ -170,7 +166,6 @@ export interface AutomationRecord extends Owned {
   readonly name: string;
   status: "draft" | "published" | "paused";
   readonly trigger: "manual" | "incoming-webhook" | "customer-message";
-  /** `ats_…`: signs the automation's outgoing requests. */
   token: string;
   /** The last part of the path of its incoming webhook. */
   readonly hookId: string;
@@ -200,7 +195,6 @@ export interface EventRecord extends Owned {
   readonly body: string;
 }
 
-/** One event to post to one webhook URL. */
 export interface DeliveryRecord extends Owned {
   readonly eventId: string;
   readonly webhookId: string;

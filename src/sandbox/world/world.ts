@@ -27,16 +27,12 @@ export type World = ReturnType<typeof createWorld>;
 export function createWorld(journal: Journal, { keepMessages = usualMessages }: { readonly keepMessages?: number } = {}) {
   return {
     accounts: createTable<AccountRecord>("account", journal),
-    /** Second key: the key's text. */
     keys: createTable<KeyRecord>("key", journal, { keyOf: ({ key }) => key }),
     webhooks: createTable<WebhookRecord>("webhook", journal),
-    /** Second key: the token. */
     apps: createTable<AppRecord>("app", journal, { keyOf: ({ token }) => token }),
-    /** Second key: the phone, with its plus. */
     contacts: createTable<ContactRecord>("contact", journal, { keyOf: ({ phone }) => phone }),
     conversations: createTable<ConversationRecord>("conversation", journal),
     templates: createTable<TemplateRecord>("template", journal),
-    /** Second key: the wamid. */
     messages: createTable<MessageRecord>("message", journal, {
       keyOf: ({ wamid }) => wamid,
       most: keepMessages,
@@ -60,7 +56,6 @@ export function wabaIdOf(account: string): string {
   return account === mainAccount ? "102290129340398" : digitsOf(`waba/${account}`, 15);
 }
 
-/** What happens to a record that changed: a state file writes it down. */
 export interface Journal {
   changed(kind: string, id: string, record: object | null): void;
 }
