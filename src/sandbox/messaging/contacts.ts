@@ -14,29 +14,21 @@ export interface Contact {
 }
 
 /** Contacts, each with its one conversation. Phones as `parsePhone` gives them. */
-interface Contacts {
-  find(account: string, phone: string): Contact | null;
-  /** 402 when the account may not have one more. */
-  admitOne(account: string): void;
-  /** Whatever the limit says. */
-  create(account: string, phone: string, facts?: ContactFacts): Contact;
-  /** The sandbox's choice: what is not given stays, attributes are added to those there are. */
-  update(contact: ContactRecord, facts: ContactFacts): void;
-}
-
-export function createContacts({ world, clock, ids }: { world: World; clock: Clock; ids: () => string }): Contacts {
+export function createContacts({ world, clock, ids }: { world: World; clock: Clock; ids: () => string }) {
   return {
-    find(account, phone) {
+    find(account: string, phone: string): Contact | null {
       const contact = world.contacts.find(account, phone);
       return contact === undefined ? null : { contact, conversation: conversationOf(world, contact) };
     },
-    admitOne(account) {
+    /** 402 when the account may not have one more. */
+    admitOne(account: string): void {
       const record = world.accounts.get(account);
       const limit = record?.contactLimit ?? null;
       const used = world.contacts.list(account).length;
       if (record !== undefined && limit !== null && used >= limit) throw contactLimitReached(record, limit, used);
     },
-    create(account, phone, { name, attributes } = {}) {
+    /** Whatever the limit says. */
+    create(account: string, phone: string, { name, attributes }: ContactFacts = {}): Contact {
       const owned = { account, createdAt: clock.now() };
       const id = ids();
       const conversationId = ids();
@@ -53,7 +45,8 @@ export function createContacts({ world, clock, ids }: { world: World; clock: Clo
       world.conversations.put(conversation);
       return { contact, conversation };
     },
-    update(contact, { name, attributes }) {
+    /** The sandbox's choice: what is not given stays, attributes are added to those there are. */
+    update(contact: ContactRecord, { name, attributes }: ContactFacts): void {
       if (name === undefined && attributes === undefined) return;
       contact.name = name ?? contact.name;
       contact.attributes = { ...contact.attributes, ...attributes };

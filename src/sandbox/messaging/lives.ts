@@ -7,13 +7,6 @@ import type { FutureStep, MessageRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 import { outcomeFor, stepsOf } from "./numbers.ts";
 
-/** Moves messages through what their `future` holds; the only place that changes a status. */
-interface Lives {
-  follow(message: MessageRecord): void;
-  /** Moves it now, backwards too; the rest of its life is called off. */
-  move(message: MessageRecord, status: MessageStatus, errorCode?: string | number): void;
-}
-
 interface Parts {
   readonly world: World;
   readonly clock: Clock;
@@ -30,7 +23,8 @@ function become(message: MessageRecord, now: number, { status, errorCode }: Omit
   if (reaches(status, "read")) message.readAt ??= now;
 }
 
-export function createLives({ world, clock, publisher, totals }: Parts): Lives {
+/** Moves messages through what their `future` holds; the only place that changes a status. */
+export function createLives({ world, clock, publisher, totals }: Parts) {
   const change = (message: MessageRecord, step: Omit<FutureStep, "at">): void => {
     const before = { ...message };
     become(message, clock.now(), step);
@@ -60,7 +54,8 @@ export function createLives({ world, clock, publisher, totals }: Parts): Lives {
   };
   return {
     follow,
-    move(message, status, errorCode) {
+    /** Moves it now, backwards too; the rest of its life is called off. */
+    move(message: MessageRecord, status: MessageStatus, errorCode?: string | number): void {
       message.future = [];
       change(message, { status, ...(errorCode === undefined ? {} : { errorCode }) });
       world.messages.put(message);

@@ -82,17 +82,12 @@ export function sendingNumber({ isConnected, numbers }: AccountRecord, phoneNumb
   return number;
 }
 
-/** The network provider's first word on a message. */
-interface Provider {
-  /** 502 when it does not take messages to `phone`; what is rejected for a while is taken the second time. */
-  accept(account: string, phone: string): void;
-}
-
-/** Who was rejected for a while is not in the state file: after a restart each is rejected once more. */
-export function createProvider(): Provider {
+/** The network provider's first word on a message. Who was rejected for a while is not in the state file: after a restart each is rejected once more. */
+export function createProvider() {
   const rejectedBefore = new Set<string>();
   return {
-    accept(account, phone) {
+    /** 502 when it does not take messages to `phone`; what is rejected for a while is taken the second time. */
+    accept(account: string, phone: string): void {
       const { rejection } = outcomeFor(phone);
       if (rejection === undefined) return;
       const key = `${account}\0${phone}`;
