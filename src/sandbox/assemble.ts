@@ -3,7 +3,6 @@ import { createApiApp } from "./api/app.ts";
 import { addHookRoutes } from "./api/hook-routes.ts";
 import { addCampaignsRoutes, addContactsRoutes, addMeRoutes, addMessagesRoutes, addRunsRoutes, addTemplatesRoutes } from "./api/routes.ts";
 import { createAutomations } from "./automations/automations.ts";
-import type { Automations } from "./automations/port.ts";
 import { createCampaigns } from "./campaigns/campaigns.ts";
 import type { ClockControls, SandboxClock } from "./clock.ts";
 import { addControlRoutes } from "./control/control.ts";
@@ -66,7 +65,7 @@ export function assemble(parts: AssemblyParts): Service {
   };
   const messaging = createMessaging({ world, clock, ids, random, speed, publisher });
   const campaigns = createCampaigns({ world, clock, ids, random, messaging });
-  const automations: Automations = createAutomations({ world, clock, ids, messaging, publisher, limits, baseClock, speed });
+  const automations = createAutomations({ world, clock, ids, messaging, publisher, limits, baseClock, speed });
 
   const customerWrites: Service["customerWrites"] = (account, from) => {
     const message = messaging.receive(account, from);

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { z } from "zod";
-import type { Automations } from "../automations/port.ts";
+import type { Automations } from "../automations/automations.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { AccountRecord, AutomationRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import type { Automations } from "../automations/port.ts";
+import type { Automations } from "../automations/automations.ts";
 import { contactPage } from "../messaging/contacts.ts";
 import { parsePhone } from "../messaging/numbers.ts";
 import type { Messaging } from "../messaging/port.ts";

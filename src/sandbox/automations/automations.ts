@@ -1,7 +1,6 @@
 import type { Clock } from "../../model/clock.ts";
 import { refused } from "../api/fault.ts";
-import type { AutomationRecord, ConversationRecord, RunRecord } from "../world/records.ts";
-import type { Automations } from "./port.ts";
+import type { AutomationRecord, ConversationRecord, MessageRecord, RunRecord } from "../world/records.ts";
 import { createRunner, isWithHuman, type RunnerParts } from "./runner.ts";
 import { createSignedRequests } from "./signed-requests.ts";
 
@@ -10,8 +9,13 @@ export interface AutomationsParts extends Omit<RunnerParts, "requests"> {
   readonly baseClock: Clock;
 }
 
-/** Automations: who may start a run, and one run at a time per conversation (messaging-service-api.md, "Conversation rules"). */
-export function createAutomations(parts: AutomationsParts): Automations {
+export type Automations = ReturnType<typeof createAutomations>;
+
+/**
+ * Who may start a run, and one run at a time per conversation (messaging-service-api.md, "Conversation rules").
+ * Methods throw ApiFault.
+ */
+export function createAutomations(parts: AutomationsParts) {
   const { world, clock, ids, messaging, baseClock } = parts;
   const requests = createSignedRequests(baseClock);
   const runner = createRunner({ ...parts, requests });
@@ -39,7 +43,11 @@ export function createAutomations(parts: AutomationsParts): Automations {
     return run;
   };
   return {
-    start(account, automation, { phone, name, data }) {
+    start(
+      account: string,
+      automation: AutomationRecord,
+      { phone, name, data }: { readonly phone: string; readonly name?: string; readonly data: Readonly<Record<string, string>> },
+    ): RunRecord {
       if (automation.status === "draft") throw refused(409, "La automatización no está publicada.");
       if (automation.status === "paused") throw refused(409, "La automatización está pausada.");
       const { conversation } = messaging.contactFor(account, phone, name === undefined ? {} : { name });
@@ -47,7 +55,8 @@ export function createAutomations(parts: AutomationsParts): Automations {
       // While a human answers, it starts all the same, as the document names no refusal, and fails at its first message: the sandbox's choice.
       return begin(automation, conversation, data);
     },
-    customerWrote(account, conversation, message) {
+    /** Starts what has the trigger `customer-message`, unless a human replied within 24 hours or a run is in progress. */
+    customerWrote(account: string, conversation: ConversationRecord, message: MessageRecord): void {
       if (conversation.runId !== null || isWithHuman(conversation, clock.now())) return;
       // Of several, the oldest: the sandbox's choice.
       const automation = world.automations
@@ -55,6 +64,7 @@ export function createAutomations(parts: AutomationsParts): Automations {
         .find(({ trigger, status }) => trigger === "customer-message" && status === "published");
       if (automation !== undefined) begin(automation, conversation, { text: message.text });
     },
+    /** A run goes on once its message has left, and fails when one of its messages does: to be called for each change of a status. */
     messageChanged: runner.messageChanged,
     resume() {
       for (const run of world.runs.all()) if (run.status === "running") runner.resume(run);

@@ -154,12 +154,6 @@ export function createPosting(settings: PostingSettings): DeliveryPosting {
   };
 }
 
-/** Posts beside a delivery that faults ask for: once each, whatever the answer, and on no record. */
-interface SidePosts {
-  begin(post: PendingPost, lane: Lane): void;
-  readonly count: number;
-}
-
 interface SidePostsSettings {
   readonly world: World;
   readonly clock: Clock;
@@ -169,7 +163,8 @@ interface SidePostsSettings {
   readonly onEnd: () => void;
 }
 
-function createSidePosts({ world, clock, random, poster, speed, onEnd }: SidePostsSettings): SidePosts {
+/** Posts beside a delivery that faults ask for: once each, whatever the answer, and on no record. */
+function createSidePosts({ world, clock, random, poster, speed, onEnd }: SidePostsSettings) {
   let count = 0;
   const plan = (post: PendingPost, lane: Lane, afterMs: number, spoil: (order: PostOrder) => PostOrder): void => {
     const work = async () => {
@@ -186,7 +181,7 @@ function createSidePosts({ world, clock, random, poster, speed, onEnd }: SidePos
     else clock.after(afterMs, () => lane.add(work));
   };
   return {
-    begin(post, lane) {
+    begin(post: PendingPost, lane: Lane): void {
       const { duplicateAfterMs, malformed } = post.faults;
       if (duplicateAfterMs !== null) plan(post, lane, duplicateAfterMs / speed, (order) => order);
       if (malformed === null) return;
@@ -195,7 +190,7 @@ function createSidePosts({ world, clock, random, poster, speed, onEnd }: SidePos
         return { ...order, body: malformedBody(event, malformed, random.fork(event.id)), isMalformed: true };
       });
     },
-    get count() {
+    get count(): number {
       return count;
     },
   };
@@ -203,22 +198,12 @@ function createSidePosts({ world, clock, random, poster, speed, onEnd }: SidePos
 
 interface UrlQueue {
   readonly lane: Lane;
-  readonly overtaking: Overtaking;
+  readonly overtaking: ReturnType<typeof createOvertaking>;
   readonly all: Set<PendingPost>;
 }
 
-interface PendingPosts {
-  add(post: PendingPost): void;
-  remove(post: PendingPost): void;
-  has(post: PendingPost): boolean;
-  of(webhookId: string): UrlQueue;
-  forget(webhookId: string): void;
-  webhooks(): string[];
-  readonly total: number;
-}
-
 /** `atOnce`: posts in flight to one URL. */
-function createPendingPosts(atOnce: number, onError: (error: unknown) => void): PendingPosts {
+function createPendingPosts(atOnce: number, onError: (error: unknown) => void) {
   const urls = new Map<string, UrlQueue>();
   let total = 0;
   const of = (webhookId: string): UrlQueue => {
@@ -231,19 +216,19 @@ function createPendingPosts(atOnce: number, onError: (error: unknown) => void): 
   };
   return {
     of,
-    add(post) {
+    add(post: PendingPost): void {
       of(post.delivery.webhookId).all.add(post);
       total += 1;
     },
-    remove(post) {
+    remove(post: PendingPost): void {
       if (urls.get(post.delivery.webhookId)?.all.delete(post) === true) total -= 1;
     },
-    has: (post) => urls.get(post.delivery.webhookId)?.all.has(post) === true,
-    forget(webhookId) {
+    has: (post: PendingPost): boolean => urls.get(post.delivery.webhookId)?.all.has(post) === true,
+    forget(webhookId: string): void {
       if (urls.get(webhookId)?.all.size === 0) urls.delete(webhookId);
     },
-    webhooks: () => [...urls.keys()],
-    get total() {
+    webhooks: (): string[] => [...urls.keys()],
+    get total(): number {
       return total;
     },
   };
@@ -268,17 +253,7 @@ function note(world: World, { delivery }: PendingPost, change: Partial<DeliveryR
 }
 
 /** Deliveries of one URL that are held back until a later event of the same message has overtaken them: one of a message at a time. */
-interface Overtaking {
-  /**
-   * Calls `release` once, when the first try of a later event of `line` has ended. False, and it is not held,
-   * when one of `line` is held already: another has to overtake that.
-   */
-  hold(line: string, eventId: string, release: () => void): boolean;
-  passed(line: string, eventId: string): void;
-  giveUp(line: string, eventId: string): void;
-}
-
-function createOvertaking(): Overtaking {
+function createOvertaking() {
   const held = new Map<string, { readonly eventId: string; readonly release: () => void }>();
   const releaseIf = (line: string, isDue: (eventId: string) => boolean): void => {
     const one = held.get(line);
@@ -287,14 +262,18 @@ function createOvertaking(): Overtaking {
     one.release();
   };
   return {
-    hold(line, eventId, release) {
+    /**
+     * Calls `release` once, when the first try of a later event of `line` has ended. False, and it is not held,
+     * when one of `line` is held already: another has to overtake that.
+     */
+    hold(line: string, eventId: string, release: () => void): boolean {
       if (held.has(line)) return false;
       held.set(line, { eventId, release });
       return true;
     },
     // Ids grow: a greater one is a later event.
-    passed: (line, passer) => releaseIf(line, (eventId) => eventId < passer),
-    giveUp: (line, waited) => releaseIf(line, (eventId) => eventId === waited),
+    passed: (line: string, passer: string) => releaseIf(line, (eventId) => eventId < passer),
+    giveUp: (line: string, waited: string) => releaseIf(line, (eventId) => eventId === waited),
   };
 }
 
