@@ -3,6 +3,7 @@ import type { Database } from "better-sqlite3";
 import type { Clock } from "../model/clock.ts";
 import { type ClockControls, createSandboxClock, type SandboxClock } from "./clock.ts";
 import { createGrowingIds, createRandom, type Random } from "./ids.ts";
+import { SandboxRefused } from "./sandbox-refused.ts";
 import { createWorld, type Journal, type World } from "./world/world.ts";
 
 interface MemorySettings {
@@ -236,9 +237,4 @@ function whyNot(path: string, error: unknown): string {
   if (code.startsWith("SQLITE_BUSY")) return `${path} is in use by another sandbox`;
   if (code.startsWith("SQLITE_READONLY")) return `${path} cannot be written`;
   return `cannot open ${path}: ${message}`;
-}
-
-/** The sandbox cannot start; `message` is one line that says why and what to do. */
-export class SandboxRefused extends Error {
-  override readonly name = "SandboxRefused";
 }

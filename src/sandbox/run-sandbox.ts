@@ -10,9 +10,10 @@ import type { ClockControls } from "./clock.ts";
 import { createAccountSetup, newSecret } from "./control/account-setup.ts";
 import { type FaultBox, faultsSchema } from "./faults.ts";
 import { type Happening, reportChanges, reportRefusals } from "./happenings.ts";
-import { type Memory, openMemory, SandboxRefused } from "./memory.ts";
+import { type Memory, openMemory } from "./memory.ts";
 import { createCallbacks } from "./meta/callbacks.ts";
 import { type SandboxOptions, sandboxOptionsSchema, webhookOptionsSchema } from "./options.ts";
+import { SandboxRefused } from "./sandbox-refused.ts";
 import { seedWorld } from "./seed-world.ts";
 import type {
   AccountRecord,

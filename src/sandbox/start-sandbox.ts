@@ -1,13 +1,13 @@
 import { isOlderNode, requiredNode } from "../model/node-version.js";
-import { SandboxRefused } from "./memory.ts";
 import type { SandboxOptions } from "./options.ts";
 import type { Sandbox } from "./run-sandbox.ts";
+import { SandboxRefused } from "./sandbox-refused.ts";
 
 export type { ObservedPost } from "./events/poster.ts";
 export type { Happening } from "./happenings.ts";
-export { SandboxRefused } from "./memory.ts";
 export type { SandboxOptions } from "./options.ts";
 export type { Answer, Sandbox } from "./run-sandbox.ts";
+export { SandboxRefused } from "./sandbox-refused.ts";
 
 /**
  * Starts the messaging service on this machine: API, events, limits and errors as docs/contributing/messaging-service-api.md says,

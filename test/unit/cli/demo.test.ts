@@ -41,7 +41,7 @@ test("the log keeps an event's first begin and first end", () => {
 
 const settingsOf = (format: DemoFormat) => {
   const places = { databasePath: "/tmp/with: odd # name/relay.db", downstreamUrl: "http://127.0.0.1:9000" };
-  const secrets = { webhook: "webhook-secret", token: "relay-token", downstream: "downstream-secret" };
+  const secrets = { webhook: "webhook-secret", token: "the-token-of-a-relay", downstream: "downstream-secret" };
   return settingsSchema.parse(parse(demoSettings({ format, ...places, ...secrets })));
 };
 
