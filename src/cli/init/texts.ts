@@ -1,3 +1,5 @@
+import { yamlText } from "../yaml-text.ts";
+
 /** What the settings of a new relay say. */
 export interface SettingsParts {
   readonly provider: "standard" | "meta";
@@ -115,11 +117,6 @@ const postgresText = `storage:
   # PostgreSQL 14 or newer. The database must exist; the relay creates its tables. "wamid-relay doctor" checks the server.
   url: \${POSTGRES_URL}
 `;
-
-/** Double quotes as in JSON, and no variable. */
-function yamlText(text: string): string {
-  return JSON.stringify(text.replaceAll("${", () => "$${"));
-}
 
 /** Name, value and comment. Null: this relay has no such variable. */
 export type Variable = readonly [string, string | null, string];

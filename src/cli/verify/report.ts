@@ -4,6 +4,7 @@ import { resolveScheme, type SignatureSettings } from "../../model/signature.ts"
 import { durationText } from "../../model/units.ts";
 import { guessSignature } from "../../receive/signature/guess.ts";
 import type { Io } from "../io.ts";
+import { yamlText } from "../yaml-text.ts";
 import type { RawRequest } from "./captured.ts";
 
 export interface NamedSecret {
@@ -104,12 +105,12 @@ function writable(settings: SignatureSettings): Record<string, string> {
 }
 
 function yamlLines(settings: SignatureSettings, variable: string): string[] {
-  const lines = Object.entries(writable(settings)).map(([key, value]) => `    ${key}: ${yamlText(value)}`);
+  const lines = Object.entries(writable(settings)).map(([key, value]) => `    ${key}: ${plainOrQuoted(value)}`);
   return ["  signature:", ...lines, `    secrets: ["\${${variable}}"]`];
 }
 
-/** The text as a YAML scalar: a plain word or duration, else quoted. JSON quoting is valid YAML. */
-function yamlText(text: string): string {
+/** A plain word or duration, else quoted. */
+function plainOrQuoted(text: string): string {
   const isWord = /^[a-z][a-z0-9-]*$/.test(text) && !/^(?:true|false|null|yes|no|on|off|y|n)$/.test(text);
-  return isWord || /^[0-9]+(?:ms|[smhd])$/.test(text) ? text : JSON.stringify(text);
+  return isWord || /^[0-9]+(?:ms|[smhd])$/.test(text) ? text : yamlText(text);
 }
