@@ -49,6 +49,8 @@ const paced = new Map<DeliverySideName, Delivered[]>(names.map((name) => [name, 
 await runRound(0, { run: 0, count: Math.ceil(events / 10) }, null, null);
 for (let round = 0; round < rounds; round += 1) {
   await runRound(round, { run: 1 + round, count: events }, null, fast);
+  // A second at this rate, uncounted: the log of the flood before it is written into the file meanwhile.
+  if (!short) await runRound(round, { run: 501 + round, count: rate }, rate, null);
   await runRound(round, { run: 1001 + round, count: Math.ceil(rate * pacedSeconds) }, rate, paced);
 }
 
