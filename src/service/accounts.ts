@@ -15,7 +15,7 @@ import {
 import { type QuotaReason, type StopReason, stopReasons } from "./limits/stops.ts";
 import type { Plan } from "./settings.ts";
 
-/** An account of the settings. Without base URL and key, the service is not called for it. */
+/** Without base URL and key, the service is not called for it. */
 interface AccountSettings {
   readonly baseUrl?: string | undefined;
   readonly apiKey?: Secret | undefined;
@@ -33,11 +33,11 @@ export function isCallable(settings: AccountSettings | undefined): settings is C
   return settings?.baseUrl !== undefined && settings.apiKey !== undefined;
 }
 
-/** A stop of an account's calls that is in force, as `/readyz` and doctor show it. */
+/** A stop in force, as `/readyz` and doctor show it. */
 export interface StopView {
   readonly account: string;
   readonly reason: StopReason;
-  /** The service's name of the quota; null: unknown, or not a quota. */
+  /** Null: unknown, or not a quota. */
   readonly resource: string | null;
   readonly until: string;
 }
@@ -49,12 +49,11 @@ interface ServiceAccountsParts {
   readonly random: () => number;
   /** Calls of the last minutes, including those of a process that ended. */
   readonly recent: (account: string) => readonly DispatchedCall[];
-  /** Divides the caps of an account at a base URL among its processes. Default: this process is alone. */
+  /** Default: this process is alone. */
   readonly budgets?: ((account: string, baseUrl: string) => Budgets) | undefined;
   /** Removes secrets from the service's texts. Default: only the account's key. */
   readonly redact?: ((text: string) => string) | undefined;
   readonly hooks: (account: string) => LimiterHooks;
-  /** Whether a message that the provider rejected with this text is sent again, by the current settings. */
   readonly isTemporary: (text: string) => boolean;
 }
 

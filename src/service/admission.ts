@@ -1,7 +1,6 @@
 /** Per-minute caps: `requests` is every call, `messages` is `POST /messages`, which counts against both. */
 export type CallCap = "requests" | "messages";
 
-/** In descending order: sends, calls that a caller waits for, polls. */
 export const callPriorities = ["send", "interactive", "poll"] as const;
 export type CallPriority = (typeof callPriorities)[number];
 
@@ -19,22 +18,21 @@ export type CallOutcome =
   | { readonly type: "answered" }
   /** 429 of a per-minute cap. `cap`: null if the answer does not name it. */
   | { readonly type: "rate-limited"; readonly cap: CallCap | null; readonly retryAfterMs: number | null; readonly limit: number | null }
-  /** 429 of a monthly quota. `resource`: null if not named. `serviceTime`: unix ms of the answer's `Date`, null without one. */
+  /** `serviceTime`: unix ms of the answer's `Date`. */
   | { readonly type: "quota-used-up"; readonly resource: string | null; readonly serviceTime: number | null }
   | { readonly type: "unauthenticated" }
-  /** 429 without either, for a minute, because of bad keys. */
   | { readonly type: "blocked" }
-  /** Certainly never sent: the service counted nothing. */
+  /** The service counted nothing. */
   | { readonly type: "not-sent" }
-  /** No answer, or an unreadable one: the service may have counted the call. */
+  /** The service may have counted the call. */
   | { readonly type: "unknown" };
 
 export interface Permit {
-  /** Must be called exactly once, when the call has ended. */
+  /** Once, when the call has ended. */
   settle(outcome: CallOutcome): void;
 }
 
-/** Default for calls in flight at once. Never more than connections: undici's queue knows neither deadlines nor priorities. */
+/** Calls in flight at once. Never more than connections: undici's queue knows neither deadlines nor priorities. */
 export const defaultConcurrency = 8;
 
 export interface Admission {

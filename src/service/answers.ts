@@ -15,13 +15,12 @@ export interface Answer {
 
 export type Read<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: ServiceError };
 
-/** `problem`: why the bytes are not JSON, without quoting them. */
 type Parsed = { readonly problem: string } | { readonly problem: null; readonly json: unknown };
 
 /** The sender receives the text, problems and cause of an error, so a larger body is not read. */
 const longestErrorBody = 64 * 1024;
 
-/** Reads any answer of the service; never throws. `now` in unix ms. `unread`: why the body could not be received or decoded. */
+/** Never throws. `now` in unix ms. `unread`: why the body could not be received or decoded. */
 export function readAnswer<T>(endpoint: Endpoint<T>, answer: Answer, now: number, unread: string | null = null): Read<T> {
   const { status, bytes } = answer;
   const isSuccess = status >= 200 && status <= 299;
@@ -78,7 +77,7 @@ function readFailure(endpoint: Endpoint<unknown>, answer: Answer, parsed: Parsed
   }
 }
 
-/** In ms; null when absent, malformed or longer than nine digits of seconds. */
+/** Null when absent, malformed or longer than nine digits of seconds. */
 function waitOf(header: string | string[] | undefined, now: number): number | null {
   const ms = retryAfterMs(header, now, Number.POSITIVE_INFINITY);
   return ms === null || ms >= 1e12 ? null : ms;
@@ -91,13 +90,13 @@ function rateLimit(headers: Answer["headers"], now: number): { retryAfterMs: num
   return { retryAfterMs: waitOf(retryAfter, now), limit: wholeNumber(limit) };
 }
 
-/** Only `POST /messages` counts against both caps, and only the text, which is meant for people, hints at which one it reached. */
+/** Only `POST /messages` counts against both caps, and only the text hints at which one it reached. */
 function capReached(endpoint: Endpoint<unknown>, text: string): CallCap | null {
   if (endpoint.cap === "requests") return "requests";
   return /mensajes/i.test(text) ? "messages" : null;
 }
 
-/** A count in a header; null when absent, malformed or longer than nine digits. */
+/** Null when absent, malformed or longer than nine digits. */
 function wholeNumber(header: string | string[] | undefined): number | null {
   const text = (typeof header === "string" ? header : header?.[0])?.trim();
   return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : null;
@@ -133,10 +132,8 @@ function serviceError(endpoint: string, status: number, text: string | null, out
   return new ServiceError({ endpoint, status, text, outcome, local: false, failure });
 }
 
-/** The status decides what happened; the body only adds detail. */
 interface ErrorBody {
   readonly text: string | null;
-  /** Of a validation error. */
   readonly problems: readonly ValidationProblem[];
   /** Undefined where the body has no such field, as some documented 429s. */
   readonly cause: PlanCause | null | undefined;
@@ -146,7 +143,6 @@ interface ErrorBody {
 
 const objectShape = z.record(z.string(), z.unknown());
 const problemsShape = z.array(
-  // "Which field": as text, or step by step, as many validators write it.
   z.looseObject({ path: z.union([z.string(), z.array(z.union([z.string(), z.number()]))]), message: z.string() }),
 );
 
@@ -187,10 +183,7 @@ const decoders: Readonly<Record<string, (bytes: Uint8Array, limits: { readonly m
 /** A chain of encodings multiplies the work per answer; proxies add one encoding. */
 const mostEncodings = 2;
 
-/**
- * Decompresses the body, because some proxies compress unasked. `problem`: why that failed. The body never grows longer
- * than `maxBytes`.
- */
+/** Some proxies compress unasked. `problem`: why that failed. The body never grows longer than `maxBytes`. */
 export function decodeAnswer(answer: Answer, maxBytes: number): { readonly answer: Answer; readonly problem: string | null } {
   const encodings = encodingsOf(answer.headers["content-encoding"]);
   if (encodings.length === 0 || answer.bytes.length === 0) return { answer, problem: null };

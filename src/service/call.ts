@@ -12,7 +12,7 @@ import { dateOf } from "./renewal.ts";
 
 export interface CallOptions {
   readonly priority?: CallPriority;
-  /** Ends the call at any point, with the signal's reason. The service may have carried it out. */
+  /** Rejects with the signal's reason. The service may have carried the call out. */
   readonly signal?: AbortSignal;
   /** Per attempt, without the wait for room under the caps. */
   readonly timeoutMs?: number;
@@ -25,11 +25,9 @@ export interface CallOptions {
   readonly watch?: AttemptWatch;
 }
 
-/** Records each attempt. Awaited; when one rejects, nothing more is sent and the call rejects with the same reason. */
+/** Awaited; when one rejects, nothing more is sent and the call rejects with the same reason. */
 interface AttemptWatch {
-  /** A request is about to leave. */
   starting(): Promise<void>;
-  /** The request failed, and another one follows after a wait. */
   repeating(error: ServiceError): Promise<void>;
 }
 
@@ -37,7 +35,6 @@ export interface CallContext {
   readonly pool: HttpPool;
   readonly root: string;
   readonly apiKey: Secret;
-  /** Every attempt waits for its permit. */
   readonly admission: Admission;
   readonly clock: Clock;
   readonly random: () => number;
@@ -45,21 +42,20 @@ export interface CallContext {
   /** Per attempt, from waiting for a connection to the last byte. */
   readonly timeoutMs: number;
   readonly maxBodyBytes: number;
-  /** Removes secrets from error texts, which may echo the request. */
+  /** Error texts may echo the request. */
   readonly redact: (text: string) => string;
-  /** Aborted with {@link closed} when the client takes no more calls. */
   readonly closing: AbortSignal;
 }
 
 export const closed = Object.assign(new Error("the client is closed"), { code: "closed" });
 
-/** A request to an endpoint. `path`: below the API root, with ids and query. */
+/** `path`: below the API root, with ids and query. */
 export interface ServiceRequest {
   readonly path: string;
   readonly body?: unknown;
 }
 
-/** Retries where that is safe and useful. Rejects with a {@link ServiceError} or the signal's reason. */
+/** Rejects with a {@link ServiceError} or the signal's reason. */
 export async function call<T>(calling: CallContext, endpoint: Endpoint<T>, request: ServiceRequest, options: CallOptions = {}): Promise<T> {
   const { signal, patience } = options;
   signal?.throwIfAborted();
@@ -150,7 +146,6 @@ function codeOf(error: Error): string {
   return "code" in error && typeof error.code === "string" ? error.code : error.name;
 }
 
-/** The outcome depends on whether the request may have been sent. */
 function unanswered(endpoint: Endpoint<unknown>, sent: boolean, failure: ServiceFailure): { ok: false; error: ServiceError } {
   const outcome = sent ? "unknown" : "not-done";
   return { ok: false, error: new ServiceError({ endpoint: endpoint.name, status: null, text: null, outcome, local: false, failure }) };
@@ -160,10 +155,9 @@ function closedError(endpoint: Endpoint<unknown>): ServiceError {
   return unanswered(endpoint, false, { kind: "network", code: "closed" }).error;
 }
 
-/** A resource is shown to people and kept in shared state, so a longer or odd name counts as none. */
+/** Shown to people and kept in shared state, so a longer or odd name counts as none. */
 const resourceName = /^[\w.-]{1,40}$/;
 
-/** As the admission sees a failed call. */
 function settlementOf(error: ServiceError, headers: Answer["headers"]): CallOutcome {
   const { failure } = error;
   switch (failure.kind) {
@@ -189,9 +183,8 @@ function settlementOf(error: ServiceError, headers: Answer["headers"]): CallOutc
 }
 
 export interface RetrySettings {
-  /** In all. */
   readonly attempts: number;
-  /** Longest first wait, doubled each time, in ms. */
+  /** Of the first wait, doubled each time, in ms. */
   readonly firstMs: number;
   readonly longestMs: number;
   /**
@@ -205,7 +198,7 @@ export const defaultRetry: RetrySettings = { attempts: 4, firstMs: 1000, longest
 
 /** Without a `Retry-After`: caps are one-minute windows. */
 const windowMs = 60_000;
-/** A cap is "released by itself" within its window. A longer `Retry-After` ends the call with its error. */
+/** A longer `Retry-After` ends the call: a cap is "released by itself" within its window. */
 const longestRetryAfterMs = 10 * 60_000;
 
 /**

@@ -13,7 +13,7 @@ export interface ServiceClientSettings extends Shared {
   readonly baseUrl: string;
   readonly retry?: Partial<RetrySettings>;
   readonly tls?: TlsSettings | undefined;
-  /** Most at once; default 8. No fewer than the calls that the admission dispatches at once. */
+  /** No fewer than the calls that the admission dispatches at once. Default: 8. */
   readonly connections?: number;
   /** Default: removes the API key. */
   readonly redact?: CallContext["redact"] | undefined;
@@ -23,10 +23,7 @@ export type ServiceClient = ReturnType<typeof createServiceClient>;
 
 const mostBytes = 8 * 1024 ** 2;
 
-/**
- * The messaging service, endpoint by endpoint (messaging-service-api.md). Calls reject with a `ServiceError` or their
- * signal's reason. Throws a TypeError for an invalid base URL or key.
- */
+/** Calls reject with a `ServiceError` or their signal's reason. Throws a TypeError for an invalid base URL or key. */
 export function createServiceClient(settings: ServiceClientSettings) {
   const { baseUrl, tls, connections = defaultConcurrency, ...given } = settings;
   const { origin, root } = readServiceUrl(baseUrl);
@@ -55,21 +52,16 @@ export function createServiceClient(settings: ServiceClientSettings) {
   }
 
   return {
-    /** Not idempotent: retried only when the service certainly did nothing. */
     sendMessage: (body: SendBody, options?: CallOptions) => run(endpoints.sendMessage, { path: "/messages", body }, options),
     /** `id`: the service's, not a wamid. */
     getMessage: async (id: string, options?: CallOptions) => run(endpoints.getMessage, { path: `/messages/${pathPart(id)}` }, options),
     /** All approved templates, newest first. */
     listTemplates: async (options?: CallOptions) => (await run(endpoints.listTemplates, { path: "/templates" }, options)).data,
     me: (options?: CallOptions) => run(endpoints.me, { path: "/me" }, options),
-    /** Not idempotent, and the service does not dedupe: keep `runId`. Retried only when the service certainly did nothing. */
+    /** The service does not dedupe: keep `runId`. */
     startRun: async (automationId: string, body: RunBody = {}, options?: CallOptions) =>
       run(endpoints.startRun, { path: `/automations/${pathPart(automationId)}/runs`, body }, options),
-    /**
-     * Refuses further calls, ends those that wait, and resolves when the requests in flight have ended. Those are cut after
-     * `withinMs` if given, with the code `closed` and an unknown outcome. Call it again with a smaller `withinMs` to close
-     * sooner.
-     */
+    /** Ends calls that wait, and cuts those in flight after `withinMs` if given. May be called again with a smaller one. */
     async close(withinMs?: number): Promise<void> {
       closing.abort(closed);
       const cut = () => void pool.destroy(closed);

@@ -7,7 +7,6 @@ import type { CallCap, CallOperation, CallPriority } from "./admission.ts";
  * the relay needs. A field of another type than documented counts as absent, and a list loses only its unreadable items.
  */
 const text = z.string().min(1);
-/** An id that comes as a number is the same id. */
 const answeredId = z.union([text, z.number().transform(String)]);
 const optionalText = z.string().nullable().default(null).catch(null);
 
@@ -20,22 +19,20 @@ function listOf<T>(item: z.ZodType<T>) {
   );
 }
 
-/** Body of `POST /messages`, with exactly one of `text` and `template`. Other fields are sent along. */
+/** Exactly one of `text` and `template`. Other fields are sent along. */
 export interface SendBody {
   readonly to: string;
   /** Network id of the sending number; the first connected one by default. */
   readonly phoneNumberId?: string | undefined;
   /** Only within 24 hours of the contact's last message. */
   readonly text?: string | undefined;
-  /** `id`: of a template from `GET /templates`. */
   readonly template?: { readonly id: string; readonly variables?: Readonly<Record<string, string>> | undefined } | undefined;
 }
 
-/** The provider accepted it, which is not yet delivery. With a wamid it was sent, even if all else is missing. */
+/** With a wamid it was sent, even if all else is missing. */
 const receiptSchema = z.looseObject({
   id: answeredId.nullable().default(null).catch(null),
   wamid: answeredId,
-  /** The document's word for this answer. */
   status: text.default("pending").catch("pending"),
   conversationId: answeredId.nullable().default(null).catch(null),
 });
@@ -43,9 +40,8 @@ export type Receipt = z.infer<typeof receiptSchema>;
 
 export const messageSchema = z.looseObject({
   wamid: answeredId,
-  /** One of the document's words, or a new one. */
   status: text,
-  /** When `failed`. Numbers become text; anything else is null, as in webhooks. */
+  /** Numbers become text; anything else is null, as in webhooks. */
   errorCode: z.unknown().optional().transform(codeText),
 });
 export type Message = z.infer<typeof messageSchema>;
@@ -69,7 +65,6 @@ const templateListSchema = z.looseObject({ data: listOf(templateSchema) });
 const accountSchema = z.looseObject({});
 export type Account = z.infer<typeof accountSchema>;
 
-/** Which fields are required is not shown. */
 export interface RunBody {
   readonly phone?: string | undefined;
   readonly name?: string | undefined;
@@ -83,16 +78,13 @@ export type Run = z.infer<typeof runSchema>;
 const detail = z.string().nullish().catch(null);
 const amount = z.number().nullish().catch(null);
 
-/** `cause` of a plan error (402) and of a used-up monthly quota (429). */
 export const planCauseSchema = z.looseObject({
-  /** `upgrade`: calling again is useless. The document shows no other. */
   type: detail,
   reason: detail,
   resource: detail,
   plan: detail,
   limit: amount,
   used: amount,
-  /** The plan that would fix it. */
   suggested: detail,
 });
 export type PlanCause = z.infer<typeof planCauseSchema>;

@@ -9,37 +9,34 @@ export interface ValidationProblem {
   readonly message: string;
 }
 
-/** By the document's codes ("Errors", "Limits"). */
 export type ServiceFailure =
-  /** 400. Empty `problems` where the service gave its reason as text only. */
+  /** Empty `problems`: the reason is in the text only. */
   | { readonly kind: "validation"; readonly problems: readonly ValidationProblem[] }
   | { readonly kind: "unauthenticated" }
-  /** 402. `cause.suggested` is a plan that permits it. */
   | { readonly kind: "plan"; readonly cause: PlanCause | null }
   | { readonly kind: "not-found" }
-  /** 409: not possible in the current state (24-hour window closed, template not approved, run in progress …). */
   | { readonly kind: "conflict" }
-  /** 429 of a per-minute cap. `cap`: null if the answer does not name it. */
+  /** `cap`: null if the answer does not name it. */
   | { readonly kind: "rate-limited"; readonly retryAfterMs: number | null; readonly limit: number | null; readonly cap: CallCap | null }
-  /** 429. `until`: unix ms of the renewal. `cause`: null when raised locally. */
+  /** `until`: unix ms of the renewal. `cause`: null when raised locally. */
   | { readonly kind: "quota"; readonly cause: PlanCause | null; readonly until: number }
   | { readonly kind: "blocked" }
-  /** Raised locally, while the store through which the account's processes share their caps is unavailable. */
+  /** Raised locally: the store through which processes share the caps is unavailable. */
   | { readonly kind: "caps-unknown" }
   | { readonly kind: "unexpected"; readonly retryAfterMs: number | null }
-  /** 502: the network provider did not accept the send; `text` has its reason. */
+  /** By the network provider; `text` has its reason. */
   | { readonly kind: "rejected" }
-  /** `code`: of the system or of undici (ECONNREFUSED, UND_ERR_SOCKET …), or `closed`: the client is closed. */
+  /** `code`: of the system or of undici, or `closed`: the client is closed. */
   | { readonly kind: "network"; readonly code: string }
   | { readonly kind: "timeout"; readonly timeoutMs: number }
   /** A success or a 404. `problem` does not quote the body. */
   | { readonly kind: "malformed"; readonly problem: string }
-  /** Another status, or a 502 in another shape (perhaps from a proxy). */
+  /** Another status, or a 502 that may come from a proxy. */
   | { readonly kind: "undocumented" };
 
 export type ServiceErrorKind = ServiceFailure["kind"];
 
-/** `not-done`: the service certainly did nothing, so a retry cannot act twice; `unknown`: it may have acted. */
+/** `not-done`: a retry cannot act twice; `unknown`: the service may have acted. */
 export type CallEffect = "not-done" | "unknown";
 
 interface ServiceErrorFields {
@@ -119,7 +116,6 @@ export class ServiceError extends Error {
     return new ServiceError({ ...this.#fields, endpoint });
   }
 
-  /** A service may echo the key. */
   redacted(redact: (text: string) => string): ServiceError {
     const text = this.text === null ? null : redact(this.text);
     return new ServiceError({ ...this.#fields, text, failure: redactStrings(this.failure, redact) as ServiceFailure });
@@ -130,7 +126,6 @@ export class ServiceError extends Error {
   }
 }
 
-/** All strings from the service, but not this code's own words. */
 function redactStrings(value: unknown, redact: (text: string) => string): unknown {
   if (typeof value === "string") return redact(value);
   if (Array.isArray(value)) return value.map((item) => redactStrings(item, redact));
@@ -142,12 +137,11 @@ function redactStrings(value: unknown, redact: (text: string) => string): unknow
 
 const ownWords = new Set(["kind", "cap", "code"]);
 
-/** The admission knows that calling would be useless or harmful. The client fills in the endpoint. */
+/** The client fills in the endpoint. */
 export function localRefusal(failure: Extract<ServiceFailure, { kind: "quota" | "unauthenticated" | "blocked" }>): ServiceError {
   return new ServiceError({ endpoint: "any call", status: null, text: null, outcome: "not-done", local: true, failure });
 }
 
-/** As `caps-unknown` says. */
 export function capsUnknown(): ServiceError {
   const failure = { kind: "caps-unknown" } as const;
   return new ServiceError({ endpoint: "any call", status: null, text: null, outcome: "not-done", local: true, failure });

@@ -3,7 +3,7 @@ import { httpDate } from "../net/exchange.ts";
 /** Argentina is three hours behind UTC all year: no daylight saving since 2009. */
 const behindUtcMs = 3 * 3_600_000;
 
-/** From one renewal to the next, in unix ms: day 1, 00:00 Argentina time (messaging-service-api.md, "Limits"). */
+/** In unix ms: day 1, 00:00 Argentina time (messaging-service-api.md, "Limits"). */
 export function quotaMonth(now: number): { readonly from: number; readonly until: number } {
   return { from: firstOfMonth(now, 0), until: firstOfMonth(now, 1) };
 }
@@ -13,7 +13,7 @@ export function quotaDay(now: number): number {
   return Math.floor((now - behindUtcMs) / day) * day + behindUtcMs;
 }
 
-/** For a counter that lags, network delay, and small clock errors. */
+/** For a lagging counter, network delay, and small clock errors. */
 const marginMs = 60_000;
 /** A `Date` further from the relay's clock than this is ignored: one of the two is wrong. */
 const mostSkewMs = 3_600_000;
@@ -23,7 +23,7 @@ const doubtfulMs = 24 * 3_600_000;
 interface Renewal {
   /** Day 1, 00:00, in unix ms; up to a minute ago for an answer about the previous month. */
   readonly at: number;
-  /** When the service should apply it, in unix ms of the relay's clock; always later than now. */
+  /** By the relay's clock, in unix ms; always later than now. */
   readonly knownAt: number;
   /** False where clocks differ or the month has just begun: the quota may be renewed earlier. */
   readonly isCertain: boolean;

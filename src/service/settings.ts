@@ -2,7 +2,6 @@ import { z } from "zod";
 import { type Secret, secretSchema } from "../model/secret.ts";
 import { isUnixSocket, unixSocketFault } from "../net/addresses.ts";
 
-/** `root`: the path of the API root, without a trailing slash. */
 interface ServiceUrl {
   readonly origin: string;
   readonly root: string;
@@ -31,7 +30,6 @@ function isServiceUrl(text: string): boolean {
   }
 }
 
-/** The client accepts every URL that is valid here. */
 export const baseUrlSchema = z
   .url({ protocol: /^https?$/, abort: true })
   .refine((text) => !isUnixSocket(text), unixSocketFault)
@@ -41,5 +39,4 @@ export const baseUrlSchema = z
 export const planSchema = z.enum(["escala", "enterprise"]);
 export type Plan = z.infer<typeof planSchema>;
 
-/** An account's key. The client accepts every key that is valid here. */
 export const apiKeySchema = secretSchema.refine(isApiKey, "holds characters that no header carries (a space or line break at its end?)");

@@ -6,19 +6,16 @@ import type { Caps } from "./caps.ts";
 import { type CallKind, callKinds, createAlarm, createSlots, limitsOf, type Slots, slotKindsOf } from "./slots.ts";
 import { type QuotaReason, quotaReasons, type Stops } from "./stops.ts";
 
-/** Slots of an account: all of them, or a process's part. */
 export interface AccountPart {
   readonly slots: Slots;
   newest(): number;
-  /** Call it after a change of the stops. */
+  /** The stops changed. */
   learned(): void;
-  /** False: no slots are available now, and calls must not wait for any. */
+  /** False: calls must not wait. */
   isKnown(): boolean;
-  /** Updates the view if it is older than a few seconds. */
   refresh(): void;
-  /** Resolves when all that this process learned is stored, and what others stored is known; false: it may not be. */
+  /** Resolves once what this process learned is stored and what others stored is known; false: it may not be. */
   stored(): Promise<boolean>;
-  /** No more calls follow: slots that could not be returned come back by themselves. */
   close(): void;
 }
 
@@ -38,25 +35,21 @@ export interface BudgetParts {
   readonly plan: () => string;
   readonly waiting: (kind: CallKind) => number;
   readonly inFlight: () => { readonly now: InFlight; readonly most: InFlight };
-  /** The part or the stops changed: dispatches what is ready. */
   readonly changed: () => void;
-  /** No slots are available, and it is not known when. */
   readonly lost: () => void;
 }
 
 /** In all processes together, with those refused because of the key within the last minute: 20 of those block an address. */
 const atOnce = { calls: 16, otherCalls: 12 };
-/** A part is good for so long. A dead process's part is lost to others until then, and for two minutes more. */
+/** A dead process's part is lost to others until then, and for two minutes more. */
 const leaseMs = 15_000;
 /** Less than the lease, because clocks do not run alike. */
 const trustedMs = 14_000;
-/** How often the part is renewed while it is used. */
 const beatMs = 3_000;
-/** After a failure. Until then, calls are refused at once when there is no part. */
+/** Until then, calls are refused at once when there is no part. */
 const retryMs = 1_000;
-/** Until the next demand for more, after one that was met, and after one that was not. */
+/** Until the next demand, after one that was met or not. */
 const askAgainMs = { met: 100, unmet: 1_000 };
-/** The greatest age of what is known of other processes. */
 const freshMs = 5_000;
 const windowMs = 60_000;
 
@@ -65,14 +58,11 @@ const noLimits = limitsFrom(() => 0);
 const least = (a: Limits, b: Limits): Limits => limitsFrom((kind) => Math.min(a[kind], b[kind]));
 
 /**
- * An account whose caps are divided among processes. Each has a part of every limit, keeps to it as a process that is alone
- * keeps to the caps, and returns at intervals what it does not use. Holds and doubts about the key are learned by each
- * process; stops of quotas are stored, and reach the others with their next step.
+ * An account whose caps are divided among processes. Each keeps to its part as a lone process keeps to the caps.
  *
- * **Why the caps hold.** In every process, at most as many slots are held as its part has, and a part is stored before it
- * is used and reduced before that is stored. All parts together are at most the cap. So the calls of any window hold slots
- * at once, and those are at most the cap (`limiter.ts`). A process that could not renew its part stops in time, and its
- * part is free only when its calls count no longer.
+ * **Why the caps hold.** A part is stored before it is used and reduced before that is stored, and all parts together are
+ * at most the cap. So the calls of any window hold slots at once, and those are at most the cap (`limiter.ts`). A process
+ * that could not renew its part stops in time, and its part is free only when its calls count no longer.
  */
 export function createBudgetedAccount(parts: BudgetParts): AccountPart {
   const { stops, budgets, clock, time, graceMs, tookMs, plan, waiting, changed, lost } = parts;
@@ -122,7 +112,6 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
     const sent = shared.take();
     let answer: BudgetAnswer;
     try {
-      // A process that closes gives all of its part back.
       const spans = isClosed ? { leaseMs: 0, countsMs: graceMs + windowMs } : { leaseMs, countsMs: tookMs + graceMs + windowMs };
       answer = await budgets.step({ process, caps: total, used, keep, ...demand, ...spans, ...shared.request(sent, plan()) });
     } catch {
@@ -193,7 +182,7 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
   };
 }
 
-/** What this process and the others report to each other of the stops of quotas. */
+/** Stops of quotas, as the processes report them to each other. */
 function createSharedStops(stops: BudgetParts["stops"], clock: Clock, time: SteadyTime) {
   const stopsNow = (): string[] => quotaReasons.map((reason) => JSON.stringify(stops.shared(reason)));
   /** The stops that are stored, or will be with the next step. */
@@ -202,13 +191,11 @@ function createSharedStops(stops: BudgetParts["stops"], clock: Clock, time: Stea
   let version = 0;
 
   return {
-    /** Their part of a step's request. */
     request: (taken: ReadonlyMap<QuotaReason, StoredStop | null>, plan: string) => ({
       version,
       news: taken.size === 0 ? null : { plan, stops: Object.fromEntries(taken) },
     }),
     hasNews: () => news.size > 0,
-    /** Notes what changed in this process. True: there is news. */
     note(): boolean {
       const now = stopsNow();
       for (const [place, reason] of quotaReasons.entries()) {
@@ -219,17 +206,14 @@ function createSharedStops(stops: BudgetParts["stops"], clock: Clock, time: Stea
       noted = now;
       return news.size > 0;
     },
-    /** The news, which are sent now. */
     take(): ReadonlyMap<QuotaReason, StoredStop | null> {
       const taken = news;
       news = new Map();
       return taken;
     },
-    /** They were not sent. */
     putBack(taken: ReadonlyMap<QuotaReason, StoredStop | null>): void {
       news = new Map([...taken, ...news]);
     },
-    /** Takes over the stops that are stored, where this process has no news of them. */
     adopt(answer: Pick<BudgetAnswer, "version" | "stops">, plan: string): void {
       version = answer.version;
       if (answer.stops?.plan !== plan) return;
@@ -247,7 +231,6 @@ function waitsOf(waiting: BudgetParts["waiting"]): Limits {
   return limitsFrom((kind) => callKinds.reduce((sum, one) => sum + (slotKindsOf(one).includes(kind) ? waiting(one) : 0), 0));
 }
 
-/** What this process cannot give back, and a little more while it needs slots. */
 function keepOf(used: Limits, limits: Limits, total: Limits, need: Limits): Limits {
   return limitsFrom((kind) => {
     const spare = need[kind] > 0 ? Math.ceil(total[kind] / 10) : 0;
@@ -257,7 +240,6 @@ function keepOf(used: Limits, limits: Limits, total: Limits, need: Limits): Limi
 
 interface Demanding {
   readonly used: Limits;
-  /** Of all processes. */
   readonly total: Limits;
   readonly limits: Limits;
   readonly waits: Limits;
@@ -265,7 +247,7 @@ interface Demanding {
   readonly most: InFlight;
 }
 
-/** What calls in flight, recent and waiting ones need; and with that much again, it need not ask soon. */
+/** `want`: with that much, it need not ask soon. */
 function demandOf({ used, total, limits, waits, now, most }: Demanding): { readonly need: Limits; readonly want: Limits } {
   const busy = limitsFrom((kind) => used[kind] + waits[kind]);
   const more = (n: number, cap: number): number => (n === 0 ? 0 : Math.min(cap, 2 * n + Math.ceil(cap / 20)));

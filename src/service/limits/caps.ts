@@ -3,7 +3,6 @@ import type { CallCap } from "../admission.ts";
 import type { Plan } from "../settings.ts";
 import type { EndedCall } from "./stops.ts";
 
-/** Calls per minute, by cap. */
 export type Caps = Readonly<Record<CallCap, number>>;
 
 /** messaging-service-api.md, "Per-minute caps". */
@@ -19,7 +18,7 @@ export function planId({ requests, messages }: Caps): string {
 /** API calls per month; null: unlimited (messaging-service-api.md, "Monthly quotas and maximums"). */
 export const monthlyCalls: Readonly<Record<Plan, number | null>> = { escala: 300_000, enterprise: null };
 
-/** Rounded down and at least 1. Messages never exceed requests, of which they are a part. */
+/** Messages never exceed requests, of which they are a part. */
 export function shareOf(caps: Caps, share: number): Caps {
   // A rounding error leaves a product such as 300 * 0.57 just below the whole number.
   const part = (cap: number): number => Math.max(1, Math.floor(cap * share + 1e-9));
@@ -27,14 +26,10 @@ export function shareOf(caps: Caps, share: number): Caps {
   return { requests, messages: Math.min(part(caps.messages), requests) };
 }
 
-/** What polls leave of that to interactive calls. */
+/** For interactive calls. */
 const leftToInteractive = 0.1;
 
-/**
- * How much of the requests cap calls other than sends may use: what the messages cap cannot need, so that they never take
- * room from sends. Polls leave a tenth of that to interactive calls. Each at least 1: with a tiny share, a send may wait
- * for one poll.
- */
+/** Calls other than sends get what the messages cap cannot need. At least 1: with a tiny share, a send may wait for one poll. */
 export function quotasOf({ requests, messages }: Caps): { readonly interactive: number; readonly poll: number } {
   const interactive = Math.max(1, requests - messages);
   return { interactive, poll: Math.max(1, Math.floor(interactive * (1 - leftToInteractive) + 1e-9)) };
@@ -48,13 +43,10 @@ const shortestMs = 1_000;
 const longestMs = 3_600_000;
 
 /**
- * A 429 holds its cap: the cap is used up although the relay kept to its share, because others use the account too.
- * For as long as the header says, twice that at the next 429 in a row, and so on up to 5 minutes ("grow the wait on
- * repeated failures", messaging-service-api.md, "Responses at the limit"). Another answer ends the growth. Calls that were
- * in flight when the hold began do neither. Times are steady ms.
+ * A 429 holds its cap for as long as the header says, twice that at the next 429 in a row, up to 5 minutes. Calls that
+ * were in flight when the hold began change nothing. Times are steady ms.
  */
 export function createHolds() {
-  /** `since`: the newest call when the hold began. */
   const noHold = () => ({ until: 0, inARow: 0, since: -1 });
   const holds = { requests: noHold(), messages: noHold() };
 
@@ -71,11 +63,9 @@ export function createHolds() {
   }
 
   return {
-    /** Until when the cap is held. */
     until: (cap: CallCap): number => holds[cap].until,
-    /** No call that counts against the cap is dispatched before. */
     readyAt: (cap: CallCap): number => Math.max(...capsOf(cap).map((counted) => holds[counted].until)),
-    /** A call that counts against `cap` ended. `newest`: the number of the call dispatched last. */
+    /** `newest`: the number of the call dispatched last. */
     learn(ended: EndedCall, cap: CallCap, newest: number): void {
       const { outcome, number } = ended;
       if (outcome.type === "answered") {
@@ -87,5 +77,4 @@ export function createHolds() {
   };
 }
 
-/** The caps that a call counts against. */
 const capsOf = (cap: CallCap): readonly CallCap[] => (cap === "messages" ? ["requests", "messages"] : ["requests"]);

@@ -8,9 +8,8 @@ import { type Caps, createHolds, planCaps, planId, shareOf } from "./caps.ts";
 import { type CallKind, createCallQueue, createSlots, limitsOf, type SlotEnd } from "./slots.ts";
 import { covers, createStops, type Probes, type QuotaReason, type Refusal, type StopReason, type StopState } from "./stops.ts";
 
-/** The account's caps, by plan or in numbers, and the relay's share of them (more than 0, at most 1). */
+/** `share`: more than 0, at most 1. */
 export type Allowance = ({ readonly plan: Plan } | { readonly caps: Caps }) & { readonly share: number } & {
-  /** A fingerprint of the key. */
   readonly keyId?: string;
 };
 
@@ -18,16 +17,16 @@ export type LimiterOptions = Allowance & {
   readonly clock: Clock;
   /** How long after its end a call of unknown outcome may still reach the service; default 30 s. */
   readonly graceMs?: number;
-  /** Calls in flight, at least 2, a quarter of them for sends only. Default 8; stay well below 20 (see `unverifiedCalls`). */
+  /** Calls in flight, at least 2, a quarter of them for sends only. Stay well below 20 (see `unverifiedCalls`). */
   readonly atOnce?: number;
   /** Calls of an earlier process, which count against the caps too. */
   readonly recent?: readonly DispatchedCall[];
-  /** Divides the caps among the processes of the account; default: this process is alone. */
+  /** Default: this process is alone. */
   readonly budgets?: Budgets | undefined;
   readonly hooks?: LimiterHooks;
 };
 
-/** A call that was dispatched at `at` (unix ms). */
+/** `at`: unix ms. */
 export interface DispatchedCall extends CallKind {
   readonly at: number;
 }
@@ -35,20 +34,17 @@ export interface DispatchedCall extends CallKind {
 export interface LimiterHooks {
   dispatched?(call: DispatchedCall): void;
   settled?(call: CallRequest, outcome: CallOutcome): void;
-  /** A call was refused without a request. */
   refused?(reason: Refusal): void;
-  /** With an answer to this process. `until`: unix ms; `resource`: of a quota, as the service names it. */
+  /** `until`: unix ms; `resource`: the service's name of the quota. */
   stopped?(reason: StopReason, until: number, resource: string | null): void;
 }
 
 interface CapState {
   readonly planned: number;
-  /** The relay's share of that. */
   readonly limit: number;
-  /** By calls in flight and those of the last minute. */
   readonly used: number;
   readonly waiting: Readonly<Record<CallPriority, number>>;
-  /** Unix ms until which a 429 holds all calls of this cap; null: not held. */
+  /** By a 429, in unix ms. */
   readonly heldUntil: number | null;
 }
 
@@ -64,7 +60,7 @@ export interface LimiterState {
  */
 const unverifiedCalls = 5;
 
-/** The timeout of an earlier process's calls. Their end is unknown, so they count until a minute after that. */
+/** The timeout of an earlier process's calls, whose end is unknown. */
 const othersTookMs = 10_000;
 
 export type Limiter = ReturnType<typeof createLimiter>;
@@ -114,13 +110,11 @@ export function createLimiter(options: LimiterOptions) {
   const { slots } = account;
 
   function readyAt(kind: CallKind, now: number): number {
-    // Look again when a call ends.
     if (!inFlight.hasRoom(kind)) return Number.POSITIVE_INFINITY;
     const held = holds.readyAt(kind.cap);
     return held > now ? held : slots.readyAt(kind, now);
   }
 
-  /** Applies what this process or another one learned. */
   function applyLearned(): void {
     for (const reason of stops.begun()) refuseWaiting(reason);
     queue.dispatch();
@@ -170,12 +164,10 @@ export function createLimiter(options: LimiterOptions) {
   const refuseWaiting = (reason: Refusal): void => queue.refuse((operation) => (covers(reason, operation) ? refusal(reason) : null));
 
   return {
-    /** Of `Admission`. */
     async enter(call: CallRequest): Promise<Permit> {
       call.signal?.throwIfAborted();
       const probes = account.isKnown() ? stops.admit(call.operation) : "unknown";
       if (typeof probes === "string") {
-        // In another process, the stop may be over.
         account.refresh();
         throw refusal(probes);
       }
@@ -191,16 +183,16 @@ export function createLimiter(options: LimiterOptions) {
       const caps = { requests: capState("requests"), messages: capState("messages") };
       return { caps, stops: stops.state(), resources: stops.resources() };
     },
-    /** For a changed plan: ends the stops of quotas. */
+    /** Ends the stops of quotas, for a changed plan. */
     resume: (): void => void restart(allowance),
-    /** The same for an operator: resolves once it is stored for all processes; rejects if it may not be. */
+    /** Resolves once that is stored for all processes; rejects if it may not be. */
     async resumeByOrder(): Promise<readonly QuotaReason[]> {
       if (!(await account.stored())) throw capsUnknown();
       const ended = restart(allowance);
       if (!(await account.stored())) throw capsUnknown();
       return ended;
     },
-    /** New settings of the same account, perhaps with another key: as `resume`, and ends doubts about the key. Slots stay held. */
+    /** Perhaps with another key. Slots stay held. */
     retune(next: Allowance): void {
       stops.trustKey(next.keyId !== allowance.keyId);
       restart(next);
@@ -232,7 +224,6 @@ interface OwnParts extends Pick<BudgetParts, "clock" | "time" | "graceMs" | "too
   readonly recent: readonly DispatchedCall[];
 }
 
-/** The account of a process that is alone. */
 function ownAccount({ clock, time, graceMs, tookMs, caps: initial, recent }: OwnParts): AccountPart {
   let caps = initial;
   const slots = createSlots(limitsOf(caps), graceMs);
@@ -259,7 +250,7 @@ function ownAccount({ clock, time, graceMs, tookMs, caps: initial, recent }: Own
   };
 }
 
-/** Counts calls in flight, at most `most()` of them. Calls other than sends have less room: a service that hangs on polls would block sends too. */
+/** Calls other than sends have less room: a service that hangs on polls would block sends too. */
 function createInFlight(most: () => number, atOnce: number) {
   const mostOthers = atOnce - Math.ceil(atOnce / 4);
   let all = 0;

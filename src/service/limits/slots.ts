@@ -8,26 +8,22 @@ export interface CallKind {
   readonly priority: CallPriority;
 }
 
-/** All kinds of calls, those of higher priority first. */
 export const callKinds: readonly CallKind[] = callPriorities.flatMap((priority) => [
   { cap: "messages", priority },
   { cap: "requests", priority },
 ]);
 
-/** How a call ended. `lost`: unknown whether and when the service counted it; `not-sent`: it certainly did not. */
+/** `lost`: unknown whether and when the service counted it. */
 export type SlotEnd = "answered" | "lost" | "not-sent";
 
 export interface Slot {
   readonly kind: CallKind;
-  /** Of the call, in order of dispatch, from 1. */
   readonly number: number;
 }
 
-/** Grants slots of an account. Times are steady ms. */
 export interface Slots {
-  /** Now or earlier: a call of this kind may go. Later: look again then. Infinity: not before a call in flight ends. */
+  /** At most `now`: a call may go. Later: look again then. Infinity: not before a call in flight ends. */
   readyAt(kind: CallKind, now: number): number;
-  /** Takes a slot. Only when `readyAt` allows it. */
   take(kind: CallKind, now: number): Slot;
   /** `isBad`: the service refused the call because of its key. */
   end(slot: Slot, now: number, how: SlotEnd, isBad: boolean): void;
@@ -36,7 +32,6 @@ export interface Slots {
   limit(cap: CallCap): number;
 }
 
-/** The service counts in windows of this length. */
 const windowMs = 60_000;
 
 export function limitsOf(caps: Caps): Limits {
@@ -51,10 +46,7 @@ export const slotKindsOf = byKind(({ cap, priority }): readonly SlotKind[] => [
   ...(priority === "poll" ? (["poll"] as const) : []),
 ]);
 
-/**
- * Slots of one process. Messages and polls are also paced; interactive calls and automation runs go as soon as there is a slot.
- * `graceMs`: how long a call of unknown outcome may still be in flight.
- */
+/** Messages and polls are also paced. `graceMs`: how long a call of unknown outcome may still be in flight. */
 export function createSlots(initial: Limits, graceMs: number) {
   let limits = initial;
   const windows = Object.fromEntries(slotKinds.map((kind) => [kind, createSlotWindow(initial[kind])])) as Record<
@@ -92,12 +84,11 @@ export function createSlots(initial: Limits, graceMs: number) {
         else window.giveBack(now + windowMs, false);
       }
     },
-    /** Counts an earlier process's call that ended by `endedAt`. Call it in their order, before any `take`. */
+    /** A call of an earlier process. In their order, before any `take`. */
     count(kind: CallKind, endedAt: number): void {
       for (const slot of slotKindsOf(kind)) {
         const window = windows[slot];
         window.take();
-        // With the lost calls, whose slots come back later than those of calls that end from now on.
         if (slot === "calls" || slot === "otherCalls") window.undo();
         else window.giveBack(endedAt + windowMs, true);
       }
@@ -117,11 +108,10 @@ function byKind<T>(make: (kind: CallKind) => T): (kind: CallKind) => T {
   return ({ cap, priority }) => made.get(`${cap} ${priority}`) as T;
 }
 
-/** One count: at most `limit` slots held at any time. */
 export function createSlotWindow(initial: number) {
   let limit = initial;
   let inFlight = 0;
-  // Two lists, because slots of lost calls come back later: each list is in order by itself.
+  // Slots of lost calls come back later: each list is in order by itself.
   const ended: number[] = [];
   const lost: number[] = [];
 
@@ -131,33 +121,27 @@ export function createSlotWindow(initial: number) {
   }
 
   return {
-    /** With a smaller limit, more slots may be held than allowed; then none is free until enough have come back. */
     setLimit(next: number): void {
       limit = next;
     },
     used,
-    /** Now or earlier: a slot is free. Later: look again then. Infinity: not before a call in flight ends. */
     freeAt: (now: number): number =>
       used(now) < limit ? now : Math.min(ended[0] ?? Number.POSITIVE_INFINITY, lost[0] ?? Number.POSITIVE_INFINITY),
     take(): void {
       inFlight += 1;
     },
-    /** A call ended; its slot comes back at `at`, never earlier than an earlier one with the same `isLost`. */
+    /** Never earlier than an earlier one with the same `isLost`. */
     giveBack(at: number, isLost: boolean): void {
       inFlight -= 1;
       (isLost ? lost : ended).push(at);
     },
-    /** A call was never sent; its slot is free at once. */
     undo(): void {
       inFlight -= 1;
     },
   };
 }
 
-/**
- * A burst of a sixth of `perMinute`, then an even pace: within any w ms at most `ceil(perMinute / 6) + perMinute * w /
- * 60000` go ("Spread sends over time", messaging-service-api.md, "Responses at the limit").
- */
+/** A burst of a sixth of `perMinute`, then an even pace ("Spread sends over time", messaging-service-api.md). */
 export function createPace(initial: number) {
   let interval = 0;
   let saved = 0;
@@ -169,12 +153,11 @@ export function createPace(initial: number) {
   }
   setInterval(initial);
   return {
-    /** When the next call may go; now or earlier: at once. Rounding errors must not cost a whole millisecond. */
+    /** Rounding errors must not cost a whole millisecond. */
     readyAt: (): number => Math.ceil(fullAt + interval - saved - 1e-6),
     take(now: number): void {
       fullAt = Math.max(fullAt, now) + interval;
     },
-    /** Calls that went before count on. */
     setRate(perMinute: number, now: number): void {
       const taken = Math.max(0, fullAt - now) / interval;
       setInterval(perMinute);
@@ -183,7 +166,7 @@ export function createPace(initial: number) {
   };
 }
 
-/** One timer, for the earliest of the times (steady ms) that it is set for. */
+/** One timer, for the earliest of the steady times that it is set for. */
 export function createAlarm(clock: Clock, time: SteadyTime, ring: () => void) {
   let next: { readonly at: number; readonly cancel: () => void } | null = null;
   const cancel = (): void => {
@@ -207,7 +190,6 @@ export function createAlarm(clock: Clock, time: SteadyTime, ring: () => void) {
 interface WaitingCall {
   readonly operation: CallOperation;
   readonly arrived: number;
-  /** Both remove it from its line. */
   go(): void;
   refuse(error: unknown): void;
 }
@@ -215,23 +197,17 @@ interface WaitingCall {
 interface CallQueueParts {
   readonly clock: Clock;
   readonly time: SteadyTime;
-  /** As `readyAt` of slots. */
   readonly readyAt: (kind: CallKind, now: number) => number;
 }
 
-/**
- * Orders calls by priority, and within a priority by arrival among those that are ready. So a send that waits for the
- * messages cap delays neither an automation run behind it nor a poll. Has one timer, and only while calls wait.
- */
+/** By priority, then by arrival among those that are ready: a send that waits for the messages cap delays nothing behind it. */
 export function createCallQueue({ clock, time, readyAt }: CallQueueParts) {
-  /** In the order of arrival. */
   const lines = callKinds.map((kind) => ({ kind, line: new Set<WaitingCall>() }));
   const lineOf = ({ cap, priority }: CallKind): Set<WaitingCall> | undefined =>
     lines.find(({ kind }) => kind.cap === cap && kind.priority === priority)?.line;
   const alarm = createAlarm(clock, time, dispatch);
   let arrived = 0;
 
-  /** Call it after every change that can make a call ready. */
   function dispatch(): void {
     const now = time.now();
     for (;;) {
@@ -254,10 +230,7 @@ export function createCallQueue({ clock, time, readyAt }: CallQueueParts) {
   }
 
   return {
-    /**
-     * Waits in its line, and resolves with what `dispatched` returns. Calls `left` and rejects when it is refused, or with the
-     * reason of its signal.
-     */
+    /** Resolves with what `dispatched` returns. Calls `left` and rejects when it is refused or its signal is aborted. */
     wait<T>(call: CallRequest, dispatched: () => T, left: () => void): Promise<T> {
       const { operation, signal } = call;
       const line = lineOf(call);
@@ -288,7 +261,6 @@ export function createCallQueue({ clock, time, readyAt }: CallQueueParts) {
     },
     dispatch,
     waiting: (kind: CallKind): number => lineOf(kind)?.size ?? 0,
-    /** Refuses the waiting calls that `refusalOf` has an error for; null: it goes on waiting. */
     refuse(refusalOf: (operation: CallOperation) => Error | null): void {
       for (const call of lines.flatMap(({ line }) => [...line])) {
         const error = refusalOf(call.operation);

@@ -7,29 +7,28 @@ import { assessRenewal } from "../renewal.ts";
 export type QuotaReason = "quota" | `quota-${CallOperation}`;
 export const quotaReasons: readonly QuotaReason[] = ["quota", ...callOperations.map((operation) => `quota-${operation}` as const)];
 
-/** Why calls, or those of one operation, are refused whatever the caps allow. `quota` stops all of them. */
+/** `quota` stops all calls, `quota-…` those of an operation. */
 export const stopReasons = [...quotaReasons, "unauthenticated", "blocked"] as const;
 export type StopReason = QuotaReason | "unauthenticated" | "blocked";
 
-/** Why a call is refused without a request. `unknown`: what the account's other processes call. */
+/** `unknown`: what the account's other processes call. */
 export type Refusal = StopReason | "unknown";
 
-/** Unix ms until which calls are refused: a quota's renewal, or when the next call may probe. Null: not in force. */
+/** Unix ms until which calls are refused. Null: not in force. */
 export type StopState = Readonly<Record<StopReason, number | null>>;
 
-/** Refuses calls until a time. After that one call probes whether it still holds, while the others are refused. Steady ms. */
+/** After `until`, one call probes whether it still holds, while the others are refused. Steady ms. */
 interface ProbedStop {
   until: number;
-  /** While a call probes: when the probe counts as lost. In the past: no probe. */
+  /** When the probe in flight counts as lost. */
   probeUntil: number;
 }
 
-/** The stops that an admitted call probes; none: it is a normal call. */
 export type Probes = readonly ProbedStop[];
 
-/** A call that ended: at `now` (steady) and `wallNow` (unix ms). */
+/** `now` is steady, `wallNow` unix ms. */
 export interface EndedCall {
-  /** In order of dispatch, from 1. Stops learn only from calls dispatched after their latest change. */
+  /** In order of dispatch. Stops learn only from calls dispatched after their latest change. */
   readonly number: number;
   readonly probes: Probes;
   readonly operation: CallOperation;
@@ -41,12 +40,10 @@ export interface EndedCall {
 /** Longer than a probe waits for its turn and its answer. Two probes at once would do no harm. */
 const probeMs = 120_000;
 
-/** "blocks that IP for one minute" (messaging-service-api.md, "Authentication"). */
 const blockMs = 60_000;
 
 const mayProbe = ({ until, probeUntil }: ProbedStop, now: number): boolean => now >= until && now >= probeUntil;
 
-/** One that counts as lost decides nothing. */
 const isProbeOf = (stop: ProbedStop, { probes, now }: EndedCall): boolean => probes.includes(stop) && now < stop.probeUntil;
 
 interface StopsParts {
@@ -82,11 +79,9 @@ export function createStops({ time, newest }: StopsParts) {
     };
   }
 
-  /** In force at the last look. */
   let seen = state();
 
   return {
-    /** What an admitted call probes, or why it is refused. */
     admit(operation: CallOperation): Probes | StopReason {
       const now = time.now();
       const covering: [StopReason, ProbedStop | null][] = coveringReasons(operation).map((reason) => [reason, quotas.get(reason)]);
@@ -106,11 +101,10 @@ export function createStops({ time, newest }: StopsParts) {
       if (reason === "unauthenticated" || reason === "blocked") return localRefusal({ kind: reason });
       return localRefusal({ kind: "quota", cause: null, until: untilOf(reason) ?? time.toUnix(time.now()) });
     },
-    /** The probe gave up before it was sent. */
     leave(probes: Probes): void {
       for (const stop of probes) stop.probeUntil = 0;
     },
-    /** Applies a call's outcome. Returns the stop that began with it. */
+    /** Returns the stop that began with it. */
     learn(ended: EndedCall): StopReason | null {
       const began = quotas.learn(ended);
       const { outcome, now } = ended;
@@ -124,13 +118,11 @@ export function createStops({ time, newest }: StopsParts) {
       } else key.accepted(ended, newest());
       return began;
     },
-    /** Ends the stops of quotas, and returns them. */
     resume: (): readonly QuotaReason[] => quotas.end(newest()),
-    /** The settings changed. Ends the doubt about the key; another one is not verified yet. */
+    /** Another key is not verified yet. */
     trustKey: (isAnother: boolean): void => key.trust(newest(), isAnother),
     isKeyVerified: key.isVerified,
     state,
-    /** The stops that began since the last call of this. */
     begun(): readonly StopReason[] {
       const before = seen;
       seen = state();
@@ -138,7 +130,6 @@ export function createStops({ time, newest }: StopsParts) {
       const isOver = (reason: StopReason): boolean => reason === "blocked" && (before.blocked ?? 0) <= time.toUnix(time.now());
       return stopReasons.filter((reason) => seen[reason] !== null && (before[reason] === null || isOver(reason)));
     },
-    /** The service's names of used-up quotas, where known. */
     resources: (): Readonly<Partial<Record<QuotaReason, string>>> =>
       Object.fromEntries(
         quotaReasons.flatMap((reason) => {
@@ -146,12 +137,11 @@ export function createStops({ time, newest }: StopsParts) {
           return resource == null ? [] : [[reason, resource]];
         }),
       ),
-    /** What other processes need to know of a quota's stop; `until` in steady ms. */
+    /** `until` in steady ms. */
     shared(reason: QuotaReason): StoredStop | null {
       const stop = quotas.get(reason);
       return stop && { resource: stop.resource, renewsAt: stop.renewsAt, until: stop.until };
     },
-    /** Another process found, changed or ended (null) the stop; `until` in steady ms. */
     adopt: quotas.set,
   };
 }
@@ -181,12 +171,11 @@ interface QuotaStop extends ProbedStop {
 }
 
 const hourMs = 3_600_000;
-/** After a probe that brought no verdict. */
+/** After a probe without a verdict. */
 const unsettledMs = 5 * 60_000;
 
 function createQuotaStops() {
   const stops = Object.fromEntries(quotaReasons.map((reason) => [reason, null])) as Record<QuotaReason, QuotaStop | null>;
-  /** The newest call when the stops were ended from outside. */
   let endedAt = 0;
 
   return {
@@ -220,10 +209,7 @@ function createQuotaStops() {
   };
 }
 
-/**
- * Which calls a resource covers. The document names `apiCalls` only. A resource that it does not name, or an absent one,
- * stops the refused kind of call: if that is too little, each other kind costs one refused call.
- */
+/** The document names `apiCalls` only. An unknown resource stops the refused kind of call: each other kind costs one refusal. */
 function reasonOf(resource: string | null, operation: CallOperation): QuotaReason {
   const name = resource?.toLowerCase() ?? "";
   if (name === "apicalls") return "quota";
@@ -234,7 +220,6 @@ export function coveringReasons(operation: CallOperation): readonly QuotaReason[
   return ["quota", `quota-${operation}`];
 }
 
-/** Whether calls of the operation are refused for the reason. */
 export function covers(reason: Refusal, operation: CallOperation): boolean {
   return reason === "unknown" || reason === "unauthenticated" || reason === "blocked" || coveringReasons(operation).includes(reason);
 }
@@ -247,7 +232,6 @@ function quotaStop({ resource, serviceTime }: Extract<CallOutcome, { type: "quot
   return { resource, renewsAt: isKnown ? at : null, until: now + (isKnown ? wait : Math.min(wait, hourMs)), probeUntil: 0 };
 }
 
-/** Until when calls are refused, in unix ms: the renewal where it is certain, else when the next call may probe. */
 function quotaUntil({ renewsAt, until, probeUntil }: QuotaStop, wallNow: number, toUnix: (at: number) => number): number {
   if (renewsAt !== null && renewsAt > wallNow) return renewsAt;
   // While a probe is in flight, the others wait for its answer.
@@ -255,9 +239,7 @@ function quotaUntil({ renewsAt, until, probeUntil }: QuotaStop, wallNow: number,
 }
 
 /*
- * A key is doubted after a 401. "More than 20 requests per minute from one IP address with
- * invalid keys blocks that IP for one minute, also for valid keys" (messaging-service-api.md, "Authentication"), and
- * other accounts and programs share the address. So one call probes at a time, with growing waits in between.
+ * A key is doubted after a 401, because bad keys block the whole address (messaging-service-api.md, "Authentication").
  *
  * | doubt | what happens | becomes |
  * |---|---|---|
@@ -271,16 +253,14 @@ function quotaUntil({ renewsAt, until, probeUntil }: QuotaStop, wallNow: number,
  * Calls that were in flight when a doubt began or ended change nothing. Times are steady ms.
  */
 interface Doubt extends ProbedStop {
-  /** Index into the waits. */
   readonly wait: number;
 }
 
-/** Waits before each probe with a refused key; the last one repeats. */
+/** The last one repeats. */
 const waitsMs = [30_000, 60_000, 120_000, 240_000, 480_000, 900_000] as const;
 
 function createKeyDoubt() {
   let doubt: Doubt | null = null;
-  /** The newest call when the last doubt ended. */
   let endedAt = 0;
   let isVerified = false;
 
@@ -297,7 +277,6 @@ function createKeyDoubt() {
   return {
     doubt: (): ProbedStop | null => doubt,
     isVerified: (): boolean => isVerified,
-    /** A 401. True when the doubt begins with it. */
     refused(call: EndedCall): boolean {
       isVerified = false;
       if (doubt !== null) {
@@ -308,11 +287,9 @@ function createKeyDoubt() {
       waitFrom(call.now, 0);
       return true;
     },
-    /** No answer, or one that says nothing about the key. */
     unsettled(call: EndedCall): void {
       if (doubt !== null && isProbeOf(doubt, call)) waitFrom(call.now, doubt.wait);
     },
-    /** An answer that only a valid key gets. */
     accepted(call: EndedCall, newest: number): void {
       isVerified = true;
       if (doubt !== null && isProbeOf(doubt, call)) end(newest);
