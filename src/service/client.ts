@@ -55,8 +55,6 @@ export function createServiceClient(settings: ServiceClientSettings) {
     sendMessage: (body: SendBody, options?: CallOptions) => run(endpoints.sendMessage, { path: "/messages", body }, options),
     /** `id`: the service's, not a wamid. */
     getMessage: async (id: string, options?: CallOptions) => run(endpoints.getMessage, { path: `/messages/${pathPart(id)}` }, options),
-    /** All approved templates, newest first. */
-    listTemplates: async (options?: CallOptions) => (await run(endpoints.listTemplates, { path: "/templates" }, options)).data,
     me: (options?: CallOptions) => run(endpoints.me, { path: "/me" }, options),
     /** The service does not dedupe: keep `runId`. */
     startRun: async (automationId: string, body: RunBody = {}, options?: CallOptions) =>

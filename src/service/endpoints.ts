@@ -4,20 +4,10 @@ import type { CallCap, CallOperation, CallPriority } from "./admission.ts";
 
 /**
  * The shapes of messaging-service-api.md, all loose: unknown fields pass through. An answer must have only the fields that
- * the relay needs. A field of another type than documented counts as absent, and a list loses only its unreadable items.
+ * the relay needs. A field of another type than documented counts as absent.
  */
 const text = z.string().min(1);
 const answeredId = z.union([text, z.number().transform(String)]);
-const optionalText = z.string().nullable().default(null).catch(null);
-
-function listOf<T>(item: z.ZodType<T>) {
-  return z.array(z.unknown()).transform((items): T[] =>
-    items.flatMap((one) => {
-      const read = item.safeParse(one);
-      return read.success ? [read.data] : [];
-    }),
-  );
-}
 
 /** Exactly one of `text` and `template`. Other fields are sent along. */
 export interface SendBody {
@@ -45,21 +35,6 @@ export const messageSchema = z.looseObject({
   errorCode: z.unknown().optional().transform(codeText),
 });
 export type Message = z.infer<typeof messageSchema>;
-
-const templateSchema = z.looseObject({
-  id: answeredId,
-  name: optionalText,
-  metaName: optionalText,
-  language: optionalText,
-  category: optionalText,
-  wabaId: optionalText,
-  variables: listOf(z.looseObject({ name: z.string(), label: optionalText }))
-    .default([])
-    .catch([]),
-});
-export type Template = z.infer<typeof templateSchema>;
-
-const templateListSchema = z.looseObject({ data: listOf(templateSchema) });
 
 /** `GET /me`; fields not shown. */
 const accountSchema = z.looseObject({});
@@ -124,7 +99,6 @@ export const endpoints = {
     answer: receiptSchema,
   } satisfies Endpoint<Receipt>,
   getMessage: reading<Message>("/messages/{id}", messageSchema),
-  listTemplates: reading<{ data: Template[] }>("/templates", templateListSchema),
   me: reading<Account>("/me", accountSchema),
   startRun: {
     name: "POST /automations/{id}/runs",

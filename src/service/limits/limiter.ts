@@ -5,8 +5,8 @@ import { capsUnknown, type ServiceError } from "../errors.ts";
 import type { Plan } from "../settings.ts";
 import { type AccountPart, type BudgetParts, createBudgetedAccount } from "./budget.ts";
 import { type Caps, createHolds, planCaps, planId, shareOf } from "./caps.ts";
-import { type CallKind, createCallQueue, createSlots, limitsOf, type SlotEnd } from "./slots.ts";
-import { covers, createStops, type Probes, type QuotaReason, type Refusal, type StopReason, type StopState } from "./stops.ts";
+import { type CallKind, createCallQueue, createSlots, limitsOf, type ProbingCall, type SlotEnd } from "./slots.ts";
+import { createStops, type Probes, type QuotaReason, type Refusal, type StopReason, type StopState } from "./stops.ts";
 
 /** `share`: more than 0, at most 1. */
 export type Allowance = ({ readonly plan: Plan } | { readonly caps: Caps }) & { readonly share: number } & {
@@ -105,7 +105,7 @@ export function createLimiter(options: LimiterOptions) {
           waiting: queue.waiting,
           inFlight: inFlight.state,
           changed: applyLearned,
-          lost: () => refuseWaiting("unknown"),
+          lost: () => queue.refuse(() => refusal("unknown")),
         });
   const { slots } = account;
 
@@ -116,7 +116,8 @@ export function createLimiter(options: LimiterOptions) {
   }
 
   function applyLearned(): void {
-    for (const reason of stops.begun()) refuseWaiting(reason);
+    // A look at each waiting call, which not every answer should cost.
+    if (Object.values(stops.state()).some((until) => until !== null)) queue.refuse(refusalOf);
     queue.dispatch();
   }
 
@@ -156,12 +157,15 @@ export function createLimiter(options: LimiterOptions) {
     return ended;
   }
 
+  function refusalOf({ operation, probes }: ProbingCall): ServiceError | null {
+    const reason = stops.refusing(operation, probes);
+    return reason && refusal(reason);
+  }
+
   function refusal(reason: Refusal): ServiceError {
     hooks.refused?.(reason);
     return stops.refusal(reason);
   }
-
-  const refuseWaiting = (reason: Refusal): void => queue.refuse((operation) => (covers(reason, operation) ? refusal(reason) : null));
 
   return {
     async enter(call: CallRequest): Promise<Permit> {
@@ -172,7 +176,7 @@ export function createLimiter(options: LimiterOptions) {
         throw refusal(probes);
       }
       return await queue.wait(
-        call,
+        { ...call, probes },
         () => permitFor(call, probes),
         () => stops.leave(probes),
       );

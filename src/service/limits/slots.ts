@@ -1,7 +1,8 @@
 import { type Limits, limitsFrom, type SlotKind, slotKinds } from "../../model/budget.ts";
 import type { Clock, SteadyTime } from "../../model/clock.ts";
-import { type CallCap, type CallOperation, type CallPriority, type CallRequest, callPriorities } from "../admission.ts";
+import { type CallCap, type CallPriority, type CallRequest, callPriorities } from "../admission.ts";
 import { type Caps, quotasOf } from "./caps.ts";
+import type { Probes } from "./stops.ts";
 
 export interface CallKind {
   readonly cap: CallCap;
@@ -188,10 +189,14 @@ export function createAlarm(clock: Clock, time: SteadyTime, ring: () => void) {
 }
 
 interface WaitingCall {
-  readonly operation: CallOperation;
+  readonly call: ProbingCall;
   readonly arrived: number;
   go(): void;
   refuse(error: unknown): void;
+}
+
+export interface ProbingCall extends CallRequest {
+  readonly probes: Probes;
 }
 
 interface CallQueueParts {
@@ -231,8 +236,8 @@ export function createCallQueue({ clock, time, readyAt }: CallQueueParts) {
 
   return {
     /** Resolves with what `dispatched` returns. Calls `left` and rejects when it is refused or its signal is aborted. */
-    wait<T>(call: CallRequest, dispatched: () => T, left: () => void): Promise<T> {
-      const { operation, signal } = call;
+    wait<T>(call: ProbingCall, dispatched: () => T, left: () => void): Promise<T> {
+      const { signal } = call;
       const line = lineOf(call);
       arrived += 1;
       return new Promise((resolve, reject) => {
@@ -253,7 +258,7 @@ export function createCallQueue({ clock, time, readyAt }: CallQueueParts) {
           leave();
           resolve(dispatched());
         };
-        const waiting = { operation, arrived, go, refuse };
+        const waiting = { call, arrived, go, refuse };
         line?.add(waiting);
         signal?.addEventListener("abort", giveUp);
         dispatch();
@@ -261,10 +266,11 @@ export function createCallQueue({ clock, time, readyAt }: CallQueueParts) {
     },
     dispatch,
     waiting: (kind: CallKind): number => lineOf(kind)?.size ?? 0,
-    refuse(refusalOf: (operation: CallOperation) => Error | null): void {
-      for (const call of lines.flatMap(({ line }) => [...line])) {
-        const error = refusalOf(call.operation);
-        if (error !== null) call.refuse(error);
+    /** Those for which `refusalOf` has an error. */
+    refuse(refusalOf: (call: ProbingCall) => Error | null): void {
+      for (const { call, refuse } of lines.flatMap(({ line }) => [...line])) {
+        const error = refusalOf(call);
+        if (error !== null) refuse(error);
       }
     },
   };

@@ -69,6 +69,18 @@ export function createStops({ time, newest }: StopsParts) {
     return stop && quotaUntil(stop, time.toUnix(time.now()), time.toUnix);
   };
 
+  /** Stops that concern an operation and are in force; null in place of those that are not. */
+  const coveringStops = (operation: CallOperation): [StopReason, ProbedStop | null][] => [
+    ...coveringReasons(operation).map((reason): [StopReason, ProbedStop | null] => [reason, quotas.get(reason)]),
+    ["unauthenticated", key.doubt()],
+  ];
+
+  /** Why a call is refused that probes only the stops given; null: it may go. */
+  function refusing(operation: CallOperation, probes: Probes, now: number): StopReason | null {
+    const [reason = null] = coveringStops(operation).find(([, stop]) => stop !== null && !probes.includes(stop)) ?? [];
+    return reason ?? (now < blockedUntil ? "blocked" : null);
+  }
+
   function state(): StopState {
     const untils = Object.fromEntries(quotaReasons.map((reason) => [reason, untilOf(reason)])) as Record<QuotaReason, number | null>;
     const doubt = key.doubt();
@@ -79,23 +91,17 @@ export function createStops({ time, newest }: StopsParts) {
     };
   }
 
-  let seen = state();
-
   return {
     admit(operation: CallOperation): Probes | StopReason {
       const now = time.now();
-      const covering: [StopReason, ProbedStop | null][] = coveringReasons(operation).map((reason) => [reason, quotas.get(reason)]);
-      covering.push(["unauthenticated", key.doubt()]);
-      const probes: ProbedStop[] = [];
-      for (const [reason, stop] of covering) {
-        if (stop === null) continue;
-        if (!mayProbe(stop, now)) return reason;
-        probes.push(stop);
-      }
-      if (now < blockedUntil) return "blocked";
+      const probes = coveringStops(operation).flatMap(([, stop]) => (stop !== null && mayProbe(stop, now) ? [stop] : []));
+      const reason = refusing(operation, probes, now);
+      if (reason !== null) return reason;
       for (const stop of probes) stop.probeUntil = now + probeMs;
       return probes;
     },
+    /** Why a waiting call is refused after all; null: it goes on waiting. */
+    refusing: (operation: CallOperation, probes: Probes): StopReason | null => refusing(operation, probes, time.now()),
     refusal(reason: Refusal): ServiceError {
       if (reason === "unknown") return capsUnknown();
       if (reason === "unauthenticated" || reason === "blocked") return localRefusal({ kind: reason });
@@ -123,13 +129,6 @@ export function createStops({ time, newest }: StopsParts) {
     trustKey: (isAnother: boolean): void => key.trust(newest(), isAnother),
     isKeyVerified: key.isVerified,
     state,
-    begun(): readonly StopReason[] {
-      const before = seen;
-      seen = state();
-      // A block ends by time alone, the other stops only by an answer or an operator.
-      const isOver = (reason: StopReason): boolean => reason === "blocked" && (before.blocked ?? 0) <= time.toUnix(time.now());
-      return stopReasons.filter((reason) => seen[reason] !== null && (before[reason] === null || isOver(reason)));
-    },
     resources: (): Readonly<Partial<Record<QuotaReason, string>>> =>
       Object.fromEntries(
         quotaReasons.flatMap((reason) => {
@@ -218,10 +217,6 @@ function reasonOf(resource: string | null, operation: CallOperation): QuotaReaso
 
 export function coveringReasons(operation: CallOperation): readonly QuotaReason[] {
   return ["quota", `quota-${operation}`];
-}
-
-export function covers(reason: Refusal, operation: CallOperation): boolean {
-  return reason === "unknown" || reason === "unauthenticated" || reason === "blocked" || coveringReasons(operation).includes(reason);
 }
 
 function quotaStop({ resource, serviceTime }: Extract<CallOutcome, { type: "quota-used-up" }>, now: number, wallNow: number): QuotaStop {

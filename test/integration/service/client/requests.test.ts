@@ -10,7 +10,6 @@ const id = "0198f1aa-0000-8000-8000-00000000000a";
 const answers: Record<string, string> = {
   "POST /messages": `{"id":"${id}","wamid":"wamid.HBgN","status":"pending","conversationId":"c","precio":0.1}`,
   [`GET /messages/${id}`]: `{"id":"${id}","wamid":"wamid.HBgN","status":"failed","conversationId":"c","errorCode":"131026","intentos":[1,{"a":null}]}`,
-  "GET /templates": `{"data":[{"id":"t","name":"Aviso","metaName":"aviso_1","language":"es_AR","category":"UTILITY","wabaId":"1","variables":[{"name":"nombre","label":"Nombre","ejemplo":"Ana"}],"pie":"x"}]}`,
   "GET /me": `{"cuenta":"Ñandú","plan":{"id":"escala"}}`,
   "POST /automations/a%2Fb/runs": `{"runId":"${id}","estado":"en curso"}`,
 };
@@ -29,14 +28,12 @@ test("sends each endpoint's request, and returns the answer unchanged", async ()
 
   expect(await client.sendMessage(send)).toEqual(answer("POST /messages"));
   expect(await client.getMessage(id, { priority: "poll" })).toEqual(answer(`GET /messages/${id}`));
-  expect(await client.listTemplates()).toEqual(answer("GET /templates")["data"]);
   expect(await client.me()).toEqual(answer("GET /me"));
   expect(await client.startRun("a/b", { phone: "+54911", data: { pedido: "12" } })).toEqual(answer("POST /automations/a%2Fb/runs"));
 
   expect(service.seen.map(({ method, path, body }) => [method, path, body === "" ? null : (JSON.parse(body) as unknown)])).toEqual([
     ["POST", "/api/v1/messages", send],
     ["GET", `/api/v1/messages/${id}`, null],
-    ["GET", "/api/v1/templates", null],
     ["GET", "/api/v1/me", null],
     ["POST", "/api/v1/automations/a%2Fb/runs", { phone: "+54911", data: { pedido: "12" } }],
   ]);
@@ -48,10 +45,9 @@ test("sends each endpoint's request, and returns the answer unchanged", async ()
     "messages send",
     "requests poll",
     "requests interactive",
-    "requests interactive",
     "requests send",
   ]);
-  expect(admission.settled).toEqual(Array(5).fill([{ type: "answered" }]));
+  expect(admission.settled).toEqual(Array(4).fill([{ type: "answered" }]));
 });
 
 test("a base URL may have a path and slashes at its end", async () => {

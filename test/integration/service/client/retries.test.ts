@@ -12,7 +12,6 @@ const upgrade = '{"error":"Usaste todo","cause":{"type":"upgrade","reason":"limi
 
 const again: Record<string, (client: ServiceClient) => Promise<unknown>> = {
   "GET /messages/{id}": (client) => client.getMessage("1"),
-  "GET /templates": (client) => client.listTemplates(),
   "GET /me": (client) => client.me(),
 };
 const onlyOnce: Record<string, (client: ServiceClient) => Promise<unknown>> = {

@@ -34,7 +34,7 @@ test("reports 402 with the required plan for a plan without the API and for the 
   const meeting = await meet({ plan: "escala" });
   const { sandbox, phone } = meeting;
   const { client } = meeting.join();
-  const [template] = await resultOf(meeting, client.listTemplates());
+  const [template] = sandbox.templates();
   const known = phone();
   await sandbox.control("PUT", `/contacts/${encodeURIComponent(known)}`, {});
   await sandbox.control("PATCH", "/accounts/main", { contactLimit: 1 });
