@@ -1,7 +1,7 @@
 import type { Decision } from "../../src/deliver/decide.ts";
 import { createMetrics } from "../../src/observe/metrics.ts";
 import type { receiveOutcomes } from "../../src/receive/receiver.ts";
-import type { CallOutcome, CallPriority } from "../../src/service/admission.ts";
+import type { CallOutcome, CallPriority } from "../../src/service/endpoints.ts";
 import type { StopReason } from "../../src/service/limits/stops.ts";
 import { code, paragraphs, table } from "./markdown.ts";
 

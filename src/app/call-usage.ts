@@ -1,9 +1,8 @@
 import type { Settings } from "../config/schema.ts";
 import type { Clock } from "../model/clock.ts";
 import type { BudgetFacts, Calls } from "../reconcile/port.ts";
-import type { CallOutcome, CallPriority } from "../service/admission.ts";
-import { monthlyCalls } from "../service/limits/caps.ts";
-import { quotaDay, quotaMonth } from "../service/renewal.ts";
+import type { CallOutcome, CallPriority } from "../service/endpoints.ts";
+import { monthlyCalls, quotaDay, quotaMonth } from "../service/limits/caps.ts";
 import type { Store } from "../store/create-store.ts";
 import { StoreUnavailable } from "../store/port.ts";
 import type { Supervisor } from "./supervise.ts";

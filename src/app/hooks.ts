@@ -8,7 +8,7 @@ import type { Logger, Privacy } from "../observe/logger.ts";
 import { type Metrics, statusClass } from "../observe/metrics.ts";
 import { createFailureLimit } from "../receive/client-address.ts";
 import type { ReceiverHooks } from "../receive/receiver.ts";
-import type { CallOutcome, CallPriority } from "../service/admission.ts";
+import type { CallOutcome, CallPriority } from "../service/endpoints.ts";
 import type { LimiterHooks } from "../service/limits/limiter.ts";
 import type { StopReason } from "../service/limits/stops.ts";
 import type { Rules, StoreHooks } from "../store/port.ts";

@@ -18,7 +18,7 @@ import type { Gauges, ServiceGauges } from "../observe/gauges.ts";
 import { alarmView } from "../observe/health.ts";
 import { clientAddress } from "../receive/client-address.ts";
 import { createReceiver, type Receiver } from "../receive/receiver.ts";
-import { type CallCap, callPriorities } from "../service/admission.ts";
+import { type CallCap, callPriorities } from "../service/endpoints.ts";
 import type { LimiterState } from "../service/limits/limiter.ts";
 import { stopReasons } from "../service/limits/stops.ts";
 import { noQuarantine, type RouteBacklog } from "../store/views.ts";

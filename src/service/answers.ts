@@ -2,10 +2,9 @@ import { brotliDecompressSync, gunzipSync, inflateSync, zstdDecompressSync } fro
 import { z } from "zod";
 import { parseExact } from "../model/json.ts";
 import { retryAfterMs } from "../net/exchange.ts";
-import type { CallCap } from "./admission.ts";
-import { type Endpoint, type PlanCause, planCauseSchema } from "./endpoints.ts";
+import { type CallCap, type Endpoint, type PlanCause, planCauseSchema } from "./endpoints.ts";
 import { type CallEffect, ServiceError, type ServiceFailure, type ValidationProblem } from "./errors.ts";
-import { assessRenewal, dateOf } from "./renewal.ts";
+import { assessRenewal, dateOf } from "./limits/caps.ts";
 
 export interface Answer {
   readonly status: number;

@@ -1,9 +1,25 @@
+import type { Dispatcher } from "undici";
+import { growingWait, withJitter } from "../model/backoff.ts";
+import { type Clock, pause } from "../model/clock.ts";
 import { createRedactor } from "../model/redact.ts";
-import { createPool } from "../net/connect.ts";
+import type { Secret } from "../model/secret.ts";
+import { createPool, type HttpPool } from "../net/connect.ts";
+import { type Exchanged, exchange } from "../net/exchange.ts";
 import type { TlsSettings } from "../net/tls.ts";
-import { defaultConcurrency } from "./admission.ts";
-import { type CallContext, type CallOptions, call, closed, defaultRetry, type RetrySettings, type ServiceRequest } from "./call.ts";
-import { type Endpoint, endpoints, pathPart, type RunBody, type SendBody } from "./endpoints.ts";
+import { type Answer, decodeAnswer, type Read, readAnswer } from "./answers.ts";
+import {
+  type Admission,
+  type CallOutcome,
+  type CallPriority,
+  defaultConcurrency,
+  type Endpoint,
+  endpoints,
+  pathPart,
+  type RunBody,
+  type SendBody,
+} from "./endpoints.ts";
+import { ServiceError, type ServiceFailure } from "./errors.ts";
+import { dateOf } from "./limits/caps.ts";
 import { isApiKey, readServiceUrl } from "./settings.ts";
 
 type Shared = Pick<CallContext, "apiKey" | "admission" | "clock" | "random"> & Partial<Pick<CallContext, "timeoutMs" | "maxBodyBytes">>;
@@ -69,4 +85,240 @@ export function createServiceClient(settings: ServiceClientSettings) {
       await pool.destroy(closed);
     },
   };
+}
+
+export interface CallOptions {
+  readonly priority?: CallPriority;
+  /** Rejects with the signal's reason. The service may have carried the call out. */
+  readonly signal?: AbortSignal;
+  /** Per attempt, without the wait for room under the caps. */
+  readonly timeoutMs?: number;
+  /**
+   * Ends the call only while it waits, for room or for its next attempt: with the last attempt's error, or the signal's
+   * reason before the first. The service did nothing then, unless an attempt at an idempotent endpoint had an unknown
+   * outcome.
+   */
+  readonly patience?: AbortSignal;
+  readonly watch?: AttemptWatch;
+}
+
+/** Awaited; when one rejects, nothing more is sent and the call rejects with the same reason. */
+interface AttemptWatch {
+  starting(): Promise<void>;
+  repeating(error: ServiceError): Promise<void>;
+}
+
+export interface CallContext {
+  readonly pool: HttpPool;
+  readonly root: string;
+  readonly apiKey: Secret;
+  readonly admission: Admission;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly retry: RetrySettings;
+  /** Per attempt, from waiting for a connection to the last byte. */
+  readonly timeoutMs: number;
+  readonly maxBodyBytes: number;
+  /** Error texts may echo the request. */
+  readonly redact: (text: string) => string;
+  readonly closing: AbortSignal;
+}
+
+export const closed = Object.assign(new Error("the client is closed"), { code: "closed" });
+
+/** `path`: below the API root, with ids and query. */
+export interface ServiceRequest {
+  readonly path: string;
+  readonly body?: unknown;
+}
+
+/** Rejects with a {@link ServiceError} or the signal's reason. */
+export async function call<T>(calling: CallContext, endpoint: Endpoint<T>, request: ServiceRequest, options: CallOptions = {}): Promise<T> {
+  const { signal, patience } = options;
+  signal?.throwIfAborted();
+  patience?.throwIfAborted();
+  if (calling.closing.aborted) throw closedError(endpoint);
+  const sending = dispatchOptions(calling, endpoint, request);
+  const wait = AbortSignal.any([signal, patience, calling.closing].filter((each) => each !== undefined));
+  let last: ServiceError | null = null;
+  try {
+    for (let attempt = 1; ; attempt++) {
+      const read = await attemptOnce(calling, endpoint, sending, options, wait);
+      if (read.ok) return read.value;
+      last = read.error;
+      const ms = retryWait(last, attempt, endpoint.idempotent, calling.retry, calling.random());
+      if (ms === null) throw last;
+      await options.watch?.repeating(last);
+      await pause(calling.clock, ms, wait);
+    }
+  } catch (error) {
+    // The wait ended early: the last attempt's error says more than that.
+    if (error === closed) throw last ?? closedError(endpoint);
+    throw patience?.aborted === true && error === patience.reason ? (last ?? error) : error;
+  }
+}
+
+async function attemptOnce<T>(
+  calling: CallContext,
+  endpoint: Endpoint<T>,
+  sending: Dispatcher.DispatchOptions,
+  options: CallOptions,
+  wait: AbortSignal,
+): Promise<Read<T>> {
+  const { admission, clock } = calling;
+  const priority = options.priority ?? endpoint.priority;
+  const permit = await admission
+    .enter({ cap: endpoint.cap, operation: endpoint.operation, priority, signal: wait })
+    .catch((error: unknown) => {
+      throw error instanceof ServiceError ? error.at(endpoint.name) : error;
+    });
+  let settlement: CallOutcome = { type: "not-sent" };
+  try {
+    await options.watch?.starting();
+    settlement = { type: "unknown" };
+    const timeoutMs = options.timeoutMs ?? calling.timeoutMs;
+    const limits = { timeoutMs, maxBytes: calling.maxBodyBytes, signal: options.signal, after: clock.after };
+    const exchanged = await exchange(calling.pool, sending, limits);
+    if (exchanged.kind === "aborted") {
+      if (!exchanged.sent) settlement = { type: "not-sent" };
+      throw options.signal?.reason;
+    }
+    const read = readExchanged(calling, endpoint, exchanged, timeoutMs);
+    settlement = read.ok ? { type: "answered" } : settlementOf(read.error, "headers" in exchanged ? exchanged.headers : {});
+    return read.ok ? read : { ok: false, error: read.error.redacted(calling.redact) };
+  } finally {
+    permit.settle(settlement);
+  }
+}
+
+function dispatchOptions(calling: CallContext, { method }: Endpoint<unknown>, { path, body }: ServiceRequest): Dispatcher.DispatchOptions {
+  const headers = {
+    authorization: `Bearer ${calling.apiKey.reveal()}`,
+    accept: "application/json",
+    "accept-encoding": "identity",
+    "user-agent": "wamid-relay",
+  };
+  const options = { method, path: `${calling.root}${path}` };
+  if (body === undefined) return { ...options, headers };
+  return { ...options, headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) };
+}
+
+function readExchanged<T>(
+  { maxBodyBytes, clock }: CallContext,
+  endpoint: Endpoint<T>,
+  exchanged: Exclude<Exchanged, { kind: "aborted" }>,
+  timeoutMs: number,
+): Read<T> {
+  if (exchanged.kind === "timeout") return unanswered(endpoint, exchanged.sent, { kind: "timeout", timeoutMs });
+  if (exchanged.kind === "failed") return unanswered(endpoint, exchanged.sent, { kind: "network", code: codeOf(exchanged.error) });
+  const { status, headers, body, isCut } = exchanged;
+  if (isCut)
+    return readAnswer(endpoint, { status, headers, bytes: Buffer.alloc(0) }, clock.now(), `the body is longer than ${maxBodyBytes} bytes`);
+  const { answer, problem } = decodeAnswer({ status, headers, bytes: body }, maxBodyBytes);
+  return readAnswer(endpoint, answer, clock.now(), problem);
+}
+
+/** Without the message, which can quote the request. */
+function codeOf(error: Error): string {
+  return "code" in error && typeof error.code === "string" ? error.code : error.name;
+}
+
+function unanswered(endpoint: Endpoint<unknown>, sent: boolean, failure: ServiceFailure): { ok: false; error: ServiceError } {
+  const outcome = sent ? "unknown" : "not-done";
+  return { ok: false, error: new ServiceError({ endpoint: endpoint.name, status: null, text: null, outcome, local: false, failure }) };
+}
+
+function closedError(endpoint: Endpoint<unknown>): ServiceError {
+  return unanswered(endpoint, false, { kind: "network", code: "closed" }).error;
+}
+
+/** Shown to people and kept in shared state, so a longer or odd name counts as none. */
+const resourceName = /^[\w.-]{1,40}$/;
+
+function settlementOf(error: ServiceError, headers: Answer["headers"]): CallOutcome {
+  const { failure } = error;
+  switch (failure.kind) {
+    case "rate-limited":
+      return { type: "rate-limited", cap: failure.cap, retryAfterMs: failure.retryAfterMs, limit: failure.limit };
+    case "quota":
+      return {
+        type: "quota-used-up",
+        resource: resourceName.exec(failure.cause?.resource ?? "")?.[0] ?? null,
+        serviceTime: dateOf(headers["date"]),
+      };
+    case "unauthenticated":
+    case "blocked":
+      return { type: failure.kind };
+    case "network":
+    case "timeout":
+      return { type: error.outcome === "not-done" ? "not-sent" : "unknown" };
+    case "malformed":
+      return { type: "unknown" };
+    default:
+      return { type: "answered" };
+  }
+}
+
+export interface RetrySettings {
+  readonly attempts: number;
+  /** Of the first wait, doubled each time, in ms. */
+  readonly firstMs: number;
+  readonly longestMs: number;
+  /**
+   * Whether to repeat a send that the provider rejected (502) with this text. Default: never, because the document shows no
+   * text of a temporary reason, and each attempt counts against the messages cap.
+   */
+  readonly isTemporary: (text: string) => boolean;
+}
+
+export const defaultRetry: RetrySettings = { attempts: 4, firstMs: 1000, longestMs: 60_000, isTemporary: () => false };
+
+/** Without a `Retry-After`: caps are one-minute windows. */
+const windowMs = 60_000;
+/** A longer `Retry-After` ends the call: a cap is "released by itself" within its window. */
+const longestRetryAfterMs = 10 * 60_000;
+
+/**
+ * The wait before the next attempt in ms; null: do not retry. Only where a second call cannot act twice ("Safe retries",
+ * "Client guidance"). `attempt`: those made so far. `random`: from 0 up to 1.
+ */
+export function retryWait(
+  error: ServiceError,
+  attempt: number,
+  idempotent: boolean,
+  settings: RetrySettings,
+  random: number,
+): number | null {
+  if (attempt >= settings.attempts) return null;
+  const { failure } = error;
+  if (failure.kind === "rate-limited") return afterCap(failure.retryAfterMs ?? windowMs, attempt, settings, random);
+  if (!(idempotent || error.outcome === "not-done") || !isTransient(error, idempotent, settings)) return null;
+  const wait = withJitter(growingWait(attempt, settings.firstMs, settings.longestMs), random);
+  const asked = failure.kind === "unexpected" ? (failure.retryAfterMs ?? 0) : 0;
+  return asked > longestRetryAfterMs ? null : Math.max(wait, asked);
+}
+
+function isTransient({ failure, status, text }: ServiceError, idempotent: boolean, { isTemporary }: RetrySettings): boolean {
+  switch (failure.kind) {
+    case "unexpected":
+    case "timeout":
+      return true;
+    case "network":
+      return failure.code !== "closed";
+    case "rejected":
+      // A call that sends nothing was not rejected for its message.
+      return idempotent || isTemporary(text ?? "");
+    case "undocumented":
+      // A proxy's own 502: it could not reach the service, or lost its answer.
+      return status === 502;
+    default:
+      return false;
+  }
+}
+
+/** Never less than the requested wait. Grows with each attempt by at most `longestMs`; jitter only adds. */
+function afterCap(retryAfterMs: number, attempt: number, { firstMs, longestMs }: RetrySettings, random: number): number | null {
+  if (retryAfterMs > longestRetryAfterMs) return null;
+  const grown = Math.min(longestMs, Math.max(retryAfterMs, firstMs) * (2 ** (attempt - 1) - 1));
+  return Math.round(retryAfterMs + grown + random * firstMs);
 }

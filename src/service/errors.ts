@@ -1,7 +1,6 @@
 import { inspect } from "node:util";
 import { maskText } from "../model/mask.ts";
-import type { CallCap } from "./admission.ts";
-import type { PlanCause } from "./endpoints.ts";
+import type { CallCap, PlanCause } from "./endpoints.ts";
 
 export interface ValidationProblem {
   /** Field names and indexes joined by dots; empty for the whole body. */

@@ -1,7 +1,7 @@
 import { type BudgetAnswer, type Budgets, type Limits, limitsFrom, type SlotKind, type StoredStop, slotKinds } from "../../model/budget.ts";
 import type { Clock, SteadyTime } from "../../model/clock.ts";
 import { uuidv7 } from "../../model/ids.ts";
-import type { CallCap } from "../admission.ts";
+import type { CallCap } from "../endpoints.ts";
 import type { Caps } from "./caps.ts";
 import { type CallKind, callKinds, createAlarm, createSlots, limitsOf, type Slots, slotKindsOf } from "./slots.ts";
 import { type QuotaReason, quotaReasons, type Stops } from "./stops.ts";

@@ -1,7 +1,6 @@
-import { growingWait } from "../../model/backoff.ts";
-import type { CallCap } from "../admission.ts";
+import { httpDate } from "../../net/exchange.ts";
+import type { CallCap } from "../endpoints.ts";
 import type { Plan } from "../settings.ts";
-import type { EndedCall } from "./stops.ts";
 
 export type Caps = Readonly<Record<CallCap, number>>;
 
@@ -35,46 +34,49 @@ export function quotasOf({ requests, messages }: Caps): { readonly interactive: 
   return { interactive, poll: Math.max(1, Math.floor(interactive * (1 - leftToInteractive) + 1e-9)) };
 }
 
-/** Without a header: caps are one-minute windows. */
-const minuteMs = 60_000;
-const longestGrownMs = 300_000;
-/** Shorter waits would hammer the service; a longer `Retry-After` cannot concern a cap per minute. */
-const shortestMs = 1_000;
-const longestMs = 3_600_000;
+/** Argentina is three hours behind UTC all year: no daylight saving since 2009. */
+const behindUtcMs = 3 * 3_600_000;
 
-/**
- * A 429 holds its cap for as long as the header says, twice that at the next 429 in a row, up to 5 minutes. Calls that
- * were in flight when the hold began change nothing. Times are steady ms.
- */
-export function createHolds() {
-  const noHold = () => ({ until: 0, inARow: 0, since: -1 });
-  const holds = { requests: noHold(), messages: noHold() };
-
-  function hold(cap: CallCap, { number, now }: EndedCall, newest: number, retryAfterMs: number | null): void {
-    const held = holds[cap];
-    const wait = Math.min(Math.max(retryAfterMs ?? minuteMs, shortestMs), longestMs);
-    if (number <= held.since) {
-      held.until = Math.max(held.until, now + wait);
-      return;
-    }
-    held.until = now + Math.max(wait, growingWait(held.inARow + 1, wait, longestGrownMs));
-    held.inARow += 1;
-    held.since = newest;
-  }
-
-  return {
-    until: (cap: CallCap): number => holds[cap].until,
-    readyAt: (cap: CallCap): number => Math.max(...capsOf(cap).map((counted) => holds[counted].until)),
-    /** `newest`: the number of the call dispatched last. */
-    learn(ended: EndedCall, cap: CallCap, newest: number): void {
-      const { outcome, number } = ended;
-      if (outcome.type === "answered") {
-        for (const counted of capsOf(cap)) if (number > holds[counted].since) holds[counted].inARow = 0;
-      } else if (outcome.type === "rate-limited") {
-        for (const held of outcome.cap === null ? capsOf("messages") : [outcome.cap]) hold(held, ended, newest, outcome.retryAfterMs);
-      }
-    },
-  };
+/** In unix ms: day 1, 00:00 Argentina time (messaging-service-api.md, "Limits"). */
+export function quotaMonth(now: number): { readonly from: number; readonly until: number } {
+  return { from: firstOfMonth(now, 0), until: firstOfMonth(now, 1) };
 }
 
-const capsOf = (cap: CallCap): readonly CallCap[] => (cap === "messages" ? ["requests", "messages"] : ["requests"]);
+export function quotaDay(now: number): number {
+  const day = 24 * 3_600_000;
+  return Math.floor((now - behindUtcMs) / day) * day + behindUtcMs;
+}
+
+/** For a lagging counter, network delay, and small clock errors. */
+const marginMs = 60_000;
+/** A `Date` further from the relay's clock than this is ignored: one of the two is wrong. */
+const mostSkewMs = 3_600_000;
+/** This soon after a renewal, a used-up quota may still be last month's. */
+const doubtfulMs = 24 * 3_600_000;
+
+interface Renewal {
+  /** Day 1, 00:00, in unix ms; up to a minute ago for an answer about the previous month. */
+  readonly at: number;
+  /** By the relay's clock, in unix ms; always later than now. */
+  readonly knownAt: number;
+  /** False where clocks differ or the month has just begun: the quota may be renewed earlier. */
+  readonly isCertain: boolean;
+}
+
+/** `serviceTime` (unix ms): the `Date` of the answer; null without one. */
+export function assessRenewal(serviceTime: number | null, now: number): Renewal {
+  const isTimeKnown = serviceTime !== null && Math.abs(serviceTime - now) <= mostSkewMs;
+  const there = isTimeKnown ? serviceTime : now;
+  const { from, until } = quotaMonth(there - marginMs);
+  return { at: until, knownAt: until + marginMs - there + now, isCertain: isTimeKnown && there - marginMs - from >= doubtfulMs };
+}
+
+/** In unix ms; null when absent or malformed. */
+export function dateOf(header: string | string[] | undefined): number | null {
+  return typeof header === "string" ? httpDate(header) : null;
+}
+
+function firstOfMonth(now: number, ahead: number): number {
+  const there = new Date(now - behindUtcMs);
+  return Date.UTC(there.getUTCFullYear(), there.getUTCMonth() + ahead, 1) + behindUtcMs;
+}

@@ -1,12 +1,13 @@
+import { growingWait } from "../../model/backoff.ts";
 import type { Budgets } from "../../model/budget.ts";
 import { type Clock, createSteadyTime, type SteadyTime } from "../../model/clock.ts";
-import { type CallCap, type CallOutcome, type CallPriority, type CallRequest, defaultConcurrency, type Permit } from "../admission.ts";
+import { type CallCap, type CallOutcome, type CallPriority, type CallRequest, defaultConcurrency, type Permit } from "../endpoints.ts";
 import { capsUnknown, type ServiceError } from "../errors.ts";
 import type { Plan } from "../settings.ts";
 import { type AccountPart, type BudgetParts, createBudgetedAccount } from "./budget.ts";
-import { type Caps, createHolds, planCaps, planId, shareOf } from "./caps.ts";
+import { type Caps, planCaps, planId, shareOf } from "./caps.ts";
 import { type CallKind, createCallQueue, createSlots, limitsOf, type ProbingCall, type SlotEnd } from "./slots.ts";
-import { createStops, type Probes, type QuotaReason, type Refusal, type StopReason, type StopState } from "./stops.ts";
+import { createStops, type EndedCall, type Probes, type QuotaReason, type Refusal, type StopReason, type StopState } from "./stops.ts";
 
 /** `share`: more than 0, at most 1. */
 export type Allowance = ({ readonly plan: Plan } | { readonly caps: Caps }) & { readonly share: number } & {
@@ -76,7 +77,7 @@ export type Limiter = ReturnType<typeof createLimiter>;
  * start; its slot comes back no earlier than the window's end, and so is held at g. All calls of the window thus hold
  * slots at once, right after g, and those are at most the cap. A call of unknown outcome may still be in flight, so its
  * end is taken to be `graceMs` later. A call that was never sent counts in no window and returns its slot at once. The
- * relay cannot know the other users of the account: when the service answers 429 all the same, the cap is held (`caps.ts`).
+ * relay cannot know the other users of the account: when the service answers 429 all the same, the cap is held (`createHolds`).
  *
  * With several processes, each has a part of the caps (`budget.ts`).
  *
@@ -276,3 +277,47 @@ function endOf({ type }: CallOutcome): SlotEnd {
 function planOf(allowance: Allowance): Caps {
   return "caps" in allowance ? allowance.caps : planCaps[allowance.plan];
 }
+
+/** Without a header: caps are one-minute windows. */
+const minuteMs = 60_000;
+const longestGrownMs = 300_000;
+/** Shorter waits would hammer the service; a longer `Retry-After` cannot concern a cap per minute. */
+const shortestMs = 1_000;
+const longestMs = 3_600_000;
+
+/**
+ * A 429 holds its cap for as long as the header says, twice that at the next 429 in a row, up to 5 minutes. Calls that
+ * were in flight when the hold began change nothing. Times are steady ms.
+ */
+function createHolds() {
+  const noHold = () => ({ until: 0, inARow: 0, since: -1 });
+  const holds = { requests: noHold(), messages: noHold() };
+
+  function hold(cap: CallCap, { number, now }: EndedCall, newest: number, retryAfterMs: number | null): void {
+    const held = holds[cap];
+    const wait = Math.min(Math.max(retryAfterMs ?? minuteMs, shortestMs), longestMs);
+    if (number <= held.since) {
+      held.until = Math.max(held.until, now + wait);
+      return;
+    }
+    held.until = now + Math.max(wait, growingWait(held.inARow + 1, wait, longestGrownMs));
+    held.inARow += 1;
+    held.since = newest;
+  }
+
+  return {
+    until: (cap: CallCap): number => holds[cap].until,
+    readyAt: (cap: CallCap): number => Math.max(...capsOf(cap).map((counted) => holds[counted].until)),
+    /** `newest`: the number of the call dispatched last. */
+    learn(ended: EndedCall, cap: CallCap, newest: number): void {
+      const { outcome, number } = ended;
+      if (outcome.type === "answered") {
+        for (const counted of capsOf(cap)) if (number > holds[counted].since) holds[counted].inARow = 0;
+      } else if (outcome.type === "rate-limited") {
+        for (const held of outcome.cap === null ? capsOf("messages") : [outcome.cap]) hold(held, ended, newest, outcome.retryAfterMs);
+      }
+    },
+  };
+}
+
+const capsOf = (cap: CallCap): readonly CallCap[] => (cap === "messages" ? ["requests", "messages"] : ["requests"]);

@@ -1,6 +1,6 @@
 import { type Limits, limitsFrom, type SlotKind, slotKinds } from "../../model/budget.ts";
 import type { Clock, SteadyTime } from "../../model/clock.ts";
-import { type CallCap, type CallPriority, type CallRequest, callPriorities } from "../admission.ts";
+import { type CallCap, type CallPriority, type CallRequest, callPriorities } from "../endpoints.ts";
 import { type Caps, quotasOf } from "./caps.ts";
 import type { Probes } from "./stops.ts";
 

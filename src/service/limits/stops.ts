@@ -1,8 +1,8 @@
 import type { StoredStop } from "../../model/budget.ts";
 import type { SteadyTime } from "../../model/clock.ts";
-import { type CallOperation, type CallOutcome, callOperations } from "../admission.ts";
+import { type CallOperation, type CallOutcome, callOperations } from "../endpoints.ts";
 import { capsUnknown, localRefusal, type ServiceError } from "../errors.ts";
-import { assessRenewal } from "../renewal.ts";
+import { assessRenewal } from "./caps.ts";
 
 export type QuotaReason = "quota" | `quota-${CallOperation}`;
 export const quotaReasons: readonly QuotaReason[] = ["quota", ...callOperations.map((operation) => `quota-${operation}` as const)];

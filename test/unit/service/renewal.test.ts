@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { assessRenewal, dateOf, quotaMonth } from "../../../src/service/renewal.ts";
+import { assessRenewal, dateOf, quotaMonth } from "../../../src/service/limits/caps.ts";
 
 const there = new Intl.DateTimeFormat("en-CA", {
   timeZone: "America/Argentina/Buenos_Aires",

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { defaultRetry, retryWait } from "../../../src/service/call.ts";
+import { defaultRetry, retryWait } from "../../../src/service/client.ts";
 import { type CallEffect, localRefusal, ServiceError, type ServiceFailure } from "../../../src/service/errors.ts";
 
 const planCause = { type: "upgrade" } as const;

@@ -1,7 +1,7 @@
 import { onTestFinished } from "vitest";
 import { Secret } from "../../../../src/model/secret.ts";
-import type { Admission, CallOutcome, CallRequest } from "../../../../src/service/admission.ts";
 import { createServiceClient, type ServiceClient, type ServiceClientSettings } from "../../../../src/service/client.ts";
+import type { Admission, CallOutcome, CallRequest } from "../../../../src/service/endpoints.ts";
 import { ServiceError } from "../../../../src/service/errors.ts";
 import { createHurriedClock, type HurriedClock } from "./hurried-clock.ts";
 

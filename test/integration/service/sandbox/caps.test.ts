@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createRandom } from "../../../../src/sandbox/ids.ts";
-import type { CallCap } from "../../../../src/service/admission.ts";
+import type { CallCap } from "../../../../src/service/endpoints.ts";
 import { planCaps, shareOf } from "../../../../src/service/limits/caps.ts";
 import { type Meeting, meet, minute, type Party, resultOf } from "./meeting.ts";
 import { openSlowRoad } from "./slow-road.ts";

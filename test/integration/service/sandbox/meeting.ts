@@ -1,9 +1,8 @@
 import { expect, onTestFinished } from "vitest";
 import { Secret } from "../../../../src/model/secret.ts";
-import type { Happening, Sandbox, SandboxOptions } from "../../../../src/sandbox/start-sandbox.ts";
-import { startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
-import type { Admission, CallOutcome, CallRequest } from "../../../../src/service/admission.ts";
+import { type Happening, type Sandbox, type SandboxOptions, startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
 import { createServiceClient, type ServiceClient, type ServiceClientSettings } from "../../../../src/service/client.ts";
+import type { Admission, CallOutcome, CallRequest } from "../../../../src/service/endpoints.ts";
 import { ServiceError } from "../../../../src/service/errors.ts";
 import { createLimiter, type Limiter, type LimiterOptions } from "../../../../src/service/limits/limiter.ts";
 import { createManualClock, type ManualClock, settled } from "../../../harness/manual-clock.ts";

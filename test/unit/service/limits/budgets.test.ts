@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { limitsFrom, slotKinds } from "../../../../src/model/budget.ts";
-import { type CallCap, type CallOutcome, type CallRequest, callPriorities } from "../../../../src/service/admission.ts";
+import { type CallCap, type CallOutcome, type CallRequest, callPriorities } from "../../../../src/service/endpoints.ts";
 import { shareOf } from "../../../../src/service/limits/caps.ts";
 import { limitsOf } from "../../../../src/service/limits/slots.ts";
 import { createParties, mostInAWindow, type Party } from "../../../harness/budget-parties.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type CallCap, type CallOutcome, callPriorities } from "../../../../src/service/admission.ts";
+import { type CallCap, type CallOutcome, callPriorities } from "../../../../src/service/endpoints.ts";
 import { createLimiter } from "../../../../src/service/limits/limiter.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 

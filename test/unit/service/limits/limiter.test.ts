@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { CallOutcome } from "../../../../src/service/admission.ts";
+import type { CallOutcome } from "../../../../src/service/endpoints.ts";
 import { createLimiter, type DispatchedCall } from "../../../../src/service/limits/limiter.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 import { answered, ask, permitOf, poll, run, send, setUp } from "./set-up.ts";

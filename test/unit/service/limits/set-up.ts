@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import type { CallOutcome, CallRequest, Permit } from "../../../../src/service/admission.ts";
+import type { CallOutcome, CallRequest, Permit } from "../../../../src/service/endpoints.ts";
 import { ServiceError } from "../../../../src/service/errors.ts";
 import { createLimiter, type LimiterOptions } from "../../../../src/service/limits/limiter.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { CallOutcome, CallRequest } from "../../../../src/service/admission.ts";
-import { quotaMonth } from "../../../../src/service/renewal.ts";
+import type { CallOutcome, CallRequest } from "../../../../src/service/endpoints.ts";
+import { quotaMonth } from "../../../../src/service/limits/caps.ts";
 import { answered, ask, permitOf, poll, refusalOf, run, send, setUp } from "./set-up.ts";
 
 const minute = 60_000;
