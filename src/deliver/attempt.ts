@@ -8,7 +8,7 @@ import type { DestinationSession, Health } from "./health.ts";
 
 import type { ReadyQueue } from "./ready-queue.ts";
 
-/** Wait after a failed read or write of the store. */
+/** After a failed read or write of the store. */
 export const storeRetryMs = 500;
 
 /** A settlement that fails this often while the store is available is the fault of this delivery. */
@@ -24,7 +24,6 @@ interface AttemptsParts {
   readonly clock: Clock;
   readonly random: () => number;
   readonly hooks: LaneHooks;
-  /** Whether this process holds the lease under which it sends. */
   readonly maySend: () => boolean;
   readonly closing: AbortSignal;
   readonly changed: () => void;
@@ -32,7 +31,6 @@ interface AttemptsParts {
 
 export type Attempts = ReturnType<typeof createAttempts>;
 
-/** The attempts of a lane: in flight until there is an outcome, then settling until that is durable. */
 export function createAttempts({ route, health, queue, clock, random, hooks, maySend, closing, changed }: AttemptsParts) {
   let inFlight = 0;
   let settling = 0;
@@ -97,7 +95,6 @@ export function createAttempts({ route, health, queue, clock, random, hooks, may
     start(delivery: StoredDelivery): void {
       attempt(health.session(), delivery).catch((error: unknown) => hooks.failed(delivery, "report", error));
     },
-    /** Resolves once all are settled or put back. Call it when the lane closes. */
     ended: async (): Promise<void> => (inFlight + settling > 0 ? await idle.promise : undefined),
   };
 }
@@ -112,8 +109,8 @@ interface SettlingParts {
 }
 
 /**
- * Retries while the store is unavailable. An outcome that an available store rejects makes the delivery a dead letter, or
- * keeps it in memory if that fails too: not sent again, and not blocking others.
+ * An outcome that an available store rejects makes the delivery dead, or keeps it in memory: not sent again, and
+ * blocking none.
  */
 async function settleAttempt(
   { settle, clock, hooks, closing, count }: SettlingParts,
@@ -165,7 +162,7 @@ function isUnavailable(error: unknown): boolean {
   return error instanceof Error && error.name === "StoreUnavailable";
 }
 
-/** Never rejects. `unsendable`: why the delivery was not sent and is not retried, else null. */
+/** Never rejects. `unsendable`: why it was not sent and is not retried. */
 async function sendOver(
   session: DestinationSession,
   delivery: StoredDelivery,

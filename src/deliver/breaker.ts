@@ -24,10 +24,7 @@ interface Opened {
 
 export type Breaker = ReturnType<typeof createBreaker>;
 
-/**
- * The circuit breaker of one destination. All times are steady ms (`model/clock.ts`). `opened`: it was open before; else it
- * is closed.
- */
+/** All times are steady ms. `opened`: it was open before. */
 export function createBreaker(settings: CommonSettings["breaker"], time: () => number, opened: Opened | null = null) {
   let current: BreakerState = opened === null ? "closed" : "open";
   let failures = 0;
@@ -51,7 +48,7 @@ export function createBreaker(settings: CommonSettings["breaker"], time: () => n
 
   return {
     state,
-    /** Call it after all other checks, and call `record` for every true it returned (`"neutral"` when nothing was sent). */
+    /** The last check. `record` must follow every true. */
     mayStart(): boolean {
       if (state() === "closed") return true;
       if (current === "open" || probeOut) return false;
@@ -62,7 +59,6 @@ export function createBreaker(settings: CommonSettings["breaker"], time: () => n
     openUntil: (): number | null => (state() === "open" ? until : null),
     /** Null while closed. */
     opened: (): Opened | null => (state() === "closed" ? null : { until, pause }),
-    /** Records the outcome of an attempt that `mayStart` allowed. */
     record(ok: boolean | "neutral"): void {
       const now = state();
       if (now === "open") return;
@@ -79,13 +75,13 @@ export function createBreaker(settings: CommonSettings["breaker"], time: () => n
         if (failures >= settings.failures) move("open");
       }
     },
-    /** The destination asked (429) for a pause. Leaves the state as it is. */
+    /** Leaves the state as it is. */
     pause(at: number): void {
       pausedUntil = Math.max(pausedUntil, at);
     },
-    /** The end of the latest pause; 0 when there was none. */
+    /** 0: there was none. */
     pausedUntil: (): number => pausedUntil,
-    /** An operator wants an attempt now: ends the pause, and an open breaker is half-open. True when there was either. */
+    /** An operator wants an attempt now. True when a pause or an open breaker prevented it. */
     tryNow(): boolean {
       const waits = pausedUntil > time() || state() === "open";
       pausedUntil = 0;
@@ -95,10 +91,7 @@ export function createBreaker(settings: CommonSettings["breaker"], time: () => n
   };
 }
 
-/**
- * True: a success of the destination; false: a failure. A 4xx other than 408 and 429 concerns the one delivery, so it is
- * neither.
- */
+/** Of the destination. A 4xx other than 408 and 429 concerns the one delivery. */
 export function breakerVerdict(result: AttemptResult): boolean | "neutral" {
   // As a 4xx, `rejected` may concern one delivery.
   if (result.kind === "failed") return ["aborted", "internal", "rejected"].includes(result.error) ? "neutral" : false;
@@ -108,17 +101,14 @@ export function breakerVerdict(result: AttemptResult): boolean | "neutral" {
   return status >= 400 && status < 500 && status !== 408 && status !== 429 ? "neutral" : false;
 }
 
-/**
- * Seconds worth of tokens that may be saved up. A full second would allow twice the rate within a window of the
- * downstream's, and much less cannot sustain a high rate with timers of whole milliseconds.
- */
+/** A full second would allow twice the rate within a window of the downstream's; much less cannot sustain a high rate. */
 const savedSeconds = 0.1;
 
 export type TokenBucket = ReturnType<typeof createTokenBucket>;
 
 /**
- * Within any w seconds at most `perSecond * w + max(1, perSecond / 10)` attempts start. `time` gives steady ms. `isEmpty`:
- * another process may have used up the tokens.
+ * Within w seconds at most `perSecond * w + max(1, perSecond / 10)` start. `time` gives steady ms. `isEmpty`: tokens
+ * may be used up.
  */
 export function createTokenBucket(perSecond: number, time: () => number, isEmpty = false) {
   const interval = 1000 / perSecond;
@@ -137,7 +127,7 @@ export function createTokenBucket(perSecond: number, time: () => number, isEmpty
       fullAt = Math.max(fullAt, now) + interval;
       return true;
     },
-    /** Steady ms at which `take` succeeds next. */
+    /** Steady ms. */
     nextAt: () => origin + next(),
   };
 }

@@ -15,7 +15,6 @@ export function compose(delivery: StoredDelivery, payload: Payload, passSignatur
   return { ...outgoing, body: isReceived ? enrich(outgoing.body, part) : extend(delivery.body, part) };
 }
 
-/** With the sender's item as it was written under `data.raw`. */
 function standardBody({ format, eventId, kind, body }: StoredDelivery): Buffer {
   const content = readContent(format ?? null, body);
   const raw = rawOf(format ?? null, body);
@@ -38,7 +37,7 @@ const { parse, rawJSON } = JSON as unknown as {
   rawJSON(source: string): object;
 };
 
-/** The same bytes when it has no top-level `relay` of its own. Numbers stay as they were written. */
+/** Numbers stay as they were written. */
 function withoutRelay(body: Buffer): Buffer {
   // The key may have escapes.
   if (!body.includes('"relay"') && !body.includes("\\u00")) return body;
@@ -52,7 +51,6 @@ function withoutRelay(body: Buffer): Buffer {
   }
 }
 
-/** The same, with the received bytes as its body. */
 export function composeOriginal(delivery: StoredDelivery, passSignature: boolean): OutgoingDelivery {
   const id = deliveryId(delivery.account, delivery.eventId, delivery.route);
   const {
@@ -108,10 +106,7 @@ function relayPart(delivery: StoredDelivery, id: string): Record<string, unknown
 
 const space = new Set([0x20, 0x09, 0x0a, 0x0d]);
 
-/**
- * Adds `"relay": …` as the last member of a JSON object. Works on bytes, because serializing again would change big numbers
- * and escapes. A body that is not a JSON object (an automation may send any body) stays as it is.
- */
+/** On bytes, because serializing again would change big numbers and escapes. What is no JSON object stays as it is. */
 export function enrich(received: Buffer, relay: Readonly<Record<string, unknown>>): Buffer {
   const body = withoutRelay(received);
   let end = body.length - 1;

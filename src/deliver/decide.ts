@@ -27,13 +27,10 @@ export type Decision =
 const delivered: Decision = { kind: "delivered" };
 const interrupted: Decision = { kind: "interrupted" };
 
-/**
- * Longest wait after an outage. Short, because the breaker paces the attempts, and everything that waits goes out once its
- * probe succeeds.
- */
+/** Short, because the breaker paces the attempts, and what waits goes out once its probe succeeds. */
 const longestOutageWaitMs = 5_000;
 
-/** What follows from attempt number `attempt` (1 for the first) that ended at `now` (unix ms). `random` gives [0, 1). */
+/** Attempt number `attempt` (1 for the first) ended at `now` (unix ms). `random` gives [0, 1). */
 export function decide(result: AttemptResult, attempt: number, retry: RetrySettings, now: number, random: () => number): Decision {
   if (result.kind === "failed" && result.error === "aborted") return interrupted;
   if (result.kind === "taken") return delivered;
@@ -59,7 +56,7 @@ export function decide(result: AttemptResult, attempt: number, retry: RetrySetti
 
 export type SettlingDecision = Exclude<Decision, { kind: "interrupted" }>;
 
-/** The delivery's next state. `now`: unix ms. */
+/** `now`: unix ms. */
 export function settledBy(decision: SettlingDecision, now: number): Settled {
   if (decision.kind === "delivered") return { to: "delivered" };
   if (decision.kind === "dead") return { to: "dead", reason: decision.reason };
@@ -88,15 +85,15 @@ export interface AttemptReport {
 }
 
 export interface LaneHooks {
-  /** May add to a delivery before it is sent. Must not throw. */
+  /** Must not throw. */
   composed?(delivery: StoredDelivery, outgoing: OutgoingDelivery): OutgoingDelivery;
   attempted(report: AttemptReport): void;
   breakerMoved(route: string, state: BreakerState): void;
   stopped(route: string, reason: string): void;
-  /** The destination asked for a pause until `until`, unix ms. */
+  /** `until`: unix ms. */
   paused(route: string, until: number): void;
   storeFailed(route: string, error: unknown): void;
-  /** The relay itself failed on this delivery. Others go on. */
+  /** The relay itself failed on this delivery. */
   failed(delivery: StoredDelivery, stage: FailedStage, error: unknown): void;
 }
 

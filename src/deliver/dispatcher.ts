@@ -6,7 +6,7 @@ import type { LeasedLanes, RouteLeases } from "./route-leases.ts";
 import { describeLane, type LaneSettings } from "./settings.ts";
 
 export interface DispatcherParts extends LaneParts {
-  /** Which routes and shards this process delivers. Absent: all of them. */
+  /** Absent: this process delivers all routes. */
   readonly leases?: (lanes: LeasedLanes) => RouteLeases;
 }
 
@@ -19,7 +19,7 @@ export function createDispatcher(routes: readonly LaneSettings[], { leases: leas
   const leases = leasesOf?.({ begin: open, end });
   const parts: LaneParts = leases === undefined ? given : { ...given, takesOver: true, maySend: leases.maySend };
 
-  /** At once where what is stored of the route is read at once. */
+  /** At once where the store answers at once. */
   function open(name: string): MaybePromise<void> {
     const { route } = readLeaseName(name);
     const notes = parts.notesOf?.(route) ?? noNotes;
@@ -69,7 +69,7 @@ export function createDispatcher(routes: readonly LaneSettings[], { leases: leas
   reload(routes);
 
   return {
-    /** Deliveries that were planned or released; `at` is unix ms. */
+    /** `at`: unix ms. */
     offer(due: readonly { readonly route: string; readonly event: number; readonly at: number; readonly lane: number }[]): void {
       for (const { route, event, at, lane } of due) {
         const of = sharded.get(route) ?? 1;
@@ -82,7 +82,6 @@ export function createDispatcher(routes: readonly LaneSettings[], { leases: leas
       for (const lane of lanesOf(route)) lane.wake();
     },
     tryNow: (route: string): boolean => lanesOf(route).filter((lane) => lane.tryNow()).length > 0,
-    /** Of the routes that this process delivers. */
     states(): ReadonlyMap<string, LaneState> {
       const states = new Map<string, LaneState>();
       for (const { lane, route, settings } of lanes.values()) {
@@ -92,7 +91,7 @@ export function createDispatcher(routes: readonly LaneSettings[], { leases: leas
       }
       return states;
     },
-    /** Starts nothing more. Attempts in flight may finish within `ms`, then they are handed back. */
+    /** Attempts in flight may finish within `ms`, then they are handed back. */
     async close(ms: number): Promise<void> {
       if (leases === undefined) await Promise.all([...lanes.values()].map(({ lane }) => lane.close(ms)));
       else await leases.close(ms);
@@ -102,7 +101,7 @@ export function createDispatcher(routes: readonly LaneSettings[], { leases: leas
 
 const severity: readonly BreakerState[] = ["closed", "half-open", "open"];
 
-/** Of two shards of a route: the state of the one that is worse off, with the attempts of both. */
+/** The state of the shard that is worse off, with the attempts of both. */
 function worse(one: LaneState, other: LaneState): LaneState {
   const rank = ({ stopped, breaker, pausedUntil, failing }: LaneState): number =>
     (stopped === null ? 0 : 100) + severity.indexOf(breaker) * 10 + (pausedUntil === null ? 0 : 5) + (failing === null ? 0 : 1);

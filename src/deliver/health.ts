@@ -9,7 +9,7 @@ import { breakerName, type DestinationSettings, type LaneSettings, rateOf } from
 export interface SessionParts {
   readonly clock: Clock;
   readonly connect: (to: DestinationSettings) => Destination;
-  /** Another process may have delivered the route a moment ago, so its rate begins without tokens. */
+  /** Another process may have used up the rate a moment ago. */
   readonly takesOver?: boolean;
 }
 
@@ -19,9 +19,7 @@ export interface DestinationSession {
   readonly time: SteadyTime;
   readonly breaker: Breaker;
   readonly bucket: TokenBucket | null;
-  /** Starts per second, of this shard. */
   readonly rate: number | undefined;
-  /** The last breaker state that was reported. */
   seen: BreakerState;
 }
 
@@ -34,7 +32,7 @@ function openSession(settings: LaneSettings, parts: SessionParts, notes: RouteNo
   return { settings, destination: connect(settings.to), time, breaker, bucket, rate, seen: breaker.state() };
 }
 
-/** Changed settings begin with a closed breaker and without a pause. `now` in unix ms. */
+/** `now` in unix ms. */
 function breakerFrom({ pause, opened }: RouteNotes, settings: LaneSettings, now: number, time: () => number): Breaker {
   const name = breakerName(settings);
   // No longer than a whole pause: the clock was set back since.
@@ -51,13 +49,13 @@ export function pausedUntil(until: number, { to }: LaneSettings, now: number): n
 
 export interface HealthState {
   readonly breaker: BreakerState;
-  /** Unix ms until which the destination asked for a pause; null without one. */
+  /** Unix ms. */
   readonly pausedUntil: number | null;
-  /** Unix ms until which the breaker is open; null unless open. */
+  /** Unix ms. */
   readonly openUntil: number | null;
   /** Null: the last attempt delivered, or none is known. */
   readonly failing: Failing | null;
-  /** Deliveries in a row that took more than `slowShare` of the timeout. Null: the last one did not. */
+  /** Deliveries in a row that took more than `slowShare` of the timeout. */
   readonly slow: Slow | null;
 }
 
@@ -70,7 +68,6 @@ interface HealthParts extends SessionParts {
 
 export type Health = ReturnType<typeof createHealth>;
 
-/** A route's destination: its breaker and pause, how the last attempts went, and what the store has of it. */
 export function createHealth(initial: LaneSettings, parts: HealthParts, notes: RouteNotes) {
   const { clock, hooks } = parts;
   const route = initial.name;
@@ -78,7 +75,7 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
   let session = openSession(initial, parts, stored);
   let failing = notes.failing;
   let slow: Slow | null = null;
-  /** Whether the store has it. Only a change is written, so a delivery costs nothing more. */
+  /** Only a change is written, so that a delivery costs nothing more. */
   let isFailingStored = failing !== null;
 
   function recordDecision({ decision, outcome }: AttemptReport, { to }: LaneSettings): void {
@@ -90,7 +87,7 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
     }
   }
 
-  /** Reports a breaker that opened or closed. Half-open is not reported, because time alone causes it. */
+  /** Half-open is not reported, because time alone causes it. */
   function noticeBreaker(of: DestinationSession): void {
     const state = of.breaker.state();
     if (state === of.seen) return;
@@ -104,7 +101,7 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
     return !wasPaused;
   }
 
-  /** Only a change, and only one of the present settings. */
+  /** Only of the present settings. */
   function changeOfBreaker(on: DestinationSession): { readonly opened?: OpenNote | null } {
     const opened = on.breaker.opened();
     const until = opened === null ? undefined : on.time.toUnix(opened.until);
@@ -119,7 +116,6 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
       failing = null;
       slow = null;
     },
-    /** An attempt ended, perhaps under earlier settings. */
     record(on: DestinationSession, report: AttemptReport): void {
       const { decision, outcome } = report;
       noticeBreaker(on);
@@ -130,7 +126,6 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
       if (until !== null && pause(on, until) && on === session) hooks.paused(route, until);
       if (decision.kind === "stop") hooks.stopped(route, decision.reason);
     },
-    /** What the settlement of an attempt stores. */
     changes(on: DestinationSession, decision: Decision): Pick<Settlement, "pause" | "opened" | "failing"> {
       const until = pauseOf(decision);
       const paused = until === null ? {} : { pause: { breaker: breakerName(on.settings), until } };
@@ -140,15 +135,14 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
       stored = { ...stored, ...changed };
       return { ...changed, ...standing };
     },
-    /** Whether there is something that an operator can have ended. */
     isHeldUp: () => session.breaker.pausedUntil() > session.time.now() || session.breaker.state() !== "closed",
-    /** An operator ended a stored pause, perhaps through another process. */
+    /** An operator ended a stored pause. */
     follow(next: RouteNotes): void {
       const isEnded = (stored.pause !== null || stored.opened !== null) && next.pause === null && next.opened === null;
       stored = next;
       if (isEnded) session.breaker.tryNow();
     },
-    /** An operator wants an attempt now. True when a pause or an open breaker prevented it. */
+    /** True when a pause or an open breaker prevented an attempt. */
     tryNow(): boolean {
       stored = { ...stored, pause: null, opened: null };
       return session.breaker.tryNow();

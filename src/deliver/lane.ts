@@ -12,9 +12,9 @@ export interface LaneParts extends SessionParts {
   readonly queueOf: QueueOf;
   readonly random: () => number;
   readonly hooks: LaneHooks;
-  /** What whoever delivered the route before has stored; absent: nothing. */
+  /** Stored by an earlier owner of the route. */
   readonly notesOf?: (route: string) => MaybePromise<RouteNotes>;
-  /** Whether this process may send deliveries under the lease now. Default: always. */
+  /** Whether this process holds the lease now. Default: always. */
   readonly maySend?: (lease: string) => boolean;
 }
 
@@ -40,11 +40,7 @@ export type Lane = ReturnType<typeof createLane>;
  */
 type Mode = "running" | "suspended" | "closing";
 
-/**
- * Sends the deliveries of one route, or of a shard of it. The backlog stays in the store (`ready-queue.ts`). `concurrency`
- * bounds attempts in flight, and four times that bounds settlements that are not durable yet, so that connections do not
- * idle during a commit.
- */
+/** `concurrency` bounds attempts in flight, and four times that settlements, so that connections do not idle during a commit. */
 export function createLane(initial: LaneSettings, parts: LaneParts, notes: RouteNotes = noNotes) {
   const { clock, hooks } = parts;
   const { name: route, shard = wholeRoute } = initial;
@@ -64,7 +60,6 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
     shard,
   );
   const attempts = createAttempts({ ...parts, route, health, queue, maySend, closing: closing.signal, changed: schedule });
-  /** Of this session, and of earlier ones with attempts in flight. */
   const destinations = new Set([health.session().destination]);
   let mode: Mode = "running";
   let cancelTimer = (): void => {};
@@ -79,13 +74,12 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
     if (to === "closing") closing.abort();
   }
 
-  /** Starts what may start, once per turn of the event loop, however often it is called. */
+  /** At most once per turn of the event loop. */
   function schedule(): void {
     if (isScheduled || mode === "closing") return;
     isScheduled = true;
     setImmediate(() => {
       isScheduled = false;
-      // The store may be closed too.
       if (mode === "closing") return;
       try {
         queue.look(() => wakeIn(startDue({ health, queue, attempts, now: clock.now, mayStart: () => mode === "running" && maySend() })));
@@ -96,7 +90,6 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
     });
   }
 
-  /** Null: not by the clock. */
   function wakeIn(ms: number | null): void {
     cancelTimer();
     cancelTimer = ms === null ? () => {} : clock.after(Math.min(Math.max(0, ms), longestWaitMs), schedule);
@@ -120,7 +113,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
       queue.offer(place);
       schedule();
     },
-    /** Applies new settings without losing attempts in flight; ends a suspension. */
+    /** Attempts in flight go on under the old settings. */
     reconfigure(settings: LaneSettings): void {
       const { destination } = health.session();
       health.reconfigure(settings);
@@ -128,9 +121,8 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
       void destination.retire().then(() => destinations.delete(destination));
       move("running");
     },
-    /** Starts nothing more until `reconfigure`: the route is not in the settings. */
     suspend: (): void => move("suspended"),
-    /** Reads the store again, after it was changed from outside (a resumed destination). */
+    /** The store was changed from outside. */
     wake(): void {
       queue.lookAgain();
       // Another process reports each burst of deliveries so.
@@ -142,14 +134,14 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
       else if (next !== undefined) follow(next);
       schedule();
     },
-    /** An operator wants an attempt now. True when a pause or an open breaker prevented it. */
+    /** True when a pause or an open breaker prevented an attempt. */
     tryNow(): boolean {
       const waited = health.tryNow();
       schedule();
       return waited;
     },
     state: (): LaneState => ({ ...health.state(), inFlight: attempts.inFlight(), stopped: queue.stopReason() }),
-    /** Starts nothing more. Attempts in flight may finish within `ms`, then they are handed back. May be called again. */
+    /** Attempts in flight may finish within `ms`, then they are handed back. May be called again. */
     async close(ms: number): Promise<void> {
       move("closing");
       cancelTimer();
@@ -165,7 +157,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
   };
 }
 
-/** Starts that `rate` allows within a tenth of a second. */
+/** Within a tenth of a second. */
 function startsAllowed(health: Health): number {
   const { rate } = health.session();
   return rate === undefined ? Number.POSITIVE_INFINITY : Math.max(1, Math.ceil(rate / 10));
@@ -178,7 +170,7 @@ function roomOf(health: Health, inFlight: number): number {
   return Math.min(Math.max(0, settings.to.concurrency - inFlight), startsAllowed(health));
 }
 
-/** During a longer hold, the queue keeps nothing loaded. */
+/** In a longer hold, the queue keeps nothing loaded. */
 const shortHoldMs = 1000;
 
 interface Starting {
@@ -189,7 +181,7 @@ interface Starting {
   readonly mayStart: () => boolean;
 }
 
-/** Returns in how many ms the next attempt may start; null: something else wakes the lane. */
+/** In ms; null: something else wakes the lane. */
 function startDue({ health, queue, attempts, now, mayStart }: Starting): number | null {
   const hold = (ms: number): number => {
     if (ms > shortHoldMs) queue.rest();

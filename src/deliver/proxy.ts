@@ -16,10 +16,10 @@ export interface ProxiedSource {
 }
 
 export interface ProxyParts {
-  /** A destination that keeps answers up to `keep` bytes, and cuts longer ones. */
+  /** Keeps `keep` bytes of an answer. */
   readonly connect: (to: UrlDestinationSettings, keep: number) => UrlDestination;
   readonly clock: Clock;
-  /** For the store and the log. The sender gets the answer unchanged. */
+  /** For the store and the log. */
   readonly redact: (outcome: UrlOutcome, outgoing: OutgoingDelivery) => UrlOutcome;
   /** Makes the event durable, with a delivery on `route` that no dispatcher picks up. */
   readonly accept: (event: ReceivedEvent, route: string) => Promise<{ readonly result: "accepted" | "duplicate"; readonly seq: number }>;
@@ -29,29 +29,22 @@ export interface ProxyParts {
 
 export const stoppedDuring = "proxied: the relay stopped during the exchange";
 
-/** Longest answer in bytes that is passed back. A longer one is an error, because a part of it could be taken for the whole. */
+/** A longer answer is an error, because a part of it could be taken for the whole. */
 export const answerLimit = 1024 * 1024;
 
-/** Answers kept for repeated requests; the oldest are dropped first. */
 const keptAnswers = { count: 1_000, bytes: 16 * 1024 * 1024 };
 
-/** Before the result of an exchange is written again. */
 const storeRetryMs = { first: 500, longest: 10_000 };
 
 interface OpenSource extends ProxiedSource {
   readonly destination: UrlDestination;
 }
 
-/**
- * The automation step waits for the downstream's answer. The request is stored first, and the exchange is recorded as a
- * delivery with one attempt. It is never retried, because the step has received the failure and has gone on by its error
- * exit.
- */
+/** The request is stored first. The exchange is never retried, because the step has gone on by its error exit. */
 export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts) {
   const { clock, hooks } = parts;
   const answers = createAnswers();
   const closing = new AbortController();
-  /** Of the present settings, and of earlier ones with exchanges in flight. */
   const destinations = new Set<UrlDestination>();
   let openSources = open(sources);
 
@@ -116,10 +109,7 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
   }
 
   return {
-    /**
-     * Rejects with `downstream_failed` or `downstream_timeout`, or as `accept` does: then nothing was sent. A known event is
-     * not sent again: it gets the first answer, or `conflict` when this process does not have it.
-     */
+    /** Rejects with `downstream_failed` or `downstream_timeout`, or as `accept` does: then nothing was sent. */
     async exchange(event: ReceivedEvent): Promise<ProxiedAnswer> {
       const key = `${event.account}\0${event.envelope.id}`;
       const known = answers.get(key);
@@ -137,7 +127,7 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
       openSources = open(next);
       for (const { destination } of old.values()) void destination.retire().then(() => destinations.delete(destination));
     },
-    /** Cuts exchanges in flight short; their senders get an error at once. May be called again. */
+    /** Cuts exchanges in flight short. May be called again. */
     async close(): Promise<void> {
       closing.abort();
       await Promise.all([...destinations].map((destination) => destination.close()));
@@ -145,7 +135,7 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
   };
 }
 
-/** Pending and given answers, by event. An exchange that made no call to the destination is not kept. */
+/** Of repeats: pending and given answers. An exchange that made no call is not kept. */
 function createAnswers() {
   const kept = new Map<string, { readonly answer: Promise<ProxiedAnswer>; bytes: number }>();
   let bytes = 0;
@@ -182,7 +172,6 @@ function createAnswers() {
   };
 }
 
-/** The delivery as the store has just planned it. */
 function firstDelivery({ envelope, ...event }: ReceivedEvent, route: string, seq: number): StoredDelivery {
   return {
     ...event,

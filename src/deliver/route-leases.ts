@@ -2,20 +2,17 @@ import type { Clock } from "../model/clock.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { type Lease, type LeaseStore, type LeaseTimes, type LeaseView, leaseTimes } from "../model/route-lease.ts";
 
-/** The lanes of the routes that this worker holds. */
 export interface LeasedLanes {
-  /** The route is held: its queue may be read. */
   begin(route: string): MaybePromise<void>;
-  /** Begins no more attempts. Those in flight may finish within `ms`. Resolves when the last one is settled or aborted. */
+  /** Attempts in flight may finish within `ms`. Resolves when the last one is settled or aborted. */
   end(route: string, ms: number): Promise<void>;
 }
 
 export interface RouteLeasesParts {
-  /** A name that no other process has or had. */
   readonly worker: string;
   readonly store: LeaseStore;
   readonly clock: Pick<Clock, "after">;
-  /** Milliseconds that have passed, at least (`model/clock.ts`). */
+  /** At least the milliseconds that have passed. */
   readonly elapsed: () => number;
   /** The leases of this worker, which settlements are compared with. */
   readonly held: Map<string, Lease>;
@@ -23,7 +20,7 @@ export interface RouteLeasesParts {
   readonly times?: LeaseTimes;
 }
 
-/** How long attempts in flight may take when a route moves to another worker. */
+/** For attempts in flight, when a route moves to another worker. */
 const moveMs = 10_000;
 
 export type RouteLeases = ReturnType<typeof createRouteLeases>;
@@ -41,7 +38,7 @@ export type RouteLeases = ReturnType<typeof createRouteLeases>;
 export function createRouteLeases(lanes: LeasedLanes, parts: RouteLeasesParts) {
   const { worker, store, clock, elapsed, held, failed, times = leaseTimes } = parts;
   let wanted: readonly string[] = [];
-  /** When all routes count as lost, unless a heartbeat is stored before. */
+  /** Then all routes count as lost. */
   let deadline = Number.NEGATIVE_INFINITY;
   const { end, isEnding } = createEndings(lanes, parts);
   /** A process that never had a route of its own is no worker. */
@@ -127,7 +124,7 @@ export function createRouteLeases(lanes: LeasedLanes, parts: RouteLeasesParts) {
       wanted = routes;
       lookSoon();
     },
-    /** Whether bytes of the route may leave now. Of a route that ends, no attempt begins, and those in flight may. */
+    /** Of a route that ends, no attempt begins, but those in flight may send. */
     maySend: (route: string): boolean => held.has(route) && elapsed() < deadline,
     async close(ms: number): Promise<void> {
       isClosed = true;
@@ -143,9 +140,7 @@ export function createRouteLeases(lanes: LeasedLanes, parts: RouteLeasesParts) {
   };
 }
 
-/** Ends the lanes of routes. */
 function createEndings(lanes: LeasedLanes, { store, held, failed }: Pick<RouteLeasesParts, "store" | "held" | "failed">) {
-  /** Routes that no attempt begins for any more, until the last one has ended. */
   const ending = new Map<string, Promise<void>>();
 
   /** `isGivenBack`: others may have the route at once. */
@@ -175,10 +170,7 @@ function createEndings(lanes: LeasedLanes, { store, held, failed }: Pick<RouteLe
   return { end, isEnding: (route: string): boolean => ending.has(route) };
 }
 
-/**
- * Which worker should have which route, as even as their settings and the present leases allow. All workers compute the same
- * from the same view, and each does its own part.
- */
+/** As even as settings and present leases allow. All workers compute the same from the same view, and each does its own part. */
 export function shareRoutes({ workers, leases }: LeaseView): ReadonlyMap<string, string> {
   const routesOf = new Map<string, Set<string>>([...workers.keys()].toSorted().map((worker) => [worker, new Set()]));
   const wanted = new Map([...workers].map(([worker, routes]) => [worker, new Set(routes)]));

@@ -8,10 +8,7 @@ export { type CommonSettings, type RetrySettings, signingSecrets } from "./desti
 export { type DestinationSettings, destinationKeys, destinationSchema, kindOf } from "./destinations/kinds.ts";
 export { type UrlDestinationSettings, urlDestinationSchema } from "./destinations/url.ts";
 
-/**
- * `original`: the bytes received; of a request with several events, a request with the event alone. `standard`: the relay's
- * envelope, which only differs for other formats. `enriched`: that with a `relay` object added.
- */
+/** `original`: the bytes received. `standard`: the relay's envelope. `enriched`: that with a `relay` object. */
 export const payloadSchema = z.enum(["original", "standard", "enriched"]);
 export type Payload = z.infer<typeof payloadSchema>;
 
@@ -19,17 +16,14 @@ export interface LaneSettings {
   readonly name: string;
   readonly payload: Payload;
   readonly to: DestinationSettings;
-  /** How many workers may share the route. Default: 1. */
   readonly shards?: number;
-  /** What a lane of it delivers. Default: all. */
   readonly shard?: Shard;
 }
 
-/** Per second; undefined: there is no limit. */
 export const rateOf = ({ to, shard = wholeRoute }: LaneSettings): number | undefined =>
   to.rate === undefined ? undefined : to.rate / shard.of;
 
-/** Settings as text, for comparison. Secrets appear as fingerprints. */
+/** For comparison. Secrets appear as fingerprints. */
 export function describeLane(settings: LaneSettings): string {
   return JSON.stringify(settings, function (this: Record<string, unknown>, key, value: unknown) {
     // `value` has passed `toJSON`, which hides a secret. The object still has the secret itself.
@@ -38,10 +32,7 @@ export function describeLane(settings: LaneSettings): string {
   });
 }
 
-/**
- * Depends on the route's settings, so that changed settings start with a closed breaker and without a pause. Shards have a
- * breaker each, and start with what one of them stored last.
- */
+/** Changed settings start with a closed breaker and without a pause. Shards start with what one of them stored last. */
 export function breakerName({ shard: _, ...ofRoute }: LaneSettings): string {
   const fingerprint = createHash("sha256").update(describeLane(ofRoute)).digest("hex").slice(0, 12);
   return `${ofRoute.name}:${fingerprint}`;

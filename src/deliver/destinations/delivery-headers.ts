@@ -5,7 +5,6 @@ import { type CommonSettings, type OutgoingDelivery, signingSecrets } from "./de
 /** As undici takes them: name, value, name, value. `now`: unix ms. */
 type DeliveryHeaders = (delivery: OutgoingDelivery, now: number) => string[];
 
-/** They belong to the original request or its connection. */
 const notPassed =
   /^(host|content-type|content-encoding|content-length|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|x-wamid-relay-.*|webhook-attempt|webhook-replay)$/;
 const ours = ["webhook-id", "webhook-timestamp", "webhook-signature"];
@@ -21,7 +20,6 @@ export function fixedHeaders(settings: Pick<HeaderSettings, "headers">, version:
   return fixed;
 }
 
-/** `version` is the relay's. */
 export function createDeliveryHeaders(settings: HeaderSettings, version: string): DeliveryHeaders {
   const fixed = fixedHeaders(settings, version);
   const fixedList = [...fixed].flat();
@@ -59,15 +57,15 @@ export function createDeliveryHeaders(settings: HeaderSettings, version: string)
 
 const plain = /^[\x21-\x24\x26-\x7e]+$/;
 
-/** Unchanged when it is visible ASCII without `%`, else percent-encoded UTF-8. */
+/** Percent-encoded unless it is visible ASCII without `%`. */
 export function eventHeader(event: string): string {
   return plain.test(event) ? event : encodeURIComponent(event.toWellFormed());
 }
 
-/** As a URL destination would receive them; null: none. */
+/** Null: none. */
 type SignatureHeaders = (delivery: OutgoingDelivery, now: number) => Readonly<Record<string, string>> | null;
 
-/** The relay's signature if there are secrets, and the original one with `passSignature`. The relay's headers win. */
+/** The relay's headers win over the original ones. */
 export function createSignatureHeaders(settings: Pick<CommonSettings, "secret" | "secrets">): SignatureHeaders {
   const keys = signingSecrets(settings).map(signingKey);
   return ({ id, body, passHeaders }, now) => {
@@ -84,13 +82,13 @@ export function createSignatureHeaders(settings: Pick<CommonSettings, "secret" |
 
 const prefix = "whsec_";
 
-/** The base64 after `whsec_`, else the text's UTF-8 bytes. Throws a RangeError on bad base64. */
+/** Throws a RangeError on bad base64. */
 function signingKey(secret: Secret): HmacKey {
   const text = secret.reveal();
   return createHmacKey("sha256", decodeKey(text, text.startsWith(prefix) ? "whsec" : "utf8"));
 }
 
-/** Standard Webhooks 1.0: for each key `v1,` and the base64 HMAC-SHA256 over `{id}.{timestamp}.{body}`, separated by spaces. */
+/** Standard Webhooks 1.0: `v1,` and the base64 HMAC-SHA256 over `{id}.{timestamp}.{body}` for each key. */
 function signWebhook(keys: readonly HmacKey[], id: string, timestamp: string, body: Buffer): string {
   return keys.map((key) => `v1,${key.digest([`${id}.${timestamp}.`, body]).toString("base64")}`).join(" ");
 }

@@ -6,23 +6,19 @@ import { type Secret, secretSchema } from "../../model/secret.ts";
 import { decodeKey } from "../../model/signature.ts";
 import { durationSchema, rateSchema } from "../../model/units.ts";
 
-/** A delivery as it leaves the relay. */
 export interface OutgoingDelivery {
-  /** The same over all attempts and replays, so that the downstream can dedupe by it. */
+  /** The same over all attempts and replays. */
   readonly id: DeliveryId;
   readonly event: string;
   readonly eventId: string | null;
-  /** 1 for the first. */
   readonly attempt: number;
-  /** 0: not a replay. */
   readonly replays: number;
   readonly body: Buffer;
   readonly contentType: string;
   /** Of an automation's request that had one. `body` is as received, compressed or not. */
   readonly contentEncoding: string | null;
-  /** `{}` unless the destination asks for them. */
   readonly passHeaders: KeptHeaders;
-  /** W3C trace context of this attempt; absent while traces are off. */
+  /** Absent while traces are off. */
   readonly traceparent?: string;
 }
 
@@ -36,16 +32,12 @@ export interface AttemptOutcome<Result extends AttemptResult = AttemptResult> {
   readonly responseEncoding?: string | null;
 }
 
-/** Where deliveries go. */
 export interface Destination<Result extends AttemptResult = AttemptResult> {
-  /**
-   * Never rejects: failures are outcomes. `maySend` is called right before bytes leave; false aborts the attempt. Default:
-   * always.
-   */
+  /** Never rejects. `maySend` is called right before bytes leave; false aborts the attempt. */
   send(delivery: OutgoingDelivery, maySend?: () => boolean): Promise<AttemptOutcome<Result>>;
-  /** Takes no more attempts, and closes all connections once those in flight have ended. */
+  /** Takes no more attempts, and closes once those in flight have ended. */
   retire(): Promise<void>;
-  /** Closes all connections. Attempts in flight end as `aborted`. */
+  /** Attempts in flight end as `aborted`. */
   close(): Promise<void>;
 }
 
@@ -76,7 +68,7 @@ function isSigningSecret(secret: Secret): boolean {
   }
 }
 
-/** The default of `longest` depends on the kind: a URL may be down for good, while a recovered Redis should not wait long. */
+/** A URL may be down for good, while a recovered Redis should not wait long. */
 export function breakerSchema(longest: string) {
   return z.strictObject({
     failures: z
@@ -114,7 +106,7 @@ export const commonSchema = z.strictObject({
 });
 export type CommonSettings = z.infer<typeof commonSchema>;
 
-/** In the order of their signatures; none: the relay does not sign. */
+/** In the order of their signatures. */
 export function signingSecrets({ secret, secrets = [] }: Pick<CommonSettings, "secret" | "secrets">): readonly Secret[] {
   return secret === undefined ? secrets : [secret, ...secrets];
 }

@@ -15,15 +15,12 @@ export function appOf({ to }: { readonly to: DestinationSettings }): App | null 
   return "url" in to && to.verifyToken !== undefined ? { ...to, verifyToken: to.verifyToken } : null;
 }
 
-/** Names a success. Another URL or token needs a handshake of its own. */
+/** Another URL or token needs a handshake of its own. */
 export function fingerprintOf({ url, verifyToken }: App): string {
   return new Secret(`${url}\0${verifyToken.reveal()}`).fingerprint();
 }
 
-/**
- * `GET <url>?hub.mode=subscribe&hub.challenge=…&hub.verify_token=…`, which the app answers with 200 and the challenge if it
- * knows the token. Returns what is wrong, without quoting the body, which may hold secrets; null: nothing is.
- */
+/** Returns what is wrong, without quoting the body, which may hold secrets; null: the app knows the token. */
 export async function shakeHands(to: UrlDestinationSettings, verifyToken: string, challenge: string): Promise<string | null> {
   const app = openUrl({ ...to, concurrency: 1, timeout: Math.min(to.timeout, longestMs) }, Date.now, keep);
   const path = handshakePath(new URL(to.url), verifyToken, challenge);

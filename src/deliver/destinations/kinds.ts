@@ -10,7 +10,7 @@ import { createUrlDestination, routeUrlSchema } from "./url.ts";
 
 interface Kind<Schema extends z.ZodType> {
   readonly schema: Schema;
-  /** `clock` gives unix milliseconds. */
+  /** `clock` gives unix ms. */
   readonly create: (to: z.infer<Schema>, clock: () => number, linkTo: LinkTo) => Destination;
 }
 
@@ -58,7 +58,7 @@ export function redactAnswer<Outcome extends AttemptOutcome>(
   return response === outcome.response ? outcome : { ...outcome, response: response.subarray(0, keptResponseBytes) };
 }
 
-/** The original sender's signatures. `webhook-id` and the timestamp are not secret by themselves. */
+/** `webhook-id` and the timestamp are not secret by themselves. */
 function signaturesIn(headers: OutgoingDelivery["passHeaders"]): string[] {
   const found: string[] = [];
   for (const name in headers) {

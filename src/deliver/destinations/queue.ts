@@ -6,7 +6,6 @@ import { createSignatureHeaders } from "./delivery-headers.ts";
 import type { Destination, OutgoingDelivery } from "./destination.ts";
 import { createRedisAttempts, type LinkTo, redisSchema } from "./redis.ts";
 
-/** None, all, the last so many, or by age and count. */
 const keepSchema = z.union([
   z.boolean(),
   z.number().int().min(0),
@@ -16,7 +15,6 @@ const keepSchema = z.union([
   }),
 ]);
 
-/** Without `jobId`, which comes from the delivery's id. */
 const jobOptionsSchema = z.strictObject({
   attempts: z
     .number()
@@ -43,7 +41,6 @@ const jobOptionsSchema = z.strictObject({
 });
 type JobOptions = z.infer<typeof jobOptionsSchema>;
 
-/** BullMQ separates its keys with colons. */
 const queueName = z.string().regex(/^[^:\s]{1,128}$/, "is not the name of a queue (no colon, no space, at most 128 characters)");
 
 export const queueDestinationSchema = redisSchema.extend({
@@ -54,7 +51,7 @@ export const queueDestinationSchema = redisSchema.extend({
 });
 type QueueDestinationSettings = z.infer<typeof queueDestinationSchema>;
 
-/** A job's id comes from the delivery's, so that an attempt whose answer got lost adds no second job while the first exists. */
+/** A job's id comes from the delivery's, so that an attempt whose answer got lost adds no second job. */
 export function createQueueDestination(settings: QueueDestinationSettings, clock: () => number, linkTo: LinkTo): Destination {
   const link = linkTo(settings.redis, settings.tls);
   const attempts = createRedisAttempts(link, settings.timeout, async () => {
@@ -80,19 +77,19 @@ export function createQueueDestination(settings: QueueDestinationSettings, clock
   };
 }
 
-/** Where a worker's own BullMQ telemetry looks for the context to continue. */
+/** Where BullMQ's telemetry looks for the context. */
 function telemetry({ traceparent }: OutgoingDelivery): Pick<JobsOptions, "telemetry"> {
   return traceparent === undefined ? {} : { telemetry: { metadata: JSON.stringify({ traceparent }) } };
 }
 
-/** Valid for BullMQ: not an integer and without a colon. A replay is another job, because the earlier one may still exist. */
+/** No integer and no colon, for BullMQ. The job of a replay may exist beside the first. */
 function jobId({ id, replays }: Pick<OutgoingDelivery, "id" | "replays">): string {
   return replays === 0 ? id : `${id}_r${replays}`;
 }
 
 type JobData = ReturnType<typeof jobData>;
 
-/** The `data` of a job (docs/reference/event-formats.md). */
+/** docs/reference/event-formats.md */
 function jobData(delivery: OutgoingDelivery, headers: Readonly<Record<string, string>> | null) {
   const { id, event, eventId, attempt, replays, contentType, contentEncoding, body, traceparent } = delivery;
   const encoding = isUtf8(body) ? "utf8" : "base64";

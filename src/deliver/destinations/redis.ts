@@ -17,16 +17,12 @@ export const redisSchema = commonSchema.extend({
 
 export type LinkTo = ReturnType<typeof createRedisLinks>;
 
-/** An attempt in flight, at its `index` in the list of all. */
 interface Running {
   index: number;
   end(outcome: AttemptOutcome): void;
 }
 
-/**
- * The attempts of one destination on its link. `timeout` in ms limits one attempt, which may have succeeded all the same.
- * `finish` runs before the link is closed.
- */
+/** An attempt over `timeout` (ms) may have succeeded. `finish` runs before the link is closed. */
 export function createRedisAttempts(link: RedisLink, timeout: number, finish = async (): Promise<void> => {}) {
   // Not a Set: V8 replaces the table of a busy one often, and an old table that lives on keeps all later attempts in memory.
   const running: Running[] = [];
@@ -84,7 +80,6 @@ export function createRedisAttempts(link: RedisLink, timeout: number, finish = a
         );
       return promise;
     },
-    /** Takes no more attempts, and closes once those in flight have ended. */
     retire,
     close(): Promise<void> {
       const closed = retire();

@@ -14,7 +14,7 @@ export const streamDestinationSchema = redisSchema.extend({
 });
 type StreamDestinationSettings = z.infer<typeof streamDestinationSchema>;
 
-/** Each delivery is one entry of a Redis stream, or several when an answer got lost. */
+/** Several entries when an answer got lost. */
 export function createStreamDestination(settings: StreamDestinationSettings, clock: () => number, linkTo: LinkTo): Destination {
   const attempts = createRedisAttempts(linkTo(settings.redis, settings.tls), settings.timeout);
   const headersOf = createSignatureHeaders(settings);
@@ -32,7 +32,7 @@ export function createStreamDestination(settings: StreamDestinationSettings, clo
   };
 }
 
-/** docs/reference/event-formats.md. The body is the original bytes. */
+/** docs/reference/event-formats.md */
 function entryFields(delivery: OutgoingDelivery, headers: Readonly<Record<string, string>> | null): (string | Buffer)[] {
   return [
     ...["deliveryId", delivery.id],

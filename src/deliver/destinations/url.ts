@@ -39,7 +39,6 @@ function hasCredentials(url: string): boolean {
   return parsed !== null && (parsed.username !== "" || parsed.password !== "");
 }
 
-/** A destination that is a URL: of a route, or of a source with `mode: proxy`. */
 export const urlDestinationSchema = commonSchema.extend({
   url: z
     .url({ protocol: /^https?$/, error: "is not an http or https URL" })
@@ -63,14 +62,9 @@ const metaSignatureSchema = z.strictObject({
   secret: secretSchema.describe("The secret that the destination has as the app secret."),
 });
 
-/**
- * Texts with which apps answer 200 to a webhook that they dropped. Read in their sources on the date; newer versions may
- * answer otherwise.
- */
+/** With these texts, apps answer 200 to a webhook that they dropped. As in their sources on the date. */
 export const rejectionPresets = {
-  /** Also for an update that the trigger is not set to. */
   n8n: { asOf: "2026-11-23", texts: ["Webhook call received"] },
-  /** JSON-RPC. */
   odoo: { asOf: "2026-11-23", texts: ['"error"'] },
   courier: { asOf: "2026-11-23", texts: ['"message":"Error"'] },
 } as const;
@@ -87,7 +81,7 @@ const failIfBodySchema = z
   })
   .refine(({ preset, contains }) => preset !== undefined || contains !== undefined, "must have preset or contains");
 
-/** It may be an app that expects what Meta's Cloud API sends. */
+/** For apps that expect what Meta's Cloud API sends. */
 export const routeUrlSchema = urlDestinationSchema.extend({
   signature: metaSignatureSchema
     .optional()
@@ -114,7 +108,7 @@ interface UrlRequest {
   readonly body?: Buffer;
 }
 
-/** `keep` bytes of an answer are kept. `clock` gives unix ms. `connector` is for tests. */
+/** `clock` gives unix ms. `connector` is for tests. */
 export function openUrl(to: UrlDestinationSettings, clock: () => number, keep: number, connector?: ConnectorOptions) {
   const { concurrency, timeout, maxRetryAfter, allowPrivate, tls } = to;
   const options = { connections: concurrency, connectWithin: timeout, allowPrivate, tls, ...connector };
@@ -122,7 +116,7 @@ export function openUrl(to: UrlDestinationSettings, clock: () => number, keep: n
   let isClosed = false;
 
   return {
-    /** Never rejects. `maySend` is called right before bytes leave; false aborts it. */
+    /** Never rejects. */
     async request(request: UrlRequest, maySend?: () => boolean): Promise<UrlOutcome> {
       if (isClosed) return abortedAttempt();
       const startedAt = performance.now();
@@ -136,7 +130,6 @@ export function openUrl(to: UrlDestinationSettings, clock: () => number, keep: n
       return failedAttempt(error, text, tookMs);
     },
     retire: () => pool.close(),
-    /** Closes the connections. Requests in flight end as `aborted`. */
     close(): Promise<void> {
       isClosed = true;
       return pool.destroy(new Error("closed"));
@@ -144,7 +137,6 @@ export function openUrl(to: UrlDestinationSettings, clock: () => number, keep: n
   };
 }
 
-/** Each delivery is one POST (docs/reference/event-formats.md). */
 export function createUrlDestination(
   settings: UrlDestinationSettings,
   clock: () => number,
@@ -196,10 +188,8 @@ function timeoutText({ step, status }: Extract<Exchanged, { kind: "timeout" }>, 
 }
 
 const protocolCodes = new Set(["UND_ERR_HEADERS_OVERFLOW", "UND_ERR_INVALID_ARG", "UND_ERR_NOT_SUPPORTED"]);
-/** undici's errors for an answer without request and an upgrade (101). */
 const protocolMessages = new Set(["bad response", "bad upgrade"]);
 
-/** As a code and as text for the operator. */
 function failureOf(error: Error): { readonly error: AttemptError; readonly text: string } {
   if (error instanceof ConnectionFailed) return { error: error.error, text: error.message };
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
@@ -214,12 +204,12 @@ function failureOf(error: Error): { readonly error: AttemptError; readonly text:
 
 const resends = (error: Error): boolean => failureOf(error).error === "reset";
 
-/** JSON in ASCII: consumers of Meta compare media types, and some escape the body before they verify its signature. */
+/** Consumers of Meta compare media types, and some escape the body before they verify its signature. */
 function asMetaSends(delivery: OutgoingDelivery): OutgoingDelivery {
   return { ...delivery, body: asciiBody(delivery.body), contentType: "application/json" };
 }
 
-/** The other bytes are unchanged. A body that is not JSON stays as it is. */
+/** A body that is not JSON stays as it is. */
 export function asciiBody(body: Buffer): Buffer {
   if (isAscii(body) || !isUtf8(body)) return body;
   const text = body.toString("utf8");
@@ -231,7 +221,6 @@ export function asciiBody(body: Buffer): Buffer {
   return Buffer.from(asciiJson(text), "latin1");
 }
 
-/** Only the part of the body that is kept with an attempt is searched. */
 function createRejection({ preset, contains = [] }: z.infer<typeof failIfBodySchema>): (outcome: UrlOutcome) => UrlOutcome {
   const texts = [...(preset === undefined ? [] : rejectionPresets[preset].texts), ...contains];
   return (outcome) => {
