@@ -3,7 +3,7 @@ import ipaddr from "ipaddr.js";
 import type { AttemptError } from "../model/delivery.ts";
 import { type LookupAll, lookUpName } from "./name-lookup.ts";
 
-/** Nothing was sent. `message` is for the operator, `code` is the system's if it has one. */
+/** Nothing was sent. `message` is for the operator. */
 export class ConnectionFailed extends Error {
   override readonly name = "ConnectionFailed";
   readonly error: AttemptError;
@@ -21,10 +21,7 @@ const globalUnicast = ipaddr.IPv6.parseCIDR("2000::/3");
 /** NAT64 (RFC 6052): public IPv4 addresses on a network that has IPv6 only. */
 const nat64 = ipaddr.IPv6.parseCIDR("64:ff9b::/96");
 
-/**
- * False for all but public unicast addresses: also for the metadata services of clouds (link-local). An IPv4 address inside
- * an IPv6 one (mapped, NAT64) is checked as IPv4; 6to4 and Teredo are refused.
- */
+/** Also false for the metadata services of clouds, 6to4 and Teredo. An IPv4 address inside an IPv6 one is checked as IPv4. */
 export function isPublicAddress(text: string): boolean {
   // The deprecated `::8.8.8.8`, which ipaddr.js would read as `::ffff:8.8.8.8`, a different address.
   if (!ipaddr.isValid(text) || /^::\d+\./.test(text)) return false;
@@ -46,10 +43,7 @@ export function isUnixSocket(url: string): boolean {
 
 export const unixSocketFault = "is a Unix socket, and the relay connects to hosts only: give host and port";
 
-/**
- * Returns allowed addresses only. The socket connects to the returned address, so a name that resolves differently the next
- * time (DNS rebinding) gains nothing.
- */
+/** The socket connects to the returned address, so that DNS rebinding gains nothing. */
 export function guardedLookup(isAllowed: (address: string) => boolean, lookup: LookupAll = lookUpName): LookupFunction {
   return (name, options, callback) => {
     lookup(name).then(

@@ -7,7 +7,6 @@ import type { LookupAll } from "./name-lookup.ts";
 import { type TlsSettings, tlsOptions } from "./tls.ts";
 
 export interface ConnectorOptions {
-  /** Allows loopback, private and other non-public addresses. */
   readonly allowPrivate: boolean;
   readonly tls?: TlsSettings | undefined;
   /** For tests. */
@@ -19,17 +18,16 @@ export interface ConnectorOptions {
 interface PoolOptions extends ConnectorOptions {
   /** Most at once. Each has one request in flight. */
   readonly connections: number;
-  /** In ms, with the lookup of the name and the TLS handshake. */
+  /** In ms, with lookup and TLS handshake. */
   readonly connectWithin: number;
 }
 
-/** A connection of a pool. undici opens a new socket when the old one was closed. */
 export interface Connection extends Pick<Dispatcher, "dispatch"> {
-  /** True once the present socket has brought an answer. The server may close it before the next request. */
+  /** The present socket has brought an answer, and the server may close it before the next request. */
   answered: boolean;
 }
 
-/** Receives the answer of a request, and before that the connection that is to send it. */
+/** Also receives the connection that is to send the request. */
 export interface ConnectionHandler extends Dispatcher.DispatchHandler {
   connecting(connection: Connection): void;
 }
@@ -98,13 +96,10 @@ export function createPool(url: URL, { connections, connectWithin, ...to }: Pool
   };
 }
 
-/** Calls back with a connected socket (TLS done) or a {@link ConnectionFailed}. Destroying the returned socket gives up. */
+/** Fails with a {@link ConnectionFailed}. Destroying the returned socket gives up. */
 type Connect = (callback: (...outcome: [null, net.Socket] | [Error, null]) => void) => net.Socket | null;
 
-/**
- * Connects to the host of `url`. Private addresses are blocked in three places: an IP literal is checked here (Node looks
- * up names only), a name when it is looked up, and a connected socket's address before TLS or HTTP write a byte.
- */
+/** Private addresses are blocked here (IP literals), when a name is looked up, and before TLS or HTTP write a byte. */
 export function createConnector(url: URL, options: ConnectorOptions): Connect {
   const isPublic = options.isPublic ?? isPublicAddress;
   const isAllowed = options.allowPrivate ? () => true : isPublic;
@@ -184,11 +179,7 @@ export const mostInterim = 32;
 
 type Parser = { onHeadersComplete(status: number, upgrade: boolean, shouldKeepAlive: boolean): number };
 
-/**
- * undici closes the connection at a `100 Continue` that no request asked for, although the receiver has taken the
- * request. RFC 9110 says to ignore it, so the parser of the socket sees the code 102, which undici does ignore. An internal
- * of undici: nothing public does.
- */
+/** undici closes the connection at an unasked `100 Continue`, which RFC 9110 says to ignore, and ignores 102. No public way. */
 function takeContinue(socket: net.Socket): void {
   const key = Object.getOwnPropertySymbols(socket).find(({ description }) => description === "parser");
   const parser = key === undefined ? undefined : (socket as unknown as Record<symbol, Parser | null>)[key];
@@ -197,7 +188,6 @@ function takeContinue(socket: net.Socket): void {
   parser.onHeadersComplete = (status, ...rest) => read.call(parser, status === 100 ? 102 : status, ...rest);
 }
 
-/** A connector of which no connection ends at a `100 Continue`. */
 export function takingContinue(connect: buildConnector.connector): buildConnector.connector {
   return (options, callback) =>
     connect(options, (...outcome) => {

@@ -7,30 +7,25 @@ type Controller = Dispatcher.DispatchController;
 /** Names in lower case. */
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
-/** The result of one request. `sent`: a byte of it may have reached the server. */
+/** `sent`: a byte of the request may have reached the server. */
 export type Exchanged =
-  /** `isCut`: the body was longer than `maxBytes`, and the rest was not read. */
+  /** `isCut`: the body was longer than `maxBytes`. */
   | { readonly kind: "answered"; readonly status: number; readonly headers: Headers; readonly body: Buffer; readonly isCut: boolean }
-  /** `status`: of an answer that did not end in time; 0: none began. */
+  /** `status`: 0: no answer began. */
   | { readonly kind: "timeout"; readonly step: Step; readonly status: number; readonly sent: boolean }
   /** The signal was aborted, or `maySend` returned false. */
   | { readonly kind: "aborted"; readonly sent: boolean }
   | { readonly kind: "failed"; readonly error: Error; readonly sent: boolean };
 
-/** Each step may also end the exchange. */
 type Step = "waiting" | "connecting" | "sent" | "answering";
 
 interface ExchangeLimits {
-  /** For the whole exchange, from waiting for a connection to the last byte of the answer. */
+  /** From waiting for a connection to the last byte. */
   readonly timeoutMs: number;
   readonly maxBytes: number;
-  /** Called right before bytes leave. */
   readonly maySend?: () => boolean;
   readonly signal?: AbortSignal | undefined;
-  /**
-   * Whether to send the request once more after this error of a used socket that brought no byte of an answer: a server may
-   * close an idle connection while a request is on its way. Default: never.
-   */
+  /** Whether to send once more after this error of a used socket, which the server may have closed just now. Default: never. */
   readonly resends?: (error: Error) => boolean;
   readonly after?: Clock["after"];
 }
@@ -40,11 +35,7 @@ export function exchange(pool: HttpPool, request: Dispatcher.DispatchOptions, li
   return new Promise((resolve) => pool.dispatch(request, new Exchange(request, limits, resolve)));
 }
 
-/**
- * One request under one deadline. undici's timeouts restart with each chunk, and its `request()` reports neither whether
- * the request was sent nor over which socket. The handler interface does: undici calls `onRequestStart` right before the
- * first byte, and writes none if that aborts.
- */
+/** undici's timeouts restart with each chunk, and its `request()` does not report whether and over which socket it was sent. */
 class Exchange implements ConnectionHandler {
   readonly #request: Dispatcher.DispatchOptions;
   readonly #limits: ExchangeLimits;
@@ -55,7 +46,6 @@ class Exchange implements ConnectionHandler {
   #sent = false;
   #connection: Connection | null = null;
   #controller: Controller | null = null;
-  /** The socket was used before, so the server may have closed it just now. */
   #usedSocket = false;
   #resent = false;
   #interim = 0;
@@ -147,7 +137,7 @@ class Exchange implements ConnectionHandler {
     this.#cutOff({ kind: "failed", error: Object.assign(new Error(message), { code }), sent: true });
   }
 
-  /** Ends it, and closes the connection if bytes have left. */
+  /** Closes the connection if bytes have left. */
   #cutOff(exchanged: Exchanged): void {
     if (this.#end(exchanged)) this.#controller?.abort(new Error("given up"));
   }
@@ -168,10 +158,7 @@ const imfDate = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}
 const rfc850Date = /^[A-Z][a-z]+day, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/;
 const asctimeDate = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/;
 
-/**
- * In ms, from 0 to `longest`: a wrong year must not delay a delivery forever. Accepts seconds or an HTTP date; null when
- * absent or neither. `now`: unix ms.
- */
+/** In ms, at most `longest`: a wrong year must not delay a delivery forever. Null when absent or malformed. `now`: unix ms. */
 export function retryAfterMs(header: string | readonly string[] | undefined, now: number, longest: number): number | null {
   const bounded = (ms: number): number => Math.min(Math.max(ms, 0), longest);
   const text = (typeof header === "string" ? header : header?.[0])?.trim();
@@ -181,7 +168,6 @@ export function retryAfterMs(header: string | readonly string[] | undefined, now
   return at === null ? null : bounded(at - now);
 }
 
-/** In unix ms; null when it is none. */
 export function httpDate(text: string): number | null {
   const isDate = imfDate.test(text) || rfc850Date.test(text);
   const at = isDate ? Date.parse(text) : asctimeDate.test(text) ? Date.parse(`${text} GMT`) : Number.NaN;

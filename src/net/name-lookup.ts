@@ -3,32 +3,26 @@ import { readFileSync, statSync } from "node:fs";
 import { isIP, type LookupFunction } from "node:net";
 import { setTimeout as wait } from "node:timers/promises";
 
-/** Resolves a name to all its addresses, at least one. Rejects with an error that has a `code`. */
+/** At least one address. Rejects with an error that has a `code`. */
 export type LookupAll = (name: string) => Promise<LookupAddress[]>;
 
 export interface NameLookupParts {
-  /** Name servers, in place of the system's. */
   readonly servers?: readonly string[];
   readonly hostsFile?: string;
-  /** The system's lookup (getaddrinfo). */
   readonly system?: LookupAll;
-  /** Milliseconds from any start. */
   readonly now?: () => number;
   readonly withinMs?: number;
 }
 
 const defaultWithinMs = 5_000;
 
-/**
- * Start times of the queries of a lookup, in ms; each begins with another server, if there are several. A packet may be
- * lost, and c-ares drops late answers to the first query when it repeats one itself.
- */
+/** A packet may be lost, and c-ares drops late answers to the first query when it repeats one itself. */
 const queriesAfterMs = [0, 1_000, 2_500];
 
-/** Wait for the IPv6 answer after the IPv4 one. Some name servers never answer AAAA. */
+/** Some name servers never answer AAAA. */
 const ipv6GraceMs = 250;
 
-/** Bounds of the TTL of an answer. A changed address takes effect within a minute. */
+/** A changed address takes effect within a minute. */
 const shortestTtlMs = 1_000;
 const longestTtlMs = 60_000;
 
@@ -38,10 +32,7 @@ const systemTtlMs = 10_000;
 const mostNames = 1_000;
 const mostAddresses = 16;
 
-/**
- * While a name server is silent, getaddrinfo blocks one of the four threads that file access and other lookups share. It may
- * block two of them.
- */
+/** While a name server is silent, getaddrinfo blocks one of the four threads that file access shares. */
 const systemLookupsAtOnce = 2;
 
 const loopback: readonly LookupAddress[] = [
@@ -49,7 +40,7 @@ const loopback: readonly LookupAddress[] = [
   { address: "::1", family: 6 },
 ];
 
-/** Errors after which the system may still find the name (search list of resolv.conf, mDNS, LDAP, the machine's own name). */
+/** The system may still find the name then (search list, mDNS, LDAP, the machine's own name). */
 const systemAfter = new Set(["ENOTFOUND", "ENODATA", "ECONNREFUSED"]);
 
 interface Answer {
@@ -58,9 +49,8 @@ interface Answer {
 }
 
 /**
- * Resolves names without threads, so that a silent name server delays only the names it serves. Order: the hosts file,
- * `localhost`, DNS, the system's lookup. Concurrent lookups of a name share one query.
- * Both files are checked for each lookup, so that changes take effect at once.
+ * A silent name server delays only the names it serves. The hosts file is checked for each lookup, so that changes take
+ * effect.
  */
 export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
   const { servers, hostsFile = "/etc/hosts", now = () => performance.now() } = parts;
@@ -91,7 +81,7 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
     try {
       return await queryServers(name, signal);
     } catch (error) {
-      // A name without a dot is complete only with the search list, whatever name servers say to it.
+      // Without a dot, a name is complete only with the search list.
       if (signal.aborted || !(systemAfter.has(codeOf(error)) || !name.includes("."))) throw error;
     }
     const addresses = await systemSlots.run(signal, () => system(name));
@@ -99,7 +89,7 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
     return { addresses, ttlMs: systemTtlMs };
   }
 
-  /** The result of the query that ends first, also when it is an error. */
+  /** Also an error ends the race. */
   async function queryServers(name: string, given: AbortSignal): Promise<Answer> {
     const over = new AbortController();
     const signal = AbortSignal.any([given, over.signal]);
@@ -116,7 +106,7 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
   }
 
   async function queryOnce(name: string, first: number, signal: AbortSignal): Promise<Answer> {
-    // One per query: it has the system's servers of now, and is cancelled alone. Without `maxTimeout`, c-ares gives up after 5 s.
+    // It has the system's servers of now, and is cancelled alone. Without `maxTimeout`, c-ares gives up after 5 s.
     const resolver = new promises.Resolver({ timeout: withinMs, maxTimeout: withinMs, tries: 1 });
     const all = servers ?? resolver.getServers();
     const from = first % all.length;
@@ -155,7 +145,7 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
   };
 }
 
-/** The lookup of this process. All connections share its cache. */
+/** All connections share its cache. */
 export const lookUpName: LookupAll = createNameLookup();
 
 export function lookupFunction(lookup: LookupAll = lookUpName): LookupFunction {
@@ -174,7 +164,6 @@ export function lookupFunction(lookup: LookupAll = lookUpName): LookupFunction {
   };
 }
 
-/** Queries both families at once. */
 async function queryBoth(resolver: promises.Resolver, name: string): Promise<Answer> {
   const four = settled(resolver.resolve4(name, { ttl: true }), 4);
   const six = settled(resolver.resolve6(name, { ttl: true }), 6);
@@ -184,7 +173,6 @@ async function queryBoth(resolver: promises.Resolver, name: string): Promise<Ans
   if (answers.length > 0) {
     return { addresses: answers.flatMap(({ addresses }) => addresses), ttlMs: Math.min(...answers.map(({ ttlMs }) => ttlMs)) };
   }
-  // The name is unknown only when both queries say so.
   throw [first, second].find((error) => error instanceof Error && !isUnknown(error)) ?? first;
 }
 
@@ -200,13 +188,12 @@ async function settled(query: Promise<RecordWithTtl[]>, family: 4 | 6): Promise<
   }
 }
 
-/** IPv4 first, unless `--dns-result-order` differs: not every host with an IPv6 address can reach others by it. */
+/** Not every host with an IPv6 address can reach others by it. */
 function inOrder(addresses: readonly LookupAddress[]): LookupAddress[] {
   const first = getDefaultResultOrder() === "ipv6first" ? 6 : 4;
   return [...addresses].sort((a, b) => Number(b.family === first) - Number(a.family === first));
 }
 
-/** Finds the addresses of a name in a hosts file. Parses it again after a change. */
 function createHosts(path: string): (name: string) => readonly LookupAddress[] {
   let version = "";
   let hosts = new Map<string, LookupAddress[]>();
@@ -235,7 +222,6 @@ function parseHosts(text: string): Map<string, LookupAddress[]> {
   return hosts;
 }
 
-/** The text of a file; empty when it cannot be read. */
 function readText(path: string): string {
   try {
     return readFileSync(path, "utf8");
@@ -244,7 +230,7 @@ function readText(path: string): string {
   }
 }
 
-/** Runs at most `limit` tasks at a time, the rest in order, without those aborted while they waited. */
+/** In order, without those aborted while they waited. */
 function createSlots(limit: number) {
   let running = 0;
   const waiting: (() => void)[] = [];

@@ -8,15 +8,14 @@ import { isWithoutDatabase, type RedisFault, type RedisPlace, readRedisUrl, redi
 import { type TlsSettings, tlsKey, tlsOptions } from "./tls.ts";
 
 export interface RedisLink {
-  /** The client once it is connected. Rejects at once with {@link LinkDown} while Redis is unavailable. */
+  /** Rejects at once with {@link LinkDown} while Redis is unavailable. */
   ready(): Promise<Redis>;
-  /** The client, connected or not, for BullMQ to build on. */
+  /** Connected or not, for BullMQ. */
   client(): Promise<Redis>;
   /** Each user calls it once. The last call closes the connection. */
   close(): void;
 }
 
-/** No connection: nothing was sent. */
 class LinkDown extends Error {
   override readonly name = "LinkDown";
   readonly fault: RedisFault;
@@ -27,7 +26,7 @@ class LinkDown extends Error {
   }
 }
 
-/** Why a link or one of its commands failed; null: not a fault of Redis. */
+/** Null: not a fault of Redis. */
 export const linkFaultOf = (error: unknown): RedisFault | null => (error instanceof LinkDown ? error.fault : redisFaultOf(error));
 
 export function createRedisLinks(): (url: Secret, tls?: TlsSettings) => RedisLink {
@@ -49,20 +48,18 @@ export function createRedisLinks(): (url: Secret, tls?: TlsSettings) => RedisLin
   };
 }
 
-/** A server that hangs does not close its side, so the relay closes both after this long. */
+/** A server that hangs does not close its side. */
 const disconnectMs = 2_000;
 
 const notYet: RedisFault = { kind: "unreachable", message: "Redis is not connected", mayBeDone: false };
 
 function openLink(url: string, tlsSettings: TlsSettings | undefined): RedisLink {
-  /** Why the last connection ended or could not be made. */
   let fault = notYet;
   let isClosed = false;
   let coming: Promise<void> | null = null;
 
   const client = connect(url, tlsSettings).then((made) => {
     made.on("error", (error: Error) => {
-      // The first error of a connection says more than the later ones.
       if (fault === notYet) fault = redisFaultOf(error) ?? notYet;
       if (isWithoutDatabase(error)) made.disconnect(true);
     });
@@ -101,7 +98,7 @@ function openLink(url: string, tlsSettings: TlsSettings | undefined): RedisLink 
   };
 }
 
-/** Loads ioredis when first needed: it takes a sixth of a second, and most relays have neither queue nor stream. */
+/** Loaded when first needed: it takes a sixth of a second. */
 async function connect(url: string, tlsSettings: TlsSettings | undefined): Promise<Redis> {
   const { AbstractConnector, Redis } = await import("ioredis");
   const place = readRedisUrl(url);
@@ -109,7 +106,7 @@ async function connect(url: string, tlsSettings: TlsSettings | undefined): Promi
   const { host, port, tls: isTls } = place;
   const to = { host, port, lookup: lookupFunction() };
 
-  /** ioredis' own connector accepts no lookup without TLS, and would block a thread for each name that does not resolve. */
+  /** ioredis' own accepts no lookup without TLS, and would block a thread for each name that does not resolve. */
   class Connector extends AbstractConnector {
     constructor() {
       super(disconnectMs);
@@ -137,17 +134,17 @@ function optionsOf(place: RedisPlace) {
     ...(place.tls ? { tls: {} } : {}),
     connectionName: "wamid-relay-deliveries",
     connectTimeout: 5_000,
-    // A command that cannot be sent fails at once, and one in flight fails with its connection. The lane retries.
+    // The lane retries.
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     maxLoadingRetryTime: 1_000,
-    // A connection without answers is treated as dead. A new one may reach another server.
+    // A new connection may reach another server.
     socketTimeout: 10_000,
     retryStrategy: (times: number) => growingWait(times, 100, 1_000),
     // After a failover the old connection leads to a replica, and the name to the new primary.
     reconnectOnError: (error: Error) => error.message.startsWith("READONLY"),
-    // Commands of one turn of the event loop go out in one write.
+    // One write per turn of the event loop.
     enableAutoPipelining: true,
   };
 }

@@ -13,10 +13,7 @@ export interface RedisPlace {
 
 const form = /^(rediss?):\/\/(?:([^@/?#]*)@)?(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::(\d{1,5}))?(?:\/(\d{1,4})?)?$/;
 
-/**
- * `redis://user:password@host:port/db`, or `rediss://` for TLS. User and password are percent-encoded. Null when the text
- * is no such URL.
- */
+/** User and password are percent-encoded. Null: not such a URL. */
 export function readRedisUrl(text: string): RedisPlace | null {
   const match = form.exec(text);
   if (match === null) return null;
@@ -27,7 +24,7 @@ export function readRedisUrl(text: string): RedisPlace | null {
     const colon = credentials.indexOf(":");
     const username = decodeURIComponent(colon === -1 ? credentials : credentials.slice(0, colon));
     const password = colon === -1 ? "" : decodeURIComponent(credentials.slice(colon + 1));
-    // Redis has no users without a password; it was probably forgotten.
+    // Redis has no users without a password.
     if (username !== "" && password === "") return null;
     return { tls: scheme === "rediss", host: ipv6 ?? name, port, username, password, db: Number(db) };
   } catch {
@@ -35,7 +32,6 @@ export function readRedisUrl(text: string): RedisPlace | null {
   }
 }
 
-/** Without user and password. */
 export function redisPlaceText({ tls, host, port, db }: RedisPlace): string {
   return `${tls ? "rediss" : "redis"}://${host.includes(":") ? `[${host}]` : host}:${port}/${db}`;
 }
@@ -48,9 +44,9 @@ export const redisUrlSchema = secretSchema.refine(
 
 export interface RedisFault {
   readonly kind: RedisFaultKind;
-  /** One line, without arguments of commands and without secrets. */
+  /** One line, without arguments and secrets. */
   readonly message: string;
-  /** True when the command may have been executed: it was sent, and no answer came. */
+  /** The command was sent, and no answer came. */
   readonly mayBeDone: boolean;
 }
 
@@ -76,12 +72,11 @@ const answered: Readonly<Record<string, { readonly kind: RedisFaultKind; readonl
 
 const unsent = /enableOfflineQueue/;
 const closed = /^Connection is closed|max retries per request|Command aborted due to connection close|Socket closed/i;
-/** A name does not resolve: EAI_AGAIN from the system's lookup, the others from the relay's. */
 const noAddress = ["ENOTFOUND", "EAI_AGAIN", "ENODATA", "ETIMEOUT", "ESERVFAIL", "EREFUSED"];
 const noConnection = new Set(["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "EADDRNOTAVAIL", ...noAddress]);
 const brokenConnection = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
 
-/** Null for others, such as an invalid command or a bug of the relay. */
+/** Null for others, such as an invalid command. */
 export function redisFaultOf(error: unknown): RedisFault | null {
   if (!(error instanceof Error)) return null;
   const { message, name, code, previousErrors } = error as Error & { code?: unknown; previousErrors?: unknown };

@@ -23,20 +23,17 @@ export function errorAnswer(code: ErrorCode, error: string, extra: readonly stri
   return jsonAnswer(errorCodes[code].status, { error, code }, headers);
 }
 
-/** The request is complete. `end` closes the connection after the answer. */
+/** `end` closes the connection after the answer. */
 export function send(response: ServerResponse, answer: Answer, end = false): void {
   if (response.headersSent || response.destroyed) return;
   response.writeHead(answer.status, (end ? [...answer.headers, "connection", "close"] : answer.headers) as string[]);
   response.end(answer.body, answer.encoding ?? "utf8");
 }
 
-/** Bytes of a refused body that are read and dropped at most, so that the sender can read the answer. */
+/** A sender that is still writing cannot read the answer. */
 const mostDropped = 64 * 1024 ** 2;
 
-/**
- * Answers a request whose body may still be arriving, and drops the rest first: a connection closed with unread bytes is
- * reset, and the reset overtakes the answer. `end` closes the connection after it.
- */
+/** The body may still be arriving: a connection closed with unread bytes is reset, and the reset overtakes the answer. */
 export function sendEarly(request: IncomingMessage, response: ServerResponse, answer: Answer, end = false): void {
   if (request.complete) {
     send(response, answer, end);
@@ -49,12 +46,12 @@ export function sendEarly(request: IncomingMessage, response: ServerResponse, an
   dropBody(request, () => response.end());
 }
 
-/** Whether to close the connection instead of reading the rest. Clients such as curl then stop sending. */
+/** Clients such as curl stop sending then. */
 export function isTooMuchToDrop({ headers }: IncomingMessage): boolean {
   return Number(headers["content-length"] ?? 0) > mostDropped;
 }
 
-/** At most {@link mostDropped} bytes and until `server.requestTimeout`. */
+/** Until `server.requestTimeout`. */
 export function dropBody(request: IncomingMessage, done: () => void): void {
   let left = mostDropped;
   request.on("data", (piece: Buffer) => {

@@ -3,7 +3,6 @@ import { isIP } from "node:net";
 import proxyAddr from "@fastify/proxy-addr";
 import ipaddr from "ipaddr.js";
 
-/** Some proxies add the client's port, and brackets around an IPv6 address. */
 const withPort = /^(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+))(?::[0-9]{1,5})?$/;
 
 function withoutPort(entry: string): string {
@@ -11,7 +10,7 @@ function withoutPort(entry: string): string {
   return match?.[1] ?? match?.[2] ?? entry;
 }
 
-/** Looking through trusted proxies; `-` when a trusted proxy gives none. */
+/** `-` when a trusted proxy gives none. */
 export function clientAddress(trusted: readonly string[]): (request: IncomingMessage) => string {
   const trust = proxyAddr.compile([...trusted]);
   return (request) => {
@@ -21,22 +20,18 @@ export function clientAddress(trusted: readonly string[]): (request: IncomingMes
 }
 
 interface Failure {
-  /** Of the window when the address is over the limit, else null. */
+  /** Null: the address is within the limit. */
   readonly waitSeconds: number | null;
-  /** False when the window already has enough log lines. */
   readonly isLogged: boolean;
 }
 
 const windowMs = 60_000;
-/** Addresses with a count of their own; all others share one. */
+/** All others share one count. */
 const maxAddresses = 10_000;
-/** Log lines per window, over all addresses. */
+/** Per window, over all addresses. */
 const maxLogged = 600;
 
-/**
- * Counts bad signatures, or bad tokens, by address over one-minute windows. The limit only turns the answer to a failure
- * into 429: an attacker and a valid sender can share one address behind a proxy.
- */
+/** Only turns the answer to a failure into 429: an attacker and a valid sender can share one address. */
 export function createFailureLimit(limit: () => number) {
   let windowStart = 0;
   let logged = 0;

@@ -10,11 +10,9 @@ export interface InboundSource {
   readonly name: string;
   readonly account: string;
   readonly kind: "events" | "automation-request";
-  /** Applies to `automation-request` only. */
   readonly mode: "ack" | "proxy";
   readonly signature: (SignatureSettings & { readonly secrets: readonly Secret[] }) | undefined;
   readonly fields: FieldPaths;
-  /** Of a source whose requests may have several events. */
   readonly several?: SeveralSettings | undefined;
 }
 
@@ -24,7 +22,7 @@ export interface SeveralSettings extends OtherChecks {
   readonly verifyTokens: readonly Secret[];
 }
 
-/** Checks of senders that do not sign, or do more than that. */
+/** For senders that do not sign, or do more than that. */
 export interface OtherChecks {
   readonly header?: { readonly name: string; readonly values: readonly Secret[] } | undefined;
   /** Any of them is the last part of the path. */
@@ -33,7 +31,7 @@ export interface OtherChecks {
 
 type Check = (request: VerifiableRequest) => Verified;
 
-/** Every check of the settings must pass. Throws when a setting is contradictory. */
+/** Throws when a setting is contradictory. */
 export function createCheck(
   signature: (SignatureSettings & { readonly secrets: readonly Secret[] }) | undefined,
   { header, pathSecrets }: OtherChecks = {},
@@ -78,7 +76,6 @@ export function isAnyOf(secrets: readonly Secret[], text: string): Secret | unde
 
 const digestOf = (text: string): Buffer => createHash("sha256").update(text).digest();
 
-/** What follows the name of the source. */
 function secretInPath(url: string): string {
   const [path = ""] = url.split("?", 1);
   const secret = path.split("/").slice(3).join("/");
@@ -94,10 +91,7 @@ const longestChallenge = 256;
 
 const refusedAnswer = errorAnswer("forbidden", "hub.mode, hub.verify_token or hub.challenge is missing or wrong");
 
-/**
- * Meta asks `GET ?hub.mode=subscribe&hub.challenge=…&hub.verify_token=…` whether a callback URL is meant. The challenge is
- * opaque and never answered as HTML.
- */
+/** Meta's question whether a callback URL is meant. The challenge is opaque and never answered as HTML. */
 export function answerHandshake(url: string, tokens: readonly Secret[]): { readonly isRight: boolean; readonly answer: Answer } {
   const query = new URLSearchParams(url.slice(url.indexOf("?") + 1));
   const challenge = query.get("hub.challenge") ?? "";

@@ -3,22 +3,20 @@ import type { IncomingMessage as Message } from "node:http";
 // As in app/web-server.ts: an import would load more of node:http than a relay uses.
 const { IncomingMessage } = process.getBuiltinModule("node:http");
 
-/** From Node's parser. */
 export interface BodyTaker {
   piece(piece: Buffer): void;
   end(): void;
-  /** The sender closed the connection before the body was complete. */
   gone(): void;
 }
 
 export interface TakenRequest extends Pick<Message, "headers"> {
-  /** Until the body ends, the sender disconnects or the body is given back. */
+  /** Until the body ends or is given back. */
   takeBody(taker: BodyTaker): void;
-  /** Sends the rest of the body through the stream again, as for any other request. */
+  /** The rest goes through the stream again. */
   giveBodyBack(): void;
 }
 
-/** A request whose body bypasses the stream, which costs a fifth of `node:http` for a small request (bench/ingest). */
+/** The body bypasses the stream, which costs a fifth of `node:http` for a small request (bench/ingest). */
 export class WebhookRequest extends IncomingMessage implements TakenRequest {
   private taker: BodyTaker | null = null;
   private isTaken = false;
@@ -33,7 +31,6 @@ export class WebhookRequest extends IncomingMessage implements TakenRequest {
     this.taker = null;
   }
 
-  /** Called by Node's parser with each piece of the body, and with null at its end. */
   override push(piece: Buffer | null): boolean {
     const { taker } = this;
     if (taker === null) return super.push(piece);
@@ -63,17 +60,15 @@ export class WebhookRequest extends IncomingMessage implements TakenRequest {
 export type BodyResult =
   | { readonly kind: "body"; readonly body: Buffer }
   | { readonly kind: "too-large" }
-  /** Too much memory. */
   | { readonly kind: "overloaded" }
   | { readonly kind: "gone" };
 
 interface BodyLimits {
   readonly bodyLimit: number;
-  /** For all incomplete bodies together. */
   readonly mostHeld: number;
 }
 
-/** Calls `done` once. A callback rather than a promise, because every request passes here. */
+/** A callback, because every request passes here. */
 type ReadBody = (request: TakenRequest, done: (result: BodyResult) => void, bodyLimit?: number) => void;
 
 /** Overhead per piece: without it, a megabyte sent in chunks of one byte would count as one megabyte. */
@@ -81,10 +76,7 @@ const pieceBytes = 128;
 /** A smaller body is always read, so that a few senders of large, slow bodies cannot shut out events. */
 const alwaysHeld = 64 * 1024;
 
-/**
- * Bounds the memory of incomplete bodies: thousands of senders, which are not verified yet, may each send a megabyte and
- * then stop.
- */
+/** Thousands of senders, which are not verified yet, may each send a megabyte and then stop. */
 export function createBodyReader({ bodyLimit: usual, mostHeld }: BodyLimits): ReadBody {
   let heldByAll = 0;
 

@@ -11,15 +11,12 @@ import { createSeveral, type ItemCounts, type ReceivedItem } from "./several.ts"
 import type { SignatureRefusal } from "./signature/verify.ts";
 import { createRequestVerifier, type VerifiedRequest } from "./verify-request.ts";
 
-/** Every call rejects when nothing can be stored now. */
+/** Calls reject when nothing can be stored now. */
 interface Accepting {
   /** Resolves once the event is durable; `duplicate` when its id is stored already. */
   event(event: ReceivedEvent): Promise<{ readonly result: "accepted" | "duplicate" }>;
   quarantine(body: QuarantinedBody): Promise<{ readonly result: "quarantined" | "duplicate" }>;
-  /**
-   * Sends the stored request to the source's destination and resolves with the answer to pass back. Rejects with a
-   * `RelayError` when there is none.
-   */
+  /** Rejects with a `RelayError` when there is no answer. */
   proxy(event: ReceivedEvent): Promise<ProxiedAnswer>;
 }
 
@@ -51,7 +48,7 @@ interface ReceiverParts {
   readonly address: (request: IncomingMessage) => string;
   readonly limits: ReceiverLimits;
   readonly hooks: ReceiverHooks;
-  /** Adds to a verified event what its trace needs. Absent while traces are off. `startedAt` is of `performance.now()`. */
+  /** Absent while traces are off. `startedAt` is of `performance.now()`. */
   readonly arrived?: <E extends ReceivedEvent | QuarantinedBody>(event: E, traceparent: unknown, startedAt: number) => E;
 }
 
@@ -59,7 +56,7 @@ interface ReceiverLimits {
   readonly bodyLimit: number;
   readonly maxInFlight: number;
   readonly badSignatureLimit: number;
-  /** Milliseconds a sender may take to read a proxied answer. Node's server enforces it for requests. */
+  /** For reading a proxied answer. Node's server enforces it for requests. */
   readonly requestTimeout: number;
 }
 
@@ -67,9 +64,9 @@ type RefusalReason = SignatureRefusal | "wrong-verify-token";
 
 export interface ReceiverHooks {
   received(source: string, outcome: ReceiveOutcome): void;
-  /** `status` is 0 when the sender left before it got an answer. */
+  /** `status` 0: the sender left before it got an answer. */
   ended(source: string, status: number, tookMs: number): void;
-  /** `address` is null when there are too many to log. */
+  /** `address` null: too many to log. */
   refused(source: string, reason: RefusalReason, address: string | null): void;
   quarantined(body: QuarantinedBody): void;
   failed(source: string, error: unknown): void;
@@ -92,7 +89,7 @@ const refusals = {
   failed: errorAnswer("internal", "internal error; see the log of the relay"),
 } satisfies Partial<Record<ReceiveOutcome, Answer>>;
 
-/** Bytes buffered for incomplete bodies: 200,000 events of the usual size, or 64 of the largest by default. */
+/** For incomplete bodies: 200,000 events of the usual size, or 64 of the largest. */
 const roomForBodies = 64 * 1024 ** 2;
 
 interface Endpoint {
@@ -110,10 +107,7 @@ interface Exchange {
 
 export type Receiver = ReturnType<typeof createReceiver>;
 
-/**
- * The HTTP edge of `POST /webhooks/{source}`. It runs on bare `node:http`, because Fastify costs a fifth of the requests
- * per second (bench/ingest).
- */
+/** On bare `node:http`, because Fastify costs a fifth of the requests per second (bench/ingest). */
 export function createReceiver(parts: ReceiverParts) {
   const { now, limits, hooks, arrived } = parts;
   const readBody = createBodyReader({ bodyLimit: limits.bodyLimit, mostHeld: Math.max(roomForBodies, 4 * limits.bodyLimit) });
@@ -122,7 +116,6 @@ export function createReceiver(parts: ReceiverParts) {
   let inFlight = 0;
   let isDraining = false;
 
-  /** Also of a path with a secret behind the name. */
   function endpointOf(url: string): Endpoint | undefined {
     const query = url.indexOf("?");
     // Compared without decoding and without resolving dot segments, so a path can name one source only.
@@ -147,7 +140,7 @@ export function createReceiver(parts: ReceiverParts) {
   }
 
   return {
-    /** Handles a request under `/webhooks/`; returns false for any other path. */
+    /** False for any other path than `/webhooks/`. */
     handle(request: WebhookRequest, response: ServerResponse): boolean {
       const url = request.url ?? "";
       if (!url.startsWith(prefix)) return false;
@@ -159,7 +152,6 @@ export function createReceiver(parts: ReceiverParts) {
         if (isCounted) inFlight -= 1;
         hooks.ended(label, response.headersSent ? response.statusCode : 0, performance.now() - startedAt);
       });
-      /** `end` closes the connection. */
       const refuse = (outcome: keyof typeof refusals, end = false, answer: Answer = refusals[outcome]): true => {
         hooks.received(label, outcome);
         sendEarly(request, response, answer, end);
@@ -192,11 +184,10 @@ export function createReceiver(parts: ReceiverParts) {
       );
       return true;
     },
-    /** Replaces sources and secrets. Requests in flight finish under the old ones. */
+    /** Requests in flight finish under the old ones. */
     reload(sources: readonly InboundSource[]): void {
       endpoints = byName(sources);
     },
-    /** Answers every new request with 503 from now on and closes its connection. */
     drain(): void {
       isDraining = true;
     },
@@ -223,7 +214,7 @@ function createAnswers({ accepting, now, address: addressOf, limits, hooks }: Re
     sendEarly(request, response, waitSeconds === null ? text : tooManyFailures(waitSeconds), waitSeconds !== null);
   }
 
-  /** Answers 200 whatever the items are: Meta repeats anything else for a week. */
+  /** 200 whatever the items are: Meta repeats anything else for a week. */
   function answerCounts(exchange: Exchange, counts: ItemCounts | null): void {
     if (counts === null) {
       answer(exchange, "overloaded", refusals.overloaded);
@@ -254,7 +245,7 @@ function createAnswers({ accepting, now, address: addressOf, limits, hooks }: Re
       hooks.received(exchange.source.name, "handshake");
       sendEarly(exchange.request, exchange.response, text);
     },
-    /** `bytes`: of the body. `at`: when it was verified, in unix ms. */
+    /** `at`: when it was verified, in unix ms. */
     verified(exchange: Exchange, verified: VerifiedRequest, bytes: number, at: number): void {
       const { source, response } = exchange;
       const fail = (error: unknown): void => failure(exchange, error);

@@ -5,7 +5,6 @@ import { accountOf, formats, requestText } from "../model/formats/formats.ts";
 import { derivedUuid, type EventId } from "../model/ids.ts";
 import type { InboundSource, SeveralSettings } from "./inbound-source.ts";
 
-/** An event, or a body that is kept as none. */
 export type ReceivedItem =
   | { readonly kind: "event"; readonly event: ReceivedEvent }
   | { readonly kind: "quarantined"; readonly body: QuarantinedBody };
@@ -37,24 +36,23 @@ export function readItems(
   });
 }
 
-/** What may be received and not yet stored: in all, and of one source or account. */
+/** Received and not yet stored. */
 const most = {
   bytes: { ofAll: 64 * 1024 ** 2, ofOne: 32 * 1024 ** 2 },
   items: { ofAll: 40_000, ofOne: 20_000 },
 };
-/** Items that are handed to the store at once. Other requests take turns with these slices. */
+/** Handed to the store at once, before other requests take turns. */
 const sliceItems = 250;
-/** Requests of this size are read one after the other: parsed, a body takes several times its bytes. */
+/** Read one after the other: parsed, a body takes several times its bytes. */
 const largeBytes = 128 * 1024;
 
 interface Storing {
   event(event: ReceivedEvent): Promise<{ readonly result: "accepted" | "duplicate" }>;
   quarantine(body: QuarantinedBody): Promise<{ readonly result: "quarantined" | "duplicate" }>;
-  /** A body was stored as no event, for the first time. */
+  /** For the first time. */
   quarantined(body: QuarantinedBody): void;
 }
 
-/** New events, repeats, and what is kept as no event. */
 export interface ItemCounts {
   readonly events: number;
   readonly duplicates: number;
@@ -62,10 +60,7 @@ export interface ItemCounts {
   readonly unassigned: number;
 }
 
-/**
- * Bounded, because a request is acknowledged only when all of it is stored: what was stored before a failure stays, and the
- * repeat of the request adds the rest.
- */
+/** A request is acknowledged only when all of it is stored. What was stored before a failure stays. */
 export function createSeveral({ event, quarantine, quarantined }: Storing) {
   /** Which accounts a request is for is known when it is read. Until then it counts for its source. */
   const bytesOfSources = createBound(most.bytes);
@@ -118,7 +113,7 @@ export function createSeveral({ event, quarantine, quarantined }: Storing) {
   };
 }
 
-/** Bounds what is pending, in all and under each name. Where nothing is pending yet, any share fits. */
+/** Where nothing is pending yet, any share fits. */
 function createBound({ ofAll, ofOne }: { readonly ofAll: number; readonly ofOne: number }) {
   const pending = new Map<string, number>();
   let all = 0;
@@ -133,7 +128,7 @@ function createBound({ ofAll, ofOne }: { readonly ofAll: number; readonly ofOne:
   }
 
   return {
-    /** The shares are pending until the result is disposed. Null: they do not fit. */
+    /** Until the result is disposed. Null: the shares do not fit. */
     take(shares: ReadonlyMap<string, number>): Disposable | null {
       let sum = 0;
       for (const [name, share] of shares) {

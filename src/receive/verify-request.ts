@@ -14,10 +14,9 @@ export type VerifiedRequest =
   | { readonly kind: "several"; readonly read: () => readonly ReceivedItem[] }
   | { readonly kind: "refused"; readonly reason: SignatureRefusal };
 
-/** Event kind of an automation's request. It has no envelope, so the relay makes one. */
+/** It has no envelope, so the relay makes one. */
 export const automationRequest = "automation.request";
 
-/** Turns raw requests of one source into verified events. */
 export function createRequestVerifier(source: InboundSource): (request: VerifiableRequest) => VerifiedRequest {
   const verify = createCheck(source.signature, source.several);
   return (request) => {
@@ -70,7 +69,7 @@ function requestName(source: string, digest: Buffer): string {
   return createHash("sha256").update(`${source}\0`).update(digest).digest("base64url");
 }
 
-/** The parsed body; undefined when it is not JSON. An automation may send any body. */
+/** An automation may send any body. */
 function readJson(body: Buffer): unknown {
   if (!isUtf8(body)) return undefined;
   try {
@@ -80,7 +79,6 @@ function readJson(body: Buffer): unknown {
   }
 }
 
-/** Only an object becomes the `data` that routes match on. */
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -5,7 +5,7 @@ import { compilePattern, PatternRefused } from "./pattern.ts";
 const scalar = z.union([z.string(), z.number(), z.boolean(), z.null()], { error: "must be text, a number, true, false or null" });
 const ordered = z.union([z.string(), z.number()], { error: "must be text or a number" });
 
-/** Limits of one condition, because every event pays its cost. */
+/** Of one condition, because every event pays its cost. */
 export const conditionLimits = { levels: 16, paths: 200, patterns: 10, instructions: 1000 } as const;
 
 const comparisonSchema = z.strictObject({
@@ -23,10 +23,9 @@ const comparisonSchema = z.strictObject({
 });
 export type Comparison = z.infer<typeof comparisonSchema>;
 
-/** Comparison operators of `where`, as in MongoDB's query language. */
+/** As in MongoDB's query language. */
 export const whereOperators = Object.keys(comparisonSchema.shape) as (keyof Comparison)[];
 
-/** A condition on `data`: dotted paths to a value or to operators, and `$or` `$and` `$not` around conditions. */
 export interface Where {
   readonly $or?: readonly Where[] | undefined;
   readonly $and?: readonly Where[] | undefined;
@@ -47,10 +46,7 @@ const conditionSchema: z.ZodType<Where> = z.lazy(() =>
 
 type Context = z.core.$RefinementCtx;
 
-/**
- * Faults are reported key by key before the schema runs. The schema alone would report most of them as "Invalid input" at
- * the parent path, because values are unions, and would silently drop the path `__proto__`.
- */
+/** The schema alone would report most faults as "Invalid input" at the parent, and drop the path `__proto__`. */
 export const whereSchema = z.preprocess((value, context) => {
   reportFaults(value, context);
   return value;
@@ -127,7 +123,6 @@ function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The events a route takes. All criteria given must hold. */
 export const matchSchema = z.strictObject({
   events: z.array(z.string().min(1)).min(1).default(["*"]).describe("Event kinds, with * for any run of characters."),
   statuses: z.array(z.string().min(1)).min(1).optional().describe("Statuses that the event reports."),
@@ -161,6 +156,6 @@ export const routingSchema = z.strictObject({
 });
 export type RoutingSettings = z.infer<typeof routingSchema>;
 
-/** What a route for tracked messages does with an event whose wamid is not registered. */
+/** For routes for tracked messages. */
 export const trackingSchema = z.enum(["park", "ignore", "forward"]);
 export type UnknownPolicy = z.infer<typeof trackingSchema>;

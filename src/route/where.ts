@@ -2,13 +2,10 @@ import { readPath } from "../model/json.ts";
 import { compilePattern } from "./pattern.ts";
 import { type Comparison, type Where, whereOperators } from "./settings.ts";
 
-/** Null when the condition holds, else the reason: the first part that failed. */
+/** Null when the condition holds, else the first part that failed. */
 export type Condition = (root: unknown) => string | null;
 
-/**
- * Paths are checked in the order given, then `$or`, `$and` and `$not`. The reason is `<label>: <path> <operator>`,
- * `<label>: $or` or `<label>: $not`. A part of `$and` returns its own reason.
- */
+/** The reason is `<label>: <path> <operator>`, `<label>: $or` or `<label>: $not`. A part of `$and` has its own. */
 export function compileWhere(where: Where, label: string): Condition {
   const conditions: Condition[] = [];
   for (const path of Object.keys(where)) {
@@ -59,7 +56,7 @@ function compilePath(path: string, wanted: unknown, label: string): Condition {
 type Operands = { readonly [O in keyof Comparison]-?: Exclude<Comparison[O], undefined> };
 type Operators = { readonly [O in keyof Operands]: (operand: Operands[O]) => ValueTest };
 type Operator = keyof Operands;
-/** Tests the value at a path; `undefined` when the path is missing. */
+/** `undefined`: the path is missing. */
 type ValueTest = (value: unknown) => boolean;
 
 /** docs/concepts/routing.md defines how values, arrays and missing paths compare. */
@@ -83,7 +80,6 @@ const operators: Operators = {
   $regex: (operand) => compilePattern(operand).test,
 };
 
-/** Holds for a value that passes, or an array with an element that does. */
 function some(test: ValueTest): ValueTest {
   return (value) => (Array.isArray(value) ? value.some(test) : test(value));
 }
@@ -92,7 +88,7 @@ function text(test: (value: string) => boolean): ValueTest {
   return some((value) => typeof value === "string" && test(value));
 }
 
-/** Compares numbers with numbers and texts with texts. Never converts: JavaScript would find "10" greater than 9. */
+/** Never converts: JavaScript would find "10" greater than 9. */
 function ordered(operand: string | number, holds: (value: string | number, bound: string | number) => boolean): ValueTest {
   return some((value) => typeof value === typeof operand && holds(value as string | number, operand));
 }

@@ -2,16 +2,13 @@ import { createHash } from "node:crypto";
 import { RelayError } from "../model/errors.ts";
 import type { SendAnswer, SendClaim, SendEnd, SendKey, SendKind, StoredSend } from "../model/send.ts";
 
-/** When a promise resolves, its step is durable and visible to the other processes. */
+/** A resolved step is durable and visible to other processes. */
 export interface SendStore {
   /** A call of a dead process counts as one of unknown outcome. */
   find(key: SendKey): Promise<StoredSend | null>;
-  /**
-   * By the rules of `beginKey`. Returns null on success, else what holds the key. After an error whose `mayBeDone` is true,
-   * it is unknown whether the key was claimed.
-   */
+  /** Null on success, else what holds the key. After an error with `mayBeDone`, the key may be claimed. */
   begin(key: SendKey, claim: SendClaim): Promise<StoredSend | null>;
-  /** By the rules of `endKey`. Registers a successful call in the same step. Idempotent. */
+  /** Registers a successful call in the same step. Idempotent. */
   settle(key: SendKey, ended: SendEnd): Promise<void>;
 }
 
@@ -20,7 +17,7 @@ interface Words {
   readonly done: string;
   readonly check: string;
   readonly key: string;
-  /** The field of `details` that has the key. */
+  /** Of `details`. */
   readonly field: string;
 }
 
@@ -48,10 +45,7 @@ export interface SendRequest {
   readonly resend: number;
 }
 
-/**
- * The first answer under a held key, or null when the call may start. Throws `idempotency_conflict`, `outcome_unknown`, or
- * `conflict` while the call is in flight.
- */
+/** Null when the call may start. Throws `idempotency_conflict`, `outcome_unknown`, or `conflict` while the call is in flight. */
 export function checkHeldKey(held: StoredSend | null, request: SendRequest): SendAnswer | null {
   if (held === null) return null;
   refuseOther(held, request);
@@ -67,7 +61,7 @@ export function inFlight({ kind }: SendKey): RelayError {
   return new RelayError("conflict", `a call under this ${words[kind].key} is in flight; retry`, undefined, { retryAfterMs: 1_000 });
 }
 
-/** Throws `idempotency_conflict` when the key belongs to another body. */
+/** Throws `idempotency_conflict`. */
 export function refuseOther(held: Pick<StoredSend, "fingerprint" | "about"> & { answer?: SendAnswer | null }, request: SendRequest): void {
   if (held.fingerprint === request.fingerprint) return;
   const { key, what, field } = words[request.key.kind];
@@ -105,12 +99,11 @@ export function outcomeUnknown(
   });
 }
 
-/** SHA-256 in hex, whatever the order of the keys. */
+/** Whatever the order of the keys. */
 export function fingerprintOf(body: unknown): string {
   return createHash("sha256").update(canonical(body)).digest("hex");
 }
 
-/** With sorted keys and without undefined values. */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";

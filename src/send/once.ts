@@ -4,19 +4,18 @@ import type { SendEnd, SendKey, SendResult, StoredSend } from "../model/send.ts"
 import { checkHeldKey, inFlight, outcomeUnknown, refuseOther, type SendRequest, type SendStore } from "./keys.ts";
 
 export interface CallSteps {
-  /** Ends the call while it waits; a request in flight continues. */
+  /** A request in flight continues. */
   readonly signal: AbortSignal;
-  /** There is room under the caps: the request is sent once this resolves. */
+  /** The request is sent once this resolves. */
   starting(): Promise<void>;
-  /** The service certainly did nothing; the request is sent again after a wait. */
+  /** The service did nothing. */
   repeating(): Promise<void>;
 }
 
 export type CallResult<T> =
   | { readonly type: "done"; readonly value: T }
-  /** The service certainly did nothing. `error`: for the caller; `why`: for logs, without personal data. */
+  /** The service did nothing. `why`: for logs, without personal data. */
   | { readonly type: "not-done"; readonly error: Error; readonly why: string }
-  /** `reason`: for people and logs. */
   | { readonly type: "unknown"; readonly reason: string };
 
 export interface Order extends SendRequest {
@@ -25,16 +24,14 @@ export interface Order extends SendRequest {
 
 export interface Caller {
   readonly disconnected: AbortSignal;
-  /** Longest wait before the request is sent, in ms. */
+  /** Before the request is sent, in ms. */
   readonly maxWait: number;
-  /** The error after that. */
   readonly tooLong: () => Error;
 }
 
 export interface OnceHooks {
-  /** After each call, but not after replayed answers. `reason`: null for a call that is done. */
+  /** Not after replayed answers. `reason`: null for a call that is done. */
   ended(order: SendRequest, outcome: "done" | "not-done" | "unknown", tookMs: number, reason: string | null): void;
-  /** The relay retries until it can. */
   notStored(order: SendRequest, end: SendEnd["end"], error: unknown): void;
 }
 
@@ -47,7 +44,6 @@ export interface OnceParts {
 interface Live {
   readonly order: Order;
   readonly outcome: Promise<Omit<SendResult, "replayed">>;
-  /** The outcome is known, and not stored yet. */
   isOver: boolean;
 }
 
@@ -101,7 +97,6 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
     /** It is unknown whether the key is `calling`, and nothing was sent. */
     let mayBeTaken = false;
     let mayBeDone = false;
-    /** Another request claimed the key. */
     let taken = null as StoredSend | null;
     let startedAt = clock.now();
     const steps: CallSteps = {
@@ -168,7 +163,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
 
   return {
     send,
-    /** Resolves when the calls in flight have ended and are stored. Drops outcomes that could not be stored so far. */
+    /** Drops outcomes that could not be stored so far. */
     async close(): Promise<void> {
       await Promise.allSettled([...live.values()].map(({ outcome }) => outcome));
       outcomes.drop();
@@ -176,7 +171,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
   };
 }
 
-/** Stores outcomes now or as soon as possible. `stored` is called then; until then this process holds the key. */
+/** Until `stored` is called, this process holds the key. */
 function createOutcomes({ store, clock, hooks }: OnceParts) {
   const unstored = new Set<() => void>();
 
@@ -190,7 +185,7 @@ function createOutcomes({ store, clock, hooks }: OnceParts) {
 
   return {
     storeLater,
-    /** False: it is not stored yet. */
+    /** False: not stored yet. */
     async store(order: Order, ended: SendEnd, stored: () => void): Promise<boolean> {
       try {
         await store.settle(order.key, ended);
@@ -208,7 +203,7 @@ function createOutcomes({ store, clock, hooks }: OnceParts) {
   };
 }
 
-/** Whether a failed step may have taken effect: it was sent and not answered. */
+/** It was sent and not answered. */
 function isOpen(error: unknown): boolean {
   return error instanceof Error && (error as { mayBeDone?: unknown }).mayBeDone === true;
 }

@@ -4,7 +4,7 @@ import type { SendResult } from "../model/send.ts";
 import { fingerprintOf } from "./keys.ts";
 import { type Caller, type CallResult, type CallSteps, createOnce, type OnceParts, type Order } from "./once.ts";
 
-/** Rejects only with what `CallSteps` rejected with, or with an unexpected error. */
+/** Rejects with what `CallSteps` rejected with, or with an unexpected error. */
 export interface ServiceCalls {
   sendMessage(account: string, body: MessageBody, steps: CallSteps): Promise<CallResult<Receipt>>;
   startRun(account: string, automation: string, body: RunBody, steps: CallSteps): Promise<CallResult<{ readonly runId: string }>>;
@@ -14,7 +14,6 @@ type MessageBody = Omit<z.infer<typeof messageBody>, "account" | "reference" | "
 type RunBody = Omit<z.infer<typeof runBody>, "account" | "reference" | "metadata">;
 
 interface Receipt {
-  /** Null when the service's answer had none. */
   readonly id: string | null;
   readonly wamid: string;
   readonly status: string;
@@ -24,7 +23,7 @@ interface Receipt {
 interface OrderParts {
   readonly account: string;
   readonly metadata?: Readonly<Record<string, unknown>> | undefined;
-  /** Sends again after this many attempts of unknown outcome, as `outcome_unknown` reported; 0: never. */
+  /** The attempts of unknown outcome, as `outcome_unknown` reported; 0: never. */
   readonly resend: number;
 }
 
@@ -35,7 +34,6 @@ interface MessageOrder extends OrderParts, MessageBody {
 
 interface RunOrder extends OrderParts, RunBody {
   readonly automation: string;
-  /** The business record that it is for: its permanent key. */
   readonly reference: string;
 }
 
@@ -45,7 +43,6 @@ interface SendingParts extends OnceParts {
 
 export type Sending = ReturnType<typeof createSending>;
 
-/** Each once under its key, and registered before answering. */
 export function createSending({ calls, ...parts }: SendingParts) {
   const once = createOnce(parts);
   const { now } = parts.clock;
@@ -90,7 +87,7 @@ export function createSending({ calls, ...parts }: SendingParts) {
   };
 }
 
-/** Keeps enough for people who know the number; of a short one only the end. */
+/** Enough for people who know the number. */
 function maskPhone(phone: string): string {
   return `${phone.length < 10 ? "" : phone.slice(0, 3)}…${phone.slice(-2)}`;
 }

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { durationSchema } from "../model/units.ts";
 
-/** Longest wait of one request. The client keeps its connection open that long. */
+/** The client keeps its connection open that long. */
 const longestMaxWait = 5 * 60_000;
 
 const maxWaitSchema = durationSchema.refine((ms) => ms <= longestMaxWait, "must be at most 5m");
@@ -23,7 +23,6 @@ export const sendSettingsSchema = z.strictObject({
     ),
 });
 
-/** In upper or lower case. */
 export function isTemporaryRejection(text: string, parts: readonly string[]): boolean {
   const lower = text.toLowerCase();
   return parts.some((part) => lower.includes(part.toLowerCase()));

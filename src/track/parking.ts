@@ -1,24 +1,20 @@
 import { type Disposition, type KeptVerdict, type RouteVerdict, verdictOf } from "../model/plan.ts";
 import { planningFailed } from "./planning.ts";
 
-/*
- * Routes park an event until its message is registered, until a time, or until its hydration ends. Each of these replaces
- * the `park` verdicts and gives the event its disposition. The other verdicts stay.
- */
+/* Each of these replaces the `park` verdicts and gives the event its disposition. The other verdicts stay. */
 
 export interface Concluded {
   readonly disposition: Disposition;
   readonly verdicts: readonly RouteVerdict[];
-  /** Those that replaced `park`: the deliveries to plan now. */
+  /** The deliveries to plan now. */
   readonly released: readonly RouteVerdict[];
 }
 
-/** Its message was registered. `fresh`: the verdicts of the current routes. */
+/** Its message was registered. */
 export function release(kept: readonly KeptVerdict[], fresh: readonly RouteVerdict[]): Concluded {
   return conclude(kept, verdictIn(fresh), "filtered");
 }
 
-/** Its time is up. */
 export function expire(kept: readonly KeptVerdict[]): Concluded {
   return conclude(kept, (route) => ({ route, verdict: "skip", reason: "untracked" }), "ignored");
 }
@@ -30,27 +26,24 @@ export function isParked(kept: readonly KeptVerdict[]): boolean {
 export interface HydrationResult {
   /** Null: all candidates were read. */
   readonly reason: string | null;
-  /** Updates found by polling, which are events of their own. */
   readonly found: number;
   readonly unknown: number;
 }
 
-/** Polled statuses replace the truncated event completely. */
 export function isReplaced({ reason, found, unknown }: HydrationResult): boolean {
   return reason === null && found > 0 && unknown === 0;
 }
 
-/** Its hydration ended without a replacement. `fresh`: see `planTruncated`; null delivers it to every route that parked it. */
+/** Without a replacement. `fresh`: see `planTruncated`; null delivers it to every route that parked it. */
 export function releaseTruncated(kept: readonly KeptVerdict[], fresh: readonly RouteVerdict[] | null): Concluded {
   return conclude(kept, fresh === null ? (route) => ({ route, verdict: "deliver" }) : verdictIn(fresh), "filtered");
 }
 
-/** Polled statuses replace it. */
 export function dropReplaced(kept: readonly KeptVerdict[]): Concluded {
   return conclude(kept, (route) => ({ route, verdict: "skip", reason: "hydrated" }), "filtered");
 }
 
-/** `otherwise`: the disposition when no route gets it. */
+/** `otherwise`: no route gets it. */
 function conclude(kept: readonly KeptVerdict[], again: (route: string) => RouteVerdict, otherwise: Disposition): Concluded {
   const released: RouteVerdict[] = [];
   const verdicts = kept.map((one): RouteVerdict => {
@@ -63,17 +56,14 @@ function conclude(kept: readonly KeptVerdict[], again: (route: string) => RouteV
   return { disposition: verdicts.some(({ verdict }) => verdict === "deliver") ? "routed" : otherwise, verdicts, released };
 }
 
-/** The new verdict of a route that parked the event. A removed route is skipped. */
+/** A removed route is skipped. */
 function verdictIn(fresh: readonly RouteVerdict[]): (route: string) => RouteVerdict {
   const byRoute = new Map(fresh.map((verdict) => [verdict.route, verdict]));
   const reason = fresh === planningFailed ? "planning failed" : "route removed";
   return (route) => byRoute.get(route) ?? { route, verdict: "skip", reason };
 }
 
-/**
- * The verdicts after a backfill. Planned deliveries stay, because a route never gets an event twice (promise 2). `added`
- * are the new deliveries. `only`: limits them to one route.
- */
+/** After a backfill. A route never gets an event twice (promise 2). `only`: limits new deliveries to one route. */
 export function addVerdicts(
   kept: readonly KeptVerdict[],
   fresh: readonly RouteVerdict[],

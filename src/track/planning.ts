@@ -4,7 +4,6 @@ import { maskText } from "../model/mask.ts";
 import type { DeliveryPlan, RoutedEvent, RouteVerdict } from "../model/plan.ts";
 import type { Tracking } from "../model/tracking.ts";
 
-/** The registered facts of a message or run, as routes match them. */
 export type Facts = Pick<Tracking, "subject" | "tracked" | "id" | "reference" | "metadata">;
 
 export function untrackedFacts(subject: Facts["subject"]): Facts {
@@ -19,7 +18,7 @@ export const nothingTracked: Tracking = {
   transition: null,
 };
 
-/** `registered`: null when it was never registered. `metadata` is a JSON object. */
+/** `registered`: null when never. `metadata` is a JSON object. */
 export function factsOf(
   subject: "message" | "run",
   registered: { readonly id: string | null; readonly reference: string | null; readonly metadata: string | null } | null,
@@ -31,22 +30,20 @@ export function factsOf(
 
 export interface Planner {
   plan(event: RoutedEvent, tracking: Tracking): DeliveryPlan;
-  /** Reports an event that `plan` or tracking failed on, and that is set aside. */
+  /** An event that `plan` or tracking failed on is set aside. */
   failed?(error: unknown, event: Pick<RoutedEvent, "event" | "account" | "source">): void;
 }
 
 export interface Arrival {
   readonly event: RoutedEvent;
   readonly tracking: Tracking;
-  /** Why tracking failed. Undefined: it did not. */
   readonly error?: unknown;
-  /** Earlier events of its message are still being released. */
   readonly isBehind: boolean;
-  /** The exchange that a `mode: proxy` source makes at once, planned as a delivery that no dispatcher picks up. */
+  /** Of a `mode: proxy` source: no dispatcher picks its delivery up. */
   readonly proxyRoute: string | null;
 }
 
-/** One that tracking or planning fails on is set aside with the reason and does not affect others. */
+/** A failure does not affect other events. */
 export function planArrival(planner: Planner, { event, tracking, error, isBehind, proxyRoute }: Arrival): DeliveryPlan {
   let plan = error === undefined ? planEvent(planner, event, tracking) : setAside(planner, event, error);
   if (isBehind) plan = holdBehind(plan, planEvent(planner, event, { ...tracking, ...untrackedFacts(tracking.subject) }));
@@ -54,10 +51,7 @@ export function planArrival(planner: Planner, { event, tracking, error, isBehind
   return { ...plan, disposition: "routed", verdicts: [{ route: proxyRoute, verdict: "deliver" }, ...plan.verdicts] };
 }
 
-/**
- * A route that parked earlier events of the message parks this one too, or it would overtake them. `unregistered`: its plan
- * without a registration.
- */
+/** An event must not overtake earlier ones that are still parked. `unregistered`: its plan without a registration. */
 function holdBehind(plan: DeliveryPlan, unregistered: DeliveryPlan): DeliveryPlan {
   const verdicts = plan.verdicts.map((verdict, index) => {
     const before = unregistered.verdicts[index];
@@ -87,25 +81,22 @@ export function planningFault(error: unknown): string {
 
 export const planningFailed: readonly RouteVerdict[] = Object.freeze([]);
 
-/** Of what a format reads, only statuses wait for a registration: nobody registers messages that come in. */
+/** Only statuses wait for a registration: nobody registers messages that come in. */
 export const parking = (format: string | null, kind: string): Pick<RoutedEvent, "parks"> =>
   format === null || kind === "message.status" ? {} : { parks: false };
 
-/** A stored event as routes match it again. */
 export interface StoredEvent {
   readonly account: string;
   readonly source: string;
-  /** Null or absent: `standard`. */
   readonly format?: string | null;
   readonly body: Buffer;
   readonly status: string | null;
   readonly previousStatus: string | null;
   readonly errorCode: string | null;
-  /** True when it was a transition. */
   readonly moved: boolean;
 }
 
-/** By the current routes and facts. Null: its body is not an envelope. */
+/** Null: its body is not an envelope. */
 export function replan(planner: Planner, event: StoredEvent, facts: Facts): readonly RouteVerdict[] | null {
   const format = event.format ?? null;
   const content = readContent(format, event.body);
@@ -127,7 +118,7 @@ export function replan(planner: Planner, event: StoredEvent, facts: Facts): read
   ).verdicts;
 }
 
-/** Of an event whose hydration has ended without its message. Null: its body is not an envelope. */
+/** Its hydration has ended without its message. Null: its body is not an envelope. */
 export function planTruncated(
   planner: Planner,
   event: Pick<StoredEvent, "account" | "source" | "format" | "body">,

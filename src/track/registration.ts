@@ -5,12 +5,11 @@ import { metadataFault } from "../model/message.ts";
 export interface MessageRegistration {
   readonly account: string;
   readonly wamid: string;
-  /** The service's. */
   readonly id?: string | undefined;
   readonly reference?: string | undefined;
   readonly conversationId?: string | undefined;
   readonly metadata?: Readonly<Record<string, unknown>> | undefined;
-  /** When it was sent, in unix ms. */
+  /** Unix ms. */
   readonly sentAt?: number | undefined;
 }
 
@@ -27,13 +26,12 @@ export interface MessageFacts {
 /** By name: `id`, `reference`, `conversationId`, `metadata.<key>`. */
 export type Conflicts = Readonly<Record<string, { readonly stored: unknown; readonly given: unknown }>>;
 
-/** `registeredAt` null: only seen. */
 export interface KnownMessage {
   readonly facts: MessageFacts;
   readonly registeredAt: number | null;
 }
 
-/** `facts` null: they do not change. A conflict stores nothing of the registration. */
+/** `facts` null: unchanged. A conflict stores nothing. */
 export type Registration =
   | { readonly result: "created"; readonly facts: MessageFacts }
   | { readonly result: "known"; readonly facts: MessageFacts | null }
@@ -48,10 +46,7 @@ export function registerMessage(known: KnownMessage | null, given: MessageRegist
   return { result: "known", facts: joined.isNew ? joined.facts : null };
 }
 
-/**
- * A new fact is added, an equal one changes nothing, a different one is a conflict. Metadata is merged key by key. Clocks
- * differ, so of several send times the earliest counts.
- */
+/** Metadata is merged key by key. Clocks differ, so of several send times the earliest counts. */
 export function joinFacts(
   known: MessageFacts,
   given: MessageRegistration,
@@ -106,7 +101,7 @@ export function joinFacts(
   return Object.keys(conflicts).length > 0 ? { conflicts } : { facts, isNew };
 }
 
-/** `index`: the place in a list of registrations of the one that conflicts. */
+/** `index`: of the registration in a list. */
 export function conflictError(conflicts: Conflicts, index?: number): RelayError {
   // Metadata may name people, and can be large: `details` has it in full.
   const each = Object.entries(conflicts).map(([name, { stored, given }]) =>

@@ -1,15 +1,11 @@
 import { isStatus, messageStatuses, runStatuses, type StatusRule, supersedes } from "../model/statuses.ts";
 import type { MessageState, Observation, RunState, Step, TrackedState } from "../model/tracking.ts";
 
-/**
- * Promise 4 (docs/concepts/message-states.md): a status never moves backwards, and an unknown word changes nothing. Returns
- * the given `state` object when nothing changed.
- */
+/** Promise 4 (docs/concepts/message-states.md). Returns the given `state` object when nothing changed. */
 export function stepMessage(state: MessageState, seen: Observation): Step<MessageState> {
   return step(messageStatuses, state, seen);
 }
 
-/** A run: its start, or an event that ends it. */
 export function stepRun(state: RunState, seen: Observation): Step<RunState> {
   return step(runStatuses, state, seen);
 }

@@ -77,7 +77,10 @@ function changedSecrets(secret: string): [string, string][] {
   return changes.filter(([, changed]) => changed !== secret && changed !== "");
 }
 
-/** Some services put a prefix such as `sk_live_` before the key. Only known prefixes are named: others may be part of the secret. */
+/**
+ * Some services put a prefix such as `sk_live_` before the key. Only known prefixes are named: others may be part of
+ * the secret.
+ */
 function withoutPrefix(secret: string): [string, string][] {
   const known = knownPrefixes.find((prefix) => secret.startsWith(prefix));
   if (known !== undefined) return [[`loses ${known}`, secret.slice(known.length)]];

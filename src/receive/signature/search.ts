@@ -141,7 +141,10 @@ function leaveOut(start: SignatureSettings, verifies: (settings: SignatureSettin
   return least;
 }
 
-/** Fewer settings are simpler. A preset with its own header is preferred; with another header it must replace several settings. */
+/**
+ * Fewer settings are simpler. A preset with its own header is preferred; with another header it must replace several
+ * settings.
+ */
 function weight({ tolerance: _, ...settings }: SignatureSettings): number {
   const isOwnHeader = settings.header === undefined && settings.service === undefined;
   return Object.keys(settings).length + (settings.preset === undefined ? 0.5 : isOwnHeader ? 0 : 2);

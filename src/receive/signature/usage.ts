@@ -5,7 +5,6 @@ interface PlacedSecret {
   readonly place: string;
 }
 
-/** How often a secret verified webhooks of a source. */
 interface StoredUsage {
   readonly source: string;
   readonly secret: string;
@@ -18,7 +17,7 @@ interface StoredUsage {
 /** `place` null: it was removed from the settings. */
 type SecretUsage = StoredUsage & { readonly place: string | null };
 
-/** First the secrets in the settings, in their order and even if unused, then removed ones. */
+/** First the secrets in the settings, even if unused, then removed ones. */
 export function secretUsage(placed: readonly PlacedSecret[], stored: readonly StoredUsage[]): SecretUsage[] {
   const current = placed.map(({ source, secret, place }): SecretUsage => {
     const usage = stored.find((candidate) => candidate.source === source && candidate.secret === secret);

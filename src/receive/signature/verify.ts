@@ -18,17 +18,14 @@ export type Verified =
       readonly ok: true;
       /** A fingerprint. */
       readonly secret: string;
-      /** The headers the signature depends on, stored with the event; names in lower case. */
+      /** That the signature depends on; names in lower case. */
       readonly headers: Record<string, string>;
-      /** Digest of the signed content. A sender that repeats the request cannot change it. */
+      /** Of the signed content. A sender that repeats the request cannot change it. */
       readonly digest: Buffer;
     }
   | { readonly ok: false; readonly reason: SignatureRefusal };
 
-/**
- * `missing-signature`: a header that the scheme needs is missing; `stale-timestamp`: the signature matches, but its
- * timestamp is too far from now (a replay, or a wrong clock).
- */
+/** `stale-timestamp`: the signature matches. */
 export type SignatureRefusal = "missing-signature" | "malformed-signature" | "no-match" | "missing-timestamp" | "stale-timestamp";
 
 /** `url` is its target, or the whole URL it was sent to. */
@@ -46,10 +43,7 @@ export interface VerifiableRequest extends CapturedRequest {
 /** Never throws. */
 type Verifier = (request: VerifiableRequest) => Verified;
 
-/**
- * With keys decoded once. A request needs to match one of the secrets. Throws when the settings contradict themselves or a
- * secret is not in its encoding.
- */
+/** Throws when the settings contradict themselves or a secret is not in its encoding. */
 export function createVerifier(settings: SignatureSettings & { secrets: readonly Secret[] }): Verifier {
   const scheme = resolveScheme(settings);
   const keys = settings.secrets.map((secret) => ({ key: signatureKey(scheme, secret.reveal()), fingerprint: secret.fingerprint() }));
@@ -108,16 +102,10 @@ function headersToKeep(scheme: SignatureScheme, value: string, signed: SignedReq
   return headers;
 }
 
-/**
- * Signatures read from one header at most. Senders write one per secret during a rotation; a header with
- * more is refused as a whole.
- */
+/** Senders write one per secret during a rotation. A header with more is refused as a whole. */
 const maxSignatures = 16;
 
-/**
- * Trims spaces and tabs, as HTTP does: `trim` would also remove other characters, such as the byte A0. Not a regular
- * expression, because `[ \t]+$` takes quadratic time on blanks in the middle, and the sender is not verified yet.
- */
+/** As HTTP does. Not a regular expression: `[ \t]+$` takes quadratic time on blanks, and the sender is not verified yet. */
 function trimBlanks(text: string): string {
   let from = 0;
   let to = text.length;
@@ -128,17 +116,12 @@ function trimBlanks(text: string): string {
 
 const isBlank = (text: string, at: number): boolean => text[at] === " " || text[at] === "\t";
 
-/** `timestamp`: of an entry such as `t=…`; null when there is none. */
 interface SignatureHeader {
   readonly signatures: readonly Buffer[];
   readonly timestamp: string | null;
 }
 
-/**
- * Reads the signatures in a header's value; null when none has the scheme's format. Every signature has exactly the
- * digest's length. With a separator, other entries (other versions of the scheme) are skipped. Without one the whole
- * value must be a signature, so a header given twice, which Node joins with ", ", is refused.
- */
+/** With a separator, other entries are skipped. Without one, a header given twice, which Node joins with ", ", is refused. */
 function readSignatureHeader(scheme: SignatureScheme, value: string): SignatureHeader | null {
   if (scheme.separator === null) {
     const signature = readSignature(scheme, value);
