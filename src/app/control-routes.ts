@@ -18,7 +18,7 @@ import { type HandshakeView, type ReloadView, reloadSchema, type SettingsView } 
 import { RelayError } from "../model/errors.ts";
 import { unknownName } from "../model/nearest.ts";
 import { toAnswer } from "../model/view.ts";
-import { secretUsage } from "../receive/signature/usage.ts";
+import { secretUsage } from "../receive/inbound-source.ts";
 import type { Store } from "../store/create-store.ts";
 import { createActing, createRegistering } from "./control.ts";
 import type { Delivering } from "./deliver.ts";

@@ -16,7 +16,7 @@ import type { AuditFilter, AuditProgress, AuditReport } from "../model/audit.ts"
 import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { unknownName } from "../model/nearest.ts";
-import { secretUsage } from "../receive/signature/usage.ts";
+import { secretUsage } from "../receive/inbound-source.ts";
 import type { StoreReading } from "../store/read/reading.ts";
 import { type DeliveryPlace, type Inspecting, noDeliveries } from "../store/views.ts";
 import { createInstance } from "./instance.ts";

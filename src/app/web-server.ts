@@ -5,8 +5,7 @@ import type { FastifyInstance } from "fastify";
 import { keptAfterReload, type Settings } from "../config/schema.ts";
 import { answerMalformed, createHttp } from "../control/http.ts";
 import { type ListenTls, listenOptions, tlsOptions } from "../net/tls.ts";
-import { dropBody, errorAnswer, isTooMuchToDrop, send, sendEarly } from "../receive/answer.ts";
-import { WebhookRequest } from "../receive/read-body.ts";
+import { dropBody, errorAnswer, isTooMuchToDrop, send, sendEarly, WebhookRequest } from "../receive/http.ts";
 import { apiHook } from "./hooks.ts";
 import type { Observed } from "./observe.ts";
 

@@ -10,8 +10,7 @@ import { shownName } from "../model/mask.ts";
 import { seqsBetween } from "../model/seq.ts";
 import { relayVersion } from "../model/version.ts";
 import { automationRequest } from "../receive/verify-request.ts";
-import { type Where, whereSchema } from "../route/settings.ts";
-import { type Condition, compileWhere } from "../route/where.ts";
+import { type Condition, compileWhere, type Where, whereSchema } from "../route/where.ts";
 import type { Store } from "../store/create-store.ts";
 import type { Wanted } from "../store/views.ts";
 

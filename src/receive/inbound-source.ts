@@ -3,7 +3,7 @@ import type { FieldPaths } from "../model/event.ts";
 import type { FormatName } from "../model/formats/formats.ts";
 import type { Secret } from "../model/secret.ts";
 import type { SignatureSettings } from "../model/signature.ts";
-import { type Answer, errorAnswer } from "./answer.ts";
+import { type Answer, errorAnswer } from "./http.ts";
 import { createVerifier, type VerifiableRequest, type Verified } from "./signature/verify.ts";
 
 export interface InboundSource {
@@ -106,4 +106,33 @@ export function answerHandshake(url: string, tokens: readonly Secret[]): { reado
     String(Buffer.byteLength(challenge)),
   ];
   return { isRight: true, answer: { status: 200, headers, body: challenge } };
+}
+
+/** `place`: where it is in the settings. `secret`: its fingerprint. */
+interface PlacedSecret {
+  readonly source: string;
+  readonly secret: string;
+  readonly place: string;
+}
+
+interface StoredUsage {
+  readonly source: string;
+  readonly secret: string;
+  readonly events: number;
+  readonly duplicates: number;
+  readonly firstAt: number | null;
+  readonly lastAt: number | null;
+}
+
+/** `place` null: it was removed from the settings. */
+type SecretUsage = StoredUsage & { readonly place: string | null };
+
+/** First the secrets in the settings, even if unused, then removed ones. */
+export function secretUsage(placed: readonly PlacedSecret[], stored: readonly StoredUsage[]): SecretUsage[] {
+  const current = placed.map(({ source, secret, place }): SecretUsage => {
+    const usage = stored.find((candidate) => candidate.source === source && candidate.secret === secret);
+    return { ...(usage ?? { source, secret, events: 0, duplicates: 0, firstAt: null, lastAt: null }), place };
+  });
+  const removed = stored.filter(({ source, secret }) => !current.some((use) => use.source === source && use.secret === secret));
+  return [...current, ...removed.map((usage) => ({ ...usage, place: null }))];
 }

@@ -3,13 +3,12 @@ import type { ProxiedAnswer } from "../model/delivery.ts";
 import { RelayError } from "../model/errors.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import { formatOf } from "../model/formats/formats.ts";
-import { type Answer, errorAnswer, jsonAnswer, send, sendEarly } from "./answer.ts";
 import { createFailureLimit } from "./client-address.ts";
+import { type Answer, createBodyReader, errorAnswer, jsonAnswer, send, sendEarly, type WebhookRequest } from "./http.ts";
 import { answerHandshake, type InboundSource, type SeveralSettings } from "./inbound-source.ts";
-import { createBodyReader, type WebhookRequest } from "./read-body.ts";
-import { createSeveral, type ItemCounts, type ReceivedItem } from "./several.ts";
+import { createSeveral, type ItemCounts } from "./several.ts";
 import type { SignatureRefusal } from "./signature/verify.ts";
-import { createRequestVerifier, type VerifiedRequest } from "./verify-request.ts";
+import { createRequestVerifier, type ReceivedItem, type VerifiedRequest } from "./verify-request.ts";
 
 /** Calls reject when nothing can be stored now. */
 interface Accepting {

@@ -2,14 +2,17 @@ import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import { parseEnvelope } from "../model/envelope.ts";
 import { type QuarantinedBody, type ReceivedEvent, subjectOf } from "../model/event.ts";
-import { type EventId, uuidv7 } from "../model/ids.ts";
-import { createCheck, type InboundSource } from "./inbound-source.ts";
-import { type ReceivedItem, readItems } from "./several.ts";
+import { accountOf, formats, requestText } from "../model/formats/formats.ts";
+import { derivedUuid, type EventId, uuidv7 } from "../model/ids.ts";
+import { createCheck, type InboundSource, type SeveralSettings } from "./inbound-source.ts";
 import type { SignatureRefusal, VerifiableRequest } from "./signature/verify.ts";
 
-export type VerifiedRequest =
+export type ReceivedItem =
   | { readonly kind: "event"; readonly event: ReceivedEvent }
-  | { readonly kind: "quarantined"; readonly body: QuarantinedBody }
+  | { readonly kind: "quarantined"; readonly body: QuarantinedBody };
+
+export type VerifiedRequest =
+  | ReceivedItem
   /** `read` parses the body, which may be large. */
   | { readonly kind: "several"; readonly read: () => readonly ReceivedItem[] }
   | { readonly kind: "refused"; readonly reason: SignatureRefusal };
@@ -81,4 +84,31 @@ function readJson(body: Buffer): unknown {
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+type Received = Omit<QuarantinedBody, "error" | "disposition" | "id">;
+
+function readItems(
+  { format, accounts }: SeveralSettings,
+  { name: source, account, fields }: Pick<InboundSource, "name" | "account" | "fields">,
+  received: Received,
+): readonly ReceivedItem[] {
+  const { body } = received;
+  const items = formats[format].items(body, { source, fields });
+  let digest: string | undefined;
+  const digestOfAll = (): string => (digest ??= createHash("sha256").update(body).digest("hex"));
+  return items.map(({ body: own, numbers, content }, place): ReceivedItem => {
+    const part =
+      items.length === 1 ? {} : { request: requestText({ digest: digestOfAll(), bytes: body.length, items: items.length }), place };
+    const found = accountOf({ account, accounts }, numbers);
+    const item = { ...received, account: found ?? "", format, body: own, ...part };
+    if (!content.ok) {
+      const id = derivedUuid(`wamid-relay invalid\0${source}\0${digestOfAll()}\0${place}`) as EventId;
+      return { kind: "quarantined", body: { ...item, disposition: "quarantined", id, error: content.error } };
+    }
+    const { envelope, subject } = content;
+    if (found !== null) return { kind: "event", event: { ...item, envelope, subject } };
+    const error = `no account has the number ${numbers.join(" or ")}`;
+    return { kind: "quarantined", body: { ...item, disposition: "unassigned", id: envelope.id, error, number: numbers[0] } };
+  });
 }

@@ -1,6 +1,128 @@
+import { RE2JS } from "re2js";
+import { z } from "zod";
+import { issueText } from "../model/issue-text.ts";
 import { readPath } from "../model/json.ts";
-import { compilePattern } from "./pattern.ts";
-import { type Comparison, type Where, whereOperators } from "./settings.ts";
+
+const scalar = z.union([z.string(), z.number(), z.boolean(), z.null()], { error: "must be text, a number, true, false or null" });
+const orderable = z.union([z.string(), z.number()], { error: "must be text or a number" });
+
+/** Of one condition, because every event pays its cost. */
+export const conditionLimits = { levels: 16, paths: 200, patterns: 10, instructions: 1000 } as const;
+
+const comparisonSchema = z.strictObject({
+  $eq: scalar.optional().describe("Equals this value."),
+  $ne: scalar.optional().describe("Differs from this value."),
+  $in: z.array(scalar).min(1, "is empty, so that nothing could match").optional().describe("Equals one of these."),
+  $gt: orderable.optional().describe("Greater than."),
+  $gte: orderable.optional().describe("Greater than or equal to."),
+  $lt: orderable.optional().describe("Less than."),
+  $lte: orderable.optional().describe("Less than or equal to."),
+  $exists: z.boolean().optional().describe("Whether the path exists."),
+  $startsWith: z.string().optional().describe("Text that begins with this."),
+  $endsWith: z.string().optional().describe("Text that ends with this."),
+  $regex: z.string().optional().describe("Text that matches this pattern, in linear time."),
+});
+type Comparison = z.infer<typeof comparisonSchema>;
+
+/** As in MongoDB's query language. */
+export const whereOperators = Object.keys(comparisonSchema.shape) as (keyof Comparison)[];
+
+export interface Where {
+  readonly $or?: readonly Where[] | undefined;
+  readonly $and?: readonly Where[] | undefined;
+  readonly $not?: Where | undefined;
+  readonly [path: string]: unknown;
+}
+
+/** The shape alone, which editors get as JSON Schema. */
+const conditionSchema: z.ZodType<Where> = z.lazy(() =>
+  z
+    .object({
+      $or: z.array(conditionSchema).min(1).optional().describe("At least one of these conditions holds."),
+      $and: z.array(conditionSchema).min(1).optional().describe("All of these conditions hold."),
+      $not: conditionSchema.optional().describe("This condition does not hold."),
+    })
+    .catchall(z.union([scalar, comparisonSchema])),
+) as z.ZodType<Where>;
+
+type Context = z.core.$RefinementCtx;
+
+/** The schema alone would report most faults as "Invalid input" at the parent, and drop the path `__proto__`. */
+export const whereSchema = z.preprocess((value, context) => {
+  reportFaults(value, context);
+  return value;
+}, conditionSchema);
+
+function reportFaults(condition: unknown, context: Context): void {
+  const used = { paths: 0, patterns: 0, instructions: 0 };
+  const fault = (path: readonly PropertyKey[], message: string) => context.addIssue({ code: "custom", path: [...path], message });
+  /** Reports the first excess only. */
+  const use = (what: keyof typeof used, count: number, path: readonly PropertyKey[], message: string) => {
+    const isWithin = used[what] <= conditionLimits[what];
+    used[what] += count;
+    if (isWithin && used[what] > conditionLimits[what]) fault(path, message);
+  };
+  faultsOfCondition(condition, []);
+
+  function faultsOfCondition(value: unknown, at: readonly PropertyKey[]): void {
+    if (!isMapping(value)) {
+      fault(at, "is not a condition (paths with values or operators, $or, $and, $not)");
+      return;
+    }
+    // Keys and list indexes alternate: a condition inside $or is two steps down.
+    if (at.filter((step) => typeof step === "string").length > conditionLimits.levels) {
+      fault(at, `is nested more than ${conditionLimits.levels} levels deep`);
+      return;
+    }
+    for (const [key, part] of Object.entries(value)) {
+      const path = [...at, key];
+      if (key === "$not") faultsOfCondition(part, path);
+      else if (key === "$or" || key === "$and") {
+        if (!Array.isArray(part)) fault(path, "must be a list of conditions");
+        else if (part.length === 0) fault(path, "is empty");
+        else for (const [index, each] of part.entries()) faultsOfCondition(each, [...path, index]);
+      } else if (Object.hasOwn(comparisonSchema.shape, key)) fault(path, `stands under a path, as in { status: { ${key}: … } }`);
+      else if (key.startsWith("$")) fault(path, "is not known ($or, $and and $not stand here, other operators under a path)");
+      else if (key === "" || key === "__proto__") fault(path, "is not a path");
+      else {
+        use("paths", 1, path, `is one path too many: a condition has at most ${conditionLimits.paths}`);
+        faultsOfValue(part, path);
+      }
+    }
+  }
+
+  function faultsOfValue(value: unknown, at: readonly PropertyKey[]): void {
+    if (!isMapping(value)) {
+      if (Array.isArray(value)) fault(at, "is a list; for one of several values use $in");
+      else if (!scalar.safeParse(value).success) fault(at, "must be text, a number, true, false, null or operators");
+      return;
+    }
+    if (Object.keys(value).length === 0) fault(at, `has no operator (${whereOperators.join(" ")})`);
+    for (const issue of comparisonSchema.safeParse(value, { error: (issue) => issueText(issue) }).error?.issues ?? []) {
+      if (issue.code !== "unrecognized_keys") fault([...at, ...issue.path], issue.message);
+      else
+        for (const key of issue.keys)
+          fault([...at, key], `is not an operator (${whereOperators.join(" ")}); inner fields are written with dots`);
+    }
+    if (typeof value["$regex"] === "string") faultsOfPattern(value["$regex"], [...at, "$regex"]);
+  }
+
+  function faultsOfPattern(text: string, at: readonly PropertyKey[]): void {
+    const { patterns, instructions } = conditionLimits;
+    use("patterns", 1, at, `is one pattern too many: a condition has at most ${patterns}`);
+    if (used.patterns > patterns) return;
+    try {
+      use("instructions", compilePattern(text).size, at, `makes the patterns too large together: at most ${instructions} instructions`);
+    } catch (error) {
+      if (!(error instanceof PatternRefused)) throw error;
+      fault(at, error.message);
+    }
+  }
+}
+
+function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
 
 /** Null when the condition holds, else the first part that failed. */
 export type Condition = (root: unknown) => string | null;
@@ -91,4 +213,111 @@ function text(test: (value: string) => boolean): ValueTest {
 /** Never converts: JavaScript would find "10" greater than 9. */
 function ordered(operand: string | number, holds: (value: string | number, bound: string | number) => boolean): ValueTest {
   return some((value) => typeof value === typeof operand && holds(value as string | number, operand));
+}
+
+/** Longest text of a pattern, in UTF-16 units. */
+export const longestPattern = 1000;
+
+/** Most instructions of one compiled pattern: the time of a match is at most this times the length of the text. */
+export const mostInstructions = 500;
+
+/**
+ * UTF-16 units of a text that a pattern is matched against. In a list, texts are matched until their lengths add up to
+ * this. Bounds the time that one event can take.
+ */
+export const matchedLength = 4096;
+
+/** Not a regular expression, or not one that this engine supports. */
+export class PatternRefused extends Error {
+  override readonly name = "PatternRefused";
+}
+
+interface Pattern {
+  /** True when the text, or any text of a list, contains a match. */
+  test(value: unknown): boolean;
+  readonly size: number;
+}
+
+/**
+ * JavaScript's syntax with the flag `u`, on RE2, in time linear in the text: JavaScript's own engine backtracks, and a
+ * hostile text can stop the whole process. The match cache takes about 8 MiB at most. Throws `PatternRefused`.
+ */
+export function compilePattern(text: string): Pattern {
+  if (text.length > longestPattern) throw new PatternRefused(`is longer than ${longestPattern} characters`);
+  try {
+    // Only parsed: V8 compiles a pattern when it first runs.
+    new RegExp(text, "u");
+  } catch (error) {
+    throw new PatternRefused(`is not a regular expression: ${(error as Error).message}`);
+  }
+  const unsupported = whyUnsupported(text);
+  if (unsupported !== null) throw new PatternRefused(`is not supported: ${unsupported}`);
+  // Checked before compiling, which takes time and memory in proportion.
+  if (writtenOut(text) > 2 * mostInstructions) throw tooLarge();
+  let compiled: RE2JS;
+  try {
+    compiled = RE2JS.compile(RE2JS.translateRegExp(text));
+  } catch (error) {
+    throw new PatternRefused(`is not supported: ${(error as Error).message.replace(/^error parsing regexp: /, "")}`);
+  }
+  const size = compiled.programSize();
+  if (size > mostInstructions) throw tooLarge();
+  return {
+    size,
+    test: (value) => {
+      if (typeof value === "string") return compiled.test(value.slice(0, matchedLength));
+      return Array.isArray(value) && testEach(compiled, value);
+    },
+  };
+}
+
+function testEach(compiled: RE2JS, values: readonly unknown[]): boolean {
+  let left = matchedLength;
+  for (const value of values) {
+    if (left <= 0) return false;
+    if (typeof value !== "string") continue;
+    if (compiled.test(value.slice(0, matchedLength))) return true;
+    // An empty text has a cost too.
+    left -= Math.max(1, value.length);
+  }
+  return false;
+}
+
+const tooLarge = (): PatternRefused =>
+  new PatternRefused(`is too large: with its repetitions written out it has more than ${mostInstructions} instructions`);
+
+const tokens = /\\[pP]\{[^}]*\}|\\u\{[^}]*\}|\\.|\[(?:\\.|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|./gsu;
+
+/** Estimates the instructions of a pattern that JavaScript parses: an upper bound within a factor of two. */
+function writtenOut(pattern: string): number {
+  const outer: number[] = [];
+  let sum = 0;
+  let last = 0;
+  for (const [token, least, most] of pattern.matchAll(tokens)) {
+    if (least !== undefined) {
+      const times = Math.max(1, Number(most === undefined || most === "" ? least : most));
+      sum += last * (times - 1);
+      last *= times;
+    } else if (token === "(") {
+      outer.push(sum);
+      sum = 0;
+    } else if (token === ")") {
+      last = sum + 1;
+      sum = (outer.pop() ?? 0) + last;
+    } else {
+      last = 1;
+      sum += 1;
+    }
+  }
+  return sum;
+}
+
+/** `translateRegExp` would read a back-reference as literal characters. */
+function whyUnsupported(pattern: string): string | null {
+  for (const { 0: token, index } of pattern.matchAll(tokens)) {
+    if (/^\\[1-9k]/.test(token)) return "a back-reference, such as \\1, needs an engine that can stop the process";
+    if (token === "(" && /^\?<?[=!]/.test(pattern.slice(index + 1, index + 4)))
+      return "look-around, (?=…) (?!…) (?<=…) (?<!…), needs an engine that can stop the process";
+  }
+  return null;
 }

@@ -1,7 +1,7 @@
+import { createHash } from "node:crypto";
 import type { z } from "zod";
 import type { messageBody, runBody } from "../model/endpoints/send.ts";
 import type { SendResult } from "../model/send.ts";
-import { fingerprintOf } from "./keys.ts";
 import { type Caller, type CallResult, type CallSteps, createOnce, type OnceParts, type Order } from "./once.ts";
 
 /** Rejects with what `CallSteps` rejected with, or with an unexpected error. */
@@ -90,4 +90,18 @@ export function createSending({ calls, ...parts }: SendingParts) {
 /** Enough for people who know the number. */
 function maskPhone(phone: string): string {
   return `${phone.length < 10 ? "" : phone.slice(0, 3)}…${phone.slice(-2)}`;
+}
+
+/** Whatever the order of the keys. */
+export function fingerprintOf(body: unknown): string {
+  return createHash("sha256").update(canonical(body)).digest("hex");
+}
+
+function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";
+  const entries = Object.entries(value)
+    .filter(([, item]) => item !== undefined)
+    .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+  return `{${entries.map(([key, item]) => `${JSON.stringify(key)}:${canonical(item)}`).join(",")}}`;
 }

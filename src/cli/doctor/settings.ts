@@ -11,7 +11,7 @@ import { Secret } from "../../model/secret.ts";
 import { spanText } from "../../model/span-text.ts";
 import { readRedisUrl } from "../../net/redis.ts";
 import { expiryOf } from "../../net/tls.ts";
-import { secretUsage } from "../../receive/signature/usage.ts";
+import { secretUsage } from "../../receive/inbound-source.ts";
 import { counted } from "../output.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
 

@@ -1,6 +1,5 @@
 import type { RouteVerdict } from "../../model/plan.ts";
-import { addVerdicts } from "../../track/parking.ts";
-import { nothingTracked, replan } from "../../track/planning.ts";
+import { addVerdicts, nothingTracked, replan } from "../../track/planning.ts";
 import type { BackfillFilter, DueDelivery, ReplayCursor, Replayed, ReplayFound, Rules } from "../port.ts";
 import { codeOf } from "../schema/codes.ts";
 import { events, plans, queue, type RowOf } from "../schema/tables.ts";

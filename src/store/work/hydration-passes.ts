@@ -10,7 +10,7 @@ import {
   type TrackedMessage,
   type TrackedQuery,
 } from "../../model/hydration.ts";
-import { isReplaced } from "../../track/parking.ts";
+import { isReplaced } from "../../track/planning.ts";
 import type { DueDelivery } from "../port.ts";
 import { unpackEventId } from "../schema/codes.ts";
 import { events, hydrations, polls, subjects, whereHydrating, whereReadable, whereUnreadable } from "../schema/tables.ts";

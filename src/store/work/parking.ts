@@ -1,7 +1,6 @@
 import type { Disposition, KeptVerdict } from "../../model/plan.ts";
 import { dispositions } from "../../model/states.ts";
-import { type Concluded, dropReplaced, expire, release, releaseTruncated } from "../../track/parking.ts";
-import { planTruncated, replan } from "../../track/planning.ts";
+import { type Concluded, dropReplaced, expire, planTruncated, release, releaseTruncated, replan } from "../../track/planning.ts";
 import type { DueDelivery, Rules } from "../port.ts";
 import { codeOf } from "../schema/codes.ts";
 import { events, plans, queue, queueState, type RowOf, state, whereParked } from "../schema/tables.ts";

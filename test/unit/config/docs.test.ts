@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { inputSchema, type JsonSchema, shapesOf } from "../../../src/config/json-schema.ts";
 import { parseSettings } from "../../../src/config/load.ts";
-import { whereOperators } from "../../../src/route/settings.ts";
+import { whereOperators } from "../../../src/route/where.ts";
 import { faultsOf } from "./faults-of.ts";
 
 const root = new URL("../../../", import.meta.url);

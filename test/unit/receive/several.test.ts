@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { QuarantinedBody, ReceivedEvent } from "../../../src/model/event.ts";
-import type { ReceivedItem } from "../../../src/receive/several.ts";
 import { createSeveral } from "../../../src/receive/several.ts";
+import type { ReceivedItem } from "../../../src/receive/verify-request.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
 
 const item = (id: number, account: string, body: Buffer): ReceivedItem => ({

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { WebhookRequest } from "../../../src/receive/read-body.ts";
+import { WebhookRequest } from "../../../src/receive/http.ts";
 import { longestWaitMs } from "../../harness/until.ts";
 
 interface Taken {

@@ -1,9 +1,16 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseSettings } from "../../../src/config/load.ts";
-import { compilePattern, longestPattern, matchedLength, mostInstructions, PatternRefused } from "../../../src/route/pattern.ts";
-import { conditionLimits, whereSchema } from "../../../src/route/settings.ts";
-import { compileWhere } from "../../../src/route/where.ts";
+import {
+  compilePattern,
+  compileWhere,
+  conditionLimits,
+  longestPattern,
+  matchedLength,
+  mostInstructions,
+  PatternRefused,
+  whereSchema,
+} from "../../../src/route/where.ts";
 
 const matches = (pattern: string, value: unknown) => compilePattern(pattern).test(value);
 const faults = (where: unknown) =>

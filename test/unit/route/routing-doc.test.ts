@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { longestPattern, matchedLength, mostInstructions } from "../../../src/route/pattern.ts";
 import { createPlanner } from "../../../src/route/plan.ts";
-import { conditionLimits, routingSchema, whereOperators } from "../../../src/route/settings.ts";
+import { routingSchema } from "../../../src/route/settings.ts";
+import { conditionLimits, longestPattern, matchedLength, mostInstructions, whereOperators } from "../../../src/route/where.ts";
 import { anEvent, anUnknown, aTracking } from "./an-event.ts";
 
 const page = readFileSync(new URL("../../../docs/concepts/routing.md", import.meta.url), "utf8");

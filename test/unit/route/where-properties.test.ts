@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { conditionLimits, type Where, whereSchema } from "../../../src/route/settings.ts";
-import { compileWhere } from "../../../src/route/where.ts";
+import { compileWhere, conditionLimits, type Where, whereSchema } from "../../../src/route/where.ts";
 
 const scalar = fc.constantFrom<(string | number | boolean | null)[]>("", "a", "b", "ab", "1", 0, 1, 2.5, -1, true, false, null);
 const ordered = fc.constantFrom<(string | number)[]>("", "a", "ab", "1", 0, 1, 2.5);

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type Where, whereSchema } from "../../../src/route/settings.ts";
-import { compileWhere } from "../../../src/route/where.ts";
+import { compileWhere, type Where, whereSchema } from "../../../src/route/where.ts";
 
 const long = "x".repeat(4096);
 

@@ -1,9 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { beginKey, endKey, type KeyHeld, type SendEnd, type StoredSend } from "../../../src/model/send.ts";
-import type { SendStore } from "../../../src/send/keys.ts";
-import type { CallResult, CallSteps } from "../../../src/send/once.ts";
-import { createOnce } from "../../../src/send/once.ts";
+import { type CallResult, type CallSteps, createOnce, type SendStore } from "../../../src/send/once.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
 const key = { account: "main", kind: "message", key: "k" } as const;

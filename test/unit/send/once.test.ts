@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import type { SendEnd, StoredSend } from "../../../src/model/send.ts";
-import type { SendStore } from "../../../src/send/keys.ts";
-import { createOnce, type Order } from "../../../src/send/once.ts";
+import { createOnce, type Order, type SendStore } from "../../../src/send/once.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
 const held: StoredSend = { state: "done", fingerprint: "f", attempts: 1, about: "+54…00", startedAt: 0, answer: { n: 1 } };

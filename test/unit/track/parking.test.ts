@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { KeptVerdict, RouteVerdict } from "../../../src/model/plan.ts";
-import { dropReplaced, expire, isParked, isReplaced, release, releaseTruncated } from "../../../src/track/parking.ts";
-import { planningFailed } from "../../../src/track/planning.ts";
+import { dropReplaced, expire, isParked, isReplaced, planningFailed, release, releaseTruncated } from "../../../src/track/planning.ts";
 
 const parked: KeptVerdict[] = [
   ["a", "park"],
