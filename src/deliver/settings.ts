@@ -1,11 +1,16 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { keptResponseBytes } from "../model/delivery.ts";
+import type { Redactor } from "../model/redact.ts";
 import { type Shard, wholeRoute } from "../model/route-lease.ts";
 import { Secret } from "../model/secret.ts";
-import type { DestinationSettings } from "./destinations/kinds.ts";
+import { createRedisLinks } from "../net/redis-link.ts";
+import type { AttemptOutcome, Destination, OutgoingDelivery } from "./destinations/destination.ts";
+import { createQueueDestination, queueDestinationSchema } from "./destinations/queue.ts";
+import { createStreamDestination, type LinkTo, streamDestinationSchema } from "./destinations/redis.ts";
+import { type App, createUrlDestination, routeUrlSchema } from "./destinations/url.ts";
 
 export { type CommonSettings, type RetrySettings, signingSecrets } from "./destinations/destination.ts";
-export { type DestinationSettings, destinationKeys, destinationSchema, kindOf } from "./destinations/kinds.ts";
 export { type UrlDestinationSettings, urlDestinationSchema } from "./destinations/url.ts";
 
 /** `original`: the bytes received. `standard`: the relay's envelope. `enriched`: that with a `relay` object. */
@@ -36,4 +41,68 @@ export function describeLane(settings: LaneSettings): string {
 export function breakerName({ shard: _, ...ofRoute }: LaneSettings): string {
   const fingerprint = createHash("sha256").update(describeLane(ofRoute)).digest("hex").slice(0, 12);
   return `${ofRoute.name}:${fingerprint}`;
+}
+
+interface Kind<Schema extends z.ZodType> {
+  readonly schema: Schema;
+  /** `clock` gives unix ms. */
+  readonly create: (to: z.infer<Schema>, clock: () => number, linkTo: LinkTo) => Destination;
+}
+
+const kind = <Schema extends z.ZodType>(schema: Schema, create: Kind<Schema>["create"]): Kind<Schema> => ({ schema, create });
+
+/** Each under the key that only its settings have. */
+const kinds = {
+  url: kind(routeUrlSchema, (to, clock) => createUrlDestination(to, clock)),
+  queue: kind(queueDestinationSchema, createQueueDestination),
+  stream: kind(streamDestinationSchema, createStreamDestination),
+};
+export type DestinationKind = keyof typeof kinds;
+export const destinationKeys = Object.keys(kinds) as DestinationKind[];
+
+export const destinationSchema = z.union(destinationKeys.map((key) => kinds[key].schema));
+export type DestinationSettings = z.infer<typeof destinationSchema>;
+
+export function kindOf(to: DestinationSettings): DestinationKind {
+  return destinationKeys.find((key) => key in to) as DestinationKind;
+}
+
+export function appOf({ to }: Pick<LaneSettings, "to">): App | null {
+  return "url" in to && to.verifyToken !== undefined ? { ...to, verifyToken: to.verifyToken } : null;
+}
+
+/** `clock` gives unix ms. */
+export function createDestinations(clock: () => number): (to: DestinationSettings) => Destination {
+  const linkTo = createRedisLinks();
+  // TypeScript cannot relate the kind to the settings it was read from.
+  return (to) => (kinds[kindOf(to)].create as Kind<typeof destinationSchema>["create"])(to, clock, linkTo);
+}
+
+/** A destination that echoes its request would put secrets into the store and the log. */
+export function redactAnswers(destination: Destination, redactor: Pick<Redactor, "bytes">): Destination {
+  return {
+    ...destination,
+    send: (delivery, maySend) => destination.send(delivery, maySend).then((outcome) => redactAnswer(outcome, delivery, redactor)),
+  };
+}
+
+export function redactAnswer<Outcome extends AttemptOutcome>(
+  outcome: Outcome,
+  { passHeaders }: Pick<OutgoingDelivery, "passHeaders">,
+  redactor: Pick<Redactor, "bytes">,
+): Outcome {
+  if (outcome.response === null) return outcome;
+  const response = redactor.bytes(outcome.response, signaturesIn(passHeaders));
+  // The mark may be longer than the secret.
+  return response === outcome.response ? outcome : { ...outcome, response: response.subarray(0, keptResponseBytes) };
+}
+
+/** `webhook-id` and the timestamp are not secret by themselves. */
+function signaturesIn(headers: OutgoingDelivery["passHeaders"]): string[] {
+  const found: string[] = [];
+  for (const name in headers) {
+    const value = headers[name];
+    if (value !== undefined && name.includes("signature")) found.push(value);
+  }
+  return found;
 }

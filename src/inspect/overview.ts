@@ -1,7 +1,7 @@
 import type { Settings } from "../config/schema.ts";
-import { appOf, fingerprintOf } from "../deliver/destinations/handshake.ts";
+import { fingerprintOf } from "../deliver/destinations/url.ts";
 import type { LaneState } from "../deliver/lane.ts";
-import { kindOf } from "../deliver/settings.ts";
+import { appOf, kindOf } from "../deliver/settings.ts";
 import { conditions } from "../model/attention.ts";
 import { noHistory, noRouteHour } from "../model/last-hour.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";

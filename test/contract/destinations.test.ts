@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { assessDestinations, probeDestinations } from "../../src/cli/doctor/network.ts";
 import { parseSettings } from "../../src/config/load.ts";
 import type { Destination } from "../../src/deliver/destinations/destination.ts";
-import { createDestinations, type DestinationKind, destinationKeys, destinationSchema } from "../../src/deliver/destinations/kinds.ts";
+import { createDestinations, type DestinationKind, destinationKeys, destinationSchema } from "../../src/deliver/settings.ts";
 import { until } from "../harness/until.ts";
 import { attempt, delivery, look } from "../integration/deliver-queue/destinations.ts";
 import { startHttp } from "../integration/url-destination/downstream.ts";

@@ -2,8 +2,7 @@ import { isUtf8 } from "node:buffer";
 import type { JobsOptions, Queue } from "bullmq";
 import { z } from "zod";
 import { durationSchema } from "../../model/units.ts";
-import { createSignatureHeaders } from "./delivery-headers.ts";
-import type { Destination, OutgoingDelivery } from "./destination.ts";
+import { createSignatureHeaders, type Destination, type OutgoingDelivery } from "./destination.ts";
 import { createRedisAttempts, type LinkTo, redisSchema } from "./redis.ts";
 
 const keepSchema = z.union([

@@ -1,7 +1,7 @@
 import { Redis as Client } from "ioredis";
 import { onTestFinished } from "vitest";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
-import { createDestinations, destinationSchema } from "../../../src/deliver/destinations/kinds.ts";
+import { createDestinations, destinationSchema } from "../../../src/deliver/settings.ts";
 import type { DeliveryId } from "../../../src/model/ids.ts";
 
 /** Makes destinations that share their connections and end with the test. Their deadline is for a machine that pauses. */

@@ -1,7 +1,6 @@
 import type { RequestListener } from "node:http";
 import { expect, test } from "vitest";
-import { shakeHands } from "../../../src/deliver/destinations/handshake.ts";
-import { routeUrlSchema } from "../../../src/deliver/destinations/url.ts";
+import { routeUrlSchema, shakeHands } from "../../../src/deliver/destinations/url.ts";
 import { startHttp } from "./downstream.ts";
 
 const challenge = "1158201444";

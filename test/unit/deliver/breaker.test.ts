@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { breakerVerdict, createBreaker } from "../../../src/deliver/breaker.ts";
+import { breakerVerdict, createBreaker } from "../../../src/deliver/health.ts";
 import { createSteadyTime } from "../../../src/model/clock.ts";
 import { attemptErrors } from "../../../src/model/delivery.ts";
 

@@ -2,8 +2,7 @@ import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
 import { expect, test } from "vitest";
-import { createDeliveryHeaders, eventHeader } from "../../../src/deliver/destinations/delivery-headers.ts";
-import type { OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
+import { createDeliveryHeaders, eventHeader, type OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
 import { urlDestinationSchema } from "../../../src/deliver/settings.ts";
 import type { DeliveryId } from "../../../src/model/ids.ts";
 

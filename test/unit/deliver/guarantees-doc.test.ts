@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { breakerVerdict } from "../../../src/deliver/breaker.ts";
 import { decide, type SettlingDecision, settledBy } from "../../../src/deliver/decide.ts";
 import { retrySchema } from "../../../src/deliver/destinations/destination.ts";
 import { queueDestinationSchema } from "../../../src/deliver/destinations/queue.ts";
 import { routeUrlSchema } from "../../../src/deliver/destinations/url.ts";
+import { breakerVerdict } from "../../../src/deliver/health.ts";
 import {
   type AttemptError,
   type AttemptResult,

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createTokenBucket } from "../../../src/deliver/breaker.ts";
+import { createTokenBucket } from "../../../src/deliver/health.ts";
 import { createSteadyTime } from "../../../src/model/clock.ts";
 
 test("allows one at once and then one every 200 ms at 5/s", () => {
