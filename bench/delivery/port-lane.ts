@@ -16,7 +16,7 @@ export interface PortLane {
 export interface PortLaneParts {
   readonly route: string;
   readonly shard?: Shard;
-  readonly store: Omit<DeliveryStore, "stopReason">;
+  readonly store: DeliveryStore;
   readonly isShared: boolean;
   /** After each delivery. */
   readonly settled?: () => void;
@@ -30,8 +30,8 @@ export function createPortLane({ route, shard, store, isShared, settled = () => 
   let [wanted, inFlight] = [0, 0];
   let isWoken = false;
   let ended = Promise.withResolvers<void>();
-  const lane = { wake, failed: fail, room: () => concurrency - inFlight, mostAhead: () => concurrency };
-  const parts = { store: { ...store, stopReason: () => null }, clock: systemClock, isShared, stopped: null };
+  const lane = { wake, polled: wake, failed: fail, room: () => concurrency - inFlight, mostAhead: () => concurrency };
+  const parts = { store, clock: systemClock, isShared };
   const queue = createReadyQueue(route, lane, shard === undefined ? parts : { ...parts, shard });
 
   function fail(error: unknown): void {

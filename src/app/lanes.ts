@@ -8,22 +8,18 @@ import type { Lease, LeaseStore } from "../model/route-lease.ts";
 import type { Engine } from "./engine.ts";
 
 /** What lanes need of the store, on either database. */
-interface QueueStore extends Omit<DeliveryStore, "stopReason"> {
+interface QueueStore extends DeliveryStore {
   notesOf(routes: readonly string[]): MaybePromise<readonly RouteNotes[]>;
 }
 
 /** The lanes of a process that delivers all routes. */
 export function lanesOf(store: QueueStore, clock: Clock, isShared = false): Pick<Engine["lanes"], "queueOf" | "notesOf"> {
-  const notesOf = (route: string) => then(store.notesOf([route]), ([notes]) => notes ?? noNotes);
-  const deliveries = {
-    due: store.due,
-    load: store.load,
-    settle: store.settle,
-    stopReason: (route: string) => then(notesOf(route), ({ stop }) => stop),
-  };
   return {
-    queueOf: (route, lane, stopped, shard) => createReadyQueue(route, lane, { store: deliveries, clock, isShared, stopped, shard }),
-    notesOf,
+    queueOf: (route, lane, shard) => createReadyQueue(route, lane, { store, clock, isShared, shard }),
+    notesOf(route) {
+      const notes = store.notesOf([route]);
+      return notes instanceof Promise ? notes.then(([one]) => one ?? noNotes) : (notes[0] ?? noNotes);
+    },
   };
 }
 
@@ -44,9 +40,4 @@ export function leasedLanes({ store, clock, worker, held, failed }: LeasedParts)
     ...lanesOf(store, clock, true),
     leases: (lanes) => createRouteLeases(lanes, { worker, store: store.leases, clock, elapsed, held, failed }),
   };
-}
-
-/** What follows from an answer: at once where the store answers at once. */
-function then<A, B>(answer: MaybePromise<A>, next: (answer: A) => B): MaybePromise<B> {
-  return answer instanceof Promise ? answer.then(next) : next(answer);
 }

@@ -56,6 +56,7 @@ export interface HealthState {
   readonly failing: Failing | null;
   /** Deliveries in a row that took more than `slowShare` of the timeout. */
   readonly slow: Slow | null;
+  readonly stopped: string | null;
 }
 
 /** Slower attempts than this share of the destination's timeout are half way to failing. */
@@ -74,6 +75,9 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
   let session = openSession(initial, parts, stored);
   let failing = notes.failing;
   let slow: Slow | null = null;
+  let stopped = notes.stop;
+  /** Counted, because what was read of the store may be older. */
+  let stops = 0;
   /** Only a change is written, so that a delivery costs nothing more. */
   let isFailingStored = failing !== null;
 
@@ -123,7 +127,10 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
       recordDecision(report, on.settings);
       const until = pauseOf(decision);
       if (until !== null && pause(on, until) && on === session) hooks.paused(route, until);
-      if (decision.kind === "stop") hooks.stopped(route, decision.reason);
+      if (decision.kind !== "stop") return;
+      stopped = decision.reason;
+      stops += 1;
+      hooks.stopped(route, stopped);
     },
     changes(on: DestinationSession, decision: Decision): Pick<Settlement, "pause" | "opened" | "failing"> {
       const until = pauseOf(decision);
@@ -134,12 +141,17 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
       stored = { ...stored, ...changed };
       return { ...changed, ...standing };
     },
+    stopped: () => stopped,
     isHeldUp: () => session.breaker.pausedUntil() > session.time.now() || session.breaker.state() !== "closed",
-    /** An operator ended a stored pause. */
-    follow(next: RouteNotes): void {
-      const isEnded = (stored.pause !== null || stored.opened !== null) && next.pause === null && next.opened === null;
-      stored = next;
-      if (isEnded) session.breaker.tryNow();
+    /** An operator may have ended a stop or a pause. Call it before the notes are read, and its result with them. */
+    follow(): (next: RouteNotes) => void {
+      const before = stops;
+      return (next) => {
+        const isEnded = (stored.pause !== null || stored.opened !== null) && next.pause === null && next.opened === null;
+        stored = next;
+        if (before === stops) stopped = next.stop;
+        if (isEnded) session.breaker.tryNow();
+      };
     },
     /** True when a pause or an open breaker prevented an attempt. */
     tryNow(): boolean {
@@ -155,6 +167,7 @@ export function createHealth(initial: LaneSettings, parts: HealthParts, notes: R
         openUntil: openUntil === null ? null : time.toUnix(openUntil),
         failing,
         slow,
+        stopped,
       };
     },
   };

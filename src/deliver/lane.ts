@@ -20,7 +20,6 @@ export interface LaneParts extends SessionParts {
 
 export interface LaneState extends HealthState {
   readonly inFlight: number;
-  readonly stopped: string | null;
 }
 
 export const noNotes: RouteNotes = { stop: null, pause: null, opened: null, failing: null };
@@ -52,11 +51,11 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
     route,
     {
       wake: schedule,
+      polled: () => lookAgain(health.stopped() !== null),
       failed: (error) => hooks.storeFailed(route, error),
       room: () => (mode === "running" ? roomOf(health, attempts.inFlight()) : 0),
       mostAhead: () => Math.min(2 * health.session().settings.to.concurrency, startsAllowed(health)),
     },
-    notes.stop,
     shard,
   );
   const attempts = createAttempts({ ...parts, route, health, queue, maySend, closing: closing.signal, changed: schedule });
@@ -95,8 +94,19 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
     cancelTimer = ms === null ? () => {} : clock.after(Math.min(Math.max(0, ms), longestWaitMs), schedule);
   }
 
-  function follow(next: RouteNotes): void {
-    health.follow(next);
+  /** Reads what an operator may have ended, perhaps through another process. */
+  function lookAgain(isHeldUp: boolean): void {
+    const follow = health.follow();
+    const apply = (next: RouteNotes): void => {
+      follow(next);
+      schedule();
+    };
+    const notes = isHeldUp ? parts.notesOf?.(route) : undefined;
+    if (notes instanceof Promise)
+      notes.then(apply, (error: unknown) => {
+        if (mode !== "closing") hooks.storeFailed(route, error);
+      });
+    else if (notes !== undefined) apply(notes);
     schedule();
   }
 
@@ -125,14 +135,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
     /** The store was changed from outside. */
     wake(): void {
       queue.lookAgain();
-      // Another process reports each burst of deliveries so.
-      const next = health.isHeldUp() ? parts.notesOf?.(route) : undefined;
-      if (next instanceof Promise)
-        next.then(follow, (error: unknown) => {
-          if (mode !== "closing") hooks.storeFailed(route, error);
-        });
-      else if (next !== undefined) follow(next);
-      schedule();
+      lookAgain(health.stopped() !== null || health.isHeldUp());
     },
     /** True when a pause or an open breaker prevented an attempt. */
     tryNow(): boolean {
@@ -140,7 +143,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts, notes: Route
       schedule();
       return waited;
     },
-    state: (): LaneState => ({ ...health.state(), inFlight: attempts.inFlight(), stopped: queue.stopReason() }),
+    state: (): LaneState => ({ ...health.state(), inFlight: attempts.inFlight() }),
     /** Attempts in flight may finish within `ms`, then they are handed back. May be called again. */
     async close(ms: number): Promise<void> {
       move("closing");
@@ -187,7 +190,7 @@ function startDue({ health, queue, attempts, now, mayStart }: Starting): number 
     if (ms > shortHoldMs) queue.rest();
     return ms;
   };
-  while (mayStart() && queue.stopReason() === null && attempts.hasRoom()) {
+  while (mayStart() && health.stopped() === null && attempts.hasRoom()) {
     const { breaker, bucket, time } = health.session();
     const steady = time.now();
     const heldUntil = Math.max(breaker.pausedUntil(), breaker.openUntil() ?? 0);

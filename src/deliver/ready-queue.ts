@@ -19,11 +19,12 @@ export interface DeliveryStore {
   /** Only those that still wait, in the order of `keys`. */
   load(route: string, keys: readonly QueueKey[]): MaybePromise<readonly QueuedDelivery[]>;
   settle(settling: Settling): Promise<SettledOutcome>;
-  stopReason(route: string): MaybePromise<string | null>;
 }
 
 interface QueueLane {
   wake(): void;
+  /** A shared store is looked at without a reason. */
+  polled(): void;
   failed(error: unknown): void;
   room(): number;
   /** How many more are worth loading. */
@@ -31,14 +32,13 @@ interface QueueLane {
 }
 
 export type ReadyQueue = ReturnType<typeof createReadyQueue>;
-export type QueueOf = (route: string, lane: QueueLane, stopped: string | null, shard: Shard) => ReadyQueue;
+export type QueueOf = (route: string, lane: QueueLane, shard: Shard) => ReadyQueue;
 
 interface ReadyQueueParts {
   readonly store: DeliveryStore;
   readonly clock: Clock;
   /** Other processes write to the store, and their reports may be lost. */
   readonly isShared: boolean;
-  readonly stopped: string | null;
   readonly shard?: Shard;
 }
 
@@ -61,17 +61,10 @@ const pollsPerWholeLook = 20;
 
 /** A delivery is in the window of due places, ready (loaded shortly before it is sent), in flight, or only in the store. */
 export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQueueParts) {
-  const { store, clock, isShared, stopped, shard = wholeRoute } = parts;
+  const { store, clock, isShared, shard = wholeRoute } = parts;
   const lease = leaseName(route, shard);
   const reads = createReads(clock, lane);
   const window = createDueWindow(route, { store, clock, isShared, shard, ask: reads.ask });
-  const stop = createStop(stopped, (done) =>
-    reads.ask(
-      () => store.stopReason(route),
-      done,
-      () => {},
-    ),
-  );
   const ready = createLoaded(window, (taken, done, undone) => reads.ask(() => store.load(route, taken), done, undone));
   const inFlight = new Map<number, QueuedDelivery>();
   /** Another process delivers this route now. */
@@ -92,14 +85,9 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
   function poll(): void {
     polls += 1;
     [settled, settledBefore] = [0, settled];
-    lookAgain(polls % pollsPerWholeLook === 0 ? 0 : clock.now() - lateMs);
-    lane.wake();
+    window.lookFrom(polls % pollsPerWholeLook === 0 ? 0 : clock.now() - lateMs);
+    lane.polled();
     cancelPoll = clock.after(pollMs, poll);
-  }
-
-  function lookAgain(from: number): void {
-    window.lookFrom(from);
-    stop.lookAgain();
   }
 
   return {
@@ -137,7 +125,6 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
       const { event, settled: to, at } = settlement;
       const delivery = inFlight.get(event);
       if (delivery === undefined) throw new Error(`event ${event} is settled without an attempt`);
-      if (settlement.stop !== undefined) stop.begin(settlement.stop);
       const outcome = await store.settle({ ...settlement, delivery, lease });
       settled += 1;
       inFlight.delete(event);
@@ -160,10 +147,9 @@ export function createReadyQueue(route: string, lane: QueueLane, parts: ReadyQue
     },
     rest: ready.unload,
     offer: window.offer,
-    lookAgain: (): void => lookAgain(clock.now() - lateMs),
+    lookAgain: (): void => window.lookFrom(clock.now() - lateMs),
     /** Unix ms; null: not by the clock. */
     nextDueAt: window.dueAt,
-    stopReason: stop.reason,
     close(): void {
       cancelPoll();
       reads.close();
@@ -213,26 +199,6 @@ function createLoaded(window: DueWindow, read: Read) {
       if (ready.length === 0) return;
       window.putBack(ready.map(({ delivery: { lane, event, dueAt } }) => ({ lane, event, at: dueAt })));
       ready = [];
-    },
-  };
-}
-
-function createStop(initial: string | null, read: (done: (reason: string | null) => void) => void) {
-  let stop = initial;
-  /** Counts changes, because an answer of the store may be older. */
-  let changes = 0;
-  return {
-    reason: () => stop,
-    begin(reason: string): void {
-      changes += 1;
-      stop = reason;
-    },
-    lookAgain(): void {
-      if (stop === null) return;
-      const before = changes;
-      read((reason) => {
-        if (before === changes) stop = reason;
-      });
     },
   };
 }

@@ -74,7 +74,6 @@ function memoryStore(count: number, at: number, isShared: boolean) {
       waiting.set(released, { nextAt: settlement.at, attempts: 0 });
       return { result: "settled", released: { lane: -released, event: released, at: settlement.at } };
     },
-    stopReason: () => answer(() => stop),
   };
   return {
     store,
@@ -89,6 +88,7 @@ function memoryStore(count: number, at: number, isShared: boolean) {
     resume: () => {
       stop = null;
     },
+    notesOf: () => answer(() => ({ ...noNotes, stop })),
     largestLimit: () => largestLimit,
   };
 }
@@ -198,8 +198,8 @@ describe.each([
       destinations.push(next);
       return next.destination;
     };
-    const queueOf: QueueOf = (route, of, stopped) => createReadyQueue(route, of, { store: memory.store, clock, isShared, stopped });
-    const lane = createLane(settings(to), { queueOf, clock, random: () => 0.5, connect, hooks }, notes);
+    const queueOf: QueueOf = (route, of) => createReadyQueue(route, of, { store: memory.store, clock, isShared });
+    const lane = createLane(settings(to), { queueOf, notesOf: memory.notesOf, clock, random: () => 0.5, connect, hooks }, notes);
     return { clock, memory, hand, hooks, lane, destinations };
   }
 
