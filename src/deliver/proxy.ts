@@ -32,8 +32,6 @@ export const stoppedDuring = "proxied: the relay stopped during the exchange";
 /** A longer answer is an error, because a part of it could be taken for the whole. */
 export const answerLimit = 1024 * 1024;
 
-const keptAnswers = { count: 1_000, bytes: 16 * 1024 * 1024 };
-
 const storeRetryMs = { first: 500, longest: 10_000 };
 
 interface OpenSource extends ProxiedSource {
@@ -43,7 +41,8 @@ interface OpenSource extends ProxiedSource {
 /** The request is stored first. The exchange is never retried, because the step has gone on by its error exit. */
 export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts) {
   const { clock, hooks } = parts;
-  const answers = createAnswers();
+  /** Of exchanges in flight, for copies of their requests. */
+  const pending = new Map<string, Promise<ProxiedAnswer>>();
   const closing = new AbortController();
   const destinations = new Set<UrlDestination>();
   let openSources = open(sources);
@@ -112,15 +111,16 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
     /** Rejects with `downstream_failed` or `downstream_timeout`, or as `accept` does: then nothing was sent. */
     async exchange(event: ReceivedEvent): Promise<ProxiedAnswer> {
       const key = `${event.account}\0${event.envelope.id}`;
-      const known = answers.get(key);
+      const known = pending.get(key);
       if (known !== undefined) {
         // Stored as a duplicate. Not awaited: the sender's time runs.
         parts.accept(event, proxyRoute(event.source)).catch(() => {});
         return known;
       }
       const answer = exchangeOnce(event);
-      if ((openSources.get(event.source)?.dedupe ?? 0) > 0) answers.begin(key, answer);
-      return answer;
+      if ((openSources.get(event.source)?.dedupe ?? 0) === 0) return answer;
+      pending.set(key, answer);
+      return await answer.finally(() => pending.delete(key));
     },
     reload(next: readonly ProxiedSource[]): void {
       const old = openSources;
@@ -131,43 +131,6 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
     async close(): Promise<void> {
       closing.abort();
       await Promise.all([...destinations].map((destination) => destination.close()));
-    },
-  };
-}
-
-/** Of repeats: pending and given answers. An exchange that made no call is not kept. */
-function createAnswers() {
-  const kept = new Map<string, { readonly answer: Promise<ProxiedAnswer>; bytes: number }>();
-  let bytes = 0;
-
-  function drop(key: string): void {
-    bytes -= kept.get(key)?.bytes ?? 0;
-    kept.delete(key);
-  }
-
-  function settled(key: string, size: number): void {
-    const entry = kept.get(key);
-    if (entry === undefined) return;
-    entry.bytes = size;
-    bytes += size;
-    for (const oldest of kept.keys()) {
-      if (bytes <= keptAnswers.bytes && kept.size <= keptAnswers.count) break;
-      drop(oldest);
-    }
-  }
-
-  return {
-    get: (key: string): Promise<ProxiedAnswer> | undefined => kept.get(key)?.answer,
-    begin(key: string, answer: Promise<ProxiedAnswer>): void {
-      kept.set(key, { answer, bytes: 0 });
-      answer.then(
-        ({ body }) => settled(key, body.length),
-        (error: unknown) => {
-          const wasSent = error instanceof RelayError && (error.code === "downstream_failed" || error.code === "downstream_timeout");
-          if (wasSent) settled(key, 0);
-          else drop(key);
-        },
-      );
     },
   };
 }
