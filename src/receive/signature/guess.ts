@@ -2,24 +2,20 @@ import { createHmac } from "node:crypto";
 import { otherEnvelope } from "../../model/other-envelopes.ts";
 import { Secret } from "../../model/secret.ts";
 import { decodeStrictly, resolveScheme, type SignatureEncoding, type SignatureSettings } from "../../model/signature.ts";
-import { algorithmOfLength, findCandidates, listHeaders, listPublicUrls, type NamedValue } from "./candidates.ts";
-import { searchSignatures } from "./search.ts";
+
+import { algorithmOfLength, findCandidates, listHeaders, listPublicUrls, type NamedValue, searchSignatures } from "./search.ts";
 import { type CapturedRequest, createVerifier } from "./verify.ts";
 
 interface SignatureGuess {
-  /** The simplest first; several when the capture fits more than one. */
+  /** The simplest first. */
   readonly matches: readonly SignatureSettings[];
-  /** One line each, without the secret: why nothing matched, or a note on the first match. */
+  /** One line each, without the secret. */
   readonly hints: readonly string[];
-  /** False: the request is authenticated in a way that no settings describe. The secret may be right then. */
+  /** False: no settings describe how the request is authenticated. The secret may be right then. */
   readonly isSupported: boolean;
 }
 
-/**
- * How a captured request was signed, given the secret: header, algorithm, encoding, prefix, separator, secret encoding,
- * signed content, and the places of timestamp and id. With `nowMs` (unix ms) also whether the relay would refuse it as
- * stale now. Never throws. Costs some hundred HMACs over the body.
- */
+/** Never throws. Costs some hundred HMACs over the body. With `nowMs` (unix ms), a hint says whether the request is stale now. */
 export function guessSignature(request: CapturedRequest & { secret: string; nowMs?: number }): SignatureGuess {
   const matches = searchSignatures(request, request.secret);
   const [first] = matches;
@@ -36,7 +32,7 @@ export function guessSignature(request: CapturedRequest & { secret: string; nowM
   };
 }
 
-/** Prefixes that services document for their secrets. They are not secret. */
+/** As services document them. They are not secret. */
 const knownPrefixes = ["whsec_", "ats_"];
 
 function findHints(request: CapturedRequest, secret: string): Omit<SignatureGuess, "matches"> {
@@ -77,10 +73,7 @@ function changedSecrets(secret: string): [string, string][] {
   return changes.filter(([, changed]) => changed !== secret && changed !== "");
 }
 
-/**
- * Some services put a prefix such as `sk_live_` before the key. Only known prefixes are named: others may be part of
- * the secret.
- */
+/** Such as `sk_live_`. Only known prefixes are named: others may be part of the secret. */
 function withoutPrefix(secret: string): [string, string][] {
   const known = knownPrefixes.find((prefix) => secret.startsWith(prefix));
   if (known !== undefined) return [[`loses ${known}`, secret.slice(known.length)]];
@@ -97,34 +90,30 @@ function inWords(settings: SignatureSettings): string {
 
 function describeHeader({ name, value }: NamedValue): string[] {
   if (!looksSigned.test(name)) return [];
-  const entries = [value, ...value.split(/[,; |]/)].flatMap((entry) => [
-    entry.trim(),
-    entry.trim().replace(/^[A-Za-z][A-Za-z0-9_.-]{0,30}[=:]/, ""),
-  ]);
-  for (const entry of entries) {
-    const encoding = (["hex", "base64", "base64url"] satisfies SignatureEncoding[]).find(
-      (tried) => (decodeStrictly(entry, tried)?.length ?? 0) >= 16,
-    );
-    if (encoding !== undefined) return [describeLength(name, encoding, decodeStrictly(entry, encoding)?.length ?? 0)];
+  const entries = [value, ...value.split(/[,; |]/)].map((entry) => entry.trim());
+  for (const entry of entries.flatMap((whole) => [whole, whole.replace(/^[A-Za-z][A-Za-z0-9_.-]{0,30}[=:]/, "")])) {
+    for (const encoding of ["hex", "base64", "base64url"] satisfies SignatureEncoding[]) {
+      const { length = 0 } = decodeStrictly(entry, encoding) ?? {};
+      if (length >= 16) return [`${name} holds ${length} bytes in ${encoding}${whyWrong(length)}`];
+    }
   }
   return [`${name} is there, but holds neither hex nor base64 of a signature's length`];
 }
 
-function describeLength(name: string, encoding: SignatureEncoding, bytes: number): string {
+function whyWrong(bytes: number): string {
   const algorithm = algorithmOfLength(bytes);
-  if (algorithm !== undefined) {
-    return `${name} holds ${bytes} bytes in ${encoding}, as HMAC-${algorithm.toUpperCase()} gives: so the secret, the body or what else is signed (URL, timestamp) is not as sent`;
-  }
-  return `${name} holds ${bytes} bytes in ${encoding}: no HMAC of SHA-1, SHA-256, SHA-384 or SHA-512 is that long, and MD5 and truncated digests are not supported`;
+  return algorithm === undefined
+    ? ": no HMAC of SHA-1, SHA-256, SHA-384 or SHA-512 is that long, and MD5 and truncated digests are not supported"
+    : `, as HMAC-${algorithm.toUpperCase()} gives: so the secret, the body or what else is signed (URL, timestamp) is not as sent`;
 }
 
 const looksSigned = /sign|hmac|hash|digest|sha\d/;
 
 interface Unsupported {
   readonly header: string;
-  /** One line for the user, without the secret and without the header's value. */
+  /** Without the secret and the header's value. */
   readonly text: string;
-  /** The secret matches, so it is not the problem. */
+  /** The secret matches. */
   readonly isCertain: boolean;
 }
 
@@ -169,7 +158,7 @@ function staticToken({ name, value }: NamedValue, secret: string): Look | null {
   return { text: `holds the secret itself: a static token${of}, not a signature. It is not supported`, isCertain: true };
 }
 
-/** Over the URL and the sorted form parameters. Of another body only a hash in the URL is signed. */
+/** Of a body that is no form, only a hash in the URL is signed. */
 function twilio({ name, value }: NamedValue, request: CapturedRequest, secret: string): Look | null {
   if (name !== "x-twilio-signature") return null;
   const way = request.url.includes("bodySHA256=") ? "the URL with bodySHA256" : "the URL and the sorted form parameters";
@@ -190,7 +179,6 @@ function twilio({ name, value }: NamedValue, request: CapturedRequest, secret: s
   };
 }
 
-/** Senders that write the signature into the body. */
 const signedInside: Readonly<Record<string, string>> = {
   "AWS SNS": "with a key pair",
   Mailgun: "a token, and not the body",
