@@ -6,9 +6,10 @@ import type { Caps } from "./caps.ts";
 import { type CallKind, callKinds, createAlarm, createSlots, limitsOf, type Slots, slotKindsOf } from "./slots.ts";
 import { type QuotaReason, quotaReasons, type Stops } from "./stops.ts";
 
-export interface AccountPart {
-  readonly slots: Slots;
-  newest(): number;
+export interface AccountPart extends Pick<Slots, "readyAt" | "take" | "end" | "newest"> {
+  setCaps(caps: Caps): void;
+  /** By all processes. */
+  used(cap: CallCap, now: number): number;
   /** The stops changed. */
   learned(): void;
   /** False: calls must not wait. */
@@ -109,14 +110,13 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
     const keep = keepOf(used, limits, total, demand.need);
     limits = isTrusted() && !isClosed ? least(limits, keep) : noLimits;
     applyLimits();
-    const sent = shared.take();
+    const { taken, request } = shared.request(plan());
     let answer: BudgetAnswer;
     try {
       const spans = isClosed ? { leaseMs: 0, countsMs: graceMs + windowMs } : { leaseMs, countsMs: tookMs + graceMs + windowMs };
-      answer = await budgets.step({ process, caps: total, used, keep, ...demand, ...spans, ...shared.request(sent, plan()) });
+      answer = await budgets.step({ process, caps: total, used, keep, ...demand, ...spans, ...request });
     } catch {
       isStepping = false;
-      shared.putBack(sent);
       knownFrom = time.now() + retryMs;
       applyLimits();
       if (!isTrusted()) lost();
@@ -130,7 +130,7 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
     steppedAt = time.now();
     trustedUntil = isClosed ? Number.NEGATIVE_INFINITY : at + trustedMs;
     askFrom = steppedAt + (wasMet ? askAgainMs.met : askAgainMs.unmet);
-    shared.adopt(answer, plan());
+    shared.adopt(taken, answer, plan());
     applyLimits();
     changed();
     if (isBusy()) alarm.set(steppedAt + beatMs);
@@ -147,27 +147,23 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
   }
 
   return {
-    slots: {
-      ...slots,
-      readyAt(kind, now) {
-        if (!isTrusted()) {
-          ask();
-          return Number.POSITIVE_INFINITY;
-        }
-        const at = slots.readyAt(kind, now);
-        if (at > now) ask();
-        return at;
-      },
-      setCaps(to) {
-        caps = to;
-        applyLimits();
-      },
-      used: (cap: CallCap, now) => slots.used(now)[cap] + othersUsed[cap],
-      limit: (cap: CallCap) => caps[cap],
+    ...slots,
+    readyAt(kind, now) {
+      if (!isTrusted()) {
+        ask();
+        return Number.POSITIVE_INFINITY;
+      }
+      const at = slots.readyAt(kind, now);
+      if (at > now) ask();
+      return at;
     },
-    newest: slots.newest,
+    setCaps(to) {
+      caps = to;
+      applyLimits();
+    },
+    used: (cap, now) => slots.used(now)[cap] + othersUsed[cap],
     learned() {
-      if (shared.note()) void step();
+      if (shared.hasNews()) void step();
     },
     isKnown: () => isTrusted() || time.now() >= knownFrom,
     refresh() {
@@ -182,47 +178,37 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
   };
 }
 
-/** Stops of quotas, as the processes report them to each other. */
+/** Stops of quotas, as the processes report them to each other. News are what differs from what is known to be stored. */
 function createSharedStops(stops: BudgetParts["stops"], clock: Clock, time: SteadyTime) {
-  const stopsNow = (): string[] => quotaReasons.map((reason) => JSON.stringify(stops.shared(reason)));
-  /** The stops that are stored, or will be with the next step. */
-  let noted = stopsNow();
-  let news = new Map<QuotaReason, StoredStop | null>();
+  const textOf = (reason: QuotaReason): string => JSON.stringify(stops.shared(reason));
+  const stored = new Map(quotaReasons.map((reason) => [reason, textOf(reason)]));
   let version = 0;
+  const news = (): QuotaReason[] => quotaReasons.filter((reason) => stored.get(reason) !== textOf(reason));
 
   return {
-    request: (taken: ReadonlyMap<QuotaReason, StoredStop | null>, plan: string) => ({
-      version,
-      news: taken.size === 0 ? null : { plan, stops: Object.fromEntries(taken) },
-    }),
-    hasNews: () => news.size > 0,
-    note(): boolean {
-      const now = stopsNow();
-      for (const [place, reason] of quotaReasons.entries()) {
-        if (noted[place] === now[place]) continue;
+    hasNews: () => news().length > 0,
+    /** Of a step. `taken`: what it stores if it succeeds. */
+    request(plan: string) {
+      const taken = new Map(news().map((reason) => [reason, textOf(reason)]));
+      const stopOf = (reason: QuotaReason): StoredStop | null => {
         const stop = stops.shared(reason);
-        news.set(reason, stop && { ...stop, until: time.toUnix(stop.until) });
-      }
-      noted = now;
-      return news.size > 0;
+        return stop && { ...stop, until: time.toUnix(stop.until) };
+      };
+      const sent = Object.fromEntries([...taken.keys()].map((reason) => [reason, stopOf(reason)]));
+      return { taken, request: { version, news: taken.size === 0 ? null : { plan, stops: sent } } };
     },
-    take(): ReadonlyMap<QuotaReason, StoredStop | null> {
-      const taken = news;
-      news = new Map();
-      return taken;
-    },
-    putBack(taken: ReadonlyMap<QuotaReason, StoredStop | null>): void {
-      news = new Map([...taken, ...news]);
-    },
-    adopt(answer: Pick<BudgetAnswer, "version" | "stops">, plan: string): void {
+    /** Takes over the stored stops of which this process has no news. */
+    adopt(taken: ReadonlyMap<QuotaReason, string>, answer: Pick<BudgetAnswer, "version" | "stops">, plan: string): void {
       version = answer.version;
+      for (const [reason, text] of taken) stored.set(reason, text);
       if (answer.stops?.plan !== plan) return;
+      const later = news();
       for (const reason of quotaReasons) {
-        if (news.has(reason)) continue;
+        if (later.includes(reason)) continue;
         const stop = answer.stops.stops[reason] ?? null;
         stops.adopt(reason, stop && { ...stop, until: stop.until - clock.now() + time.now() });
+        stored.set(reason, textOf(reason));
       }
-      noted = stopsNow();
     },
   };
 }

@@ -108,12 +108,11 @@ export function createLimiter(options: LimiterOptions) {
           changed: applyLearned,
           lost: () => queue.refuse(() => refusal("unknown")),
         });
-  const { slots } = account;
 
   function readyAt(kind: CallKind, now: number): number {
     if (!inFlight.hasRoom(kind)) return Number.POSITIVE_INFINITY;
     const held = holds.readyAt(kind.cap);
-    return held > now ? held : slots.readyAt(kind, now);
+    return held > now ? held : account.readyAt(kind, now);
   }
 
   function applyLearned(): void {
@@ -126,7 +125,7 @@ export function createLimiter(options: LimiterOptions) {
     const { cap, operation, priority } = call;
     hooks.dispatched?.({ cap, priority, at: clock.now() });
     inFlight.count(call, 1);
-    const slot = slots.take(call, time.now());
+    const slot = account.take(call, time.now());
     let isSettled = false;
     return {
       settle(outcome) {
@@ -134,7 +133,7 @@ export function createLimiter(options: LimiterOptions) {
         isSettled = true;
         inFlight.count(call, -1);
         const now = time.now();
-        slots.end(slot, now, endOf(outcome), outcome.type === "unauthenticated" || outcome.type === "blocked");
+        account.end(slot, now, endOf(outcome), outcome.type === "unauthenticated" || outcome.type === "blocked");
         const ended = { number: slot.number, probes, operation, outcome, now, wallNow: clock.now() };
         holds.learn(ended, cap, account.newest());
         const began = stops.learn(ended);
@@ -151,7 +150,7 @@ export function createLimiter(options: LimiterOptions) {
 
   function restart(next: Allowance): readonly QuotaReason[] {
     allowance = next;
-    slots.setCaps(shareOf(planOf(allowance), allowance.share));
+    account.setCaps(shareOf(planOf(allowance), allowance.share));
     const ended = stops.resume();
     account.learned();
     applyLearned();
@@ -184,7 +183,7 @@ export function createLimiter(options: LimiterOptions) {
     },
     state(): LimiterState {
       account.refresh();
-      const capState = (cap: CallCap): CapState => capStateOf(cap, planOf(allowance), { time, slots, holds, queue });
+      const capState = (cap: CallCap): CapState => capStateOf(cap, allowance, { time, account, holds, queue });
       const caps = { requests: capState("requests"), messages: capState("messages") };
       return { caps, stops: stops.state(), resources: stops.resources() };
     },
@@ -208,18 +207,19 @@ export function createLimiter(options: LimiterOptions) {
 
 interface CapParts {
   readonly time: SteadyTime;
-  readonly slots: AccountPart["slots"];
+  readonly account: AccountPart;
   readonly holds: ReturnType<typeof createHolds>;
   readonly queue: ReturnType<typeof createCallQueue>;
 }
 
-function capStateOf(cap: CallCap, planned: Caps, { time, slots, holds, queue }: CapParts): CapState {
+function capStateOf(cap: CallCap, allowance: Allowance, { time, account, holds, queue }: CapParts): CapState {
+  const planned = planOf(allowance);
   const waiting = (priority: CallPriority): number => queue.waiting({ cap, priority });
   const until = holds.until(cap);
   return {
     planned: planned[cap],
-    limit: slots.limit(cap),
-    used: slots.used(cap, time.now()),
+    limit: shareOf(planned, allowance.share)[cap],
+    used: account.used(cap, time.now()),
     waiting: { send: waiting("send"), interactive: waiting("interactive"), poll: waiting("poll") },
     heldUntil: until > time.now() ? time.toUnix(until) : null,
   };
@@ -229,24 +229,16 @@ interface OwnParts extends Pick<BudgetParts, "clock" | "time" | "graceMs" | "too
   readonly recent: readonly DispatchedCall[];
 }
 
-function ownAccount({ clock, time, graceMs, tookMs, caps: initial, recent }: OwnParts): AccountPart {
-  let caps = initial;
+function ownAccount({ clock, time, graceMs, tookMs, caps, recent }: OwnParts): AccountPart {
   const slots = createSlots(limitsOf(caps), graceMs);
   const now = clock.now();
   for (const { at, ...kind } of recent.toSorted((a, b) => a.at - b.at)) {
     slots.count(kind, time.now() + Math.min(at, now) + tookMs - now);
   }
   return {
-    slots: {
-      ...slots,
-      setCaps(next) {
-        caps = next;
-        slots.setLimits(limitsOf(next), time.now());
-      },
-      used: (cap, at) => slots.used(at)[cap],
-      limit: (cap) => caps[cap],
-    },
-    newest: slots.newest,
+    ...slots,
+    setCaps: (next) => slots.setLimits(limitsOf(next), time.now()),
+    used: (cap, at) => slots.used(at)[cap],
     learned: () => {},
     isKnown: () => true,
     refresh: () => {},

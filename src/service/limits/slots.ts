@@ -22,17 +22,6 @@ export interface Slot {
   readonly number: number;
 }
 
-export interface Slots {
-  /** At most `now`: a call may go. Later: look again then. Infinity: not before a call in flight ends. */
-  readyAt(kind: CallKind, now: number): number;
-  take(kind: CallKind, now: number): Slot;
-  /** `isBad`: the service refused the call because of its key. */
-  end(slot: Slot, now: number, how: SlotEnd, isBad: boolean): void;
-  setCaps(caps: Caps): void;
-  used(cap: CallCap, now: number): number;
-  limit(cap: CallCap): number;
-}
-
 const windowMs = 60_000;
 
 export function limitsOf(caps: Caps): Limits {
@@ -62,6 +51,7 @@ export function createSlots(initial: Limits, graceMs: number) {
   let newest = 0;
 
   return {
+    /** At most `now`: a call may go. Later: look again then. Infinity: not before a call in flight ends. */
     readyAt(kind: CallKind, now: number): number {
       let at = now;
       for (const slot of slotKindsOf(kind)) at = Math.max(at, windows[slot].freeAt(now));
@@ -75,6 +65,7 @@ export function createSlots(initial: Limits, graceMs: number) {
       return { kind, number: newest };
     },
     newest: (): number => newest,
+    /** `isBad`: the service refused the call because of its key. */
     end({ kind }: Slot, now: number, how: SlotEnd, isBad: boolean): void {
       for (const slot of slotKindsOf(kind)) {
         const window = windows[slot];
@@ -103,6 +94,8 @@ export function createSlots(initial: Limits, graceMs: number) {
     used: (now: number): Limits => limitsFrom((slot) => windows[slot].used(now)),
   };
 }
+
+export type Slots = ReturnType<typeof createSlots>;
 
 function byKind<T>(make: (kind: CallKind) => T): (kind: CallKind) => T {
   const made = new Map(callKinds.map((kind) => [`${kind.cap} ${kind.priority}`, make(kind)]));
