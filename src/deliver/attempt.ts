@@ -100,20 +100,20 @@ export function createAttempts({ route, health, queue, clock, random, hooks, may
 }
 
 interface SettlingParts {
-  readonly settle: (settlement: Settlement) => Promise<void>;
+  readonly settle: (settlement: Settlement) => Promise<unknown>;
   readonly clock: Clock;
   readonly hooks: Pick<LaneHooks, "storeFailed" | "failed">;
   readonly closing: AbortSignal;
   /** A settlement that waits for long counts no longer (-1), until it has ended (1). */
-  readonly count: (by: 1 | -1) => void;
+  readonly count?: (by: 1 | -1) => void;
 }
 
 /**
  * An outcome that an available store rejects makes the delivery dead, or keeps it in memory: not sent again, and
  * blocking none.
  */
-async function settleAttempt(
-  { settle, clock, hooks, closing, count }: SettlingParts,
+export async function settleAttempt(
+  { settle, clock, hooks, closing, count = () => {} }: SettlingParts,
   delivery: StoredDelivery,
   settlement: Settlement,
 ): Promise<void> {

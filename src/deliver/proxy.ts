@@ -1,8 +1,8 @@
-import { growingWait } from "../model/backoff.ts";
-import { type Clock, pause } from "../model/clock.ts";
+import type { Clock } from "../model/clock.ts";
 import { keptResponseBytes, type ProxiedAnswer, proxyRoute, type Settlement, type StoredDelivery } from "../model/delivery.ts";
 import { RelayError } from "../model/errors.ts";
 import type { ReceivedEvent } from "../model/event.ts";
+import { settleAttempt } from "./attempt.ts";
 import { compose } from "./compose.ts";
 import { type LaneHooks, type SettlingDecision, settledBy } from "./decide.ts";
 import type { OutgoingDelivery } from "./destinations/destination.ts";
@@ -24,15 +24,13 @@ export interface ProxyParts {
   /** Makes the event durable, with a delivery on `route` that no dispatcher picks up. */
   readonly accept: (event: ReceivedEvent, route: string) => Promise<{ readonly result: "accepted" | "duplicate"; readonly seq: number }>;
   readonly settle: (settlement: Settlement) => Promise<unknown>;
-  readonly hooks: Pick<LaneHooks, "composed" | "attempted" | "storeFailed">;
+  readonly hooks: Pick<LaneHooks, "composed" | "attempted" | "storeFailed" | "failed">;
 }
 
 export const stoppedDuring = "proxied: the relay stopped during the exchange";
 
 /** A longer answer is an error, because a part of it could be taken for the whole. */
 export const answerLimit = 1024 * 1024;
-
-const storeRetryMs = { first: 500, longest: 10_000 };
 
 interface OpenSource extends ProxiedSource {
   readonly destination: UrlDestination;
@@ -44,6 +42,7 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
   /** Of exchanges in flight, for copies of their requests. */
   const pending = new Map<string, Promise<ProxiedAnswer>>();
   const closing = new AbortController();
+  const settling = { settle: parts.settle, clock, hooks, closing: closing.signal };
   const destinations = new Set<UrlDestination>();
   let openSources = open(sources);
 
@@ -54,36 +53,6 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
     return opened;
   }
 
-  async function send(source: OpenSource, delivery: StoredDelivery): Promise<UrlOutcome> {
-    const composed = compose(delivery, "original", source.to.passSignature);
-    const outgoing = hooks.composed?.(delivery, composed) ?? composed;
-    const at = clock.now();
-    const outcome = await source.destination.send(outgoing);
-    const decision = decisionOn(outcome);
-    const kept = parts.redact({ ...outcome, response: outcome.response?.subarray(0, keptResponseBytes) ?? null }, outgoing);
-    hooks.attempted({ delivery, outgoing, outcome: kept, decision });
-    const { result, tookMs } = kept;
-    const response = kept.response === null ? null : Buffer.from(kept.response);
-    const { route, event, eventId, receivedAt } = delivery;
-    const settled = settledBy(decision, clock.now());
-    // Not awaited: the sender's time runs. If a crash loses it, the next start ends the exchange.
-    void settle({ route, event, eventId, attempt: { number: 1, at, tookMs, result, response }, settled, at: clock.now(), receivedAt });
-    return outcome;
-  }
-
-  async function settle(settlement: Settlement): Promise<void> {
-    for (let failures = 1; ; failures++) {
-      try {
-        await parts.settle(settlement);
-        return;
-      } catch (error) {
-        hooks.storeFailed(settlement.route, error);
-        if (closing.signal.aborted) return;
-        await pause(clock, growingWait(failures, storeRetryMs.first, storeRetryMs.longest), closing.signal).catch(() => {});
-      }
-    }
-  }
-
   async function exchangeOnce(event: ReceivedEvent): Promise<ProxiedAnswer> {
     const source = openSources.get(event.source);
     if (source === undefined) throw new RelayError("not_found", "no such source");
@@ -92,19 +61,22 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
     if (stored === "duplicate") {
       throw new RelayError("conflict", "the same request came before, and its answer is not kept here; nothing was sent");
     }
-    const outcome = await send(source, firstDelivery(event, route, seq));
-    const { result, response } = outcome;
-    if (result.kind === "answered" && !isTooLarge(outcome)) {
-      return {
-        status: result.status,
-        contentType: outcome.responseType ?? null,
-        contentEncoding: outcome.responseEncoding ?? null,
-        body: response ?? Buffer.alloc(0),
-      };
-    }
-    if (result.kind === "answered") throw new RelayError("downstream_failed", "the destination's answer is larger than 1 MiB");
-    if (result.error === "timeout") throw new RelayError("downstream_timeout", "the destination did not answer in time");
-    throw new RelayError("downstream_failed", `the destination gave no answer (${result.error})`);
+    const delivery = firstDelivery(event, route, seq);
+    const composed = compose(delivery, "original", source.to.passSignature);
+    const outgoing = hooks.composed?.(delivery, composed) ?? composed;
+    const startedAt = clock.now();
+    const outcome = await source.destination.send(outgoing);
+    const { decision, answer } = endOf(outcome);
+    const kept = parts.redact({ ...outcome, response: outcome.response?.subarray(0, keptResponseBytes) ?? null }, outgoing);
+    hooks.attempted({ delivery, outgoing, outcome: kept, decision });
+    const { result, tookMs } = kept;
+    const attempt = { number: 1, at: startedAt, tookMs, result, response: kept.response && Buffer.from(kept.response) };
+    const { eventId, receivedAt } = delivery;
+    const at = clock.now();
+    // Not awaited: the sender's time runs. If a crash loses it, the next start ends the exchange.
+    void settleAttempt(settling, delivery, { route, event: seq, eventId, attempt, settled: settledBy(decision, at), at, receivedAt });
+    if (answer instanceof RelayError) throw answer;
+    return answer;
   }
 
   return {
@@ -149,15 +121,29 @@ function firstDelivery({ envelope, ...event }: ReceivedEvent, route: string, seq
   };
 }
 
-function isTooLarge({ response }: UrlOutcome): boolean {
-  return response !== null && response.length > answerLimit;
+interface ExchangeEnd {
+  readonly decision: SettlingDecision;
+  /** For the step. */
+  readonly answer: ProxiedAnswer | RelayError;
 }
 
-function decisionOn(outcome: UrlOutcome): SettlingDecision {
-  const { result } = outcome;
-  if (result.kind === "failed" && result.error === "aborted") return { kind: "dead", reason: stoppedDuring };
-  if (result.kind === "failed") return { kind: "dead", reason: `proxied: no answer (${result.error}); the step was told` };
-  if (isTooLarge(outcome)) return { kind: "dead", reason: "proxied: the answer was larger than 1 MiB; the step was told of a failure" };
-  if (result.status < 300) return { kind: "delivered" };
-  return { kind: "dead", reason: `proxied: answered ${result.status}, which the step was given` };
+function endOf({ result, response, responseType = null, responseEncoding = null }: UrlOutcome): ExchangeEnd {
+  const dead = (reason: string): SettlingDecision => ({ kind: "dead", reason });
+  if (result.kind === "failed") {
+    const answer =
+      result.error === "timeout"
+        ? new RelayError("downstream_timeout", "the destination did not answer in time")
+        : new RelayError("downstream_failed", `the destination gave no answer (${result.error})`);
+    const reason = result.error === "aborted" ? stoppedDuring : `proxied: no answer (${result.error}); the step was told`;
+    return { decision: dead(reason), answer };
+  }
+  const { status } = result;
+  if (response !== null && response.length > answerLimit) {
+    const answer = new RelayError("downstream_failed", "the destination's answer is larger than 1 MiB");
+    return { decision: dead("proxied: the answer was larger than 1 MiB; the step was told of a failure"), answer };
+  }
+  return {
+    decision: status < 300 ? { kind: "delivered" } : dead(`proxied: answered ${status}, which the step was given`),
+    answer: { status, contentType: responseType, contentEncoding: responseEncoding, body: response ?? Buffer.alloc(0) },
+  };
 }

@@ -86,6 +86,7 @@ function open(parts: Partial<ProxyParts> = {}) {
     settle: async (settlement) => void settlements.push(settlement),
     hooks: {
       attempted: () => {},
+      failed: () => {},
       storeFailed: () => {
         storeFailures += 1;
       },
