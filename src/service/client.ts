@@ -22,9 +22,14 @@ import { ServiceError, type ServiceFailure } from "./errors.ts";
 import { dateOf } from "./limits/caps.ts";
 import { isApiKey, readServiceUrl } from "./settings.ts";
 
-type Shared = Pick<CallContext, "apiKey" | "admission" | "clock" | "random"> & Partial<Pick<CallContext, "timeoutMs" | "maxBodyBytes">>;
+interface CallSettings {
+  readonly apiKey: Secret;
+  readonly admission: Admission;
+  readonly clock: Clock;
+  readonly random: () => number;
+}
 
-export interface ServiceClientSettings extends Shared {
+export interface ServiceClientSettings extends CallSettings, Partial<CallLimits> {
   /** May have a path and a slash at its end; the API root is `{baseUrl}/api/v1`. */
   readonly baseUrl: string;
   readonly retry?: Partial<RetrySettings>;
@@ -108,32 +113,31 @@ interface AttemptWatch {
   repeating(error: ServiceError): Promise<void>;
 }
 
-export interface CallContext {
-  readonly pool: HttpPool;
-  readonly root: string;
-  readonly apiKey: Secret;
-  readonly admission: Admission;
-  readonly clock: Clock;
-  readonly random: () => number;
-  readonly retry: RetrySettings;
+interface CallLimits {
   /** Per attempt, from waiting for a connection to the last byte. */
   readonly timeoutMs: number;
   readonly maxBodyBytes: number;
+}
+
+interface CallContext extends CallSettings, CallLimits {
+  readonly pool: HttpPool;
+  readonly root: string;
+  readonly retry: RetrySettings;
   /** Error texts may echo the request. */
   readonly redact: (text: string) => string;
   readonly closing: AbortSignal;
 }
 
-export const closed = Object.assign(new Error("the client is closed"), { code: "closed" });
+const closed = Object.assign(new Error("the client is closed"), { code: "closed" });
 
 /** `path`: below the API root, with ids and query. */
-export interface ServiceRequest {
+interface ServiceRequest {
   readonly path: string;
   readonly body?: unknown;
 }
 
 /** Rejects with a {@link ServiceError} or the signal's reason. */
-export async function call<T>(calling: CallContext, endpoint: Endpoint<T>, request: ServiceRequest, options: CallOptions = {}): Promise<T> {
+async function call<T>(calling: CallContext, endpoint: Endpoint<T>, request: ServiceRequest, options: CallOptions = {}): Promise<T> {
   const { signal, patience } = options;
   signal?.throwIfAborted();
   patience?.throwIfAborted();

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { messageBody, runBody } from "../model/endpoints/send.ts";
 import { codeText } from "../model/event.ts";
 
 /** Per-minute caps: `requests` is every call, `messages` is `POST /messages`, which counts against both. */
@@ -54,14 +55,8 @@ const text = z.string().min(1);
 const answeredId = z.union([text, z.number().transform(String)]);
 
 /** Exactly one of `text` and `template`. Other fields are sent along. */
-export interface SendBody {
-  readonly to: string;
-  /** Network id of the sending number; the first connected one by default. */
-  readonly phoneNumberId?: string | undefined;
-  /** Only within 24 hours of the contact's last message. */
-  readonly text?: string | undefined;
-  readonly template?: { readonly id: string; readonly variables?: Readonly<Record<string, string>> | undefined } | undefined;
-}
+export type SendBody = Pick<z.infer<typeof messageBody>, "to" | "phoneNumberId" | "text" | "template">;
+export type RunBody = Partial<Pick<z.infer<typeof runBody>, "phone" | "name" | "data">>;
 
 /** With a wamid it was sent, even if all else is missing. */
 const receiptSchema = z.looseObject({
@@ -83,12 +78,6 @@ export type Message = z.infer<typeof messageSchema>;
 /** `GET /me`; fields not shown. */
 const accountSchema = z.looseObject({});
 export type Account = z.infer<typeof accountSchema>;
-
-export interface RunBody {
-  readonly phone?: string | undefined;
-  readonly name?: string | undefined;
-  readonly data?: Readonly<Record<string, string>> | undefined;
-}
 
 const runSchema = z.looseObject({ runId: answeredId });
 export type Run = z.infer<typeof runSchema>;

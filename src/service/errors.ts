@@ -136,12 +136,7 @@ function redactStrings(value: unknown, redact: (text: string) => string): unknow
 
 const ownWords = new Set(["kind", "cap", "code"]);
 
-/** The client fills in the endpoint. */
-export function localRefusal(failure: Extract<ServiceFailure, { kind: "quota" | "unauthenticated" | "blocked" }>): ServiceError {
-  return new ServiceError({ endpoint: "any call", status: null, text: null, outcome: "not-done", local: true, failure });
-}
-
-export function capsUnknown(): ServiceError {
-  const failure = { kind: "caps-unknown" } as const;
+/** Raised locally. The client fills in the endpoint. */
+export function localRefusal(failure: Extract<ServiceFailure, { kind: "quota" | "unauthenticated" | "blocked" | "caps-unknown" }>) {
   return new ServiceError({ endpoint: "any call", status: null, text: null, outcome: "not-done", local: true, failure });
 }

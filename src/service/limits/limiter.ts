@@ -2,7 +2,7 @@ import { growingWait } from "../../model/backoff.ts";
 import type { Budgets } from "../../model/budget.ts";
 import { type Clock, createSteadyTime, type SteadyTime } from "../../model/clock.ts";
 import { type CallCap, type CallOutcome, type CallPriority, type CallRequest, defaultConcurrency, type Permit } from "../endpoints.ts";
-import { capsUnknown, type ServiceError } from "../errors.ts";
+import type { ServiceError } from "../errors.ts";
 import type { Plan } from "../settings.ts";
 import { type AccountPart, type BudgetParts, createBudgetedAccount } from "./budget.ts";
 import { type Caps, planCaps, planId, shareOf } from "./caps.ts";
@@ -191,9 +191,9 @@ export function createLimiter(options: LimiterOptions) {
     resume: (): void => void restart(allowance),
     /** Resolves once that is stored for all processes; rejects if it may not be. */
     async resumeByOrder(): Promise<readonly QuotaReason[]> {
-      if (!(await account.stored())) throw capsUnknown();
+      if (!(await account.stored())) throw stops.refusal("unknown");
       const ended = restart(allowance);
-      if (!(await account.stored())) throw capsUnknown();
+      if (!(await account.stored())) throw stops.refusal("unknown");
       return ended;
     },
     /** Perhaps with another key. Slots stay held. */

@@ -1,7 +1,7 @@
 import type { StoredStop } from "../../model/budget.ts";
 import type { SteadyTime } from "../../model/clock.ts";
 import { type CallOperation, type CallOutcome, callOperations } from "../endpoints.ts";
-import { capsUnknown, localRefusal, type ServiceError } from "../errors.ts";
+import { localRefusal, type ServiceError } from "../errors.ts";
 import { assessRenewal } from "./caps.ts";
 
 export type QuotaReason = "quota" | `quota-${CallOperation}`;
@@ -103,7 +103,7 @@ export function createStops({ time, newest }: StopsParts) {
     /** Why a waiting call is refused after all; null: it goes on waiting. */
     refusing: (operation: CallOperation, probes: Probes): StopReason | null => refusing(operation, probes, time.now()),
     refusal(reason: Refusal): ServiceError {
-      if (reason === "unknown") return capsUnknown();
+      if (reason === "unknown") return localRefusal({ kind: "caps-unknown" });
       if (reason === "unauthenticated" || reason === "blocked") return localRefusal({ kind: reason });
       return localRefusal({ kind: "quota", cause: null, until: untilOf(reason) ?? time.toUnix(time.now()) });
     },
