@@ -3,10 +3,10 @@ import type { Clock, SteadyTime } from "../../model/clock.ts";
 import { uuidv7 } from "../../model/ids.ts";
 import type { CallCap } from "../endpoints.ts";
 import type { Caps } from "./caps.ts";
-import { type CallKind, callKinds, createAlarm, createSlots, limitsOf, type Slots, slotKindsOf } from "./slots.ts";
+import { type CallKind, callKinds, createAlarm, createSlots, isPaced, limitsOf, type Slots, slotKindsOf } from "./slots.ts";
 import { type QuotaReason, quotaReasons, type Stops } from "./stops.ts";
 
-export interface AccountPart extends Pick<Slots, "readyAt" | "take" | "end" | "newest"> {
+export interface AccountPart extends Pick<Slots, "readyAt" | "take" | "end" | "newest" | "inFlight"> {
   setCaps(caps: Caps): void;
   /** By all processes. */
   used(cap: CallCap, now: number): number;
@@ -20,7 +20,7 @@ export interface AccountPart extends Pick<Slots, "readyAt" | "take" | "end" | "n
   close(): void;
 }
 
-interface InFlight {
+export interface InFlight {
   readonly all: number;
   readonly others: number;
 }
@@ -35,7 +35,7 @@ export interface BudgetParts {
   readonly caps: Caps;
   readonly plan: () => string;
   readonly waiting: (kind: CallKind) => number;
-  readonly inFlight: () => { readonly now: InFlight; readonly most: InFlight };
+  readonly mostInFlight: () => InFlight;
   readonly changed: () => void;
   readonly lost: () => void;
 }
@@ -54,7 +54,6 @@ const askAgainMs = { met: 100, unmet: 1_000 };
 const freshMs = 5_000;
 const windowMs = 60_000;
 
-const isPaced = (kind: SlotKind): boolean => kind === "messages" || kind === "poll";
 const noLimits = limitsFrom(() => 0);
 const least = (a: Limits, b: Limits): Limits => limitsFrom((kind) => Math.min(a[kind], b[kind]));
 
@@ -106,7 +105,7 @@ export function createBudgetedAccount(parts: BudgetParts): AccountPart {
     const total = capLimits();
     const demand = isClosed
       ? { need: noLimits, want: noLimits }
-      : demandOf({ used, total, limits, waits: waitsOf(waiting), ...parts.inFlight() });
+      : demandOf({ used, total, limits, waits: waitsOf(waiting), now: slots.inFlight(), most: parts.mostInFlight() });
     const keep = keepOf(used, limits, total, demand.need);
     limits = isTrusted() && !isClosed ? least(limits, keep) : noLimits;
     applyLimits();

@@ -4,7 +4,7 @@ import { type Clock, createSteadyTime, type SteadyTime } from "../../model/clock
 import { type CallCap, type CallOutcome, type CallPriority, type CallRequest, defaultConcurrency, type Permit } from "../endpoints.ts";
 import type { ServiceError } from "../errors.ts";
 import type { Plan } from "../settings.ts";
-import { type AccountPart, type BudgetParts, createBudgetedAccount } from "./budget.ts";
+import { type AccountPart, type BudgetParts, createBudgetedAccount, type InFlight } from "./budget.ts";
 import { type Caps, planCaps, planId, shareOf } from "./caps.ts";
 import { type CallKind, createCallQueue, createSlots, limitsOf, type ProbingCall, type SlotEnd } from "./slots.ts";
 import { createStops, type EndedCall, type Probes, type QuotaReason, type Refusal, type StopReason, type StopState } from "./stops.ts";
@@ -92,7 +92,11 @@ export function createLimiter(options: LimiterOptions) {
   let allowance: Allowance = options;
   const holds = createHolds();
   const stops = createStops({ time, newest: () => account.newest() });
-  const inFlight = createInFlight(() => (stops.isKeyVerified() ? atOnce : Math.min(atOnce, unverifiedCalls)), atOnce);
+  /** Calls other than sends have less room: a service that hangs on polls would block sends too. */
+  const mostInFlight = (): InFlight => {
+    const all = stops.isKeyVerified() ? atOnce : Math.min(atOnce, unverifiedCalls);
+    return { all, others: Math.min(all, atOnce - Math.ceil(atOnce / 4)) };
+  };
   const queue = createCallQueue({ clock, time, readyAt });
   const own = { clock, time, graceMs, tookMs: othersTookMs, caps: shareOf(planOf(options), options.share) };
   const account: AccountPart =
@@ -104,13 +108,15 @@ export function createLimiter(options: LimiterOptions) {
           budgets,
           plan: () => planId(planOf(allowance)),
           waiting: queue.waiting,
-          inFlight: inFlight.state,
+          mostInFlight,
           changed: applyLearned,
           lost: () => queue.refuse(() => refusal("unknown")),
         });
 
   function readyAt(kind: CallKind, now: number): number {
-    if (!inFlight.hasRoom(kind)) return Number.POSITIVE_INFINITY;
+    const { all, others } = account.inFlight();
+    const most = mostInFlight();
+    if (all >= most.all || (kind.priority !== "send" && others >= most.others)) return Number.POSITIVE_INFINITY;
     const held = holds.readyAt(kind.cap);
     return held > now ? held : account.readyAt(kind, now);
   }
@@ -124,14 +130,12 @@ export function createLimiter(options: LimiterOptions) {
   function permitFor(call: CallRequest, probes: Probes): Permit {
     const { cap, operation, priority } = call;
     hooks.dispatched?.({ cap, priority, at: clock.now() });
-    inFlight.count(call, 1);
     const slot = account.take(call, time.now());
     let isSettled = false;
     return {
       settle(outcome) {
         if (isSettled) return;
         isSettled = true;
-        inFlight.count(call, -1);
         const now = time.now();
         account.end(slot, now, endOf(outcome), outcome.type === "unauthenticated" || outcome.type === "blocked");
         const ended = { number: slot.number, probes, operation, outcome, now, wallNow: clock.now() };
@@ -244,21 +248,6 @@ function ownAccount({ clock, time, graceMs, tookMs, caps, recent }: OwnParts): A
     refresh: () => {},
     stored: async () => true,
     close: () => {},
-  };
-}
-
-/** Calls other than sends have less room: a service that hangs on polls would block sends too. */
-function createInFlight(most: () => number, atOnce: number) {
-  const mostOthers = atOnce - Math.ceil(atOnce / 4);
-  let all = 0;
-  let others = 0;
-  return {
-    hasRoom: ({ priority }: CallKind): boolean => all < most() && (priority === "send" || others < mostOthers),
-    count({ priority }: CallKind, by: 1 | -1): void {
-      all += by;
-      if (priority !== "send") others += by;
-    },
-    state: () => ({ now: { all, others }, most: { all: most(), others: Math.min(most(), mostOthers) } }),
   };
 }
 

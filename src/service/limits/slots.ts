@@ -36,18 +36,13 @@ export const slotKindsOf = byKind(({ cap, priority }): readonly SlotKind[] => [
   ...(priority === "poll" ? (["poll"] as const) : []),
 ]);
 
-/** Messages and polls are also paced. `graceMs`: how long a call of unknown outcome may still be in flight. */
+export const isPaced = (kind: SlotKind): boolean => kind === "messages" || kind === "poll";
+
+/** `graceMs`: how long a call of unknown outcome may still be in flight. */
 export function createSlots(initial: Limits, graceMs: number) {
-  let limits = initial;
-  const windows = Object.fromEntries(slotKinds.map((kind) => [kind, createSlotWindow(initial[kind])])) as Record<
-    SlotKind,
-    ReturnType<typeof createSlotWindow>
-  >;
-  const paces = { messages: createPace(initial.messages), poll: createPace(initial.poll) };
-  const pacesOf = ({ cap, priority }: CallKind): readonly ReturnType<typeof createPace>[] => [
-    ...(cap === "messages" ? [paces.messages] : []),
-    ...(priority === "poll" ? [paces.poll] : []),
-  ];
+  const windows = Object.fromEntries(
+    slotKinds.map((kind) => [kind, createSlotWindow(initial[kind], isPaced(kind) ? createPace(initial[kind]) : undefined)]),
+  ) as Record<SlotKind, ReturnType<typeof createSlotWindow>>;
   let newest = 0;
 
   return {
@@ -55,12 +50,10 @@ export function createSlots(initial: Limits, graceMs: number) {
     readyAt(kind: CallKind, now: number): number {
       let at = now;
       for (const slot of slotKindsOf(kind)) at = Math.max(at, windows[slot].freeAt(now));
-      for (const pace of pacesOf(kind)) at = Math.max(at, pace.readyAt());
       return at;
     },
     take(kind: CallKind, now: number): Slot {
-      for (const slot of slotKindsOf(kind)) windows[slot].take();
-      for (const pace of pacesOf(kind)) pace.take(now);
+      for (const slot of slotKindsOf(kind)) windows[slot].take(now);
       newest += 1;
       return { kind, number: newest };
     },
@@ -78,19 +71,13 @@ export function createSlots(initial: Limits, graceMs: number) {
     },
     /** A call of an earlier process. In their order, before any `take`. */
     count(kind: CallKind, endedAt: number): void {
-      for (const slot of slotKindsOf(kind)) {
-        const window = windows[slot];
-        window.take();
-        if (slot === "calls" || slot === "otherCalls") window.undo();
-        else window.giveBack(endedAt + windowMs, true);
-      }
+      for (const slot of slotKindsOf(kind)) if (slot !== "calls" && slot !== "otherCalls") windows[slot].count(endedAt + windowMs);
     },
     setLimits(next: Limits, now: number): void {
-      if (next.messages !== limits.messages) paces.messages.setRate(next.messages, now);
-      if (next.poll !== limits.poll) paces.poll.setRate(next.poll, now);
-      for (const slot of slotKinds) windows[slot].setLimit(next[slot]);
-      limits = next;
+      for (const slot of slotKinds) windows[slot].setLimit(next[slot], now);
     },
+    /** Of calls, and of those other than sends. */
+    inFlight: () => ({ all: windows.calls.inFlight(), others: windows.otherCalls.inFlight() }),
     used: (now: number): Limits => limitsFrom((slot) => windows[slot].used(now)),
   };
 }
@@ -102,7 +89,8 @@ function byKind<T>(make: (kind: CallKind) => T): (kind: CallKind) => T {
   return ({ cap, priority }) => made.get(`${cap} ${priority}`) as T;
 }
 
-export function createSlotWindow(initial: number) {
+/** `pace`: of slots that are also spread over the minute. */
+export function createSlotWindow(initial: number, pace?: ReturnType<typeof createPace>) {
   let limit = initial;
   let inFlight = 0;
   // Slots of lost calls come back later: each list is in order by itself.
@@ -115,14 +103,20 @@ export function createSlotWindow(initial: number) {
   }
 
   return {
-    setLimit(next: number): void {
+    setLimit(next: number, now: number): void {
+      if (next !== limit) pace?.setRate(next, now);
       limit = next;
     },
     used,
-    freeAt: (now: number): number =>
-      used(now) < limit ? now : Math.min(ended[0] ?? Number.POSITIVE_INFINITY, lost[0] ?? Number.POSITIVE_INFINITY),
-    take(): void {
+    inFlight: (): number => inFlight,
+    freeAt(now: number): number {
+      const isFree = used(now) < limit;
+      const at = isFree ? now : Math.min(ended[0] ?? Number.POSITIVE_INFINITY, lost[0] ?? Number.POSITIVE_INFINITY);
+      return Math.max(at, pace?.readyAt() ?? now);
+    },
+    take(now: number): void {
       inFlight += 1;
+      pace?.take(now);
     },
     /** Never earlier than an earlier one with the same `isLost`. */
     giveBack(at: number, isLost: boolean): void {
@@ -132,6 +126,8 @@ export function createSlotWindow(initial: number) {
     undo(): void {
       inFlight -= 1;
     },
+    /** A call that another process made holds a slot until `at`. */
+    count: (at: number): void => void lost.push(at),
   };
 }
 
