@@ -4,7 +4,6 @@ import type { RegistrationOutcome, TrackPort } from "../control/track.ts";
 import type { BreakerView } from "../model/breaker.ts";
 import type { Registration } from "../model/endpoints/send.ts";
 import { RelayError } from "../model/errors.ts";
-import { fieldsSchema } from "../model/event.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { unknownName } from "../model/nearest.ts";
 import type { ReplayQuery } from "../model/queries.ts";
@@ -13,6 +12,7 @@ import type { AcceptOutcome, ReleasedEvent } from "../store/port.ts";
 import { conflictError, type MessageRegistration } from "../track/registration.ts";
 import { knownSources } from "./reading.ts";
 import { createReleasing, createReplaying } from "./replaying.ts";
+import { fieldsOf } from "./rules.ts";
 
 /** How far the clocks may differ, in ms, for the time when a message was sent. */
 const clocksDifferBy = 24 * 60 * 60 * 1000;
@@ -40,8 +40,6 @@ export function chooseAccount(given: string | undefined, accounts: readonly stri
   throw new RelayError("bad_request", message, accounts);
 }
 
-const noFields = fieldsSchema.parse({});
-
 export function createActing(parts: ActingParts): Pick<PlainHandlers, "retryDelivery" | "replay" | "resumeRoute" | "resumeAccount"> {
   const { store, now, settings, resumeAccount, breakers, dispatcher, stopping, release } = parts;
   const routeNames = () => settings().routes.map(({ name }) => name);
@@ -53,10 +51,8 @@ export function createActing(parts: ActingParts): Pick<PlainHandlers, "retryDeli
     const { sources } = settings();
     const source = Object.hasOwn(sources, name) ? sources[name] : undefined;
     if (source?.kind !== "events") return null;
-    const { account } = source;
-    return source.format === "standard"
-      ? { account, format: source.format, accounts: {}, fields: source.fields }
-      : { account, format: source.format, accounts: source.accounts ?? {}, fields: noFields };
+    const { account, format } = source;
+    return { account, format, accounts: (source.format === "standard" ? null : source.accounts) ?? {}, fields: fieldsOf(source) };
   }
 
   const isRelease = ({ disposition }: Pick<ReplayQuery, "disposition">): boolean =>

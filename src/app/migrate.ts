@@ -7,6 +7,7 @@ import { StoreRefused } from "../store/port.ts";
 import { openPostgresSource, openPostgresTarget } from "../store/postgres/copy-side.ts";
 import { postgresName, type StorageSettings } from "../store/settings.ts";
 import { openSqliteSource, openSqliteTarget } from "../store/sqlite/copy-side.ts";
+import { mostOffenders } from "../store/views.ts";
 import { postgresSettings } from "./open-postgres.ts";
 import { openStoreForReading } from "./open-store.ts";
 
@@ -23,9 +24,6 @@ export interface MigrationReport extends CopyReport {
   /** The copying alone, without the audit. */
   readonly tookMs: number;
 }
-
-/** Offenders listed; the others are counted. */
-const mostOffenders = 100;
 
 const grouped = (value: number): string => value.toLocaleString("en-US");
 

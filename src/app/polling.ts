@@ -1,6 +1,6 @@
 import type { Settings } from "../config/schema.ts";
 import { accountsOf } from "../config/sources.ts";
-import { fieldsSchema, type PolledStatus, polledEvent, type ReceivedEvent } from "../model/event.ts";
+import { type PolledStatus, polledEvent, type ReceivedEvent } from "../model/event.ts";
 import type { Wamid } from "../model/ids.ts";
 import type { MessageState } from "../model/tracking.ts";
 import { type Hold, holdReasons, type PollFault, type PollResult, type Service } from "../reconcile/port.ts";
@@ -9,6 +9,7 @@ import type { CallOptions, ServiceClient } from "../service/client.ts";
 import { ServiceError } from "../service/errors.ts";
 import type { AcceptOutcome } from "../store/port.ts";
 import { stepMessage } from "../track/states.ts";
+import { fieldsOf } from "./rules.ts";
 
 export type PollAnswer =
   /** `at`: when the request was sent, in unix ms. */
@@ -190,8 +191,7 @@ export function createStatusIntake({
     /** False: the same status was submitted before. */
     async submit({ wamid, source, ...found }: FoundStatus): Promise<boolean> {
       const from = source ?? sourceOf(settings(), found.account);
-      const given = settings().sources[from];
-      const fields = given?.kind === "events" && given.format === "standard" ? given.fields : fieldsSchema.parse({});
+      const fields = fieldsOf(settings().sources[from]);
       const event = polledEvent({ ...found, wamid: wamid as Wamid, source: from, fields, at: now() });
       return (await accept(event)).result === "accepted";
     },

@@ -18,7 +18,7 @@ import type { MaybePromise } from "../model/maybe-promise.ts";
 import { unknownName } from "../model/nearest.ts";
 import { secretUsage } from "../receive/inbound-source.ts";
 import type { StoreReading } from "../store/read/reading.ts";
-import { type DeliveryPlace, type Inspecting, noDeliveries } from "../store/views.ts";
+import { type DeliveryPlace, type Inspecting, mostOffenders, noDeliveries } from "../store/views.ts";
 import { createInstance } from "./instance.ts";
 import { openStoreForReading } from "./open-store.ts";
 import { viewSources } from "./source-notes.ts";
@@ -197,8 +197,6 @@ interface Audit {
   progress: AuditProgress;
 }
 
-/** Offenders listed; the others are counted. */
-const mostOffenders = 100;
 /** How long a report is kept for a caller whose request of up to half a minute timed out, and who repeats it. */
 const keptMs = 120_000;
 

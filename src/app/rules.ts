@@ -1,7 +1,7 @@
-import type { Settings } from "../config/schema.ts";
+import type { Settings, SourceSettings } from "../config/schema.ts";
 import type { ProxiedSource } from "../deliver/proxy.ts";
 import { startOf } from "../hydrate/candidates.ts";
-import { fieldsSchema } from "../model/event.ts";
+import { type FieldPaths, fieldsSchema } from "../model/event.ts";
 import type { InboundSource } from "../receive/inbound-source.ts";
 import { createPlanner, type Planner } from "../route/plan.ts";
 import { isCallable } from "../service/accounts.ts";
@@ -48,21 +48,18 @@ export function createRules(settings: Settings, failed: NonNullable<Rules["faile
 
 const noFields = fieldsSchema.parse({});
 
+/** Where a source has the tracked fields in its data. Only the `standard` format lets the settings say it. */
+export const fieldsOf = (source: SourceSettings | undefined): FieldPaths =>
+  source?.kind === "events" && source.format === "standard" ? source.fields : noFields;
+
 export function inboundSources(settings: Settings): InboundSource[] {
   return Object.entries(settings.sources).map(([name, source]): InboundSource => {
     const { account, kind, signature } = source;
-    if (source.kind === "automation-request") return { name, account, kind, mode: source.mode, signature, fields: noFields };
-    if (source.format === "standard") return { name, account, kind, mode: "ack", signature, fields: source.fields };
+    const inbound = { name, account, kind, mode: "ack", signature, fields: fieldsOf(source) } as const;
+    if (source.kind === "automation-request") return { ...inbound, mode: source.mode };
+    if (source.format === "standard") return inbound;
     const { format, accounts = {}, verifyTokens, header, pathSecrets } = source;
-    return {
-      name,
-      account,
-      kind,
-      mode: "ack",
-      signature,
-      fields: noFields,
-      several: { format, accounts, verifyTokens, header, pathSecrets },
-    };
+    return { ...inbound, several: { format, accounts, verifyTokens, header, pathSecrets } };
   });
 }
 

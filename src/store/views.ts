@@ -164,6 +164,9 @@ export interface Inspecting {
 
 export type Stats = View<typeof statsSchema>;
 
+/** Offenders that a report lists; the others are counted. */
+export const mostOffenders = 100;
+
 export interface AuditOrder extends AuditFilter {
   /** Unix ms. */
   readonly now: number;

@@ -4,6 +4,7 @@ import { chmod, chown, copyFile, link, open, readdir, rename, rm, stat, statfs }
 import { basename, dirname, join, resolve } from "node:path";
 import type { AuditProgress, AuditReport } from "../../model/audit.ts";
 import { StoreRefused, StoreUnavailable } from "../port.ts";
+import { mostOffenders } from "../views.ts";
 import { emptyLog, holderOf, lockFile, sizeOf } from "./file.ts";
 import { createInspecting, type FileInspecting } from "./inspecting.ts";
 
@@ -23,7 +24,6 @@ type BackupStep = "copying" | "checking" | "auditing";
 export const ofPartial = /^(.*)\.[0-9a-f]{8}\.partial(?:-journal|-wal|-shm)?$/;
 /** Older ones are left over from a process that was killed. */
 export const partialLastsMs = 86_400_000;
-const mostOffenders = 100;
 const reserveBytes = 64 * 1024 * 1024;
 
 /**
