@@ -6,84 +6,11 @@ import type { Attention } from "../model/overview.ts";
 import { alertBody, postAlert } from "../observe/health.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Store } from "../store/create-store.ts";
-import type { PollNews } from "../store/port.ts";
 
 /** An alarm is over once its condition has ended for this long: a destination may answer now and then. */
 const overAfterMs = 60_000;
 
-type AccountAlarm = Extract<Alarm, { readonly route: null; readonly account: string }>;
-
-/** What this process sees of accounts. Each call that changes an alarm returns whether the change is new. */
-export function createRaisedAlarms(now: () => number) {
-  const all = new Map<string, Alarm>();
-  /** Accounts whose key alarm an earlier process raised: here no call has shown yet whether it still holds. */
-  const inherited = new Set<string>();
-
-  function raise(alarm: Omit<AccountAlarm, "route">): boolean {
-    const raised = { ...alarm, route: null };
-    const isNew = !all.has(alarmKey(raised));
-    if (isNew) all.set(alarmKey(raised), raised);
-    return isNew;
-  }
-  const lower = (alarm: AccountAlarm["alarm"], account: string): boolean => all.delete(alarmKey({ alarm, account, route: null }));
-
-  return {
-    /** By key. */
-    all: all as ReadonlyMap<string, Alarm>,
-    raise,
-    lower,
-    /** Continues with stored alarms. `areKeysUnknown`: no process knows yet whether the keys still are refused. */
-    adopt(stored: readonly Alarm[], areKeysUnknown: boolean): void {
-      all.clear();
-      for (const alarm of stored) if (!(alarm.alarm in conditions)) all.set(alarmKey(alarm), alarm);
-      if (areKeysUnknown) for (const { alarm, account } of stored) if (alarm === "key") inherited.add(account);
-    },
-    setKey(account: string, isRefused: boolean): boolean {
-      if (!isRefused) return !inherited.has(account) && lower("key", account);
-      inherited.delete(account);
-      const text = "the service refuses the API key: missing, misspelled or revoked";
-      return raise({ alarm: "key", account, since: now(), text, causes: [] });
-    },
-    keyWorked: (account: string): void => void inherited.delete(account),
-    setPolls(account: string, text: PollNews): boolean {
-      return text === null ? lower("polls", account) : raise({ alarm: "polls", account, since: now(), text, causes: [] });
-    },
-  };
-}
-
-/** What needs action is an alarm once it lasts, unless an alarm of the account stands for it. */
-export function createLastingConditions(now: () => number) {
-  const holding = createNoticing(now);
-
-  return (
-    attention: readonly Attention[],
-    raised: ReadonlyMap<string, Alarm>,
-    inForceNow: readonly Alarm[],
-  ): ReadonlyMap<string, Alarm> => {
-    const before = new Map(inForceNow.map((alarm) => [alarmKey(alarm), alarm]));
-    const alarms = new Map(raised);
-    holding.look((noticed) => {
-      const current = new Set<string>();
-      for (const entry of attention) {
-        const name = conditionOf(entry);
-        const { about, after } = conditions[name];
-        const [account, route] = [about === "account" ? entry.subject : null, about === "route" ? entry.subject : null];
-        const key = alarmKey({ alarm: name, account, route });
-        current.add(key);
-        const older = olderNames[name];
-        const olderKey = older === undefined ? "" : alarmKey({ alarm: older, account, route: null });
-        // Also the one that ends now: the diagnosis still has it.
-        const stands = raised.has(olderKey) || before.has(olderKey);
-        const lasts = !stands && now() - noticed(key) >= after * 1000;
-        const alarm = before.get(key) ?? (lasts ? { alarm: name, account, route, since: entry.since, text: entry.text, causes: [] } : null);
-        if (alarm !== null) alarms.set(key, alarm);
-      }
-      for (const [key, alarm] of before)
-        if (alarm.alarm in conditions && !current.has(key) && now() - noticed(`no ${key}`) < overAfterMs) alarms.set(key, alarm);
-    });
-    return alarms;
-  };
-}
+type Alarms = ReadonlyMap<string, Alarm>;
 
 /** The names of alarms that are older than their conditions. */
 const olderNames: Partial<Record<ConditionName, "silence" | "key" | "polls">> = {
@@ -92,9 +19,41 @@ const olderNames: Partial<Record<ConditionName, "silence" | "key" | "polls">> = 
   "reconcile-failing": "polls",
 };
 
+/** The alarms that should be in force: those of accounts, and what else needs action once it lasts. `before`: those in force. */
+export function createLastingConditions(now: () => number) {
+  const noticing = createNoticing(now);
+
+  return (attention: readonly Attention[], ofAccounts: Alarms, before: Alarms): Alarms => {
+    const alarms = new Map(ofAccounts);
+    noticing.look((noticed) => {
+      const current = new Set<string>();
+      for (const entry of attention) {
+        const name = conditionOf(entry);
+        const { about, after } = conditions[name];
+        const [account, route] = [about === "account" ? entry.subject : null, about === "route" ? entry.subject : null];
+        const key = alarmKey({ alarm: name, account, route });
+        const older = olderNames[name];
+        const olderKey = older === undefined ? "" : alarmKey({ alarm: older, account, route: null });
+        // An alarm of the account stands for it. The diagnosis still has the one that ends now.
+        if (ofAccounts.has(olderKey) || before.has(olderKey)) continue;
+        current.add(key);
+        const known = before.get(key);
+        if (known !== undefined) alarms.set(key, known);
+        else if (now() - noticed(key) >= after * 1000)
+          alarms.set(key, { alarm: name, account, route, since: entry.since, text: entry.text, causes: [] });
+      }
+      for (const [key, alarm] of before)
+        if (alarm.alarm in conditions && !current.has(key) && now() - noticed(`no ${key}`) < overAfterMs) alarms.set(key, alarm);
+    });
+    return alarms;
+  };
+}
+
 export function inForce(stored: Iterable<StoredAlarm>): readonly Alarm[] {
   return [...stored].flatMap(({ state, alarm }) => (state === "began" ? [alarm] : []));
 }
+
+export const byKey = (alarms: readonly Alarm[]): Alarms => new Map(alarms.map((alarm) => [alarmKey(alarm), alarm]));
 
 interface ChangesParts {
   readonly settings: () => Pick<Settings, "silence">;
@@ -108,20 +67,25 @@ interface ChangesParts {
  * marked as reported. The next leader reports what is not marked.
  */
 export function createAlarmChanges({ store, settings, now, log }: ChangesParts) {
-  const stored = new Map<string, StoredAlarm>();
+  let stored: Map<string, StoredAlarm> | null = null;
   /** Reported here, while the mark may not be stored yet. */
-  const reported = new WeakSet<StoredAlarm>();
+  const reported = new Set<string>();
+
+  /** The leader before may have changed them. A store of its own may be what an alarm is about, so what is here counts. */
+  async function load(): Promise<Map<string, StoredAlarm>> {
+    if (stored === null || store.isShared) stored = new Map((await store.alarms()).map((each) => [alarmKey(each.alarm), each]));
+    return stored;
+  }
 
   async function keep(change: StoredAlarm, next: StoredAlarm | null): Promise<void> {
     const key = alarmKey(change.alarm);
     try {
       await store.keepAlarm(change.alarm, next);
     } catch (error) {
-      // A store of its own may be what the alarm is about.
       if (store.isShared) throw error;
     }
-    if (next === null) stored.delete(key);
-    else stored.set(key, next);
+    if (next === null) stored?.delete(key);
+    else stored?.set(key, next);
   }
 
   async function post(change: StoredAlarm): Promise<void> {
@@ -135,39 +99,34 @@ export function createAlarmChanges({ store, settings, now, log }: ChangesParts) 
 
   async function report(change: StoredAlarm): Promise<void> {
     const { state, alarm } = change;
-    const { account, route, causes } = alarm;
-    if (!reported.has(change)) {
-      if (state === "began") log.error({ alarm: alarm.alarm, account, route, causes }, alarm.text);
-      else log.info({ alarm: alarm.alarm, account, route, tookMs: now() - alarm.since }, `over: ${alarm.text}`);
+    const { account, route, causes, since, text } = alarm;
+    const named = `${state} ${since} ${alarmKey(alarm)}`;
+    if (!reported.has(named)) {
+      if (state === "began") log.error({ alarm: alarm.alarm, account, route, causes }, text);
+      else log.info({ alarm: alarm.alarm, account, route, tookMs: now() - since }, `over: ${text}`);
       await post(change);
-      reported.add(change);
+      reported.add(named);
     }
     await keep(change, state === "ended" ? null : { ...change, isReported: true });
+    reported.delete(named);
   }
 
-  async function make(change: StoredAlarm): Promise<void> {
+  async function make(state: StoredAlarm["state"], alarm: Alarm): Promise<void> {
+    const change = { state, alarm, isReported: false };
     await keep(change, change);
     await report(change);
   }
 
   return {
-    /** Reads the alarms of the leader before. Returns those in force. */
-    async load(): Promise<readonly Alarm[]> {
-      const read = await store.alarms();
-      stored.clear();
-      for (const each of read) stored.set(alarmKey(each.alarm), each);
-      return inForce(read);
-    },
-    inForce: () => inForce(stored.values()),
-    /** Makes `alarms`, by key, those in force. */
-    async become(alarms: ReadonlyMap<string, Alarm>): Promise<void> {
-      await Promise.all([...stored.values()].filter(({ isReported }) => !isReported).map(report));
-      const ended = inForce(stored.values()).filter((alarm) => !alarms.has(alarmKey(alarm)));
-      const began = [...alarms].filter(([key]) => !stored.has(key)).map(([, alarm]) => alarm);
-      await Promise.all([
-        ...ended.map((alarm) => make({ state: "ended", alarm, isReported: false })),
-        ...began.map((alarm) => make({ state: "began", alarm, isReported: false })),
-      ]);
+    inForce: () => inForce(stored?.values() ?? []),
+    load: async (): Promise<Alarms> => byKey(inForce((await load()).values())),
+    /** Makes `alarms` those in force. */
+    async become(alarms: Alarms): Promise<void> {
+      const known = await load();
+      await Promise.all([...known.values()].filter(({ isReported }) => !isReported).map(report));
+      const ended = inForce(known.values()).filter((alarm) => !alarms.has(alarmKey(alarm)));
+      const began = [...alarms].filter(([key]) => !known.has(key));
+      await Promise.all([...ended.map((alarm) => make("ended", alarm)), ...began.map(([, alarm]) => make("began", alarm))]);
     },
   };
 }

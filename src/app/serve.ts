@@ -202,7 +202,7 @@ function createRelayDiagnosis(parts: Parts, reloading: Reloading, dispatch: bool
     quarantine: createCount(clock.now, store.browse.quarantine, noQuarantine),
     lanes: dispatcher.states,
     breakers,
-    alarms: async () => (store.isShared ? inForce(await store.alarms()) : service.alarms()),
+    alarms: async () => inForce(await store.alarms()),
     // A console asks every second.
     database: createCount<DatabaseFacts | null>(clock.now, database, null, { least: 10_000, most: 10_000, times: 1 }),
     stops: service.stops,

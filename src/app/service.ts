@@ -118,7 +118,7 @@ export function startService(observed: Observed, stored: Stored, { calls, works:
     refused: watching.refused,
     registered: watching.registered,
     async start(diagnose: () => Promise<Diagnosis>): Promise<void> {
-      await watching.start(diagnose);
+      watching.start(diagnose);
       await hydrating.start();
     },
   };

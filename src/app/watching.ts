@@ -1,21 +1,22 @@
 import type { Settings } from "../config/schema.ts";
 import { accountsOf } from "../config/sources.ts";
 import type { Diagnosis } from "../inspect/diagnosis.ts";
+import { type AccountNote, type AccountWatch, countsOf } from "../model/account-watch.ts";
+import { type Alarm, alarmKey } from "../model/alarm.ts";
 import type { Clock } from "../model/clock.ts";
 import { isTruncated } from "../model/envelope.ts";
 import type { ReceivedEvent } from "../model/event.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { PollFault } from "../reconcile/port.ts";
-import { causeTexts, createSilenceWatch, type SilenceAlarm } from "../reconcile/silence.ts";
+import { findSilence, silenceText } from "../reconcile/silence.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
 import type { Store } from "../store/create-store.ts";
-import type { AccountObservation, ObservationCounts, PollNews } from "../store/port.ts";
-import { createAlarmChanges, createLastingConditions, createRaisedAlarms } from "./alarms.ts";
+import { byKey, createAlarmChanges, createLastingConditions } from "./alarms.ts";
 import type { Supervised, Supervisor } from "./supervise.ts";
 
 interface WatchingParts {
-  readonly store: Pick<Store, "isShared" | "holdLease" | "read" | "noteObservations" | "observations" | "alarms" | "keepAlarm">;
+  readonly store: Pick<Store, "isShared" | "holdLease" | "read" | "noteWatched" | "watched" | "alarms" | "keepAlarm">;
   readonly settings: () => Settings;
   readonly services: Pick<ServiceAccounts, "limiters">;
   readonly clock: Clock;
@@ -30,124 +31,105 @@ export type Watching = ReturnType<typeof createWatching>;
 
 const lookEveryMs = 15_000;
 const leaseMs = 45_000;
-/** The alarms: whatever needs action for long enough. Of processes that share a store, a leader raises them. */
+
+/**
+ * The alarms: whatever needs action for long enough. Each process notes what it sees of accounts, because webhooks arrive at
+ * some and others poll the service. A leader compares what the store then has with the alarms in force.
+ */
 export function createWatching({ store, settings, services, clock, supervise, log, metrics }: WatchingParts) {
   const { now } = clock;
   const windowMs = () => settings().silence.after;
-  const missed = (account: string) => metrics.reconcile.missed.inc({ account });
-  /** Null: this process observes everything itself. */
-  const observations = store.isShared ? createObservations({ store, clock, missed }) : null;
-  let isLeader = !store.isShared;
-  const tasks: Supervised[] = [];
-
+  const notes = createNotes({ store, clock, windowMs, missed: (account) => metrics.reconcile.missed.inc({ account }) });
   const changes = createAlarmChanges({ store, settings, now, log });
-  const raised = createRaisedAlarms(now);
   const lasting = createLastingConditions(now);
-  const wakeIf = (isNew: boolean): void => {
-    if (isNew) for (const task of tasks) task.wake();
-  };
+  /** Why all polls of an account failed last, as seen here. */
+  const faults = new Map<string, string | null>();
+  let isLeader = !store.isShared;
+  let task: Supervised | undefined;
 
-  const watch = createSilenceWatch({
-    now,
-    after: windowMs,
-    quotaUsedUp: (account) => services.limiters().get(account)?.stops.quota != null,
-    began: (silence) => void raised.raise({ alarm: "silence", account: silence.account, since: silence.since, ...textOf(silence) }),
-    ended: ({ account }) => void raised.lower("silence", account),
-    missed,
-  });
-
-  /** Stores the observations of this process. The leader then judges those of all processes. */
-  async function lookTogether(shared: NonNullable<typeof observations>, diagnose: Diagnose): Promise<number> {
-    await shared.flush();
-    if (!(await store.holdLease("alarms", leaseMs))) {
-      isLeader = false;
-      for (const account of Object.keys(settings().accounts)) metrics.reconcile.silence.set({ account }, 0);
-      return lookEveryMs;
+  async function look(diagnose: Diagnose): Promise<number> {
+    try {
+      await notes.write();
+    } catch (error) {
+      // A store of its own may be what an alarm is about.
+      if (store.isShared) throw error;
     }
-    const isNew = !isLeader;
-    if (isNew) await takeOver();
-    isLeader = true;
-    // Back to what a leader that died may have observed last, and to what ends one of its alarms.
-    const from = Math.min(now() - 2 * windowMs(), ...watch.alarms().map(({ since }) => since));
-    const lastPolls = new Map<string, PollNews>();
-    for (const { account, at, polls, ...counts } of await shared.read(from)) {
-      watch.took(account, at, counts);
-      if (polls !== undefined) lastPolls.set(account, polls);
-    }
-    for (const [account, polls] of lastPolls) if (Object.hasOwn(settings().accounts, account)) raised.setPolls(account, polls);
-    return settle(diagnose, isNew);
-  }
-
-  async function settle(diagnose: Diagnose, isNewLeader = false): Promise<number> {
-    watch.look();
-    const silent = watch.alarms().map(({ account }) => account);
+    isLeader = await store.holdLease("alarms", leaseMs);
+    const before = isLeader ? await changes.load() : new Map<string, Alarm>();
+    const ofAccounts = byKey(isLeader ? await alarmsOfAccounts(before) : []);
     for (const account of Object.keys(settings().accounts)) {
-      metrics.reconcile.silence.set({ account }, silent.includes(account) ? 1 : 0);
+      const isSilent = ofAccounts.has(alarmKey({ alarm: "silence", account, route: null }));
+      metrics.reconcile.silence.set({ account }, isSilent ? 1 : 0);
     }
-    // The first call only refreshes what a new leader knows of keys.
-    const limiters = services.limiters();
-    if (!isNewLeader) for (const [account, { stops }] of limiters) raised.setKey(account, stops.unauthenticated !== null);
-    await changes.become(lasting((await diagnose()).attention, raised.all, changes.inForce()));
+    if (isLeader) await changes.become(lasting((await diagnose()).attention, ofAccounts, before));
     return lookEveryMs;
   }
 
-  /** Continues with the alarms that the leader before stored. */
-  async function takeOver(): Promise<void> {
-    const accounts = settings().accounts;
-    const stored = (await changes.load()).filter(({ account }) => account !== null && Object.hasOwn(accounts, account));
-    raised.adopt(stored, !store.isShared);
-    watch.adopt(stored.flatMap((alarm) => (alarm.alarm === "silence" ? [alarm] : [])));
+  async function alarmsOfAccounts(before: ReadonlyMap<string, Alarm>): Promise<Alarm[]> {
+    const watched = await store.watched();
+    return Object.keys(settings().accounts).flatMap((account) => {
+      const watch = watched.get(account);
+      return watch === undefined ? [] : [...alarmsOf(account, watch, before)];
+    });
+  }
+
+  function* alarmsOf(account: string, watch: AccountWatch, before: ReadonlyMap<string, Alarm>): Generator<Alarm> {
+    const { polls, keyRefusedAt, registered, lastEventAt } = watch;
+    const quotaUsedUp = services.limiters().get(account)?.stops.quota != null;
+    const silence = findSilence({ ...countsOf(watch, now(), windowMs()), registered, quotaUsedUp }, now(), windowMs());
+    const known = before.get(alarmKey({ alarm: "silence", account, route: null }));
+    const of = { account, route: null };
+    if (silence !== null) yield known ?? { ...of, alarm: "silence", since: now(), ...silenceText(silence) };
+    // Without an event since, the silence only ended because no more messages are sent.
+    else if (known !== undefined && lastEventAt <= known.since) yield known;
+    const keyText = "the service refuses the API key: missing, misspelled or revoked";
+    if (keyRefusedAt !== null) yield { ...of, alarm: "key", since: keyRefusedAt, text: keyText, causes: [] };
+    if (polls !== null) yield { ...of, alarm: "polls", ...polls, causes: [] };
   }
 
   return {
-    async start(diagnose: Diagnose): Promise<void> {
-      if (observations === null) await takeOver();
-      const [firstMs, run] =
-        observations === null ? [0, () => settle(diagnose)] : [lookEveryMs, () => lookTogether(observations, diagnose)];
-      tasks.push(supervise({ name: "watching over webhooks", firstMs, run }));
+    start(diagnose: Diagnose): void {
+      const firstMs = store.isShared ? lookEveryMs : 0;
+      task = supervise({ name: "watching over webhooks", firstMs, run: () => look(diagnose) });
     },
-    arrived({ account, origin, subject, envelope }: ReceivedEvent): void {
+    arrived({ account, origin, envelope }: ReceivedEvent): void {
       if (origin !== "webhook") return;
-      const isSilent = isTruncated(envelope) && envelope.event.startsWith("message.");
-      if (observations !== null) {
-        observations.add(account, { events: 1, truncated: isSilent ? 1 : 0 });
-        return;
-      }
-      if (subject.type === "message") watch.arrived(account, subject.wamid, subject.status);
-      else watch.arrived(account, null, null);
-      if (isSilent) watch.truncated(account);
+      const note = notes.of(account);
+      note.events += 1;
+      if (isTruncated(envelope) && envelope.event.startsWith("message.")) note.truncated += 1;
     },
     /** A poll found a new status. */
-    found: observations?.polled ?? watch.learned,
+    found: notes.polled,
     /** `sentAt`: unix ms. No event is expected of a message that was sent long ago. */
     registered(account: string, sentAt: number | undefined): void {
-      if (sentAt !== undefined && now() - sentAt >= windowMs()) return;
-      if (observations === null) watch.registered(account, 1);
-      else observations.add(account, { registered: 1 });
+      if (sentAt === undefined || now() - sentAt < windowMs()) notes.of(account).registered += 1;
     },
     /** A bad signature at a source. */
     refused(source: string): void {
       const of = settings().sources[source];
-      for (const account of of === undefined ? [] : accountsOf(of)) {
-        if (observations === null) watch.refused(account);
-        else observations.add(account, { refused: 1 });
-      }
+      for (const account of of === undefined ? [] : accountsOf(of)) notes.of(account).refused += 1;
     },
-    keyRefused: (account: string): void => wakeIf(isLeader && raised.setKey(account, true)),
+    keyRefused(account: string): void {
+      notes.of(account).isKeyRefused = true;
+      task?.wake();
+    },
     /** A call shows that the service accepts the key. */
-    keyWorked: raised.keyWorked,
+    keyWorked(account: string): void {
+      notes.of(account).isKeyRefused = false;
+    },
     /** The last poll of an account found a message (null), or showed a fault of all its polls. */
     polled(account: string, fault: PollFault | null): void {
       metrics.reconcile.faulty.set({ account }, fault === null ? 0 : 1);
       const text = fault === null ? null : `${faultTexts[fault.reason]} (${fault.detail})`;
-      if (observations === null) wakeIf(raised.setPolls(account, text));
-      else observations.add(account, { polls: text });
+      notes.of(account).polls = text;
+      if ((faults.get(account) ?? null) !== text) task?.wake();
+      faults.set(account, text);
     },
     alarms: () => (isLeader ? changes.inForce() : []),
     async close(): Promise<void> {
-      await Promise.all(tasks.map((task) => task.close()));
-      // The other processes get the last observations.
-      await observations?.flush().catch(() => {});
+      await task?.close();
+      // The next leader gets the last notes.
+      await notes.write().catch(() => {});
     },
   };
 }
@@ -159,15 +141,10 @@ const faultTexts: Record<PollFault["reason"], string> = {
   unreadable: "the service's answers to polls cannot be read: is baseUrl right?",
 };
 
-function textOf({ kind, causes }: SilenceAlarm): { text: string; causes: readonly string[] } {
-  const text =
-    kind === "nothing" ? "no webhook has come although messages were sent" : "polls found statuses whose webhooks did not arrive";
-  return { text, causes: causes.map((cause) => causeTexts[cause]) };
-}
-
-interface ObservationsParts {
-  readonly store: Pick<Store, "read" | "noteObservations" | "observations">;
+interface NotesParts {
+  readonly store: Pick<Store, "read" | "noteWatched">;
   readonly clock: Clock;
+  readonly windowMs: () => number;
   /** A poll found a status, and its webhook did not arrive within the grace period. */
   readonly missed: (account: string) => void;
 }
@@ -179,24 +156,21 @@ const mostPending = 10_000;
 /** Events of a message that are searched for one. */
 const mostEvents = 100;
 
-type Sums = { -readonly [name in keyof ObservationCounts]: ObservationCounts[name] } & { polls?: PollNews };
+type Note = { -readonly [name in keyof AccountNote]: AccountNote[name] };
 
-/**
- * What this process observed, collected for the leader: webhooks arrive at some processes and others poll the service, and
- * only together do they show whether something is missing.
- */
-function createObservations({ store, clock, missed }: ObservationsParts) {
-  const { now } = clock;
-  let sums = new Map<string, Sums>();
+/** What this process saw of accounts since it was last stored. */
+function createNotes({ store, clock: { now }, windowMs, missed }: NotesParts) {
+  let notes = new Map<string, Note>();
   /** Statuses that polls found, in order of time. */
   const pending: { readonly account: string; readonly wamid: string; readonly status: string; readonly at: number }[] = [];
-  let place: string | null = null;
 
-  function add(account: string, { polls, ...counts }: Partial<Sums>): void {
-    const sum = sums.get(account) ?? { events: 0, truncated: 0, refused: 0, registered: 0, missed: 0 };
-    sums.set(account, sum);
-    for (const [name, count] of Object.entries(counts) as [keyof ObservationCounts, number][]) sum[name] += count;
-    if (polls !== undefined) sum.polls = polls;
+  function of(account: string): Note {
+    let note = notes.get(account);
+    if (note === undefined) {
+      note = { account, since: now(), events: 0, truncated: 0, refused: 0, registered: 0, missed: 0 };
+      notes.set(account, note);
+    }
+    return note;
   }
 
   /** Whether a webhook brought the status to any process. */
@@ -211,37 +185,33 @@ function createObservations({ store, clock, missed }: ObservationsParts) {
       const isLate = await hasArrived(first);
       pending.shift();
       if (isLate) continue;
-      add(first.account, { missed: 1 });
+      of(first.account).missed += 1;
       missed(first.account);
     }
   }
 
   return {
-    add,
+    of,
     polled(account: string, wamid: string, status: string): void {
       pending.push({ account, wamid, status, at: now() });
       if (pending.length > mostPending) pending.shift();
     },
-    /** Stores what was collected; what cannot be stored now is kept for the next call. */
-    async flush(): Promise<void> {
+    /** Stores the notes; what cannot be stored now is kept for the next call. */
+    async write(): Promise<void> {
       await countMissed();
-      if (sums.size === 0) return;
-      const collected = sums;
-      sums = new Map();
+      if (notes.size === 0) return;
+      const written = notes;
+      notes = new Map();
       try {
-        await store.noteObservations([...collected].map(([account, counts]) => ({ account, at: now(), ...counts })));
+        await store.noteWatched([...written.values()], now(), windowMs());
       } catch (error) {
-        const newer = sums;
-        sums = collected;
-        for (const [account, counts] of newer) add(account, counts);
+        for (const [account, older] of written) {
+          const newer = of(account);
+          for (const name of ["events", "truncated", "refused", "registered", "missed"] as const) newer[name] += older[name];
+          notes.set(account, { ...older, ...newer });
+        }
         throw error;
       }
-    },
-    /** Those of all processes that this one has not read yet, at first from the time `from`. */
-    async read(from: number): Promise<readonly AccountObservation[]> {
-      const read = await store.observations(place, from);
-      place = read.place;
-      return read.observations;
     },
   };
 }

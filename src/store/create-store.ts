@@ -9,11 +9,9 @@ import type { SendClaim, SendEnd, SendKey, StoredSend } from "../model/send.ts";
 import type { MessageRegistration } from "../track/registration.ts";
 import type {
   AcceptOutcome,
-  AccountObservation,
   BackfillFilter,
   DueDelivery,
   DueListener,
-  ObservationsRead,
   Registered,
   ReleasedEvent,
   ReplayCursor,
@@ -68,14 +66,14 @@ import {
   nameRequests,
   noteCall,
   noteHandshake,
-  noteObservations,
   notePass,
   noteSource,
-  observationsAfter,
+  noteWatched,
   probe,
   type RecentCall,
   recentCalls,
   serviceCalls,
+  watched,
 } from "./work/state-rows.ts";
 import { messageState } from "./work/subject-rows.ts";
 
@@ -256,6 +254,7 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
     listCursors,
     isClaimed,
     alarms,
+    watched,
     lastPasses,
   };
   const writes = {
@@ -272,6 +271,7 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
     moveCursor,
     claimOnce,
     keepAlarm,
+    noteWatched,
     notePass,
     noteHandshake,
     noteSource,
@@ -318,11 +318,6 @@ export function createStore(database: Database, { commands, rules, giveBack }: S
         if (ended < mostExchanges) return sum;
       }
     },
-    // A process that is alone keeps its observations in memory.
-    noteObservations: async (observations: readonly AccountObservation[]) =>
-      isAlone ? undefined : write(() => noteObservations(observations)),
-    observations: (place: string | null, from: number): MaybePromise<ObservationsRead> =>
-      isAlone ? { observations: [], place: null } : database.read(observationsAfter(place, from)),
     /** A process that is alone holds all leader leases. */
     holdLease: (name: string, forMs: number): MaybePromise<boolean> => isAlone || write(() => commands.holdLease(name, forMs)),
     purge: createRetention(write, giveBack),

@@ -148,24 +148,3 @@ export interface QuarantinedFound {
 export interface ReleasedEvent extends ReceivedEvent {
   readonly releaseOf: number;
 }
-
-export interface AccountObservation extends ObservationCounts {
-  readonly account: string;
-  readonly at: number;
-  readonly polls?: PollNews;
-}
-
-export interface ObservationCounts {
-  readonly events: number;
-  readonly truncated: number;
-  readonly refused: number;
-  readonly registered: number;
-  readonly missed: number;
-}
-
-export type PollNews = string | null;
-
-export interface ObservationsRead {
-  readonly observations: readonly AccountObservation[];
-  readonly place: string | null;
-}

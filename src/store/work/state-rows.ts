@@ -1,13 +1,14 @@
 import { randomUUID } from "node:crypto";
+import { type AccountNote, type AccountWatch, withNote } from "../../model/account-watch.ts";
 import { type AlarmName, alarmKey, type StoredAlarm } from "../../model/alarm.ts";
 import type { EventId } from "../../model/ids.ts";
 import type { LastPass } from "../../model/poll.ts";
-import type { AccountObservation, ObservationsRead, StoredCursor } from "../port.ts";
+import type { StoredCursor } from "../port.ts";
 import { type RowOf, state } from "../schema/tables.ts";
 import { change, compareTexts, find, insert, look, rows, together, update, type Work } from "../sql/ops.ts";
-import { as, select, sql } from "../sql/sql.ts";
+import { sql } from "../sql/sql.ts";
 import type { SourceNote } from "../views.ts";
-import { addTo, create, createMissing, list, put, timeName, value } from "./state.ts";
+import { addTo, create, createMissing, list, put, timeName, value, values } from "./state.ts";
 
 const alarmPrefix = "alarm/";
 
@@ -95,41 +96,23 @@ export function* noteSource({ source, number, account, at }: SourceNote): Work<v
   yield* put(`${sourcePrefix}${source}/${number ?? ""}`, { at, account }, number === null ? null : at + numberKeptMs);
 }
 
-/* Each note has the next number. The row with the last number stays locked until the commit, so that a reader misses no smaller one. */
+const watchPrefix = "watch/";
+const watchKeptMs = 90 * 86_400_000;
 
-/** The longest `silence.after`. */
-const observationsKeptMs = 86_400_000;
-const readAtOnce = 1_000;
-
-const lastKey = "observed";
-const observationPrefix = "observation/";
-const observationKey = (number: number): string => `${observationPrefix}${String(number).padStart(16, "0")}`;
-
-export function* noteObservations(observations: readonly AccountObservation[]): Work<void> {
-  if (observations.length === 0) return;
-  const last = yield* value<number>(lastKey, "update");
-  const number = (last ?? 0) + 1;
-  if (last === null) yield* create(lastKey, number);
-  else yield* put(lastKey, number);
-  yield* put(observationKey(number), observations, Math.max(...observations.map(({ at }) => at)) + observationsKeptMs);
+/** Adds what a process saw until `at` to the row of each account. */
+export function* noteWatched(notes: readonly AccountNote[], at: number, windowMs: number): Work<void> {
+  const keys = notes.map(({ account }) => watchPrefix + account).sort(compareTexts);
+  const known = yield* values<AccountWatch>(keys, "update");
+  for (const [place, key] of keys.entries()) {
+    const note = notes.find(({ account }) => watchPrefix + account === key) as AccountNote;
+    const write = known[place] === null ? create : put;
+    yield* write(key, withNote(known[place] ?? null, note, at, windowMs), at + watchKeptMs);
+  }
 }
 
-const s = as(state, "s");
-const noted = select({ key: s.key, value: s.value });
-
-/** Null: after the time `from`. */
-export function* observationsAfter(place: string | null, from: number): Work<ObservationsRead> {
-  const observations: AccountObservation[] = [];
-  const since = place === null ? from : 0;
-  let last = place;
-  for (;;) {
-    const found = yield* rows(
-      noted`FROM state s WHERE s.key > ${last ?? observationPrefix} AND s.key < ${observationKey(Number.MAX_SAFE_INTEGER)} ORDER BY s.key LIMIT ${readAtOnce}`,
-    );
-    for (const { value } of found) observations.push(...(JSON.parse(value) as AccountObservation[]).filter(({ at }) => at > since));
-    last = found.at(-1)?.key ?? last;
-    if (found.length < readAtOnce) return { observations, place: last };
-  }
+/** By account. */
+export function* watched(): Work<ReadonlyMap<string, AccountWatch>> {
+  return new Map((yield* list<AccountWatch>(watchPrefix)).map(({ name, value }) => [name, value]));
 }
 
 export type PurgedTable = "events" | "deliveries" | "history";

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
+import type { AccountNote } from "../../../src/model/account-watch.ts";
 import type { SendKey } from "../../../src/model/send.ts";
-import type { AccountObservation } from "../../../src/store/port.ts";
 import { state, subjects } from "../../../src/store/schema/tables.ts";
 import { rows, type Work } from "../../../src/store/sql/ops.ts";
 import { sql } from "../../../src/store/sql/sql.ts";
-import { noteObservations } from "../../../src/store/work/state-rows.ts";
+import { noteWatched } from "../../../src/store/work/state-rows.ts";
 import { createShared, type OneStore } from "../../contract/one-store.ts";
 import { rulesFor, start } from "../../contract/store-events.ts";
 import { storeOn } from "../../contract/store-on-database.ts";
@@ -83,29 +83,27 @@ test("a leader lease has one holder, until it is released or expires", async () 
   expect(await second.holdLease("retention", 60_000)).toBe(false);
 });
 
-const seen = (at: number): AccountObservation => ({ account: "main", at, events: 1, truncated: 0, refused: 0, registered: 0, missed: 0 });
+const windowMs = 900_000;
+const seen: AccountNote = { account: "main", since: start, events: 1, truncated: 0, refused: 0, registered: 0, missed: 0 };
 
-test("a reader of observations misses none of a process that commits late", async () => {
+test("what processes see of an account adds up, also when one commits late", async () => {
   await using two = await openTwo();
   const { one, other, opened } = two;
-  await one.noteObservations([seen(start)]);
+  await one.noteWatched([seen, { ...seen, account: "shop", isKeyRefused: true }], start, windowMs);
   await using session = await openSession(two.shared.url);
   const gate = await closeGate(session);
   const late = opened.run(function* (): Work<void> {
-    yield* noteObservations([seen(start + 1)]);
+    yield* noteWatched([seen], start + 1, windowMs);
     yield* passGate();
   });
   await gate.reached();
-  const next = other.noteObservations([seen(start + 2)]);
+  const next = other.noteWatched([{ ...seen, polls: "404" }], start + 2, windowMs);
   await anotherWaits(session);
-  const before = await one.observations(null, start - 1);
-  expect(before.observations).toEqual([seen(start)]);
   await gate.open();
   await Promise.all([late, next]);
-  const after = await one.observations(before.place, 0);
-  expect(after.observations).toEqual([seen(start + 1), seen(start + 2)]);
-  expect(await one.observations(after.place, 0)).toEqual({ observations: [], place: after.place });
-  expect((await other.observations(null, start)).observations).toEqual(after.observations);
+  const watched = await one.watched();
+  expect(watched.get("main")).toMatchObject({ slots: [{ events: 3 }], lastEventAt: start + 2, polls: { since: start + 2, text: "404" } });
+  expect(watched.get("shop")).toMatchObject({ slots: [{ events: 1 }], keyRefusedAt: start, polls: null });
 });
 
 test("processes that move one cursor and claim one key agree", async () => {

@@ -1,12 +1,14 @@
+import { type AccountNote, type AccountWatch, withNote } from "../../../src/model/account-watch.ts";
 import { type AlarmName, alarmKey, type StoredAlarm } from "../../../src/model/alarm.ts";
 import type { Clock } from "../../../src/model/clock.ts";
-import { type AccountObservation, StoreUnavailable } from "../../../src/store/port.ts";
+import { StoreUnavailable } from "../../../src/store/port.ts";
 import type { EventDetail } from "../../../src/store/views.ts";
 
-/** What several processes share, as far as leases, observations and a message's events go. */
+/** What several processes share, as far as leases, notes and a message's events go. */
 export function createSharedStore(clock: Clock) {
   const leases = new Map<string, { holder: string; until: number }>();
-  const noted: AccountObservation[] = [];
+  const noted: AccountNote[] = [];
+  const watched = new Map<string, AccountWatch>();
   /** By wamid. */
   const told = new Map<string, Pick<EventDetail, "origin" | "status">[]>();
   const all: Pick<EventDetail, "origin" | "status">[] = [];
@@ -38,14 +40,14 @@ export function createSharedStore(clock: Clock) {
         leases.set(name, { holder, until: clock.now() + forMs });
         return true;
       },
-      async noteObservations(observations: readonly AccountObservation[]): Promise<void> {
+      async noteWatched(notes: readonly AccountNote[], at: number, windowMs: number): Promise<void> {
         here();
-        noted.push(...observations);
+        noted.push(...notes);
+        for (const note of notes) watched.set(note.account, withNote(watched.get(note.account) ?? null, note, at, windowMs));
       },
-      async observations(place: string | null, from: number) {
+      async watched() {
         here();
-        const observations = place === null ? noted.filter(({ at }) => at > from) : noted.slice(Number(place));
-        return { observations, place: String(noted.length) };
+        return new Map(watched);
       },
       async alarms() {
         here();

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createSilenceWatch, findSilence, type Seen } from "../../../src/reconcile/silence.ts";
+import { findSilence, type Seen } from "../../../src/reconcile/silence.ts";
 
 const minute = 60_000;
 const after = 15 * minute;
@@ -29,14 +29,6 @@ test("does not count statuses of truncated events as missing", () => {
   const seen = { ...quiet, events: 40, missed: 15, truncated: 6 };
   expect(findSilence(seen, 0, after)).toBeNull();
   expect(findSilence({ ...seen, truncated: 5 }, 0, after)?.kind).toBe("missed");
-  const { watch, pass, told } = setUp();
-  for (let n = 0; n < 20; n++) {
-    watch.learned("main", `w${n}`, "sent");
-    watch.arrived("main", null, null);
-    if (n < 11) watch.truncated("main");
-  }
-  pass(3 * minute);
-  expect(told).toEqual([]);
 });
 
 test("always has a cause", () => {
@@ -53,66 +45,4 @@ test("always has a cause", () => {
       expect(findSilence(some, now, after)?.causes.length ?? 1).toBeGreaterThan(0);
     }),
   );
-});
-
-function setUp() {
-  let now = 1_800_000_000_000;
-  const told: string[] = [];
-  let missed = 0;
-  const watch = createSilenceWatch({
-    now: () => now,
-    after: () => after,
-    quotaUsedUp: () => false,
-    began: ({ account, kind }) => void told.push(`began ${account} ${kind}`),
-    ended: ({ account }) => void told.push(`ended ${account}`),
-    missed: () => {
-      missed += 1;
-    },
-  });
-  return {
-    watch,
-    told,
-    missed: () => missed,
-    pass(ms: number) {
-      for (let passed = 0; passed < ms; passed += 15_000) {
-        now += 15_000;
-        watch.look();
-      }
-    },
-  };
-}
-
-test("a webhook within the grace period cancels the polled status of the same message only", () => {
-  const { watch, pass, missed } = setUp();
-  for (const wamid of ["a", "b", "c", "d"]) watch.learned("main", wamid, "delivered");
-  pass(minute);
-  watch.arrived("main", "a", "delivered");
-  watch.arrived("main", "b", "read");
-  watch.arrived("other", "c", "delivered");
-  pass(5 * minute);
-  expect(missed()).toBe(3);
-});
-
-test("the alarm begins once, and ends once events arrive", () => {
-  const { watch, pass, told } = setUp();
-  for (let n = 0; n < 20; n++) watch.learned("main", `w${n}`, "sent");
-  pass(3 * minute);
-  expect(told).toEqual(["began main missed"]);
-  pass(5 * after);
-  expect(told).toHaveLength(1);
-  expect(watch.alarms()).toMatchObject([{ account: "main" }]);
-  watch.arrived("main", "w", "sent");
-  pass(minute);
-  expect(told).toEqual(["began main missed", "ended main"]);
-  expect(watch.alarms()).toEqual([]);
-});
-
-test("a few events among many missing ones do not end the alarm", () => {
-  const { watch, pass, told } = setUp();
-  for (let n = 0; n < 100; n++) {
-    watch.learned("main", `w${n}`, "sent");
-    if (n % 10 === 0) watch.arrived("main", "other", "sent");
-    pass(15_000);
-  }
-  expect(told).toEqual(["began main missed"]);
 });
