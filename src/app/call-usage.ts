@@ -1,6 +1,6 @@
 import type { Settings } from "../config/schema.ts";
 import type { Clock } from "../model/clock.ts";
-import type { BudgetFacts, Calls } from "../reconcile/port.ts";
+import type { BudgetFacts, Calls } from "../reconcile/polls.ts";
 import type { CallOutcome, CallPriority } from "../service/endpoints.ts";
 import { monthlyCalls, quotaDay, quotaMonth } from "../service/limits/caps.ts";
 import type { Store } from "../store/create-store.ts";

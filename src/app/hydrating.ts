@@ -1,6 +1,5 @@
 import type { Settings } from "../config/schema.ts";
-import { createHydrator } from "../hydrate/hydrator.ts";
-import type { HydratedStatus, HydrationMessages, PassTally, ReadAnswer } from "../hydrate/pass.ts";
+import { createHydrator, type HydratedStatus, type PassTally } from "../hydrate/pass.ts";
 import type { Clock } from "../model/clock.ts";
 import type { ReceivedEvent } from "../model/event.ts";
 import type { HydrationPass } from "../model/hydration.ts";
@@ -10,9 +9,8 @@ import { unobserved } from "../model/tracking.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
-import type { ServiceError } from "../service/errors.ts";
 import type { Store } from "../store/create-store.ts";
-import { type DueDelivery, StoreUnavailable } from "../store/port.ts";
+import type { DueDelivery } from "../store/port.ts";
 import type { Polling, StatusIntake } from "./polling.ts";
 import type { Supervised, Supervisor } from "./supervise.ts";
 
@@ -37,8 +35,6 @@ export interface HydratingParts {
 /** On a shared store. */
 const lookEveryMs = 1_000;
 const leaseMs = 15_000;
-/** While all polls of an account are faulty, one call checks again after this. */
-const faultyMs = 5 * 60_000;
 
 export function createHydrating(parts: HydratingParts) {
   const { settings, store, services, clock, supervise, random, log, metrics, intake, polling, mayPoll, scheduled, passed } = parts;
@@ -59,70 +55,48 @@ export function createHydrating(parts: HydratingParts) {
     return intake.submit({ account, source, origin: "hydrate", messageId, wamid, status, errorCode, because });
   }
 
-  const messages: HydrationMessages = {
-    async read(account, messageId, signal) {
-      if (services.client(account) === null) return { type: "no-client" };
-      // As if the service could not be called: passes wait, and end when their time is up.
-      if (!(await mayPoll(account))) return { type: "later", until: null };
-      try {
-        const answer = await polling.poll(account, messageId, { signal });
-        switch (answer.type) {
-          case "faulty":
-            return { type: "later", until: clock.now() + faultyMs };
-          case "error":
-            return answerOf(answer.error);
-          default:
-            return answer;
-        }
-      } catch (error) {
-        if (signal.aborted) return { type: "later", until: null };
-        throw error;
-      }
-    },
-    submit,
-  };
   const hydrator = createHydrator(settings().hydrate, {
     store: {
       ...store,
       beginPass: async (account, now) => ((await isOurs(account)) ? store.beginPass(account, now) : null),
       settleCovered: async (...order) => announced(await store.settleCovered(...order)),
     },
-    messages,
+    messages: {
+      async poll(account, messageId, signal) {
+        // As if the service could not be called: passes wait, and end when their time is up.
+        if (services.client(account) !== null && !(await mayPoll(account))) return { type: "held", reason: "quota", until: null };
+        return polling.poll(account, messageId, { signal });
+      },
+      submit,
+    },
     clock,
     random,
-    hooks: {
-      onRead({ account }, polled, changed) {
-        metrics.hydration.polls.inc({ account }, polled);
-        if (changed > 0) metrics.hydration.found.inc({ account }, changed);
-      },
-      onSettled: ({ account }, state, events) => metrics.hydration.settled.inc({ account, state }, events),
-      finished(pass, tally, tookMs) {
-        const { account, covered } = pass;
-        passed?.(pass, tally, tookMs);
-        metrics.hydration.passes.inc({ account });
-        const { events, gaveUp, ...counts } = tally;
-        const line = { account, truncated: Math.max(events, covered.events), ...counts, tookMs };
-        if (gaveUp === null) log.info(line, "truncated events: the messages that could be meant are read");
-        else log.warn({ ...line, reason: gaveUp }, "truncated events: not all messages that could be meant could be read");
-      },
-      failed(account, error) {
-        // The store reports itself when it is unavailable.
-        if (!(error instanceof StoreUnavailable)) log.error({ err: error, account }, "hydration failed; it will be tried again");
-      },
+    supervise,
+    onRead({ account }, polled, changed) {
+      metrics.hydration.polls.inc({ account }, polled);
+      if (changed > 0) metrics.hydration.found.inc({ account }, changed);
+    },
+    onSettled: ({ account }, state, events) => metrics.hydration.settled.inc({ account, state }, events),
+    finished(pass, tally, tookMs) {
+      const { account, covered } = pass;
+      passed?.(pass, tally, tookMs);
+      metrics.hydration.passes.inc({ account });
+      const { events, gaveUp, ...counts } = tally;
+      const line = { account, truncated: Math.max(events, covered.events), ...counts, tookMs };
+      if (gaveUp === null) log.info(line, "truncated events: the messages that could be meant are read");
+      else log.warn({ ...line, reason: gaveUp }, "truncated events: not all messages that could be meant could be read");
     },
   });
 
-  /** Finds events that other processes accepted, and keeps the leader leases of this process. */
-  async function wakeOurs(): Promise<number> {
+  /** Resumes what waited when the relay was stopped. On a shared store, finds what other processes accepted, too. */
+  async function wakeOurs(): Promise<number | null> {
     for (const account of await store.waitingAccounts()) if (await isOurs(account)) hydrator.wake(account);
-    return lookEveryMs;
+    return store.isShared ? lookEveryMs : null;
   }
 
   return {
-    async start(): Promise<void> {
-      if (!scheduled) return;
-      if (store.isShared) task = supervise({ name: "hydration", firstMs: lookEveryMs, run: wakeOurs });
-      else await hydrator.start();
+    start(): void {
+      if (scheduled) task = supervise({ name: "hydration", firstMs: 0, run: wakeOurs });
     },
     stored({ account, envelope, subject }: ReceivedEvent): void {
       if (subject.type !== "none") return;
@@ -136,9 +110,4 @@ export function createHydrating(parts: HydratingParts) {
       await Promise.all([task?.close(), hydrator.close()]);
     },
   };
-}
-
-function answerOf({ failure }: ServiceError): ReadAnswer {
-  if (failure.kind === "validation") return { type: "refused" };
-  return { type: "later", until: failure.kind === "quota" ? failure.until : null };
 }

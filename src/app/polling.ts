@@ -2,8 +2,8 @@ import type { Settings } from "../config/schema.ts";
 import { accountsOf } from "../config/sources.ts";
 import { type PolledStatus, polledEvent, type ReceivedEvent } from "../model/event.ts";
 import type { Wamid } from "../model/ids.ts";
+import { type Hold, holdReasons, type PollAnswer, type PollFault } from "../model/poll.ts";
 import type { MessageState } from "../model/tracking.ts";
-import { type Hold, holdReasons, type PollFault, type PollResult, type Service } from "../reconcile/port.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
 import type { CallOptions, ServiceClient } from "../service/client.ts";
 import { ServiceError } from "../service/errors.ts";
@@ -11,15 +11,8 @@ import type { AcceptOutcome } from "../store/port.ts";
 import { stepMessage } from "../track/states.ts";
 import { fieldsOf } from "./rules.ts";
 
-export type PollAnswer =
-  /** `at`: when the request was sent, in unix ms. */
-  | (Extract<PollResult, { type: "found" | "missing" }> & { readonly at: number })
-  | Extract<PollResult, { type: "faulty" }>
-  | { readonly type: "error"; readonly error: ServiceError }
-  | { readonly type: "no-client" };
-
 export interface PollingParts {
-  readonly services: Pick<ServiceAccounts, "client">;
+  readonly services: Pick<ServiceAccounts, "client" | "limiters">;
   readonly now: () => number;
   /** An account's polls became faulty; null: a message was found. */
   readonly polled: (account: string, fault: PollFault | null) => void;
@@ -52,7 +45,7 @@ export function createPolling({ services, now, polled }: PollingParts) {
 
   function answerTo(error: ServiceError, account: string, at: number, standing: Standing): PollAnswer {
     const reason = faultOf(error);
-    if (reason === null) return { type: "error", error };
+    if (reason === null) return failed(error, account);
     standing.counts[reason] += 1;
     if (standing.isFaulty || standing.counts[reason] >= faultyAfter[reason]) {
       const fault = { reason, detail: error.message };
@@ -60,11 +53,34 @@ export function createPolling({ services, now, polled }: PollingParts) {
       polled(account, fault);
       return { type: "faulty", fault };
     }
-    return reason === "not-found" ? { type: "missing", at, isCredible: standing.hasFound } : { type: "error", error };
+    return reason === "not-found" ? { type: "missing", at, isCredible: standing.hasFound } : failed(error, account);
+  }
+
+  function failed({ failure }: ServiceError, account: string): PollAnswer {
+    switch (failure.kind) {
+      case "unauthenticated":
+      case "blocked":
+        return { type: "held", reason: failure.kind, until: null };
+      case "quota": {
+        const stop = hold(account);
+        return { type: "held", reason: "quota", until: stop?.reason === "quota" ? stop.until : failure.until };
+      }
+      default:
+        return { type: "failed", isFinal: failure.kind === "validation", error: failure.kind };
+    }
+  }
+
+  function hold(account: string): Hold | null {
+    const stops = services.limiters().get(account)?.stops;
+    if (stops === undefined) return null;
+    const holds = { ...stops, quota: stops.quota ?? stops["quota-reads"] };
+    const reason = holdReasons.find((one) => holds[one] !== null);
+    return reason === undefined ? null : { reason, until: holds[reason] };
   }
 
   return {
-    /** Rejects with the reason of a signal, and with unexpected faults. */
+    hold,
+    /** Rejects with unexpected faults. */
     async poll(account: string, messageId: string, options: PollOptions): Promise<PollAnswer> {
       const client = services.client(account);
       if (client === null) return { type: "no-client" };
@@ -79,6 +95,8 @@ export function createPolling({ services, now, polled }: PollingParts) {
         return { type: "found", at, wamid, status, errorCode };
       } catch (error) {
         if (error instanceof ServiceError) return answerTo(error, account, at, standingOf(client));
+        const signal = options.signal ?? options.patience;
+        if (signal?.aborted === true && error === signal.reason) return { type: "not-polled" };
         throw error;
       }
     },
@@ -120,49 +138,6 @@ function pollMessage(client: ServiceClient, id: string, options: PollOptions, se
       },
     },
   });
-}
-
-export function createPolledService(services: Pick<ServiceAccounts, "limiters">, polling: Polling): Service {
-  function hold(account: string): Hold | null {
-    const stops = services.limiters().get(account)?.stops;
-    if (stops === undefined) return null;
-    const holds = { ...stops, quota: stops.quota ?? stops["quota-reads"] };
-    const reason = holdReasons.find((one) => holds[one] !== null);
-    return reason === undefined ? null : { reason, until: holds[reason] };
-  }
-
-  return {
-    accounts: () => [...services.limiters().keys()],
-    async poll(account, messageId, signal) {
-      try {
-        const answer = await polling.poll(account, messageId, { patience: signal });
-        switch (answer.type) {
-          case "no-client":
-            return { type: "failed", reason: "the account has no base URL and API key any more" };
-          case "error":
-            return answerOf(answer.error, hold(account));
-          default:
-            return answer;
-        }
-      } catch (error) {
-        if (signal.aborted && error === signal.reason) return { type: "not-polled" };
-        throw error;
-      }
-    },
-    hold,
-  };
-}
-
-function answerOf({ failure, message }: ServiceError, hold: Hold | null): PollResult {
-  switch (failure.kind) {
-    case "unauthenticated":
-    case "blocked":
-      return { type: "held", reason: failure.kind, until: null };
-    case "quota":
-      return { type: "held", reason: "quota", until: hold?.reason === "quota" ? hold.until : failure.until };
-    default:
-      return { type: "failed", reason: message };
-  }
 }
 
 interface FoundStatus extends Pick<PolledStatus, "account" | "origin" | "messageId" | "status" | "errorCode" | "because"> {

@@ -10,14 +10,13 @@ import { nextRun } from "../model/schedule.ts";
 import { isSentByWebhook } from "../model/statuses.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import { budgetOf } from "../reconcile/polls.ts";
-import { type BudgetFacts, isFaultStop } from "../reconcile/port.ts";
+import { type BudgetFacts, budgetOf, isFaultStop } from "../reconcile/polls.ts";
 import { type AccountSummary, createReconciler, type ReconcilerHooks } from "../reconcile/reconciler.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
 import type { Store } from "../store/create-store.ts";
 import { StoreUnavailable } from "../store/port.ts";
 import type { CallUsage } from "./call-usage.ts";
-import { createPolledService, type Polling, type StatusIntake } from "./polling.ts";
+import type { Polling, StatusIntake } from "./polling.ts";
 import type { Watching } from "./watching.ts";
 
 interface ReconcilingParts {
@@ -47,7 +46,11 @@ export function createReconciling(parts: ReconcilingParts) {
   const reconciler = createReconciler(scheduleOf(settings()), {
     store,
     clock,
-    service: createPolledService(services, polling),
+    service: {
+      accounts: () => [...services.limiters().keys()],
+      hold: polling.hold,
+      poll: (account, messageId, signal) => polling.poll(account, messageId, { patience: signal }),
+    },
     tracking: {
       moves: intake.moves,
       async submit(account, { wamid, messageId }, { status, errorCode }) {

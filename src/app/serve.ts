@@ -116,7 +116,7 @@ export function serve(parts: Parts, { role, works, dispatch, file, reread, clock
     http: controlWeb.http,
     server: web.server,
     async listen(): Promise<AddressInfo> {
-      await service.start(diagnose);
+      service.start(diagnose);
       if (works) await endLeftExchanges(store, clock.now());
       // The public port last: whoever finds it ready finds the control API too.
       const control = web === controlWeb ? null : await controlWeb.listen();

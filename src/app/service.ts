@@ -117,9 +117,9 @@ export function startService(observed: Observed, stored: Stored, { calls, works:
     alarms: watching.alarms,
     refused: watching.refused,
     registered: watching.registered,
-    async start(diagnose: () => Promise<Diagnosis>): Promise<void> {
+    start(diagnose: () => Promise<Diagnosis>): void {
       watching.start(diagnose);
-      await hydrating.start();
+      hydrating.start();
     },
   };
 }

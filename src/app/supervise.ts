@@ -9,8 +9,8 @@ export interface Task {
   readonly name: string;
   /** The wait before the first step, in ms. 0: it runs at once. */
   readonly firstMs: number;
-  /** One step; resolves with the wait before the next one, in ms. */
-  run(signal: AbortSignal): MaybePromise<number>;
+  /** One step; resolves with the wait before the next one, in ms. Null: until it is woken. */
+  run(signal: AbortSignal): MaybePromise<number | null>;
 }
 
 export interface Supervised {
@@ -45,21 +45,21 @@ export function createSupervisor({ clock, log }: { readonly clock: Clock; readon
       isWoken = false;
       try {
         const next = run(closing.signal);
-        if (typeof next === "number") ended(succeeded(next));
-        else running = next.then(succeeded, failed).then(ended);
+        if (next instanceof Promise) running = next.then(succeeded, failed).then(ended);
+        else ended(succeeded(next));
       } catch (error) {
         ended(failed(error));
       }
     }
 
-    function ended(waitMs: number): void {
+    function ended(waitMs: number | null): void {
       running = null;
       if (closing.signal.aborted) return;
       if (isWoken && failures === 0) start();
-      else cancel = clock.after(waitMs, start);
+      else if (waitMs !== null) cancel = clock.after(waitMs, start);
     }
 
-    function succeeded(nextMs: number): number {
+    function succeeded(nextMs: number | null): number | null {
       failures = 0;
       isLogged = false;
       return nextMs;

@@ -176,6 +176,7 @@ function traceAttempts(hooks: LaneHooks, { traces, privacy }: Spans): LaneHooks 
 
 function tracePolling(polling: Polling, origin: "hydrate" | "reconcile", { traces, privacy }: Spans): Polling {
   return {
+    ...polling,
     poll: (account, messageId, options) =>
       timed(
         () => polling.poll(account, messageId, options),
@@ -191,7 +192,7 @@ function tracePolling(polling: Polling, origin: "hydrate" | "reconcile", { trace
               "relay.message_id": privacy.id("message", messageId),
               "relay.outcome": answer?.type ?? "aborted",
             },
-            error: answer?.type === "error" ? answer.error.kind : undefined,
+            error: answer?.type === "failed" ? answer.error : answer?.type === "held" ? answer.reason : undefined,
           })),
       ),
   };

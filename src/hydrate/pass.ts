@@ -2,29 +2,15 @@ import { growingWait, withJitter } from "../model/backoff.ts";
 import { type Clock, pause } from "../model/clock.ts";
 import type { CoveredEvents, GiveUpReason, HydrationPass, HydrationStore, ReadMessage } from "../model/hydration.ts";
 import type { MessageKey } from "../model/message.ts";
+import type { PollAnswer } from "../model/poll.ts";
 import { countUnread, unreadMessages } from "./candidates.ts";
 import type { HydrateSettings } from "./settings.ts";
 
-/** The service's answer about one message. `at` is when the request was sent, in unix ms. */
-export type ReadAnswer =
-  | ({ readonly type: "found"; readonly at: number } & FoundStatus)
-  /** The service does not know the message. `isCredible`: it found others, so base URL and key are right. */
-  | { readonly type: "missing"; readonly at: number; readonly isCredible: boolean }
-  /** Reading this id is refused permanently. */
-  | { readonly type: "refused" }
-  /** Not possible now; `until` (unix ms) if known. */
-  | { readonly type: "later"; readonly until: number | null }
-  /** The account has no base URL or key. */
-  | { readonly type: "no-client" };
-
-interface FoundStatus {
+/** A status that a truncated event may have reported. */
+export interface HydratedStatus {
   readonly wamid: string;
   readonly status: string;
   readonly errorCode: string | null;
-}
-
-/** A status that a truncated event may have reported. */
-export interface HydratedStatus extends FoundStatus {
   readonly messageId: string;
   readonly account: string;
   readonly source: string;
@@ -33,7 +19,7 @@ export interface HydratedStatus extends FoundStatus {
 
 /** The messages of an account, as hydration uses them. */
 export interface HydrationMessages {
-  read(account: string, messageId: string, signal: AbortSignal): Promise<ReadAnswer>;
+  poll(account: string, messageId: string, signal: AbortSignal): Promise<PollAnswer>;
   /** Submits a status like a received event if it changes the message; true when it did. */
   submit(status: HydratedStatus): Promise<boolean>;
 }
@@ -44,8 +30,6 @@ export interface PassParts {
   readonly clock: Clock;
   readonly random: () => number;
   readonly settings: () => HydrateSettings;
-  /** Interrupts the pass; it resumes later. */
-  readonly signal: AbortSignal;
   /** Called after every step. */
   readonly onRead: (pass: HydrationPass, polled: number, changed: number) => void;
   readonly onSettled: (pass: HydrationPass, state: "done" | "given-up", events: number) => void;
@@ -63,19 +47,81 @@ export interface PassTally {
   readonly gaveUp: GiveUpReason | null;
 }
 
+interface HydratorParts extends Omit<PassParts, "settings"> {
+  readonly finished: (pass: HydrationPass, tally: PassTally, tookMs: number) => void;
+  readonly supervise: (task: { readonly name: string; readonly firstMs: number; run(signal: AbortSignal): Promise<number | null> }) => Task;
+}
+
+interface Task {
+  wake(): void;
+  close(): Promise<void>;
+}
+
+/**
+ * Reads through the API what truncated events may have reported. Makes one pass at a time per account over all waiting
+ * events. Later events wait for the next pass, so that a burst costs one or two passes.
+ */
+export function createHydrator(initial: HydrateSettings, parts: HydratorParts) {
+  const { store, clock, finished, supervise } = parts;
+  let settings = initial;
+  const tasks = new Map<string, Task>();
+  let isClosed = false;
+  /** Accounts whose next pass is delayed. */
+  const delayed = new Set<string>();
+
+  /** Resolves with the wait before the next pass. Null: no event waits. */
+  async function passOnce(account: string, signal: AbortSignal): Promise<number | null> {
+    delayed.delete(account);
+    const since = await store.waitingSince(account);
+    if (since === null) return null;
+    const waitMs = since + settings.delay - clock.now();
+    if (waitMs > 0) {
+      delayed.add(account);
+      return waitMs;
+    }
+    const startedAt = clock.now();
+    const pass = await store.beginPass(account, startedAt);
+    if (pass === null) return null;
+    const tally = await runHydrationPass(pass, { ...parts, settings: () => settings }, signal);
+    if (tally !== null) finished(pass, tally, clock.now() - startedAt);
+    return 0;
+  }
+
+  return {
+    wake(account: string): void {
+      const task = tasks.get(account);
+      if (isClosed) return;
+      if (task === undefined) {
+        const name = `hydration for account ${account}`;
+        tasks.set(account, supervise({ name, firstMs: 0, run: (signal) => passOnce(account, signal) }));
+      } else if (!delayed.has(account)) task.wake();
+    },
+    reload(next: HydrateSettings): void {
+      settings = next;
+    },
+    /** Interrupts the passes; resolves when all have ended. */
+    async close(): Promise<void> {
+      isClosed = true;
+      await Promise.all([...tasks.values()].map((task) => task.close()));
+    },
+  };
+}
+
 const atOnce = 8;
 /** Events settled in one transaction. */
 const settleStep = 100;
+/** While all polls of an account are faulty, one call checks again after this. */
+const faultyMs = 5 * 60_000;
 
 type Item = { readonly id: string; readonly message: MessageKey; failures: number };
 
 /**
  * Reads all candidates of the covered events, latest registered first, submits new statuses, and settles the events when
  * all are read or their time is up. Waits with backoff while the service cannot be called. The store records what was
- * read, so that a crash does not repeat it. Null: ended by the signal.
+ * read, so that a crash does not repeat it. `signal` interrupts the pass, and the result is null; it resumes later.
  */
-export async function runHydrationPass(pass: HydrationPass, parts: PassParts): Promise<PassTally | null> {
-  const { store, messages, clock, signal } = parts;
+export async function runHydrationPass(pass: HydrationPass, parts: PassParts, signal: AbortSignal): Promise<PassTally | null> {
+  const { store, messages, clock } = parts;
   const tally = { events: 0, polled: 0, changed: 0, missing: 0, unknown: 0, gaveUp: null as GiveUpReason | null };
   let covered: CoveredEvents | null = pass.covered;
   let failures = 0;
@@ -105,9 +151,9 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts): P
     await pauseUntilAborted(clock, Math.max(1, Math.min(ms, oldest + parts.settings().giveUpAfter - clock.now())), signal);
   }
 
-  async function readOne(item: Item): Promise<Answered> {
+  async function readOne(item: Item) {
     const { account, source, because } = pass;
-    const answer = await messages.read(account, item.id, signal);
+    const answer = await messages.poll(account, item.id, signal);
     if (answer.type !== "found") return { item, answer, isNew: false };
     const { wamid, status, errorCode } = answer;
     const isNew = await messages.submit({ account, source, because, messageId: item.id, wamid, status, errorCode });
@@ -115,21 +161,35 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts): P
   }
 
   /** Reads some items; returns those to read again and how long to wait first. */
-  async function round(items: readonly Item[]): Promise<{ later: Item[]; until: number | null; hasKey: boolean }> {
-    const sorted = sortAnswers(await Promise.all(items.map(readOne)));
-    const { polled, changed, until } = sorted;
-    hasFound ||= sorted.hasFound;
-    doubtful.push(...sorted.doubtful);
-    tally.missing += sorted.missing;
+  async function round(items: readonly Item[]): Promise<{ later: Item[]; wait: number | null; hasKey: boolean }> {
+    const read: ReadMessage[] = [];
+    const later: Item[] = [];
+    let [polled, changed, wait, hasKey] = [0, 0, null as number | null, true];
+    for (const { item, answer, isNew } of await Promise.all(items.map(readOne))) {
+      const { type } = answer;
+      if (type === "no-client") hasKey = false;
+      else if (type === "found" || type === "missing" || (type === "failed" && answer.isFinal)) {
+        polled += 1;
+        changed += Number(isNew);
+        hasFound ||= type === "found";
+        if (type === "missing") tally.missing += 1;
+        if (type === "found" || (type === "missing" && answer.isCredible)) read.push({ message: item.message, at: answer.at });
+        else if (type === "missing") doubtful.push(item);
+      } else {
+        later.push(item);
+        const until = type === "held" ? answer.until : type === "faulty" ? clock.now() + faultyMs : null;
+        if (until !== null) wait = Math.max(wait ?? Number.NEGATIVE_INFINITY, until - clock.now());
+      }
+    }
     tally.polled += polled;
     tally.changed += changed;
     if (polled > 0) {
       hasAnswered = true;
-      await store.noteReads(pass, polled, sorted.read);
+      await store.noteReads(pass, polled, read);
       parts.onRead(pass, polled, changed);
     }
     failures = polled > 0 ? 0 : failures + 1;
-    return { later: sorted.later, until: until === null ? null : until - clock.now(), hasKey: sorted.hasKey };
+    return { later, wait, hasKey };
   }
 
   /** Reads all items of `next`; false when it ended early. */
@@ -166,7 +226,7 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts): P
         await wait(budgetWaitMs, covered);
         continue;
       }
-      const { later, until, hasKey } = await round(items);
+      const { later, wait: waitMs, hasKey } = await round(items);
       if (!hasKey) {
         await settle(covered, "no-key", Number.MAX_SAFE_INTEGER);
         covered = null;
@@ -176,9 +236,9 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts): P
         last.push(...countFailures(later));
         continue;
       }
-      if (isTail && hasAnswered && until === null) last = [...countFailures(later), ...last];
+      if (isTail && hasAnswered && waitMs === null) last = [...countFailures(later), ...last];
       else first = [...later, ...first];
-      if (!signal.aborted) await wait(waitAfter(failures, until, parts.random()), covered);
+      if (!signal.aborted) await wait(waitAfter(failures, waitMs, parts.random()), covered);
     }
   }
 
@@ -191,40 +251,6 @@ export async function runHydrationPass(pass: HydrationPass, parts: PassParts): P
   if (signal.aborted) return null;
   await store.endPass(pass, clock.now());
   return tally;
-}
-
-interface Answered {
-  readonly item: Item;
-  readonly answer: ReadAnswer;
-  readonly isNew: boolean;
-}
-
-/** `doubtful`: the service does not know them, and it may not be the right service. `until`: the latest, in unix ms. */
-function sortAnswers(answers: readonly Answered[]) {
-  const read: ReadMessage[] = [];
-  const later: Item[] = [];
-  const doubtful: Item[] = [];
-  const untils: number[] = [];
-  for (const { item, answer } of answers) {
-    if (answer.type === "later") {
-      later.push(item);
-      if (answer.until !== null) untils.push(answer.until);
-    } else if (answer.type === "found" || (answer.type === "missing" && answer.isCredible)) {
-      read.push({ message: item.message, at: answer.at });
-    } else if (answer.type === "missing") doubtful.push(item);
-  }
-  const of = (...types: readonly ReadAnswer["type"][]): number => answers.filter(({ answer }) => types.includes(answer.type)).length;
-  return {
-    read,
-    later,
-    doubtful,
-    polled: of("found", "missing", "refused"),
-    missing: of("missing"),
-    changed: answers.filter(({ isNew }) => isNew).length,
-    hasFound: of("found") > 0,
-    hasKey: of("no-client") === 0,
-    until: untils.length === 0 ? null : Math.max(...untils),
-  };
 }
 
 /** Adds a failure to each item, and drops those that failed too often. */
@@ -258,6 +284,6 @@ const budgetWaitMs = 10 * 60_000;
 const dayMs = 86_400_000;
 
 /** Resolves after `ms`, or at once when the signal is aborted. */
-export async function pauseUntilAborted(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+async function pauseUntilAborted(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   if (ms > 0) await pause(clock, ms, signal).catch(() => {});
 }

@@ -3,6 +3,36 @@ import type { MaybePromise } from "./maybe-promise.ts";
 import type { MessageKey } from "./message.ts";
 import type { MessageState } from "./tracking.ts";
 
+export const holdReasons = ["quota", "unauthenticated", "blocked"] as const;
+/** Why the service is not called at all. `until` in unix ms. */
+export interface Hold {
+  readonly reason: (typeof holdReasons)[number];
+  readonly until: number | null;
+}
+
+/**
+ * All polls of an account fail. `not-found`: with 404; `refused`: with another 4xx; `unreadable`: the answers are not
+ * messages. `detail` names the last answer, without personal data.
+ */
+export interface PollFault {
+  readonly reason: "not-found" | "refused" | "unreadable";
+  readonly detail: string;
+}
+
+/** What came of a poll. `at`: when the request was sent, in unix ms. */
+export type PollAnswer =
+  | { readonly type: "found"; readonly at: number; readonly wamid: string; readonly status: string; readonly errorCode: string | null }
+  /** The service does not know the message. `isCredible`: it found others, so base URL and key are right. */
+  | { readonly type: "missing"; readonly at: number; readonly isCredible: boolean }
+  | { readonly type: "faulty"; readonly fault: PollFault }
+  /** `isFinal`: the service refuses this id for good. `error`: the kind of the failure. */
+  | { readonly type: "failed"; readonly isFinal: boolean; readonly error: string }
+  | ({ readonly type: "held" } & Hold)
+  /** The account has no base URL or key. */
+  | { readonly type: "no-client" }
+  /** The signal was aborted before the call. */
+  | { readonly type: "not-polled" };
+
 export interface PollStore {
   /** Claims in one step, lower ranks first. No other process gets the same messages until the lease expires. */
   claimPolls(claim: PollClaim): Promise<readonly ClaimedPoll[]>;

@@ -1,9 +1,57 @@
 import { growingWait } from "../model/backoff.ts";
-import type { ClaimedPoll, SettledPoll } from "../model/poll.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { ClaimedPoll, Hold, PollAnswer, PollFault, SettledPoll } from "../model/poll.ts";
 import { messageStatuses, reaches, stageOf, statusesOf } from "../model/statuses.ts";
-import type { BudgetFacts, PassStop, Service, Tracking } from "./port.ts";
-
+import type { MessageState } from "../model/tracking.ts";
 import type { ReconcileSettings } from "./settings.ts";
+
+/** Why a pass ended before it polled all due messages. `until` in unix ms, null when unknown. */
+export type PassStop = Hold | { readonly reason: "unreachable"; readonly until: null } | FaultStop;
+
+/** `until`: when the schedule tries again. */
+export interface FaultStop extends PollFault {
+  readonly until: number | null;
+}
+
+export function isFaultStop(stopped: PassStop | null): stopped is FaultStop {
+  return stopped !== null && "detail" in stopped;
+}
+
+export interface Service {
+  /** Accounts that can be called. */
+  accounts(): readonly string[];
+  /** `signal` ends the wait for the call; a request in flight continues. */
+  poll(account: string, messageId: string, signal: AbortSignal): Promise<PollAnswer>;
+  /** Known without a call; null: none. After `until`, one call may try again. */
+  hold(account: string): Hold | null;
+}
+
+export interface Tracking {
+  /** Whether a status moves a message of this state. */
+  moves(state: MessageState, status: string, errorCode: string | null): boolean;
+  /** Submits a status like a received event; true when it changed the message. */
+  submit(account: string, claim: ClaimedPoll, found: Extract<PollAnswer, { type: "found" }>): Promise<boolean>;
+}
+
+export interface Calls {
+  readonly polls: number;
+  readonly others: number;
+}
+
+export interface BudgetFacts {
+  /** The relay's share of the month's calls; null: unlimited. */
+  readonly quota: number | null;
+  /** The month of the quota, in unix ms. */
+  readonly month: { readonly from: number; readonly until: number };
+  /** Unix ms at which the day began. */
+  readonly day: number;
+  readonly now: number;
+  /** Of the month, without this day. */
+  readonly before: Calls;
+  readonly today: Calls;
+}
+
+export type BudgetFactsOf = (account: string) => MaybePromise<BudgetFacts>;
 
 const callsAtOnce = 8;
 /** Failures in a row after which the service counts as unreachable. */
@@ -51,14 +99,15 @@ export async function pollClaimed(
       case "faulty":
         stopped ??= { ...result.fault, until: null };
         return end("failed", afterFailure(claim, now()));
-      case "failed":
-        return fail(claim);
       case "held":
         stopped ??= { reason: result.reason, until: result.until };
         settled.push(released(claim));
         return;
       case "not-polled":
         settled.push(released(claim));
+        return;
+      default:
+        return fail(claim);
     }
   }
 

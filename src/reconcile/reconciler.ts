@@ -3,19 +3,25 @@ import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ClaimedPoll, PassCounts, PollStore, SettledPoll } from "../model/poll.ts";
 import { createTimetable } from "../model/schedule.ts";
 import {
+  type BudgetFacts,
+  type BudgetFactsOf,
   budgetOf,
   checkClaim,
+  type FaultStop,
   firstSettledAge,
+  isFaultStop,
   lastsUntil,
+  type PassStop,
   type PollOutcome,
   type PollParts,
   pollClaimed,
   released,
   restingStatuses,
+  type Service,
   settledStatuses,
+  type Tracking,
   waitAfterFailure,
 } from "./polls.ts";
-import { type BudgetFacts, type BudgetFactsOf, type FaultStop, isFaultStop, type PassStop, type Service, type Tracking } from "./port.ts";
 import type { ReconcileSettings } from "./settings.ts";
 
 interface ReconcilerParts {

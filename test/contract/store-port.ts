@@ -61,7 +61,7 @@ export interface ContractStore extends Omit<HydrationStore, "settleCovered">, Pi
   beginSend(key: SendKey, claim: SendClaim): Promise<StoredSend | null>;
   settleSend(key: SendKey, ended: SendEnd): Promise<readonly DueDelivery[]>;
   forgetSends(before: number, limit: number): Promise<number>;
-  /** As `PollStore` in src/reconcile/port.ts. */
+  /** As `PollStore` in src/model/poll.ts. */
   claimPolls(claim: Parameters<PollStore["claimPolls"]>[0]): Promise<readonly ClaimedPoll[]>;
   settlePolls(settled: readonly SettledPoll[]): Promise<void>;
   countPolls(query: Parameters<PollStore["countPolls"]>[0]): MaybePromise<PollCounts>;

@@ -58,7 +58,7 @@ async function opened(backup: Partial<{ schedule: string; folder: string; keep: 
     /** Steps as the supervisor takes them, until then. */
     async passUntil(end: number) {
       for (;;) {
-        const waitMs = await run();
+        const waitMs = (await run()) ?? 0;
         expect(waitMs).toBeGreaterThan(0);
         if (now + waitMs > end) break;
         now += waitMs;

@@ -24,7 +24,7 @@ function open() {
       },
     }) as unknown as ServiceClient;
   let client = newClient();
-  const services = { client: () => client } as PollingParts["services"];
+  const services = { client: () => client, limiters: () => new Map() } as unknown as PollingParts["services"];
   const polling = createPolling({ services, now: () => 7, polled: (_, fault) => void noted.push(fault?.reason ?? null) });
   return {
     noted,
@@ -41,7 +41,7 @@ test("ten 404s in a row are a fault, until a message is found", async () => {
   await poll("found");
   for (let n = 1; n < 10; n++) expect(await poll("missing")).toEqual({ type: "missing", at: 7, isCredible: true });
   expect(await poll("missing")).toMatchObject({ type: "faulty", fault: { reason: "not-found" } });
-  expect(await poll("down")).toMatchObject({ type: "error" });
+  expect(await poll("down")).toMatchObject({ type: "failed" });
   expect(await poll("unreadable")).toMatchObject({ type: "faulty", fault: { reason: "unreadable" } });
   await poll("found");
   expect(await poll("missing")).toEqual({ type: "missing", at: 7, isCredible: true });

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { HydrationMessages, ReadAnswer } from "../../../src/hydrate/pass.ts";
-import { runHydrationPass } from "../../../src/hydrate/pass.ts";
+import { type HydrationMessages, runHydrationPass } from "../../../src/hydrate/pass.ts";
 import { hydrateSchema } from "../../../src/hydrate/settings.ts";
 import type { HydrationPass, TrackedMessage } from "../../../src/model/hydration.ts";
+import type { PollAnswer } from "../../../src/model/poll.ts";
 import { createManualClock, settled as turns } from "../../harness/manual-clock.ts";
 import { createMemoryStore, type WaitingEvent } from "./memory-store.ts";
 
@@ -25,21 +25,21 @@ function someMessages(count: number, parts: (n: number) => Partial<TrackedMessag
   }));
 }
 
-const found = (id: string, at = start + 2_000): ReadAnswer => ({
+const found = (id: string, at = start + 2_000): PollAnswer => ({
   type: "found",
   at,
   wamid: `wamid of ${id}`,
   status: "delivered",
   errorCode: null,
 });
-const later: ReadAnswer = { type: "later", until: null };
+const later: PollAnswer = { type: "failed", isFinal: false, error: "network" };
 
 interface Plan {
   readonly messages: TrackedMessage[];
   readonly events?: WaitingEvent[];
   readonly settings?: Record<string, unknown>;
   /** The answer of the service. */
-  answer(id: string, now: number): ReadAnswer;
+  answer(id: string, now: number): PollAnswer;
 }
 
 /** Runs one pass, and advances the clock until it ends. */
@@ -51,7 +51,7 @@ async function runThrough({ messages, events = [{ seq: 1, receivedAt: start }], 
   let inFlight = 0;
   let most = 0;
   const service: HydrationMessages = {
-    async read(_, id) {
+    async poll(_, id) {
       polled.push({ id, at: clock.now() });
       inFlight += 1;
       most = Math.max(most, inFlight);
@@ -68,16 +68,8 @@ async function runThrough({ messages, events = [{ seq: 1, receivedAt: start }], 
   const stop = new AbortController();
   const pass = (await store.beginPass("main", clock.now())) as HydrationPass;
   let isOver = false;
-  const run = runHydrationPass(pass, {
-    store,
-    messages: service,
-    clock,
-    random: () => 1,
-    settings: () => hydrateSchema.parse(settings),
-    signal: stop.signal,
-    onRead: () => {},
-    onSettled: () => {},
-  }).finally(() => {
+  const parts = { store, messages: service, clock, random: () => 1, settings: () => hydrateSchema.parse(settings) };
+  const run = runHydrationPass(pass, { ...parts, onRead: () => {}, onSettled: () => {} }, stop.signal).finally(() => {
     isOver = true;
   });
   for (let steps = 0; !isOver && steps < 2_000; steps += 1) {
@@ -109,7 +101,7 @@ test("counts messages without the service's id as unknown, but not those that th
 test("reads messages answered 404 again once the service has found another one", async () => {
   let hasFound = false;
   const seen: string[] = [];
-  const answer = (id: string, now: number): ReadAnswer => {
+  const answer = (id: string, now: number): PollAnswer => {
     seen.push(id);
     hasFound ||= id === "id-1";
     return hasFound && id !== "id-2" ? found(id) : { type: "missing", at: now, isCredible: hasFound };
@@ -207,7 +199,7 @@ test("settles every event once and counts what was not read, whatever the servic
             const count = (seen.get(id) ?? 0) + 1;
             seen.set(id, count);
             if (how === "missing") return { type: how, at: now, isCredible: true };
-            if (how === "refused") return { type: how };
+            if (how === "refused") return { type: "failed", isFinal: true, error: "validation" };
             return how === "never" || (how === "flaky" && count < 3) ? later : found(id);
           },
         });

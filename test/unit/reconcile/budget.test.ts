@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import type { BudgetFacts, Calls } from "../../../src/reconcile/polls.ts";
 import { budgetOf, dayMs, lastsUntil } from "../../../src/reconcile/polls.ts";
-import type { BudgetFacts, Calls } from "../../../src/reconcile/port.ts";
 import { quotaDay, quotaMonth } from "../../../src/service/limits/caps.ts";
 
 const none = { polls: 0, others: 0 };
