@@ -14,13 +14,11 @@ import type { DatabaseFacts } from "../model/database.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention } from "../model/overview.ts";
 import { systemClock } from "../model/system-clock.ts";
-import type { Gauges, ServiceGauges } from "../observe/gauges.ts";
+import type { Gauges } from "../observe/gauges.ts";
 import { alarmView } from "../observe/health.ts";
 import { clientAddress } from "../receive/client-address.ts";
 import { createReceiver, type Receiver } from "../receive/receiver.ts";
-import { type CallCap, callPriorities } from "../service/endpoints.ts";
 import type { LimiterState } from "../service/limits/limiter.ts";
-import { stopReasons } from "../service/limits/stops.ts";
 import { noQuarantine, type RouteBacklog } from "../store/views.ts";
 import { inForce } from "./alarms.ts";
 import type { Cleanup } from "./cleanup.ts";
@@ -230,7 +228,6 @@ interface GaugeParts {
 /** Reads the gauges, including those of routes that have a backlog but are not in the settings. */
 export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
   return async () => {
-    const now = parts.now();
     const counted = await parts.backlog();
     const [attention, listeners, breakers] = await Promise.all([
       parts.attention(),
@@ -243,41 +240,35 @@ export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
     const routes = [...names].map((route) => {
       const entry = backlog.get(route);
       const lane = lanes.get(route);
+      const breaker = breakers.get(route);
       return {
+        waiting: 0,
+        held: 0,
+        dead: 0,
+        oldestDueAt: null,
+        inFlight: 0,
+        ...entry,
+        ...lane,
         route,
-        waiting: entry?.waiting ?? 0,
-        held: entry?.held ?? 0,
-        dead: entry?.dead ?? 0,
-        oldestDueAt: entry?.oldestDueAt ?? null,
         stopped: (lane?.stopped ?? entry?.stopped ?? null) !== null,
-        breaker: breakers.get(route)?.state ?? lane?.breaker ?? ("closed" as const),
-        pausedUntil: breakers.get(route)?.pausedUntil ?? lane?.pausedUntil ?? null,
-        inFlight: lane?.inFlight ?? 0,
+        breaker: breaker?.state ?? lane?.breaker ?? ("closed" as const),
+        pausedUntil: breaker?.pausedUntil ?? lane?.pausedUntil ?? null,
       };
     });
-    const services = [...parts.limiters()].map(([account, state]) => serviceGauges(account, state, now));
     const sources = Object.entries(parts.settings().sources).map(([source, { kind, ...of }]) => ({
       source,
       format: "format" in of ? of.format : kind,
     }));
-    return { attention, routes, services, sources, listeners, requestsInFlight: parts.inFlight(), storing: parts.storing(), now };
-  };
-}
-
-const callCaps: readonly CallCap[] = ["requests", "messages"];
-
-function serviceGauges(account: string, { caps, stops }: LimiterState, now: number): ServiceGauges {
-  return {
-    account,
-    caps: callCaps.map((cap) => ({ cap, used: caps[cap].used, limit: caps[cap].limit, held: caps[cap].heldUntil !== null })),
-    waiting: callPriorities.map((priority) => ({
-      priority,
-      calls: callCaps.reduce((sum, cap) => sum + caps[cap].waiting[priority], 0),
-    })),
-    stops: stopReasons.map((reason) => {
-      const until = stops[reason];
-      // A key stays refused until a call succeeds. A quota may have been renewed without a call.
-      return { reason, inForce: until !== null && (reason === "unauthenticated" || until > now) };
-    }),
+    const accounts = parts.limiters();
+    return {
+      attention,
+      routes,
+      accounts,
+      sources,
+      listeners,
+      requestsInFlight: parts.inFlight(),
+      storing: parts.storing(),
+      now: parts.now(),
+    };
   };
 }
