@@ -1,11 +1,9 @@
-import type { Settings } from "../config/schema.ts";
 import { createNoticing } from "../inspect/attention.ts";
 import { type Alarm, alarmKey, type StoredAlarm } from "../model/alarm.ts";
 import { type ConditionName, conditionOf, conditions } from "../model/attention.ts";
 import type { Attention } from "../model/overview.ts";
 import { alertBody, postAlert } from "../observe/health.ts";
-import type { Logger } from "../observe/logger.ts";
-import type { Store } from "../store/create-store.ts";
+import type { Background } from "./store.ts";
 
 /** An alarm is over once its condition has ended for this long: a destination may answer now and then. */
 const overAfterMs = 60_000;
@@ -55,18 +53,11 @@ export function inForce(stored: Iterable<StoredAlarm>): readonly Alarm[] {
 
 export const byKey = (alarms: readonly Alarm[]): Alarms => new Map(alarms.map((alarm) => [alarmKey(alarm), alarm]));
 
-interface ChangesParts {
-  readonly settings: () => Pick<Settings, "silence">;
-  readonly log: Logger;
-  readonly store: Pick<Store, "isShared" | "alarms" | "keepAlarm">;
-  readonly now: () => number;
-}
-
 /**
  * The alarms as they are stored. A change is stored, reported by a line in the log and one post to `silence.alertUrl`, and
  * marked as reported. The next leader reports what is not marked.
  */
-export function createAlarmChanges({ store, settings, now, log }: ChangesParts) {
+export function createAlarmChanges({ store, settings, clock: { now }, log }: Pick<Background, "store" | "settings" | "clock" | "log">) {
   let stored: Map<string, StoredAlarm> | null = null;
   /** Reported here, while the mark may not be stored yet. */
   const reported = new Set<string>();

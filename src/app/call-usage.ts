@@ -1,18 +1,8 @@
-import type { Settings } from "../config/schema.ts";
-import type { Clock } from "../model/clock.ts";
 import type { BudgetFacts, Calls } from "../reconcile/polls.ts";
 import type { CallOutcome, CallPriority } from "../service/endpoints.ts";
 import { monthlyCalls, quotaDay, quotaMonth } from "../service/limits/caps.ts";
-import type { Store } from "../store/create-store.ts";
 import { StoreUnavailable } from "../store/port.ts";
-import type { Supervisor } from "./supervise.ts";
-
-interface CallUsageParts {
-  readonly store: Pick<Store, "serviceCalls" | "addServiceCalls">;
-  readonly clock: Pick<Clock, "now">;
-  readonly supervise: Supervisor["supervise"];
-  readonly settings: () => Settings;
-}
+import type { Background } from "./store.ts";
 
 export type CallUsage = ReturnType<typeof createCallUsage>;
 
@@ -27,7 +17,7 @@ interface Count extends Calls {
 }
 
 /** The calls of each account by day, as they count toward the month's quota. A crash loses the counts of up to 15 seconds. */
-export function createCallUsage({ store, clock: { now }, supervise, settings }: CallUsageParts) {
+export function createCallUsage({ store, clock: { now }, supervise, settings }: Background) {
   let unwritten = new Map<string, Count>();
 
   function add({ account, day, polls, others }: Count): void {

@@ -1,35 +1,25 @@
 import type { Settings } from "../config/schema.ts";
-import { createHydrator, type HydratedStatus, type PassTally } from "../hydrate/pass.ts";
-import type { Clock } from "../model/clock.ts";
+import { createHydrator, type HydratedStatus } from "../hydrate/pass.ts";
 import type { ReceivedEvent } from "../model/event.ts";
-import type { HydrationPass } from "../model/hydration.ts";
-
 import { isSentByWebhook } from "../model/statuses.ts";
 import { unobserved } from "../model/tracking.ts";
-import type { Logger } from "../observe/logger.ts";
-import type { Metrics } from "../observe/metrics.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
-import type { Store } from "../store/create-store.ts";
 import type { DueDelivery } from "../store/port.ts";
 import type { Polling, StatusIntake } from "./polling.ts";
-import type { Supervised, Supervisor } from "./supervise.ts";
+import type { Background } from "./store.ts";
+import type { Supervised } from "./supervise.ts";
+import type { Tracing } from "./tracing.ts";
 
-export interface HydratingParts {
-  readonly settings: () => Settings;
-  readonly store: Store;
+interface HydratingParts extends Background {
   readonly services: Pick<ServiceAccounts, "client">;
-  readonly clock: Clock;
-  readonly supervise: Supervisor["supervise"];
   readonly random: () => number;
-  readonly log: Logger;
-  readonly metrics: Metrics;
   readonly intake: StatusIntake;
   readonly polling: Polling;
   /** False while the rest of the month's calls is reserved for sends. */
   readonly mayPoll: (account: string) => Promise<boolean>;
   /** False: truncated events wait for a worker process. */
   readonly scheduled: boolean;
-  readonly passed?: ((pass: HydrationPass, tally: PassTally, tookMs: number) => void) | undefined;
+  readonly passed: Tracing["hydrated"] | undefined;
 }
 
 /** On a shared store. */

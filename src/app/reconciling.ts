@@ -1,7 +1,6 @@
 import type { Settings } from "../config/schema.ts";
 import type { PlainHandlers } from "../control/routes.ts";
 import type { AccountsView } from "../model/answers.ts";
-import type { Clock } from "../model/clock.ts";
 import { RelayError } from "../model/errors.ts";
 import { unknownName } from "../model/nearest.ts";
 import type { LastPass } from "../model/poll.ts";
@@ -13,22 +12,17 @@ import type { Metrics } from "../observe/metrics.ts";
 import { type BudgetFacts, budgetOf, isFaultStop } from "../reconcile/polls.ts";
 import { type AccountSummary, createReconciler, type ReconcilerHooks } from "../reconcile/reconciler.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
-import type { Store } from "../store/create-store.ts";
 import { StoreUnavailable } from "../store/port.ts";
 import type { CallUsage } from "./call-usage.ts";
 import type { Polling, StatusIntake } from "./polling.ts";
+import type { Background } from "./store.ts";
 import type { Watching } from "./watching.ts";
 
-interface ReconcilingParts {
-  readonly settings: () => Settings;
-  readonly store: Pick<Store, "claimPolls" | "settlePolls" | "countPolls" | "holdLease" | "notePass" | "lastPasses">;
+interface ReconcilingParts extends Background {
   readonly services: ServiceAccounts;
   readonly usage: CallUsage;
   readonly intake: StatusIntake;
   readonly polling: Polling;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly metrics: Metrics;
   readonly watching: Watching;
   /** False: polls only on request. */
   readonly scheduled: boolean;

@@ -1,9 +1,6 @@
 import type { SendingPort } from "../control/sending.ts";
-import type { Clock } from "../model/clock.ts";
 import { RelayError } from "../model/errors.ts";
 import { uuidv7 } from "../model/ids.ts";
-import type { Logger, Privacy } from "../observe/logger.ts";
-import type { Metrics } from "../observe/metrics.ts";
 import type { Caller, CallResult, CallSteps, OnceHooks } from "../send/once.ts";
 import { createSending, type ServiceCalls } from "../send/sending.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
@@ -12,21 +9,15 @@ import type { CallCap, CallOperation } from "../service/endpoints.ts";
 import { ServiceError } from "../service/errors.ts";
 import type { LimiterState } from "../service/limits/limiter.ts";
 import { coveringReasons, type QuotaReason } from "../service/limits/stops.ts";
-import type { Store } from "../store/create-store.ts";
 import { chooseAccount } from "./control.ts";
+import type { Background } from "./store.ts";
 
-export interface RelaySendingParts {
-  readonly store: Pick<Store, "findSend" | "beginSend" | "settleSend" | "announce">;
+interface RelaySendingParts extends Background {
   readonly services: Pick<ServiceAccounts, "client" | "limiters">;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly privacy: Privacy;
-  readonly metrics: Metrics;
   readonly registered: (account: string) => void;
-  readonly known: () => { readonly accounts: readonly string[]; readonly maxWait: number };
 }
 
-export function createRelaySending({ store, services, clock, log, privacy, metrics, registered, known }: RelaySendingParts): {
+export function createRelaySending({ store, services, clock, settings, registered, ...watchers }: RelaySendingParts): {
   readonly port: SendingPort;
   /** Resolves when the calls in flight have ended and are stored. */
   close(): Promise<void>;
@@ -43,19 +34,19 @@ export function createRelaySending({ store, services, clock, log, privacy, metri
         if (ended.end === "done" && ended.sent.type === "message") registered(key.account);
       },
     },
-    hooks: sendingHooks({ log, privacy, metrics }),
+    hooks: sendingHooks(watchers),
   });
 
   const accountOf = (given: string | undefined, limited: readonly string[] | undefined) =>
     chooseAccount(
       given,
-      known().accounts.filter((each) => limited === undefined || limited.includes(each)),
+      Object.keys(settings().accounts).filter((each) => limited === undefined || limited.includes(each)),
     );
 
   function callerOf(
     account: string,
     cap: CallCap,
-    { gone, maxWait = known().maxWait }: { gone: AbortSignal; maxWait?: number | undefined },
+    { gone, maxWait = settings().send.maxWait }: { gone: AbortSignal; maxWait?: number | undefined },
   ): Caller {
     return {
       disconnected: gone,
@@ -84,7 +75,7 @@ export function createRelaySending({ store, services, clock, log, privacy, metri
   return { port, close: sending.close };
 }
 
-function sendingHooks({ log, privacy, metrics }: Pick<RelaySendingParts, "log" | "privacy" | "metrics">): OnceHooks {
+function sendingHooks({ log, privacy, metrics }: Pick<Background, "log" | "privacy" | "metrics">): OnceHooks {
   return {
     ended({ key: { account, kind }, about, resend }, outcome, tookMs, reason) {
       metrics.sends.inc({ account, kind, outcome });

@@ -37,7 +37,8 @@ export function startService(observed: Observed, stored: Stored, { calls, works:
   const { current: settings } = live;
   const { shutdownTimeout } = live.initial.server;
   const accountsOf = (from: Settings) => (calls ? from.accounts : {});
-  const usage = createCallUsage({ store, clock, supervise, settings });
+  const background = { settings, store, clock, supervise, log, privacy, metrics };
+  const usage = createCallUsage(background);
   const services = createServiceAccounts(accountsOf(settings()), {
     clock,
     random,
@@ -59,7 +60,7 @@ export function startService(observed: Observed, stored: Stored, { calls, works:
       dispatched: (call) => void store.noteCall(account, call).catch(() => {}),
     }),
   });
-  const shared = { settings, store, services, usage, clock, supervise, log, metrics };
+  const shared = { ...background, services, usage };
   const intake = createStatusIntake({ settings, now: clock.now, accept: accepting.accept });
   const watching = createWatching(shared);
   const polling = createPolling({ services, now: clock.now, polled: watching.polled });
@@ -75,12 +76,7 @@ export function startService(observed: Observed, stored: Stored, { calls, works:
     scheduled,
     passed: tracing?.hydrated,
   });
-  const sending = createRelaySending({
-    ...shared,
-    privacy,
-    registered: (account) => watching.registered(account, undefined),
-    known: () => ({ accounts: Object.keys(settings().accounts), maxWait: settings().send.maxWait }),
-  });
+  const sending = createRelaySending({ ...shared, registered: (account) => watching.registered(account, undefined) });
 
   // Stores the last sends and counts, after the last request.
   cleanup.defer(async () => {

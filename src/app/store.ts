@@ -1,3 +1,4 @@
+import type { Settings } from "../config/schema.ts";
 import { createCount } from "../inspect/count.ts";
 import type { Clock } from "../model/clock.ts";
 import { createArrivals } from "../receive/arrivals.ts";
@@ -11,6 +12,11 @@ import { createRules } from "./rules.ts";
 import { createSupervisor } from "./supervise.ts";
 
 export type Stored = Awaited<ReturnType<typeof startStore>>;
+
+/** What works in the background needs. */
+export interface Background extends Pick<Observed, "log" | "privacy" | "metrics">, Pick<Stored, "store" | "clock" | "supervise"> {
+  readonly settings: () => Settings;
+}
 
 /** The second phase: the store with the rules that it runs, its clock, background tasks, and the entry for events. */
 export async function startStore(observed: Observed, role: OpenOptions["role"], given: Clock | undefined, cleanup: Cleanup) {

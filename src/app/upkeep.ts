@@ -1,13 +1,12 @@
 import type { Settings } from "../config/schema.ts";
 import { stoppedDuring } from "../deliver/proxy.ts";
-import type { Clock } from "../model/clock.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Health } from "../observe/health.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Store } from "../store/create-store.ts";
 import { StoreUnavailable } from "../store/port.ts";
 import type { RouteBacklog } from "../store/views.ts";
-import type { Supervisor } from "./supervise.ts";
+import type { Background } from "./store.ts";
 
 export interface UpkeepParts {
   readonly settings: () => Pick<Settings, "retention" | "send">;
@@ -26,8 +25,8 @@ export interface UpkeepParts {
     | "sampleGauges"
   >;
   readonly backlog: () => MaybePromise<readonly RouteBacklog[]>;
-  readonly clock: Clock;
-  readonly supervise: Supervisor["supervise"];
+  readonly clock: Background["clock"];
+  readonly supervise: Background["supervise"];
   readonly health: Pick<Health, "storing">;
   readonly metrics: Pick<Metrics, "deleted">;
 }

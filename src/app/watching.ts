@@ -1,28 +1,18 @@
-import type { Settings } from "../config/schema.ts";
 import { accountsOf } from "../config/sources.ts";
 import type { Diagnosis } from "../inspect/diagnosis.ts";
 import { type AccountNote, type AccountWatch, countsOf } from "../model/account-watch.ts";
 import { type Alarm, alarmKey } from "../model/alarm.ts";
-import type { Clock } from "../model/clock.ts";
 import { isTruncated } from "../model/envelope.ts";
 import type { ReceivedEvent } from "../model/event.ts";
 import type { PollFault } from "../model/poll.ts";
-import type { Logger } from "../observe/logger.ts";
-import type { Metrics } from "../observe/metrics.ts";
 import { findSilence, silenceText } from "../reconcile/silence.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
-import type { Store } from "../store/create-store.ts";
 import { byKey, createAlarmChanges, createLastingConditions } from "./alarms.ts";
-import type { Supervised, Supervisor } from "./supervise.ts";
+import type { Background } from "./store.ts";
+import type { Supervised } from "./supervise.ts";
 
-interface WatchingParts {
-  readonly store: Pick<Store, "isShared" | "holdLease" | "read" | "noteWatched" | "watched" | "alarms" | "keepAlarm">;
-  readonly settings: () => Settings;
+interface WatchingParts extends Omit<Background, "privacy"> {
   readonly services: Pick<ServiceAccounts, "limiters">;
-  readonly clock: Clock;
-  readonly supervise: Supervisor["supervise"];
-  readonly log: Logger;
-  readonly metrics: Metrics;
 }
 
 type Diagnose = () => Promise<Pick<Diagnosis, "attention">>;
@@ -40,7 +30,7 @@ export function createWatching({ store, settings, services, clock, supervise, lo
   const { now } = clock;
   const windowMs = () => settings().silence.after;
   const notes = createNotes({ store, clock, windowMs, missed: (account) => metrics.reconcile.missed.inc({ account }) });
-  const changes = createAlarmChanges({ store, settings, now, log });
+  const changes = createAlarmChanges({ store, settings, clock, log });
   const lasting = createLastingConditions(now);
   /** Why all polls of an account failed last, as seen here. */
   const faults = new Map<string, string | null>();
@@ -141,9 +131,7 @@ const faultTexts: Record<PollFault["reason"], string> = {
   unreadable: "the service's answers to polls cannot be read: is baseUrl right?",
 };
 
-interface NotesParts {
-  readonly store: Pick<Store, "read" | "noteWatched">;
-  readonly clock: Clock;
+interface NotesParts extends Pick<Background, "store" | "clock"> {
   readonly windowMs: () => number;
   /** A poll found a status, and its webhook did not arrive within the grace period. */
   readonly missed: (account: string) => void;
