@@ -54,35 +54,31 @@ function readText(path: string): string {
   return bytes.toString("utf8");
 }
 
-export interface SettingsParts {
+interface SettingsParts {
   readonly server: Settings["server"] | null;
   readonly storage: Settings["storage"] | null;
   readonly tokens: readonly TokenSettings[];
   readonly missingTokens: readonly string[];
 }
 
+/** The parts that are valid by themselves, whatever is faulty in the others; null: there are no settings to read. */
 export function loadParts(path: string, env: Environment, envFile?: string | undefined): SettingsParts | null {
   let tree: Tree;
   try {
-    tree = runSteps(readTree(readText(path), readVariables(path, { env, envFile }), dirname(path)));
+    ({ tree } = runSteps(readSettings(readText(path), path, readVariables(path, { env, envFile }))));
   } catch (error) {
     if (error instanceof SettingsError) return null;
     throw error;
   }
-  const { value, findings } = tree;
-  if (!tree.readable || typeof value !== "object" || value === null) return null;
-  coerceVariables(tree, settingsSchema.safeParse(value, readOnce).error?.issues ?? []);
-  const part = <Part>(name: string, schema: z.ZodType<Part>): Part | null => {
-    if (findings.some(({ path: at }) => at[0] === name)) return null;
-    return schema.safeParse(child(value, name) ?? {}, readOnce).data ?? null;
-  };
-  const given = child(child(value, "control"), "tokens");
-  const broken = new Set(findings.map(({ path: at }) => placeKey(at)));
+  const broken = (...path: SettingsPath) => tree.findings.filter((finding) => path.every((key, depth) => finding.path[depth] === key));
+  const part = <Part>(name: string, schema: z.ZodType<Part>): Part | null =>
+    broken(name).length > 0 ? null : (schema.safeParse(child(tree.value, name) ?? {}, readOnce).data ?? null);
+  const given = child(child(tree.value, "control"), "tokens");
   const tokens = (Array.isArray(given) ? given : []).flatMap((item, index) => {
-    const parsed = tokenSchema.safeParse(item, readOnce);
-    return parsed.success && !broken.has(placeKey(["control", "tokens", index, "token"])) ? [parsed.data] : [];
+    const { data } = tokenSchema.safeParse(item, readOnce);
+    return data === undefined || broken("control", "tokens", index, "token").length > 0 ? [] : [data];
   });
-  const missing = findings.filter(({ isMissing, path: at }) => isMissing === true && at[0] === "control" && at[1] === "tokens");
+  const missing = broken("control", "tokens").filter(({ isMissing }) => isMissing);
   return {
     server: part("server", serverSchema),
     storage: part("storage", storageSchema),
