@@ -15,27 +15,24 @@ interface LiveParts {
 
 /** Seqs in one read, which blocks the thread for a few milliseconds. */
 const windowSeqs = 50;
-/** Rows kept for all listeners. */
-const mostKept = 2_000;
-/** Rows that nobody asked for in this time are dropped: after them, many may have been stored. */
-const keptForMs = 10_000;
-/** A listener that is further behind skips events. */
-const mostBehind = 5_000;
-/** Matching rows in one page. A listener that has more than `mostWaiting` to come gets only the newest of them. */
+/** Windows kept, so that listeners at the same position share what was read. */
+const mostWindows = 40;
+/** Matching rows in one page. */
 const pageRows = 50;
-const mostWaiting = 500;
+/** A listener that is further behind skips events: to the newest page, or with a filter to the newest 2,000 events. */
+const behind = { unfiltered: { most: 500, next: pageRows }, filtered: { most: 5_000, next: 2_000 } } as const;
 
 export function createLive({ read, onStored, overview, clock, slice }: LiveParts): LivePort {
-  let kept: LiveRow[] = [];
-  let from = 0;
-  let through = 0;
-  let usedAt = Number.NEGATIVE_INFINITY;
-  /** When a listener with a filter asked last. */
-  let filteredAt = Number.NEGATIVE_INFINITY;
-  /** Null while the store is unavailable. */
-  let reading: Promise<number | null> | null = null;
+  const windows = new Map<string, Promise<LiveRow[]>>();
+  let newestSeen = 0;
 
-  const newest = async () => (await read.events.bounds())?.newest ?? 0;
+  async function newest(): Promise<number> {
+    const seq = (await read.events.bounds())?.newest ?? 0;
+    // A store that lost events gives their seqs to others.
+    if (seq < newestSeen) windows.clear();
+    newestSeen = seq;
+    return seq;
+  }
 
   /** Oldest first. */
   async function rowsBetween(after: number, last: number): Promise<LiveRow[]> {
@@ -45,44 +42,32 @@ export function createLive({ read, onStored, overview, clock, slice }: LiveParts
     return events.map((event) => ({ ...event, ...(counts.get(event.seq) ?? noDeliveries) })).toReversed();
   }
 
-  /** Reads what was stored since the last call; without a filter, only what is shown. Resolves with the newest seq. */
-  async function readOn(position: number, matches: Matches): Promise<number> {
-    const last = await newest();
-    const isFiltered = clock.now() - filteredAt <= keptForMs;
-    const begin = beginOf(position, matches, last);
-    // The first listener in a while begins at its own position. A store that lost events begins again.
-    const isIdle = clock.now() - usedAt > keptForMs;
-    usedAt = clock.now();
-    if (isIdle || last - through > mostKept || last < through) {
-      kept = [];
-      from = Math.min(last, Math.max(position, last - mostKept));
-      through = from;
-    }
-    const isLeftOut = isFiltered ? begin < from && last - begin <= mostKept : begin > through;
-    if (isLeftOut) {
-      kept = [];
-      from = begin;
-      through = begin;
-    }
-    const target = isFiltered ? last : Math.min(last, begin + pageRows);
-    while (through < target) {
-      const end = Math.min(last, through + windowSeqs);
-      kept.push(...(await rowsBetween(through, end)));
-      through = end;
-    }
-    const dropped = kept.splice(0, Math.max(0, kept.length - mostKept)).at(-1);
-    from = dropped?.seq ?? from;
-    return last;
+  function windowOf(after: number, last: number): Promise<LiveRow[]> {
+    const key = `${after} ${last}`;
+    const known = windows.get(key);
+    if (known !== undefined) return known;
+    const rows = rowsBetween(after, last);
+    windows.set(key, rows);
+    rows.catch(() => windows.delete(key));
+    for (const oldest of [...windows.keys()].slice(0, -mostWindows)) windows.delete(oldest);
+    return rows;
   }
 
-  function pageOf(rows: readonly LiveRow[], matches: Matches, end: number, unread: number): LivePage {
-    const matching = matches === null ? rows : rows.filter(matches);
-    if (matching.length > mostWaiting) {
-      return { rows: matching.slice(-pageRows), skipped: unread + matching.length - pageRows, through: end, more: false };
+  async function pageAfter(after: number, matches: Matches): Promise<LivePage> {
+    const last = await newest();
+    const { most, next } = behind[matches === null ? "unfiltered" : "filtered"];
+    const begin = last - after > most ? last - next : Math.min(after, last);
+    const found: LiveRow[] = [];
+    let through = begin;
+    while (through < last && found.length < pageRows) {
+      const end = Math.min(last, through + windowSeqs);
+      const rows = await windowOf(through, end);
+      found.push(...(matches === null ? rows : rows.filter(matches)));
+      through = end;
     }
-    const page = matching.slice(0, pageRows);
-    const more = matching.length > page.length;
-    return { rows: page, skipped: unread, through: more ? (page.at(-1)?.seq ?? end) : end, more };
+    const rows = found.slice(0, pageRows);
+    if (rows.length < found.length) through = rows.at(-1)?.seq ?? through;
+    return { rows, skipped: Math.max(0, begin - after), through, more: through < last };
   }
 
   return {
@@ -91,27 +76,6 @@ export function createLive({ read, onStored, overview, clock, slice }: LiveParts
     onStored,
     now: clock.now,
     after: clock.after,
-    async next(after, matches) {
-      if (matches !== null) filteredAt = clock.now();
-      reading ??= answerOr(() => readOn(after, matches), null).finally(() => {
-        reading = null;
-      });
-      const last = await reading;
-      if (last === null) return { rows: [], skipped: 0, through: after, more: false };
-      const begin = beginOf(after, matches, last);
-      if (begin >= through) return { rows: [], skipped: 0, through: Math.min(after, last), more: after < last };
-      if (begin >= from) {
-        const page = pageOf(kept.slice(kept.findLastIndex(({ seq }) => seq <= begin) + 1), matches, through, begin - after);
-        return { ...page, more: page.more || through < last };
-      }
-      if (from - begin > mostBehind) return pageOf(kept, matches, through, from - after);
-      const end = Math.min(from, begin + windowSeqs);
-      return { ...pageOf(await rowsBetween(begin, end), matches, end, begin - after), more: true };
-    },
+    next: (after, matches) => answerOr(() => pageAfter(after, matches), { rows: [], skipped: 0, through: after, more: false }),
   };
-}
-
-/** Where a listener without a filter goes on: every event matches, so those to leave out need not be read. */
-function beginOf(after: number, matches: Matches, last: number): number {
-  return matches === null && last - after > mostWaiting ? last - pageRows : Math.min(after, last);
 }

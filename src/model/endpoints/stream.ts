@@ -79,7 +79,7 @@ export const streaming = {
 |---|---|---|
 | \`overview\` | with \`tail\`: the position | the answer of \`GET /v1/overview\`, first and whenever it changes; at most one a second, at least one in 15 s |
 | \`events\` | the position, a seq | \`{data, skipped}\`: events stored since, oldest first, as in \`GET /v1/events\`; at most 50, four messages a second |
-| | | \`skipped\` counts events left out, because more than 500 matching ones wait or the client is 5,000 behind |
+| | | \`skipped\` counts events left out when the client is 500 events behind, with a filter 5,000 |
 | \`bye\` | | \`{reason}\`: the relay stops, or the token or session has ended |`,
     query: liveQuery,
     headers: z.object({ "last-event-id": lastEventId }),
