@@ -69,9 +69,9 @@ function entry(
   what: string,
   { cure = conditions[name].cure, ...more }: Partial<Attention> & { readonly cure?: string } = {},
 ): Attention {
-  const { kind, severity } = conditions[name];
+  const { kind, severity, action = null } = conditions[name];
   const text = cure === "" ? what : `${what} ${about(cure, subject)}`;
-  return { kind, severity, subject, since, waiting: null, nextAt: null, text, action: null, ...more };
+  return { kind, severity, subject, since, waiting: null, nextAt: null, text, action, ...more };
 }
 
 function* ofRelay({ quarantine, storeFailure, reload }: AttentionFacts, noticed: Noticed): Generator<Attention> {
@@ -82,13 +82,13 @@ function* ofRelay({ quarantine, storeFailure, reload }: AttentionFacts, noticed:
   if (quarantine.oldestAt !== null) {
     const { events, oldestAt } = quarantine;
     const what = many(events, "signed webhook is not a valid event", "signed webhooks are not valid events");
-    yield entry("quarantined", null, oldestAt, `${what}.`, { waiting: events, action: "release" });
+    yield entry("quarantined", null, oldestAt, `${what}.`, { waiting: events });
   }
   if (quarantine.unassigned.oldestAt !== null) {
     const { events, oldestAt } = quarantine.unassigned;
     const what = many(events, "event is", "events are");
     const text = `${what} for business numbers that no account has.`;
-    yield entry("unassigned", null, oldestAt, text, { waiting: events, action: "release" });
+    yield entry("unassigned", null, oldestAt, text, { waiting: events });
   }
   const [fault] = reload.faults;
   if (reload.result === "refused" && fault !== undefined) {
@@ -111,19 +111,19 @@ function ofRoute(facts: RouteFacts, now: number, noticed: Noticed): Attention[] 
   const wait = open === 0 ? "No deliveries wait" : many(open, "delivery waits", "deliveries wait");
   if (stopped !== null) {
     const text = `${route} is stopped: ${stopped}. ${open === 0 ? "New deliveries will wait" : wait}.`;
-    return [entry("destination-stopped", route, stoppedAt ?? noticed(`stopped ${route}`), text, { waiting: open, action: "resume" })];
+    return [entry("destination-stopped", route, stoppedAt ?? noticed(`stopped ${route}`), text, { waiting: open })];
   }
   const pause = pauseOf(facts, now, noticed);
   if (pause !== null) {
     const text = `${route} asked not to be called for a while (429 with Retry-After). ${wait} until then.`;
-    return [entry("destination-paused", route, pause, text, { waiting: open, nextAt: breaker.pausedUntil, action: "resume" })];
+    return [entry("destination-paused", route, pause, text, { waiting: open, nextAt: breaker.pausedUntil })];
   }
   // Nothing to repair. Dead letters count: a destination may refuse each delivery for good.
   if (open + dead === 0) return ofSlow(facts, now);
   const failingSince = failingSinceOf(facts, now);
   if (failingSince !== null) {
     const what = failing === null ? "fails" : causeText(failing.cause);
-    const more = { waiting: open, nextAt: nextAttemptOf(facts, now), action: "retry" } as const;
+    const more = { waiting: open, nextAt: nextAttemptOf(facts, now) } as const;
     const refused = isRefusal(failing?.cause) ? { cure: refusalCure } : {};
     return [entry("destination-failing", route, failingSince, `${route} ${what}. ${wait}.`, { ...more, ...refused })];
   }
@@ -170,7 +170,7 @@ export function nextAttemptOf({ waiting, stopped, oldestDueAt, breaker }: RouteF
 function ofDead({ route, dead, deadSince }: RouteFacts): Attention[] {
   if (dead === 0 || deadSince === null) return [];
   const text = `${many(dead, "delivery", "deliveries")} to ${route} ran out of attempts.`;
-  return [entry("dead-letters", route, deadSince, text, { waiting: dead, action: "retry" })];
+  return [entry("dead-letters", route, deadSince, text, { waiting: dead })];
 }
 
 function ofAlarm({ alarm, account, since, text, causes }: Alarm): Attention[] {
@@ -210,7 +210,7 @@ function ofStops({ now, alarms, stops }: AttentionFacts, noticed: Noticed): Atte
     }
     const quota = resource === null ? "A monthly quota" : `The monthly quota ${resource}`;
     const text = `${quota} of account ${account} is used up: ${stopTexts[reason]} until it is renewed.`;
-    return [entry("quota-used-up", account, since, text, { nextAt: until, action: "resume" })];
+    return [entry("quota-used-up", account, since, text, { nextAt: until })];
   });
 }
 

@@ -4,7 +4,7 @@ import { fewestPhoneDigits, parseMask, phoneMatches, wholePhone } from "../model
 import type { OfAccounts } from "../model/queries.ts";
 import type { SearchHitView } from "../model/search.ts";
 import type { StoreReading } from "../store/read/reading.ts";
-import type { EventFilter, EventsAbout, MessageFields, MessageFilter, Numbered, RunFilter, SubjectFields } from "../store/views.ts";
+import type { EventFilter, MessageFilter, Numbered, RunFilter } from "../store/views.ts";
 import { mergeWalks, type Walked, walkBack } from "./walk-back.ts";
 
 type Reads = Pick<StoreReading, "events" | "deliveries" | "messages" | "runs" | "isAside">;
@@ -72,19 +72,14 @@ async function eventsNamed(read: Reads, q: string, wholeOnly: boolean, most: num
     digits === null ? [] : read.messages.list({ phone: digits, seen: true, ...newest, limit }),
   ]);
   const isCommon = messages.length > most || runs.length > most;
-  const subjects: EventsAbout["subjects"] = [
-    ...(isCommon ? [] : messages.map(({ account, wamid: key }) => ({ type: "message", account, key }) as const)),
-    ...(isCommon ? [] : runs.map(({ account, runId: key }) => ({ type: "run", account, key }) as const)),
-    ...(ofPhone.length > most ? [] : ofPhone.map(({ account, wamid: key }) => ({ type: "message", account, key }) as const)),
-  ];
-  return {
-    about: {
-      seqs,
-      subjects,
-      ...(isCommon ? { reference: q } : {}),
-      ...(digits !== null && ofPhone.length > most ? { phone: digits } : {}),
-    },
-  };
+  const isCommonPhone = ofPhone.length > most;
+  const subjects = [...(isCommon ? [] : [...messages, ...runs]), ...(isCommonPhone ? [] : ofPhone)].map((subject) =>
+    "wamid" in subject
+      ? ({ type: "message", account: subject.account, key: subject.wamid } as const)
+      : ({ type: "run", account: subject.account, key: subject.runId } as const),
+  );
+  const reference = isCommon ? q : undefined;
+  return { about: { seqs, subjects, reference, phone: isCommonPhone ? (digits ?? undefined) : undefined } };
 }
 
 /** By wamid or service's id, masked or not; else by reference. */
@@ -124,7 +119,7 @@ export function createTrackedPort(read: Reads): Pick<Reading, "listMessages" | "
       if (q === undefined) return pageOf([await walk.messages({ ...filter, seen: phone !== undefined })], limit);
       const named = await messages.find(q, { account: query.account, accounts: query.accounts });
       if (named.some(({ reference }) => reference !== q))
-        return pageOf([over(named.filter((message) => fits(messageMatchers, filter, message)))], limit);
+        return pageOf([over(named.filter((message) => isListed(filter, message)))], limit);
       const digits = joinDigits(phoneOf(q, wholeOnly), phone);
       return pageOf(
         await Promise.all([
@@ -141,7 +136,7 @@ export function createTrackedPort(read: Reads): Pick<Reading, "listMessages" | "
       const isNamed = query.reference !== undefined || query.runId !== undefined;
       if (q === undefined) return pageOf([isNamed ? over(await runs.list({ ...filter, after: 0 })) : await walk.runs(filter)], limit);
       const named = await runs.list({ runId: q, ...newest, limit: mostAccounts });
-      const byId = named.filter((run) => fits(runMatchers, filter, run) && (query.runId === undefined || run.runId === query.runId));
+      const byId = named.filter((run) => isListed(filter, run) && (query.runId === undefined || run.runId === query.runId));
       return pageOf(
         [
           named.length > 0
@@ -187,30 +182,18 @@ function pageOf<V extends { readonly seq: number }>(
   return { data: found.map(({ seq: _, ...view }) => view), next };
 }
 
-type Matchers<Filter, Row> = { readonly [Key in keyof Filter]-?: (row: Row, value: Exclude<Filter[Key], undefined>) => boolean };
-
-const runMatchers: Matchers<SubjectFields, Pick<RunView, "account" | "status" | "reference">> = {
-  account: (row, account) => row.account === account,
-  accounts: (row, accounts) => accounts.includes(row.account),
-  status: (row, status) => row.status === status,
-  reference: (row, reference) => row.reference === reference,
-};
-const messageMatchers: Matchers<MessageFields & Pick<MessageFilter, "phone">, MessageView> = {
-  ...runMatchers,
-  errorCode: (row, code) => row.errorCode === code,
-  from: (row, time) => row.updatedAt >= time,
-  to: (row, time) => row.updatedAt < time,
-  phone: (row, phone) => phoneMatches(row.wamid, phone),
-};
-
 /** Whether a message or run that was found by its name is in a list. */
-function fits<Filter extends object, Row extends { readonly seq: number }>(
-  matchers: Matchers<Filter, Row>,
-  filter: Filter & { readonly before: number },
-  row: Row,
-): boolean {
-  const all = Object.entries(matchers) as [keyof Filter, (row: Row, value: unknown) => boolean][];
-  return row.seq < filter.before && all.every(([name, matches]) => filter[name] === undefined || matches(row, filter[name]));
+function isListed(filter: Omit<MessageFilter, "after">, row: Numbered<MessageView | RunView>): boolean {
+  const subject: Partial<MessageView> & Pick<MessageView, "account" | "updatedAt"> = row;
+  const { accounts, from, to, phone } = filter;
+  return (
+    row.seq < filter.before &&
+    (["account", "status", "reference", "errorCode"] as const).every((key) => filter[key] === undefined || filter[key] === subject[key]) &&
+    (accounts === undefined || accounts.includes(subject.account)) &&
+    (from === undefined || subject.updatedAt >= from) &&
+    (to === undefined || subject.updatedAt < to) &&
+    (phone === undefined || phoneMatches(subject.wamid ?? "", phone))
+  );
 }
 
 /** The longer of two ends of a phone number; null when there is none, or the number cannot end with both. */

@@ -14,6 +14,9 @@ interface Condition {
   /** What to do. `$subject` stands for the route or account. */
   readonly cure: string;
   readonly command?: string;
+  /** When `GET /v1/overview` lists it, and what the API offers then. */
+  readonly listed: string;
+  readonly action?: "retry" | "resume" | "release";
 }
 
 export type ConditionName = keyof typeof table;
@@ -29,6 +32,7 @@ const table = {
     after: 60,
     alert: "RelayCannotStore",
     summary: "A relay cannot store events",
+    listed: "events cannot be stored",
     cure: "Repair the store. The relay then continues by itself.",
   },
   "database-unsafe": {
@@ -37,6 +41,7 @@ const table = {
     after: 60,
     alert: "RelayDatabaseUnsafe",
     summary: "A crash of PostgreSQL may lose acknowledged events",
+    listed: "with `driver: postgres`: a crash of the server may lose acknowledged events",
     cure: "Set fsync, full_page_writes and synchronous_commit to on.",
   },
   "database-standby": {
@@ -46,6 +51,7 @@ const table = {
     after: 60,
     alert: "RelayDatabaseStandby",
     summary: "A failover of PostgreSQL may lose acknowledged events",
+    listed: "a failover may (a warning)",
     cure: "Set synchronous_standby_names, and synchronous_commit = on.",
   },
   "no-webhooks": {
@@ -53,6 +59,7 @@ const table = {
     about: "account",
     alert: "RelayWebhooksMissing",
     summary: "Webhooks are missing",
+    listed: "messages were sent and their webhooks do not arrive",
     cure: "Check the webhook settings at the messaging service. /readyz names likely causes.",
   },
   "destination-stopped": {
@@ -60,6 +67,8 @@ const table = {
     about: "route",
     alert: "RelayDestinationStopped",
     summary: "A destination is stopped",
+    listed: "the destination answered 410, until you resume it",
+    action: "resume",
     cure: "Repair the destination, then resume it.",
     command: "wamid-relay resume $subject",
   },
@@ -69,6 +78,8 @@ const table = {
     after: 30,
     alert: "RelayDestinationFailing",
     summary: "A destination fails",
+    listed: "the breaker is not closed, or attempts failed in a row: ten, or three over a minute",
+    action: "retry",
     cure: "Repair the destination. The relay keeps trying; to try at once, retry.",
     command: "wamid-relay replay --route $subject --state waiting",
   },
@@ -79,6 +90,7 @@ const table = {
     after: 300,
     alert: "RelayDeliveriesOverdue",
     summary: "Deliveries of a route are overdue",
+    listed: "a delivery has been due for over ten minutes (a warning)",
     cure: "The destination is slow, its rate or concurrency is too low, or too few workers run.",
   },
   "destination-paused": {
@@ -87,6 +99,8 @@ const table = {
     after: 600,
     alert: "RelayDestinationPaused",
     summary: "A destination asked for a long pause",
+    listed: "deliveries wait during a pause of a minute or more (429 with `Retry-After`)",
+    action: "resume",
     cure: "To call it now, resume it.",
     command: "wamid-relay resume $subject",
   },
@@ -96,6 +110,7 @@ const table = {
     after: 300,
     alert: "RelayDestinationSlow",
     summary: "A destination takes more than half of its timeout",
+    listed: "deliveries in a row took more than half of the timeout: ten, or three over a minute",
     cure: "Let the destination answer before it does its work, or raise its timeout. Attempts over the timeout fail and are repeated.",
   },
   "account-stopped": {
@@ -103,6 +118,7 @@ const table = {
     about: "account",
     alert: "RelayKeyRefused",
     summary: "The messaging service refuses the API key",
+    listed: "the messaging service refuses the API key",
     cure: "Correct accounts.$subject.apiKey, then reload the settings.",
     command: "wamid-relay reload",
   },
@@ -112,6 +128,8 @@ const table = {
     about: "account",
     alert: "RelayQuotaUsedUp",
     summary: "A monthly quota is used up",
+    listed: "a monthly quota is used up (a warning)",
+    action: "resume",
     cure: "Wait, or change the plan and resume the account.",
     command: "wamid-relay resume --account $subject",
   },
@@ -120,6 +138,7 @@ const table = {
     about: "account",
     alert: "RelayPollsFaulty",
     summary: "All polls of messages fail",
+    listed: "polls of messages fail",
     cure: "Check its baseUrl, apiKey and plan, then reload.",
     command: "wamid-relay reload",
   },
@@ -129,6 +148,7 @@ const table = {
     after: 300,
     alert: "RelayDatabaseStrained",
     summary: "Connections, transactions, the clock or the distance of PostgreSQL hinder the relay",
+    listed: "with `driver: postgres`: few connections are left, a transaction stays open, or clock or distance differ too much",
     cure: "wamid-relay doctor names the cause.",
   },
   "dead-letters": {
@@ -136,6 +156,8 @@ const table = {
     about: "route",
     alert: "RelayDeadLetters",
     summary: "Deliveries ran out of attempts",
+    listed: "deliveries ran out of attempts",
+    action: "retry",
     cure: "Repair the destination, then retry them.",
     command: "wamid-relay replay --route $subject",
   },
@@ -144,6 +166,8 @@ const table = {
     about: "store",
     alert: "RelayQuarantined",
     summary: "Signed webhooks are not valid events",
+    listed: "signed webhooks are not valid events",
+    action: "release",
     cure: "Each one shows the reason. Correct the sender. Release them once an upgraded relay reads them.",
     command: "wamid-relay replay --disposition quarantined",
   },
@@ -152,6 +176,8 @@ const table = {
     about: "store",
     alert: "RelayUnassigned",
     summary: "Events came for business numbers that no account has",
+    listed: "events came for business numbers that no account has",
+    action: "release",
     cure: "Add the numbers to accounts of their source, reload, then release them.",
     command: "wamid-relay replay --disposition unassigned",
   },
@@ -160,6 +186,7 @@ const table = {
     about: "instance",
     alert: "RelaySettingsRefused",
     summary: "A relay refused its settings file",
+    listed: "the last reload was refused",
     cure: "The previous settings stay in effect. Correct the file, then reload.",
     command: "wamid-relay reload",
   },
@@ -179,3 +206,13 @@ export function conditionOf({ kind, severity }: Pick<Condition, "kind" | "severi
 export function about(text: string, subject: string | null): string {
   return text.replaceAll("$subject", () => subject ?? "");
 }
+
+/** The kinds in the reference. A kind's second condition has a row without its name. */
+export const attentionTable = [
+  "| kind | subject | listed while | action |",
+  "|---|---|---|---|",
+  ...Object.entries(conditions).map(([name, { kind, about: of, listed, action }]) => {
+    const subject = of === "route" || of === "account" ? of : "null";
+    return `| ${name === kind ? `\`${kind}\` | ${subject}` : "|"} | ${listed} | ${action === undefined ? "" : `\`${action}\` `}|`;
+  }),
+].join("\n");

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { count } from "./answers.ts";
-import { attentionKinds, severities } from "./attention.ts";
+import { attentionKinds, attentionTable, severities } from "./attention.ts";
 import { pii, time, type View } from "./view.ts";
 
 /*
@@ -9,28 +9,7 @@ import { pii, time, type View } from "./view.ts";
 
 const attentionSchema = z
   .object({
-    kind: z.enum(attentionKinds).describe(
-      `What is wrong.
-
-| kind | subject | listed while | action |
-|---|---|---|---|
-| \`store-failing\` | null | events cannot be stored | |
-| \`database-unsafe\` | null | with \`driver: postgres\`: a crash of the server may lose acknowledged events |  |
-| | | a failover may (a warning) | |
-| \`no-webhooks\` | account | messages were sent and their webhooks do not arrive | |
-| \`destination-stopped\` | route | the destination answered 410, until you resume it | \`resume\` |
-| \`destination-failing\` | route | the breaker is not closed, or attempts failed in a row: ten, or three over a minute | \`retry\` |
-| | | a delivery has been due for over ten minutes (a warning) | |
-| \`destination-paused\` | route | deliveries wait during a pause of a minute or more (429 with \`Retry-After\`) | \`resume\` |
-| \`destination-slow\` | route | deliveries in a row took more than half of the timeout: ten, or three over a minute | |
-| \`account-stopped\` | account | the messaging service refuses the API key | |
-| | | a monthly quota is used up (a warning) | \`resume\` |
-| \`reconcile-failing\` | account | polls of messages fail | |
-| \`database-strained\` | null | with \`driver: postgres\`: few connections are left, a transaction stays open, or clock or distance differ too much | |
-| \`dead-letters\` | route | deliveries ran out of attempts | \`retry\` |
-| \`quarantined\` | null | signed webhooks are not valid events | \`release\` |
-| \`settings-refused\` | null | the last reload was refused | |`,
-    ),
+    kind: z.enum(attentionKinds).describe(`What is wrong.\n\n${attentionTable}`),
     severity: z.enum(severities).describe("`error`: it needs somebody now, and `doctor` fails; `warning`: it can wait for working hours."),
     subject: pii("text", z.string()).nullable().describe("The route or the account; null: the relay itself."),
     since: time.describe("When it began, or when the relay noticed it."),
