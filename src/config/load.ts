@@ -10,7 +10,7 @@ import { type Environment, largestFile, readErrorText, readRegularFile, readVari
 import { type Fault, faultLine, pathText, SettingsError, type SettingsPath } from "./fault.ts";
 import { shapesAt } from "./json-schema.ts";
 import { readOnce, type Settings, serverSchema, settingsSchema, type TokenSettings, tokenSchema } from "./schema.ts";
-import { type Finding, type Place, placeKey, readTree, scalarOf, type Tree } from "./tree.ts";
+import { type Finding, fileStart, type Place, placeKey, readTree, scalarOf, type Tree } from "./tree.ts";
 import { findingsOf, settingText } from "./wording.ts";
 
 /** Reads and checks the settings file at `path`. Throws only {@link SettingsError}, with all faults. */
@@ -156,7 +156,7 @@ function* readSettings(text: string, file: string, env: Environment, sections?: 
     throw faults([{ path: [], message: "must be a mapping of settings (server:, sources:, routes:, …)" }]);
   }
   dropEmptySections(tree.value as Record<string, unknown>);
-  const options = { ...readOnce, error: settingText };
+  const options = { ...readOnce, error: settingText, reportInput: true };
   yield;
   const first = settingsSchema.safeParse(tree.value, options);
   yield;
@@ -217,7 +217,7 @@ function placeOf(finding: Finding, places: ReadonlyMap<string, Place>): Place {
     const place = places.get(placeKey(finding.path.slice(0, length)));
     if (place !== undefined) return place;
   }
-  return { offset: 0, keyOffset: 0, origins: [], hidden: [], variable: "none" };
+  return fileStart;
 }
 
 /**

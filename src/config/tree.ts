@@ -21,13 +21,10 @@ import type { Steps } from "../model/steps.ts";
 import { type Environment, readRegularFile } from "./env-file.ts";
 import type { SettingsPath } from "./fault.ts";
 
-export interface Place {
+export interface Place extends Pick<Substituted, "origins" | "hidden"> {
   /** Offset into the file: of the value when it is a scalar, else of its key. */
   readonly offset: number;
   readonly keyOffset: number;
-  /** Parts filled in from the environment; empty for a value that is entirely in the file. */
-  readonly origins: readonly string[];
-  readonly hidden: readonly string[];
   /** Whether the value is exactly one variable, and quoted (`coerceVariables` in load.ts). */
   readonly variable: "none" | "plain" | "quoted";
 }
@@ -36,7 +33,7 @@ export interface Place {
 export interface Finding {
   readonly path: SettingsPath;
   readonly message: string;
-  readonly offset?: number;
+  readonly offset?: number | undefined;
   /** True when the key is wrong, not its value. */
   readonly isAboutKey?: boolean;
   /** True when the value is in a variable that is not set, or in a file that cannot be read. */
@@ -54,9 +51,9 @@ export interface Tree {
   readonly readable: boolean;
 }
 
-export function placeKey(path: SettingsPath): string {
-  return JSON.stringify(path);
-}
+export const placeKey = (path: SettingsPath): string => JSON.stringify(path);
+
+export const fileStart: Place = { offset: 0, keyOffset: 0, origins: [], hidden: [], variable: "none" };
 
 /** Deepest nesting; the settings need about ten levels, and `where` conditions a few more. */
 const deepest = 64;
@@ -66,13 +63,14 @@ const mostAliased = 10_000;
 /** Reads YAML and fills in `${…}` inside values. `folder`: of relative paths in `${file:…}`. Never throws. */
 export function* readTree(text: string, env: Environment, folder: string): Steps<Tree> {
   const lines = new LineCounter();
-  const findings: Finding[] = [];
-  const broken = (message: string): Tree => ({ value: null, places: new Map(), findings: [{ path: [], message }], lines, readable: false });
+  const unreadable = (message: string, offset?: number): Tree => {
+    return { value: null, places: new Map(), findings: [{ path: [], message, offset }], lines, readable: false };
+  };
   let documents: Document.Parsed[];
   try {
     documents = yield* parseYaml(text, lines);
   } catch (error) {
-    return broken(error instanceof RangeError ? "is nested too deep" : "is not valid YAML");
+    return unreadable(error instanceof RangeError ? "is nested too deep" : "is not valid YAML");
   }
   const [document, second] = documents as [Document.Parsed, Document.Parsed?];
   const tooMany = second === undefined ? [] : [new YAMLParseError([second.range[0], second.range[1]], "MULTIPLE_DOCS", "")];
@@ -82,10 +80,10 @@ export function* readTree(text: string, env: Environment, folder: string): Steps
     const [offset] = error.pos;
     const begin = text.lastIndexOf("\n", offset - 1) + 1;
     const end = text.indexOf("\n", offset);
-    const message = yamlErrorText(error, text.slice(begin, end === -1 ? undefined : end));
-    return { value: null, places: new Map(), findings: [{ path: [], message, offset }], lines, readable: false };
+    return unreadable(yamlErrorText(error, text.slice(begin, end === -1 ? undefined : end)), offset);
   }
   yield;
+  const findings: Finding[] = [];
   const reader = createReader((value) => substitute(value, env, folder), findings, lines);
   const value = reader.read(document.contents, [], undefined);
   return { value, places: reader.places, findings, lines, readable: !reader.refused() };
@@ -124,13 +122,12 @@ function createReader(fillIn: (text: string) => Substituted, findings: Finding[]
   function read(node: unknown, path: SettingsPath, key: Node | undefined): unknown {
     const offset = (isScalar(node) ? node.range?.[0] : undefined) ?? key?.range?.[0] ?? (node as Node | null)?.range?.[0] ?? 0;
     const find = (message: string, at = offset) => void findings.push({ path, message, offset: at });
-    places.set(placeKey(path), { offset, keyOffset: key?.range?.[0] ?? offset, origins: [], hidden: [], variable: "none" });
+    places.set(placeKey(path), { ...fileStart, offset, keyOffset: key?.range?.[0] ?? offset });
     if (refused) return undefined;
-    if (path.length > deepest || (expanding > 0 && ++aliased > mostAliased)) {
+    const isDeep = path.length > deepest;
+    if (isDeep || (expanding > 0 && ++aliased > mostAliased)) {
       refused = true;
-      return void find(
-        path.length > deepest ? `is nested deeper than ${deepest} levels` : `aliases stand for more than ${mostAliased} values`,
-      );
+      return void find(isDeep ? `is nested deeper than ${deepest} levels` : `aliases stand for more than ${mostAliased} values`);
     }
     if (isAlias(node)) {
       if (!targets.has(node)) targets.set(node, anchors.get(node.source));
@@ -166,23 +163,20 @@ function createReader(fillIn: (text: string) => Substituted, findings: Finding[]
       const offset = key.range?.[0] ?? 0;
       if (name === "__proto__") findings.push({ path: at, message: "is not a key", offset });
       else if (name === "<<") findings.push({ path: at, message: "merge keys (<<) are not taken; an alias of a whole value is", offset });
-      else if (Object.hasOwn(mapping, name)) findings.push({ path: at, message: `is given twice, first ${firstLine(at)}`, offset });
-      else mapping[name] = read(value, at, key);
+      else if (Object.hasOwn(mapping, name)) {
+        const { line } = lines.linePos(places.get(placeKey(at))?.offset ?? 0);
+        findings.push({ path: at, message: `is given twice, first on line ${line}`, offset });
+      } else mapping[name] = read(value, at, key);
     }
     return mapping;
-  }
-
-  function firstLine(path: SettingsPath): string {
-    return `on line ${lines.linePos(places.get(placeKey(path))?.offset ?? 0).line}`;
   }
 
   function readText(text: string, quoted: boolean, path: SettingsPath, offset: number): string {
     const filled = fillIn(text);
     for (const message of filled.problems) findings.push({ path, message, offset, isMissing: filled.missing.includes(message) });
     const variable = filled.whole && filled.problems.length === 0 ? (quoted ? "quoted" : "plain") : "none";
-    const keyOffset = places.get(placeKey(path))?.keyOffset ?? offset;
-    const hidden = filled.hidden.filter((part) => part !== "");
-    places.set(placeKey(path), { offset, keyOffset, origins: filled.origins, hidden, variable });
+    const { origins, hidden } = filled;
+    places.set(placeKey(path), { ...(places.get(placeKey(path)) ?? fileStart), origins, hidden, variable });
     return filled.text;
   }
 
@@ -246,64 +240,61 @@ export function substitute(text: string, env: Environment, folder = "."): Substi
   const hidden: string[] = [];
   const problems: string[] = [];
   const missing: string[] = [];
-  const miss = (problem: string) => {
-    problems.push(problem);
-    missing.push(problem);
-  };
   let whole = false;
   const filled = text.replace(variable, (found, path: string | undefined, name: string | undefined, fallback: string | undefined) => {
     if (found === "$${") return "${";
-    if (path !== undefined) {
-      whole = found === text;
-      const inPath = substitute(path, env);
-      const read =
-        inPath.problems.length > 0 ? { problem: inPath.problems.join("; ") } : readSecretFile(resolve(folder, inPath.text), path);
-      if (read.problem !== undefined) {
-        miss(read.problem);
-        return found;
-      }
-      origins.push(found);
-      hidden.push(read.text);
-      return read.text;
-    }
-    if (name === undefined) {
+    if (path === undefined && name === undefined) {
       problems.push(`has \${ that begins no variable: write \${NAME}, \${NAME:-default} or \${file:path}, and $\${ for \${ itself`);
       return found;
     }
     whole = found === text;
-    const given = Object.hasOwn(env, name) ? env[name] : undefined;
-    if (given === undefined && fallback === undefined) {
-      miss(`needs the environment variable ${name}, which is not set`);
+    const value = path === undefined ? variableText(name as string, fallback, env) : readSecretFile(path, env, folder);
+    if ("problem" in value) {
+      problems.push(value.problem);
+      missing.push(value.problem);
       return found;
     }
-    const useDefault = fallback !== undefined && (given === undefined || given === "");
-    const value = useDefault ? fallback : (given ?? "");
-    origins.push(useDefault ? `the default of \${${name}}` : `\${${name}}`);
-    hidden.push(value);
-    return value;
+    origins.push(value.origin ?? found);
+    if (value.text !== "") hidden.push(value.text);
+    return value.text;
   });
   return { text: filled, origins, hidden, whole, problems, missing };
 }
 
-type FileText = { readonly text: string; readonly problem?: undefined } | { readonly problem: string };
+type Filled = { readonly text: string; readonly origin?: string } | { readonly problem: string };
 
-/** The text of a file without the line break at its end, which editors and `echo` add. `shown`: the path as the settings give it. */
-function readSecretFile(path: string, shown: string): FileText {
-  const problem = (what: string) => ({ problem: `needs the file ${shown}, ${what}` });
+function variableText(name: string, fallback: string | undefined, env: Environment): Filled {
+  const given = Object.hasOwn(env, name) ? env[name] : undefined;
+  if (fallback !== undefined && (given === undefined || given === "")) return { text: fallback, origin: `the default of \${${name}}` };
+  return given === undefined
+    ? { problem: `needs the environment variable ${name}, which is not set` }
+    : { text: given, origin: `\${${name}}` };
+}
+
+const fileFaults: Readonly<Record<string, string>> = {
+  ENOTFILE: "is not a regular file",
+  EISDIR: "is not a regular file",
+  EFBIG: "is larger than 64 KiB",
+  ENOENT: "does not exist",
+  EACCES: "this user may not read",
+  EPERM: "this user may not read",
+};
+
+/** The text of a file without the line break at its end, which editors and `echo` add. */
+function readSecretFile(shown: string, env: Environment, folder: string): Filled {
+  const { text: path, problems } = substitute(shown, env);
+  if (problems.length > 0) return { problem: problems.join("; ") };
+  const problem = (what: string) => ({ problem: `needs the file ${shown}, which ${what}` });
   let bytes: Buffer;
   try {
-    bytes = readRegularFile(path, largestSecretFile);
+    bytes = readRegularFile(resolve(folder, path), largestSecretFile);
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === "ENOTFILE" || code === "EISDIR") return problem("which is not a regular file");
-    if (code === "EFBIG") return problem("which is larger than 64 KiB");
-    if (code === "ENOENT") return problem("which does not exist");
-    if (code === "EACCES" || code === "EPERM") return problem("which this user may not read");
-    return problem(`which cannot be read (${code ?? "unknown error"})`);
+    const { code = "" } = error as NodeJS.ErrnoException;
+    return problem(fileFaults[code] ?? `cannot be read (${code || "unknown error"})`);
   }
-  if (!isUtf8(bytes)) return problem("which is not UTF-8 text");
+  if (!isUtf8(bytes)) return problem("is not UTF-8 text");
   const text = bytes.toString("utf8").replace(/\r?\n$/, "");
-  return text === "" ? problem("which is empty") : { text };
+  return text === "" ? problem("is empty") : { text };
 }
 
 /** A variable's text as YAML reads it (core schema): a decimal number, true/false, or else the text itself. */

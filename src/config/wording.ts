@@ -64,20 +64,18 @@ function isDestination(path: SettingsPath): boolean {
 }
 
 /** Each kind of destination requires a key that no other kind has. */
-function destinationFindings(issue: z.core.$ZodIssueInvalidUnion, path: SettingsPath): Finding[] {
-  const unknown = issue.errors.map((branch) => new Set(branch.flatMap((each) => (each.code === "unrecognized_keys" ? each.keys : []))));
+function destinationFindings({ errors, input }: z.core.$ZodIssueInvalidUnion, path: SettingsPath): Finding[] {
   // Not a mapping: every kind reports the same fault.
-  if (issue.errors[0]?.some((each) => each.path.length === 0 && each.code === "invalid_type")) return findingsOf(issue.errors[0], path);
-  // A given key is one that the other kinds report as unknown.
-  const [kind, ...others] = destinationKeys.filter((key) => unknown.some((keys) => keys.has(key)));
+  if (typeof input !== "object" || input === null || Array.isArray(input)) return findingsOf(errors[0] ?? [], path);
+  const [kind, ...others] = destinationKeys.filter((key) => Object.hasOwn(input, key));
   const choice = destinationKeys.join(", ");
   if (others.length > 0) {
     const message = `stands beside ${kind}; a destination is one of ${choice}`;
     return others.map((key) => ({ path: [...path, key], message, isAboutKey: true }));
   }
-  if (kind !== undefined) return findingsOf(issue.errors[destinationKeys.indexOf(kind)] ?? [], path);
+  if (kind !== undefined) return findingsOf(errors[destinationKeys.indexOf(kind)] ?? [], path);
   const known = knownKeys(path);
-  const slips = [...(unknown[0] ?? [])].filter((key) => !known.has(key));
+  const slips = Object.keys(input).filter((key) => !known.has(key));
   return [
     ...slips.map((key) => ({ path: [...path, key], message: unknownKeyText(path, key), isAboutKey: true })),
     { path, message: `must have one of ${choice}` },
