@@ -37,7 +37,6 @@ function isSection(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 }
 
-/** Uses the fingerprints of secrets, which all print alike. */
 function comparable(value: unknown): string | undefined {
   return JSON.stringify(value, function (this: Record<string, unknown>, key, printed) {
     const held = this[key];

@@ -5,7 +5,6 @@ import type { Finding } from "./tree.ts";
 
 type Part = Readonly<Record<string, unknown>>;
 
-/** Of `server.port`. */
 const defaultPort = 8080;
 
 /**
@@ -42,7 +41,6 @@ export function* checkReferences(settings: unknown): Generator<Finding> {
   }
 }
 
-/** Only the file of the embedded engine is backed up by the relay. */
 function* checkBackup(top: Part): Generator<Finding> {
   const { schedule = "off" } = entries(top["backup"]);
   const { driver = "sqlite" } = entries(top["storage"]);

@@ -3,7 +3,6 @@ import { dirname, join } from "node:path";
 import { parseEnv } from "node:util";
 import { SettingsError } from "./fault.ts";
 
-/** As in `process.env`. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Where the variables of `${…}` come from. The process environment wins over the file, as in dotenv. */

@@ -20,7 +20,6 @@ export class SettingsError extends Error {
   }
 }
 
-/** A fault as one line: `config/relay.yaml:31:10 routes[0].to.url: is not a URL (from ${CRM_URL})`. */
 export function faultLine(fault: Fault): string {
   const cut = fault.source.search(/ from (?:the default of )?\$\{/);
   const place = cut === -1 ? fault.source : fault.source.slice(0, cut);

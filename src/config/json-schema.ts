@@ -9,6 +9,7 @@ export interface JsonSchema {
   readonly title?: string;
   readonly description?: string;
   readonly type?: string | readonly string[];
+  readonly pattern?: string;
   readonly const?: unknown;
   readonly enum?: readonly unknown[];
   readonly default?: unknown;
@@ -36,45 +37,30 @@ export function editorSchema(): JsonSchema {
   return { title: "wamid-relay settings", ...withVariables(inputSchema()) };
 }
 
-/** `kind` takes no variable: it selects the shape of a source, and a variable would match every shape. */
 function withVariables(schema: JsonSchema): JsonSchema {
-  const { $defs, properties, additionalProperties, items, anyOf, oneOf, ...rest } = schema;
+  const { title, description, default: fallback, type, ...rest } = schema;
   // Strict validators refuse several types in one schema. Each of ours includes text, and so `${…}`.
-  if (Array.isArray(rest.type)) {
-    const { type, ...others } = rest;
-    return { ...others, anyOf: (type as readonly string[]).map((each) => ({ type: each })) };
+  if (Array.isArray(type)) {
+    const { type: _, ...others } = schema;
+    return { ...others, anyOf: type.map((each: string) => ({ type: each })) };
   }
-  if (properties === undefined && items === undefined && anyOf === undefined && oneOf === undefined && isConstrainedScalar(schema)) {
-    const { default: fallback, title, description, ...constraints } = rest;
-    return {
-      ...(title === undefined ? {} : { title }),
-      ...(description === undefined ? {} : { description }),
-      ...(fallback === undefined ? {} : { default: fallback }),
-      anyOf: [constraints, { type: "string", pattern: variablePattern } as JsonSchema],
-    };
-  }
-  return {
-    ...rest,
-    ...(properties && { properties: mapValues(properties, (part, key) => (key === "kind" ? part : withVariables(part))) }),
-    ...(additionalProperties !== undefined && {
-      additionalProperties: typeof additionalProperties === "boolean" ? additionalProperties : withVariables(additionalProperties),
-    }),
-    ...(items && { items: withVariables(items) }),
-    ...(anyOf && { anyOf: anyOf.map(withVariables) }),
-    ...(oneOf && { oneOf: oneOf.map(withVariables) }),
-    ...($defs && { $defs: mapValues($defs, withVariables) }),
-  };
+  const isText = type === "string" && Object.keys(rest).length === 0;
+  if (isText || !["string", "number", "integer", "boolean"].includes(type as string)) return mapSchemas(schema, withVariables);
+  const about = Object.entries({ title, description, default: fallback }).filter(([, value]) => value !== undefined);
+  return { ...Object.fromEntries(about), anyOf: [{ type, ...rest } as JsonSchema, { type: "string", pattern: variablePattern }] };
 }
 
-/** True for a scalar that would refuse `${…}`. */
-function isConstrainedScalar(schema: JsonSchema): boolean {
-  if (schema.$ref !== undefined || schema.type === undefined) return false;
-  if (schema.type === "string") return Object.keys(schema).some((key) => !["type", "title", "description", "default"].includes(key));
-  return schema.type === "number" || schema.type === "integer" || schema.type === "boolean";
-}
-
-function mapValues<A, B>(object: Readonly<Record<string, A>>, change: (value: A, key: string) => B): Record<string, B> {
-  return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value, key)]));
+function mapSchemas(schema: JsonSchema, change: (part: JsonSchema) => JsonSchema): JsonSchema {
+  const changeAll = (parts: object): object =>
+    // `kind` takes no variable: it selects the shape of a source, and a variable would match every shape.
+    Object.fromEntries(Object.entries(parts).map(([name, part]) => [name, name === "kind" ? part : change(part)]));
+  const changed = Object.entries(schema).map(([key, value]: [string, unknown]) => {
+    if (key === "properties" || key === "$defs") return [key, changeAll(value as object)];
+    if (key === "anyOf" || key === "oneOf") return [key, (value as JsonSchema[]).map(change)];
+    const isPart = (key === "items" || key === "additionalProperties") && typeof value === "object";
+    return [key, isPart ? change(value as JsonSchema) : value];
+  });
+  return Object.fromEntries(changed);
 }
 
 export function shapesOf(schema: JsonSchema): JsonSchema[] {

@@ -110,7 +110,6 @@ export function parseForReading(text: string, file: string, env: Environment, se
   return { settings: complete, missing: faults };
 }
 
-/** Settings in which a {@link MissingSecret} stands for each missing secret. Changes `value`. */
 function withMissing(value: unknown, missing: readonly (readonly [SettingsPath, Fault])[]): Settings | null {
   const standIns = new Map<string, MissingSecret>();
   for (const [path, fault] of missing) {

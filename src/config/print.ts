@@ -10,7 +10,6 @@ export function printSettings(settings: Settings): string {
   return stringify(printableSettings(settings), { lineWidth: 0, aliasDuplicateObjects: false });
 }
 
-/** Like {@link printSettings}, as plain values for JSON. */
 export function printableSettings(settings: Settings): Record<string, unknown> {
   return printable(settings, shapesOf(inputSchema())) as Record<string, unknown>;
 }
@@ -26,7 +25,6 @@ function printable(value: unknown, shapes: readonly JsonSchema[], key?: string):
   return Object.fromEntries(given.map(([name, item]) => [name, printable(item, shapesUnder(chosen, name), name)]));
 }
 
-/** The shapes that match the value's `kind` and `driver`. */
 function fitting(shapes: readonly JsonSchema[], value: object): readonly JsonSchema[] {
   const { kind, driver } = value as { kind?: unknown; driver?: unknown };
   const fits = (chooser: JsonSchema | undefined, chosen: unknown): boolean => chooser?.const === undefined || chooser.const === chosen;

@@ -10,12 +10,10 @@ export function isPrivateHost(url: string): boolean {
   return range !== null && range !== "unicast";
 }
 
-/** True when the host of a URL is `localhost` or a loopback address. `url` is valid. */
 export function isLoopbackHost(url: string): boolean {
   return rangeOf(url) === "loopback";
 }
 
-/** The range of an address or `localhost`; null for other names. */
 function rangeOf(url: string): string | null {
   // The URL parser normalizes 127.1, 0x7f000001 and 2130706433.
   const host = new URL(url).hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");

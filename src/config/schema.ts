@@ -42,7 +42,6 @@ function* repeatedSecrets(secrets: readonly Secret[], path: Finding["path"]): Ge
   }
 }
 
-/** Of a destination at the path `to`. */
 function* destinationFaults(to: DestinationSettings): Generator<Finding> {
   const { secret, secrets = [] } = to;
   if (secret !== undefined && secrets.length > 0) {
@@ -205,7 +204,6 @@ const metaSignatureSchema = z.preprocess(
 );
 
 const secrets = z.array(secretSchema).min(1);
-/** Of a number, business account or app. */
 const metaId = z.string().regex(/^\d{1,32}$/, "is not an id of digits");
 
 /** Senders that pass Meta's webhooks on have other checks. Each one that is given must pass. */
@@ -416,7 +414,6 @@ export const readOnce = { jitless: true } as const;
 /** A reload does not change these: a running process keeps them, except for renewed certificates. */
 export const restartParts = ["server", "storage", "log", "traces"] as const satisfies readonly (keyof Settings)[];
 
-/** The {@link restartParts} of a process that started with `initial` and has reloaded `next`. */
 export function keptAfterReload(
   { server, ...initial }: Settings,
   next: Pick<Settings, "server">,

@@ -8,7 +8,6 @@ interface InboundSecret {
   readonly secret: Secret;
 }
 
-/** The secrets that verify the requests of all sources. */
 export function inboundSecrets({ sources }: Pick<Settings, "sources">): InboundSecret[] {
   return Object.entries(sources).flatMap(([name, source]) =>
     secretsOf(source).flatMap(([place, secrets]) =>

@@ -47,7 +47,6 @@ export interface Tree {
   readonly places: ReadonlyMap<string, Place>;
   readonly findings: readonly Finding[];
   readonly lines: LineCounter;
-  /** False when the YAML is invalid or refused; `value` is then unusable. */
   readonly readable: boolean;
 }
 
@@ -280,7 +279,6 @@ const fileFaults: Readonly<Record<string, string>> = {
   EPERM: "this user may not read",
 };
 
-/** The text of a file without the line break at its end, which editors and `echo` add. */
 function readSecretFile(shown: string, env: Environment, folder: string): Filled {
   const { text: path, problems } = substitute(shown, env);
   if (problems.length > 0) return { problem: problems.join("; ") };

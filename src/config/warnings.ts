@@ -113,7 +113,6 @@ interface PlacedSecret {
   readonly use: "incoming" | "outgoing" | "app" | "token";
   /** Places with the same owner may share a secret: sources of one account, routes to one server. */
   readonly owner: string;
-  /** Length of the key in bytes. */
   readonly bytes: number;
 }
 
@@ -122,7 +121,6 @@ const shortest = 16;
 /** Standard Webhooks: a secret is 24 to 64 bytes. */
 const shortestOutgoing = 24;
 
-/** Warns about secrets that are published, short, used in two places, or that no Standard Webhooks library reads. */
 function warnAboutSecrets(settings: Settings, warn: Warn): void {
   const places = [...placesOf(settings)];
   const alike = Map.groupBy(places, ({ secret }) => secret.reveal());
@@ -208,7 +206,6 @@ const exampleTexts = new Set([
 
 const placeholderWarning = 'is the placeholder that "wamid-relay init" wrote: put the real secret in its place';
 
-/** True for a secret that `wamid-relay init` did not know, and nobody has filled in. */
 function isPlaceholder(secret: Secret): boolean {
   return secret.reveal().startsWith(placeholderPrefix);
 }

@@ -23,7 +23,6 @@ export interface AttentionFacts {
   readonly quarantine: QuarantineCount;
   readonly alarms: readonly Alarm[];
   readonly stops: readonly StopView[];
-  /** Why the store cannot write; null: it can. */
   readonly storeFailure: string | null;
   /** Null: the store is no server, or does not answer. */
   readonly database: DatabaseFacts | null;
@@ -142,7 +141,6 @@ function ofSlow({ route, slow }: RouteFacts, now: number): Attention[] {
 
 const refusalCure = "Check the URL, the headers and the secret of the route. The relay keeps trying; to try at once, retry.";
 
-/** When the pause was noticed; null unless it is a long one. */
 function pauseOf({ route, waiting, breaker }: RouteFacts, now: number, noticed: Noticed): number | null {
   const { pausedUntil } = breaker;
   if (pausedUntil === null || pausedUntil <= now) return null;

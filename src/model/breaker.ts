@@ -11,7 +11,6 @@ export interface BreakerView {
   readonly failing?: Failing | null;
 }
 
-/** The attempts of a route that failed, in a row. */
 export interface Failing {
   /** Unix ms at which the first one ended. */
   readonly since: number;

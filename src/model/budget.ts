@@ -18,7 +18,6 @@ export interface Budgets {
 
 export interface BudgetRequest {
   readonly process: string;
-  /** Of all processes together. */
   readonly caps: Limits;
   readonly used: Limits;
   /** What this process cannot give back now. It keeps to this until the answer comes. */

@@ -35,7 +35,6 @@ export function createElapsed(wall: () => number, monotonic: () => number): () =
   };
 }
 
-/** Milliseconds since its creation. Never goes back, even when the wall clock is set. */
 export interface SteadyTime {
   now(): number;
   /** Unix ms of a steady time, by the present wall clock. */

@@ -34,7 +34,6 @@ export interface DatabaseRisk {
   readonly cure: string;
 }
 
-/** A process has this many connections at most. */
 const connectionsOfProcess = 10;
 const limits = { roundTripMs: 50, skewMs: 1_000, writtenSeconds: 60, openSeconds: 600 };
 

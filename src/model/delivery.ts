@@ -6,7 +6,6 @@ import type { Shard } from "./route-lease.ts";
 
 export { type DeliveryState, deliveryStates } from "./states.ts";
 
-/** The result of one attempt. `deliver/decide` decides what follows from it. */
 export type AttemptResult =
   | { readonly kind: "answered"; readonly status: number; readonly retryAfterMs: number | null }
   | { readonly kind: "taken" }
@@ -61,7 +60,6 @@ export function isOutage(error: AttemptError): error is RedisFaultKind {
 }
 
 export interface Attempt {
-  /** 1 for the first. */
   readonly number: number;
   /** Unix milliseconds of its start. */
   readonly at: number;
@@ -102,7 +100,6 @@ export interface QueueKey {
   readonly event: number;
 }
 
-/** A waiting delivery that is due at `at` (unix ms). */
 export interface QueuePlace extends QueueKey {
   readonly at: number;
 }

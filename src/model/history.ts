@@ -7,7 +7,6 @@ import { pii, time, type View } from "./view.ts";
 
 export const minuteMs = 60_000;
 export const hourMs = 3_600_000;
-/** Age at which minutes become hours. */
 export const minutesKeptMs = 48 * hourMs;
 /** Error codes are foreign text: above this number in one hour, others count as `other`. */
 export const mostCodes = 200;
@@ -79,7 +78,6 @@ export function statusLabel(subject: "message" | "run", status: string): string 
   return subject === "run" ? `run ${status}` : status;
 }
 
-/** Statuses of the funnel that a transition of a message passed over. */
 export function skippedBy(from: string | null, to: string): ("sent" | "delivered")[] {
   if (!isStatus(messageStatuses, to) || (from !== null && !isStatus(messageStatuses, from))) return [];
   return (["sent", "delivered"] as const).filter(
@@ -220,7 +218,6 @@ export interface HistoryCell {
   readonly n: number;
 }
 
-/** Most labels of an answer; the rest becomes `other`. */
 const mostLabels = 50;
 
 /**
@@ -233,7 +230,6 @@ export function createSeriesSums({ name, by, from, to, step, now, source, route 
   const steps = Math.round((to - from) / stepMs);
   const only = of === "source" ? source : of === "route" ? route : undefined;
   const isPast = (index: number): boolean => from + index * stepMs <= now;
-  /** Of a histogram, by bucket. */
   const byLabel = new Map<string, Values>();
 
   function keyOf({ label, subject }: HistoryCell): string {
@@ -420,7 +416,6 @@ export function createQualitySums(from: number) {
       const time = timeOfStatus(status, times, sentAt);
       if (time !== null) add(timed[time.series], bucketOf(time.seconds), 1);
     },
-    /** `share`: of the events that were counted, above 0. */
     result(share = 1): QualityView {
       const estimated = (n: number): number => Math.round(n / share);
       const of = (status: string, most = Number.POSITIVE_INFINITY): number => Math.min(most, estimated(sums.get(status) ?? 0));

@@ -27,7 +27,6 @@ export interface CandidateRun {
   readonly reference: string | null;
 }
 
-/** The hydration of an event, as destinations with `payload: enriched` get it. */
 export interface HydrationBrief {
   readonly state: HydrationState;
   readonly reason: GiveUpReason | null;
@@ -42,14 +41,12 @@ export interface HydrationBrief {
 export interface Covering {
   readonly seq: number | string;
   readonly account: string;
-  /** Events up to this seq are covered. */
   readonly through: number;
 }
 
 /** A hydration pass. Times are unix ms. */
 export interface HydrationPass extends Covering {
   readonly startedAt: number;
-  /** Calls so far, including before a restart. */
   readonly polled: number;
   /** Of the first covered event: found statuses are submitted with its source and as its consequence. */
   readonly source: string;
@@ -113,7 +110,6 @@ export interface HydrationStore {
   trackedMessages(account: string, query: TrackedQuery): MaybePromise<readonly TrackedMessage[]>;
   noteReads(pass: Covering, polled: number, read: readonly ReadMessage[]): Promise<void>;
   callsSince(account: string, since: number): MaybePromise<number>;
-  /** Ends covered events, at most `limit` of them. */
   settleCovered(pass: Covering, end: HydrationEnd, now: number, limit: number): Promise<SettledEvents>;
   endPass(pass: Covering, now: number): Promise<void>;
 }

@@ -58,7 +58,6 @@ export function deliveryId(account: AccountName, eventId: EventId, route: RouteN
 
 const routeTags = new Map<string, string>();
 
-/** Identifies (account, route) in a delivery id: 12 hex digits. */
 export function routeTag(account: AccountName, route: RouteName): string {
   const key = `${account}\0${route}`;
   let tag = routeTags.get(key);

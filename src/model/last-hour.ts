@@ -18,7 +18,6 @@ const minutes = 60;
 export const lastHourSeries = ["events", "ack", "oldest", "deadLetters", "attempts", "delivery"] as const satisfies SeriesName[];
 type LastHourSeries = (typeof lastHourSeries)[number];
 
-/** Begin of the last hour, in unix ms. */
 export const lastHourFrom = (now: number): number => (Math.floor(now / minuteMs) - minutes + 1) * minuteMs;
 
 interface Attempts {

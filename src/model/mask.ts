@@ -90,7 +90,6 @@ const wordText = /wamid\.[A-Za-z0-9+/_=-]{8,}|[A-Za-z0-9+/_-]{11,}={0,2}/gi;
 const phoneText = /(?:\+|%2B)?\d(?:[ \t\u00a0().\-/_\u2010-\u2015]|%(?:20|2[89DEF])|\d){6,}\d/gi;
 const fewestDigits = 8;
 const isPhone = (found: string): boolean => found.replace(/%..|\D/g, "").length >= fewestDigits;
-/** UUIDs, and times as the relay writes them. */
 const plainText =
   /(?<![\w+-])(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|20\d\d-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\d\.\d{3}Z)(?![\w+-])/gi;
 /** Replaces a masked wamid, a UUID or a time until the phones are masked, because all have digits. */
@@ -152,7 +151,6 @@ const wholeMark = "=";
 
 export const wholePhone = (digits: string): string => `${wholeMark}${digits}`;
 
-/** Whether the phone number in a wamid ends with these digits. */
 export function phoneMatches(wamid: string, digits: string): boolean {
   const phone = phoneInWamid(wamid);
   return phone !== null && digits !== "" && `${wholeMark}${phone}`.endsWith(digits);

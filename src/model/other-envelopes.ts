@@ -31,7 +31,6 @@ export function otherEnvelope(value: unknown): string | undefined {
   )?.[0];
 }
 
-/** The same for text that is not JSON. */
 export function otherForm(text: string): string | undefined {
   if (!/^[\w.~%+*-]+=[^\s{}<>]*$/.test(text)) return undefined;
   return /(?:^|&)AccountSid=/.test(text) ? "a form of Twilio's" : "a form";

@@ -50,7 +50,6 @@ export const paths = {
 export type Paths = typeof paths;
 export type EndpointName = keyof Paths;
 
-/** The names of a path's parameters. */
 export type ParametersOf<Path extends string> = Path extends `${string}:${infer Name}/${infer Rest}`
   ? Name | ParametersOf<Rest>
   : Path extends `${string}:${infer Name}`

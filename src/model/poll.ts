@@ -71,7 +71,6 @@ export interface ClaimedPoll {
   readonly dueAt: number;
   readonly rank: number;
   readonly polls: number;
-  /** In a row. */
   readonly failures: number;
   /** 404s in a row that count. */
   readonly misses: number;

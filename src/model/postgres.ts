@@ -49,7 +49,6 @@ export function postgresPlaceText({ host, port, database }: PostgresPlace): stri
   return `postgres://${host.includes(":") ? `[${host}]` : host}:${port}/${database}`;
 }
 
-/** A secret as a whole, because it has a password. */
 export const postgresUrlSchema = secretSchema.refine(
   (url) => readPostgresUrl(url.reveal()) !== null,
   "is not a PostgreSQL URL, such as postgres://user:password@host:5432/database, or with ?sslmode=require for TLS (in user, password and database, / ? # @ : and % are percent-encoded)",

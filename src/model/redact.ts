@@ -25,7 +25,6 @@ export const secretName = /auth|token|secret|passw|signature|credential|cookie|^
 const openHeaders = new Set(["accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "user-agent"]);
 export const urlKeys: ReadonlySet<string> = new Set(["url", "baseUrl", "publicUrl"]);
 
-/** Reads any part of the settings. Finds secrets by their type, and in URLs. */
 export function createRedactor(settings: unknown): Redactor {
   let current = settings;
   let search = runSteps(creating(secretsIn(settings)));

@@ -46,7 +46,6 @@ export interface LeaseView {
 }
 
 export interface LeaseStore {
-  /** Shows that a worker lives and which routes its settings have. */
   beat(worker: string, routes: readonly string[], deadAfterMs: number): Promise<LeaseView>;
   /** Those of the routes that were free or a dead worker's. Read their queues only afterwards. */
   take(worker: string, routes: readonly string[], deadAfterMs: number): Promise<ReadonlyMap<string, Lease>>;

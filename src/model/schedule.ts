@@ -10,7 +10,6 @@ function isSchedule(text: string): boolean {
   }
 }
 
-/** A cron pattern in UTC, or `off`. */
 export const scheduleSchema = z
   .string("must be a cron pattern in quotes, or off")
   .refine(isSchedule, "is neither a cron pattern that ever comes (like * * * * *) nor off");

@@ -57,7 +57,6 @@ export type SendAnswer = Readonly<Record<string, unknown>>;
 
 export interface SendResult {
   readonly answer: SendAnswer;
-  /** The answer of a call that another request made. */
   readonly replayed: boolean;
   /** False: it was sent, but is not stored yet. The relay retries until it is. */
   readonly stored: boolean;

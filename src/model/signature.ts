@@ -120,7 +120,6 @@ export const presetAxes: Readonly<Record<SignaturePreset, SignatureAxes>> = {
 type ContentPart = Buffer | "body" | "timestamp" | "id" | "method" | "url";
 
 export interface SignatureScheme {
-  /** Header with the signature or signatures, in lower case. */
   readonly header: string;
   readonly algorithm: SignatureAlgorithm;
   readonly encoding: SignatureEncoding;
@@ -131,7 +130,6 @@ export interface SignatureScheme {
   /** The place of the timestamp: a header, or an entry `key=…` of the signature header. Null: none is signed. */
   readonly timestamp: { readonly in: "header"; readonly name: string } | { readonly in: "entry"; readonly key: string } | null;
   readonly timestampUnit: "s" | "ms" | "iso";
-  /** Null: no id is signed. */
   readonly idHeader: string | null;
   readonly content: readonly ContentPart[];
   readonly secretEncoding: SecretEncoding;

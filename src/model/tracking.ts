@@ -1,6 +1,5 @@
 import type { MessageStatus, RunStatus } from "./statuses.ts";
 
-/** What is known of the status of a message or run. */
 export interface TrackedState<Status extends string> {
   readonly status: Status | null;
   readonly error: string | null;

@@ -1,6 +1,5 @@
 import { z } from "zod";
 
-/** Largest first, as they are written. */
 const durationUnits = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 };
 const sizeUnits = { GiB: 1024 ** 3, MiB: 1024 ** 2, KiB: 1024, B: 1 };
 /** In seconds. */
@@ -48,12 +47,10 @@ export const rateSchema = z
     return Number(count) / ((rateUnits as Units)[unit] as number);
   });
 
-/** Milliseconds as the settings write them: `90s`, `1d`. Whole milliseconds from 0. */
 export function durationText(ms: number): string {
   return ms === 0 ? "0s" : inWholeUnits(ms, durationUnits);
 }
 
-/** Bytes as the settings write them: `1MiB`. Whole bytes from 0. */
 export function sizeText(bytes: number): string {
   return bytes === 0 ? "0B" : inWholeUnits(bytes, sizeUnits);
 }

@@ -56,7 +56,6 @@ const masks = {
   },
   json: (value, owner, known) => maskValue(value, wamidOf(owner), known),
   metadata: (value, owner) => maskWritten(value, wamidOf(owner)),
-  /** `{type, key}`. */
   subject: (subject) => {
     const { type, key, ...rest } = subject as { type: string; key: string };
     return { type, key: type === "message" ? maskWamid(key) : answeredId("run", key), ...rest };
@@ -68,7 +67,6 @@ const masks = {
     return text === String(seq) ? text : mask(text, owner, known);
   },
   body: (text, owner) => maskBody(text as string, wamidOf(owner)),
-  /** The same bytes in base64. */
   bytes: (bytes, owner) =>
     Buffer.from(maskBody(Buffer.from(bytes as string, "base64").toString("utf8"), wamidOf(owner))).toString("base64"),
 } satisfies Record<string, Write>;

@@ -3,7 +3,6 @@ import { type FieldPaths, subjectOf } from "../event.ts";
 import type { Format, Item, ItemPlace } from "./format.ts";
 import { meta } from "./meta.ts";
 
-/** The messaging service's own envelope: one event in a body. */
 const standard: Format = {
   items(body, { fields }) {
     const parsed = parseEnvelope(body);

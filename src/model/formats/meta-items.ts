@@ -223,7 +223,6 @@ const isText = (value: unknown): value is string => typeof value === "string" &&
 export const textOf = (value: unknown): string | null => (isText(value) ? value : typeof value === "number" ? String(value) : null);
 const isId = (text: string): boolean => hasIdLength(text) && text.isWellFormed();
 
-/** Without members that are null. */
 export function present<T extends Readonly<Record<string, unknown>>>(members: T): { readonly [K in keyof T]?: NonNullable<T[K]> } {
   const found: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(members)) if (value !== null && value !== undefined) found[key] = value;

@@ -168,7 +168,6 @@ function* partsOfChange(place: Pick<Part, "entry" | "change">, change: unknown, 
   yield { ...place, numbers, content: readChange(field, value, about, around) };
 }
 
-/** A change as a whole, or what it has beside its lists. */
 function readChange(field: string, raw: unknown, about: About, { object, time }: Around): Found {
   const isMeta = object === "whatsapp_business_account";
   const named = isMeta && Object.hasOwn(metaKinds, field) ? metaKinds[field] : undefined;

@@ -1,4 +1,3 @@
-/** Where a value stands in a JSON text: from its first byte to the one after its last. */
 export interface Slice {
   readonly from: number;
   readonly to: number;
