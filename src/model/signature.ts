@@ -123,8 +123,8 @@ export interface SignatureScheme {
   readonly header: string;
   readonly algorithm: SignatureAlgorithm;
   readonly encoding: SignatureEncoding;
-  /** One of these texts precedes each signature. A sender writes the first. */
-  readonly prefixes: readonly [string, ...string[]];
+  /** One of these texts precedes each signature. */
+  readonly prefixes: readonly string[];
   /** What separates the entries of the header; null: the header is one signature. */
   readonly separator: string | null;
   /** The place of the timestamp: a header, or an entry `key=…` of the signature header. Null: none is signed. */
@@ -138,10 +138,7 @@ export interface SignatureScheme {
   readonly publicUrl: string;
 }
 
-interface SchemeFault {
-  readonly key: keyof SignatureSettings;
-  readonly message: string;
-}
+type SchemeFault = { readonly key: keyof SignatureSettings; readonly message: string };
 
 function fillAxes(settings: SignatureSettings): SignatureAxes & { content: string } {
   const preset = settings.preset === undefined ? {} : presetAxes[settings.preset];
@@ -191,26 +188,21 @@ export function resolveScheme(settings: SignatureSettings): SignatureScheme {
     encoding: axes.encoding ?? "hex",
     prefixes: axes.prefix === undefined ? ["", `${algorithm}=`] : [axes.prefix],
     separator: axes.separator ?? null,
-    timestamp: signsTimestamp ? timestampPlace(axes) : null,
+    timestamp: !signsTimestamp
+      ? null
+      : axes.timestampField !== undefined
+        ? { in: "entry", key: axes.timestampField }
+        : { in: "header", name: axes.timestampHeader as string },
     timestampUnit: axes.timestampUnit ?? "s",
     idHeader: axes.content.includes("{id}") ? (axes.idHeader ?? null) : null,
-    content: parseContent(axes.content),
+    content: axes.content
+      .split(/(\{(?:body|timestamp|id|method|url)\})/)
+      .filter((part) => part !== "")
+      .map((part) => (part.startsWith("{") && part.endsWith("}") ? (part.slice(1, -1) as ContentPart) : Buffer.from(part, "utf8"))),
     secretEncoding: axes.secretEncoding ?? "utf8",
     toleranceMs: signsTimestamp ? (axes.tolerance ?? null) : null,
     publicUrl: (settings.publicUrl ?? "").replace(/\/+$/, ""),
   };
-}
-
-function timestampPlace(axes: SignatureAxes): SignatureScheme["timestamp"] {
-  if (axes.timestampField !== undefined) return { in: "entry", key: axes.timestampField };
-  return { in: "header", name: axes.timestampHeader as string };
-}
-
-function parseContent(content: string): ContentPart[] {
-  return content
-    .split(/(\{(?:body|timestamp|id|method|url)\})/)
-    .filter((part) => part !== "")
-    .map((part) => (part.startsWith("{") && part.endsWith("}") ? (part.slice(1, -1) as ContentPart) : Buffer.from(part, "utf8")));
 }
 
 export const digestLengths: Readonly<Record<SignatureAlgorithm, number>> = { sha1: 20, sha256: 32, sha384: 48, sha512: 64 };
@@ -282,11 +274,6 @@ export function timestampMs(text: string, unit: SignatureScheme["timestampUnit"]
   return unit === "iso" ? Date.parse(readTime(text) ?? "") : Number.NaN;
 }
 
-function timestampText(ms: number, unit: SignatureScheme["timestampUnit"]): string {
-  if (unit === "iso") return new Date(ms).toISOString();
-  return String(unit === "ms" ? ms : Math.floor(ms / 1000));
-}
-
 /** The parts of a request that may be signed. Header values have one character per byte, as in Node. */
 export interface SignedRequest {
   readonly method: string;
@@ -310,26 +297,4 @@ export function computeSignature(scheme: SignatureScheme, key: HmacKey, request:
 function signedUrl(scheme: SignatureScheme, url: string): string {
   const target = url.replace(/^https?:\/\/[^/?#]*/i, "");
   return scheme.publicUrl + (target.startsWith("/") ? target : `/${target}`);
-}
-
-interface RequestToSign extends Omit<SignedRequest, "timestamp"> {
-  readonly timestampMs: number;
-}
-
-/**
- * Makes the signature headers of a request, with names in lower case. Throws like {@link resolveScheme} and {@link decodeKey}.
- */
-export function createSigner(settings: SignatureSettings, secret: string): (request: RequestToSign) => Record<string, string> {
-  const scheme = resolveScheme(settings);
-  const key = signatureKey(scheme, secret);
-  return (request) => {
-    const timestamp = timestampText(request.timestampMs, scheme.timestampUnit);
-    const signature = computeSignature(scheme, key, { ...request, timestamp });
-    const entry = scheme.prefixes[0] + signature.toString(scheme.encoding);
-    const headers: Record<string, string> = {};
-    if (scheme.idHeader !== null) headers[scheme.idHeader] = request.id;
-    if (scheme.timestamp?.in === "header") headers[scheme.timestamp.name] = timestamp;
-    headers[scheme.header] = scheme.timestamp?.in === "entry" ? `${scheme.timestamp.key}=${timestamp}${scheme.separator}${entry}` : entry;
-    return headers;
-  };
 }

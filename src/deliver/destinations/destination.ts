@@ -3,7 +3,7 @@ import type { AttemptError, AttemptResult, UrlResult } from "../../model/deliver
 import type { KeptHeaders } from "../../model/event.ts";
 import type { DeliveryId } from "../../model/ids.ts";
 import { type Secret, secretSchema } from "../../model/secret.ts";
-import { createHmacKey, createSigner, decodeKey, type HmacKey } from "../../model/signature.ts";
+import { createHmacKey, decodeKey, type HmacKey } from "../../model/signature.ts";
 import { durationSchema, rateSchema } from "../../model/units.ts";
 
 export interface OutgoingDelivery {
@@ -134,7 +134,7 @@ export function createDeliveryHeaders(settings: HeaderSettings, version: string)
   const fixedList = [...fixed].flat();
   const keys = signingSecrets(settings).map(signingKey);
   const { signature } = settings;
-  const signAsMeta = signature && createSigner({ preset: signature.preset }, signature.secret.reveal());
+  const metaKey = signature && createHmacKey("sha256", decodeKey(signature.secret.reveal(), "utf8"));
 
   return (delivery, now) => {
     const timestamp = String(Math.floor(now / 1000));
@@ -156,10 +156,7 @@ export function createDeliveryHeaders(settings: HeaderSettings, version: string)
     if (passed === null || !passed.has("webhook-id")) headers.push("webhook-id", delivery.id);
     if (passed === null || !passed.has("webhook-timestamp")) headers.push("webhook-timestamp", timestamp);
     if (keys.length > 0) headers.push("webhook-signature", signWebhook(keys, delivery.id, timestamp, delivery.body));
-    if (signAsMeta !== undefined) {
-      const { id, body } = delivery;
-      headers.push(...Object.entries(signAsMeta({ method: "POST", url: "", id, body, timestampMs: now })).flat());
-    }
+    if (metaKey !== undefined) headers.push("x-hub-signature-256", `sha256=${metaKey.digest([delivery.body]).toString("hex")}`);
     return headers;
   };
 }

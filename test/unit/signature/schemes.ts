@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { Secret } from "../../../src/model/secret.ts";
 import {
-  createSigner,
   type SignatureSettings,
   secretEncodings,
   signatureAlgorithms,
@@ -9,6 +8,7 @@ import {
   signaturePresets,
 } from "../../../src/model/signature.ts";
 import { createVerifier, type VerifiableRequest, type Verified } from "../../../src/receive/signature/verify.ts";
+import { createSigner } from "../../../src/sandbox/signing.ts";
 
 export const publicUrl = "https://relay.example";
 export const signedAtMs = 1_800_000_000_000;
@@ -41,7 +41,7 @@ export function secretOf(settings: SignatureSettings): string {
   return secretFor[settings.secretEncoding ?? (settings.preset === "standard-webhooks" ? "whsec" : "utf8")];
 }
 
-/** The signature headers of one request. */
+/** The signature headers of one request, by the sandbox's code: the relay has none to sign by these settings. */
 export function signatureHeaders(settings: SignatureSettings, secret: string, request: Sent): Record<string, string> {
   return createSigner(settings, secret)(request);
 }
