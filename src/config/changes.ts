@@ -1,4 +1,4 @@
-import { Secret } from "../model/secret.ts";
+import { comparableText } from "../model/secret.ts";
 import { pathText } from "./fault.ts";
 
 /**
@@ -18,7 +18,7 @@ function* differences(before: unknown, after: unknown, path: string): Generator<
       // `.key` or `["key"]`, as below any other key.
       yield* differences(before[key], after[key], path === "" ? pathText([key]) : `${path}${pathText(["x", key]).slice(1)}`);
     }
-  } else if (before !== after && comparable(before) !== comparable(after)) yield path;
+  } else if (before !== after && comparableText(before) !== comparableText(after)) yield path;
 }
 
 type Named = Readonly<Record<string, unknown>> & { readonly name: string };
@@ -35,11 +35,4 @@ function byName(list: readonly Named[]): Map<string, unknown> {
 /** A plain object. Others, such as secrets and compiled patterns, are values. */
 function isSection(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
-}
-
-function comparable(value: unknown): string | undefined {
-  return JSON.stringify(value, function (this: Record<string, unknown>, key, printed) {
-    const held = this[key];
-    return held instanceof Secret ? held.fingerprint() : printed;
-  });
 }

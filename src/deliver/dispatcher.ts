@@ -1,9 +1,10 @@
 import type { BreakerState } from "../model/breaker.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { leaseName, readLeaseName, shardOf } from "../model/route-lease.ts";
+import { comparableText } from "../model/secret.ts";
 import { createLane, type Lane, type LaneParts, type LaneState, noNotes } from "./lane.ts";
 import type { LeasedLanes, RouteLeases } from "./route-leases.ts";
-import { describeLane, type LaneSettings } from "./settings.ts";
+import type { LaneSettings } from "./settings.ts";
 
 export interface DispatcherParts extends LaneParts {
   /** Absent: this process delivers all routes. */
@@ -26,7 +27,7 @@ export function createDispatcher(routes: readonly LaneSettings[], { leases: leas
     const begin = (known: typeof noNotes): void => {
       const settings = wanted.get(name);
       if (settings === undefined || lanes.has(name)) return;
-      lanes.set(name, { lane: createLane(settings, parts, known), route, settings: describeLane(settings) });
+      lanes.set(name, { lane: createLane(settings, parts, known), route, settings: comparableText(settings) });
     };
     return notes instanceof Promise ? notes.then(begin) : begin(notes);
   }
@@ -47,7 +48,7 @@ export function createDispatcher(routes: readonly LaneSettings[], { leases: leas
     wanted = new Map(all.map((settings) => [leaseName(settings.name, settings.shard), settings]));
     sharded = new Map(next.filter((settings) => shardsOf(settings) > 1).map((settings) => [settings.name, shardsOf(settings)]));
     for (const [name, settings] of wanted) {
-      const described = describeLane(settings);
+      const described = comparableText(settings);
       const entry = lanes.get(name);
       if (entry === undefined) {
         if (leases === undefined) void open(name);

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { keptResponseBytes } from "../model/delivery.ts";
 import type { Redactor } from "../model/redact.ts";
 import { type Shard, wholeRoute } from "../model/route-lease.ts";
-import { Secret } from "../model/secret.ts";
+import { comparableText } from "../model/secret.ts";
 import { createRedisLinks } from "../net/redis-link.ts";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "./destinations/destination.ts";
 import { createQueueDestination, queueDestinationSchema } from "./destinations/queue.ts";
@@ -28,18 +28,9 @@ export interface LaneSettings {
 export const rateOf = ({ to, shard = wholeRoute }: LaneSettings): number | undefined =>
   to.rate === undefined ? undefined : to.rate / shard.of;
 
-/** For comparison. Secrets appear as fingerprints. */
-export function describeLane(settings: LaneSettings): string {
-  return JSON.stringify(settings, function (this: Record<string, unknown>, key, value: unknown) {
-    // `value` has passed `toJSON`, which hides a secret. The object still has the secret itself.
-    const raw = this[key];
-    return raw instanceof Secret ? raw.fingerprint() : value;
-  });
-}
-
 /** Changed settings start with a closed breaker and without a pause. Shards start with what one of them stored last. */
 export function breakerName({ shard: _, ...ofRoute }: LaneSettings): string {
-  const fingerprint = createHash("sha256").update(describeLane(ofRoute)).digest("hex").slice(0, 12);
+  const fingerprint = createHash("sha256").update(comparableText(ofRoute)).digest("hex").slice(0, 12);
   return `${ofRoute.name}:${fingerprint}`;
 }
 

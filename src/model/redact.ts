@@ -116,41 +116,12 @@ const anchorLength = 4;
 const tableBits = 18;
 
 interface Pattern {
-  /** Of four characters that it needs. Null: it has no four letters or digits in a row. */
-  readonly hash: number | null;
+  /** Patterns are replaced in this order. */
+  readonly place: number;
+  readonly isForLines: boolean;
   readonly source: () => string;
   /** Compiled at first use: most secrets never occur in a text, and a reload must not wait for thousands of patterns. */
   compiled?: RegExp;
-}
-
-interface Spelled {
-  readonly patterns: readonly Pattern[];
-  /** Texts of which an answer may end with a part. */
-  readonly spellings: readonly string[];
-}
-
-function spell(secret: string): Spelled {
-  if (secret.length < shortestAnywhere) {
-    const source = (): string => `(?<![A-Za-z0-9])${anySpelling(secret)}(?![A-Za-z0-9])`;
-    return { patterns: [{ hash: anchorOf(secret), source }], spellings: [] };
-  }
-  // Base64 may encode it as written in JSON or in a URL.
-  const written = [...new Set([secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret.toWellFormed())])];
-  const cores = written.flatMap(base64Cores);
-  const sourceOf = (core: string): string => anySpelling(core).replaceAll("\\+", "[+-]").replaceAll("\\/", "[/_]");
-  return {
-    patterns: [
-      { hash: anchorOf(secret), source: () => anySpelling(secret) },
-      ...cores.map((core) => ({ hash: anchorOf(core), source: () => sourceOf(core) })),
-    ],
-    spellings: [...written, ...cores.filter((core) => core.length >= shortestAnywhere)],
-  };
-}
-
-/** The last four characters, because many secrets begin alike. */
-function anchorOf(spelling: string): number | null {
-  const anchor = /.*([A-Za-z0-9]{4})/s.exec(spelling)?.[1];
-  return anchor === undefined ? null : hashOf(anchor);
 }
 
 interface Search {
@@ -163,44 +134,51 @@ interface Search {
  * secret runs only when its hash occurs.
  */
 function* creating(secrets: Secrets): Steps<Search> {
+  /** Texts of which an answer may end with a part. */
   const spellings: string[] = [];
-  const patterns: { readonly pattern: Pattern; readonly isForLines: boolean }[] = [];
-  const anchored = new Map<number, number[]>();
-  const always: number[] = [];
+  const anchored = new Map<number, Pattern[]>();
+  const unanchored: Pattern[] = [];
   const table = new Uint8Array(2 ** tableBits);
+  let places = 0;
+
+  function add(text: string, isForLines: boolean, source: () => string): void {
+    const pattern: Pattern = { place: places++, isForLines, source };
+    // The last four characters, because many secrets begin alike.
+    const anchor = /.*([A-Za-z0-9]{4})/s.exec(text)?.[1];
+    if (anchor === undefined) return void unanchored.push(pattern);
+    const hash = hashOf(anchor);
+    table[hash] = 1;
+    anchored.set(hash, [...(anchored.get(hash) ?? []), pattern]);
+  }
+
   for (const [secret, isForLines] of secrets) {
-    const one = spell(secret);
-    spellings.push(...one.spellings);
-    for (const pattern of one.patterns) {
-      const index = patterns.push({ pattern, isForLines }) - 1;
-      const { hash } = pattern;
-      if (hash === null) always.push(index);
-      else if (table[hash] === 1) anchored.get(hash)?.push(index);
-      else {
-        table[hash] = 1;
-        anchored.set(hash, [index]);
-      }
+    if (secret.length < shortestAnywhere) {
+      add(secret, isForLines, () => `(?<![A-Za-z0-9])${anySpelling(secret)}(?![A-Za-z0-9])`);
+    } else {
+      add(secret, isForLines, () => anySpelling(secret));
+      // Base64 may encode it as written in JSON or in a URL.
+      const written = [...new Set([secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret.toWellFormed())])];
+      const cores = written.flatMap(base64Cores);
+      for (const core of cores) add(core, isForLines, () => anySpelling(core).replaceAll("\\+", "[+-]").replaceAll("\\/", "[/_]"));
+      spellings.push(...written, ...cores.filter((core) => core.length >= shortestAnywhere));
     }
     yield;
   }
 
-  function candidates(text: string): readonly number[] {
-    let found: Set<number> | null = null;
+  function candidates(text: string): Pattern[] {
+    const found = new Set(unanchored);
     let hash = 0;
     for (let at = 0; at < text.length; at += 1) {
       hash = nextHash(hash, text.charCodeAt(at));
-      if (table[hash] === 0) continue;
-      found ??= new Set(always);
-      for (const index of anchored.get(hash) ?? []) found.add(index);
+      if (table[hash] === 1) for (const pattern of anchored.get(hash) ?? []) found.add(pattern);
     }
-    return found === null ? always : [...found].toSorted((a, b) => a - b);
+    return [...found].toSorted((a, b) => a.place - b.place);
   }
 
   function replace(text: string, isLine: boolean): string {
     let whole = text;
-    for (const index of candidates(text)) {
-      const { pattern, isForLines } = patterns[index] as (typeof patterns)[number];
-      if (isLine && !isForLines) continue;
+    for (const pattern of candidates(text)) {
+      if (isLine && !pattern.isForLines) continue;
       pattern.compiled ??= new RegExp(pattern.source(), "g");
       whole = whole.replace(pattern.compiled, redacted);
     }

@@ -32,6 +32,14 @@ export class Secret {
   }
 }
 
+/** Settings as text, for comparison. Secrets, which all print alike, appear as fingerprints. */
+export function comparableText(settings: unknown): string {
+  return JSON.stringify(settings, function (this: Record<string, unknown>, key, printed: unknown) {
+    const held = this[key];
+    return held instanceof Secret ? held.fingerprint() : printed;
+  });
+}
+
 /** Stands for a secret that this process cannot read, where it may not be needed. */
 export class MissingSecret extends Secret {
   readonly why: string;
