@@ -3,7 +3,7 @@ import { createUrlDestination } from "../deliver/destinations/url.ts";
 import { createDispatcher } from "../deliver/dispatcher.ts";
 import { createProxy } from "../deliver/proxy.ts";
 import { createDestinations, redactAnswer, redactAnswers } from "../deliver/settings.ts";
-import { storedBreakers } from "../inspect/stored-breakers.ts";
+import { storedBreakers } from "../inspect/diagnosis.ts";
 import type { BreakerView } from "../model/breaker.ts";
 import type { Cleanup } from "./cleanup.ts";
 import { laneHooks } from "./hooks.ts";

@@ -5,13 +5,12 @@ import type { z } from "zod";
 import { MissingSecret, Secret } from "../model/secret.ts";
 import { runSteps, type Steps } from "../model/steps.ts";
 import { storageSchema } from "../store/settings.ts";
-import { checkReferences } from "./check-references.ts";
 import { type Environment, largestFile, readErrorText, readRegularFile, readVariables } from "./env-file.ts";
 import { type Fault, faultLine, pathText, SettingsError, type SettingsPath } from "./fault.ts";
+import { checkReferences, findingsOf, settingText } from "./findings.ts";
 import { shapesAt } from "./json-schema.ts";
 import { readOnce, type Settings, serverSchema, settingsSchema, type TokenSettings, tokenSchema } from "./schema.ts";
 import { type Finding, fileStart, type Place, placeKey, readTree, scalarOf, type Tree } from "./tree.ts";
-import { findingsOf, settingText } from "./wording.ts";
 
 /** Reads and checks the settings file at `path`. Throws only {@link SettingsError}, with all faults. */
 export function loadSettings(path: string, env: Environment, envFile?: string | undefined): Settings {

@@ -392,7 +392,7 @@ export function onlyAccount(accounts: readonly string[]): string | undefined {
   return accounts.length === 1 ? accounts[0] : undefined;
 }
 
-/** The settings file, before `check-references.ts` refuses a source whose account stays unknown. */
+/** The settings file, before `checkReferences` refuses a source whose account stays unknown. */
 export const settingsSchema = fileSchema.transform((file) => {
   const only = onlyAccount(Object.keys(file.accounts)) ?? "";
   const sources = Object.entries(file.sources).map(([key, source]) => {

@@ -1,8 +1,11 @@
 import type { Settings } from "../config/schema.ts";
+import { pausedUntil } from "../deliver/health.ts";
 import type { LaneState } from "../deliver/lane.ts";
+import { breakerName, type LaneSettings } from "../deliver/settings.ts";
 import type { Alarm } from "../model/alarm.ts";
 import type { BreakerView } from "../model/breaker.ts";
 import type { DatabaseFacts } from "../model/database.ts";
+import type { RouteNotes } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Attention } from "../model/overview.ts";
 import type { StopView } from "../service/accounts.ts";
@@ -98,4 +101,28 @@ export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis>
   });
 
   return diagnose;
+}
+
+/** What is stored of the breakers of routes, by route. The process that delivers a route knows more. */
+export async function storedBreakers(
+  routes: readonly LaneSettings[],
+  notesOf: (routes: readonly string[]) => MaybePromise<readonly RouteNotes[]>,
+  now: number,
+): Promise<ReadonlyMap<string, BreakerView>> {
+  const notes = await notesOf(routes.map(({ name }) => name));
+  return new Map(routes.map((route, place) => [route.name, breakerView(route, notes[place], now)]));
+}
+
+function breakerView(route: LaneSettings, notes: RouteNotes | undefined, now: number): BreakerView {
+  const { pause = null, opened = null, failing = null } = notes ?? {};
+  const name = breakerName(route);
+  const isOpened = opened?.breaker === name;
+  const isOpen = isOpened && opened.until > now;
+  return {
+    state: isOpen ? "open" : isOpened ? "half-open" : "closed",
+    pausedUntil: pause?.breaker === name && pause.until > now ? pausedUntil(pause.until, route, now) : null,
+    openUntil: isOpen ? opened.until : null,
+    failingSince: failing?.since ?? null,
+    failing,
+  };
 }
