@@ -1,6 +1,5 @@
 import { createNoticing } from "../inspect/attention.ts";
-import { type Alarm, alarmKey, type StoredAlarm } from "../model/alarm.ts";
-import { type ConditionName, conditionOf, conditions } from "../model/attention.ts";
+import { type Alarm, alarmKey, type ConditionName, conditionOf, conditions, type StoredAlarm } from "../model/attention.ts";
 import type { Attention } from "../model/overview.ts";
 import { alertBody, postAlert } from "../observe/health.ts";
 import type { Background } from "./store.ts";

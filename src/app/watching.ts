@@ -1,7 +1,7 @@
 import { accountsOf } from "../config/sources.ts";
 import type { Diagnosis } from "../inspect/diagnosis.ts";
 import { type AccountNote, type AccountWatch, countsOf } from "../model/account-watch.ts";
-import { type Alarm, alarmKey } from "../model/alarm.ts";
+import { type Alarm, alarmKey } from "../model/attention.ts";
 import { isTruncated } from "../model/envelope.ts";
 import type { ReceivedEvent } from "../model/event.ts";
 import type { PollFault } from "../model/poll.ts";

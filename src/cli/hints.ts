@@ -1,5 +1,4 @@
-import { kindHint, statusHint } from "../model/known-words.ts";
-import { unknownName } from "../model/nearest.ts";
+import { kindHint, statusHint, unknownName } from "../model/nearest.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import type { RelayOptions } from "./options.ts";
 

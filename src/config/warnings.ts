@@ -1,5 +1,5 @@
 import { type CommonSettings, type DestinationSettings, signingSecrets, type UrlDestinationSettings } from "../deliver/settings.ts";
-import { kindHint, statusHint } from "../model/known-words.ts";
+import { kindHint, statusHint } from "../model/nearest.ts";
 import { placeholderPrefix, type Secret } from "../model/secret.ts";
 import { decodeKey, resolveScheme } from "../model/signature.ts";
 import { readRedisUrl } from "../net/redis.ts";

@@ -1,6 +1,5 @@
-import type { Alarm } from "../model/alarm.ts";
 import type { ReloadView } from "../model/answers.ts";
-import { about, attentionKinds, type ConditionName, conditions } from "../model/attention.ts";
+import { type Alarm, about, attentionKinds, type ConditionName, conditions } from "../model/attention.ts";
 import type { BreakerView, Failing, Slow } from "../model/breaker.ts";
 import { type DatabaseFacts, databaseRisks } from "../model/database.ts";
 import type { AttemptError } from "../model/delivery.ts";

@@ -2,7 +2,7 @@ import type { Settings } from "../config/schema.ts";
 import { pausedUntil } from "../deliver/health.ts";
 import type { LaneState } from "../deliver/lane.ts";
 import { breakerName, type LaneSettings } from "../deliver/settings.ts";
-import type { Alarm } from "../model/alarm.ts";
+import type { Alarm } from "../model/attention.ts";
 import type { BreakerView } from "../model/breaker.ts";
 import type { DatabaseFacts } from "../model/database.ts";
 import type { RouteNotes } from "../model/delivery.ts";

@@ -1,4 +1,4 @@
-import { spanText } from "./span-text.ts";
+import { spanText } from "./units.ts";
 
 /** What decides whether a PostgreSQL server keeps the relay's promises. Null: the relay's user may not see it. */
 export interface DatabaseFacts {

@@ -1,3 +1,6 @@
+import { compileGlobs } from "./glob.ts";
+import { eventKinds, statusWords } from "./statuses.ts";
+
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
   const wanted = word.toLowerCase();
   let best: string | undefined;
@@ -53,4 +56,15 @@ export function suggestion(word: string, known: readonly string[], nothing = "th
   const candidate = nearest(word, known);
   if (candidate !== undefined) return `did you mean ${candidate}?`;
   return known.length === 0 ? nothing : `there are: ${known.join(", ")}`;
+}
+
+export function statusHint(word: string): string | null {
+  return statusWords.includes(word) ? null : suggestion(word, statusWords);
+}
+
+export function kindHint(pattern: string): string | null {
+  const fits = compileGlobs([pattern]);
+  if (eventKinds.some((kind) => fits(kind))) return null;
+  const families = [...new Set(eventKinds.map((kind) => kind.replace(/\..*/, ".*")))];
+  return suggestion(pattern, pattern.includes("*") ? families : eventKinds);
 }

@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
-import type { Alarm, AlarmChange } from "../model/alarm.ts";
+import type { Alarm, AlarmChange } from "../model/attention.ts";
 import { lookupFunction } from "../net/name-lookup.ts";
 
 /** Whether the relay is ready, and if not, why. */

@@ -8,7 +8,7 @@ import { warnings } from "../../config/warnings.ts";
 import type { SecretUse, SecretUseView } from "../../model/answers.ts";
 import { readPostgresUrl } from "../../model/postgres.ts";
 import { Secret } from "../../model/secret.ts";
-import { spanText } from "../../model/span-text.ts";
+import { spanText } from "../../model/units.ts";
 import { readRedisUrl } from "../../net/redis.ts";
 import { expiryOf } from "../../net/tls.ts";
 import { secretUsage } from "../../receive/inbound-source.ts";

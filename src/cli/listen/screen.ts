@@ -1,7 +1,6 @@
 import type { RelayClientError } from "../../client/connection.ts";
-import { isCanonicalUuid } from "../../model/ids.ts";
+import { isCanonicalUuid, seqsBetween } from "../../model/ids.ts";
 import { type IdSort, maskText, maskWamid, shownName } from "../../model/mask.ts";
-import { seqsBetween } from "../../model/seq.ts";
 import { failureOf } from "../control-client.ts";
 import { type Io, printable } from "../io.ts";
 import type { PostOutcome } from "./forward.ts";

@@ -1,6 +1,5 @@
 import { asciiJson } from "../json.ts";
 import { isList, type Place } from "./meta-items.ts";
-import { elements, members, type Slice, whole } from "./slices.ts";
 
 /** Stand in a frame for what only one item has. No byte is decoded to them. */
 const itemMark = "\u0100";
@@ -24,7 +23,7 @@ export function createFrames(body: Buffer): (part: Place) => Buffer {
 
   const valueFor = (slice: Slice, { list, contact }: Place): string =>
     rewrite(lookUp.members(slice), (key, each) => {
-      if (list === undefined) return key !== "contacts" && !(isList(key) && body[each.from] === openList) ? text(each) : null;
+      if (list === undefined) return key !== "contacts" && !(isList(key) && body[each.from] === openArray) ? text(each) : null;
       if (key === list) return `[${itemMark}]`;
       if (key === "contacts") return contact === undefined ? null : `[${contactMark}]`;
       return key === "messaging_product" || key === "metadata" ? text(each) : null;
@@ -80,7 +79,7 @@ export function itemIn(body: Buffer): Buffer | null {
 
 const objectAt = (body: Buffer, slice: Slice) => (body[slice.from] === openObject ? members(body, slice) : undefined);
 const firstOf = (body: Buffer, slice: Slice | undefined) =>
-  slice !== undefined && body[slice.from] === openList ? elements(body, slice)[0] : undefined;
+  slice !== undefined && body[slice.from] === openArray ? elements(body, slice)[0] : undefined;
 
 /** Remembers what it found: the items of a change share their parents. */
 function createLookUp(body: Buffer) {
@@ -95,9 +94,6 @@ function createLookUp(body: Buffer) {
   return { members: remembered(members), elements: remembered(elements) };
 }
 
-const openList = 0x5b;
-const openObject = 0x7b;
-
 function rewrite(of: ReadonlyMap<string, Slice>, write: (key: string, slice: Slice) => string | null): string {
   const written = [...of].flatMap(([key, slice]) => {
     const value = write(key, slice);
@@ -105,3 +101,92 @@ function rewrite(of: ReadonlyMap<string, Slice>, write: (key: string, slice: Sli
   });
   return `{${written.join(",")}}`;
 }
+
+interface Slice {
+  readonly from: number;
+  readonly to: number;
+}
+
+/*
+ * Finds values in a body that `JSON.parse` has accepted, so that they can be passed on as they were written. Nothing here
+ * checks the text, and nothing recurses.
+ */
+
+function whole(body: Buffer): Slice {
+  const from = skipBlanks(body, 0);
+  return { from, to: endOfValue(body, from) };
+}
+
+function elements(body: Buffer, array: Slice): Slice[] {
+  const found: Slice[] = [];
+  let at = skipBlanks(body, array.from + 1);
+  while (body[at] !== closeArray) {
+    const to = endOfValue(body, at);
+    found.push({ from: at, to });
+    at = afterComma(body, to);
+  }
+  return found;
+}
+
+/** The members of the object at `object`. Of several with one key, the last counts, as for `JSON.parse`. */
+function members(body: Buffer, object: Slice): Map<string, Slice> {
+  const found = new Map<string, Slice>();
+  let at = skipBlanks(body, object.from + 1);
+  while (body[at] !== closeObject) {
+    const endOfKey = endOfValue(body, at);
+    const key = JSON.parse(body.toString("utf8", at, endOfKey)) as string;
+    const from = skipBlanks(body, skipBlanks(body, endOfKey) + 1);
+    const to = endOfValue(body, from);
+    found.set(key, { from, to });
+    at = afterComma(body, to);
+  }
+  return found;
+}
+
+const quote = 0x22;
+const backslash = 0x5c;
+const comma = 0x2c;
+const openArray = 0x5b;
+const closeArray = 0x5d;
+const openObject = 0x7b;
+const closeObject = 0x7d;
+
+function skipBlanks(body: Buffer, from: number): number {
+  let at = from;
+  while ((body[at] as number) <= 0x20) at += 1;
+  return at;
+}
+
+function afterComma(body: Buffer, to: number): number {
+  const at = skipBlanks(body, to);
+  return body[at] === comma ? skipBlanks(body, at + 1) : at;
+}
+
+function endOfValue(body: Buffer, from: number): number {
+  const first = body[from];
+  if (first === quote) return endOfString(body, from);
+  if (first !== openArray && first !== openObject) {
+    let at = from + 1;
+    // A number, true, false or null ends before a blank, a comma or a bracket.
+    while (at < body.length && isInWord(body[at] as number)) at += 1;
+    return at;
+  }
+  let depth = 0;
+  for (let at = from; ; at += 1) {
+    const byte = body[at];
+    if (byte === quote) at = endOfString(body, at) - 1;
+    else if (byte === openArray || byte === openObject) depth += 1;
+    else if (byte === closeArray || byte === closeObject) {
+      depth -= 1;
+      if (depth === 0) return at + 1;
+    }
+  }
+}
+
+function endOfString(body: Buffer, from: number): number {
+  let at = from + 1;
+  while (body[at] !== quote) at += body[at] === backslash ? 2 : 1;
+  return at + 1;
+}
+
+const isInWord = (byte: number): boolean => byte > 0x20 && byte !== comma && byte !== closeArray && byte !== closeObject;

@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
-import { type Envelope, readTime } from "../envelope.ts";
+import { type Envelope, otherEnvelope, readTime } from "../envelope.ts";
 import { derivedUuid, type EventId } from "../ids.ts";
 import { bodyLimits, parseWithin } from "../json.ts";
-import { otherEnvelope } from "../other-envelopes.ts";
 import type { Format, Item, ItemContent, ReadingOf } from "./format.ts";
 import { createFrames, itemIn } from "./meta-frames.ts";
 import {

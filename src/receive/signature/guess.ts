@@ -1,5 +1,5 @@
 import { createHmac } from "node:crypto";
-import { otherEnvelope } from "../../model/other-envelopes.ts";
+import { otherEnvelope } from "../../model/envelope.ts";
 import { Secret } from "../../model/secret.ts";
 import { decodeStrictly, resolveScheme, type SignatureEncoding, type SignatureSettings } from "../../model/signature.ts";
 

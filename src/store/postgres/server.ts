@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import type { DatabaseFacts } from "../../model/database.ts";
-import { seqLeap } from "../../model/seq.ts";
+import { seqLeap } from "../../model/ids.ts";
 import { StoreMissing, StoreRefused } from "../port.ts";
 import { ddl, isNumbered, schemaVersion } from "../schema/ddl.ts";
 import { tables } from "../schema/tables.ts";

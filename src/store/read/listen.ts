@@ -1,6 +1,6 @@
 import { origins } from "../../model/event.ts";
+import { seqsBetween } from "../../model/ids.ts";
 import type { ListenedContent, ListenedEvent, ListenPage, ListenRow } from "../../model/listen.ts";
-import { seqsBetween } from "../../model/seq.ts";
 import { dispositions } from "../../model/states.ts";
 import { unpackEventId, unpackHeaders } from "../schema/codes.ts";
 import { events, subjects } from "../schema/tables.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { type AccountNote, type AccountWatch, withNote } from "../../model/account-watch.ts";
-import { type AlarmName, alarmKey, type StoredAlarm } from "../../model/alarm.ts";
+import { type AlarmName, alarmKey, type StoredAlarm } from "../../model/attention.ts";
 import type { EventId } from "../../model/ids.ts";
 import type { LastPass } from "../../model/poll.ts";
 import type { StoredCursor } from "../port.ts";

@@ -10,7 +10,7 @@ import { assessSpace } from "../../../src/cli/doctor/store.ts";
 import { loadSettings, parseSettings } from "../../../src/config/load.ts";
 import type { Settings } from "../../../src/config/schema.ts";
 import type { AttentionKind } from "../../../src/model/attention.ts";
-import { spanText } from "../../../src/model/span-text.ts";
+import { spanText } from "../../../src/model/units.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 
 const MiB = 1024 ** 2;
