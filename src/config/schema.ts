@@ -213,10 +213,7 @@ const metaSourceSchema = withRule(
       .optional()
       .describe("The account of events whose number is not in accounts. Default: the only account, unless accounts is given."),
     format: z.literal("meta").describe(formatNames),
-    kind: z
-      .literal("events")
-      .default("events")
-      .describe("events: webhook events. automation-request: signed requests of automation steps."),
+    kind: eventsKind,
     accounts: z
       .record(metaId, name)
       .optional()

@@ -1,7 +1,7 @@
-import { type CommonSettings, type DestinationSettings, signingSecrets, type UrlDestinationSettings } from "../deliver/settings.ts";
+import { type DestinationSettings, signingSecrets, type UrlDestinationSettings } from "../deliver/settings.ts";
 import { kindHint, statusHint } from "../model/nearest.ts";
 import { placeholderPrefix, type Secret } from "../model/secret.ts";
-import { decodeKey, resolveScheme } from "../model/signature.ts";
+import { decodeKey, resolveScheme, type SecretEncoding } from "../model/signature.ts";
 import { readRedisUrl } from "../net/redis.ts";
 import type { Match } from "../route/settings.ts";
 import { pathText } from "./fault.ts";
@@ -109,17 +109,21 @@ function warnAboutService({ baseUrl, apiKey }: AccountSettings, path: readonly s
 interface PlacedSecret {
   readonly path: readonly (string | number)[];
   readonly secret: Secret;
-  /** `app`: signs as Meta does. */
-  readonly use: "incoming" | "outgoing" | "app" | "token";
+  readonly use: keyof typeof uses;
   /** Places with the same owner may share a secret: sources of one account, routes to one server. */
   readonly owner: string;
-  readonly bytes: number;
+  /** Default: utf8. */
+  readonly encoding?: SecretEncoding;
 }
 
-/** 128 bits, less than which can be guessed offline from one captured request. */
-const shortest = 16;
-/** Standard Webhooks: a secret is 24 to 64 bytes. */
-const shortestOutgoing = 24;
+/** Fewest bytes: 16 are 128 bits, less than which can be guessed offline from one captured request; Standard Webhooks asks for 24. */
+const uses = {
+  incoming: { least: 16, goodOne: '"openssl rand -hex 32" makes a good one' },
+  /** Signs as Meta does. */
+  app: { least: 16, goodOne: '"openssl rand -hex 16" makes a good one, if the destination lets you choose it' },
+  token: { least: 16, goodOne: '"openssl rand -hex 32" makes a good one' },
+  outgoing: { least: 24, goodOne: 'echo "whsec_$(openssl rand -base64 32)" makes a good one' },
+} as const;
 
 function warnAboutSecrets(settings: Settings, warn: Warn): void {
   const places = [...placesOf(settings)];
@@ -133,56 +137,46 @@ function warnAboutSecrets(settings: Settings, warn: Warn): void {
 function* placesOf({ control, sources, routes }: Settings): Generator<PlacedSecret> {
   for (const [index, { token }] of control.tokens.entries()) {
     const path = ["control", "tokens", index, "token"];
-    yield { path, secret: token, use: "token", owner: pathText(path), bytes: Buffer.byteLength(token.reveal()) };
+    yield { path, secret: token, use: "token", owner: pathText(path) };
   }
   for (const { source: name, path, secret } of inboundSecrets({ sources })) {
-    const source = sources[name] as SourceSettings;
-    const encoding = path[2] === "signature" && source.signature !== undefined ? resolveScheme(source.signature).secretEncoding : "utf8";
-    yield { path, secret, use: "incoming", owner: source.account, bytes: decodeKey(secret.reveal(), encoding).length };
+    const { account, signature } = sources[name] as SourceSettings;
+    const isSigning = path[2] === "signature" && signature !== undefined;
+    yield { path, secret, use: "incoming", owner: account, ...(isSigning && { encoding: resolveScheme(signature).secretEncoding }) };
   }
   for (const [name, source] of Object.entries(sources)) {
-    if (source.kind === "automation-request" && source.to !== undefined) yield* outgoing(source.to, ["sources", name, "to"], source.to.url);
+    if (source.kind === "automation-request" && source.to !== undefined) yield* outgoing(source.to, ["sources", name, "to"]);
   }
   for (const [index, { to }] of routes.entries()) {
-    yield* outgoing(to, ["routes", index, "to"], "url" in to ? to.url : to.redis.fingerprint());
-    if ("url" in to && to.signature !== undefined) {
-      const { secret } = to.signature;
-      const path = ["routes", index, "to", "signature", "secret"];
-      yield { path, secret, use: "app", owner: new URL(to.url).origin, bytes: Buffer.byteLength(secret.reveal()) };
-    }
+    const path = ["routes", index, "to"];
+    yield* outgoing(to, path);
+    if (!("url" in to) || to.signature === undefined) continue;
+    yield { path: [...path, "signature", "secret"], secret: to.signature.secret, use: "app", owner: new URL(to.url).origin };
   }
 }
 
-type OutgoingSecrets = Pick<CommonSettings, "secret" | "secrets">;
-
-function* outgoing(to: OutgoingSecrets, path: readonly (string | number)[], place: string): Generator<PlacedSecret> {
-  const owner = URL.parse(place)?.origin ?? place;
+function* outgoing(to: DestinationSettings, path: readonly (string | number)[]): Generator<PlacedSecret> {
+  const owner = "url" in to ? new URL(to.url).origin : to.redis.fingerprint();
   for (const [index, secret] of signingSecrets(to).entries()) {
-    const text = secret.reveal();
-    const bytes = decodeKey(text, text.startsWith("whsec_") ? "whsec" : "utf8").length;
-    yield { path: [...path, ...(to.secret === undefined ? ["secrets", index] : ["secret"])], secret, use: "outgoing", owner, bytes };
+    const place = to.secret === undefined ? ["secrets", index] : ["secret"];
+    yield { path: [...path, ...place], secret, use: "outgoing", owner, encoding: isStandard(secret) ? "whsec" : "utf8" };
   }
 }
 
-const goodOne: Readonly<Record<PlacedSecret["use"], string>> = {
-  incoming: '"openssl rand -hex 32" makes a good one',
-  app: '"openssl rand -hex 16" makes a good one, if the destination lets you choose it',
-  token: '"openssl rand -hex 32" makes a good one',
-  outgoing: 'echo "whsec_$(openssl rand -base64 32)" makes a good one',
-};
+const isStandard = (secret: Secret): boolean => secret.reveal().startsWith("whsec_");
 
-function weaknessOf({ secret, use, bytes }: PlacedSecret): string | null {
+function weaknessOf({ secret, use, encoding = "utf8" }: PlacedSecret): string | null {
   const text = secret.reveal();
+  const { least, goodOne } = uses[use];
   if (isPlaceholder(secret)) return placeholderWarning;
-  if (isExample(text)) return `is an example, which others know; ${goodOne[use]}`;
-  const least = use === "outgoing" ? shortestOutgoing : shortest;
+  if (isExample(text)) return `is an example, which others know; ${goodOne}`;
   const faults = [
-    ...(bytes < least ? [`is shorter than ${least} bytes, and may be guessed`] : []),
-    ...(use === "outgoing" && !text.startsWith("whsec_")
+    ...(decodeKey(text, encoding).length < least ? [`is shorter than ${least} bytes, and may be guessed`] : []),
+    ...(use === "outgoing" && !isStandard(secret)
       ? ["does not begin with whsec_: Standard Webhooks libraries cannot verify the signature"]
       : []),
   ];
-  return faults.length === 0 ? null : `${faults.join("; it ")}; ${goodOne[use]}`;
+  return faults.length === 0 ? null : `${faults.join("; it ")}; ${goodOne}`;
 }
 
 function repetitionOf(place: PlacedSecret, alike: readonly PlacedSecret[]): string | null {

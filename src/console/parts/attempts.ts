@@ -21,14 +21,11 @@ interface Made {
 }
 
 /** Repeats `look` until it finds something, time is up or the signal aborts. Returns what it saw last. */
-async function poll<T>(
-  look: (isLast: boolean) => Promise<{ readonly seen: T; readonly isEnough: boolean }>,
-  signal: AbortSignal,
-): Promise<T> {
+async function poll<T>(look: () => Promise<{ readonly seen: T; readonly isEnough: boolean }>, signal: AbortSignal): Promise<T> {
   const until = performance.now() + withinMs;
   for (;;) {
     const isLast = signal.aborted || performance.now() >= until;
-    const { seen, isEnough } = await look(isLast);
+    const { seen, isEnough } = await look();
     if (isEnough || isLast) return seen;
     await new Promise((resolve) => setTimeout(resolve, pollEveryMs));
   }
