@@ -171,19 +171,11 @@ function ofDead({ route, dead, deadSince }: RouteFacts): Attention[] {
 }
 
 function ofAlarm({ alarm, account, since, text, causes }: Alarm): Attention[] {
-  switch (alarm) {
-    case "silence": {
-      const likely = causes.length === 0 ? {} : { cure: `Likely: ${causes.join("; or ")}` };
-      return [entry("no-webhooks", account, since, `Account ${account}: ${text}.`, likely)];
-    }
-    case "key":
-      return [keyRefused(account, since)];
-    case "polls":
-      return [entry("reconcile-failing", account, since, `Account ${account}: ${text}.`)];
-    default:
-      // It was made from an entry.
-      return [];
-  }
+  if (alarm === "key") return [keyRefused(account, since)];
+  // Others were made from entries.
+  if (alarm !== "silence" && alarm !== "polls") return [];
+  const likely = causes.length === 0 || alarm === "polls" ? {} : { cure: `Likely: ${causes.join("; or ")}` };
+  return [entry(alarm === "silence" ? "no-webhooks" : "reconcile-failing", account, since, `Account ${account}: ${text}.`, likely)];
 }
 
 function keyRefused(account: string, since: number): Attention {

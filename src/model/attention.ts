@@ -217,29 +217,20 @@ export const attentionTable = [
   }),
 ].join("\n");
 
-interface AlarmFacts {
+/**
+ * An alarm, in force until it ends. Processes of one store share it. `silence`: webhooks are missing; `key`: the service refuses
+ * the API key; `polls`: its answers to polls are unusable.
+ */
+export type Alarm = {
   /** Unix ms. */
   readonly since: number;
   readonly text: string;
   /** Possible causes, the most likely first. */
   readonly causes: readonly string[];
-}
-
-/** `silence`: webhooks are missing; `key`: the service refuses the API key; `polls`: its answers to polls are unusable. */
-interface AccountAlarm extends AlarmFacts {
-  readonly alarm: "silence" | "key" | "polls";
-  readonly account: string;
-  readonly route: null;
-}
-
-interface ConditionAlarm extends AlarmFacts {
-  readonly alarm: ConditionName;
-  readonly account: string | null;
-  readonly route: string | null;
-}
-
-/** An alarm, in force until it ends. Processes of one store share it. */
-export type Alarm = AccountAlarm | ConditionAlarm;
+} & (
+  | { readonly alarm: "silence" | "key" | "polls"; readonly account: string; readonly route: null }
+  | { readonly alarm: ConditionName; readonly account: string | null; readonly route: string | null }
+);
 
 export interface AlarmChange {
   readonly state: "began" | "ended";

@@ -3,6 +3,7 @@ import type { KeptHeaders, Origin } from "./event.ts";
 import type { HydrationBrief } from "./hydration.ts";
 import type { EventId } from "./ids.ts";
 import type { Shard } from "./route-lease.ts";
+import type { Tracking } from "./tracking.ts";
 
 export { type DeliveryState, deliveryStates } from "./states.ts";
 
@@ -124,16 +125,10 @@ export interface QueuedDelivery extends StoredDelivery, QueueKey {
   readonly dueAt: number;
 }
 
-export interface DeliverySubject {
+/** `previousStatus`: before the event; the event's own is in its data. */
+export interface DeliverySubject extends Pick<Tracking, "tracked" | "id" | "reference" | "metadata" | "previousStatus" | "status"> {
   readonly type: "message" | "run";
   readonly key: string;
-  readonly tracked: boolean;
-  readonly id: string | null;
-  readonly reference: string | null;
-  readonly metadata: Readonly<Record<string, unknown>> | null;
-  /** Status before the event; the event's own is in its data. */
-  readonly previousStatus: string | null;
-  readonly status: string | null;
   readonly moved: boolean;
 }
 

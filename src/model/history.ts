@@ -85,18 +85,11 @@ export function skippedBy(from: string | null, to: string): ("sent" | "delivered
   );
 }
 
-const timedSeries: Readonly<Record<string, "toDelivered" | "toRead">> = { delivered: "toDelivered", read: "toRead" };
-
 /** The histogram of a message's new status, with the seconds since it was sent; null: none. Times are unix ms. */
-export function timeOfStatus(
-  status: string,
-  times: Readonly<Record<string, number>>,
-  reportedSentAt: number | null,
-): { readonly series: "toDelivered" | "toRead"; readonly seconds: number } | null {
-  const series = Object.hasOwn(timedSeries, status) ? timedSeries[status] : undefined;
+function timeOfStatus(status: string, times: Readonly<Record<string, number>>, reportedSentAt: number | null) {
+  const series: "toDelivered" | "toRead" | null = status === "delivered" ? "toDelivered" : status === "read" ? "toRead" : null;
   const [sentAt, at] = [times["sent"] ?? reportedSentAt, times[status]];
-  if (series === undefined || sentAt === null || sentAt === undefined || at === undefined) return null;
-  return { series, seconds: Math.max(0, (at - sentAt) / 1000) };
+  return series === null || sentAt === null || at === undefined ? null : { series, seconds: Math.max(0, (at - sentAt) / 1000) };
 }
 
 export type TrackedCount = readonly [series: "transitions" | "skipped" | "failures" | "toDelivered" | "toRead", label: string];

@@ -96,11 +96,6 @@ export interface HydrationEnd {
   readonly receivedBy: number;
 }
 
-interface SettledEvents {
-  /** Events settled in this step; fewer than the limit: there are no more. */
-  readonly events: number;
-}
-
 export interface HydrationStore {
   waitingAccounts(): MaybePromise<readonly string[]>;
   waitingSince(account: string): MaybePromise<number | null>;
@@ -110,6 +105,7 @@ export interface HydrationStore {
   trackedMessages(account: string, query: TrackedQuery): MaybePromise<readonly TrackedMessage[]>;
   noteReads(pass: Covering, polled: number, read: readonly ReadMessage[]): Promise<void>;
   callsSince(account: string, since: number): MaybePromise<number>;
-  settleCovered(pass: Covering, end: HydrationEnd, now: number, limit: number): Promise<SettledEvents>;
+  /** Fewer than `limit` events: there are no more. */
+  settleCovered(pass: Covering, end: HydrationEnd, now: number, limit: number): Promise<{ readonly events: number }>;
   endPass(pass: Covering, now: number): Promise<void>;
 }
