@@ -106,7 +106,7 @@ export async function runInit(command: Command, options: Options, io: Io, termin
   if (existing.length > 0) throw alreadyThere(existing);
   const answers = await answersOf(command, options, terminal);
   const [{ isPrivateHost }, { placeholderPrefix }, { editorSchema }] = await Promise.all([
-    import("../config/private-address.ts"),
+    import("../net/addresses.ts"),
     import("../model/secret.ts"),
     import("../config/json-schema.ts"),
   ]);

@@ -115,7 +115,7 @@ function webhook(text: string, before: readonly string[] | boolean = []): string
 async function playService(command: Command, options: Options, io: Io): Promise<void> {
   const [{ SandboxRefused, startSandbox }, { isLoopbackHost }] = await Promise.all([
     import("../sandbox/start-sandbox.ts"),
-    import("../config/private-address.ts"),
+    import("../net/addresses.ts"),
   ]);
   const { json = false, quiet = false } = options;
   const origin = `http://${options.host.includes(":") ? `[${options.host}]` : options.host}`;

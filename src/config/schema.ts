@@ -6,6 +6,7 @@ import { fieldsSchema } from "../model/event.ts";
 import { type Secret, secretSchema } from "../model/secret.ts";
 import { decodeKey, resolveScheme, signatureSettingsSchema } from "../model/signature.ts";
 import { durationSchema, sizeSchema } from "../model/units.ts";
+import { isPrivateHost } from "../net/addresses.ts";
 import { type ListenTls, listenTlsSchema, tlsSchema } from "../net/tls.ts";
 import { tracesSchema } from "../observe/settings.ts";
 import { reconcileSchema, silenceSchema } from "../reconcile/settings.ts";
@@ -13,7 +14,6 @@ import { routingSchema, trackingSchema } from "../route/settings.ts";
 import { sendSettingsSchema } from "../send/settings.ts";
 import { apiKeySchema, baseUrlSchema, isApiKey, planSchema } from "../service/settings.ts";
 import { backupSchema, storageSchema } from "../store/settings.ts";
-import { isPrivateHost } from "./private-address.ts";
 import type { Finding } from "./tree.ts";
 
 const name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)");

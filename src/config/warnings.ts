@@ -2,10 +2,10 @@ import { type DestinationSettings, signingSecrets, type UrlDestinationSettings }
 import { kindHint, statusHint } from "../model/nearest.ts";
 import { placeholderPrefix, type Secret } from "../model/secret.ts";
 import { decodeKey, resolveScheme, type SecretEncoding } from "../model/signature.ts";
+import { isLoopbackHost, isPrivateHost } from "../net/addresses.ts";
 import { readRedisUrl } from "../net/redis.ts";
 import type { Match } from "../route/settings.ts";
 import { pathText } from "./fault.ts";
-import { isLoopbackHost, isPrivateHost } from "./private-address.ts";
 import type { AccountSettings, Settings, SourceSettings } from "./schema.ts";
 import { accountsOf, inboundSecrets } from "./sources.ts";
 

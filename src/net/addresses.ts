@@ -1,4 +1,4 @@
-import type { LookupFunction } from "node:net";
+import { isIP, type LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
 import type { AttemptError } from "../model/delivery.ts";
 import { type LookupAll, lookUpName } from "./name-lookup.ts";
@@ -31,6 +31,21 @@ export function isPublicAddress(text: string): boolean {
   if (address.match(nat64)) return new ipaddr.IPv4(address.toByteArray().slice(12)).range() === "unicast";
   return address.match(globalUnicast) && address.range() === "unicast";
 }
+
+/** Whether the host of a valid URL is `localhost` or not a public address. Names are not looked up: connections check them. */
+export function isPrivateHost(url: string): boolean {
+  const host = hostOf(url);
+  return isLocalhost(host) || (isIP(host) !== 0 && !isPublicAddress(host));
+}
+
+export function isLoopbackHost(url: string): boolean {
+  const host = hostOf(url);
+  return isLocalhost(host) || (isIP(host) !== 0 && ipaddr.process(host).range() === "loopback");
+}
+
+/** The URL parser normalizes 127.1, 0x7f000001 and 2130706433. */
+const hostOf = (url: string): string => new URL(url).hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
+const isLocalhost = (host: string): boolean => host === "localhost" || host.endsWith(".localhost");
 
 export function blockedAddress(address: string): ConnectionFailed {
   return new ConnectionFailed("blocked", `${address} is not a public address, and the destination's allowPrivate is off`);

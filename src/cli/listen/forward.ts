@@ -1,9 +1,9 @@
-import { isLoopbackHost } from "../../config/private-address.ts";
 import { createUrlDestination, type UrlDestination } from "../../deliver/destinations/url.ts";
 import { urlDestinationSchema } from "../../deliver/settings.ts";
 import { growingWait, withJitter } from "../../model/backoff.ts";
 import { type Clock, pause } from "../../model/clock.ts";
 import type { DeliveryId } from "../../model/ids.ts";
+import { isLoopbackHost } from "../../net/addresses.ts";
 import { webUrl } from "../options.ts";
 import type { ListenedEvent } from "./wire.ts";
 

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
-import { isLoopbackHost } from "../../config/private-address.ts";
 import type { Settings, SourceSettings } from "../../config/schema.ts";
 import type { FormatName } from "../../model/formats/formats.ts";
 import { unknownName } from "../../model/nearest.ts";
 import type { SignatureSettings } from "../../model/signature.ts";
+import { isLoopbackHost } from "../../net/addresses.ts";
 import type { ListenTls } from "../../net/tls.ts";
 import { CommandFailed, type Io } from "../io.ts";
 import { checkedRate, ownAddress } from "../reach-relay.ts";
