@@ -33,17 +33,15 @@ function fitting(shapes: readonly JsonSchema[], value: object): readonly JsonSch
 
 /** A setting that is text in the file and a number after parsing has a unit, named by the schema's title. */
 function numberText(value: number, shapes: readonly JsonSchema[]): number | string {
-  switch (shapes.find((shape) => shape.type === "string")?.title) {
-    case "duration":
-      return durationText(value);
-    case "size":
-      return sizeText(value);
-    case "rate":
-      return rateText(value);
-    default:
-      return value;
-  }
+  const title = shapes.find((shape) => shape.type === "string")?.title ?? "";
+  return unitTexts.get(title)?.(value) ?? value;
 }
+
+const unitTexts: ReadonlyMap<string, (value: number) => string> = new Map([
+  ["duration", durationText],
+  ["size", sizeText],
+  ["rate", rateText],
+]);
 
 /** URLs may contain secrets: `user:password@`, or query parameters such as `token=`. */
 function withoutCredentials(text: string, key: string | undefined): string {

@@ -40,36 +40,36 @@ export function toAnswer<Schema extends z.ZodType>(schema: Schema, view: View<Sc
   return answers(schema)(view, undefined, null) as z.infer<Schema>;
 }
 
+type Mask = (text: string, owner: unknown, known: Known | null) => unknown;
 const masks = {
-  wamid: (text) => maskWamid(text as string),
-  message: (text) => answeredId("message", text as string),
-  run: (text) => answeredId("run", text as string),
-  event: (text) => answeredId("event", text as string),
-  delivery: (text) => answeredDeliveryId(text as string),
-  kind: (word) => shownKind(word as string),
-  word: (word) => maskWord(word as string),
-  text: (text, _, known) => maskText(text as string, known),
+  wamid: maskWamid,
+  message: (text) => answeredId("message", text),
+  run: (text) => answeredId("run", text),
+  event: (text) => answeredId("event", text),
+  delivery: answeredDeliveryId,
+  kind: shownKind,
+  word: maskWord,
+  text: (text, _, known) => maskText(text, known),
   /** A stream answers with the id of its entry, whose digits are a time. */
   response(text, owner, known) {
     const { status, error } = owner as { status: number | null; error: string | null };
-    return status === null && error === null && /^\d+-\d+$/.test(text as string) ? text : maskText(text as string, known);
+    return status === null && error === null && /^\d+-\d+$/.test(text) ? text : maskText(text, known);
   },
-  json: (value, owner, known) => maskValue(value, wamidOf(owner), known),
-  metadata: (value, owner) => maskWritten(value, wamidOf(owner)),
-  subject: (subject) => {
+  json: (value: unknown, owner, known) => maskValue(value, wamidOf(owner), known),
+  metadata: (value: unknown, owner) => maskWritten(value, wamidOf(owner)),
+  subject: (subject: unknown) => {
     const { type, key, ...rest } = subject as { type: string; key: string };
     return { type, key: type === "message" ? maskWamid(key) : answeredId("run", key), ...rest };
   },
   /** The id of what `kind` beside it says. A body in quarantine has its seq for an id. */
   hit(text, owner, known): unknown {
     const { kind, seq } = owner as { kind: "message" | "run" | "event" | "delivery"; seq: number | null };
-    const mask: Write = masks[kind === "message" ? "wamid" : kind];
+    const mask: Mask = masks[kind === "message" ? "wamid" : kind];
     return text === String(seq) ? text : mask(text, owner, known);
   },
-  body: (text, owner) => maskBody(text as string, wamidOf(owner)),
-  bytes: (bytes, owner) =>
-    Buffer.from(maskBody(Buffer.from(bytes as string, "base64").toString("utf8"), wamidOf(owner))).toString("base64"),
-} satisfies Record<string, Write>;
+  body: (text, owner) => maskBody(text, wamidOf(owner)),
+  bytes: (bytes, owner) => Buffer.from(maskBody(Buffer.from(bytes, "base64").toString("utf8"), wamidOf(owner))).toString("base64"),
+} satisfies Record<string, Mask>;
 type Personal = keyof typeof masks;
 
 /** Where `x-pii` of a field's metadata says how the field is masked. The OpenAPI document shows it. */
@@ -112,7 +112,7 @@ const isoTime: Write = (ms) => new Date(ms as number).toISOString();
 const answers = createWriters((schema) => (schema === time ? isoTime : undefined), "pick");
 const masked = createWriters((schema) => {
   const kind = piiOf(schema);
-  return kind && unlessNull(masks[kind]);
+  return kind && unlessNull(masks[kind] as Write);
 }, "keep");
 
 /**

@@ -88,13 +88,13 @@ export function readItem(list: List, item: unknown, parts: ItemParts): Found {
   if (!isObject(item)) return { error: `${parts.where} is not an object` };
   switch (list) {
     case "statuses":
-      return item["type"] === "call" || parts.field === "calls" ? callStatus(item, parts) : status(item, parts);
+      return item["type"] === "call" || parts.field === "calls" ? call(item, parts, "status") : status(item, parts);
     case "messages":
       return message(metaItemKinds.messages, item, parts);
     case "message_echoes":
       return message(metaItemKinds.message_echoes, item, parts);
     case "calls":
-      return call(item, parts);
+      return call(item, parts, "event");
     case "errors":
       return {
         kind: metaItemKinds.errors,
@@ -106,14 +106,14 @@ export function readItem(list: List, item: unknown, parts: ItemParts): Found {
   }
 }
 
-const statusWords: Readonly<Record<string, string>> = { played: "read" };
+const statusWords: ReadonlyMap<string, string> = new Map([["played", "read"]]);
 
 function status(item: Json, { about, where }: ItemParts): Found {
   const wamid = textOf(item["id"]);
   const word = textOf(item["status"]);
   if (wamid === null || !isId(wamid)) return { error: `${where}.id ${wamid === null ? "is missing" : "is not a message id"}` };
   if (word === null) return { error: `${where}.status is missing` };
-  const status = cutText(Object.hasOwn(statusWords, word) ? (statusWords[word] as string) : word, maxIdLength);
+  const status = cutText(statusWords.get(word) ?? word, maxIdLength);
   const errors = Array.isArray(item["errors"]) ? item["errors"].filter(isObject) : [];
   const participant = textOf(item["recipient_participant_id"]) ?? textOf(item["recipient_participant_user_id"]);
   const { errorCode, ...reasons } = firstError(errors);
@@ -163,34 +163,25 @@ function message(kind: string, item: Json, { about }: ItemParts): Found {
   return { kind, key: wamid, at: item["timestamp"], data, subject };
 }
 
-const callKinds: Readonly<Record<string, string>> = { connect: metaItemKinds.callConnect, terminate: metaItemKinds.callTerminate };
+const callKinds: ReadonlyMap<string | null, string> = new Map([
+  ["connect", metaItemKinds.callConnect],
+  ["terminate", metaItemKinds.callTerminate],
+]);
 
-function call(item: Json, { about }: ItemParts): Found {
+/** A call, which has an event, or the status of one. */
+function call(item: Json, { about }: ItemParts, member: "event" | "status"): Found {
   const id = textOf(item["id"]);
-  const event = textOf(item["event"]);
-  const kind = event !== null && Object.hasOwn(callKinds, event) ? (callKinds[event] as string) : metaItemKinds.callOther;
-  const data = { ...about, ...present({ callId: id, event }), raw: item };
-  return { kind, key: id === null ? null : `${id}\0${event ?? ""}`, at: item["timestamp"], data, subject: none };
+  const word = textOf(item[member]);
+  const kind = member === "status" ? metaItemKinds.callStatus : (callKinds.get(word) ?? metaItemKinds.callOther);
+  const data = { ...about, ...present({ callId: id, [member]: word }), raw: item };
+  return { kind, key: id === null ? null : `${id}\0${word ?? ""}`, at: item["timestamp"], data, subject: none };
 }
 
-function callStatus(item: Json, { about }: ItemParts): Found {
-  const id = textOf(item["id"]);
-  const word = textOf(item["status"]);
-  const data = { ...about, ...present({ callId: id, status: word }), raw: item };
-  return { kind: metaItemKinds.callStatus, key: id === null ? null : `${id}\0${word ?? ""}`, at: item["timestamp"], data, subject: none };
-}
-
-function firstError(errors: readonly Json[]): {
-  readonly errorCode?: string;
-  readonly errorTitle?: string;
-  readonly errorDetails?: string;
-} {
-  const [error] = errors;
-  if (error === undefined) return {};
-  const { error_data: more } = error;
+function firstError([error = {}]: readonly Json[]) {
+  const { code, title, message, error_data: more } = error;
   return present({
-    errorCode: codeText(error["code"]),
-    errorTitle: textOf(error["title"]) ?? textOf(error["message"]),
+    errorCode: codeText(code),
+    errorTitle: textOf(title) ?? textOf(message),
     errorDetails: isObject(more) ? textOf(more["details"]) : null,
   });
 }
