@@ -1,7 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import type { Agent } from "undici";
+import { pagesOf } from "../client/calls.ts";
 import { RelayClient, RelayClientError } from "../client/relay-client.ts";
-import { pagesOf } from "../client/steps.ts";
 import { allEndpoints } from "../model/endpoints/table.ts";
 import type { ListenTls } from "../net/tls.ts";
 import { CommandFailed } from "./io.ts";

@@ -9,22 +9,19 @@ export type AnswerOf<Name extends EndpointName> = GivenAnswer<Endpoints[Name]>;
 
 /** Endpoints whose answers or headers need a method of their own. */
 type Special = "sendMessage" | "startRun" | "trackMessages" | "replay" | "reconcile" | "audit" | "listen" | "live";
-type CallName = Exclude<EndpointName, Special>;
 
 type Arguments<Request> = unknown extends Request
   ? []
   : Record<never, never> extends Request
     ? [request?: Request | undefined]
     : [request: Request];
-type CallsOf = { readonly [Name in CallName]: (...request: Arguments<RequestOf<Name>>) => Promise<AnswerOf<Name>> };
+type CallsOf = {
+  readonly [Name in Exclude<EndpointName, Special>]: (...request: Arguments<RequestOf<Name>>) => Promise<AnswerOf<Name>>;
+};
 
-export function call<Name extends EndpointName>(
-  connection: Connection,
-  name: Name,
-  request: Readonly<Record<string, unknown>> = {},
-): Promise<AnswerOf<Name>> {
+export function call<Name extends EndpointName>(connection: Connection, name: Name, request: object = {}): Promise<AnswerOf<Name>> {
   const [method, template] = paths[name].split(" ") as ["GET" | "POST", string];
-  const rest = { ...request };
+  const rest: Record<string, unknown> = { ...request };
   const path = template.replace(/:(\w+)/g, (_, key: string) => {
     const value = rest[key];
     delete rest[key];
@@ -38,9 +35,29 @@ export function call<Name extends EndpointName>(
 export const Calls = class {
   constructor(connection: Connection) {
     for (const name of Object.keys(paths) as EndpointName[])
-      if (!(name in this))
-        Object.defineProperty(this, name, { value: (request?: Readonly<Record<string, unknown>>) => call(connection, name, request) });
+      if (!(name in this)) Object.defineProperty(this, name, { value: (request?: object) => call(connection, name, request) });
   }
 } as unknown as new (
   connection: Connection,
 ) => CallsOf;
+
+const largestPage = 1000;
+
+/** The pages of a list, as they are consumed, up to `limit` rows, from `before` on. */
+export async function* pagesOf<
+  Next extends string | number,
+  Page extends { readonly data: readonly unknown[]; readonly next: Next | null },
+>(
+  list: (place: { readonly before: Next | undefined; readonly limit: number }) => Promise<Page>,
+  limit = Number.POSITIVE_INFINITY,
+  before?: Next,
+): AsyncGenerator<Page, void> {
+  let next = before;
+  for (let left = limit; left > 0; ) {
+    const page = await list({ before: next, limit: Math.min(largestPage, left) });
+    yield page;
+    if (page.next === null) return;
+    left -= page.data.length;
+    next = page.next;
+  }
+}

@@ -9,7 +9,7 @@ interface RelayClientErrorParts {
   readonly status: number;
   readonly code: RelayClientErrorCode;
   readonly details?: unknown;
-  readonly line?: number;
+  readonly line?: number | null;
   readonly retryAfterMs?: number | null;
   readonly cause?: unknown;
 }
@@ -28,14 +28,19 @@ export class RelayClientError extends Error {
   /** The answer's `Retry-After`, in milliseconds. */
   readonly retryAfterMs: number | null;
 
-  constructor(message: string, { status, code, details, line, retryAfterMs, cause }: RelayClientErrorParts) {
+  constructor(message: string, { status, code, details, line = null, retryAfterMs = null, cause }: RelayClientErrorParts) {
     super(message, cause === undefined ? {} : { cause });
     this.status = status;
     this.code = code;
     this.details = details;
-    this.line = line ?? null;
-    this.retryAfterMs = retryAfterMs ?? null;
+    this.line = line;
+    this.retryAfterMs = retryAfterMs;
   }
+}
+
+/** The same error with more facts. */
+export function errorWith(error: RelayClientError, more: Pick<RelayClientErrorParts, "line" | "details">): RelayClientError {
+  return new RelayClientError(error.message, { ...error, cause: error.cause, ...more });
 }
 
 export interface RelayClientOptions {
@@ -54,27 +59,16 @@ export interface RelayClientOptions {
   fetch?: typeof globalThis.fetch | undefined;
 }
 
-/** Throws {@link RelayClientError} unless the answer is a 2xx. */
-export interface Connection {
-  json<T>(method: "GET" | "POST", path: string, body?: unknown): Promise<T>;
-  /**
-   * Repeats a request while another one with its key is in flight, at most for the longest wait for one answer. The relay then
-   * returns the answer of the other one.
-   */
-  onceFree<T>(request: () => Promise<T>): Promise<T>;
-  /** Posts JSON with extra headers; returns the answer with its headers. */
-  post<T>(path: string, body: unknown, headers: Readonly<Record<string, string>>): Promise<{ readonly body: T; readonly headers: Headers }>;
-  /** Posts NDJSON; returns the lines of the answer. */
-  lines<T>(path: string, lines: string): Promise<T[]>;
-  /** Opens a stream of server-sent events. `timeoutMs` is the longest wait for its first byte; the stream itself has no end. */
-  stream(path: string, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<ReadableStream<Uint8Array>>;
-}
+type Headers = Readonly<Record<string, string>>;
+type Method = "GET" | "POST";
 
-/** Proves to the relay that a request with a cookie comes from its own page: another site cannot set it. */
+/** Verifies to the relay that a request with a cookie comes from its own page: another site cannot set it. */
 const fromConsole = { "x-wamid-relay": "console" };
 
-/** Throws TypeError for an invalid URL or token. */
-export function connect({ url, token, timeoutMs = 60_000, signal, fetch = globalThis.fetch }: RelayClientOptions): Connection {
+export type Connection = ReturnType<typeof connect>;
+
+/** Methods throw {@link RelayClientError} unless the answer is a 2xx. Throws TypeError for an invalid URL or token. */
+export function connect({ url, token, timeoutMs = 60_000, signal, fetch = globalThis.fetch }: RelayClientOptions) {
   const base = new URL(url);
   if (!/^https?:$/.test(base.protocol)) throw new TypeError("url must be an http or https URL");
   // Checked here because fetch would show the whole token in its message.
@@ -83,12 +77,11 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
   const caller = token === undefined ? fromConsole : { authorization: `Bearer ${token}` };
   const root = `${base.origin}${base.pathname.replace(/\/+$/, "")}`;
 
-  /** Resolves with the answer when its headers are complete. `over` ends it, at any time. */
-  async function call(path: string, init: RequestInit, over: AbortSignal): Promise<Response> {
-    const { headers, ...rest } = init;
+  /** Resolves when the headers of the answer are complete. `over` ends it, at any time. */
+  async function call(path: string, init: RequestInit & { headers: Headers }, over: AbortSignal): Promise<Response> {
     return fetch(`${root}${path}`, {
-      ...rest,
-      headers: { ...(headers as Readonly<Record<string, string>>), ...caller },
+      ...init,
+      headers: { ...init.headers, ...caller },
       // A redirect would send the token to another place.
       redirect: "error",
       credentials: token === undefined ? "same-origin" : "omit",
@@ -101,35 +94,68 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
     return new RelayClientError(message, { status, code: "no_answer", cause });
   }
 
-  async function request(
-    method: string,
-    path: string,
-    type: string | null,
-    body: string | null,
-    more: Readonly<Record<string, string>> = {},
-  ): Promise<{ text: string; headers: Headers }> {
+  function noRelay(about: string, parts: Omit<RelayClientErrorParts, "code">): RelayClientError {
+    return new RelayClientError(`what answers at ${base.origin} is no wamid-relay${about}`, { code: "bad_answer", ...parts });
+  }
+
+  function refusal({ status, headers }: Response, text: string): RelayClientError {
+    const retryAfter = headers.get("retry-after") ?? "";
+    const retryAfterMs = /^\d+$/.test(retryAfter) ? Number(retryAfter) * 1000 : null;
+    try {
+      const { error, code, details } = JSON.parse(text) as { error?: unknown; code?: unknown; details?: unknown };
+      if (typeof error === "string" && typeof code === "string")
+        return new RelayClientError(error, { status, code: code as ErrorCode, details, retryAfterMs });
+    } catch {
+      // Reported below.
+    }
+    return noRelay(` (status ${status})`, { status, retryAfterMs });
+  }
+
+  function parsed<T>(text: string): T {
+    try {
+      return JSON.parse(text) as T;
+    } catch (cause) {
+      throw noRelay("", { status: 200, cause });
+    }
+  }
+
+  async function request(method: Method, path: string, body?: string, headers: Headers = {}) {
     const timeout = AbortSignal.timeout(timeoutMs);
-    const headers = type === null ? more : { ...more, "content-type": type };
     let status = 0;
     let answer: Response;
     let text: string;
     try {
-      answer = await call(path, { method, headers, ...(body === null ? {} : { body }) }, timeout);
+      answer = await call(path, { method, headers, ...(body === undefined ? {} : { body }) }, timeout);
       ({ status } = answer);
       text = await answer.text();
     } catch (cause) {
       throw noAnswer(cause, status, timeout.aborted);
     }
-    if (!answer.ok) throw refusal(base.origin, answer, text);
+    if (!answer.ok) throw refusal(answer, text);
     return { text, headers: answer.headers };
   }
 
+  /** Sends and takes JSON; returns the answer with its headers. */
+  async function exchange<T>(method: Method, path: string, body?: unknown, more: Headers = {}) {
+    const headers = body === undefined ? more : { ...more, "content-type": "application/json" };
+    const answer = await request(method, path, body === undefined ? undefined : JSON.stringify(body), headers);
+    return { body: parsed<T>(answer.text), headers: answer.headers };
+  }
+
   return {
-    async json<T>(method: "GET" | "POST", path: string, body?: unknown) {
-      const [type, sent] = body === undefined ? [null, null] : ["application/json", JSON.stringify(body)];
-      const { text } = await request(method, path, type, sent);
-      return parsed<T>(base.origin, text);
+    exchange,
+    async json<T>(method: Method, path: string, body?: unknown): Promise<T> {
+      return (await exchange<T>(method, path, body)).body;
     },
+    /** Posts NDJSON; returns the lines of the answer. */
+    async lines<T>(path: string, lines: string): Promise<T[]> {
+      const { text } = await request("POST", path, lines, { "content-type": "application/x-ndjson" });
+      return text.split("\n").flatMap((line) => (line === "" ? [] : [parsed<T>(line)]));
+    },
+    /**
+     * Repeats a request while another one with its key is in flight, at most for the longest wait for one answer. The relay then
+     * returns the answer of the other one.
+     */
     async onceFree<T>(request: () => Promise<T>): Promise<T> {
       const endsAt = performance.now() + timeoutMs;
       for (;;) {
@@ -144,29 +170,16 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
         }
       }
     },
-    async post<T>(path: string, body: unknown, more: Readonly<Record<string, string>>) {
-      const { text, headers } = await request("POST", path, "application/json", JSON.stringify(body), more);
-      return { body: parsed<T>(base.origin, text), headers };
-    },
-    async lines<T>(path: string, lines: string) {
-      const { text } = await request("POST", path, "application/x-ndjson", lines);
-      return text
-        .split("\n")
-        .filter((line) => line !== "")
-        .map((line) => parsed<T>(base.origin, line));
-    },
-    async stream(path, headers, ended) {
+    /** Opens a stream of server-sent events. `timeoutMs` is the longest wait for its first byte; the stream itself has no end. */
+    async stream(path: string, headers: Headers, ended: AbortSignal): Promise<ReadableStream<Uint8Array>> {
       const late = new AbortController();
       const timer = setTimeout(() => late.abort(), timeoutMs);
       try {
         const answer = await call(path, { headers: { accept: "text/event-stream", ...headers } }, AbortSignal.any([ended, late.signal]));
-        if (!answer.ok) throw refusal(base.origin, answer, await answer.text());
+        if (!answer.ok) throw refusal(answer, await answer.text());
         const isStream = answer.headers.get("content-type")?.startsWith("text/event-stream") === true;
         if (isStream && answer.body !== null) return answer.body;
-        throw new RelayClientError(`what answers at ${base.origin} is no wamid-relay (status ${answer.status})`, {
-          status: answer.status,
-          code: "bad_answer",
-        });
+        throw noRelay(` (status ${answer.status})`, { status: answer.status });
       } catch (error) {
         throw error instanceof RelayClientError ? error : noAnswer(error, 0, late.signal.aborted);
       } finally {
@@ -176,34 +189,8 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
   };
 }
 
-function parsed<T>(origin: string, text: string): T {
-  try {
-    return JSON.parse(text) as T;
-  } catch (cause) {
-    throw new RelayClientError(`what answers at ${origin} is no wamid-relay`, { status: 200, code: "bad_answer", cause });
-  }
-}
-
-function refusal(origin: string, { status, headers }: Response, text: string): RelayClientError {
-  const retryAfter = headers.get("retry-after");
-  const retryAfterMs = retryAfter !== null && /^\d+$/.test(retryAfter) ? Number(retryAfter) * 1000 : null;
-  try {
-    const { error, code, details } = JSON.parse(text) as { error?: unknown; code?: unknown; details?: unknown };
-    if (typeof error === "string" && typeof code === "string") {
-      return new RelayClientError(error, { status, code: code as ErrorCode, details, retryAfterMs });
-    }
-  } catch {
-    // Reported below.
-  }
-  return new RelayClientError(`what answers at ${origin} is no wamid-relay (status ${status})`, {
-    status,
-    code: "bad_answer",
-    retryAfterMs,
-  });
-}
-
 /** With its question mark; empty when no value is given. */
-export function queryOf(values: Readonly<Record<string, unknown>>): string {
+export function queryOf(values: object): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(values)) {
     if (value !== undefined) query.set(name, value instanceof Date ? value.toISOString() : String(value));

@@ -26,7 +26,7 @@ export type Step<T> =
   /** The connection broke. The next attempt follows by itself after `retryInMs`. */
   | { readonly kind: "lost"; readonly error: RelayClientError; readonly retryInMs: number };
 
-interface FollowParts<T> {
+export interface FollowParts<T> {
   /** Opens the stream after the message with this id; null: from where the relay starts it. */
   open(lastEventId: string | null, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>>;
   /** Parses a message. What it throws breaks the connection. */

@@ -1,8 +1,7 @@
 import type { RelayEvent } from "../model/answers.ts";
-import type { Clock } from "../model/clock.ts";
 import type { RelayOverview } from "../model/overview.ts";
 import type { Connection, RelayClientError } from "./connection.ts";
-import { follow, lost, type StreamMessage } from "./follow.ts";
+import { type FollowParts, follow, lost, type StreamMessage } from "./follow.ts";
 
 /** One step of `live`, in the order in which they happen. */
 export type LiveMessage =
@@ -14,23 +13,23 @@ export type LiveMessage =
   /** The connection broke. The next attempt follows by itself after `retryInMs`. */
   | { readonly kind: "lost"; readonly error: RelayClientError; readonly retryInMs: number };
 
-interface LiveParts {
+interface LiveParts extends Pick<FollowParts<LiveMessage>, "signal" | "clock" | "random"> {
   readonly connection: Pick<Connection, "stream">;
   /** With its query. */
   readonly path: string;
-  readonly signal: AbortSignal;
-  readonly clock: Clock;
-  readonly random: () => number;
 }
 
 export async function* followLive({ connection, path, ...parts }: LiveParts): AsyncGenerator<LiveMessage, void> {
-  const open = (lastEventId: string | null, signal: AbortSignal) =>
-    connection.stream(path, lastEventId === null ? {} : { "last-event-id": lastEventId }, signal);
-  for await (const step of follow({ open, read: liveMessage, ...parts })) {
+  for await (const step of follow({ open: opening(connection, path), read: liveMessage, ...parts })) {
     if (step.kind === "message") {
       if (step.message !== null) yield step.message;
     } else if (step.kind !== "connecting") yield step;
   }
+}
+
+/** Opens a stream of the relay, for `follow`. */
+export function opening({ stream }: Pick<Connection, "stream">, path: string): FollowParts<unknown>["open"] {
+  return (lastEventId, signal) => stream(path, lastEventId === null ? {} : { "last-event-id": lastEventId }, signal);
 }
 
 /** Null: of a later version. */

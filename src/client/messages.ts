@@ -2,7 +2,7 @@ import type { z } from "zod";
 import type { StartedRun, sentMessageSchema, TrackEnd, TrackedLine, TrackSums } from "../model/answers.ts";
 import type { Given } from "../model/endpoint.ts";
 import type { messageBody, registration, runBody } from "../model/endpoints/send.ts";
-import { type Connection, queryOf, RelayClientError } from "./connection.ts";
+import { type Connection, errorWith, queryOf, RelayClientError } from "./connection.ts";
 
 export type MessageRegistration = Given<typeof registration>;
 /** The body of `POST /v1/messages`, with exactly one of `text` and `template`. */
@@ -32,14 +32,13 @@ export async function sendMessage(connection: Connection, order: MessageOrder, o
   try {
     const path = `/v1/messages${sendQuery(rest)}`;
     const { body, headers } = await connection.onceFree(() =>
-      connection.post<Omit<SentMessage, "replayed">>(path, order, { "idempotency-key": idempotencyKey }),
+      connection.exchange<Omit<SentMessage, "replayed">>("POST", path, order, { "idempotency-key": idempotencyKey }),
     );
     return { ...body, replayed: headers.get("idempotent-replayed") === "true" };
   } catch (error) {
     // A caller that lost the answer must be able to repeat the request without sending twice.
     if (!(error instanceof RelayClientError) || error.details !== undefined) throw error;
-    const { message, status, code, retryAfterMs, cause } = error;
-    throw new RelayClientError(message, { status, code, retryAfterMs, cause, details: { idempotencyKey } });
+    throw errorWith(error, { details: { idempotencyKey } });
   }
 }
 
@@ -64,10 +63,10 @@ const requestLimits = { items: 1_000, length: 1024 * 1024 };
  */
 export async function* trackAll(connection: Connection, messages: Messages): AsyncGenerator<TrackedLine, TrackSums> {
   const sums: TrackSums = { lines: 0, created: 0, known: 0, conflict: 0, invalid: 0 };
-  for await (const group of gather(asLines(messages), requestLimits)) {
+  for await (const group of gather(asLines(messages))) {
     const before = sums.lines;
     const report = await connection.lines<TrackedLine | TrackEnd>("/v1/messages/track", group.join("")).catch((error) => {
-      throw atLine(error, before + 1);
+      throw error instanceof RelayClientError ? errorWith(error, { line: before + 1 }) : error;
     });
     const last = report.pop();
     for (const line of report as TrackedLine[]) {
@@ -90,26 +89,11 @@ async function* asLines(messages: Messages): AsyncGenerator<string, void> {
   for await (const message of messages) yield `${typeof message === "string" ? message : JSON.stringify(message)}\n`;
 }
 
-function atLine(error: unknown, line: number): unknown {
-  if (!(error instanceof RelayClientError)) return error;
-  const { message, status, code, details, retryAfterMs, cause } = error;
-  return new RelayClientError(message, { status, code, details, retryAfterMs, cause, line });
-}
-
 /** How long an item waits for others to join its group, in milliseconds, when the source is slow. */
 const lingerMs = 20;
 
-interface GatherLimits {
-  readonly items: number;
-  readonly length: number;
-}
-
-/**
- * Groups the items of a source, up to the limits or to those available by now. Takes nothing from the source while a group
- * is being processed. Closes the source when it is left early.
- */
-async function* gather(source: Iterable<string> | AsyncIterable<string>, { items, length }: GatherLimits): AsyncGenerator<string[], void> {
-  const iterator = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]();
+/** Groups lines, up to the limits or to those available by now. Takes no more of them while a group is processed. */
+async function* gather(iterator: AsyncGenerator<string, void>): AsyncGenerator<string[], void> {
   let pending: Promise<IteratorResult<string>> | null = null;
   let isOver = false;
   try {
@@ -118,8 +102,8 @@ async function* gather(source: Iterable<string> | AsyncIterable<string>, { items
       let size = 0;
       let late: Promise<"late"> | null = null;
       let timer: ReturnType<typeof setTimeout> | undefined;
-      while (group.length < items && size < length) {
-        pending ??= Promise.resolve(iterator.next());
+      while (group.length < requestLimits.items && size < requestLimits.length) {
+        pending ??= iterator.next();
         const got: IteratorResult<string> | "late" = late === null ? await pending : await Promise.race([pending, late]);
         if (got === "late") break;
         pending = null;
@@ -139,6 +123,6 @@ async function* gather(source: Iterable<string> | AsyncIterable<string>, { items
   } finally {
     // Not awaited: a source that is waiting for something else would block the caller.
     pending?.catch(() => {});
-    if (!isOver) Promise.resolve(iterator.return?.()).catch(() => {});
+    if (!isOver) iterator.return().catch(() => {});
   }
 }

@@ -1,18 +1,8 @@
-import type {
-  AccountReconciled,
-  RelayDelivery,
-  RelayEvent,
-  RelayMessage,
-  RelayRun,
-  ReplayCount,
-  StartedRun,
-  TrackedLine,
-  TrackSums,
-} from "../model/answers.ts";
-import type { RelayAudit } from "../model/audit.ts";
+import type { AccountReconciled, ReplayCount, StartedRun, TrackedLine, TrackSums } from "../model/answers.ts";
+import type { AuditProgress, RelayAudit } from "../model/audit.ts";
 import { systemClock } from "../model/system-clock.ts";
-import { type AnswerOf, Calls, call, type RequestOf } from "./calls.ts";
-import { type Connection, connect, queryOf, type RelayClientOptions } from "./connection.ts";
+import { type AnswerOf, Calls, call, pagesOf, type RequestOf } from "./calls.ts";
+import { type Connection, connect, queryOf, RelayClientError, type RelayClientOptions } from "./connection.ts";
 import { followLive, type LiveMessage } from "./live.ts";
 import {
   type MessageOptions,
@@ -26,21 +16,6 @@ import {
   startRun,
   trackAll,
 } from "./messages.ts";
-import {
-  type AuditOptions,
-  type AuditRange,
-  audit,
-  type FilterOf,
-  type ReconcileFilter,
-  type ReplayFilter,
-  type ReplayProgress,
-  type ReplayStepOptions,
-  readPages,
-  reconcile,
-  replay,
-  replaySteps,
-  type StepOptions,
-} from "./steps.ts";
 
 export type {
   AccountPlan,
@@ -80,9 +55,45 @@ export type { AnswerOf, RequestOf } from "./calls.ts";
 export { RelayClientError, type RelayClientErrorCode, type RelayClientOptions } from "./connection.ts";
 export type { LiveMessage } from "./live.ts";
 export type * from "./messages.ts";
-export type * from "./steps.ts";
 
+type ListName = "listEvents" | "listDeliveries" | "listMessages" | "listRuns";
+type Rows<Name extends ListName> = AsyncGenerator<AnswerOf<Name>["data"][number], void>;
+/** Of all rows of a list: `limit` is the most rows in total. Default: all that match. */
+export type FilterOf<Name extends ListName> = Omit<RequestOf<Name>, "before">;
+export type AuditRange = RequestOf<"audit">;
+export type ReplayFilter = Omit<RequestOf<"replay">, "dryRun" | "cursor" | "limit">;
+/** `account`: this one only. Default: every account that can be polled. `dueBy`: that of the plan. Default: now. */
+export type ReconcileFilter = Pick<RequestOf<"reconcile">, "account" | "dueBy">;
 export type ReconcilePlan = Exclude<AnswerOf<"reconcile">, { more: boolean }>;
+
+/** Of work that takes several requests. */
+export interface StepOptions {
+  /** Called after each request with the number done so far. */
+  onProgress?: ((done: number) => void) | undefined;
+  /** No further request is made once it is aborted; what is done stays done. */
+  signal?: AbortSignal | undefined;
+}
+
+export interface ReplayStepOptions {
+  /** Where to begin: the `cursor` of an earlier step. */
+  cursor?: string | null | undefined;
+  /** Most deliveries of one request. */
+  limit?: number | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+export interface ReplayProgress {
+  readonly replayed: number;
+  /** Null: all is done. */
+  readonly cursor: string | null;
+}
+
+export interface AuditOptions {
+  /** Called while the audit goes on. */
+  onProgress?: ((progress: AuditProgress) => void) | undefined;
+  /** Throws its reason once it is aborted. */
+  signal?: AbortSignal | undefined;
+}
 
 /**
  * A relay's control API (docs/reference/endpoints.md), over the global `fetch`: Node 20 or later, and browsers. Has a method for
@@ -128,28 +139,39 @@ export class RelayClient extends Calls {
   }
 
   /** Registered messages, newest first, read page by page. */
-  messages(filter: FilterOf<"listMessages"> = {}): AsyncGenerator<RelayMessage, void> {
-    return readPages(this.#connection, "listMessages", filter, filter.limit);
+  messages(filter: FilterOf<"listMessages"> = {}): Rows<"listMessages"> {
+    return this.#rows("listMessages", filter);
   }
 
   /** Newest first, read page by page. */
-  runs(filter: FilterOf<"listRuns"> = {}): AsyncGenerator<RelayRun, void> {
-    return readPages(this.#connection, "listRuns", filter, filter.limit);
+  runs(filter: FilterOf<"listRuns"> = {}): Rows<"listRuns"> {
+    return this.#rows("listRuns", filter);
   }
 
   /** Newest first, read page by page. */
-  events(filter: FilterOf<"listEvents"> = {}): AsyncGenerator<RelayEvent, void> {
-    return readPages(this.#connection, "listEvents", filter, filter.limit);
+  events(filter: FilterOf<"listEvents"> = {}): Rows<"listEvents"> {
+    return this.#rows("listEvents", filter);
   }
 
   /** Newest events first, read page by page. */
-  deliveries(filter: FilterOf<"listDeliveries"> = {}): AsyncGenerator<RelayDelivery, void> {
-    return readPages(this.#connection, "listDeliveries", filter, filter.limit);
+  deliveries(filter: FilterOf<"listDeliveries"> = {}): Rows<"listDeliveries"> {
+    return this.#rows("listDeliveries", filter);
+  }
+
+  async *#rows<Name extends ListName>(name: Name, filter: { readonly limit?: number | undefined }): Rows<Name> {
+    const list = (place: object): Promise<{ data: AnswerOf<Name>["data"]; next: string | number | null }> =>
+      call(this.#connection, name, { ...filter, ...place });
+    for await (const { data } of pagesOf(list, filter.limit)) yield* data;
   }
 
   /** Whether everything received is accounted for. Takes about a second per million events. */
-  audit(range: AuditRange = {}, options: AuditOptions = {}): Promise<RelayAudit> {
-    return audit(this.#connection, range, options);
+  async audit(range: AuditRange = {}, { onProgress, signal }: AuditOptions = {}): Promise<RelayAudit> {
+    for (;;) {
+      const answer: RelayAudit | AuditProgress = await call(this.#connection, "audit", range);
+      if ("balanced" in answer) return answer;
+      onProgress?.(answer);
+      signal?.throwIfAborted();
+    }
   }
 
   /**
@@ -159,7 +181,7 @@ export class RelayClient extends Calls {
   live(filter: RequestOf<"live"> = {}, { signal }: { signal?: AbortSignal | undefined } = {}): AsyncGenerator<LiveMessage, void> {
     return followLive({
       connection: this.#connection,
-      path: `/v1/live${queryOf({ ...filter })}`,
+      path: `/v1/live${queryOf(filter)}`,
       signal: signal ?? new AbortController().signal,
       clock: systemClock,
       random: Math.random,
@@ -175,13 +197,28 @@ export class RelayClient extends Calls {
    * Sends everything again that matches, by default dead letters, in as many requests as it takes. `complete` is false when
    * `signal` ended it.
    */
-  replay(filter: ReplayFilter = {}, options: StepOptions = {}): Promise<{ replayed: number; complete: boolean }> {
-    return replay(this.#connection, filter, options);
+  async replay(filter: ReplayFilter = {}, { onProgress, signal }: StepOptions = {}): Promise<{ replayed: number; complete: boolean }> {
+    let last: ReplayProgress = { replayed: 0, cursor: "" };
+    if (signal?.aborted !== true) for await (last of this.replaySteps(filter, { signal })) onProgress?.(last.replayed);
+    return { replayed: last.replayed, complete: last.cursor === null };
   }
 
   /** `replay` request by request: after each, how many went out so far and the cursor of the next. */
-  replaySteps(filter: ReplayFilter = {}, options: ReplayStepOptions = {}): AsyncGenerator<ReplayProgress, void> {
-    return replaySteps(this.#connection, filter, options);
+  async *replaySteps(
+    filter: ReplayFilter = {},
+    { cursor: from = null, limit, signal }: ReplayStepOptions = {},
+  ): AsyncGenerator<ReplayProgress, void> {
+    let replayed = 0;
+    let cursor = from;
+    do {
+      const step = (await call(this.#connection, "replay", { ...filter, cursor, limit })) as Exclude<AnswerOf<"replay">, ReplayCount>;
+      replayed += step.replayed;
+      // A stopping relay answers at once and does nothing.
+      if (step.next !== null && step.next === cursor)
+        throw new RelayClientError("the relay is stopping", { status: 200, code: "shutting_down", details: { replayed } });
+      cursor = step.next;
+      yield { replayed, cursor };
+    } while (cursor !== null && signal?.aborted !== true);
   }
 
   /** What `reconcile` would poll; polls nothing. */
@@ -190,9 +227,25 @@ export class RelayClient extends Calls {
   }
 
   /** Polls every message that is due, in as many calls as it takes; returns the results by account. */
-  reconcile(filter: ReconcileFilter = {}, options: StepOptions = {}): Promise<AccountReconciled[]> {
-    return reconcile(this.#connection, filter, options);
+  async reconcile(filter: ReconcileFilter = {}, { onProgress, signal }: StepOptions = {}): Promise<AccountReconciled[]> {
+    const sums = new Map<string, AccountReconciled>();
+    let { dueBy = null } = filter;
+    for (;;) {
+      const step = (await call(this.#connection, "reconcile", { ...filter, dueBy })) as Exclude<AnswerOf<"reconcile">, ReconcilePlan>;
+      for (const each of step.accounts) sums.set(each.account, addUp(sums.get(each.account), each));
+      const accounts = [...sums.values()];
+      if (!step.more || signal?.aborted === true) return accounts;
+      onProgress?.(accounts.reduce((sum, { polled }) => sum + polled, 0));
+      ({ dueBy } = step);
+    }
   }
+}
+
+/** Adds up the counts; the other fields are those of the later step. */
+function addUp(before: AccountReconciled | undefined, step: AccountReconciled): AccountReconciled {
+  if (before === undefined) return step;
+  const counts = ["polled", "changed", "unchanged", "missing", "failed"] as const;
+  return { ...step, ...Object.fromEntries(counts.map((name) => [name, before[name] + step[name]])) };
 }
 
 /** For a page that the relay serves, leave out `token`: the session cookie of the browser authorizes the requests. */

@@ -1,4 +1,5 @@
 import { follow, sleepAware } from "../../client/follow.ts";
+import { opening } from "../../client/live.ts";
 import { type Clock, pause } from "../../model/clock.ts";
 import { failureOf } from "../control-client.ts";
 import type { Io } from "../io.ts";
@@ -55,8 +56,7 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
     /** The last event that is done with. */
     let place = 0;
     const steps = follow({
-      open: (lastEventId, signal) =>
-        connection.stream(`/v1/listen?${query}`, lastEventId === null ? {} : { "last-event-id": lastEventId }, signal),
+      open: opening(connection, `/v1/listen?${query}`),
       read: readListened,
       isPatient: true,
       signal: quitting.signal,
