@@ -5,7 +5,7 @@ import { type OverviewView, overviewSchema } from "../model/overview.ts";
 import type { Limited, liveQuery } from "../model/queries.ts";
 import { maskAnswer, toAnswer } from "../model/view.ts";
 import type { Handlers } from "./endpoint.ts";
-import { createStreams, message, noRoom, type StreamEnds, type StreamPort, wakeUp } from "./sse.ts";
+import { createStreams, message, noRoom, type StreamEnds, type StreamPort, streamTurns } from "./sse.ts";
 
 export type LiveRow = ListedEventView;
 /** Null: every event. */
@@ -28,7 +28,6 @@ export interface LivePort extends StreamPort {
   /** The seq of the newest event; 0: there is none. */
   newest(): Promise<number>;
   next(after: number, matches: Matches): Promise<LivePage>;
-  now(): number;
 }
 
 type LiveFilter = Omit<z.infer<typeof liveQuery>, "tail">;
@@ -82,14 +81,12 @@ const lookEveryMs = 1_000;
 /** The overview is sent at least this often, so that a client notices a dead connection. */
 const overviewEveryMs = 15_000;
 const eventsEveryMs = 250;
-
 /** Between two reads that found nothing to send, while there is more to read or a worker plans it. */
 const catchUpEveryMs = 50;
 
-/** Server-sent events. The next message is made once the previous one was taken, so a slow reader costs one message of memory. */
+/** Server-sent events. */
 export async function* liveStream(parts: LiveStreamParts): AsyncGenerator<string, void> {
-  const { port, start, matches, texts, hasOverview = true, isMasked, allowed, stopping, gone } = parts;
-  const wakes = start === null ? { ...port, onStored: () => () => {} } : port;
+  const { port, start, matches, texts, hasOverview = true, isMasked, allowed, ...ends } = parts;
   let position = start;
   let lookedAt = Number.NEGATIVE_INFINITY;
   let overviewAt = Number.NEGATIVE_INFINITY;
@@ -98,59 +95,39 @@ export async function* liveStream(parts: LiveStreamParts): AsyncGenerator<string
   let skipped = 0;
   let prefix = "retry: 2000\n";
 
-  while (!gone.aborted) {
-    if (stopping.aborted) {
-      yield message("bye", { reason: "the relay is stopping" }, null);
-      return;
+  yield* streamTurns(start === null ? { ...port, onStored: () => () => {} } : port, ends, async () => {
+    let text = "";
+    let rows: readonly LiveRow[] | null = null;
+    let isBehind = false;
+    if (position !== null && port.now() - eventsAt >= eventsEveryMs) {
+      const page = await port.next(position, matches);
+      position = page.through;
+      skipped += page.skipped;
+      isBehind = page.more;
+      if (page.rows.length > 0 || (skipped > 0 && !page.more)) rows = page.rows;
     }
-    const woken = wakeUp(wakes, [stopping, gone]);
-    try {
-      let text = "";
-      let rows: readonly LiveRow[] | null = null;
-      let isBehind = false;
-      if (position !== null && port.now() - eventsAt >= eventsEveryMs) {
-        const page = await port.next(position, matches);
-        position = page.through;
-        skipped += page.skipped;
-        isBehind = page.more;
-        if (page.rows.length > 0 || (skipped > 0 && !page.more)) rows = page.rows;
-      }
-      const isLook = port.now() - lookedAt >= lookEveryMs;
-      // Before each message: the settings may have changed since the last one.
-      if ((isLook || rows !== null) && !(await allowed())) {
-        yield message("bye", { reason: "the token or session is no longer valid" }, null);
-        return;
-      }
-      if (rows !== null) {
-        text += texts.events(rows, isMasked(), skipped, position ?? 0);
-        skipped = 0;
-        eventsAt = port.now();
-      }
-      if (isLook) {
-        const overview = hasOverview ? texts.overview(await port.overview()) : noOverview;
-        lookedAt = port.now();
-        if (overview.facts !== shown || lookedAt - overviewAt >= overviewEveryMs) {
-          shown = overview.facts;
-          overviewAt = lookedAt;
-          // With the position, so that a reconnect need not search again what the filter left out.
-          text += `${prefix}${position === null ? "" : `id: ${position}\n`}${overview.text}`;
-          prefix = "";
-        }
-      }
-      if (text !== "") yield text;
-      const untilEvents = Math.max(0, eventsAt + eventsEveryMs - port.now());
-      if (isBehind && text === "") await pause(port, catchUpEveryMs);
-      if (!isBehind) await woken.within(Math.max(0, lookedAt + lookEveryMs - port.now()));
-      if (untilEvents > 0 && !stopping.aborted && !gone.aborted)
-        await pause(port, Math.min(untilEvents, eventsAt + eventsEveryMs - port.now()));
-    } finally {
-      woken.end();
+    const isLook = port.now() - lookedAt >= lookEveryMs;
+    // Before each message: the settings may have changed since the last one.
+    if ((isLook || rows !== null) && !(await allowed())) return { text, bye: "the token or session is no longer valid", nextAt: 0 };
+    if (rows !== null) {
+      text += texts.events(rows, isMasked(), skipped, position ?? 0);
+      skipped = 0;
+      eventsAt = port.now();
     }
-  }
-}
-
-async function pause({ after }: LivePort, ms: number): Promise<void> {
-  if (ms > 0) await new Promise<void>((resolve) => void after(ms, resolve));
+    if (isLook) {
+      const overview = hasOverview ? texts.overview(await port.overview()) : noOverview;
+      lookedAt = port.now();
+      if (overview.facts !== shown || lookedAt - overviewAt >= overviewEveryMs) {
+        shown = overview.facts;
+        overviewAt = lookedAt;
+        // With the position, so that a reconnect need not search again what the filter left out.
+        text += `${prefix}${position === null ? "" : `id: ${position}\n`}${overview.text}`;
+        prefix = "";
+      }
+    }
+    const caughtUpAt = isBehind && text === "" ? port.now() + catchUpEveryMs : 0;
+    return { text, nextAt: isBehind ? 0 : lookedAt + lookEveryMs, notBefore: Math.max(eventsAt + eventsEveryMs, caughtUpAt) };
+  });
 }
 
 type Texts = ReturnType<typeof createTexts>;

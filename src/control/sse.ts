@@ -9,6 +9,8 @@ const bufferedBytes = 64 * 1024;
 const byeWithinMs = 500;
 
 export interface StreamPort {
+  /** Unix ms. */
+  now(): number;
   /** Calls `wake` for each event stored from now on, until the returned function is called. */
   onStored(wake: () => void): () => void;
   after(ms: number, run: () => void): () => void;
@@ -24,7 +26,7 @@ export interface StreamEnds {
 }
 
 /** The open streams of one endpoint. They end first, because they would keep `app` from closing. */
-export function createStreams(app: FastifyInstance, port: Pick<StreamPort, "after">) {
+export function createStreams(app: FastifyInstance, port: StreamPort) {
   const stopping = new AbortController();
   const open = new Set<Readable>();
   app.addHook("preClose", async () => {
@@ -69,34 +71,62 @@ export function noRoom(): RelayError {
   return new RelayError("too_many_listeners", "the relay has no room for another listener", undefined, { retryAfterMs: 30_000 });
 }
 
-/** Done at the first event stored after its creation, or when a signal is aborted. Create it before reading, to miss none. */
-export function wakeUp(port: StreamPort, signals: readonly AbortSignal[]) {
-  let done = signals.some((signal) => signal.aborted);
-  let notify = (): void => {};
-  const wake = (): void => {
-    done = true;
-    notify();
-  };
+/** What a turn of a stream sends, and when the next one begins. Times are unix ms. */
+interface Turn {
+  readonly text: string;
+  /** The stream ends for this reason. */
+  readonly bye?: string;
+  /** Unless an event is stored before. */
+  readonly nextAt: number;
+  readonly notBefore?: number;
+}
+
+/**
+ * Turn after turn, until the client disconnects. A turn begins once the text of the one before was taken, so a slow reader costs
+ * one text of memory.
+ */
+export async function* streamTurns(
+  port: StreamPort,
+  { stopping, gone }: Pick<StreamEnds, "stopping" | "gone">,
+  turn: () => Promise<Turn>,
+): AsyncGenerator<string, void> {
+  const isOver = (): boolean => stopping.aborted || gone.aborted;
+  while (!gone.aborted) {
+    // Before the turn reads, to miss no event.
+    using woken = wakeUp(port, [stopping, gone]);
+    const { text, bye, nextAt, notBefore = 0 } = stopping.aborted ? { text: "", bye: "the relay is stopping", nextAt: 0 } : await turn();
+    if (text !== "") yield text;
+    if (bye !== undefined) {
+      yield message("bye", { reason: bye }, null);
+      return;
+    }
+    const waitMs = nextAt - port.now();
+    if (waitMs > 0) await woken.within(waitMs);
+    const restMs = notBefore - port.now();
+    if (restMs > 0 && !isOver()) await new Promise<void>((resolve) => void port.after(restMs, resolve));
+  }
+}
+
+/** Woken by the first event stored after its creation, or when a signal is aborted. */
+function wakeUp(port: StreamPort, signals: readonly AbortSignal[]) {
+  const { promise: woken, resolve: wake } = Promise.withResolvers<void>();
   const leave = port.onStored(wake);
-  for (const signal of signals) signal.addEventListener("abort", wake);
+  const onAbort = () => wake();
+  for (const signal of signals) signal.addEventListener("abort", onAbort);
+  if (signals.some(({ aborted }) => aborted)) wake();
   return {
-    isDone: () => done,
-    /** Resolves when it is done, or after `ms`. */
+    /** Resolves when it is woken, or after `ms`. */
     within: (ms: number): Promise<void> =>
       new Promise((resolve) => {
-        if (done) {
-          resolve();
-          return;
-        }
         const cancel = port.after(ms, resolve);
-        notify = () => {
+        void woken.then(() => {
           cancel();
           resolve();
-        };
+        });
       }),
-    end(): void {
+    [Symbol.dispose](): void {
       leave();
-      for (const signal of signals) signal.removeEventListener("abort", wake);
+      for (const signal of signals) signal.removeEventListener("abort", onAbort);
     },
   };
 }

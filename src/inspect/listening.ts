@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Listener, ListenFilter, ListenPort } from "../control/listen-stream.ts";
+import type { Listener, ListenFilter, ListenPort } from "../control/listen.ts";
 import type { ListenerView } from "../model/answers.ts";
 import type { Clock } from "../model/clock.ts";
 import { RelayError } from "../model/errors.ts";

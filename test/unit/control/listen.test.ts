@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { startOf } from "../../../src/control/listen.ts";
-import { type ListenPort, listenStream } from "../../../src/control/listen-stream.ts";
+import { type ListenPort, listenStream, startOf } from "../../../src/control/listen.ts";
 import type { ListenPage } from "../../../src/model/listen.ts";
 
 /** A store of which only the newest seq is known; nobody wants its events. */
