@@ -1,18 +1,15 @@
 import { isUtf8 } from "node:buffer";
 import type { FastifyRequest } from "fastify";
 import type {
-  attemptSchema,
-  DeliveryView,
   deliveryGroupsSchema,
   deliveryPageSchema,
-  EventRequest,
-  EventView,
+  EventDetail,
+  eventDetailSchema,
   eventPageSchema,
-  explainedSchema,
-  HydrationView,
   MessageView,
   messagePageSchema,
   runPageSchema,
+  Story,
   statsSchema,
 } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
@@ -25,20 +22,15 @@ import { lookUp } from "./guesses.ts";
 
 /** Reads a store without writing, in a relay or beside a running one. `wholeOnly`: by whole names, not by a part of one. */
 export interface Reading {
-  /** Newest first. */
   listEvents(filter: EventQuery, wholeOnly: boolean): Promise<View<typeof eventPageSchema>>;
   /** By `seq` when `id` is the seq of an event, else by event id: one for each account that has it. */
   findEvents(id: string): Promise<readonly EventDetail[]>;
-  deliveriesOf(event: number): Promise<readonly (DeliveryView & { readonly attemptHistory: readonly AttemptView[] })[]>;
-  /** Newest events first. */
+  deliveriesOf(event: number): Promise<View<typeof eventDetailSchema>["deliveries"]>;
   listDeliveries(filter: DeliveryQuery): Promise<View<typeof deliveryPageSchema>>;
-  /** Largest first. */
   groupDeliveries(filter: GroupQuery): Promise<View<typeof deliveryGroupsSchema>>;
-  /** Registered ones, newest first. */
   listMessages(filter: MessageQuery, wholeOnly: boolean): Promise<View<typeof messagePageSchema>>;
   /** By wamid, else by the service's message id, else by reference. */
   findMessages(name: string, of: OfAccounts): MaybePromise<readonly MessageView[]>;
-  /** Newest first. */
   listRuns(filter: RunQuery, wholeOnly: boolean): Promise<View<typeof runPageSchema>>;
   stats(): Promise<View<typeof statsSchema>>;
   readonly search: SearchPort;
@@ -46,36 +38,6 @@ export interface Reading {
 
 /** What a text can name, best first. */
 export type SearchPort = (text: string, wholeOnly: boolean, accounts?: readonly string[]) => Promise<View<typeof searchSchema>>;
-
-/** With the bytes of the response as received. */
-export interface AttemptView extends Omit<View<typeof attemptSchema>, "response"> {
-  readonly response: Buffer | null;
-}
-
-/** With the bytes as received, and the verdicts as stored. */
-export interface EventDetail extends EventView {
-  readonly request: EventRequest | null;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer;
-  readonly verdicts: readonly (readonly [route: string, verdict: string, reason?: string])[];
-  readonly hydration: HydrationView | null;
-}
-
-type EventStoryView = View<typeof explainedSchema>["data"][number]["events"][number];
-
-export interface DeliveryStory extends Omit<EventStoryView["deliveries"][number], "attemptHistory"> {
-  readonly attemptHistory: readonly AttemptView[];
-}
-
-export interface EventStory {
-  readonly event: EventDetail;
-  readonly deliveries: readonly DeliveryStory[];
-}
-
-/** One message or run with its events, or one event. */
-export interface Story extends Omit<View<typeof explainedSchema>["data"][number], "events"> {
-  readonly events: readonly EventStory[];
-}
 
 export interface ExplainPort {
   /** Several when accounts, or messages with one reference, share the name; none when nothing has it. */
@@ -99,19 +61,11 @@ export function createReadingHandlers(port: Reading, explaining: ExplainPort): P
     listEvents: (query, { request }) =>
       lookUp(request, { names: [query.q, query.wamid, query.subject] }, (wholeOnly) => port.listEvents(query, wholeOnly), isSome),
     async getEvent({ id, ...of }, { request }) {
-      const event = onlyOne(await findNamed(request, id, of, port.findEvents), "event", ({ seq, account: of }) => ({
-        seq,
-        account: of,
-      }));
-      request.about = [event.body];
-      const deliveries = await port.deliveriesOf(event.seq);
-      return {
-        ...event,
-        body: event.body.toString("base64"),
-        text: utf8Text(event.body),
-        routes: routesOf(event),
-        deliveries: deliveries.map((delivery) => ({ ...delivery, attemptHistory: delivery.attemptHistory.map(attemptOf) })),
-      };
+      const found = await findNamed(request, id, of, port.findEvents);
+      const { body, ...event } = onlyOne(found, "event", ({ seq, account }) => ({ seq, account }));
+      request.about = [body];
+      const text = isUtf8(body) ? body.toString("utf8") : null;
+      return { ...event, body: body.toString("base64"), text, deliveries: await port.deliveriesOf(event.seq) };
     },
     listDeliveries: (query) => port.listDeliveries(query),
     groupDeliveries: (query) => port.groupDeliveries(query),
@@ -120,25 +74,22 @@ export function createReadingHandlers(port: Reading, explaining: ExplainPort): P
       return lookUp(request, { phone, names: [q, reference] }, (wholeOnly) => port.listMessages(query, wholeOnly), isSome);
     },
     getMessage: async ({ wamid, ...of }, { request }) =>
-      onlyOne(await findNamed(request, wamid, of, port.findMessages), "message", (one) => ({
-        account: one.account,
-        wamid: one.wamid,
-      })),
+      onlyOne(await findNamed(request, wamid, of, port.findMessages), "message", ({ account, wamid }) => ({ account, wamid })),
     listRuns: (query, { request }) =>
       lookUp(request, { names: [query.q, query.reference, query.runId] }, (wholeOnly) => port.listRuns(query, wholeOnly), isSome),
     search: ({ q, accounts }, { request }) => lookUp(request, { names: [q] }, (wholeOnly) => port.search(q, wholeOnly, accounts), isSome),
     getStats: () => port.stats(),
     async explain(query, { request }) {
-      const isFound = ({ length }: readonly Story[]) => length > 0;
-      const stories = await lookUp(request, { names: [query.name] }, () => explaining.explain(query), isFound);
-      if (!isFound(stories)) throw new RelayError("not_found", "not found: no event, message or run has this id, wamid or reference");
-      request.about = stories.flatMap(({ events }) => events.map(({ event }) => event.body));
-      return { data: stories.map((each) => ({ ...each, events: each.events.map(eventStory) })) };
+      const stories = await lookUp(request, { names: [query.name] }, () => explaining.explain(query), hasAny);
+      if (!hasAny(stories)) throw new RelayError("not_found", "not found: no event, message or run has this id, wamid or reference");
+      request.about = stories.flatMap(({ events }) => events.map(({ body }) => body));
+      return { data: stories };
     },
   };
 }
 
-const isSome = ({ data }: { readonly data: readonly unknown[] }): boolean => data.length > 0;
+const hasAny = ({ length }: readonly unknown[]): boolean => length > 0;
+const isSome = ({ data }: { readonly data: readonly unknown[] }): boolean => hasAny(data);
 
 /** Those of a name in the accounts that the request is about, and that its caller may see. */
 function findNamed<T extends { readonly account: string }>(
@@ -149,12 +100,7 @@ function findNamed<T extends { readonly account: string }>(
 ): Promise<readonly T[]> {
   const { account, accounts } = of;
   const isOf = (one: T) => (account === undefined || one.account === account) && (accounts === undefined || accounts.includes(one.account));
-  return lookUp(
-    request,
-    { names: [name] },
-    async () => (await find(name, of)).filter(isOf),
-    ({ length }) => length > 0,
-  );
+  return lookUp(request, { names: [name] }, async () => (await find(name, of)).filter(isOf), hasAny);
 }
 
 /** Throws unless a name has one subject. `name` names each of several. */
@@ -167,21 +113,4 @@ function onlyOne<T>(found: readonly T[], what: "event" | "message", name: (one: 
       ? "events of several accounts have this id; ask with account=, or by seq"
       : "several messages have this; ask by wamid, with account= where two accounts have it";
   throw new RelayError("bad_request", message, found.map(name));
-}
-
-function eventStory({ event, deliveries }: EventStory): EventStoryView {
-  const viewOf = (delivery: DeliveryStory) => ({ ...delivery, attemptHistory: delivery.attemptHistory.map(attemptOf) });
-  return { ...event, routes: routesOf(event), deliveries: deliveries.map(viewOf) };
-}
-
-function attemptOf(view: AttemptView): View<typeof attemptSchema> {
-  return { ...view, response: view.response === null ? null : view.response.toString("utf8") };
-}
-
-function routesOf({ verdicts }: EventDetail) {
-  return verdicts.map(([route, verdict, reason]) => ({ route, verdict, ...(reason === undefined ? {} : { reason }) }));
-}
-
-function utf8Text(bytes: Buffer): string | null {
-  return isUtf8(bytes) ? bytes.toString("utf8") : null;
 }

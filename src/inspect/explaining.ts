@@ -1,11 +1,10 @@
-import type { DeliveryStory, EventStory, ExplainPort, Story } from "../control/reading.ts";
-import type { DeliveryView, NextStep } from "../model/answers.ts";
+import type { ExplainPort } from "../control/reading.ts";
+import type { DeliveryView, EventDetail, EventStory, NextStep, Story } from "../model/answers.ts";
 import type { BreakerView } from "../model/breaker.ts";
 import { isProxyRoute } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ExplainQuery } from "../model/queries.ts";
 import type { StoreReading } from "../store/read/reading.ts";
-import type { EventDetail } from "../store/views.ts";
 import { newest, runsNamed, seqsNamed } from "./searching.ts";
 
 interface ExplainingParts {
@@ -13,14 +12,6 @@ interface ExplainingParts {
   readonly now: () => number;
   /** Of the routes of the settings. */
   readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
-}
-
-interface StoredStory extends EventStory {
-  readonly event: EventDetail;
-}
-
-interface EventPage extends Pick<Story, "next"> {
-  readonly events: readonly StoredStory[];
 }
 
 const noStep = { at: null, behind: null, ahead: 0, reason: null };
@@ -50,24 +41,24 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
     return step(nextAt !== null && nextAt > now() ? "attempt" : "due", { at: nextAt });
   }
 
-  async function deliveryStory(delivery: DeliveryView): Promise<DeliveryStory> {
+  async function deliveryStory(delivery: DeliveryView): Promise<EventStory["deliveries"][number]> {
     const attemptHistory = await read.deliveries.attempts(delivery);
     const shown = attemptHistory.slice(-mostAttempts);
     return { ...delivery, attemptHistory: shown, earlierAttempts: attemptHistory.length - shown.length, next: await nextOf(delivery) };
   }
 
-  async function eventStory(seq: number): Promise<StoredStory | null> {
+  async function eventStory(seq: number): Promise<EventStory | null> {
     const event = await read.events.get(seq);
     if (event === null) return null;
     const deliveries = await read.deliveries.list({ event: seq, limit: 1000 });
-    return { event, deliveries: await Promise.all(deliveries.toReversed().map(deliveryStory)) };
+    return { ...event, deliveries: await Promise.all(deliveries.toReversed().map(deliveryStory)) };
   }
 
-  async function eventsOf(seqs: readonly number[]): Promise<StoredStory[]> {
+  async function eventsOf(seqs: readonly number[]): Promise<EventStory[]> {
     return (await Promise.all(seqs.map(eventStory))).filter((story) => story !== null);
   }
 
-  async function withEvents(type: "message" | "run", account: string, key: string, { after = 0, limit }: ExplainQuery): Promise<EventPage> {
+  async function withEvents(type: "message" | "run", account: string, key: string, { after = 0, limit }: ExplainQuery) {
     const seqs = await read.stories.eventsOf(type, account, key, after, limit + 1);
     const shown = seqs.slice(0, limit);
     return { events: await eventsOf(shown), next: seqs.length > limit ? (shown.at(-1) ?? null) : null };
@@ -88,12 +79,8 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
   }
 
   async function eventsNamed({ name, ...of }: ExplainQuery): Promise<Story[]> {
-    const stories = await eventsOf(await seqsNamed(read, name));
-    return Promise.all(
-      stories
-        .filter(({ event }) => isOf(of)(event))
-        .map(async (story) => ({ ...(await aboutOf(story.event)), events: [story], next: null })),
-    );
+    const found = (await eventsOf(await seqsNamed(read, name))).filter(isOf(of));
+    return Promise.all(found.map(async (event) => ({ ...(await aboutOf(event)), events: [event], next: null })));
   }
 
   async function aboutOf({ subject, account }: EventDetail): Promise<Pick<Story, "message" | "run">> {

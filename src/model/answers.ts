@@ -169,6 +169,7 @@ export const attemptSchema = z
   })
   .meta({ id: "Attempt", description: "One attempt of a delivery." });
 export type Attempt = z.infer<typeof attemptSchema>;
+export type AttemptView = View<typeof attemptSchema>;
 
 const attemptHistory = z.array(attemptSchema);
 
@@ -218,6 +219,10 @@ export const eventDetailSchema = eventSchema
   })
   .meta({ id: "EventDetail", description: "An event with its bytes, the verdicts of the routes, and its deliveries." });
 export type RelayEventDetail = z.infer<typeof eventDetailSchema>;
+/** With the bytes as received. */
+export interface EventDetail extends Omit<View<typeof eventDetailSchema>, "deliveries" | "text" | "body"> {
+  readonly body: Buffer;
+}
 
 export const retriedSchema = z
   .object({
@@ -332,6 +337,9 @@ const storySchema = z
   })
   .meta({ id: "Story", description: "One message or run with its events, or one event." });
 export type RelayStory = z.infer<typeof storySchema>;
+export type EventStory = EventDetail & Pick<View<typeof eventStorySchema>, "deliveries">;
+/** With the bytes of its events. */
+export type Story = Omit<View<typeof storySchema>, "events"> & { readonly events: readonly EventStory[] };
 
 export const explainedSchema = z
   .object({ data: z.array(storySchema).describe("Several stories when accounts, or messages with one reference, share the name.") })

@@ -1,9 +1,9 @@
-import type { attemptSchema, DeliveryCounts, EventRequest, EventView, HydrationView, statsSchema } from "../model/answers.ts";
+import type { DeliveryCounts, EventView, statsSchema } from "../model/answers.ts";
 import type { AuditFilter, AuditProgress, AuditReport } from "../model/audit.ts";
 import type { DeliveryState } from "../model/delivery.ts";
 import type { QualityQuery, QualityView, SeriesQuery, SeriesView } from "../model/history.ts";
 import type { ListenedEvent, ListenPage, ListenRow } from "../model/listen.ts";
-import type { Disposition, KeptVerdict } from "../model/plan.ts";
+import type { Disposition } from "../model/plan.ts";
 import type { DeliveryQuery, EventQuery, MessageQuery, RunQuery } from "../model/queries.ts";
 import type { View } from "../model/view.ts";
 
@@ -31,14 +31,6 @@ export function releaseView(disposition: Disposition | undefined, release: numbe
   return disposition === "released" ? { releasedAs: release, releasedFrom: null } : { releasedAs: null, releasedFrom: release };
 }
 
-export interface EventDetail extends EventView {
-  readonly request: EventRequest | null;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer;
-  readonly verdicts: readonly KeptVerdict[];
-  readonly hydration: HydrationView | null;
-}
-
 export type OfEvent = Pick<DeliveryQuery, "errorCode" | "from" | "to">;
 export type OfDelivery = Omit<DeliveryQuery, keyof OfEvent | "state" | "before" | "limit">;
 
@@ -54,8 +46,6 @@ export interface DeliveryPlace {
   readonly event: number;
   readonly route: string;
 }
-
-export type AttemptView = Omit<View<typeof attemptSchema>, "response"> & { readonly response: Buffer | null };
 
 export interface Held {
   /** Seq of the event of the same message that goes out first. */

@@ -71,7 +71,15 @@ export function contractOf({ store, read, snapshot }: ContractParts): ContractSt
     stopReason: store.read.stories.stopReason,
     secretUses: store.read.secretUses,
     seqsOf: store.read.events.seqsOf,
-    event: store.read.events.get,
+    async event(seq: number) {
+      const found = await store.read.events.get(seq);
+      return (
+        found && {
+          ...found,
+          verdicts: found.routes.map(({ route, verdict, reason }) => [route, verdict, ...(reason ? [reason] : [])] as const),
+        }
+      );
+    },
     async delivery(event: number, route: string) {
       const [found] = await store.read.deliveries.list({ event, route, limit: 1 });
       return found === undefined ? null : { ...found, attemptHistory: await store.read.deliveries.attempts(found) };

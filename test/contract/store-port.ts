@@ -155,7 +155,7 @@ export interface ContractDelivery {
   readonly nextAt: number | null;
   readonly settledAt: number | null;
   readonly reason: string | null;
-  readonly attemptHistory: readonly { number: number; status: number | null; error: string | null; response: Buffer | null }[];
+  readonly attemptHistory: readonly { number: number; status: number | null; error: string | null; response: string | null }[];
 }
 
 export interface ContractMessage {

@@ -1,4 +1,4 @@
-import type { DeliveryCounts, DeliveryGroupView, DeliveryView } from "../../model/answers.ts";
+import type { AttemptView, DeliveryCounts, DeliveryGroupView, DeliveryView } from "../../model/answers.ts";
 import type { DeliveryState } from "../../model/delivery.ts";
 import { deliveryId, parseDeliveryId } from "../../model/ids.ts";
 import { parseMaskedDelivery } from "../../model/mask.ts";
@@ -7,7 +7,7 @@ import { unpackEventId, wordOfSettled } from "../schema/codes.ts";
 import { attempts, deliveries, events, queue, queueState, settledState } from "../schema/tables.ts";
 import { find, look, query, rows, together, type Work } from "../sql/ops.ts";
 import { allOf, as, hexOf, indexedBy, pick, raw, routesOf, type Sql, select, sql, typed } from "../sql/sql.ts";
-import { type AttemptView, addDeliveries, type DeliveryFilter, noDeliveries, type OfDelivery, type OfEvent } from "../views.ts";
+import { addDeliveries, type DeliveryFilter, noDeliveries, type OfDelivery, type OfEvent } from "../views.ts";
 import { seqsOf } from "./events.ts";
 import { type Conditions, conditionsOf, isBetween } from "./pages.ts";
 
@@ -175,8 +175,8 @@ export function* attemptsOf({ event, route }: { readonly event: number; readonly
         WHERE d.event = ${event} AND d.route = ${route}`,
     ),
   ]);
-  if (last === undefined || last.at === null) return [...earlier];
-  return [...earlier, { ...last, at: last.at, tookMs: last.tookMs ?? 0 }];
+  const all = last === undefined || last.at === null ? earlier : [...earlier, { ...last, at: last.at, tookMs: last.tookMs ?? 0 }];
+  return all.map((attempt) => ({ ...attempt, response: attempt.response?.toString("utf8") ?? null }));
 }
 
 export function* findDelivery(id: string): Work<DeliveryView | null> {

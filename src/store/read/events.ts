@@ -1,4 +1,4 @@
-import type { EventRequest, EventView, HydrationView } from "../../model/answers.ts";
+import type { EventDetail, EventRequest, EventView, HydrationView } from "../../model/answers.ts";
 import { origins } from "../../model/event.ts";
 import { readRequestText } from "../../model/formats/formats.ts";
 import { hydrationStates } from "../../model/hydration.ts";
@@ -10,7 +10,7 @@ import { codeOf, packEventId, unpackEventId, unpackHeaders } from "../schema/cod
 import { events, hydrations, never, plans, queue, queueState, subjects, whereDerived, whereGiven, whereParked } from "../schema/tables.ts";
 import { ask, find, first, look, rows, type Work } from "../sql/ops.ts";
 import { allOf, as, hexOf, indexedBy, pick, raw, type Sql, select, sql, typed } from "../sql/sql.ts";
-import { type EventDetail, type EventFields, type EventFilter, type EventsAbout, type Held, releaseView } from "../views.ts";
+import { type EventFields, type EventFilter, type EventsAbout, type Held, releaseView } from "../views.ts";
 import { callsFor } from "../work/hydration-passes.ts";
 import { briefOf, outcomeOf, polledCount, polledEvents } from "../work/hydrations.ts";
 import { keyOf, keyOfRun } from "../work/subject-rows.ts";
@@ -170,6 +170,8 @@ function requestView(text: string, place: number): EventRequest {
   return { ...request, events: items, place: place + 1 };
 }
 
+const verdictView = ([route, verdict, reason]: KeptVerdict) => ({ route, verdict, ...(reason === undefined ? {} : { reason }) });
+
 export function* getEvent(seq: number): Work<EventDetail | null> {
   const row = yield* first(
     detailed`FROM events e LEFT JOIN subjects s ON s.seq = e.subject LEFT JOIN plans p ON p.id = e.plan WHERE e.seq = ${seq}`,
@@ -180,7 +182,7 @@ export function* getEvent(seq: number): Work<EventDetail | null> {
     request: row.request === null || row.place === null ? null : requestView(row.request, row.place),
     headers: unpackHeaders(row.headers),
     body: row.body,
-    verdicts: row.verdicts === null ? [] : (JSON.parse(row.verdicts) as KeptVerdict[]),
+    routes: row.verdicts === null ? [] : (JSON.parse(row.verdicts) as KeptVerdict[]).map(verdictView),
     hydration: yield* readHydration(seq),
   };
 }

@@ -1,8 +1,8 @@
 import { type AccountNote, type AccountWatch, withNote } from "../../../src/model/account-watch.ts";
+import type { EventDetail } from "../../../src/model/answers.ts";
 import { type AlarmName, alarmKey, type StoredAlarm } from "../../../src/model/attention.ts";
 import type { Clock } from "../../../src/model/clock.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
-import type { EventDetail } from "../../../src/store/views.ts";
 
 /** What several processes share, as far as leases, notes and a message's events go. */
 export function createSharedStore(clock: Clock) {
