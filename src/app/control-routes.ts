@@ -2,7 +2,6 @@ import { randomBytes, randomInt } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { FastifyInstance } from "fastify";
 import { keptAfterReload, type Settings } from "../config/schema.ts";
-import { placedSecrets } from "../config/sources.ts";
 import { createTokens } from "../control/auth.ts";
 import { addConsoleRoutes } from "../control/console.ts";
 import { createGuesses } from "../control/guesses.ts";
@@ -17,9 +16,8 @@ import { createLive } from "../inspect/live.ts";
 import { createOverview } from "../inspect/overview.ts";
 import { type HandshakeView, type ReloadView, reloadSchema, type SettingsView } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
-import { unknownName } from "../model/nearest.ts";
+import { refuseUnknown } from "../model/nearest.ts";
 import { toAnswer } from "../model/view.ts";
-import { secretUsage } from "../receive/inbound-source.ts";
 import type { Store } from "../store/create-store.ts";
 import { createActing, createRegistering } from "./control.ts";
 import type { Delivering } from "./deliver.ts";
@@ -28,10 +26,9 @@ import { createGraphChecks } from "./graph-checks.ts";
 import { badTokenHook, revealedHook } from "./hooks.ts";
 import { viewInstance } from "./instance.ts";
 import type { Observed } from "./observe.ts";
-import { createAuditing, createReadingPort, knownSources } from "./reading.ts";
+import { createReadingPort, createStoredHandlers } from "./reading.ts";
 import type { Reloading, RereadSettings } from "./reload.ts";
 import type { Service } from "./service.ts";
-import { viewSources } from "./source-notes.ts";
 import type { Stored } from "./store.ts";
 
 export interface ControlRoutesParts extends Observed, Stored, Delivering {
@@ -94,19 +91,12 @@ export function addRelayRoutes(http: FastifyInstance, parts: ControlRoutesParts)
         release: accepting.release,
       }),
       getOverview: () => overview.read(),
-      audit: createAuditing({
-        inspecting: store.inspecting,
-        now,
-        isRunning: parts.dispatch,
-        sources: () => knownSources(settings(), store.read),
-      }),
+      ...createStoredHandlers({ read: store.read, inspecting: store.inspecting, now, isRunning: parts.dispatch, settings }),
       performHandshake: ({ route, repeat }) => handshake(route, repeat),
       checkSource: ({ source }) => checkSource(source),
       getInstance: () => viewInstance(instance, role, initial),
       getSettings: createSettingsView(parts),
       listListeners: async () => ({ data: await listening.list() }),
-      listSources: async () => ({ data: viewSources(settings(), await store.read.sourceNotes()) }),
-      listSecrets: async () => ({ data: secretUsage(placedSecrets(settings()), await store.read.secretUses()) }),
       reloadSettings: () => reloadNow(parts),
       getReload: reloading.last,
     },
@@ -174,9 +164,13 @@ function createHandshakes({ store, settings, now, challenge, redact }: Handshake
   return async (name: string, repeat: boolean): Promise<HandshakeView> => {
     const { routes } = settings();
     const route = routes.find((each) => each.name === name);
-    const names = routes.map((each) => each.name);
-    if (route === undefined) throw new RelayError("not_found", unknownName("route", name, names), names);
-    const app = appOf(route);
+    refuseUnknown(
+      "not_found",
+      "route",
+      name,
+      routes.map((each) => each.name),
+    );
+    const app = route === undefined ? null : appOf(route);
     if (app === null) throw new RelayError("conflict", `the route "${name}" has no to.verifyToken, which a handshake needs`);
     const key = fingerprintOf(app);
     const shared = running.get(key) ?? perform(name, app, repeat).finally(() => running.delete(key));

@@ -5,7 +5,7 @@ import type { BreakerView } from "../model/breaker.ts";
 import type { Registration } from "../model/endpoints/send.ts";
 import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import { unknownName } from "../model/nearest.ts";
+import { refuseUnknown } from "../model/nearest.ts";
 import type { ReplayQuery } from "../model/queries.ts";
 import type { Store } from "../store/create-store.ts";
 import type { AcceptOutcome, ReleasedEvent } from "../store/port.ts";
@@ -31,9 +31,7 @@ interface ActingParts {
 
 /** The account that a request names, or the only one of the settings. Throws `bad_request` for another one, and for a choice. */
 export function chooseAccount(given: string | undefined, accounts: readonly string[]): string {
-  if (given !== undefined && !accounts.includes(given)) {
-    throw new RelayError("bad_request", unknownName("account", given, accounts), accounts);
-  }
+  if (given !== undefined) refuseUnknown("bad_request", "account", given, accounts);
   const account = given ?? onlyAccount(accounts);
   if (account !== undefined) return account;
   const message = accounts.length === 0 ? "the settings have no account" : `name an account, one of ${accounts.join(", ")}`;
@@ -61,18 +59,8 @@ export function createActing(parts: ActingParts): Pick<PlainHandlers, "retryDeli
   function replayOf(query: ReplayQuery) {
     if (isRelease(query)) return releasing;
     refuseQuarantineOnly(query);
-    refuseUnknownRoute(query);
+    if (query.route !== undefined) refuseUnknown("not_found", "route", query.route, routeNames());
     return replaying;
-  }
-
-  function refuseUnknownRoute({ route }: { route?: string | undefined }): void {
-    if (route !== undefined && !isRouted(route)) throw new RelayError("not_found", unknownName("route", route, routeNames()), routeNames());
-  }
-
-  async function refuseUnknownSource({ source, ...query }: ReplayQuery): Promise<void> {
-    if (!isRelease(query) || source === undefined) return;
-    const known = await knownSources(settings(), store.read);
-    if (!known.includes(source)) throw new RelayError("not_found", unknownName("source", source, known), known);
   }
 
   /** Ignoring a criterion would replay everything. */
@@ -104,20 +92,21 @@ export function createActing(parts: ActingParts): Pick<PlainHandlers, "retryDeli
       return { id, route, state: retried.state, previousState, stopped, pausedUntil: (await breakers()).get(route)?.pausedUntil ?? null };
     },
     async replay({ dryRun, cursor, limit = Number.MAX_SAFE_INTEGER, ...filter }) {
-      await refuseUnknownSource(filter);
+      const { source } = filter;
+      if (isRelease(filter) && source !== undefined)
+        refuseUnknown("not_found", "source", source, await knownSources(settings(), store.read));
       const replayer = replayOf(filter);
       return dryRun ? replayer.count(filter) : replayer.replay(filter, cursor, limit);
     },
     async resumeRoute({ route }) {
-      if (!isRouted(route)) throw new RelayError("not_found", unknownName("route", route, routeNames()), routeNames());
+      refuseUnknown("not_found", "route", route, routeNames());
       // The lane before the store, in the order in which a pause is stored: a later pause is kept.
       const endedHere = dispatcher.tryNow(route);
       const ended = await store.endPause(route, now());
       return { route, resumed: (await store.resume(route)) || ended || endedHere };
     },
     async resumeAccount({ account }) {
-      const known = Object.keys(settings().accounts);
-      if (!known.includes(account)) throw new RelayError("not_found", unknownName("account", account, known), known);
+      refuseUnknown("not_found", "account", account, Object.keys(settings().accounts));
       const ended = await resumeAccount(account);
       return { account, resumed: ended.length > 0, ended };
     },

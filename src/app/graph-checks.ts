@@ -3,7 +3,7 @@ import type { Settings, SourceSettings } from "../config/schema.ts";
 import type { SourceCheckView } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
 import { accountOf } from "../model/formats/formats.ts";
-import { unknownName } from "../model/nearest.ts";
+import { refuseUnknown } from "../model/nearest.ts";
 
 /** The person who asked for it waits. */
 const longestMs = 10_000;
@@ -55,10 +55,9 @@ export function createGraphChecks({ settings, redact }: GraphChecksParts) {
   /** Throws `not_found` for a source that is not in the settings, and `conflict` for one without `graph`. */
   return async (name: string): Promise<SourceCheckView> => {
     const { sources } = settings();
-    const source = Object.hasOwn(sources, name) ? sources[name] : undefined;
-    const names = Object.keys(sources);
-    if (source === undefined) throw new RelayError("not_found", unknownName("source", name, names), names);
-    const graph = source.kind === "events" && source.format === "meta" ? source.graph : undefined;
+    refuseUnknown("not_found", "source", name, Object.keys(sources));
+    const source = sources[name];
+    const graph = source?.kind === "events" && source.format === "meta" ? source.graph : undefined;
     if (graph === undefined) throw new RelayError("conflict", `the source "${name}" has no graph, with which the Graph API is asked`);
     const view: { source: string; problems: string[]; facts: string[] } = { source: name, problems: [], facts: [] };
     const report: Report = {

@@ -13,8 +13,7 @@ import { walkBack } from "../inspect/walk-back.ts";
 import type { EventView, ListedEventView } from "../model/answers.ts";
 import type { AuditFilter, AuditProgress, AuditReport } from "../model/audit.ts";
 import { RelayError } from "../model/errors.ts";
-import type { MaybePromise } from "../model/maybe-promise.ts";
-import { unknownName } from "../model/nearest.ts";
+import { refuseUnknown } from "../model/nearest.ts";
 import { secretUsage } from "../receive/inbound-source.ts";
 import type { StoreReading } from "../store/read/reading.ts";
 import { type DeliveryPlace, type Inspecting, mostOffenders, noDeliveries } from "../store/views.ts";
@@ -71,10 +70,8 @@ export async function createReadingApi(
   });
   addEndpoints(http, noToken, {
     ...createReadingHandlers(createReadingPort(read, inspecting), createExplaining({ read, now, breakers })),
-    audit: createAuditing({ inspecting, now, isRunning: false, sources: () => knownSources(settings, read) }),
+    ...createStoredHandlers({ read, inspecting, now, isRunning: false, settings: () => settings }),
     getOverview: () => overview.read(),
-    listSecrets: async () => ({ data: secretUsage(placedSecrets(settings), await read.secretUses()) }),
-    listSources: async () => ({ data: viewSources(settings, await read.sourceNotes()) }),
   });
   return {
     http,
@@ -174,12 +171,23 @@ function parsePlace(text: string): DeliveryPlace {
   return { event: Number(text.slice(0, dot)), route: text.slice(dot + 1) };
 }
 
-interface AuditingParts {
+interface StoredParts {
+  readonly read: Pick<StoreReading, "secretUses" | "sourceNotes">;
   readonly inspecting: Pick<Inspecting, "audit">;
   readonly now: () => number;
   /** A relay works on the store. */
   readonly isRunning: boolean;
-  readonly sources: () => MaybePromise<readonly string[]>;
+  readonly settings: () => Pick<Settings, "sources" | "routes">;
+}
+
+/** What a relay and a command read of the store alike. */
+export function createStoredHandlers(parts: StoredParts): Pick<PlainHandlers, "audit" | "listSecrets" | "listSources"> {
+  const { read, settings } = parts;
+  return {
+    audit: createAuditing(parts),
+    listSecrets: async () => ({ data: secretUsage(placedSecrets(settings()), await read.secretUses()) }),
+    listSources: async () => ({ data: viewSources(settings(), await read.sourceNotes()) }),
+  };
 }
 
 /** The sources of the settings, then those whose events are or were in the store. */
@@ -200,7 +208,7 @@ interface Audit {
 const keptMs = 120_000;
 
 /** Audits in progress, one for each filter. */
-export function createAuditing({ inspecting, now, isRunning, sources }: AuditingParts): PlainHandlers["audit"] {
+function createAuditing({ read, inspecting, now, isRunning, settings }: StoredParts): PlainHandlers["audit"] {
   const audits = new Map<string, Audit>();
 
   function start(key: string, filter: AuditFilter): Audit {
@@ -221,9 +229,8 @@ export function createAuditing({ inspecting, now, isRunning, sources }: Auditing
 
   return async ({ wait, ...filter }, { reply }) => {
     const { source } = filter;
-    const known = source === undefined ? [] : await sources();
     // The sums of no events always match, so a misspelled source would pass.
-    if (source !== undefined && !known.includes(source)) throw new RelayError("not_found", unknownName("source", source, known), known);
+    if (source !== undefined) refuseUnknown("not_found", "source", source, await knownSources(settings(), read));
     const key = JSON.stringify([filter.from, filter.to, filter.source]);
     const audit = audits.get(key) ?? start(key, filter);
     const report = await within(audit.ended, wait * 1000);

@@ -2,7 +2,7 @@ import type { Settings } from "../config/schema.ts";
 import type { PlainHandlers } from "../control/routes.ts";
 import type { AccountsView } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
-import { unknownName } from "../model/nearest.ts";
+import { refuseUnknown } from "../model/nearest.ts";
 import type { LastPass } from "../model/poll.ts";
 import type { OfAccounts } from "../model/queries.ts";
 import { nextRun } from "../model/schedule.ts";
@@ -71,8 +71,7 @@ export function createReconciling(parts: ReconcilingParts) {
     const all = reconciler.accounts().filter((each) => limited === undefined || limited.includes(each));
     if (account === undefined) return all;
     if (all.includes(account)) return [account];
-    const known = Object.keys(settings().accounts);
-    if (!known.includes(account)) throw new RelayError("bad_request", unknownName("account", account, known), known);
+    refuseUnknown("bad_request", "account", account, Object.keys(settings().accounts));
     throw new RelayError("bad_request", `the account "${account}" has no baseUrl and apiKey in the settings`, all);
   }
 

@@ -1,3 +1,4 @@
+import { RelayError } from "./errors.ts";
 import { compileGlobs } from "./glob.ts";
 import { eventKinds, statusWords } from "./statuses.ts";
 
@@ -43,6 +44,11 @@ function edits(a: string, b: string): number {
 
 function at(row: readonly number[], column: number): number {
   return row[column] ?? Number.POSITIVE_INFINITY;
+}
+
+/** Throws unless `known` has the name. */
+export function refuseUnknown(code: "not_found" | "bad_request", what: string, name: string, known: readonly string[]): void {
+  if (!known.includes(name)) throw new RelayError(code, unknownName(what, name, known), known);
 }
 
 export function unknownName(what: string, name: string, known: readonly string[]): string {
