@@ -52,7 +52,6 @@ export async function onStoreFile<Report>(
       `${options.config} has storage.driver ${storage.driver}: back up that server itself, as docs/how-to/back-up-and-restore.md describes`,
     );
   }
-  const { StoreRefused, StoreUnavailable } = await import("../store/port.ts");
   const bar = createProgressBar(io, options.json === true);
   using stopping = interruptible();
   try {
@@ -70,7 +69,6 @@ export async function onStoreFile<Report>(
     });
   } catch (error) {
     if (stopping.signal.aborted) throw new CommandFailed("stopped before the end; nothing was written");
-    if (error instanceof StoreRefused || error instanceof StoreUnavailable) throw new CommandFailed(error.message);
     throw error;
   } finally {
     bar.end();

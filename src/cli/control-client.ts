@@ -4,7 +4,7 @@ import { pagesOf } from "../client/calls.ts";
 import { RelayClient, RelayClientError } from "../client/relay-client.ts";
 import { allEndpoints } from "../model/endpoints/table.ts";
 import type { ListenTls } from "../net/tls.ts";
-import { CommandFailed } from "./io.ts";
+import { CommandFailed, isForUser } from "./io.ts";
 
 /** Where a relay listens. */
 export interface Reachable {
@@ -22,8 +22,7 @@ interface ClientParts {
   /** Tried in their order: the process may not know a token that the settings file has since. */
   readonly tokens: readonly string[];
   /** Personal data in clear, which the relay allows with the scope `pii` only. */
-  readonly reveal: boolean;
-  readonly timeoutMs?: number;
+  readonly reveal: boolean | undefined;
   /** Of the store, where this process has opened it. */
   readonly close?: (() => Promise<void>) | undefined;
 }
@@ -36,26 +35,23 @@ export class ControlClient extends RelayClient {
   readonly isStore: boolean;
   readonly close: () => Promise<void>;
 
-  constructor({ url, fetch, tokens, reveal, timeoutMs, close }: ClientParts) {
-    const authorized: Fetch = async (path, init) => {
-      let answer = await fetch(path, withToken(init, tokens[0]));
-      for (const token of tokens.slice(1)) if (answer.status === 401) answer = await fetch(path, withToken(init, token));
-      return answer;
-    };
+  constructor({ url, fetch, tokens: [first, ...others], reveal = false, close }: ClientParts) {
     const checked = async (path: string, init: RequestInit): Promise<Response> => {
-      const answer = await authorized(`${path}${path.includes("?") ? "&" : "?"}reveal=${reveal}`, init);
+      const send = (token: string | undefined) =>
+        fetch(`${path}${path.includes("?") ? "&" : "?"}reveal=${reveal}`, {
+          ...init,
+          headers: { ...init.headers, ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) },
+        });
+      let answer = await send(first);
+      for (const token of others) if (answer.status === 401) answer = await send(token);
       if (answer.ok) checkAnswer(`${init.method} ${path.slice(url.length).split("?")[0]}`, answer.status, await answer.clone().text());
       return answer;
     };
-    super({ url, fetch: checked as typeof globalThis.fetch, timeoutMs });
+    super({ url, fetch: checked as typeof globalThis.fetch });
     this.url = url;
     this.isStore = close !== undefined;
     this.close = close ?? (async () => {});
   }
-}
-
-function withToken(init: RequestInit, token: string | undefined): RequestInit {
-  return token === undefined ? init : { ...init, headers: { ...init.headers, authorization: `Bearer ${token}` } };
 }
 
 const schemas = allEndpoints.map(({ method, path, answers }) => ({
@@ -78,8 +74,8 @@ function checkAnswer(request: string, status: number, text: string): void {
   throw new CommandFailed(`the answer is not that of this version's relay (${issue.path.map(String).join(".")}: ${issue.message})`);
 }
 
-export function connectRelay(at: Reachable, tokens: readonly string[], reveal = false, timeoutMs = answerWithinMs): ControlClient {
-  return new ControlClient({ url: at.url, fetch: fetchOf(at), tokens, reveal, timeoutMs });
+export function connectRelay(at: Reachable, tokens: readonly string[], reveal?: boolean): ControlClient {
+  return new ControlClient({ url: at.url, fetch: fetchOf(at), tokens, reveal });
 }
 
 interface InjectedParts {
@@ -91,27 +87,21 @@ interface InjectedParts {
   readonly close: () => Promise<void>;
 }
 
-export function injected({ http, token, reveal = false, refuse, close }: InjectedParts): ControlClient {
+export function injected({ http, token, reveal, refuse, close }: InjectedParts): ControlClient {
   const url = "http://store";
   const fetch: Fetch = async (path, { method, headers, body }) => {
-    const {
-      payload,
-      statusCode,
-      headers: given,
-    } = await http.inject({
+    const answer = await http.inject({
       method: method as "GET",
       url: path.slice(url.length),
       headers: headers as Record<string, string>,
       ...(typeof body === "string" ? { payload: body } : {}),
     });
     refuse?.();
-    return new Response(payload, { status: statusCode, headers: given as Record<string, string> });
+    return new Response(answer.payload, { status: answer.statusCode, headers: answer.headers as Record<string, string> });
   };
   return new ControlClient({ url, fetch, tokens: token === undefined ? [] : [token], reveal, close });
 }
 
-/** Longest wait for one answer. A replay answers after some seconds at most. */
-const answerWithinMs = 60_000;
 export const probeWithinMs = 10_000;
 
 /** Reads at most `limit` rows. `next` is for `--before`, null when nothing is left. */
@@ -137,7 +127,7 @@ function proxyHint(status: number): string {
 
 /** An error of the client as a command reports it; another error as it is. */
 export function failureOf(error: unknown): unknown {
-  if (!(error instanceof RelayClientError)) return error;
+  if (!(error instanceof RelayClientError)) return isForUser(error) ? new CommandFailed(error.message) : error;
   const { message, code, status, cause } = error;
   if (cause instanceof CommandFailed) return cause;
   if (code === "unauthorized") return new CommandFailed(`the relay does not know the token: ${message}`);
@@ -167,13 +157,9 @@ export type Listener =
   | { readonly kind: "relay"; readonly instance: string; readonly version: string };
 
 /** What listens there. Sends no token: another server may listen on that port. */
-export async function probeListener(at: Reachable, withinMs = answerWithinMs): Promise<Listener> {
+export async function probeListener(at: Reachable, timeoutMs: number): Promise<Listener> {
   try {
-    const { instance, version } = await new RelayClient({
-      url: at.url,
-      fetch: fetchOf(at) as typeof fetch,
-      timeoutMs: withinMs,
-    }).getHealth();
+    const { instance, version } = await new RelayClient({ url: at.url, fetch: fetchOf(at) as typeof fetch, timeoutMs }).getHealth();
     if (typeof instance !== "string" || typeof version !== "string") return { kind: "stranger" };
     return { kind: "relay", instance, version };
   } catch (error) {
@@ -186,7 +172,7 @@ export async function probeListener(at: Reachable, withinMs = answerWithinMs): P
 
 /** `GET /readyz`, whose status says whether the relay is ready. */
 export async function readReadiness(at: Reachable): Promise<{ readonly status: number; readonly json: Readonly<Record<string, unknown>> }> {
-  const answer = await fetchOf(at)(`${at.url}/readyz`, { signal: AbortSignal.timeout(answerWithinMs) });
+  const answer = await fetchOf(at)(`${at.url}/readyz`, { signal: AbortSignal.timeout(probeWithinMs) });
   const json: unknown = await answer.json().catch(() => ({}));
   return { status: answer.status, json: json as Record<string, unknown> };
 }

@@ -15,6 +15,11 @@ export class CommandFailed extends Error {
   override readonly name = "CommandFailed";
 }
 
+/** Whether an error's message is for the user. Those of a store say what to do. */
+export function isForUser(error: unknown): error is Error {
+  return error instanceof Error && ["CommandFailed", "StoreRefused", "StoreUnavailable"].includes(error.name);
+}
+
 export function processIo(): Io {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     // The reader closed the pipe, as in `events list | head`.

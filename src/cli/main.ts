@@ -1,7 +1,7 @@
 import { Command, CommanderError } from "commander";
 import { relayVersion } from "../model/version.ts";
 import { commands } from "./commands.ts";
-import { CommandFailed, type Io, processIo, safeIo } from "./io.ts";
+import { type Io, isForUser, processIo, safeIo } from "./io.ts";
 
 /** The command line with all names and summaries; `loaded` alone has its options and can run. */
 export async function createProgram(io: Io, loaded: string | undefined): Promise<Command> {
@@ -43,7 +43,7 @@ export async function main(argv: readonly string[], given: Io = processIo()): Pr
     return Number(process.exitCode ?? 0);
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    if (error instanceof CommandFailed) {
+    if (isForUser(error)) {
       `wamid-relay: ${error.message}`.split("\n").forEach(io.err);
       return 1;
     }

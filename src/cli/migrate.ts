@@ -62,7 +62,7 @@ async function runMigrate({ config, envFile, from, to, json = false }: OptionsOf
   if (storage.driver !== "postgres") {
     throw new CommandFailed(`${config} has storage.driver ${storage.driver}; give settings with storage.driver postgres`);
   }
-  const [{ migrate }, { storeName }, { StoreRefused, StoreUnavailable }] = await Promise.all([
+  const [{ migrate }, { storeName }, { StoreUnavailable }] = await Promise.all([
     import("../app/migrate.ts"),
     import("../app/open-store.ts"),
     import("../store/port.ts"),
@@ -71,7 +71,6 @@ async function runMigrate({ config, envFile, from, to, json = false }: OptionsOf
   const bar = createProgressBar(io, json);
   const report = await migrate({ from: at(from), to: at(to), progress: bar.show })
     .catch((error: unknown) => {
-      if (error instanceof StoreRefused) throw new CommandFailed(error.message);
       if (error instanceof StoreUnavailable) throw new CommandFailed(`${error.message}; the same command goes on where it was`);
       throw error;
     })

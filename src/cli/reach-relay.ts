@@ -1,8 +1,11 @@
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
 import { type Command, InvalidArgumentError } from "commander";
 import type { ReadingSettings } from "../app/reading.ts";
 import { RelayClientError } from "../client/connection.ts";
 import type { Scope, Settings, TokenSettings } from "../config/schema.ts";
 import { durationSchema, rateSchema } from "../model/units.ts";
+import type { StorageSettings } from "../store/settings.ts";
 import { type ControlClient, connectRelay, failureOf, injected, probeListener, probeWithinMs, type Reachable } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { checkedOption, type RelayOptions, relayUrl, type TimeOptions } from "./options.ts";
@@ -26,9 +29,8 @@ export async function withRelay<T>(
   subject: Subject = "store",
 ): Promise<T> {
   const remote = remoteAddress(command, options, io);
-  const reveal = options.showPii === true;
   try {
-    const client = remote === null ? await ownRelay(options, io, scope, subject) : connectRelay(remote, [remote.token], reveal);
+    const client = remote === null ? await ownRelay(options, io, scope, subject) : connectRelay(remote, [remote.token], options.showPii);
     try {
       return await use(client);
     } finally {
@@ -50,7 +52,6 @@ async function ownRelay(options: RelayOptions, io: Io, scope: Scope, subject: Su
     const { tokens = [], missingTokens = [] } = parts ?? {};
     const client = authorized(found.at, tokens, scope, options.showPii);
     if (client !== null && (await servesStore(client, storage))) return client;
-    const { isVisible } = await import("./store-here.ts");
     // A file can be read beside its relay, and any number of processes write into a database.
     if (storage === null || !isVisible(storage) || (storage.driver === "sqlite" && scope !== "read"))
       throw new CommandFailed(noToken(options.config, scope, found.at.url, missingTokens));
@@ -66,7 +67,7 @@ interface FoundRelay {
 }
 
 /** The relay at the address of the settings. Sends no token. */
-async function findRelay(server: Settings["server"] | null, storage: Settings["storage"] | null): Promise<FoundRelay> {
+async function findRelay(server: Settings["server"] | null, storage: StorageSettings | null): Promise<FoundRelay> {
   if (server === null) return { at: null, why: "server has a fault in the settings" };
   const at = controlAddress(server);
   if (at === null) return { at, why: "server.port is 0, so the relay's address is not known" };
@@ -75,8 +76,8 @@ async function findRelay(server: Settings["server"] | null, storage: Settings["s
     const found = await probeListener(at, probeWithinMs);
     if (found.kind === "nobody") return nobody(`nothing answers at ${at.url}`);
     if (found.kind === "stranger") return nobody(`what listens at ${at.url} is no wamid-relay`);
-    const { isOtherHolder } = await import("./store-here.ts");
-    if (storage !== null && (await isOtherHolder(storage, found.instance))) return nobody(`the relay at ${at.url} uses another store`);
+    const holder = storage?.driver === "sqlite" && existsSync(storage.path) ? await readHolder(storage.path, "instance") : null;
+    if (holder !== null && holder !== found.instance) return nobody(`the relay at ${at.url} uses another store`);
     return { at, why: "" };
   } catch (error) {
     if (error instanceof CommandFailed) return nobody(error.message);
@@ -97,7 +98,7 @@ export function authorized(at: Reachable, tokens: readonly TokenSettings[], scop
 }
 
 /** False: the process has no control API, or uses another database. Of a file, the process that answers was compared already. */
-async function servesStore(client: ControlClient, storage: Settings["storage"] | null): Promise<boolean> {
+async function servesStore(client: ControlClient, storage: StorageSettings | null): Promise<boolean> {
   if (storage === null || storage.driver === "sqlite") return true;
   try {
     const { store } = await client.getInstance();
@@ -135,7 +136,7 @@ export function remoteAddress(
 }
 
 interface OpenOrder {
-  readonly storage: Settings["storage"];
+  readonly storage: StorageSettings;
   readonly scope: Scope;
   /** Whether the messaging service is called. */
   readonly calls: boolean;
@@ -143,23 +144,27 @@ interface OpenOrder {
 }
 
 async function openStore({ storage, scope, calls, found: { at, why } }: OpenOrder, options: RelayOptions, io: Io): Promise<ControlClient> {
-  const { holderOf, isVisible, openForWriting } = await import("./store-here.ts");
   // Created here, the file would belong to the user of this command.
   if (storage.driver === "sqlite" && !isVisible(storage))
     throw new CommandFailed(`there is no store at ${storage.path} yet; "wamid-relay serve" makes it`);
-  const holder = at === null ? await holderOf(storage) : null;
-  if (holder !== null && storage.driver === "sqlite")
-    throw new CommandFailed(`${storage.path} is in use by ${holder}; ${why}: give the relay's address with --relay`);
+  if (at === null && storage.driver === "sqlite") {
+    const { isLocked } = await import("../store/sqlite/file.ts");
+    if (isLocked(storage.path) === true) {
+      const name = await readHolder(storage.path, "holder");
+      const holder = `another wamid-relay process${name === null ? "" : ` (${name})`}`;
+      throw new CommandFailed(`${storage.path} is in use by ${holder}; ${why}: give the relay's address with --relay`);
+    }
+  }
   if (scope === "read") return readStore(await settingsForLooking(storage, options, io), options.showPii);
-  return injected({ ...(await openForWriting(await settingsForWriting(options, io, calls), scope, calls)), reveal: options.showPii });
+  return writeStore(await settingsForWriting(options, io, calls), scope, calls, options.showPii);
 }
 
 /** A client that reads the store in this process, beside relays that may use it. */
 export async function readStore(settings: ReadingSettings, reveal?: boolean): Promise<ControlClient> {
-  const [{ openForReading }, { storeName }] = await Promise.all([import("./store-here.ts"), import("../app/open-store.ts")]);
+  const [{ createReadingApi }, { storeName }] = await Promise.all([import("../app/reading.ts"), import("../app/open-store.ts")]);
   let fault: Error | null = null;
-  const { http, close } = await openForReading(settings, (error) => {
-    fault = error;
+  const { http, close } = await createReadingApi(settings, (error) => {
+    fault = error as Error;
   });
   const refuse = (): void => {
     if (fault !== null) throw new CommandFailed(`${storeName(settings.storage)} cannot be read: ${fault.message}`);
@@ -167,8 +172,45 @@ export async function readStore(settings: ReadingSettings, reveal?: boolean): Pr
   return injected({ http, close, reveal, refuse });
 }
 
+/** A client with `scope` on the store in this process. Nothing is delivered. */
+async function writeStore(settings: Settings, scope: Scope, calls: boolean, reveal: boolean | undefined): Promise<ControlClient> {
+  const [{ createRelay }, { withStandIns }, { Secret }] = await Promise.all([
+    import("../app/relay.ts"),
+    import("../config/load.ts"),
+    import("../model/secret.ts"),
+  ]);
+  const token = randomBytes(24).toString("hex");
+  const tokens = [{ name: "cli", token: new Secret(token), scopes: [scope, "pii" as const] }];
+  const { http, close } = await createRelay({
+    settings: { ...withStandIns(settings), control: { ...settings.control, tokens } },
+    log: { write: () => {}, end: async () => {} },
+    dispatch: false,
+    calls,
+  });
+  return injected({ http, token, close, reveal });
+}
+
+function isVisible(storage: StorageSettings): boolean {
+  return storage.driver !== "sqlite" || existsSync(storage.path);
+}
+
+/** The process that opened the file last for writing; null when that is not known. */
+async function readHolder(path: string, key: "holder" | "instance"): Promise<string | null> {
+  const { openReader } = await import("../store/sqlite/reader.ts");
+  try {
+    const reader = openReader(path);
+    try {
+      return reader.file[key]();
+    } finally {
+      await reader.close();
+    }
+  } catch {
+    return null;
+  }
+}
+
 /** Only `storage` must be without faults. Other faults are a note. */
-async function settingsForLooking(storage: Settings["storage"], options: RelayOptions, io: Io): Promise<ReadingSettings> {
+async function settingsForLooking(storage: StorageSettings, options: RelayOptions, io: Io): Promise<ReadingSettings> {
   const { readForLooking } = await import("./settings-option.ts");
   try {
     return readForLooking(options, io).settings;

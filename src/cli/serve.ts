@@ -54,10 +54,9 @@ Examples:
         return { settings: next, overridden };
       };
       // Loaded here, so that help and faulty settings do not wait for the whole relay.
-      const [{ createRelay }, { logStream }, { StoreRefused }, { logOutput }] = await Promise.all([
+      const [{ createRelay }, { logStream }, { logOutput }] = await Promise.all([
         import("../app/relay.ts"),
         import("../observe/logger.ts"),
-        import("../store/port.ts"),
         import("./pretty-log.ts"),
       ]);
       const relay = await createRelay({
@@ -66,9 +65,6 @@ Examples:
         reread,
         file: resolve(config),
         log: await logOutput(settings.log.format, logStream(1), io),
-      }).catch((error: unknown) => {
-        if (error instanceof StoreRefused) throw new CommandFailed(error.message);
-        throw error;
       });
       // Node would print the error with all that it carries, such as the arguments of a Redis command.
       const crash = (error: unknown) => void relay.crash(error).finally(() => process.exit(1));

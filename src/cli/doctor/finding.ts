@@ -1,5 +1,5 @@
 import { failureOf } from "../control-client.ts";
-import { CommandFailed } from "../io.ts";
+import { isForUser } from "../io.ts";
 
 /** One line of `doctor`. */
 export interface Finding {
@@ -26,7 +26,7 @@ export async function orFail(check: string, subject: string, todo: string, run: 
     return await run();
   } catch (error) {
     const failure = failureOf(error);
-    if (!(failure instanceof CommandFailed)) throw failure;
+    if (!isForUser(failure)) throw failure;
     return [fail(check, `${subject}${failure.message}`, todo)];
   }
 }
