@@ -22,7 +22,7 @@ export function createLastingConditions(now: () => number) {
 
   return (attention: readonly Attention[], ofAccounts: Alarms, before: Alarms): Alarms => {
     const alarms = new Map(ofAccounts);
-    noticing.look((noticed) => {
+    noticing((noticed) => {
       const current = new Set<string>();
       for (const entry of attention) {
         const name = conditionOf(entry);

@@ -276,19 +276,17 @@ export function routeFacts(
   return { ...noBacklog, ...backlog, route, breaker, failing, slow };
 }
 
-/** Remembers since when conditions hold, and forgets those that `look` did not ask for: they have ended. */
-export function createNoticing(now: () => number) {
+/** Remembers since when conditions hold, and forgets those that `use` did not name: they have ended. */
+export function createNoticing(now: () => number): <T>(use: (noticed: Noticed) => T) => T {
   let known = new Map<string, number>();
-  return {
-    look<T>(use: (noticed: Noticed) => T): T {
-      const seen = new Map<string, number>();
-      const found = use((condition) => {
-        const since = known.get(condition) ?? now();
-        seen.set(condition, since);
-        return since;
-      });
-      known = seen;
-      return found;
-    },
+  return (use) => {
+    const seen = new Map<string, number>();
+    const found = use((condition) => {
+      const since = known.get(condition) ?? now();
+      seen.set(condition, since);
+      return since;
+    });
+    known = seen;
+    return found;
   };
 }

@@ -54,7 +54,7 @@ const lookEveryMs = 15_000;
 /** What needs action now, from the store and the parts of this process. It remembers when each entry began and ended. */
 export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis> {
   const { now, settings } = parts;
-  const noticing = createNoticing(now);
+  const notice = createNoticing(now);
   let goodSince = parts.startedAt;
   let wasGood = true;
   const stored: Stored = { quarantine: noQuarantine, breakers: new Map(), alarms: [], stops: [], unreachable: [], database: null };
@@ -85,7 +85,7 @@ export function createDiagnosis(parts: DiagnosisParts): () => Promise<Diagnosis>
       database,
       unreachable: unreachable.filter(({ account }) => Object.hasOwn(accounts, account)),
     };
-    const attention = noticing.look((noticed) => attentionOf(facts, noticed));
+    const attention = notice((noticed) => attentionOf(facts, noticed));
     if (attention.length === 0 && !wasGood) goodSince = facts.now;
     wasGood = attention.length === 0;
     return { facts, backlog: counted, attention, goodSince };

@@ -36,7 +36,7 @@ export function createOverview(parts: OverviewParts): { read(): Promise<Overview
   let hasOtherWorkers = false;
   const lastHour = createCount(now, () => parts.history.lastHour(now()), noHistory, hourFresh);
 
-  async function look(): Promise<OverviewView> {
+  async function readNow(): Promise<OverviewView> {
     const [{ facts, attention, backlog, goodSince }, hour] = await Promise.all([parts.diagnose(), lastHour()]);
     hasOtherWorkers = await answerOr(parts.hasOtherWorkers, hasOtherWorkers);
     const at = facts.now;
@@ -77,7 +77,7 @@ export function createOverview(parts: OverviewParts): { read(): Promise<Overview
   }
 
   function read(): Promise<OverviewView> {
-    reading ??= look().finally(() => {
+    reading ??= readNow().finally(() => {
       reading = null;
     });
     return reading;

@@ -53,8 +53,8 @@ export function refuseUnknown(code: "not_found" | "bad_request", what: string, n
 
 export function unknownName(what: string, name: string, known: readonly string[]): string {
   const candidate = nearest(name, known);
-  const meant = candidate === undefined ? "" : `did you mean ${candidate}? `;
-  return `unknown ${what} "${name}" (${meant}${known.length === 0 ? `there are no ${what}s` : `there are: ${known.join(", ")}`})`;
+  const hint = candidate === undefined ? "" : `did you mean ${candidate}? `;
+  return `unknown ${what} "${name}" (${hint}${known.length === 0 ? `there are no ${what}s` : `there are: ${known.join(", ")}`})`;
 }
 
 /** `did you mean main?`, else the list of what there is. `known` is not empty, or `nothing` says so. */

@@ -24,7 +24,7 @@ export function Event({ name }: { name: string }) {
   const { account } = useQuery().query;
   const reveal = useReveal();
   const { data, problem, isMissing, isLoading, reload } = useData(
-    () => relay.getEvent({ id: name, account, ...reveal.asked }),
+    () => relay.getEvent({ id: name, account, ...reveal.query }),
     JSON.stringify([name, account, reveal.isRevealed]),
     reveal.isRevealed ? null : 5_000,
     reveal.isRevealed ? JSON.stringify([name, account, false]) : null,

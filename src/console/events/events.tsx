@@ -81,7 +81,7 @@ function EventList() {
   const isPaused = query["tail"] === "off";
   const key = JSON.stringify([filter, q, request, from, to, before, reveal.isRevealed]);
   const { data, problem, isLoading, reload } = useData(
-    () => relay.listEvents({ ...filter, ...reveal.asked, q, request, from, to, before: before === undefined ? undefined : Number(before) }),
+    () => relay.listEvents({ ...filter, ...reveal.query, q, request, from, to, before: before === undefined ? undefined : Number(before) }),
     key,
   );
   const tail = useEventTail({ filter, key, isOff: isSearch, isPaused, reload: reveal.isRevealed ? null : reload });

@@ -63,7 +63,7 @@ function MessageList() {
   const { q, status, account, errorCode, from, to, before } = query;
   const filter = { q, status, account, errorCode, from, to };
   const { data, problem, isLoading, reload } = useData(
-    () => relay.listMessages({ ...filter, ...reveal.asked, before: before === undefined ? undefined : Number(before) }),
+    () => relay.listMessages({ ...filter, ...reveal.query, before: before === undefined ? undefined : Number(before) }),
     JSON.stringify([filter, before, reveal.isRevealed]),
     before === undefined && !reveal.isRevealed ? 5_000 : null,
     reveal.isRevealed ? JSON.stringify([filter, before, false]) : null,

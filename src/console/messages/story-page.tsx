@@ -38,7 +38,7 @@ interface StoryPageProps {
 export function StoryPage({ what, name, names, subjectOf }: StoryPageProps) {
   const { account } = useQuery().query;
   const reveal = useReveal();
-  const { stories, problem, isMissing, isLoading, more, reload } = useStories(name, { as: what, account, ...reveal.asked });
+  const { stories, problem, isMissing, isLoading, more, reload } = useStories(name, { as: what, account, ...reveal.query });
   const [story, ...others] = stories ?? [];
   const subject = story === undefined ? null : subjectOf(story);
   return (

@@ -2,19 +2,19 @@ import { useState } from "preact/hooks";
 
 /** Copies text to the clipboard, and says so. */
 export function Copy({ text, label }: { text: string | (() => string); label: string }) {
-  const [told, setTold] = useState<string | null>(null);
+  const [notice, setNotice] = useState<string | null>(null);
   async function copy(): Promise<void> {
     try {
       await navigator.clipboard.writeText(typeof text === "string" ? text : text());
-      setTold("Copied");
+      setNotice("Copied");
     } catch {
-      setTold("The browser refused to copy");
+      setNotice("The browser refused to copy");
     }
-    setTimeout(() => setTold(null), 2_000);
+    setTimeout(() => setNotice(null), 2_000);
   }
   return (
     <button type="button" onClick={() => void copy()}>
-      <span aria-live="polite">{told ?? label}</span>
+      <span aria-live="polite">{notice ?? label}</span>
     </button>
   );
 }

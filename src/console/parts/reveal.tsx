@@ -3,7 +3,7 @@ import { useSession } from "../app/session.tsx";
 
 interface Reveal {
   /** Of a request; empty while everything is masked. */
-  readonly asked: { readonly reveal?: true };
+  readonly query: { readonly reveal?: true };
   readonly isRevealed: boolean;
   set(isRevealed: boolean): void;
 }
@@ -11,7 +11,7 @@ interface Reveal {
 /** Everything is masked until the button is pressed, and again once the page is left. */
 export function useReveal(): Reveal {
   const [isRevealed, set] = useState(false);
-  return { asked: isRevealed ? { reveal: true } : {}, isRevealed, set };
+  return { query: isRevealed ? { reveal: true } : {}, isRevealed, set };
 }
 
 export function RevealButton({ reveal: { isRevealed, set } }: { reveal: Reveal }) {

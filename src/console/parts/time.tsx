@@ -53,7 +53,7 @@ function useNow(): number {
   useEffect(() => {
     watchers.add(setAt);
     timer ??= setInterval(() => {
-      for (const tell of watchers) tell(now());
+      for (const notify of watchers) notify(now());
     }, 1_000);
     return () => {
       watchers.delete(setAt);

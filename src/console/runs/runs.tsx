@@ -52,7 +52,7 @@ function RunList() {
   const { q, status, account, before } = query;
   const filter = { q, status, account };
   const { data, problem, isLoading, reload } = useData(
-    () => relay.listRuns({ ...filter, ...reveal.asked, before: before === undefined ? undefined : Number(before) }),
+    () => relay.listRuns({ ...filter, ...reveal.query, before: before === undefined ? undefined : Number(before) }),
     JSON.stringify([filter, before, reveal.isRevealed]),
     before === undefined && !reveal.isRevealed ? 5_000 : null,
     reveal.isRevealed ? JSON.stringify([filter, before, false]) : null,

@@ -34,11 +34,11 @@ const good: AttentionFacts = {
 /** The entries at each of several moments; what is noticed at one is remembered at the next. */
 function entriesOver(moments: readonly Partial<AttentionFacts>[]): Attention[][] {
   let now = start;
-  const noticing = createNoticing(() => now);
+  const notice = createNoticing(() => now);
   return moments.map((moment) => {
     const facts = { ...good, ...moment };
     now = facts.now;
-    return noticing.look((noticed) => attentionOf(facts, noticed));
+    return notice((noticed) => attentionOf(facts, noticed));
   });
 }
 
