@@ -50,16 +50,13 @@ function digest(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }
 
-/** `missing`: the request has no bearer token. */
 type BadTokenReason = "missing" | "unknown";
 
 /** Counts a request with a bad token. Returns how long its address must wait, in ms, after too many; else null. */
 export type BadTokenHook = (reason: BadTokenReason, request: IncomingMessage) => number | null;
 
-/** Who revealed what: the token's name, the endpoint and the parameters of the request. */
 export type RevealedHook = (token: string, endpoint: string, parameters: Readonly<Record<string, unknown>>) => void;
 
-/** A console session: a cookie that a token's key signed. */
 export interface Session {
   readonly token: KnownToken;
   readonly id: string;
@@ -71,9 +68,7 @@ export interface Caller {
   readonly token: KnownToken;
   /** Null: a bearer token. */
   readonly session: Session | null;
-  /** Logs that this caller reads personal data in clear. */
   revealed(endpoint: string, parameters: Readonly<Record<string, unknown>>): void;
-  /** Before this caller looks up a phone number (guesses.ts). */
   guess(): ReturnType<Guess>;
 }
 
@@ -86,11 +81,9 @@ declare module "fastify" {
 
 /** Checks the caller before the body is read: throws `unauthorized` or `forbidden`. */
 export type OnRequest = (request: FastifyRequest) => Promise<void>;
-/** The check for a scope; null: any token or session. */
 export type Allow = (scope: string | null) => OnRequest;
 
 export interface AllowParts {
-  /** Called per request, because the settings may change. */
   readonly tokens: () => Tokens;
   readonly badToken: BadTokenHook;
   readonly revealed: RevealedHook;

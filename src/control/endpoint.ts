@@ -37,7 +37,6 @@ export interface Context {
 export type Handler<E extends Endpoint> = (input: Request<E>, context: Context) => MaybePromise<AnswerView<E> | FastifyReply>;
 export type Handlers = { readonly [Name in EndpointName]: Handler<Endpoints[Name]> };
 
-/** Adds the accounts of the caller's token to a request. Throws `forbidden` for a request about another account. */
 function narrow(input: { account?: unknown; accounts?: readonly string[] }, accounts: readonly string[]): void {
   const { account } = input;
   if (typeof account === "string" && !accounts.includes(account))
@@ -77,7 +76,6 @@ function isMaskedFor({ caller }: FastifyRequest, reveal: boolean | undefined): b
   return reveal === false || !mayRead || (caller.session !== null && reveal !== true);
 }
 
-/** What the texts of an answer or error may say of people. */
 export function knownTo({ about }: FastifyRequest): Known | null {
   return about === null ? null : knownIn(about.map((each) => (each instanceof Uint8Array ? jsonIn(each) : each)));
 }
@@ -98,10 +96,8 @@ function disconnectSignal({ raw }: FastifyReply): AbortSignal {
   return gone.signal;
 }
 
-/** On answers whose personal data is masked. */
 export const maskedHeader = "x-wamid-relay-masked";
 
-/** Adds the routes of `handlers` for callers that `allow` admits. */
 export function addEndpoints(app: FastifyInstance, allow: Allow, handlers: Partial<Handlers>): void {
   for (const [name, handler] of Object.entries(handlers))
     addEndpoint(app, allow, named(name as EndpointName), handler as Handler<Endpoint>);
@@ -109,7 +105,6 @@ export function addEndpoints(app: FastifyInstance, allow: Allow, handlers: Parti
 
 const open: Allow = () => async () => {};
 
-/** A request that does not fit the endpoint's schemas is answered `bad_request`. */
 export function addEndpoint<E extends NamedEndpoint>(app: FastifyInstance, allow: Allow, endpoint: E, handler: Handler<E>): void {
   const { method, path, scope, params, query, headers, body, head, answers } = endpoint;
   const isKnown = (endpoint.open === true ? open : allow)(scope);
@@ -200,7 +195,6 @@ export function parse<T extends z.ZodType>(schema: T, value: unknown, key: "fiel
 type Issue = z.core.$ZodIssue;
 type Fault = Pick<Issue, "path" | "message">;
 
-/** The keys that the object at `path` may have. */
 function keysAt(schema: z.core.$ZodType | undefined, path: readonly PropertyKey[]): string[] {
   if (schema instanceof z.ZodUnion) return schema.options.flatMap((option) => keysAt(option, path));
   if (schema instanceof z.ZodPipe) return keysAt(schema.in, path);
@@ -211,7 +205,6 @@ function keysAt(schema: z.core.$ZodType | undefined, path: readonly PropertyKey[
   return step === undefined ? Object.keys(schema.shape) : keysAt(schema.shape[String(step)], rest);
 }
 
-/** Suggests what was probably meant by an unknown key. */
 function worded(issue: Issue, schema: z.ZodType, what: string): Fault[] {
   const { path, message } = issue;
   if (issue.code !== "unrecognized_keys") return [{ path, message }];

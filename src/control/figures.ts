@@ -20,7 +20,7 @@ const dayMs = 86_400_000;
 /** Events that a quality by route or reference reads: the page waits for them, some 50 ms on the embedded engine. */
 const mostEvents = 15_000;
 
-export function createHistoryHandlers(port: HistoryPort): Pick<Handlers, "getSeries" | "getQuality"> {
+export function createHistoryHandlers(port: HistoryPort) {
   return {
     getSeries({ to, from, ...given }) {
       const now = port.now();
@@ -42,7 +42,7 @@ export function createHistoryHandlers(port: HistoryPort): Pick<Handlers, "getSer
       refuseReversed(from, to);
       return port.quality({ from, to, route, reference, most: mostEvents });
     },
-  };
+  } satisfies Partial<Handlers>;
 }
 
 function badParameter(path: string, message: string): RelayError {

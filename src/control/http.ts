@@ -16,7 +16,6 @@ declare module "fastify" {
   }
 }
 
-/** Bytes. */
 const bodyLimit = 8 * 1024 ** 2;
 const compress = promisify(gzip);
 /** Characters of a text that is compressed: a shorter one fits into two packets, and 16 million take a thread 0.2 s. */
@@ -122,35 +121,36 @@ export function createHttp(
   });
 
   app.setErrorHandler((error, request, reply) => {
-    if (error instanceof RelayError) {
-      const retryAfterMs = error.retryAfterMs ?? (error.status === 503 ? 5_000 : null);
-      if (retryAfterMs !== null) reply.header("retry-after", Math.ceil(retryAfterMs / 1000));
-      const challenge = challengeOf(error.code);
-      if (challenge !== null) reply.header("www-authenticate", challenge);
-      if (error.code === "too_many_bad_tokens") reply.header("connection", "close");
-      const body = error.toBody();
-      void reply.code(error.status).send(request.isMasked ? maskValue(body, null, knownTo(request)) : body);
-      return;
-    }
-    if (error instanceof Error && error.name === "StoreUnavailable") {
-      void reply.code(503).header("retry-after", "5").send({ error: error.message, code: "store_unavailable" });
-      return;
-    }
-    const { statusCode } = error as { statusCode?: number };
-    if (statusCode === 415) {
-      const types = request.routeOptions.config.endpoint?.lines === undefined ? "" : " or application/x-ndjson";
-      void reply.code(415).send({ error: `the content type must be application/json${types}`, code: "unsupported_media_type" });
-    } else if (statusCode === 413) {
-      const remedy = request.routeOptions.config.endpoint?.lines === undefined ? "send less at once" : "send the lines in several requests";
-      void reply.code(413).send({ error: `the body is larger than ${bodyLimit / 1024 ** 2} MiB: ${remedy}`, code: "too_large" });
-    } else if (statusCode !== undefined && statusCode < 500)
-      void reply.code(400).send({ error: (error as Error).message, code: "bad_request" });
-    else {
-      failed(error, request.id);
-      void reply.code(500).send({ error: `internal error; see the relay's log under request ${request.id}`, code: "internal" });
-    }
+    const fault = faultOf(error, request);
+    if (fault.code === "internal") failed(error, request.id);
+    const retryAfterMs = fault.retryAfterMs ?? (fault.status === 503 ? 5_000 : null);
+    if (retryAfterMs !== null) reply.header("retry-after", Math.ceil(retryAfterMs / 1000));
+    const challenge = challengeOf(fault.code);
+    if (challenge !== null) reply.header("www-authenticate", challenge);
+    if (fault.code === "too_many_bad_tokens") reply.header("connection", "close");
+    const body = fault.toBody();
+    void reply.code(fault.status).send(request.isMasked && fault === error ? maskValue(body, null, knownTo(request)) : body);
   });
   return app;
+}
+
+/** An error that a handler, Fastify or the store has thrown, as it is answered. */
+function faultOf(error: unknown, { id, routeOptions }: FastifyRequest): RelayError {
+  if (error instanceof RelayError) return error;
+  const { name, message, statusCode = 500 } = error as Error & { statusCode?: number };
+  if (name === "StoreUnavailable") return new RelayError("store_unavailable", message);
+  const takesLines = routeOptions.config.endpoint?.lines !== undefined;
+  if (statusCode === 415)
+    return new RelayError(
+      "unsupported_media_type",
+      `the content type must be application/json${takesLines ? " or application/x-ndjson" : ""}`,
+    );
+  if (statusCode === 413) {
+    const remedy = takesLines ? "send the lines in several requests" : "send less at once";
+    return new RelayError("too_large", `the body is larger than ${bodyLimit / 1024 ** 2} MiB: ${remedy}`);
+  }
+  if (statusCode < 500) return new RelayError("bad_request", message);
+  return new RelayError("internal", `internal error; see the relay's log under request ${id}`);
 }
 
 /** Fastify's parser of queries keeps what it cannot decode. */

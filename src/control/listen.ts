@@ -7,7 +7,6 @@ import type { Limited } from "../model/queries.ts";
 import type { Handlers } from "./endpoint.ts";
 import { createStreams, message, noRoom, type StreamEnds, type StreamPort, streamTurns } from "./sse.ts";
 
-/** Fields that are not set match every event. */
 export interface ListenFilter extends Limited {
   readonly sources?: readonly string[] | undefined;
   /** Kinds, with `*` as in routes. */
@@ -48,8 +47,7 @@ export interface ListenPort extends StreamPort {
   readonly version: string;
 }
 
-/** Registers the end of the streams with `app`. */
-export function createListenHandlers(app: FastifyInstance, port: ListenPort): Pick<Handlers, "listen" | "moveCursor"> {
+export function createListenHandlers(app: FastifyInstance, port: ListenPort) {
   const streams = createStreams(app, port);
   const texts = createEventTexts();
   return {
@@ -82,7 +80,7 @@ export function createListenHandlers(app: FastifyInstance, port: ListenPort): Pi
       if (seq > newest) throw new RelayError("bad_request", `seq: no event has it yet, the newest is ${newest}`);
       return { name, seq: await port.moveCursor(name, seq) };
     },
-  };
+  } satisfies Partial<Handlers>;
 
   async function remember(name: string, seq: number): Promise<void> {
     if ((await port.cursor(name)) === null) await port.moveCursor(name, seq);

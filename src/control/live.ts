@@ -34,8 +34,7 @@ type LiveFilter = Omit<z.infer<typeof liveQuery>, "tail">;
 
 /** Each costs a connection and a message; more mean a client that does not close its connections. */
 const mostConnections = 100;
-/** Registers the end of the streams with `app`. */
-export function createLiveHandlers(app: FastifyInstance, port: LivePort): Pick<Handlers, "live"> {
+export function createLiveHandlers(app: FastifyInstance, port: LivePort) {
   const streams = createStreams(app, port);
   const texts = createTexts();
   return {
@@ -47,7 +46,7 @@ export function createLiveHandlers(app: FastifyInstance, port: LivePort): Pick<H
       const parts = { port, start, matches: matcherOf(filter), hasOverview: filter.accounts === undefined, texts, isMasked };
       return streams.send(context, (ends) => liveStream({ ...parts, ...ends }));
     },
-  };
+  } satisfies Partial<Handlers>;
 }
 
 /** A store that lost events continues with smaller seqs. */
@@ -84,7 +83,6 @@ const eventsEveryMs = 250;
 /** Between two reads that found nothing to send, while there is more to read or a worker plans it. */
 const catchUpEveryMs = 50;
 
-/** Server-sent events. */
 export async function* liveStream(parts: LiveStreamParts): AsyncGenerator<string, void> {
   const { port, start, matches, texts, hasOverview = true, isMasked, allowed, ...ends } = parts;
   let position = start;

@@ -9,7 +9,7 @@ import type { Handlers } from "./endpoint.ts";
 export function createProbeHandlers(
   { instance, version }: Pick<InstanceView, "instance" | "version">,
   health: () => View<typeof readinessSchema>,
-): Pick<Handlers, "getHealth" | "getReadiness"> {
+) {
   return {
     getHealth: () => ({ status: "ok", instance, version }),
     getReadiness(_input, { reply }) {
@@ -17,7 +17,7 @@ export function createProbeHandlers(
       reply.code(report.ready ? 200 : 503);
       return report;
     },
-  };
+  } satisfies Partial<Handlers>;
 }
 
 export function addMetricsRoute(app: FastifyInstance, metrics: { readonly contentType: string; text(): Promise<string> }): void {

@@ -44,19 +44,7 @@ export interface ExplainPort {
   explain(query: ExplainQuery): Promise<readonly Story[]>;
 }
 
-type ReadingName =
-  | "listEvents"
-  | "getEvent"
-  | "listDeliveries"
-  | "groupDeliveries"
-  | "listMessages"
-  | "getMessage"
-  | "listRuns"
-  | "search"
-  | "getStats"
-  | "explain";
-
-export function createReadingHandlers(port: Reading, explaining: ExplainPort): Pick<Handlers, ReadingName> {
+export function createReadingHandlers(port: Reading, explaining: ExplainPort) {
   return {
     listEvents: (query, { request }) =>
       lookUp(request, { names: [query.q, query.wamid, query.subject] }, (wholeOnly) => port.listEvents(query, wholeOnly), isSome),
@@ -85,7 +73,7 @@ export function createReadingHandlers(port: Reading, explaining: ExplainPort): P
       request.about = stories.flatMap(({ events }) => events.map(({ body }) => body));
       return { data: stories };
     },
-  };
+  } satisfies Partial<Handlers>;
 }
 
 const hasAny = ({ length }: readonly unknown[]): boolean => length > 0;

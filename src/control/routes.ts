@@ -10,7 +10,6 @@ import { createSendingHandlers, type SendingPort } from "./sending.ts";
 import { createSessionCheck, createSessionHandlers, type Sessions } from "./session.ts";
 import { addTrackRoute, type TrackPort } from "./track.ts";
 
-/** Endpoints of which nothing depends on HTTP. */
 export type PlainHandlers = Pick<
   Handlers,
   | "getOverview"

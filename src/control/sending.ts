@@ -31,7 +31,7 @@ export interface SendCaller {
   readonly traceparent?: unknown;
 }
 
-export function createSendingHandlers(sending: SendingPort): Pick<Handlers, "sendMessage" | "startRun"> {
+export function createSendingHandlers(sending: SendingPort) {
   return {
     async sendMessage({ resend = 0, maxWait, "idempotency-key": key = null, ...message }, context) {
       const { request, reply } = context;
@@ -49,7 +49,7 @@ export function createSendingHandlers(sending: SendingPort): Pick<Handlers, "sen
       reply.code(!stored ? 202 : replayed ? 200 : 201);
       return { ...(answer as Omit<View<typeof startedRunSchema>, "created" | "stored">), created: !replayed, stored };
     },
-  };
+  } satisfies Partial<Handlers>;
 }
 
 function callerOf({ request, gone }: Context, maxWait: number | undefined): SendCaller {

@@ -19,7 +19,6 @@ const codeMs = 60_000;
 const ownHeader = "x-wamid-relay";
 const ownValue = "console";
 
-/** Marks that all processes share. */
 export interface Claims {
   /** True for the first call with a key, on any process; false for the others, at least until `until`. Times are unix ms. */
   claimOnce(key: string, until: number): Promise<boolean>;
@@ -64,7 +63,6 @@ export function createSessions({ tokens, claims, now, nonce }: SessionsParts) {
       const expiresAt = now() + sessionMs;
       return { value: sign("s", token, expiresAt), expiresAt };
     },
-    /** Null when the cookie is not that of a session in force. */
     async find(value: string): Promise<Session | null> {
       const session = verify("s", value);
       return session === null || (await claims.isClaimed(`session:${session.id}`)) ? null : session;
@@ -125,8 +123,8 @@ function refuseForeignRequest(request: FastifyRequest): void {
 }
 
 /** The session of a request's cookie; null without cookie. Throws `unauthorized` for one that ended, `forbidden` for a foreign request. */
-export function createSessionCheck(sessions: Sessions): (request: FastifyRequest) => Promise<Session | null> {
-  return async (request) => {
+export function createSessionCheck(sessions: Sessions) {
+  return async (request: FastifyRequest): Promise<Session | null> => {
     const value = cookieOf(request);
     if (value === null) return null;
     refuseForeignRequest(request);
@@ -143,12 +141,7 @@ interface SessionParts {
   readonly badToken: BadTokenHook;
 }
 
-export function createSessionHandlers({
-  sessions,
-  sessionOf,
-  tokens,
-  badToken,
-}: SessionParts): Pick<Handlers, "startSession" | "getSession" | "endSession" | "createSessionCode"> {
+export function createSessionHandlers({ sessions, sessionOf, tokens, badToken }: SessionParts) {
   return {
     async startSession(by, { request, reply }) {
       refuseForeignOrigin(request);
@@ -182,5 +175,5 @@ export function createSessionHandlers({
       if (caller === null || caller.session !== null) throw new RelayError("forbidden", "only a bearer token can create a code");
       return sessions.createCode(caller.token);
     },
-  };
+  } satisfies Partial<Handlers>;
 }

@@ -42,7 +42,6 @@ export function readRegistration(line: string): ReadLine {
 
 const ndjson = "application/x-ndjson";
 
-/** JSON: all or none; NDJSON: each line separately. */
 export function addTrackRoute(app: FastifyInstance, port: TrackPort, allow: Allow): void {
   let isStopping = false;
   app.addHook("preClose", async () => {
