@@ -79,26 +79,21 @@ const deliveryWords = ["planned", "delivered", "dead", "waiting", "held", "delet
 /** Two tables whose rows must add up: events received, and deliveries planned. */
 export function auditLines({ days, events, routes, deliveries, gone }: RelayAudit): string[] {
   return [
-    ...sumsTable(["day (UTC)", "source"], eventWords, [
-      ...days.map((each) => [[each.day, each.source], each] as const),
-      [["all", ""], events],
-    ]),
+    ...tableLines([...days, { ...events, day: "all", source: "" }], {
+      "DAY (UTC)": ({ day }) => day,
+      SOURCE: ({ source }) => source,
+      ...sumColumns(eventWords),
+    }),
     "",
-    ...sumsTable(["route"], deliveryWords, [...routes.map((each) => [[each.route], each] as const), [["all"], deliveries]]),
+    ...tableLines([...routes, { ...deliveries, route: "all" }], { ROUTE: ({ route }) => route, ...sumColumns(deliveryWords) }),
     "",
     ...(gone.deleted === 0 ? [] : [`${withCommas(gone.deleted)} more events were received before, and retention deleted them`]),
   ];
 }
 
-function sumsTable<Word extends string>(
-  names: readonly string[],
-  words: readonly Word[],
-  rows: readonly (readonly [names: readonly string[], sums: Readonly<Record<Word, number>>])[],
-): string[] {
-  return tableLines(
-    [...names, ...words].map((word) => word.toUpperCase()),
-    rows.map(([named, sums]) => [...named, ...words.map((word) => withCommas(sums[word]))]),
-  );
+function sumColumns<Word extends string>(words: readonly Word[]) {
+  const cellOf = (word: Word) => (sums: Readonly<Record<Word, number>>) => withCommas(sums[word]);
+  return Object.fromEntries(words.map((word) => [word.toUpperCase(), cellOf(word)]));
 }
 
 /** Whether the sums match, of how many rows, and how fast. When they do not, the rows on standard error, and exit code 1. */

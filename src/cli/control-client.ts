@@ -6,7 +6,6 @@ import { allEndpoints } from "../model/endpoints/table.ts";
 import type { ListenTls } from "../net/tls.ts";
 import { CommandFailed, isForUser } from "./io.ts";
 
-/** Where a relay listens. */
 export interface Reachable {
   /** Without a slash at its end. */
   readonly url: string;
@@ -29,7 +28,6 @@ interface ClientParts {
 
 /** The client of a command, over HTTP or directly on the store: same methods, same answers. */
 export class ControlClient extends RelayClient {
-  /** The relay's address, without a slash at the end. */
   readonly url: string;
   /** True when the command opened the store itself, because no relay runs. */
   readonly isStore: boolean;
@@ -170,7 +168,6 @@ export async function probeListener(at: Reachable, timeoutMs: number): Promise<L
   }
 }
 
-/** `GET /readyz`, whose status says whether the relay is ready. */
 export async function readReadiness(at: Reachable): Promise<{ readonly status: number; readonly json: Readonly<Record<string, unknown>> }> {
   const answer = await fetchOf(at)(`${at.url}/readyz`, { signal: AbortSignal.timeout(probeWithinMs) });
   const json: unknown = await answer.json().catch(() => ({}));

@@ -3,7 +3,7 @@ import type { RelayDelivery } from "../client/relay-client.ts";
 import { chosen, deliveryFilters, groupFilters, withFilters } from "./filters.ts";
 import type { Io } from "./io.ts";
 import { count, withRelayOptions, withTimeOptions } from "./options.ts";
-import { print, tableLines, timeText } from "./output.ts";
+import { print, printPage, tableLines, timeText } from "./output.ts";
 import type { OptionsOf } from "./typed.ts";
 
 export function build(command: Command, io: Io): void {
@@ -47,15 +47,16 @@ async function groupDeliveries(command: Command, options: OptionsOf<typeof decla
   const filter = { ...chosen(options, groupFilters), ...timeFilter(command, options) };
   const found = await withRelay(command, options, io, "read", (client) => client.groupDeliveries(filter));
   if (found.data.length === 0 && options.json !== true) io.err("no undelivered delivery matches");
-  const rows = found.data.map((each) => [
-    each.route,
-    each.state,
-    each.cause ?? "",
-    String(each.count),
-    timeText(each.oldestAt),
-    timeText(each.newestAt),
-  ]);
-  print(io, options, found, () => tableLines(["ROUTE", "STATE", "CAUSE", "DELIVERIES", "OLDEST (UTC)", "NEWEST (UTC)"], rows));
+  print(io, options, found, ({ data }) =>
+    tableLines(data, {
+      ROUTE: ({ route }) => route,
+      STATE: ({ state }) => state,
+      CAUSE: ({ cause }) => cause,
+      DELIVERIES: ({ count }) => count,
+      "OLDEST (UTC)": ({ oldestAt }) => timeText(oldestAt),
+      "NEWEST (UTC)": ({ newestAt }) => timeText(newestAt),
+    }),
+  );
 }
 
 function place(text: string): string {
@@ -80,16 +81,13 @@ async function listDeliveries(command: Command, options: OptionsOf<typeof declar
     const { printHints } = await import("./hints.ts");
     await printHints({ route }, options, io);
   }
-  const rows = found.data.map((each) => [
-    String(each.event),
-    each.route,
-    each.state,
-    String(each.attempts),
-    timeText(each.nextAt ?? each.settledAt),
-    each.id,
-    each.reason ?? openReason(each) ?? "",
-  ]);
-  const head = ["EVENT", "ROUTE", "STATE", "ATTEMPTS", "NEXT OR SETTLED (UTC)", "ID", "REASON"];
-  print(io, options, found, () => tableLines(head, rows));
-  if (found.next !== null && options.json !== true) io.err(`there are more: --before ${found.next}, or a greater --limit`);
+  printPage(io, options, found, "more", {
+    EVENT: ({ event }) => event,
+    ROUTE: ({ route }) => route,
+    STATE: ({ state }) => state,
+    ATTEMPTS: ({ attempts }) => attempts,
+    "NEXT OR SETTLED (UTC)": ({ nextAt, settledAt }) => timeText(nextAt ?? settledAt),
+    ID: ({ id }) => id,
+    REASON: (each) => each.reason ?? openReason(each),
+  });
 }

@@ -8,7 +8,7 @@ import type { DeliveryState } from "../model/states.ts";
 import { chosen, eventFilters, withFilters } from "./filters.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { count, givenArgument, ownFixtures, withRelayOptions, withTimeOptions } from "./options.ts";
-import { print, tableLines, timeText } from "./output.ts";
+import { print, printPage, timeText } from "./output.ts";
 import type { OptionsOf } from "./typed.ts";
 
 export function build(command: Command, io: Io): void {
@@ -97,21 +97,17 @@ async function listEvents(command: Command, options: ListOptions, io: Io): Promi
     const { printHints } = await import("./hints.ts");
     await printHints({ event, status, source, account }, options, io);
   }
-  const rows = found.data.map((each) => [
-    timeText(each.receivedAt),
-    String(each.seq),
-    each.event ?? "",
-    each.status ?? "",
-    each.disposition,
-    deliveriesText(each.deliveries),
-    each.subject?.key ?? "",
+  printPage(io, options, found, "older ones", {
+    "RECEIVED (UTC)": ({ receivedAt }) => timeText(receivedAt),
+    SEQ: ({ seq }) => seq,
+    EVENT: ({ event }) => event,
+    STATUS: ({ status }) => status,
+    DISPOSITION: ({ disposition }) => disposition,
+    DELIVERIES: ({ deliveries }) => deliveriesText(deliveries),
+    ABOUT: ({ subject }) => subject?.key ?? null,
     // A quarantined body has no id.
-    each.id ?? each.fault ?? "",
-  ]);
-  const head = ["RECEIVED (UTC)", "SEQ", "EVENT", "STATUS", "DISPOSITION", "DELIVERIES", "ABOUT", "ID"];
-  print(io, options, found, () => tableLines(head, rows));
-  if (options.json === true) return;
-  if (found.next !== null) io.err(`there are older ones: --before ${found.next}, or a greater --limit`);
+    ID: ({ id, fault }) => id ?? fault,
+  });
 }
 
 /** The settled ones first: `3 delivered, 1 waiting`. */

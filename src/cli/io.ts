@@ -4,7 +4,6 @@ export interface Io {
   err(line: string): void;
   /** Writes text as it is, with what a terminal acts upon: for drawing. Default: `out`. */
   draw?(text: string): void;
-  /** True when standard output is a terminal: progress may be drawn. */
   readonly isTerminal: boolean;
   readonly env: Readonly<Record<string, string | undefined>>;
   readStdin(): Promise<Buffer>;
@@ -48,13 +47,11 @@ const doubledSignalMs = 1_000;
 /** Minimum lifetime after the first signal: in its last moments Node has no listeners, and a duplicate would kill it. */
 const heldMs = 100;
 
-/** How often a process that npm started checks whether its shell still runs. */
 const shellCheckMs = 500;
 
 /**
- * Resolves on SIGINT or SIGTERM; another signal ends the process at once. A listener always stays attached: a doubled signal
- * may arrive in the same turn and would kill the process. Also resolves when the shell between this process and `npm run` ends: npm sends its signals to the shell, and some shells
- * die of one without passing it on.
+ * Resolves on SIGINT or SIGTERM; another signal ends the process at once. Also resolves when the shell between this process and
+ * `npm run` ends: npm sends its signals to the shell, and some shells die of one without passing it on.
  */
 export function stopSignal(): Promise<void> {
   return new Promise((resolve) => {

@@ -96,11 +96,17 @@ function reportLines({ result, finishedAt, counts, closedMs, tookMs }: Migration
     const at = finishedAt === null ? "" : ` at ${new Date(finishedAt).toISOString()}`;
     return [`${from} was copied to ${to} before${at}: nothing was written`];
   }
-  const shown = counts.filter((count) => count.from > 0 || count.to > 0);
-  const rows = shown.map((count) => [count.table, withCommas(count.from), withCommas(count.to), count.from === count.to ? "" : "differs"]);
   const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
   return [
-    ...tableLines(["TABLE", "FROM", "TO", ""], rows),
+    ...tableLines(
+      counts.filter((count) => count.from > 0 || count.to > 0),
+      {
+        TABLE: ({ table }) => table,
+        FROM: (count) => withCommas(count.from),
+        TO: (count) => withCommas(count.to),
+        "": (count) => (count.from === count.to ? null : "differs"),
+      },
+    ),
     "",
     `${from} → ${to}: ${result === "resumed" ? "the rest was copied" : "copied"} in ${seconds(tookMs)}`,
     `relays on ${from} could not write in the last ${seconds(closedMs)}; stop them, and start others on ${to}`,

@@ -18,7 +18,6 @@ export function defaultSettingsPath(): string {
 
 export const ownFixtures = "fixtures";
 
-/** Adds `--config <path>` and `--env-file <path>`. */
 export function withConfigOption(command: Command) {
   return typed(command)
     .option("-c, --config <path>", "settings file", defaultSettingsPath())
@@ -26,7 +25,6 @@ export function withConfigOption(command: Command) {
 }
 export type SettingsOptions = OptionsOf<typeof withConfigOption>;
 
-/** Adds `--config`, `--env-file`, `--relay` and `--token-env`. */
 export function withRelayOptions(command: Command) {
   return withConfigOption(command)
     .option("--relay <url>", "use the relay at this URL instead of the one of the settings file")
@@ -68,7 +66,6 @@ export function choice(flags: string, description: string, words: readonly strin
     });
 }
 
-/** A whole number from 1, for options. */
 export function count(text: string): number {
   if (!/^[1-9]\d{0,9}$/.test(text)) throw new InvalidArgumentError("It must be a whole number from 1.");
   return Number(text);

@@ -11,9 +11,13 @@ export function print<T>(
   for (const line of json === true ? JSON.stringify(value, null, 2).split("\n") : lines(value)) io.out(line);
 }
 
+type Columns<Row> = Readonly<Record<string, (row: Row) => string | number | null>>;
+
 /** A table as lines: columns aligned, two spaces between, the last one as long as it is. Cells are made safe to print. */
-export function tableLines(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
-  const safe = [head, ...rows].map((row) => row.map(printable));
+export function tableLines<Row>(rows: readonly Row[], columns: Columns<Row>): string[] {
+  const head = Object.keys(columns);
+  const cells = rows.map((row) => Object.values(columns).map((cell) => String(cell(row) ?? "")));
+  const safe = [head, ...cells].map((row) => row.map(printable));
   const widths = head.map((_, column) => Math.max(...safe.map((row) => length(row[column] ?? ""))));
   return safe.map((row) =>
     row
@@ -21,6 +25,18 @@ export function tableLines(head: readonly string[], rows: readonly (readonly str
       .join("  ")
       .trimEnd(),
   );
+}
+
+/** Prints a page of a list. `older`: what is on the next one. */
+export function printPage<Row>(
+  io: Pick<Io, "out" | "err">,
+  options: { readonly json?: boolean | undefined },
+  page: { readonly data: readonly Row[]; readonly next: string | number | null },
+  older: string,
+  columns: Columns<Row>,
+): void {
+  print(io, options, page, ({ data }) => tableLines(data, columns));
+  if (page.next !== null && options.json !== true) io.err(`there are ${older}: --before ${page.next}, or a greater --limit`);
 }
 
 function length(text: string): number {

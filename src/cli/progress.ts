@@ -1,7 +1,6 @@
 import type { Io } from "./io.ts";
 import { withCommas } from "./output.ts";
 
-/** Text on a terminal that is drawn over itself. */
 export function createDrawing(io: Pick<Io, "out" | "draw">) {
   const write = io.draw ?? io.out;
   let height = 0;
@@ -52,9 +51,7 @@ export function createProgressBar(io: Io, isJson: boolean, { now = () => perform
       else if (!isDrawn) io.err(`${percent}  ${text}`);
       else drawing.draw(`[${"#".repeat(full)}${".".repeat(width - full)}] ${percent.padStart(4)}  ${text}`);
     },
-    /** Clears it: the next output replaces it. */
     end: drawing.clear,
-    /** It stays, and the next one is drawn below it. */
     leave: drawing.leave,
   };
 }

@@ -138,7 +138,6 @@ export function remoteAddress(
 interface OpenOrder {
   readonly storage: StorageSettings;
   readonly scope: Scope;
-  /** Whether the messaging service is called. */
   readonly calls: boolean;
   readonly found: FoundRelay;
 }
@@ -244,7 +243,6 @@ export function controlAddress(server: Settings["server"]): Reachable | null {
   return ownAddress(server.control ?? server);
 }
 
-/** The options as the API takes them, in ISO 8601. */
 export function timeFilter(command: Command, { from, to, since }: TimeOptions): { from: string | undefined; to: string | undefined } {
   if (since === undefined) return { from, to };
   return { from: new Date(Date.now() - checkedOption(command, "since", since, duration)).toISOString(), to };

@@ -75,20 +75,17 @@ function exitCodeOf(accounts: readonly AccountReconciled[]): number {
 }
 
 function summaryLines(accounts: readonly AccountReconciled[]): string[] {
-  return tableLines(
-    ["account", "polled", "changed", "unchanged", "missing", "failed", "postponed"],
-    accounts.map(({ account, polled, changed, unchanged, missing, failed, postponed }) => [
-      account,
-      ...[polled, changed, unchanged, missing, failed, postponed].map(String),
-    ]),
-  );
+  const words = ["account", "polled", "changed", "unchanged", "missing", "failed", "postponed"] as const;
+  return tableLines(accounts, Object.fromEntries(words.map((word) => [word, (account) => account[word]])));
 }
 
 function planLines(accounts: readonly AccountPlan[]): string[] {
-  return tableLines(
-    ["account", "due", "would poll", "postponed"],
-    accounts.map(({ account, due, wouldPoll, postponed }) => [account, atLeast(due), String(wouldPoll), atLeast(postponed)]),
-  );
+  return tableLines(accounts, {
+    account: ({ account }) => account,
+    due: ({ due }) => atLeast(due),
+    "would poll": ({ wouldPoll }) => wouldPoll,
+    postponed: ({ postponed }) => atLeast(postponed),
+  });
 }
 
 const stops: Readonly<Record<string, string>> = {

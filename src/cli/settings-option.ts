@@ -48,7 +48,6 @@ function orFailed<T>(path: string, load: () => T, part?: string): T {
   }
 }
 
-/** The message for invalid settings: a heading, then one line per fault. */
 export function settingsFailureText(path: string, error: SettingsError): string {
   const count = error.faults.length === 1 ? "a fault" : `${error.faults.length} faults`;
   return [`the settings in ${path} have ${count}:`, ...error.faults.map(faultLine)].join("\n");

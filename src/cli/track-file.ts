@@ -7,7 +7,6 @@ import { CommandFailed } from "./io.ts";
 interface RegistrationFile {
   /** Bytes; null when that is not known. */
   readonly size: number | null;
-  /** Bytes read so far. */
   read(): number;
   /** JSON without line breaks, in the order of the file, read on demand. The relay validates it. Throws {@link CommandFailed} when the file cannot be read. */
   readonly lines: AsyncIterable<Line>;

@@ -65,12 +65,13 @@ async function trackFile(command: Command, options: Options, io: Io): Promise<vo
   const startedAt = performance.now();
   const bar = createProgressBar(io, options.json === true);
   const sums: TrackSums = { lines: 0, created: 0, known: 0, conflict: 0, invalid: 0 };
-  const count = (result: TrackedLine["result"], line: number, error: string | undefined, wamid: string | null = null) => {
+  const count = ({ result, error, wamid }: TrackedLine, line: Line | undefined) => {
     sums.lines += 1;
     sums[result] += 1;
-    if (error !== undefined) {
+    const fault = line !== undefined && "fault" in line ? line.fault : error;
+    if (fault !== undefined) {
       bar.leave();
-      io.err(`line ${line}: ${wamid === null ? "" : `${wamid}: `}${error}`);
+      io.err(`line ${line?.line ?? 0}: ${wamid === null ? "" : `${wamid}: `}${fault}`);
     }
     const part = file.size === null ? null : file.read() / Math.max(1, file.size);
     bar.show(part, speedText(sums.lines, "lines", performance.now() - startedAt, sums.conflict + sums.invalid, "refused"));
@@ -78,26 +79,18 @@ async function trackFile(command: Command, options: Options, io: Io): Promise<vo
   await withRelay(command, options, io, "track", async (client) => {
     /** Read, and not yet reported. */
     const pending: Line[] = [];
-    /** The next one that was sent. Those before it have a fault. */
-    const nextSent = (): number | null => {
-      for (;;) {
-        const line = pending.shift();
-        if (line === undefined || "text" in line) return line?.line ?? null;
-        count("invalid", line.line, line.fault);
-      }
-    };
     async function* texts(): AsyncGenerator<string, void> {
       for await (const line of file.lines) {
         pending.push(line);
-        if ("text" in line) yield line.text;
+        // The relay refuses a line with a fault as well, so that each line has a result.
+        yield "text" in line ? line.text : "null";
       }
     }
     try {
-      for await (const { result, error, wamid } of client.trackAll(texts())) count(result, nextSent() ?? 0, error, wamid);
+      for await (const result of client.trackAll(texts())) count(result, pending.shift());
     } catch (error) {
-      throw await stoppedAt(nextSent() ?? 1, error);
+      throw await stoppedAt(pending[0]?.line ?? 1, error);
     }
-    nextSent();
   });
   const { lines, created, known, conflict, invalid } = sums;
   print(io, options, sums, () => [

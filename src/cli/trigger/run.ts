@@ -241,18 +241,14 @@ function described(name: string, folder: string) {
 }
 
 export function listLines({ fixtures, scenarios }: ReturnType<typeof listed>): string[] {
-  const events = fixtures.map(({ name, event, status, folder, fault }) => [
-    name,
-    fault === null ? (event ?? "no envelope") : `cannot be used: ${fault}`,
-    status ?? "",
-    folder ?? "",
-  ]);
   return [
-    ...tableLines(["EVENT", "KIND", "STATUS", "FROM"], events),
+    ...tableLines(fixtures, {
+      EVENT: ({ name }) => name,
+      KIND: ({ event, fault }) => (fault === null ? (event ?? "no envelope") : `cannot be used: ${fault}`),
+      STATUS: ({ status }) => status,
+      FROM: ({ folder }) => folder,
+    }),
     "",
-    ...tableLines(
-      ["SCENARIO", "WHAT HAPPENS"],
-      scenarios.map(({ name, description }) => [name, description]),
-    ),
+    ...tableLines(scenarios, { SCENARIO: ({ name }) => name, "WHAT HAPPENS": ({ description }) => description }),
   ];
 }

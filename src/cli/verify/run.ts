@@ -165,14 +165,14 @@ function described({ content, numbers }: Item, isUnassigned: boolean) {
 
 function itemLines(items: ReturnType<typeof itemsOf>): string[] {
   if (items.length === 0) return [];
-  const rows = items.map(({ place, event, status, numbers, account, wamid, result, reason }) => [
-    String(place),
-    event ?? "",
-    status ?? "",
-    numbers[0] ?? "",
-    account ?? "",
-    wamid ?? "",
-    reason === null ? result : `${result}: ${reason}`,
-  ]);
-  return ["", ...tableLines(["ITEM", "EVENT", "STATUS", "NUMBER", "ACCOUNT", "WAMID", "RESULT"], rows)];
+  const table = tableLines(items, {
+    ITEM: ({ place }) => place,
+    EVENT: ({ event }) => event,
+    STATUS: ({ status }) => status,
+    NUMBER: ({ numbers }) => numbers[0] ?? null,
+    ACCOUNT: ({ account }) => account,
+    WAMID: ({ wamid }) => wamid,
+    RESULT: ({ result, reason }) => (reason === null ? result : `${result}: ${reason}`),
+  });
+  return ["", ...table];
 }
