@@ -6,7 +6,6 @@ import { print, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 import { optionOf } from "./typed.ts";
 
-/** What a report of the relay and one of this process have in common. */
 type Verdict = Pick<AuditReport, "balanced" | "rows" | "tookMs"> & {
   readonly broken: Readonly<Record<string, number>>;
   readonly offenders: readonly (Omit<Offender, "rule"> & { readonly rule: string })[];
@@ -76,7 +75,6 @@ const eventWords = [
 ] as const;
 const deliveryWords = ["planned", "delivered", "dead", "waiting", "held", "deleted", "unaccounted"] as const;
 
-/** Two tables whose rows must add up: events received, and deliveries planned. */
 export function auditLines({ days, events, routes, deliveries, gone }: RelayAudit): string[] {
   return [
     ...tableLines([...days, { ...events, day: "all", source: "" }], {

@@ -38,7 +38,6 @@ Examples:
     });
 }
 
-/** What `backup` and `restore` do alike. `act` gets the store's path. */
 export async function onStoreFile<Report>(
   options: SettingsOptions & { readonly force?: boolean | undefined; readonly json?: boolean | undefined },
   io: Io,

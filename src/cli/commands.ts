@@ -5,7 +5,6 @@ import type { Io } from "./io.ts";
 export const commandGroups = ["Run", "Inspect", "Repair", "Develop"] as const;
 type Group = (typeof commandGroups)[number];
 
-/** Loads the command's file. Its `build` adds options, help text and action. */
 type Load = () => Promise<{ build(command: Command, io: Io): void }>;
 
 interface CommandEntry {

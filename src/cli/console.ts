@@ -36,7 +36,6 @@ Examples:
     });
 }
 
-/** Opens the default browser. Returns why it could not, or null. */
 async function openBrowser(url: string, env: Io["env"], platform = process.platform): Promise<string | null> {
   if (platform !== "darwin" && platform !== "win32" && !env["DISPLAY"] && !env["WAYLAND_DISPLAY"]) return "no desktop to open a browser on";
   const [program, args] =

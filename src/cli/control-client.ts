@@ -123,7 +123,6 @@ function proxyHint(status: number): string {
   return "; a proxy may pass on webhooks only: open an SSH tunnel to the control port (docs/how-to/deploy.md), then use --relay http://127.0.0.1:9090";
 }
 
-/** An error of the client as a command reports it; another error as it is. */
 export function failureOf(error: unknown): unknown {
   if (!(error instanceof RelayClientError)) return isForUser(error) ? new CommandFailed(error.message) : error;
   const { message, code, status, cause } = error;

@@ -110,7 +110,6 @@ async function listEvents(command: Command, options: ListOptions, io: Io): Promi
   });
 }
 
-/** The settled ones first: `3 delivered, 1 waiting`. */
 function deliveriesText(counts: AnswerOf<"listEvents">["data"][number]["deliveries"]): string {
   const states = ["delivered", "dead", "waiting", "held"] as const satisfies readonly DeliveryState[];
   return states.flatMap((state) => (counts[state] === undefined ? [] : [`${counts[state]} ${state}`])).join(", ");

@@ -21,7 +21,6 @@ export async function printHints({ event, status, ...given }: Given, options: Re
     for (const name of wordsIn(given[what])) if (names?.[what].includes(name) === false) note(unknownName(what, name, names[what]));
 }
 
-/** Null: the settings have faults. */
 async function settingsNames(options: RelayOptions, io: Io) {
   const { readForLooking } = await import("./settings-option.ts");
   try {

@@ -9,7 +9,6 @@ export interface Io {
   readStdin(): Promise<Buffer>;
 }
 
-/** A failure with a message for the user: exit code 1, no stack. */
 export class CommandFailed extends Error {
   override readonly name = "CommandFailed";
 }

@@ -3,7 +3,6 @@ import { relayVersion } from "../model/version.ts";
 import { commands } from "./commands.ts";
 import { type Io, isForUser, processIo, safeIo } from "./io.ts";
 
-/** The command line with all names and summaries; `loaded` alone has its options and can run. */
 export async function createProgram(io: Io, loaded: string | undefined): Promise<Command> {
   const program = new Command("wamid-relay")
     .description("Relay and event-processing worker for a WhatsApp-style messaging service")

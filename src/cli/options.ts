@@ -30,7 +30,6 @@ export function withRelayOptions(command: Command) {
     .option("--relay <url>", "use the relay at this URL instead of the one of the settings file")
     .option("--token-env <name>", "with --relay: the environment variable that holds the token", "RELAY_TOKEN");
 }
-/** With `--show-pii`, of the commands that have it. */
 export type RelayOptions = OptionsOf<typeof withRelayOptions> & { readonly showPii?: boolean | undefined };
 
 /** Adds `--from`, `--to` and `--since`, which `timeFilter` checks: when events were received. */

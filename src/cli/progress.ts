@@ -11,7 +11,6 @@ export function createDrawing(io: Pick<Io, "out" | "draw">) {
       write(over() + text);
       height = text.split("\n").length;
     },
-    /** Prints a line that stays in place of the drawn text. */
     print(line: string): void {
       write(over() + line);
       height = 0;
@@ -41,7 +40,6 @@ export function createProgressBar(io: Io, isJson: boolean, { now = () => perform
   const drawing = createDrawing(io);
   let shownAt = isDrawn && !isPatient ? Number.NEGATIVE_INFINITY : now();
   return {
-    /** `part` from 0 to 1; null: unknown. */
     show(part: number | null, text: string, isLast = false): void {
       if (now() - shownAt < (isDrawn ? drawEveryMs : lineEveryMs) && !isLast) return;
       shownAt = now();

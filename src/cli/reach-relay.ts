@@ -171,7 +171,6 @@ export async function readStore(settings: ReadingSettings, reveal?: boolean): Pr
   return injected({ http, close, reveal, refuse });
 }
 
-/** A client with `scope` on the store in this process. Nothing is delivered. */
 async function writeStore(settings: Settings, scope: Scope, calls: boolean, reveal: boolean | undefined): Promise<ControlClient> {
   const [{ createRelay }, { withStandIns }, { Secret }] = await Promise.all([
     import("../app/relay.ts"),

@@ -37,7 +37,6 @@ Examples:
     );
 }
 
-/** Exit code when only the quota kept some due messages from being polled. */
 const leftCode = 3;
 
 async function reconcile(command: Command, options: Options, io: Io): Promise<void> {

@@ -41,7 +41,6 @@ Examples:
     });
 }
 
-/** The relay keeps its settings, and reports why. */
 function refusedReport(error: unknown): Reload {
   const { code, details } = error as Partial<RelayClientError>;
   if (code === "settings_refused") return details as Reload;

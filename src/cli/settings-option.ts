@@ -37,7 +37,6 @@ export function readableSecrets(secrets: readonly Secret[]): readonly Secret[] {
   throw new CommandFailed(`this command cannot read the source's secret: ${why}. Run it with the relay's user and variables`);
 }
 
-/** `part`: only its faults are listed, if it has any. */
 function orFailed<T>(path: string, load: () => T, part?: string): T {
   try {
     return load();

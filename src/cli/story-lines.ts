@@ -17,10 +17,8 @@ type Delivery = RelayDelivery & {
 type Event = Omit<RelayEventDetail, "headers" | "body" | "text" | "deliveries"> & { readonly deliveries: readonly Delivery[] };
 type Hydration = NonNullable<Event["hydration"]>;
 
-/** Characters of a response that a story and an event alone show. */
 const responseOfStory = 120;
 const responseOfEvent = 1_000;
-/** Most changes or runs that are listed. */
 const mostListed = 10;
 
 /** A message, run or event, in the order in which things happened. */

@@ -15,7 +15,6 @@ export type Always<Flags extends string, Value> = { readonly [Name in NameOf<Fla
 type Parse<Value> = (text: string, earlier: never) => Value;
 
 declare const given: unique symbol;
-/** An option with the type of what it adds to a command's options. */
 export type TypedOption<Added> = Option & { readonly [given]?: Added };
 
 /** The part of a commander command that declares it, with the types of its options and arguments. */
@@ -50,7 +49,6 @@ export interface Typed<Options = unknown, Arguments extends unknown[] = []> {
   action(run: (...given: [...Arguments, options: Options]) => void | Promise<void>): unknown;
 }
 
-/** What the action of a declared command gets as its options. */
 export type OptionsOf<Declare extends (command: never) => unknown> =
   ReturnType<Declare> extends { readonly [given]?: infer Options } ? Options : never;
 

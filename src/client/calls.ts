@@ -7,7 +7,6 @@ import { type Connection, queryOf } from "./connection.ts";
 export type RequestOf<Name extends EndpointName> = GivenRequest<Endpoints[Name]>;
 export type AnswerOf<Name extends EndpointName> = GivenAnswer<Endpoints[Name]>;
 
-/** Endpoints whose answers or headers need a method of their own. */
 type Special = "sendMessage" | "startRun" | "trackMessages" | "replay" | "reconcile" | "audit" | "listen" | "live";
 
 type Arguments<Request> = unknown extends Request

@@ -38,7 +38,6 @@ export class RelayClientError extends Error {
   }
 }
 
-/** The same error with more facts. */
 export function errorWith(error: RelayClientError, more: Pick<RelayClientErrorParts, "line" | "details">): RelayClientError {
   return new RelayClientError(error.message, { ...error, cause: error.cause, ...more });
 }
@@ -105,9 +104,7 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
       const { error, code, details } = JSON.parse(text) as { error?: unknown; code?: unknown; details?: unknown };
       if (typeof error === "string" && typeof code === "string")
         return new RelayClientError(error, { status, code: code as ErrorCode, details, retryAfterMs });
-    } catch {
-      // Reported below.
-    }
+    } catch {}
     return noRelay(` (status ${status})`, { status, retryAfterMs });
   }
 
@@ -135,7 +132,6 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
     return { text, headers: answer.headers };
   }
 
-  /** Sends and takes JSON; returns the answer with its headers. */
   async function exchange<T>(method: Method, path: string, body?: unknown, more: Headers = {}) {
     const headers = body === undefined ? more : { ...more, "content-type": "application/json" };
     const answer = await request(method, path, body === undefined ? undefined : JSON.stringify(body), headers);

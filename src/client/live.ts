@@ -27,7 +27,6 @@ export async function* followLive({ connection, path, ...parts }: LiveParts): As
   }
 }
 
-/** Opens a stream of the relay, for `follow`. */
 export function opening({ stream }: Pick<Connection, "stream">, path: string): FollowParts<unknown>["open"] {
   return (lastEventId, signal) => stream(path, lastEventId === null ? {} : { "last-event-id": lastEventId }, signal);
 }

@@ -241,7 +241,6 @@ export class RelayClient extends Calls {
   }
 }
 
-/** Adds up the counts; the other fields are those of the later step. */
 function addUp(before: AccountReconciled | undefined, step: AccountReconciled): AccountReconciled {
   if (before === undefined) return step;
   const counts = ["polled", "changed", "unchanged", "missing", "failed"] as const;

@@ -15,7 +15,6 @@ interface Token {
 export interface KnownToken {
   readonly name: string;
   readonly scopes: readonly string[];
-  /** The only accounts that it may see and act on; undefined: all. */
   readonly accounts: readonly string[] | undefined;
   /** Names the token in a session, without disclosing it. Another token has another one. */
   readonly id: string;
@@ -74,12 +73,10 @@ export interface Caller {
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** Null before the caller is checked, and where an endpoint needs no token. */
     caller: Caller | null;
   }
 }
 
-/** Checks the caller before the body is read: throws `unauthorized` or `forbidden`. */
 export type OnRequest = (request: FastifyRequest) => Promise<void>;
 export type Allow = (scope: string | null) => OnRequest;
 

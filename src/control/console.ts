@@ -55,7 +55,6 @@ interface BuiltFile {
 }
 
 export function addConsoleRoutes(app: FastifyInstance, folder: URL = builtConsole): void {
-  /** Hashed files only, because the others change with each build. */
   const kept = new Map<string, BuiltFile>();
 
   async function read(name: string): Promise<BuiltFile | null> {

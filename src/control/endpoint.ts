@@ -33,7 +33,6 @@ export interface Context {
   readonly isAllowed: () => Promise<boolean>;
 }
 
-/** Returns one of the answers, or the reply when it has sent the answer itself. */
 export type Handler<E extends Endpoint> = (input: Request<E>, context: Context) => MaybePromise<AnswerView<E> | FastifyReply>;
 export type Handlers = { readonly [Name in EndpointName]: Handler<Endpoints[Name]> };
 

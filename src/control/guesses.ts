@@ -16,9 +16,7 @@ const renewedEveryMs = 180_000;
 /** Throws `too_many_guesses`; else call what it returns with whether something was found. Only misses use up the limit. */
 export type Guess = (token: string) => (isFound: boolean) => void;
 
-/** `guessed` counts what a token looked up: it was found, it was not, or the limit refused it. */
 export function createGuesses(now: () => number, guessed: (token: string, result: "found" | "missed" | "refused") => void): Guess {
-  /** By token: when all of its guesses are renewed, in unix ms. */
   const renewedAt = new Map<string, number>();
   const longestMs = most * renewedEveryMs;
   return (token) => {
@@ -44,7 +42,6 @@ function hidesPhone(name: string): boolean {
   return !name.startsWith("wamid.") && !isCanonicalUuid(name) && maskText(name) !== name;
 }
 
-/** Looks up what a request names. `find` is told whether it may find whole names only. */
 export async function lookUp<T>(
   { caller }: FastifyRequest,
   { phone, names = [] }: { readonly phone?: string | undefined; readonly names?: readonly (string | undefined)[] },

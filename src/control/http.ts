@@ -11,7 +11,6 @@ import { knownTo, refuseUnexpectedBody, refuseUnreadableBody } from "./endpoint.
 
 declare module "fastify" {
   interface FastifyInstance {
-    /** For unexpected faults found after the status was sent. */
     reportFault(error: unknown, requestId: string): void;
   }
 }
@@ -134,7 +133,6 @@ export function createHttp(
   return app;
 }
 
-/** An error that a handler, Fastify or the store has thrown, as it is answered. */
 function faultOf(error: unknown, { id, routeOptions }: FastifyRequest): RelayError {
   if (error instanceof RelayError) return error;
   const { name, message, statusCode = 500 } = error as Error & { statusCode?: number };

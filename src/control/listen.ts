@@ -20,7 +20,6 @@ export interface ListenFilter extends Limited {
 /** Reads the next events after a seq. `use` runs at once, so that its time counts toward the share of time for listeners. */
 type ReadPage = <T>(after: number, use: (page: ListenPage) => T) => Promise<T>;
 
-/** A connected listener, for the metrics. */
 export interface Listener {
   /** `as=` of the request, or null. */
   readonly name: string | null;
@@ -30,19 +29,16 @@ export interface Listener {
 
 /** Times are unix ms. */
 export interface ListenPort extends StreamPort {
-  /** For the events that match. Throws `bad_request` for an invalid filter. */
   open(filter: ListenFilter): ReadPage;
   /** Seqs of the oldest and newest stored event, 0 when there is none, and when the oldest was received. */
   ends(): MaybePromise<{ readonly oldest: number; readonly newest: number; readonly oldestAt: number | null }>;
   /** The seq after which all events of this time and later are. */
   seqBefore(time: number): MaybePromise<number>;
-  /** Null when no listener has used this name. */
   cursor(name: string): MaybePromise<number | null>;
   /** A cursor never moves back; returns its current position. */
   moveCursor(name: string, seq: number): Promise<number>;
   /** Reserves a slot for one more listener; null when there is none. The returned function releases it. */
   enter(listener: Listener): (() => void) | null;
-  /** How long events are kept, in ms. */
   retention(): number;
   readonly version: string;
 }
@@ -130,7 +126,6 @@ interface ListenStreamParts extends StreamEnds {
   readonly read: ReadPage;
   readonly start: Start;
   readonly texts: EventTexts;
-  /** Called as the position moves. */
   readonly moved: (seq: number) => void;
 }
 

@@ -8,17 +8,13 @@ import type { Handlers } from "./endpoint.ts";
 import { createStreams, message, noRoom, type StreamEnds, type StreamPort, streamTurns } from "./sse.ts";
 
 export type LiveRow = ListedEventView;
-/** Null: every event. */
 export type Matches = ((row: LiveRow) => boolean) | null;
 
 export interface LivePage {
-  /** Oldest first. */
   readonly rows: readonly LiveRow[];
-  /** Number of events left out before or among them, because there are too many. */
   readonly skipped: number;
   /** Everything up to this seq was read. */
   readonly through: number;
-  /** More can be read at once. */
   readonly more: boolean;
 }
 
@@ -69,7 +65,6 @@ interface LiveStreamParts extends StreamEnds {
   readonly texts: Texts;
   /** False for a token limited to accounts: the overview is that of the whole relay. */
   readonly hasOverview?: boolean;
-  /** Whether events are sent with personal data masked, as of the last `allowed`. */
   readonly isMasked: () => boolean;
 }
 
@@ -130,7 +125,6 @@ export async function* liveStream(parts: LiveStreamParts): AsyncGenerator<string
 
 type Texts = ReturnType<typeof createTexts>;
 
-/** Texts that all connections share. */
 export function createTexts() {
   const clear = new WeakMap<LiveRow, string>();
   const masked = new WeakMap<LiveRow, string>();
@@ -152,7 +146,6 @@ export function createTexts() {
       const data = page.map((row) => rowText(row, isMasked)).join(",");
       return `id: ${position}\nevent: events\ndata: {"data":[${data}],"skipped":${skipped}}\n\n`;
     },
-    /** `facts`: everything but the time, for comparison. */
     overview(view: OverviewView): { readonly facts: string; readonly text: string } {
       if (last?.view !== view) {
         const { at, ...facts } = toAnswer(overviewSchema, view);

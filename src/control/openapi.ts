@@ -41,7 +41,6 @@ Lists are newest first, \`limit\` rows at a time. Pass \`next\` as \`before\` to
 
 The relay refuses unknown query parameters and unknown fields of a body; \`details\` lists every fault as \`{path, message}\`. Later versions may add fields to answers.`;
 
-/** What each tag is about: the second part of the paths below `/v1` that have it. */
 const tags: Readonly<Record<string, string>> = {
   accounts: "Accounts of the messaging service.",
   audit: "Whether everything received is accounted for.",

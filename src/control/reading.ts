@@ -36,7 +36,6 @@ export interface Reading {
   readonly search: SearchPort;
 }
 
-/** What a text can name, best first. */
 export type SearchPort = (text: string, wholeOnly: boolean, accounts?: readonly string[]) => Promise<View<typeof searchSchema>>;
 
 export interface ExplainPort {

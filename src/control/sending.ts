@@ -23,11 +23,9 @@ type MessageRequest = z.infer<typeof messageBody> & SendRequest & { readonly key
 type RunRequest = z.infer<typeof runBody> & SendRequest & { readonly automation: string };
 
 export interface SendCaller {
-  /** Aborted when the client disconnects. */
   readonly gone: AbortSignal;
   /** In ms. Default: the setting. */
   readonly maxWait?: number | undefined;
-  /** The client's W3C trace context. */
   readonly traceparent?: unknown;
 }
 

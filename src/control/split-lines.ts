@@ -1,4 +1,3 @@
-/** Longest line of NDJSON, in bytes. */
 export const maxLineBytes = 64 * 1024;
 
 /** A line without its end, by its number from 1, or why it cannot be read. */

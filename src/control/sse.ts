@@ -19,9 +19,7 @@ export interface StreamPort {
 export interface StreamEnds {
   /** Whether the token or session is still valid: tokens can change while a client is connected. */
   readonly allowed: () => Promise<boolean>;
-  /** The relay is stopping: a `bye` is sent. */
   readonly stopping: AbortSignal;
-  /** The client disconnected. */
   readonly gone: AbortSignal;
 }
 
@@ -60,7 +58,6 @@ export function createStreams(app: FastifyInstance, port: StreamPort) {
         .headers({ "content-type": "text/event-stream", "cache-control": "no-store, no-transform", "x-accel-buffering": "no" })
         .send(stream);
     },
-    /** Throws `shutting_down`. */
     refuseWhileStopping(): void {
       if (stopping.signal.aborted) throw new RelayError("shutting_down", "the relay is stopping", undefined, { retryAfterMs: 5_000 });
     },
@@ -115,7 +112,6 @@ function wakeUp(port: StreamPort, signals: readonly AbortSignal[]) {
   for (const signal of signals) signal.addEventListener("abort", onAbort);
   if (signals.some(({ aborted }) => aborted)) wake();
   return {
-    /** Resolves when it is woken, or after `ms`. */
     within: (ms: number): Promise<void> =>
       new Promise((resolve) => {
         const cancel = port.after(ms, resolve);

@@ -25,7 +25,6 @@ type ReadLine =
   | { readonly registration: Registration; readonly wamid: string }
   | { readonly wamid: string | null; readonly error: string; readonly details?: unknown };
 
-/** One line of NDJSON. `wamid` is also set for a faulty line that has one. */
 export function readRegistration(line: string): ReadLine {
   const read = parseWithin(line, lineLimits);
   if ("fault" in read) return { wamid: null, error: read.fault };
